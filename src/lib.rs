@@ -1,0 +1,8 @@
+//! Shellyard runs shell commands for AI agents, as jobs.
+//!
+//! The modules are rooms, in the order in which data flows; a room uses only those below it.
+//! `docs/architecture.md` has the picture and the invariants.
+
+pub mod ids;
+pub mod outcome;
+pub mod spec;

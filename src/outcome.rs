@@ -1,0 +1,256 @@
+//! How a job ended: exactly one outcome, and what was measured beside it.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The leader exited by itself.
+    Exited {
+        /// Its exit code.
+        code: i32,
+    },
+    /// The leader was ended by a signal that we did not send.
+    Signaled {
+        /// The signal's number.
+        signal: i32,
+        /// Whether it left a core dump.
+        core: bool,
+    },
+    /// The deadline passed and the tree was ended.
+    TimedOut {
+        /// The deadline that it had.
+        after: Duration,
+    },
+    /// Somebody wished it to stop.
+    Stopped {
+        /// Who.
+        by: StopBy,
+    },
+    /// It ran into one of its bounds and was ended.
+    Limit {
+        /// Which bound.
+        which: LimitKind,
+    },
+    /// No process was ever started.
+    FailedToStart(StartError),
+    /// We lost hold of it: its tree was ended, its real ending is unknown.
+    Lost {
+        /// What happened to us.
+        why: String,
+    },
+}
+
+impl Outcome {
+    /// The stable word for it: metrics, JSON, lists.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Exited { .. } => "exited",
+            Self::Signaled { .. } => "signaled",
+            Self::TimedOut { .. } => "timed_out",
+            Self::Stopped { .. } => "stopped",
+            Self::Limit { .. } => "limit",
+            Self::FailedToStart(_) => "failed_to_start",
+            Self::Lost { .. } => "lost",
+        }
+    }
+
+    /// Every word that [`Outcome::word`] can give.
+    pub const WORDS: [&'static str; 7] =
+        ["exited", "signaled", "timed_out", "stopped", "limit", "failed_to_start", "lost"];
+}
+
+/// Who wished a job to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopBy {
+    /// A client asked for it.
+    Client,
+    /// The call that was waiting for it was cancelled.
+    Cancel,
+    /// The server is shutting down.
+    Shutdown,
+}
+
+impl StopBy {
+    /// The stable word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Cancel => "cancel",
+            Self::Shutdown => "shutdown",
+        }
+    }
+}
+
+/// A bound that a job ran into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitKind {
+    /// More bytes written than this.
+    OutputBytes(u64),
+    /// More lines written than this.
+    OutputLines(u64),
+}
+
+impl fmt::Display for LimitKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutputBytes(limit) => write!(f, "output limit of {limit} bytes reached"),
+            Self::OutputLines(limit) => write!(f, "output limit of {limit} lines reached"),
+        }
+    }
+}
+
+/// Why no process was started. Each says what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum StartError {
+    /// No such program.
+    #[error("`{program}` was not found in PATH; check the name, or give its full path")]
+    NotFound {
+        /// What was asked for.
+        program: String,
+    },
+    /// It exists but cannot be executed.
+    #[error(
+        "`{program}` cannot be executed: permission denied; make it executable (chmod +x), or run it with its interpreter"
+    )]
+    NotExecutable {
+        /// What was asked for.
+        program: String,
+    },
+    /// The working directory cannot be used.
+    #[error("cannot run in `{cwd}`: {why}; give an existing directory as cwd")]
+    BadCwd {
+        /// The directory that was asked for.
+        cwd: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Program, arguments and environment are more than the kernel takes.
+    #[error(
+        "command too long: {bytes} bytes of command, arguments and environment are more than this system takes; write the text to a file and run that, or pass it on stdin"
+    )]
+    TooLong {
+        /// How much was given.
+        bytes: usize,
+    },
+    /// A NUL byte in program, arguments, environment or cwd.
+    #[error("{what} contains a NUL byte, which no program can be given; remove it")]
+    NulByte {
+        /// Where it was found.
+        what: &'static str,
+    },
+    /// Anything else that the system said.
+    #[error("the system could not start `{program}`: {why}; try again when the host has room")]
+    System {
+        /// What was asked for.
+        program: String,
+        /// The system's own words.
+        why: String,
+    },
+}
+
+impl StartError {
+    /// The stable word that clients may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "not_found",
+            Self::NotExecutable { .. } => "not_executable",
+            Self::BadCwd { .. } => "bad_cwd",
+            Self::TooLong { .. } => "too_long",
+            Self::NulByte { .. } => "nul_byte",
+            Self::System { .. } => "system",
+        }
+    }
+}
+
+/// How a run ended, with everything that was measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// The one outcome.
+    pub outcome: Outcome,
+    /// When.
+    pub at: Instant,
+    /// What the leader and its waited-for children used.
+    pub usage: Usage,
+    /// Exit codes of the last pipeline, where bash told them.
+    pub pipeline: Vec<i32>,
+    /// Processes of the tree that are still alive, on purpose or in spite of us.
+    pub survivors: Vec<u32>,
+    /// How the tree was ended, where we ended it.
+    pub kill: Option<KillNote>,
+}
+
+impl Ending {
+    /// An ending at this moment, with nothing measured.
+    #[must_use]
+    pub fn without_process(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            at: Instant::now(),
+            usage: Usage::default(),
+            pipeline: Vec::new(),
+            survivors: Vec::new(),
+            kill: None,
+        }
+    }
+}
+
+/// CPU time and memory of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// User and system time.
+    pub cpu: Duration,
+    /// The largest resident set of any one process.
+    pub max_rss_bytes: u64,
+}
+
+/// How we ended a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KillNote {
+    /// The signal that was sent first.
+    pub first: i32,
+    /// Set when SIGKILL had to follow, after this long.
+    pub killed_after: Option<Duration>,
+}
+
+/// The polite wish to end.
+pub const SIGTERM: i32 = 15;
+/// The end that cannot be refused.
+pub const SIGKILL: i32 = 9;
+
+/// The name of a signal, as people know it.
+#[must_use]
+pub fn signal_name(signal: i32) -> String {
+    const NAMES: [(i32, &str); 20] = [
+        (1, "SIGHUP"),
+        (2, "SIGINT"),
+        (3, "SIGQUIT"),
+        (4, "SIGILL"),
+        (5, "SIGTRAP"),
+        (6, "SIGABRT"),
+        (7, "SIGBUS"),
+        (8, "SIGFPE"),
+        (9, "SIGKILL"),
+        (10, "SIGUSR1"),
+        (11, "SIGSEGV"),
+        (12, "SIGUSR2"),
+        (13, "SIGPIPE"),
+        (14, "SIGALRM"),
+        (15, "SIGTERM"),
+        (18, "SIGCONT"),
+        (19, "SIGSTOP"),
+        (24, "SIGXCPU"),
+        (25, "SIGXFSZ"),
+        (31, "SIGSYS"),
+    ];
+    NAMES
+        .iter()
+        .find(|(number, _)| *number == signal)
+        .map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
+}

@@ -1,0 +1,103 @@
+//! What a job is asked to do: the words that every room shares.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A command to run, complete: defaults are already filled in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// What to run.
+    pub program: Program,
+    /// Where to run it.
+    pub cwd: PathBuf,
+    /// Variables added to the job's environment.
+    pub env: Vec<(String, String)>,
+    /// What the job reads on its standard input.
+    pub stdin: Stdin,
+    /// Bounds on the run.
+    pub limits: Limits,
+    /// The caller's own words for it, shown in lists.
+    pub description: Option<String>,
+    /// The lane it queues in.
+    pub lane: String,
+}
+
+/// What to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    /// Text for a shell.
+    Shell(String),
+    /// A program and its arguments, with no shell between.
+    Direct {
+        /// A path, or a name that is looked up in PATH.
+        program: String,
+        /// Its arguments, passed on as they are.
+        args: Vec<String>,
+    },
+}
+
+impl Program {
+    /// One line for logs and lists: the shell text, or the words of the direct call.
+    #[must_use]
+    pub fn display(&self) -> String {
+        match self {
+            Self::Shell(text) => text.clone(),
+            Self::Direct { program, args } => {
+                let mut line = program.clone();
+                for arg in args {
+                    line.push(' ');
+                    line.push_str(arg);
+                }
+                line
+            }
+        }
+    }
+}
+
+/// What a job reads on its standard input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stdin {
+    /// Nothing: the first read finds the end.
+    Closed,
+    /// This text, then the end.
+    Text(String),
+    /// A pipe that stays open for input that is sent later.
+    Open,
+    /// Whatever the server itself reads: for a command that a person runs from a shell.
+    Inherited,
+    /// A terminal: input, output and errors are one stream.
+    Terminal,
+}
+
+/// Bounds on one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The run is ended when it has taken this long.
+    pub timeout: Duration,
+    /// From SIGTERM to SIGKILL.
+    pub grace: Duration,
+    /// The run is ended when it has written more than this.
+    pub output_bytes: u64,
+    /// The run is ended when it has written more lines than this.
+    pub output_lines: u64,
+}
+
+/// One of the two streams that a job writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stream {
+    /// Standard output (and everything that a terminal job writes).
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl Stream {
+    /// The word for it on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
