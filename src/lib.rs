@@ -5,4 +5,5 @@
 
 pub mod ids;
 pub mod outcome;
+pub mod output;
 pub mod spec;

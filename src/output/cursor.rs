@@ -1,0 +1,185 @@
+//! Cursors: a place in a log, as it is written on the wire.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::ids::JobId;
+
+/// A place in a log. It carries no server state: it survives a reconnect and may be used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cursor {
+    /// The byte at this offset, counted from 0.
+    Bytes(u64),
+    /// The first byte of this line, counted from 1.
+    Line(u64),
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(offset) => write!(f, "bytes:{offset}"),
+            Self::Line(line) => write!(f, "line:{line}"),
+        }
+    }
+}
+
+/// A cursor as a client gave it: `bytes:N`, `line:N`, a bare `N` (bytes), each with or without
+/// `job:J:` before it. White space around it does not matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParsedCursor {
+    /// The job that it names, if it names one.
+    pub job: Option<JobId>,
+    /// The place.
+    pub cursor: Cursor,
+}
+
+/// What was given is not a cursor.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CursorError {
+    /// Not of any known form.
+    #[error(
+        "`{given}` is not a cursor; use a next_cursor as it was returned, or `bytes:N` (N from 0) or `line:N` (N from 1)"
+    )]
+    Malformed {
+        /// The beginning of what was given.
+        given: String,
+    },
+    /// A place before the start.
+    #[error(
+        "cursor `{given}` lies before the start of the output; `bytes:0` and `line:1` are the first places"
+    )]
+    BeforeStart {
+        /// The beginning of what was given.
+        given: String,
+    },
+    /// More than any log can hold.
+    #[error("cursor `{given}` is too large; the largest is `bytes:{max}`", max = u64::MAX)]
+    TooLarge {
+        /// The beginning of what was given.
+        given: String,
+    },
+}
+
+impl CursorError {
+    /// The stable word that clients may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Malformed { .. } | Self::BeforeStart { .. } | Self::TooLarge { .. } => {
+                "bad_cursor"
+            }
+        }
+    }
+}
+
+impl FromStr for ParsedCursor {
+    type Err = CursorError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim();
+        let malformed = || CursorError::Malformed { given: shown(text) };
+        let (job, place) = match text.strip_prefix("job:") {
+            None => (None, text),
+            Some(rest) => {
+                let (job, place) = rest.split_once(':').ok_or_else(malformed)?;
+                (Some(job.parse().map_err(|_| malformed())?), place)
+            }
+        };
+        let cursor = match place.split_once(':') {
+            None => Cursor::Bytes(number(place, text)?),
+            Some(("bytes", offset)) => Cursor::Bytes(number(offset, text)?),
+            Some(("line", line)) => match number(line, text)? {
+                0 => return Err(CursorError::BeforeStart { given: shown(text) }),
+                line => Cursor::Line(line),
+            },
+            Some(_) => return Err(malformed()),
+        };
+        Ok(Self { job, cursor })
+    }
+}
+
+fn number(digits: &str, whole: &str) -> Result<u64, CursorError> {
+    let all_digits =
+        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let given = shown(whole);
+    match digits.strip_prefix('-') {
+        Some(rest) if all_digits(rest) => Err(CursorError::BeforeStart { given }),
+        None if all_digits(digits) => digits.parse().map_err(|_| CursorError::TooLarge { given }),
+        Some(_) | None => Err(CursorError::Malformed { given }),
+    }
+}
+
+/// Enough of it to recognise it in a message.
+fn shown(given: &str) -> String {
+    given.chars().take(60).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, job: Option<u64>, cursor: Cursor) {
+        assert_eq!(text.parse(), Ok(ParsedCursor { job: job.map(JobId::new), cursor }), "{text:?}");
+    }
+
+    #[test]
+    fn every_allowed_form_is_read() {
+        check("bytes:0", None, Cursor::Bytes(0));
+        check(" bytes:12\n", None, Cursor::Bytes(12));
+        check("12", None, Cursor::Bytes(12));
+        check("line:1", None, Cursor::Line(1));
+        check("job:7:bytes:12", Some(7), Cursor::Bytes(12));
+        check("job:7:line:3", Some(7), Cursor::Line(3));
+        check("job:7:12", Some(7), Cursor::Bytes(12));
+        check("bytes:18446744073709551615", None, Cursor::Bytes(u64::MAX));
+    }
+
+    #[test]
+    fn each_mistake_has_its_own_message() {
+        let error = |text: &str| text.parse::<ParsedCursor>().unwrap_err().to_string();
+        for text in [
+            "",
+            "bytes:",
+            "bytes:x",
+            "byte:1",
+            "bytes:+1",
+            "bytes:1:2",
+            "job:0:bytes:1",
+            "job:x:bytes:1",
+            "job:1",
+            "bytes:1.5",
+            "bytes:--1",
+            "line:",
+            "bytes: 1",
+        ] {
+            assert!(error(text).contains("is not a cursor"), "{text:?}: {}", error(text));
+        }
+        assert!(error("bytes:-1").contains("before the start"));
+        assert!(error("-5").contains("before the start"));
+        assert!(error("line:0").contains("before the start"));
+        assert!(error("bytes:18446744073709551616").contains("too large"));
+        assert!(error(&"9".repeat(100_000)).len() < 300);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(place in any::<u64>(), job in 1..u64::MAX) {
+            let bytes = Cursor::Bytes(place);
+            prop_assert_eq!(bytes.to_string().parse(), Ok(ParsedCursor { job: None, cursor: bytes }));
+            let line = Cursor::Line(place.max(1));
+            let text = format!("job:{job}:{line}");
+            prop_assert_eq!(text.parse(), Ok(ParsedCursor { job: Some(JobId::new(job)), cursor: line }));
+        }
+
+        #[test]
+        fn no_text_breaks_the_parser(text in "\\PC*|(job:)?[0-9:-]*(bytes|line)?:?[0-9-]*") {
+            let parsed = text.parse::<ParsedCursor>();
+            prop_assert!(parsed.is_ok() || parsed.is_err_and(|error| error.code() == "bad_cursor"));
+        }
+    }
+}

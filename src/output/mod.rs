@@ -1,0 +1,33 @@
+//! Everything that jobs write: kept as it came, read by absolute offset, shown as text.
+//!
+//! ```text
+//! pump → LogWriter::append → store (memory, then one spill file) + index of runs → progress (watch)
+//!                                        ↓
+//!            LogReader::page / tail_start / offset_of_line / wait_past, any number of readers
+//!                                        ↓
+//!            view (bytes → text)   excerpt (what a reply shows)   search   query
+//! ```
+//!
+//! **The store holds bytes, never text.** Views change a reply and leave the store alone.
+//! **Offsets are absolute and stay valid**: from memory to spill, from running to finished.
+//! **Reading never consumes** and never waits for another reader or for a slow disk's writer.
+//! **Publish last**: [`Progress`] moves only after the bytes it speaks of can be read.
+
+mod cursor;
+mod gap;
+mod index;
+mod log;
+mod page;
+mod pieces;
+mod reader;
+mod shared;
+mod spill;
+mod tail;
+
+pub use cursor::{Cursor, CursorError, ParsedCursor};
+pub use log::{LogSettings, LogWriter, Progress, open};
+pub use page::{Page, PageEnd, PageRequest};
+pub use reader::LogReader;
+
+#[cfg(test)]
+mod model_tests;

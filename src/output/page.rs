@@ -1,0 +1,163 @@
+//! Pages: how much of a log one read gives, and where it ends.
+
+use memchr::{memchr_iter, memrchr};
+
+use crate::spec::Stream;
+
+/// The smallest page: one character always fits, so that every page makes progress.
+const MIN_PAGE: usize = 4;
+
+/// What to read.
+#[derive(Debug, Clone, Copy)]
+pub struct PageRequest {
+    /// The offset of the first byte that is wanted.
+    pub from: u64,
+    /// Only this stream, or both in the order in which they came.
+    pub stream: Option<Stream>,
+    /// At most so many bytes; fewer than 4 count as 4.
+    pub max_bytes: usize,
+    /// At most so many lines; 0 means any number.
+    pub max_lines: usize,
+}
+
+impl PageRequest {
+    pub(super) fn byte_limit(&self) -> usize {
+        self.max_bytes.max(MIN_PAGE)
+    }
+}
+
+/// A part of a log, as it was written.
+///
+/// It ends on a whole line where one fits, else on a whole character. An open log's last bytes
+/// are held back while they are the beginning of a character (at most 3 bytes). A `from` past
+/// the end gives an empty page with `start == end == from`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The bytes; of one stream where that was asked for.
+    pub bytes: Vec<u8>,
+    /// Where it starts: the `from` of the request.
+    pub start: u64,
+    /// Where the next page starts. Bytes of the other stream count here too.
+    pub end: u64,
+    /// What comes after it.
+    pub end_kind: PageEnd,
+    /// Bytes that the job wrote between `start` and `end` and that could not be kept.
+    pub gap_bytes: u64,
+    /// The log's bytes at the time of the read: to wait for more than this page could see,
+    /// wait past this number, not past `end`.
+    pub total_bytes: u64,
+}
+
+/// What comes after a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageEnd {
+    /// There is more to read at once.
+    More,
+    /// That is all so far; the job may write more.
+    CaughtUp,
+    /// That is all there will ever be.
+    Complete,
+}
+
+/// What is known to follow the bytes that a page is cut from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// More bytes.
+    Bytes,
+    /// Nothing yet.
+    Open,
+    /// Nothing ever.
+    Closed,
+}
+
+/// How many of `bytes` make a page, and what comes after it.
+pub(super) fn cut(bytes: &[u8], max_lines: usize, rest: Rest) -> (usize, PageEnd) {
+    if let Some(length) = line_limit(bytes, max_lines)
+        && (length < bytes.len() || rest == Rest::Bytes)
+    {
+        return (length, PageEnd::More);
+    }
+    match rest {
+        Rest::Closed => (bytes.len(), PageEnd::Complete),
+        Rest::Open => (whole_characters(bytes), PageEnd::CaughtUp),
+        Rest::Bytes => {
+            let lines = memrchr(b'\n', bytes).map(|newline| newline + 1);
+            (lines.unwrap_or_else(|| whole_characters(bytes)), PageEnd::More)
+        }
+    }
+}
+
+/// Where the line limit ends the page, if it does.
+fn line_limit(bytes: &[u8], max_lines: usize) -> Option<usize> {
+    let last = max_lines.checked_sub(1)?;
+    memchr_iter(b'\n', bytes).nth(last).map(|newline| newline + 1)
+}
+
+/// The length without a character that has begun but not ended.
+fn whole_characters(bytes: &[u8]) -> usize {
+    for begun in 1..=bytes.len().min(3) {
+        let tail = &bytes[bytes.len() - begun..];
+        if is_continuation(tail[0]) {
+            continue;
+        }
+        let incomplete = matches!(str::from_utf8(tail), Err(error) if error.error_len().is_none());
+        return if incomplete { bytes.len() - begun } else { bytes.len() };
+    }
+    bytes.len()
+}
+
+/// How many bytes to skip to get to the start of a character; 0 where there is no sense in it.
+pub(super) fn to_character_start(bytes: &[u8]) -> usize {
+    let skip = bytes.iter().take(4).take_while(|byte| is_continuation(**byte)).count();
+    if skip < 4 { skip } else { 0 }
+}
+
+const fn is_continuation(byte: u8) -> bool {
+    byte & 0b1100_0000 == 0b1000_0000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(bytes: &[u8], max_lines: usize, rest: Rest, expected: (usize, PageEnd)) {
+        assert_eq!(cut(bytes, max_lines, rest), expected, "{bytes:?} {max_lines} {rest:?}");
+    }
+
+    #[test]
+    fn a_page_ends_on_a_whole_line_where_one_fits() {
+        check(b"one\ntwo\nthr", 0, Rest::Bytes, (8, PageEnd::More));
+        check(b"endless", 0, Rest::Bytes, (7, PageEnd::More));
+    }
+
+    #[test]
+    fn a_line_longer_than_the_page_is_split_between_characters() {
+        check("ab€".as_bytes(), 0, Rest::Bytes, (5, PageEnd::More));
+        check(&"ab€".as_bytes()[..4], 0, Rest::Bytes, (2, PageEnd::More));
+        check(&"😀😀".as_bytes()[..7], 0, Rest::Bytes, (4, PageEnd::More));
+    }
+
+    #[test]
+    fn the_line_limit_ends_a_page_and_the_last_line_is_not_more() {
+        check(b"1\n2\n3", 2, Rest::Closed, (4, PageEnd::More));
+        check(b"1\n2\n", 2, Rest::Bytes, (4, PageEnd::More));
+        check(b"1\n2\n", 2, Rest::Closed, (4, PageEnd::Complete));
+        check(b"1\n2\n", 2, Rest::Open, (4, PageEnd::CaughtUp));
+    }
+
+    #[test]
+    fn a_begun_character_is_held_back_only_while_the_log_is_open() {
+        let begun = &"é".as_bytes()[..1];
+        check(begun, 0, Rest::Open, (0, PageEnd::CaughtUp));
+        check(begun, 0, Rest::Closed, (1, PageEnd::Complete));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_never_held_back() {
+        check(&[0xff], 0, Rest::Open, (1, PageEnd::CaughtUp));
+        check(&[0x80; 9], 0, Rest::Bytes, (9, PageEnd::More));
+        check(&[0xf5, 0x80], 0, Rest::Open, (2, PageEnd::CaughtUp));
+        check(&[0xc3, 0x28], 0, Rest::Open, (2, PageEnd::CaughtUp));
+    }
+}

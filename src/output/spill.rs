@@ -1,0 +1,86 @@
+//! Where a log's bytes are: in memory while they are few, then in one nameless file.
+
+use std::fs::{DirBuilder, File, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The bytes of one log. Offsets into it are the log's own.
+#[derive(Debug)]
+pub(super) enum Store {
+    /// All bytes, from offset 0.
+    Memory(Vec<u8>),
+    /// All bytes, from offset 0, none left in memory.
+    Spilled(Arc<File>),
+}
+
+/// Adds to a memory store without growing its buffer past `limit`, as doubling alone would.
+pub(super) fn push_bounded(memory: &mut Vec<u8>, bytes: &[u8], limit: usize) {
+    let needed = memory.len() + bytes.len();
+    if needed > memory.capacity() {
+        let capacity = (needed * 2).min(limit).max(needed);
+        memory.reserve_exact(capacity - memory.len());
+    }
+    memory.extend_from_slice(bytes);
+}
+
+/// Makes a file that has no name (mode 0600) and is gone once its last reader is; makes the
+/// directory (mode 0700) where it is missing.
+pub(super) fn nameless_file(dir: &Path) -> io::Result<File> {
+    let file = match tempfile::tempfile_in(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+            tempfile::tempfile_in(dir)?
+        }
+        made => made?,
+    };
+    // The umask alone would let others open it through /proc.
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
+/// Writes as much as the file takes and says how much that was: a full disk keeps a prefix.
+pub(super) fn write_prefix(file: &File, bytes: &[u8], offset: u64) -> usize {
+    let mut written = 0;
+    while written < bytes.len() {
+        match file.write_at(&bytes[written..], offset + written as u64) {
+            Ok(0) => break,
+            Ok(count) => written += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_is_made_for_its_owner_alone_and_the_file_has_no_name() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("a/b");
+        let file = nameless_file(&dir).unwrap();
+        assert_eq!(std::fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_memory_store_never_reserves_more_than_its_limit() {
+        let mut memory = Vec::new();
+        for _ in 0..100 {
+            push_bounded(&mut memory, &[7; 10], 1000);
+            assert!(memory.capacity() <= 1000, "{}", memory.capacity());
+        }
+        assert_eq!(memory, vec![7; 1000]);
+    }
+
+    #[test]
+    fn a_full_disk_keeps_nothing_and_says_so() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        assert_eq!(write_prefix(&full, b"bytes", 0), 0);
+    }
+}

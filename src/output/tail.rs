@@ -1,0 +1,97 @@
+//! Where the last lines of a log start.
+
+use std::io;
+
+use memchr::memrchr_iter;
+
+use super::page::to_character_start;
+use super::pieces::{Pieces, Toward};
+use super::shared::Shared;
+use crate::spec::Stream;
+
+/// How much of the end is wanted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TailLimits {
+    /// At most so many bytes.
+    pub(super) bytes: u64,
+    /// At most so many lines; 0 means any number.
+    pub(super) lines: usize,
+}
+
+/// Walks back from `total` and gives the lowest start that keeps within the limits: the start
+/// of a line where a whole one fits, else of a character.
+pub(super) fn tail_start(
+    shared: &Shared,
+    stream: Option<Stream>,
+    total: u64,
+    limits: TailLimits,
+) -> io::Result<u64> {
+    let mut pieces = Pieces::new(shared, stream, 0..total, Toward::Start);
+    let mut tail = Tail { limits, bytes: 0, lines: 0, line_start: None };
+    let mut cut = None;
+    while let Some((offset, piece)) = pieces.next()? {
+        if let Some(start) = tail.look_through(offset, piece) {
+            return Ok(start);
+        }
+        let room = (limits.bytes - tail.bytes) as usize;
+        if room <= piece.len() && cut.is_none() {
+            cut = Some(offset + (piece.len() - room) as u64);
+        }
+        tail.bytes += piece.len() as u64;
+        if tail.bytes > limits.bytes {
+            return match (tail.line_start, cut) {
+                (Some(start), _) => Ok(start),
+                (None, Some(cut)) => character_start(shared, stream, cut, total),
+                (None, None) => Ok(total),
+            };
+        }
+    }
+    Ok(0)
+}
+
+/// What the walk has passed so far, seen from the end of the log.
+#[derive(Debug)]
+struct Tail {
+    limits: TailLimits,
+    bytes: u64,
+    lines: usize,
+    /// The lowest start of a line that is within the limits.
+    line_start: Option<u64>,
+}
+
+impl Tail {
+    /// Gives the start when the line limit is reached in this piece.
+    fn look_through(&mut self, offset: u64, piece: &[u8]) -> Option<u64> {
+        for newline in memrchr_iter(b'\n', piece) {
+            let after = self.bytes + (piece.len() - newline - 1) as u64;
+            if after > self.limits.bytes {
+                return None;
+            }
+            // The newline that ends the log starts no line.
+            if after == 0 {
+                continue;
+            }
+            let start = offset + newline as u64 + 1;
+            self.line_start = Some(start);
+            self.lines += 1;
+            if self.lines == self.limits.lines {
+                return Some(start);
+            }
+        }
+        None
+    }
+}
+
+/// The first start of a character at or after `cut`.
+fn character_start(
+    shared: &Shared,
+    stream: Option<Stream>,
+    cut: u64,
+    total: u64,
+) -> io::Result<u64> {
+    let mut pieces = Pieces::new(shared, stream, cut..total, Toward::End);
+    Ok(match pieces.next()? {
+        Some((offset, piece)) => offset + to_character_start(piece) as u64,
+        None => cut,
+    })
+}
