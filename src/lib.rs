@@ -6,4 +6,5 @@
 pub mod ids;
 pub mod outcome;
 pub mod output;
+pub mod process;
 pub mod spec;

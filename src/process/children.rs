@@ -1,0 +1,146 @@
+//! Which children of the server are spoken for, and the reaping of those that are not.
+//!
+//! A subreaper gets the orphans of all its jobs and must reap them, but must never take the exit
+//! status of a child that somebody waits for. So every child that we create is registered here, and
+//! orphans are reaped by number, only while no child is being created.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError, RwLock};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::proc_scan;
+use super::raw::{self, Ended};
+
+/// Held for reading from before a child exists until it is registered; for writing while orphans
+/// are reaped. A child that ends at once would else look like an orphan.
+static CREATING: RwLock<()> = RwLock::new(());
+static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
+static LAST_SERIAL: AtomicU32 = AtomicU32::new(0);
+
+#[derive(Debug, Default)]
+struct Registry {
+    /// Process id to serial number. The serial tells a child from a later one with the same id.
+    owned: HashMap<Pid, u32>,
+    /// Children whose owner is gone: nobody waits for them any more.
+    abandoned: Vec<Pid>,
+}
+
+/// A child that we created, and that only its owner may reap.
+///
+/// Dropped unreaped, it is reaped by [`reap_orphans`] once it ends.
+#[derive(Debug)]
+pub(super) struct Child {
+    pid: Pid,
+    serial: u32,
+    state: Reaping,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reaping {
+    Due,
+    Done,
+}
+
+impl Child {
+    /// Creates a child by `create` and registers it before anybody could reap it.
+    pub(super) fn create(create: impl FnOnce() -> Result<Pid, Errno>) -> Result<Self, Errno> {
+        let _creating = CREATING.read().unwrap_or_else(PoisonError::into_inner);
+        let pid = create()?;
+        let serial = LAST_SERIAL.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        with_registry(|registry| registry.owned.insert(pid, serial));
+        Ok(Self { pid, serial, state: Reaping::Due })
+    }
+
+    pub(super) const fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// A number that no other child of this server has (it wraps after four billion).
+    pub(super) const fn serial(&self) -> u32 {
+        self.serial
+    }
+
+    /// Takes the exit status if the child has ended; `None` while it runs.
+    pub(super) fn try_reap(&mut self) -> io::Result<Option<Ended>> {
+        let ended = raw::try_wait(self.pid)?;
+        if ended.is_some() {
+            self.settle();
+        }
+        Ok(ended)
+    }
+
+    /// Ends a child that nobody has been told of.
+    pub(super) fn kill_and_reap(mut self) {
+        // Neither can fail for an unreaped child of ours; if they do, drop hands it over.
+        if kill_process(self.pid, Signal::KILL).is_ok() && raw::wait_blocking(self.pid).is_ok() {
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        self.state = Reaping::Done;
+        with_registry(|registry| registry.forget(self.pid, self.serial));
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if self.state == Reaping::Due {
+            with_registry(|registry| registry.abandoned.push(self.pid));
+        }
+    }
+}
+
+impl Registry {
+    /// Forgets a reaped child, unless its number is already that of a newer one.
+    fn forget(&mut self, pid: Pid, serial: u32) {
+        if self.owned.get(&pid) == Some(&serial) {
+            self.owned.remove(&pid);
+        }
+    }
+
+    fn reap_abandoned(&mut self) -> usize {
+        let before = self.abandoned.len();
+        let owned = &mut self.owned;
+        self.abandoned.retain(|pid| {
+            let running = matches!(raw::try_wait(*pid), Ok(None));
+            if !running {
+                owned.remove(pid);
+            }
+            running
+        });
+        before - self.abandoned.len()
+    }
+}
+
+/// Whether this is a child that we created ourselves and that was not reaped yet.
+pub(super) fn is_owned(pid: Pid) -> bool {
+    with_registry(|registry| registry.owned.contains_key(&pid))
+}
+
+/// Reaps every ended child that nobody waits for, and says how many there were.
+pub(super) fn reap_orphans() -> usize {
+    let abandoned = with_registry(Registry::reap_abandoned);
+    let strangers: Vec<_> =
+        proc_scan::adopted_children().into_iter().filter(|pid| !is_owned(*pid)).collect();
+    abandoned + reap_adopted(&strangers)
+}
+
+/// Reaps those of these that are ended children of ours and that nobody waits for.
+pub(super) fn reap_adopted(pids: &[Pid]) -> usize {
+    if pids.is_empty() {
+        return 0;
+    }
+    // From here on every child that we created is registered.
+    let _all_registered = CREATING.write().unwrap_or_else(PoisonError::into_inner);
+    let adopted = pids.iter().filter(|pid| !is_owned(**pid));
+    adopted.filter(|pid| matches!(raw::try_wait(**pid), Ok(Some(_)))).count()
+}
+
+fn with_registry<T>(act: impl FnOnce(&mut Registry) -> T) -> T {
+    act(&mut REGISTRY.lock().unwrap_or_else(PoisonError::into_inner))
+}

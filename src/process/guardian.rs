@@ -1,0 +1,139 @@
+//! A second process that ends the jobs of a server that was killed.
+//!
+//! It holds one end of a pipe; the server holds the other and never writes. When the server ends,
+//! in whatever way, the pipe closes, and the guardian ends every process that carries the server's
+//! tag or marker. After a good end there is none, and it just exits.
+
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, getpid};
+
+use super::children::Child;
+use super::host::{self, HostTag};
+use super::killing;
+use super::proc_scan::{self, Snapshot, Stat};
+use super::raw::{self, Action, Plan};
+use super::tag::Tag;
+
+/// The first argument that makes the program a guardian.
+pub const GUARDIAN_ARG: &str = "__guardian";
+
+const SWEEP_LIMIT: Duration = Duration::from_secs(10);
+/// It shall outlive a polite end of everything around it.
+const BLOCKED: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+
+/// A running guardian. While this is held, the guardian waits; dropping it lets it do its work.
+#[derive(Debug)]
+pub struct Guardian {
+    _child: Child,
+    _lifeline: OwnedFd,
+}
+
+impl Guardian {
+    /// Starts this same program again as the guardian of this process.
+    ///
+    /// # Errors
+    /// When the server was not prepared, or when the system gives no more files or processes.
+    pub fn start() -> io::Result<Self> {
+        let host = host::prepare()?;
+        let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
+        let root = open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let actions = [
+            Action::Chdir(root.as_fd()),
+            Action::Dup { from: theirs.as_fd(), to: 0 },
+            Action::Open { to: 1, path: c"/dev/null", flags: libc::O_WRONLY },
+            Action::Copy { from: 1, to: 2 },
+        ];
+        let plan = Plan {
+            path: c"/proc/self/exe",
+            argv: &argv(&host)?,
+            env: &[],
+            actions: &actions,
+            blocked: &BLOCKED,
+        };
+        let child = Child::create(|| raw::posix_spawn(&plan))?;
+        Ok(Self { _child: child, _lifeline: ours })
+    }
+}
+
+/// What a guardian is told: whose processes to end, and who is none of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Orders {
+    tag: Option<Tag>,
+    marker_prefix: String,
+    server: Pid,
+}
+
+fn argv(host: &HostTag) -> io::Result<Vec<CString>> {
+    let tag = host.inherited().map_or(0, Tag::to_number);
+    let words = [
+        "shellyard".to_owned(),
+        GUARDIAN_ARG.to_owned(),
+        tag.to_string(),
+        host.marker_prefix(),
+        getpid().to_string(),
+    ];
+    Ok(words.into_iter().map(CString::new).collect::<Result<_, _>>()?)
+}
+
+impl Orders {
+    /// Understands the arguments that [`argv`] gives, the program's name being left out.
+    fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let mut args = args.into_iter().map_while(|arg| arg.into_string().ok());
+        args.next().filter(|first| first == GUARDIAN_ARG)?;
+        let tag = Tag::from_number(args.next()?.parse().ok()?);
+        // Without its end a short prefix would match markers of others.
+        let marker_prefix = args.next().filter(|prefix| prefix.ends_with(':'))?;
+        let server = Pid::from_raw(args.next()?.parse().ok()?)?;
+        Some(Self { tag, marker_prefix, server })
+    }
+
+    fn concern(&self, stat: &Stat) -> bool {
+        stat.pid != getpid()
+            && stat.pid != self.server
+            && (self.is_tagged(stat.pid) || self.is_marked(stat.pid))
+    }
+
+    fn is_tagged(&self, pid: Pid) -> bool {
+        self.tag.is_some_and(|ours| Tag::read(pid).is_some_and(|tag| tag.same_server(ours)))
+    }
+
+    fn is_marked(&self, pid: Pid) -> bool {
+        proc_scan::environment_has(pid, |variable| {
+            variable.starts_with(self.marker_prefix.as_bytes())
+        })
+    }
+}
+
+/// Is the guardian, if the program's arguments (its name left out) say so: waits for the server's
+/// end, ends what it left, and says how to exit. `None` for every other call of the program.
+///
+/// To be called before anything else in `main`.
+pub fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
+    let orders = Orders::parse(args)?;
+    wait_for_end_of_input();
+    let left = sweep(&orders);
+    Some(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn wait_for_end_of_input() {
+    let mut nothing = [0; 8];
+    let stdin = rustix::stdio::stdin();
+    while rustix::io::retry_on_intr(|| rustix::io::read(stdin, &mut nothing)).is_ok_and(|n| n > 0) {
+    }
+}
+
+/// Ends every process that these orders concern, and gives those that are still alive.
+fn sweep(orders: &Orders) -> Vec<u32> {
+    let concerned = || {
+        let snapshot = Snapshot::take();
+        snapshot.iter().filter(|stat| stat.alive() && orders.concern(stat)).copied().collect()
+    };
+    killing::end_all(concerned, SWEEP_LIMIT)
+}

@@ -1,0 +1,118 @@
+//! What the server sets up once for all its jobs.
+
+use std::ffi::OsString;
+use std::io;
+use std::sync::OnceLock;
+
+use rustix::process::{
+    Pid, Resource, Rlimit, getpid, getrlimit, prlimit, set_child_subreaper, setrlimit,
+};
+
+use super::children;
+use super::raw;
+use super::tag::Tag;
+
+/// The variable that marks every process of a job, in its environment.
+pub const MARKER_NAME: &str = "SHELLYARD_JOB";
+
+const MOST_OPEN_FILES: u64 = 1 << 20;
+
+static HOST: OnceLock<Host> = OnceLock::new();
+
+#[derive(Debug)]
+struct Host {
+    tag: HostTag,
+    /// The limit on open files that we were started with, and that children get.
+    open_files: Rlimit,
+}
+
+/// What tells this server's processes from all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostTag {
+    tag: Tag,
+    carrier: Carrier,
+}
+
+/// What carries the tag to descendants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Carrier {
+    LimitAndEnvironment,
+    EnvironmentOnly,
+}
+
+impl HostTag {
+    /// The variable that marks the processes of this job; the caller puts it into their environment.
+    #[must_use]
+    pub fn marker(&self, job: u64) -> (OsString, OsString) {
+        (MARKER_NAME.into(), format!("{:x}:{job}", self.tag.to_number()).into())
+    }
+
+    /// How the marker of every job of this server begins.
+    pub(super) fn marker_prefix(&self) -> String {
+        format!("{MARKER_NAME}={:x}:", self.tag.to_number())
+    }
+
+    /// The tag that descendants inherit in their limits, where the host lets us set one.
+    pub(super) fn inherited(&self) -> Option<Tag> {
+        match self.carrier {
+            Carrier::LimitAndEnvironment => Some(self.tag),
+            Carrier::EnvironmentOnly => None,
+        }
+    }
+}
+
+/// Makes this process fit to hold jobs; to be called once, early, before jobs are started.
+///
+/// It adopts the orphans of its descendants from now on, passes none of the files on that it was
+/// itself started with, may open as many files as the system lets it, and carries a tag that all
+/// descendants inherit. Calling it again changes nothing and gives the same tag.
+///
+/// # Errors
+/// When the system refuses to make us a subreaper or gives no random number: without those a
+/// job's tree could not be kept together.
+pub fn prepare() -> io::Result<HostTag> {
+    if let Some(host) = HOST.get() {
+        return Ok(host.tag);
+    }
+    set_child_subreaper(Some(getpid()))?;
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    Ok(HOST.get_or_init(|| set_up(Tag::of_server(u64::from_ne_bytes(random)))).tag)
+}
+
+fn set_up(tag: Tag) -> Host {
+    // Before Linux 5.11 this fails, and what we were started with passes on as it does by default.
+    raw::close_inherited_on_exec().ok();
+    let carried = tag.put_on(None) && Tag::read(getpid()) == Some(tag);
+    let carrier = if carried { Carrier::LimitAndEnvironment } else { Carrier::EnvironmentOnly };
+    Host { tag: HostTag { tag, carrier }, open_files: raise_open_files() }
+}
+
+/// Raises our limit on open files, and gives the old one.
+fn raise_open_files() -> Rlimit {
+    let old = getrlimit(Resource::Nofile);
+    let most = old.maximum.unwrap_or(MOST_OPEN_FILES).min(MOST_OPEN_FILES);
+    if old.current.is_some_and(|current| current < most) {
+        // Refused, it stays as it was: fewer jobs at a time, each with a clear error.
+        setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..old }).ok();
+    }
+    old
+}
+
+/// Gives a new child its own tag, and the limit on open files that we had ourselves.
+///
+/// Done from outside right after the child became its program, long before that could have
+/// children of its own. Returns the tag where it could be put.
+pub(super) fn mark_child(pid: Pid, serial: u32) -> Option<Tag> {
+    let host = HOST.get()?;
+    // A program of another user (setuid) is out of reach: it keeps our limit.
+    prlimit(Some(pid), Resource::Nofile, host.open_files.clone()).ok();
+    let tag = host.tag.inherited()?.of_child(serial);
+    tag.put_on(Some(pid)).then_some(tag)
+}
+
+/// Reaps every ended child that nobody waits for: adopted orphans, and leaders whose owner is
+/// gone. Cheap when there are none; to be called when SIGCHLD arrives. Says how many there were.
+pub fn reap_orphans() -> usize {
+    children::reap_orphans()
+}

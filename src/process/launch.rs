@@ -1,0 +1,67 @@
+//! What is asked of a new process, and what its owner gets.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::leader::Leader;
+use super::pipe::{InputPipe, OutputPipe};
+use super::report::PipelineReport;
+use super::tree::Tree;
+
+/// A process to start, complete: nothing is inherited from the server but its limits and its user.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// A path (relative to `cwd`), or a name that is looked up in the PATH of `env`.
+    pub program: OsString,
+    /// The arguments after the program's own name.
+    pub args: Vec<OsString>,
+    /// The program's own name, where it is not `program`.
+    pub arg0: Option<OsString>,
+    /// The whole environment. A variable named [`super::host::MARKER_NAME`] marks the tree.
+    pub env: Vec<(OsString, OsString)>,
+    /// Where it runs.
+    pub cwd: PathBuf,
+    /// What it reads.
+    pub stdin: LaunchStdin,
+    /// Whether it tells the exit codes of its last pipeline.
+    pub report: Report,
+}
+
+/// What a process reads on its standard input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaunchStdin {
+    /// Nothing: the first read finds the end.
+    Null,
+    /// A pipe from us.
+    Pipe,
+    /// Whatever the server itself reads.
+    Inherited,
+    /// A new terminal, which is also its output and its controlling terminal.
+    Terminal,
+}
+
+/// Whether a process tells the exit codes of its last pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Report {
+    /// It does not.
+    None,
+    /// It does: its text was wrapped by [`super::shell::invocation`].
+    Pipeline,
+}
+
+/// A process that runs, in the parts that different owners take.
+#[derive(Debug)]
+pub struct Process {
+    /// The process itself: whoever holds this waits for it.
+    pub leader: Leader,
+    /// Everything that comes out of it.
+    pub tree: Tree,
+    /// What it writes to its standard output, or to its terminal.
+    pub stdout: OutputPipe,
+    /// What it writes to its standard error. A terminal has no second stream.
+    pub stderr: Option<OutputPipe>,
+    /// Where input goes, if it reads any.
+    pub stdin: Option<InputPipe>,
+    /// Where the exit codes of its last pipeline are found after the end.
+    pub report: Option<PipelineReport>,
+}

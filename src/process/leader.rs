@@ -1,0 +1,91 @@
+//! The first process of a tree: waiting for its end, and taking its status.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::process::{PidfdFlags, pidfd_open};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::children::Child;
+use super::members::Identity;
+use super::raw::{self, Ended};
+use crate::outcome::Usage;
+
+/// How a process ended, and what it used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exit {
+    /// How.
+    pub status: ExitKind,
+    /// What it and the children that it waited for used. `max_rss_bytes` is 0 where it is not
+    /// known: the kernel starts a child's peak at the server's own, so a smaller one cannot be seen.
+    pub usage: Usage,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitKind {
+    /// By itself, with this code.
+    Code(i32),
+    /// By a signal.
+    Signal {
+        /// The signal's number.
+        signal: i32,
+        /// Whether it left a core dump.
+        core: bool,
+    },
+}
+
+/// The first process of a tree.
+///
+/// Dropped without [`Leader::wait`], it is neither ended nor lost: it is reaped as an orphan is.
+#[derive(Debug)]
+pub struct Leader {
+    child: Child,
+    pidfd: AsyncFd<OwnedFd>,
+    identity: Arc<Identity>,
+    /// A peak up to this one may be the server's own.
+    own_max_rss_bytes: u64,
+}
+
+/// Readable when the child has ended.
+pub(super) fn watch(child: &Child) -> io::Result<AsyncFd<OwnedFd>> {
+    let pidfd = pidfd_open(child.pid(), PidfdFlags::NONBLOCK)?;
+    raw::register(pidfd, Interest::READABLE)
+}
+
+impl Leader {
+    pub(super) fn new(child: Child, pidfd: AsyncFd<OwnedFd>, identity: Arc<Identity>) -> Self {
+        Self { child, pidfd, identity, own_max_rss_bytes: raw::own_max_rss_bytes() }
+    }
+
+    /// Returns when the process has ended, and reaps it. Its descendants may live on.
+    ///
+    /// # Errors
+    /// When somebody else took the status, or when the runtime shuts down.
+    pub async fn wait(mut self) -> io::Result<Exit> {
+        loop {
+            let mut ready = self.pidfd.readable().await?;
+            if let Some(ended) = self.child.try_reap()? {
+                self.identity.leader_was_reaped();
+                return Ok(self.exit(ended));
+            }
+            ready.clear_ready();
+        }
+    }
+
+    const fn exit(&self, ended: Ended) -> Exit {
+        let known = ended.max_rss_bytes > self.own_max_rss_bytes;
+        let max_rss_bytes = if known { ended.max_rss_bytes } else { 0 };
+        Exit { status: decode(ended.status), usage: Usage { cpu: ended.cpu, max_rss_bytes } }
+    }
+}
+
+const fn decode(status: i32) -> ExitKind {
+    if libc::WIFSIGNALED(status) {
+        ExitKind::Signal { signal: libc::WTERMSIG(status), core: libc::WCOREDUMP(status) }
+    } else {
+        ExitKind::Code(libc::WEXITSTATUS(status))
+    }
+}

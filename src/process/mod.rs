@@ -1,0 +1,38 @@
+//! Processes and nothing else: starting one, waiting for it, finding and ending everything that
+//! came out of it. When to do so is decided elsewhere.
+//!
+//! How a tree is kept together: the server is a *child subreaper* ([`host::prepare`]), so whatever
+//! a job starts stays a descendant of the server, also after `setsid` and a double fork. Which job
+//! a stray belongs to is told by its session, its ancestors, a tag in an inherited resource limit,
+//! a marker in its environment, and the pipes that it holds ([`Tree`]). Should the server be killed
+//! itself, a small second process ends what it left behind ([`guardian`]).
+//!
+//! Children are created by `posix_spawn` only: `fork` copies page tables, so its cost grows with
+//! the server. All `unsafe` of the package is in `raw.rs`.
+
+mod children;
+pub mod guardian;
+pub mod host;
+mod killing;
+mod launch;
+mod leader;
+mod members;
+mod pipe;
+mod plumbing;
+mod proc_scan;
+mod pty;
+mod raw;
+mod report;
+pub mod shell;
+mod spawn;
+mod tag;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub use launch::{Launch, LaunchStdin, Process, Report};
+pub use leader::{Exit, ExitKind, Leader};
+pub use pipe::{InputPipe, OutputPipe};
+pub use report::PipelineReport;
+pub use spawn::spawn;
+pub use tree::{Look, Tree};

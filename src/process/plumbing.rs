@@ -1,0 +1,133 @@
+//! The pipes, or the terminal, between a process and us.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::io::{fcntl_dupfd_cloexec, ioctl_fionbio};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::launch::LaunchStdin;
+use super::pipe::{InputEnd, InputPipe, OutputPipe};
+use super::pty::Terminal;
+use super::raw::Action;
+
+/// Both sides of what connects a process with us. Nothing of it passes to any other process.
+#[derive(Debug)]
+pub(super) struct Plumbing {
+    pub(super) stdout: OutputPipe,
+    pub(super) stderr: Option<OutputPipe>,
+    pub(super) stdin: Option<InputPipe>,
+    pub(super) theirs: Theirs,
+}
+
+/// The process's side. Ours to close once it has started, else we would never see the end.
+#[derive(Debug)]
+pub(super) enum Theirs {
+    Pipes { stdin: Option<OwnedFd>, stdout: OwnedFd, stderr: OwnedFd },
+    Terminal { path: CString },
+}
+
+/// What /proc/PID/fd calls the files of a process that lead to us.
+#[derive(Debug, Default)]
+pub(super) struct FileNames {
+    /// What somebody reads who waits for our input.
+    pub(super) inputs: Vec<PathBuf>,
+    /// What only processes of this tree write to.
+    pub(super) outputs: Vec<PathBuf>,
+}
+
+impl Plumbing {
+    pub(super) fn lay(stdin: LaunchStdin) -> io::Result<Self> {
+        match stdin {
+            LaunchStdin::Null => Self::pipes(None, None),
+            LaunchStdin::Inherited => {
+                let theirs = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+                Self::pipes(Some(theirs), None)
+            }
+            LaunchStdin::Pipe => {
+                let (theirs, ours) = pipe()?;
+                ioctl_fionbio(&ours, true)?;
+                Self::pipes(Some(theirs), Some(InputPipe::new(ours, InputEnd::Close)?))
+            }
+            LaunchStdin::Terminal => Self::terminal(),
+        }
+    }
+
+    fn pipes(their_stdin: Option<OwnedFd>, stdin: Option<InputPipe>) -> io::Result<Self> {
+        let (stdout, their_stdout) = output()?;
+        let (stderr, their_stderr) = output()?;
+        let theirs =
+            Theirs::Pipes { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr };
+        Ok(Self { stdout, stderr: Some(stderr), stdin, theirs })
+    }
+
+    fn terminal() -> io::Result<Self> {
+        let Terminal { ours, theirs } = Terminal::open()?;
+        let stdin = InputPipe::new(ours.try_clone()?, InputEnd::EndOfFileKey)?;
+        Ok(Self {
+            stdout: OutputPipe::new(ours)?,
+            stderr: None,
+            stdin: Some(stdin),
+            theirs: Theirs::Terminal { path: theirs },
+        })
+    }
+}
+
+impl Theirs {
+    /// What the process does to get its standard files.
+    pub(super) fn actions<'a>(&'a self, actions: &mut Vec<Action<'a>>) {
+        match self {
+            Self::Pipes { stdin, stdout, stderr } => {
+                actions.push(match stdin {
+                    Some(stdin) => Action::Dup { from: stdin.as_fd(), to: 0 },
+                    None => Action::Open { to: 0, path: c"/dev/null", flags: libc::O_RDONLY },
+                });
+                actions.push(Action::Dup { from: stdout.as_fd(), to: 1 });
+                actions.push(Action::Dup { from: stderr.as_fd(), to: 2 });
+            }
+            // Opened in the new session, it becomes the controlling terminal.
+            Self::Terminal { path } => {
+                actions.push(Action::Open { to: 0, path, flags: libc::O_RDWR });
+                actions.push(Action::Copy { from: 0, to: 1 });
+                actions.push(Action::Copy { from: 0, to: 2 });
+            }
+        }
+    }
+
+    pub(super) fn names(&self) -> FileNames {
+        match self {
+            Self::Pipes { stdin, stdout, stderr } => FileNames {
+                inputs: stdin.iter().filter_map(pipe_name).collect(),
+                outputs: [stdout, stderr].into_iter().filter_map(pipe_name).collect(),
+            },
+            Self::Terminal { path } => {
+                let path = PathBuf::from(path.to_string_lossy().into_owned());
+                FileNames { inputs: vec![path.clone(), "/dev/tty".into()], outputs: vec![path] }
+            }
+        }
+    }
+}
+
+fn output() -> io::Result<(OutputPipe, OwnedFd)> {
+    let (ours, theirs) = pipe()?;
+    ioctl_fionbio(&ours, true)?;
+    Ok((OutputPipe::new(ours)?, theirs))
+}
+
+/// A pipe whose ends have numbers above those of the standard files. They would be overwritten
+/// there, in a server that was started with one of its own standard files closed.
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+    Ok((above_standard_files(reader)?, above_standard_files(writer)?))
+}
+
+fn above_standard_files(file: OwnedFd) -> io::Result<OwnedFd> {
+    if file.as_raw_fd() > 2 { Ok(file) } else { Ok(fcntl_dupfd_cloexec(file, 3)?) }
+}
+
+fn pipe_name(file: &OwnedFd) -> Option<PathBuf> {
+    let inode = rustix::fs::fstat(file).ok()?.st_ino;
+    Some(format!("pipe:[{inode}]").into())
+}

@@ -1,0 +1,236 @@
+//! What /proc says about processes. Whatever cannot be read is taken as gone.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::{Pid, getpid};
+
+use super::raw;
+
+/// One process, as /proc/PID/stat shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) pid: Pid,
+    /// 0 where the parent is outside of what we can see.
+    pub(super) parent: i32,
+    pub(super) group: i32,
+    pub(super) session: i32,
+    pub(super) state: State,
+    /// Clock ticks after boot. With the pid it names a process for ever.
+    pub(super) started: u64,
+    /// CPU time of the process and of the children that it has waited for.
+    pub(super) cpu_ticks: u64,
+    pub(super) rss_pages: u64,
+}
+
+/// What a process is doing, as far as ending it is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Running, or asleep and to be woken by a signal.
+    Active,
+    /// In the kernel, where no signal but SIGKILL reaches it.
+    Uninterruptible,
+    Stopped,
+    /// A zombie, or about to be gone.
+    Dead,
+}
+
+impl Stat {
+    pub(super) const fn alive(&self) -> bool {
+        !matches!(self.state, State::Dead)
+    }
+
+    pub(super) fn cpu(&self) -> Duration {
+        Duration::from_millis(self.cpu_ticks.saturating_mul(1000 / raw::TICKS_PER_SECOND))
+    }
+
+    pub(super) fn rss_bytes(&self) -> u64 {
+        self.rss_pages.saturating_mul(raw::page_size())
+    }
+
+    /// Parses one line of /proc/PID/stat. The name, in parentheses, may hold anything.
+    fn parse(line: &str) -> Option<Self> {
+        let (pid, rest) = line.split_once(" (")?;
+        let (_name, rest) = rest.rsplit_once(") ")?;
+        // Field 3 of proc(5), the state, is field 0 here.
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let number = |field: usize| fields.get(field - 3)?.parse::<i64>().ok();
+        let count = |field: usize| number(field).map(|value| u64::try_from(value).unwrap_or(0));
+        let id = |field: usize| number(field).and_then(|value| i32::try_from(value).ok());
+        Some(Self {
+            pid: Pid::from_raw(pid.parse().ok()?)?,
+            parent: id(4)?,
+            group: id(5)?,
+            session: id(6)?,
+            state: State::of(fields.first()?),
+            started: count(22)?,
+            cpu_ticks: count(14)? + count(15)? + count(16)? + count(17)?,
+            rss_pages: count(24)?,
+        })
+    }
+}
+
+impl State {
+    fn of(letter: &str) -> Self {
+        match letter {
+            "Z" | "X" | "x" => Self::Dead,
+            "T" | "t" => Self::Stopped,
+            "D" => Self::Uninterruptible,
+            _ => Self::Active,
+        }
+    }
+}
+
+/// What one process looks like now.
+pub(super) fn stat(pid: Pid) -> Option<Stat> {
+    // A line is about 350 bytes; 52 numbers of 20 digits would still fit.
+    let mut line = [0; 1536];
+    let length = File::open(file_of(pid, "stat")).ok()?.read(&mut line).ok()?;
+    Stat::parse(&String::from_utf8_lossy(line.get(..length)?))
+}
+
+/// Every process that can be seen, not at one instant but one after the other.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    stats: HashMap<Pid, Stat>,
+}
+
+impl Snapshot {
+    pub(super) fn take() -> Self {
+        let stats = numbers_in("/proc").filter_map(stat).map(|stat| (stat.pid, stat)).collect();
+        let mut snapshot = Self { stats };
+        snapshot.look_again_at_orphans();
+        snapshot
+    }
+
+    /// A process whose parent ended while we were reading has a new parent by now.
+    fn look_again_at_orphans(&mut self) {
+        let is_seen = |id| Pid::from_raw(id).is_none_or(|pid| self.stats.contains_key(&pid));
+        let torn: Vec<_> =
+            self.stats.values().filter(|s| !is_seen(s.parent)).map(|s| s.pid).collect();
+        for pid in torn {
+            match stat(pid) {
+                Some(stat) => self.stats.insert(pid, stat),
+                None => self.stats.remove(&pid),
+            };
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Stat> {
+        self.stats.values()
+    }
+}
+
+/// Children of this server's main thread, where the kernel puts the orphans that a subreaper
+/// adopts; children that other threads created are not among them.
+pub(super) fn main_thread_children() -> io::Result<Vec<Pid>> {
+    let own = getpid();
+    let list = fs::read_to_string(format!("/proc/self/task/{own}/children"))?;
+    let numbers = list.split_ascii_whitespace().filter_map(|word| word.parse().ok());
+    Ok(numbers.filter_map(Pid::from_raw).collect())
+}
+
+/// All children that may be adopted ones: at best the short list, else every child of ours.
+pub(super) fn adopted_children() -> Vec<Pid> {
+    main_thread_children().unwrap_or_else(|_| {
+        let own = getpid().as_raw_nonzero().get();
+        Snapshot::take().iter().filter(|stat| stat.parent == own).map(|stat| stat.pid).collect()
+    })
+}
+
+/// Whether an environment holds a variable for which `matches` is true.
+pub(super) fn environment_has(pid: Pid, matches: impl Fn(&[u8]) -> bool) -> bool {
+    fs::read(file_of(pid, "environ")).is_ok_and(|all| all.split(|byte| *byte == 0).any(matches))
+}
+
+/// The soft limit on real-time CPU use, where the tag is kept.
+pub(super) fn realtime_limit(pid: Pid) -> Option<u64> {
+    parse_realtime_limit(&fs::read_to_string(file_of(pid, "limits")).ok()?)
+}
+
+fn parse_realtime_limit(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// What an open file of a process is: a path, or a word such as `pipe:[123]`.
+pub(super) fn open_file(pid: Pid, number: u32) -> Option<PathBuf> {
+    fs::read_link(file_of(pid, &format!("fd/{number}"))).ok()
+}
+
+/// The file that a process is blocked on in `read`, if it is.
+pub(super) fn blocked_read(pid: Pid) -> Option<u32> {
+    parse_blocked_read(&fs::read_to_string(file_of(pid, "syscall")).ok()?)
+}
+
+fn parse_blocked_read(call: &str) -> Option<u32> {
+    let mut words = call.split_ascii_whitespace();
+    let number: libc::c_long = words.next()?.parse().ok()?;
+    let file = words.next()?.strip_prefix("0x")?;
+    (number == libc::SYS_read).then(|| u32::from_str_radix(file, 16).ok())?
+}
+
+fn file_of(pid: Pid, name: &str) -> String {
+    format!("/proc/{pid}/{name}")
+}
+
+fn numbers_in(directory: &str) -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAIL: &str = "S 7 40 41 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 1 0 9911 5000 250 18446744073709551615 1 1";
+
+    #[track_caller]
+    fn check_name(name: &str) {
+        let stat = Stat::parse(&format!("42 ({name}) {TAIL}")).unwrap();
+        assert_eq!((stat.pid.as_raw_nonzero().get(), stat.parent), (42, 7), "{name}");
+        assert_eq!((stat.group, stat.session, stat.started), (40, 41, 9911), "{name}");
+        assert_eq!((stat.cpu_ticks, stat.rss_pages), (100, 250), "{name}");
+    }
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        for name in ["cat", "a b", ") Z 1 1", "((", "", "x) R 1 (y", "tab\tnew\nline"] {
+            check_name(name);
+        }
+    }
+
+    #[test]
+    fn half_a_line_is_no_process() {
+        for line in ["", "42", "42 (cat", "42 (cat) S 1 2", "x (cat) S 1 2 3", "0 (cat) S"] {
+            assert_eq!(Stat::parse(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn we_see_ourselves_alive() {
+        let own = stat(getpid()).unwrap();
+        assert!(own.alive() && own.rss_pages > 0);
+        assert!(Snapshot::take().iter().any(|stat| stat.pid == own.pid));
+    }
+
+    #[test]
+    fn a_blocked_read_names_its_file() {
+        let read = libc::SYS_read;
+        assert_eq!(parse_blocked_read(&format!("{read} 0x0 0x7f 0x1000 0x0")), Some(0));
+        assert_eq!(parse_blocked_read(&format!("{read} 0x1f 0x7f 0x1000 0x0")), Some(31));
+        for call in ["running", "-1 0x7ffd 0x7f", "230 0x0 0x0", ""] {
+            assert_eq!(parse_blocked_read(call), None, "{call}");
+        }
+    }
+
+    #[test]
+    fn the_tag_is_found_among_the_limits() {
+        let limits = "Limit  Soft  Hard  Units\nMax realtime priority  0  0\nMax realtime timeout      4611686018427387905  unlimited            us\n";
+        assert_eq!(parse_realtime_limit(limits), Some(4_611_686_018_427_387_905));
+        assert_eq!(parse_realtime_limit("Max realtime timeout  unlimited unlimited us\n"), None);
+    }
+}

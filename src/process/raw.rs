@@ -1,0 +1,265 @@
+//! The system calls that have no safe wrapper: the only file with `unsafe`.
+#![expect(unsafe_code, reason = "posix_spawn, wait4 and some small queries have no safe wrapper")]
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::ptr;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// A child to create: `argv` and `env` in the form that the kernel takes them.
+#[derive(Debug)]
+pub(super) struct Plan<'a> {
+    pub(super) path: &'a CStr,
+    pub(super) argv: &'a [CString],
+    pub(super) env: &'a [CString],
+    /// Done in this order, in the child, after it got its own session.
+    pub(super) actions: &'a [Action<'a>],
+    /// Signals that the child starts with blocked. All others are unblocked.
+    pub(super) blocked: &'a [c_int],
+}
+
+/// One thing that the child does with its files before it becomes the program.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Action<'a> {
+    Dup { from: BorrowedFd<'a>, to: RawFd },
+    Open { to: RawFd, path: &'a CStr, flags: c_int },
+    Copy { from: RawFd, to: RawFd },
+    Chdir(BorrowedFd<'a>),
+}
+
+/// Creates a child in its own session, with default signal dispositions, without `fork`.
+///
+/// On return the child has become the program; an error means that there is no child.
+pub(super) fn posix_spawn(plan: &Plan<'_>) -> Result<Pid, Errno> {
+    let mut actions = MaybeUninit::uninit();
+    let actions = FileActions::new(&mut actions, plan.actions)?;
+    let mut attributes = MaybeUninit::uninit();
+    let attributes = Attributes::new(&mut attributes, plan.blocked)?;
+    let argv = pointers(plan.argv);
+    let env = pointers(plan.env);
+    let mut pid = 0;
+    // SAFETY: path, argv and env are NUL-terminated and live through the call, the two arrays end
+    // with a null pointer, and both objects were initialised above.
+    let code = unsafe {
+        libc::posix_spawn(
+            &raw mut pid,
+            plan.path.as_ptr(),
+            actions.0,
+            attributes.0,
+            argv.as_ptr(),
+            env.as_ptr(),
+        )
+    };
+    check(code)?;
+    Pid::from_raw(pid).ok_or(Errno::CHILD)
+}
+
+/// Hands a file to the runtime, which tells when it is ready.
+pub(super) fn register(file: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an OwnedFd is open and stays the same file until it is dropped, and the AsyncFd owns it.
+    Ok(unsafe { AsyncFd::register_with_interest(file, interest) }?)
+}
+
+/// How a child ended, as `wait4` tells it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ended {
+    pub(super) status: c_int,
+    pub(super) cpu: Duration,
+    pub(super) max_rss_bytes: u64,
+}
+
+/// Reaps this one child if it has ended; `None` while it runs.
+pub(super) fn try_wait(pid: Pid) -> Result<Option<Ended>, Errno> {
+    wait(pid, libc::WNOHANG)
+}
+
+/// Reaps this one child, and blocks until it has ended.
+pub(super) fn wait_blocking(pid: Pid) -> Result<(), Errno> {
+    wait(pid, 0).map(drop)
+}
+
+fn wait(pid: Pid, options: c_int) -> Result<Option<Ended>, Errno> {
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    let number = pid.as_raw_nonzero().get();
+    let found = rustix::io::retry_on_intr(|| {
+        // SAFETY: both pointers are to live memory of the right type; `number` is one child, never -1.
+        match unsafe { libc::wait4(number, &raw mut status, options, usage.as_mut_ptr()) } {
+            -1 => Err(last_error()),
+            found => Ok(found),
+        }
+    })?;
+    // SAFETY: all zeroes is a valid rusage, and so is what the kernel wrote over it.
+    let usage = unsafe { usage.assume_init() };
+    let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
+    Ok((found != 0).then_some(Ended { status, cpu, max_rss_bytes: rss_bytes(&usage) }))
+}
+
+/// The largest resident set that this server has had so far.
+pub(super) fn own_max_rss_bytes() -> u64 {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to live memory of the right type, which is valid as zeroes, too.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    rss_bytes(&usage)
+}
+
+/// Now, in the unit and on the clock of the start times in /proc/PID/stat.
+pub(super) fn boot_ticks() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec; the clock exists on every kernel that has pidfds.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now) };
+    let nanos = u64::try_from(now.tv_nsec).unwrap_or(0);
+    u64::try_from(now.tv_sec).unwrap_or(0) * TICKS_PER_SECOND
+        + nanos / (1_000_000_000 / TICKS_PER_SECOND)
+}
+
+/// USER_HZ: part of the kernel's interface, 100 on x86-64 and aarch64.
+pub(super) const TICKS_PER_SECOND: u64 = 100;
+
+/// The size of a page of memory.
+pub(super) fn page_size() -> u64 {
+    // SAFETY: takes a constant and touches no memory.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// Marks every file from number 3 on as close-on-exec: whatever the server itself inherited.
+pub(super) fn close_inherited_on_exec() -> Result<(), Errno> {
+    // SAFETY: sets a flag on files; closes none.
+    match unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } {
+        0 => Ok(()),
+        _ => Err(last_error()),
+    }
+}
+
+/// An initialised `posix_spawn_file_actions_t`, which stays where it is and is destroyed on drop.
+struct FileActions<'a>(&'a mut libc::posix_spawn_file_actions_t);
+
+impl<'a> FileActions<'a> {
+    fn new(
+        place: &'a mut MaybeUninit<libc::posix_spawn_file_actions_t>,
+        actions: &[Action<'_>],
+    ) -> Result<Self, Errno> {
+        // SAFETY: `place` is writable, and is read only after the call has initialised it.
+        let mut this = unsafe {
+            check(libc::posix_spawn_file_actions_init(place.as_mut_ptr()))?;
+            Self(place.assume_init_mut())
+        };
+        actions.iter().try_for_each(|action| this.add(*action)).map(|()| this)
+    }
+
+    fn add(&mut self, action: Action<'_>) -> Result<(), Errno> {
+        let actions = ptr::from_mut(self.0);
+        // SAFETY: initialised by `new` and not shared; paths are copied by the call, files are
+        // borrowed for as long as the plan lives.
+        check(unsafe {
+            match action {
+                Action::Dup { from, to } => {
+                    libc::posix_spawn_file_actions_adddup2(actions, from.as_raw_fd(), to)
+                }
+                Action::Copy { from, to } => {
+                    libc::posix_spawn_file_actions_adddup2(actions, from, to)
+                }
+                Action::Open { to, path, flags } => {
+                    libc::posix_spawn_file_actions_addopen(actions, to, path.as_ptr(), flags, 0)
+                }
+                Action::Chdir(dir) => {
+                    libc::posix_spawn_file_actions_addfchdir_np(actions, dir.as_raw_fd())
+                }
+            }
+        })
+    }
+}
+
+impl Drop for FileActions<'_> {
+    fn drop(&mut self) {
+        // SAFETY: initialised by `new`, destroyed once.
+        unsafe { libc::posix_spawn_file_actions_destroy(self.0) };
+    }
+}
+
+/// An initialised `posix_spawnattr_t`, which stays where it is and is destroyed on drop.
+struct Attributes<'a>(&'a mut libc::posix_spawnattr_t);
+
+impl<'a> Attributes<'a> {
+    fn new(
+        place: &'a mut MaybeUninit<libc::posix_spawnattr_t>,
+        blocked: &[c_int],
+    ) -> Result<Self, Errno> {
+        const FLAGS: c_int = libc::POSIX_SPAWN_SETSID as c_int
+            | libc::POSIX_SPAWN_SETSIGDEF
+            | libc::POSIX_SPAWN_SETSIGMASK;
+        // SAFETY: `place` is writable, and is read only after the call has initialised it.
+        let this = unsafe {
+            check(libc::posix_spawnattr_init(place.as_mut_ptr()))?;
+            Self(place.assume_init_mut())
+        };
+        let (all, mask) = signal_sets(blocked);
+        // SAFETY: all three objects are initialised and live through the calls.
+        unsafe {
+            check(libc::posix_spawnattr_setsigdefault(this.0, &raw const all))?;
+            check(libc::posix_spawnattr_setsigmask(this.0, &raw const mask))?;
+            #[expect(clippy::cast_possible_truncation, reason = "the flags are eight bits")]
+            check(libc::posix_spawnattr_setflags(this.0, FLAGS as libc::c_short))?;
+        }
+        Ok(this)
+    }
+}
+
+impl Drop for Attributes<'_> {
+    fn drop(&mut self) {
+        // SAFETY: initialised by `new`, destroyed once.
+        unsafe { libc::posix_spawnattr_destroy(self.0) };
+    }
+}
+
+/// The set of all signals, and the set of these.
+fn signal_sets(some: &[c_int]) -> (libc::sigset_t, libc::sigset_t) {
+    let mut all = MaybeUninit::uninit();
+    let mut mask = MaybeUninit::uninit();
+    // SAFETY: sigfillset and sigemptyset initialise the sets before they are read.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::sigemptyset(mask.as_mut_ptr());
+        for signal in some {
+            libc::sigaddset(mask.as_mut_ptr(), *signal);
+        }
+        (all.assume_init(), mask.assume_init())
+    }
+}
+
+/// The array of C strings that `exec` takes: pointers, and a null one at the end.
+fn pointers(strings: &[CString]) -> Vec<*mut c_char> {
+    let null = std::iter::once(ptr::null_mut());
+    strings.iter().map(|string| string.as_ptr().cast_mut()).chain(null).collect()
+}
+
+/// The posix_spawn family returns the error instead of setting errno.
+fn check(code: c_int) -> Result<(), Errno> {
+    match code {
+        0 => Ok(()),
+        code => Err(Errno::from_raw_os_error(code)),
+    }
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    let micros = u64::try_from(time.tv_usec).unwrap_or(0);
+    Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0)) + Duration::from_micros(micros)
+}
+
+fn rss_bytes(usage: &libc::rusage) -> u64 {
+    u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(1024)
+}

@@ -1,0 +1,258 @@
+//! Which shell runs a text, and how it is asked to. Pure, but for one look for bash.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use super::launch::Report;
+use super::report::REPORT_FD;
+
+/// Who runs shell text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shell {
+    /// `sh` for a plain line, which starts fastest and means the same there; else bash if the host
+    /// has it.
+    Auto,
+    /// This one: a path, or a name that is looked up in the job's PATH.
+    Path(String),
+}
+
+/// How a shell is called, in the words of [`super::Launch`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invocation {
+    /// The shell.
+    pub program: OsString,
+    /// The name that it calls itself in its messages.
+    pub arg0: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Whether it tells the exit codes of its last pipeline.
+    pub report: Report,
+}
+
+/// How to have this text run by this shell.
+///
+/// The text always comes last and unchanged. Where bash runs it and it has a pipe in it, a trap
+/// stands before it, on the same line so that line numbers stay, which reports the exit codes of
+/// the last pipeline and changes neither output nor exit code.
+#[must_use]
+pub fn invocation(shell: &Shell, text: &str) -> Invocation {
+    match shell {
+        Shell::Auto => automatic(text, BASH.as_deref()),
+        Shell::Path(path) => by_path(path, text),
+    }
+}
+
+static BASH: LazyLock<Option<String>> = LazyLock::new(|| {
+    const PLACES: [&str; 4] =
+        ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash"];
+    PLACES.into_iter().find(|path| Path::new(path).exists()).map(str::to_owned)
+});
+
+fn automatic(text: &str, bash: Option<&str>) -> Invocation {
+    match bash {
+        Some(bash) if !is_plain(text) => by_path(bash, text),
+        Some(_) | None => by_path("/bin/sh", text),
+    }
+}
+
+fn by_path(path: &str, text: &str) -> Invocation {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let reports = name.starts_with("bash") && has_pipe(text);
+    let (text, report) = if reports {
+        (format!("{}{text}", trap()), Report::Pipeline)
+    } else {
+        (text.to_owned(), Report::None)
+    };
+    let mut args = vec!["-c".into()];
+    // Else it would be taken for more options.
+    args.extend(text.starts_with(['-', '+']).then(|| "--".into()));
+    args.push(text.into());
+    Invocation { program: path.into(), arg0: name.into(), args, report }
+}
+
+/// A trap that writes PIPESTATUS to the report's file when the shell ends.
+///
+/// `[@]` and not `[*]`, which would join by the job's own IFS; the redirection in braces hides it
+/// from `set -x`. An EXIT trap leaves `$?` as it was.
+fn trap() -> String {
+    format!(
+        r#"trap '{{ builtin printf "%s " "${{PIPESTATUS[@]}}" >&{REPORT_FD}; }} 2>/dev/null' EXIT; "#
+    )
+}
+
+/// Whether there is a `|` that is not half of `||`. One in quotes counts too: it does no harm.
+fn has_pipe(text: &str) -> bool {
+    text.as_bytes().chunk_by(|a, b| a == b).any(|run| run == b"|")
+}
+
+/// Whether every shell understands the line in the same way: words of harmless characters, one
+/// space between them, and a command that is no builtin of bash with a meaning of its own.
+fn is_plain(line: &str) -> bool {
+    let mut words = line.split(' ');
+    let command = words.next().unwrap_or_default();
+    is_plain_command(command)
+        && line.split(' ').all(is_plain_word)
+        // Only here do the shells' `echo` differ, backslashes not being plain.
+        && (command != "echo" || !words.any(|word| word.starts_with('-')))
+}
+
+fn is_plain_command(word: &str) -> bool {
+    !word.contains('=') && !word.starts_with('%') && !BASH_WORDS.contains(&word)
+}
+
+fn is_plain_word(word: &str) -> bool {
+    !word.is_empty()
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_./=:,@%+-".contains(&byte))
+}
+
+/// Builtins and reserved words of bash, without those that are the same everywhere
+/// (`echo`, `true`, `false`, `pwd`).
+const BASH_WORDS: [&str; 73] = [
+    ".",
+    ":",
+    "alias",
+    "bg",
+    "bind",
+    "break",
+    "builtin",
+    "caller",
+    "case",
+    "cd",
+    "command",
+    "compgen",
+    "complete",
+    "compopt",
+    "continue",
+    "coproc",
+    "declare",
+    "dirs",
+    "disown",
+    "do",
+    "done",
+    "elif",
+    "else",
+    "enable",
+    "esac",
+    "eval",
+    "exec",
+    "exit",
+    "export",
+    "fc",
+    "fg",
+    "fi",
+    "for",
+    "function",
+    "getopts",
+    "hash",
+    "help",
+    "history",
+    "if",
+    "in",
+    "jobs",
+    "kill",
+    "let",
+    "local",
+    "logout",
+    "mapfile",
+    "popd",
+    "printf",
+    "pushd",
+    "read",
+    "readarray",
+    "readonly",
+    "return",
+    "select",
+    "set",
+    "shift",
+    "shopt",
+    "source",
+    "suspend",
+    "test",
+    "then",
+    "time",
+    "times",
+    "trap",
+    "type",
+    "typeset",
+    "ulimit",
+    "umask",
+    "unalias",
+    "unset",
+    "until",
+    "wait",
+    "while",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, program: &str, report: Report) {
+        let found = automatic(text, Some("/bin/bash"));
+        assert_eq!((found.program.to_str().unwrap(), found.report), (program, report), "{text}");
+        let last = found.args.last().unwrap().to_str().unwrap();
+        assert!(last.ends_with(text), "{last}");
+        assert_eq!(last == text, report == Report::None, "{last}");
+    }
+
+    #[test]
+    fn a_plain_line_goes_to_the_fastest_shell() {
+        for text in ["ls", "echo hi", "cargo test --lib a::b", "make -j4 CC=gcc", "git log -1"] {
+            check(text, "/bin/sh", Report::None);
+        }
+    }
+
+    #[test]
+    fn what_shells_read_differently_goes_to_bash() {
+        let texts = [
+            "echo -e a",
+            "source x",
+            "time ls",
+            "X=1 ls",
+            "a  b",
+            " a",
+            "a ",
+            "",
+            "ls\n",
+            "echo $X",
+            "[ a ]",
+            "ls *",
+            "a; b",
+            "a && b",
+            "a || b",
+            "{a,b}",
+            "printf x",
+            "%1",
+            "~/x",
+            "kill -l",
+        ];
+        for text in texts {
+            check(text, "/bin/bash", Report::None);
+        }
+    }
+
+    #[test]
+    fn a_pipe_is_reported() {
+        for text in ["a | b", "a|b", "a || b | c", "a |& b", "|"] {
+            check(text, "/bin/bash", Report::Pipeline);
+        }
+    }
+
+    #[test]
+    fn without_bash_everything_goes_to_sh() {
+        let found = automatic("a | b", None);
+        assert_eq!((found.program, found.report), ("/bin/sh".into(), Report::None));
+    }
+
+    #[test]
+    fn a_chosen_shell_is_told_by_its_name() {
+        let report = |path: &str| invocation(&Shell::Path(path.into()), "a | b").report;
+        assert_eq!(report("/opt/bash-5.2/bin/bash"), Report::Pipeline);
+        assert_eq!(report("bash"), Report::Pipeline);
+        assert_eq!(report("/bin/bash/zsh"), Report::None);
+        assert_eq!(report("fish"), Report::None);
+        assert_eq!(invocation(&Shell::Path("/usr/bin/zsh".into()), "x").arg0, "zsh");
+    }
+}

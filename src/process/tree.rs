@@ -1,0 +1,136 @@
+//! A process and everything that came out of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_process_group, test_kill_process_group};
+
+use super::children;
+use super::killing::{self, number};
+use super::members::Identity;
+use super::proc_scan::{self, Stat};
+
+/// How long [`Tree::kill`] tries at most.
+const KILL_LIMIT: Duration = Duration::from_millis(1500);
+
+/// A process and everything that came out of it, children that left its session included.
+///
+/// Every question is answered by looking at /proc: what it says was true a moment ago. Only
+/// verified descendants of this server are ever signalled. The calls read many small files: make
+/// them on a thread that may block.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    identity: Arc<Identity>,
+}
+
+/// What a tree is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Look {
+    /// How many of its processes are alive.
+    pub processes: usize,
+    /// CPU time of those and of the children that they waited for.
+    pub cpu: Duration,
+    /// Memory that they hold, shared pages counted in each.
+    pub rss_bytes: u64,
+    /// Whether one of them is blocked on reading what we could send.
+    pub waiting_for_input: bool,
+}
+
+impl Tree {
+    pub(super) const fn new(identity: Arc<Identity>) -> Self {
+        Self { identity }
+    }
+
+    /// The process id of the first process.
+    #[must_use]
+    pub fn leader_pid(&self) -> u32 {
+        number(self.identity.leader())
+    }
+
+    /// Sends a signal to every living process, and wakes those that are stopped so that they can
+    /// act on it. Says how many got it; none when the number is no signal's.
+    pub fn signal(&self, signal: i32) -> usize {
+        let Some(signal) = Signal::from_named_raw(signal) else { return 0 };
+        let members = self.living();
+        let (group, others): (Vec<_>, Vec<_>) =
+            members.iter().partition(|stat| self.is_in_leaders_group(stat));
+        let reached = self.signal_group(&group, signal)
+            + others.iter().filter(|stat| killing::send(stat, signal).is_ok()).count();
+        if !leaves_stopped(signal) {
+            for stat in &members {
+                // Ended by the signal itself, most likely.
+                killing::send(stat, Signal::CONT).ok();
+            }
+        }
+        reached
+    }
+
+    /// Ends every process, those that they start meanwhile included. Blocks up to 1.5 s.
+    ///
+    /// Returns who is still alive, by a last look: nobody, unless a process is stuck in the
+    /// kernel or belongs to another user.
+    #[must_use = "who is still alive was not ended"]
+    pub fn kill(&self) -> Vec<u32> {
+        killing::end_all(|| self.identity.members(), KILL_LIMIT)
+    }
+
+    /// The processes that are alive.
+    #[must_use]
+    pub fn alive(&self) -> Vec<u32> {
+        self.living().iter().map(|stat| number(stat.pid)).collect()
+    }
+
+    /// The processes that are alive after the leader was waited for: cheap when there are none.
+    ///
+    /// Whoever outlives the leader hangs on a child of ours that we did not create. No such child,
+    /// no survivor.
+    #[must_use]
+    pub fn survivors_after_exit(&self) -> Vec<u32> {
+        if self.may_survive() { self.alive() } else { Vec::new() }
+    }
+
+    /// What the tree is doing.
+    #[must_use]
+    pub fn look(&self) -> Look {
+        let members = self.living();
+        Look {
+            processes: members.len(),
+            cpu: members.iter().map(Stat::cpu).sum(),
+            rss_bytes: members.iter().map(Stat::rss_bytes).sum(),
+            waiting_for_input: members.iter().any(|stat| self.identity.waits_for_input(stat.pid)),
+        }
+    }
+
+    fn living(&self) -> Vec<Stat> {
+        let mut members = self.identity.members();
+        members.retain(Stat::alive);
+        members
+    }
+
+    fn may_survive(&self) -> bool {
+        if test_kill_process_group(self.identity.leader()).is_ok() {
+            return true;
+        }
+        let Ok(adopted) = proc_scan::main_thread_children() else { return true };
+        let mut strangers = adopted.into_iter().filter(|pid| !children::is_owned(*pid));
+        strangers.any(|pid| proc_scan::stat(pid).is_some_and(|stat| self.identity.claims(&stat)))
+    }
+
+    fn is_in_leaders_group(&self, stat: &Stat) -> bool {
+        stat.group == self.identity.leader().as_raw_nonzero().get()
+    }
+
+    /// One call for the whole group: nobody in it can be missed or get the signal twice. While
+    /// one of its processes lives, the group's number is not given to another.
+    fn signal_group(&self, members: &[&Stat], signal: Signal) -> usize {
+        let sent =
+            !members.is_empty() && kill_process_group(self.identity.leader(), signal).is_ok();
+        if sent { members.len() } else { 0 }
+    }
+}
+
+/// Signals after which a stopped process must stay so, or that need no waking.
+fn leaves_stopped(signal: Signal) -> bool {
+    [Signal::STOP, Signal::TSTP, Signal::TTIN, Signal::TTOU, Signal::CONT, Signal::KILL]
+        .contains(&signal)
+}
