@@ -8,3 +8,4 @@ pub mod outcome;
 pub mod output;
 pub mod process;
 pub mod spec;
+pub mod telemetry;

@@ -1,0 +1,197 @@
+//! One function per thing that happens: each writes its log line and counts.
+//!
+//! Text from outside is logged with `?`, quoted and escaped, so that no command can
+//! forge a line of the log.
+#![expect(clippy::disallowed_macros, reason = "the one place that counts")]
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use super::labels::{self, CallResult, Refusal, Rejection, key};
+use super::names::{Counter, Gauge, Histogram};
+use super::process;
+use crate::ids::JobId;
+use crate::outcome::Outcome;
+use crate::spec::Stream;
+
+/// Characters of a command that are logged.
+const COMMAND_CHARS: usize = 500;
+
+/// The server answers on this address.
+pub fn server_started(address: SocketAddr) {
+    tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "server started");
+}
+
+/// The server is about to exit; its jobs are over.
+pub fn server_stopped() {
+    tracing::info!("server stopped");
+}
+
+/// Sets the gauges that tell how much of each thing there may be.
+pub fn limits_known(limits: Limits) {
+    set(Gauge::JobsRunningLimit, limits.slots);
+    set(Gauge::JobsQueuedLimit, limits.queued);
+    set(Gauge::JobsRetainedLimit, limits.retained);
+}
+
+/// Bounds that stand beside their use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Jobs that may run at one time.
+    pub slots: usize,
+    /// Jobs that may wait.
+    pub queued: usize,
+    /// Finished jobs that stay readable.
+    pub retained: usize,
+}
+
+/// A job was accepted.
+pub fn job_submitted(id: JobId, command: &str) {
+    tracing::info!(job_id = %id, command = ?shortened(command), "job submitted");
+    metrics::counter!(Counter::JobsSubmitted.name()).increment(1);
+}
+
+/// A job was not accepted.
+pub fn job_rejected(reason: Rejection) {
+    tracing::info!(reason = reason.word(), "job rejected");
+    metrics::counter!(Counter::JobsRejected.name(), key::REASON => reason.word()).increment(1);
+}
+
+/// A job left the queue after this long and runs.
+#[must_use = "dropping the guard counts the job as over"]
+pub fn job_started(id: JobId, queued: Duration) -> ActiveJob {
+    tracing::info!(job_id = %id, queued_ms = millis(queued), "job started");
+    metrics::histogram!(Histogram::JobQueueWait.name()).record(queued);
+    metrics::gauge!(Gauge::JobsRunning.name()).increment(1);
+    ActiveJob { id, started: Instant::now(), outcome: LOST }
+}
+
+/// A job ended without ever having run: stopped while it waited, for instance.
+pub fn job_ended_unstarted(id: JobId, outcome: &Outcome) {
+    job_over(id, outcome.word(), Duration::ZERO);
+}
+
+/// What an outcome reads as when nobody said how the job ended.
+const LOST: &str = "lost";
+
+/// A job that runs. Dropping it counts the job as over, on every way out.
+#[derive(Debug)]
+pub struct ActiveJob {
+    id: JobId,
+    started: Instant,
+    outcome: &'static str,
+}
+
+impl ActiveJob {
+    /// The job is over. Without this it counts as lost.
+    pub fn finish(mut self, outcome: &Outcome) {
+        self.outcome = outcome.word();
+    }
+}
+
+impl Drop for ActiveJob {
+    fn drop(&mut self) {
+        let elapsed = self.started.elapsed();
+        metrics::gauge!(Gauge::JobsRunning.name()).decrement(1);
+        metrics::histogram!(Histogram::JobDuration.name()).record(elapsed);
+        job_over(self.id, self.outcome, elapsed);
+    }
+}
+
+fn job_over(id: JobId, outcome: &'static str, elapsed: Duration) {
+    tracing::info!(job_id = %id, outcome, elapsed_ms = millis(elapsed), "job finished");
+    metrics::counter!(Counter::JobsFinished.name(), key::OUTCOME => outcome).increment(1);
+}
+
+/// The queue now holds this many jobs.
+pub fn queue_changed(queued: usize) {
+    set(Gauge::JobsQueued, queued);
+}
+
+/// This many finished jobs are now readable.
+pub fn retained_changed(finished: usize) {
+    set(Gauge::JobsRetained, finished);
+}
+
+/// Finished jobs were forgotten to stay within the retention bound.
+pub fn jobs_forgotten(count: usize) {
+    tracing::debug!(count, "oldest finished jobs forgotten");
+}
+
+/// A job wrote bytes, and they were kept.
+pub fn output_captured(stream: Stream, bytes: u64) {
+    metrics::counter!(Counter::OutputBytes.name(), key::STREAM => stream.name()).increment(bytes);
+    metrics::gauge!(Gauge::OutputStoredBytes.name()).increment(bytes as f64);
+}
+
+/// Bytes that were kept were freed with their job.
+pub fn output_freed(bytes: u64) {
+    metrics::gauge!(Gauge::OutputStoredBytes.name()).decrement(bytes as f64);
+}
+
+/// A job wrote bytes that could not be kept.
+pub fn output_dropped(bytes: u64) {
+    metrics::counter!(Counter::OutputDroppedBytes.name()).increment(bytes);
+}
+
+/// The store began to drop what a job writes; told once per job.
+pub fn output_store_failed(id: JobId, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(job_id = %id, ?why, "output cannot be kept; check the data directory's disk");
+}
+
+/// Stray processes of ended jobs were reaped.
+pub fn orphans_reaped(count: u64) {
+    tracing::debug!(count, "orphans reaped");
+    metrics::counter!(Counter::OrphansReaped.name()).increment(count);
+}
+
+/// An actor failed; `actor` is a word of ours, such as `job`.
+pub fn actor_failed(actor: &'static str, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(actor, ?why, "actor failed");
+    metrics::counter!(Counter::ActorFailures.name()).increment(1);
+}
+
+/// A tool call was answered.
+pub fn mcp_call_finished(tool: &str, result: CallResult, elapsed: Duration) {
+    let (tool, result) = (labels::tool(tool), result.word());
+    tracing::debug!(tool, result, elapsed_ms = millis(elapsed), "tool call answered");
+    metrics::counter!(Counter::McpCalls.name(), key::TOOL => tool, key::RESULT => result)
+        .increment(1);
+    metrics::histogram!(Histogram::McpCallDuration.name(), key::TOOL => tool).record(elapsed);
+}
+
+/// An HTTP request or connection was turned away.
+pub fn http_refused(reason: Refusal) {
+    tracing::warn!(reason = reason.word(), "http request refused");
+    metrics::counter!(Counter::HttpRefused.name(), key::REASON => reason.word()).increment(1);
+}
+
+/// Somebody asks for the metrics: measures what this process uses.
+pub(super) fn scraped() {
+    if let Some(bytes) = process::resident_bytes() {
+        metrics::gauge!(Gauge::ResidentMemory.name()).set(bytes as f64);
+    }
+    if let Some(fds) = process::open_fds() {
+        set(Gauge::OpenFds, fds);
+    }
+}
+
+fn set(gauge: Gauge, value: usize) {
+    metrics::gauge!(gauge.name()).set(value as f64);
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The command's first characters, with a mark where more follow.
+fn shortened(command: &str) -> String {
+    let mut short: String = command.chars().take(COMMAND_CHARS).collect();
+    if short.len() < command.len() {
+        short.push('…');
+    }
+    short
+}

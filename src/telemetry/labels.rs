@@ -1,0 +1,155 @@
+//! Closed sets of label values: however the server is used, no further series appear.
+
+/// The label keys.
+pub mod key {
+    /// How a job ended.
+    pub const OUTCOME: &str = "outcome";
+    /// Why something was turned away.
+    pub const REASON: &str = "reason";
+    /// Which of a job's streams.
+    pub const STREAM: &str = "stream";
+    /// Which tool was called.
+    pub const TOOL: &str = "tool";
+    /// How a call ended.
+    pub const RESULT: &str = "result";
+    /// The version that runs.
+    pub const VERSION: &str = "version";
+}
+
+/// Values of [`key::VERSION`]: this build's own.
+pub(super) const VERSIONS: [&str; 1] = [env!("CARGO_PKG_VERSION")];
+
+/// Values of [`key::STREAM`].
+pub(super) const STREAMS: [&str; 2] = ["stdout", "stderr"];
+
+/// Values of [`key::TOOL`]: the native tools, and one word for whatever else is asked for.
+pub(super) const TOOLS: [&str; 7] =
+    ["run_command", "wait_jobs", "read_output", "list_jobs", "send_input", "stop_jobs", OTHER];
+
+const OTHER: &str = "other";
+
+/// The label for a tool name that a client sent.
+pub(super) fn tool(name: &str) -> &'static str {
+    TOOLS.into_iter().find(|known| *known == name).unwrap_or(OTHER)
+}
+
+/// Why a job was not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rejection {
+    /// There was nothing to run.
+    EmptyCommand,
+    /// The deadline was out of bounds.
+    Timeout,
+    /// A variable's name cannot be one.
+    Environment,
+    /// There is no such lane.
+    UnknownLane,
+    /// Too many jobs wait already.
+    QueueFull,
+    /// The server is shutting down.
+    Draining,
+}
+
+impl Rejection {
+    /// The label value.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::EmptyCommand => "empty_command",
+            Self::Timeout => "timeout",
+            Self::Environment => "environment",
+            Self::UnknownLane => "unknown_lane",
+            Self::QueueFull => "queue_full",
+            Self::Draining => "draining",
+        }
+    }
+
+    /// Every word that [`Rejection::word`] can give.
+    pub const WORDS: [&'static str; 6] =
+        ["empty_command", "timeout", "environment", "unknown_lane", "queue_full", "draining"];
+}
+
+/// Why an HTTP request or connection was turned away before any route saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The Host header is not on the list.
+    Host,
+    /// The Origin header is not on the list.
+    Origin,
+    /// The bearer token is missing or wrong.
+    Auth,
+    /// The body is too large.
+    Body,
+    /// Too many connections are open.
+    Connections,
+}
+
+impl Refusal {
+    /// The label value.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Origin => "origin",
+            Self::Auth => "auth",
+            Self::Body => "body",
+            Self::Connections => "connections",
+        }
+    }
+
+    /// Every word that [`Refusal::word`] can give.
+    pub const WORDS: [&'static str; 5] = ["host", "origin", "auth", "body", "connections"];
+}
+
+/// How a tool call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallResult {
+    /// It was answered; the command itself may have failed.
+    Ok,
+    /// It was answered with an error.
+    Error,
+}
+
+impl CallResult {
+    /// The label value.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+        }
+    }
+
+    /// Every word that [`CallResult::word`] can give.
+    pub const WORDS: [&'static str; 2] = ["ok", "error"];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Stream;
+
+    #[test]
+    fn the_lists_hold_exactly_the_words() {
+        let rejections = [
+            Rejection::EmptyCommand,
+            Rejection::Timeout,
+            Rejection::Environment,
+            Rejection::UnknownLane,
+            Rejection::QueueFull,
+            Rejection::Draining,
+        ];
+        assert_eq!(rejections.map(Rejection::word), Rejection::WORDS);
+        let refusals =
+            [Refusal::Host, Refusal::Origin, Refusal::Auth, Refusal::Body, Refusal::Connections];
+        assert_eq!(refusals.map(Refusal::word), Refusal::WORDS);
+        assert_eq!([CallResult::Ok, CallResult::Error].map(CallResult::word), CallResult::WORDS);
+        assert_eq!([Stream::Stdout, Stream::Stderr].map(Stream::name), STREAMS);
+    }
+
+    #[test]
+    fn a_tool_name_from_outside_never_becomes_a_label() {
+        assert_eq!(tool("run_command"), "run_command");
+        assert_eq!(tool("rm -rf /"), "other");
+    }
+}
