@@ -4,6 +4,7 @@
 //! `docs/architecture.md` has the picture and the invariants.
 
 pub mod ids;
+pub mod job;
 pub mod outcome;
 pub mod output;
 pub mod process;

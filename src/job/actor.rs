@@ -1,0 +1,386 @@
+//! The job's actor: a translator with no opinions. Messages become events, effects become acts;
+//! what follows from what is decided in `state.rs`.
+
+use std::ffi::OsString;
+use std::io;
+use std::time::{Duration, Instant};
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+
+use super::feed::{Feed, FeedError};
+use super::handle::StopWish;
+use super::input::{Input, InputEnd, InputError, Key, PlainKey};
+use super::launch::launch;
+use super::pump::Pump;
+use super::seat::JobSeat;
+use super::state::{Effect, Event, Grace, Pace, Rest, State};
+use super::timers::{Timer, Timers};
+use crate::outcome::{Ending, KillNote, LimitKind, Outcome, SIGTERM, StartError, Usage};
+use crate::output::LogSettings;
+use crate::process::host::HostTag;
+use crate::process::shell::Shell;
+use crate::process::{self, Exit, ExitKind, PipelineReport, Process, Tree};
+use crate::spec::Stdin;
+
+/// What all jobs of a server have in common.
+#[derive(Debug, Clone)]
+pub struct JobSettings {
+    /// Which shell runs shell text.
+    pub shell: Shell,
+    /// The variables that every job gets.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Tells this server's processes from all others.
+    pub tag: HostTag,
+    /// How output is kept.
+    pub log: LogSettings,
+    /// After the leader ended and survivors hold the pipes: how long they must be quiet.
+    pub drain_quiet: Duration,
+    /// The longest wait for last bytes.
+    pub drain_max: Duration,
+}
+
+/// Messages are small and carry decisions, never output bytes: a ractor mailbox is
+/// unbounded, so bytes would pile up in it without backpressure.
+#[derive(Debug)]
+pub(super) enum JobMsg {
+    /// From the waiter task: the leader was reaped, and these outlived it.
+    LeaderExited(io::Result<Exit>, Vec<u32>),
+    /// From the pump: both pipes have ended.
+    StreamsClosed,
+    /// From the pump: a bound on output was passed.
+    LimitHit(LimitKind),
+    /// From a client or the supervisor: end the job.
+    Stop(StopWish),
+    /// From a client. Replies once the input is on its way, not once it was read.
+    Input(Input, RpcReplyPort<Result<(), InputError>>),
+    /// From our own timers.
+    Timer(Timer),
+    /// From a look at the tree: these are alive.
+    TreeChecked(Vec<u32>),
+    /// From the killer thread: these are alive in spite of SIGKILL.
+    Killed(Vec<u32>),
+}
+
+#[derive(Debug)]
+pub(super) struct JobActor;
+
+/// What the actor holds. Dropping it unfinished makes the job `lost` (see [`JobSeat`]).
+#[derive(Debug)]
+pub(super) struct Job {
+    seat: JobSeat,
+    state: State,
+    timers: Timers,
+    feed: Option<Feed>,
+    report: Option<PipelineReport>,
+    usage: Usage,
+    survivors: Vec<u32>,
+    kill: Option<KillClock>,
+}
+
+/// When and how we began to end the tree.
+#[derive(Debug)]
+struct KillClock {
+    since: Instant,
+    note: KillNote,
+}
+
+impl Actor for JobActor {
+    type Msg = JobMsg;
+    type State = Job;
+    type Arguments = JobSeat;
+
+    /// Trivial on purpose: the supervisor waits for it.
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<JobMsg>,
+        seat: JobSeat,
+    ) -> Result<Job, ActorProcessingErr> {
+        Ok(Job::new(seat))
+    }
+
+    async fn post_start(
+        &self,
+        myself: ActorRef<JobMsg>,
+        job: &mut Job,
+    ) -> Result<(), ActorProcessingErr> {
+        job.start(&myself);
+        Ok(())
+    }
+
+    /// Never fails: an `Err` here would end the actor and lose the outcome.
+    async fn handle(
+        &self,
+        myself: ActorRef<JobMsg>,
+        message: JobMsg,
+        job: &mut Job,
+    ) -> Result<(), ActorProcessingErr> {
+        let event = match message {
+            JobMsg::LeaderExited(exit, survivors) => job.leader_exited(exit, survivors),
+            JobMsg::StreamsClosed => Event::StreamsClosed,
+            JobMsg::LimitHit(limit) => Event::LimitHit(limit),
+            JobMsg::Stop(wish) => job.stop_wish(wish),
+            JobMsg::Input(input, reply) => {
+                // The caller may have given up waiting.
+                reply.send(job.input(input)).ok();
+                return Ok(());
+            }
+            JobMsg::Timer(Timer::Deadline) => Event::DeadlinePassed(job.seat.spec().limits.timeout),
+            JobMsg::Timer(Timer::Grace) => Event::GraceExpired,
+            JobMsg::Timer(Timer::Drain) => Event::DrainExpired,
+            JobMsg::Timer(Timer::CheckTree) => {
+                job.look_at_tree(&myself, Tree::alive, JobMsg::TreeChecked);
+                return Ok(());
+            }
+            JobMsg::TreeChecked(alive) => Event::TreeChecked(rest(&alive)),
+            JobMsg::Killed(alive) => {
+                job.survivors.clone_from(&alive);
+                Event::Killed(rest(&alive))
+            }
+        };
+        job.step(event, &myself);
+        Ok(())
+    }
+}
+
+const fn rest(alive: &[u32]) -> Rest {
+    if alive.is_empty() { Rest::Nobody } else { Rest::Somebody }
+}
+
+impl Job {
+    fn new(seat: JobSeat) -> Self {
+        Self {
+            seat,
+            state: State::Starting,
+            timers: Timers::default(),
+            feed: None,
+            report: None,
+            usage: Usage::default(),
+            survivors: Vec::new(),
+            kill: None,
+        }
+    }
+
+    fn start(&mut self, myself: &ActorRef<JobMsg>) {
+        let launch = launch(self.seat.id(), self.seat.spec(), &self.seat.settings);
+        let event = match process::spawn(&launch) {
+            Ok(process) => self.started(process, myself),
+            Err(why) => Event::FailedToStart(why),
+        };
+        self.step(event, myself);
+    }
+
+    fn started(&mut self, process: Process, myself: &ActorRef<JobMsg>) -> Event {
+        let Process { leader, tree, stdout, stderr, stdin, report } = process;
+        let Some(writer) = self.seat.take_writer() else {
+            let program = self.seat.spec().program.display();
+            let why = "its log was closed before it began".to_owned();
+            return Event::FailedToStart(StartError::System { program, why });
+        };
+        let tree = self.seat.set_tree(tree);
+        self.seat.running();
+        self.report = report;
+        self.feed = stdin.map(Feed::start);
+        self.send_first_input();
+        let limits = self.seat.spec().limits;
+        tokio::spawn(Pump::new(stdout, stderr, writer, limits, myself.clone()).run());
+        let actor = myself.clone();
+        tokio::spawn(async move {
+            let exit = leader.wait().await;
+            let survivors = tree.survivors_after_exit();
+            // Without an actor there is nobody left to tell.
+            actor.cast(JobMsg::LeaderExited(exit, survivors)).ok();
+        });
+        Event::Started
+    }
+
+    /// Text that was given with the command, then the end of input.
+    fn send_first_input(&mut self) {
+        if let Stdin::Text(text) = &self.seat.spec().stdin {
+            let text = text.clone().into_bytes();
+            if let Some(feed) = self.feed.take() {
+                // The first piece always has room.
+                feed.push(text).ok();
+            }
+        }
+    }
+
+    fn leader_exited(&mut self, exit: io::Result<Exit>, survivors: Vec<u32>) -> Event {
+        let rest = rest(&survivors);
+        self.survivors = survivors;
+        let outcome = match exit {
+            Ok(exit) => {
+                self.usage = exit.usage;
+                match exit.status {
+                    ExitKind::Code(code) => Outcome::Exited { code },
+                    ExitKind::Signal { signal, core } => Outcome::Signaled { signal, core },
+                }
+            }
+            Err(error) => {
+                Outcome::Lost { why: format!("the system could not tell how it ended: {error}") }
+            }
+        };
+        Event::LeaderExited(outcome, rest)
+    }
+
+    fn stop_wish(&self, wish: StopWish) -> Event {
+        Event::StopRequested {
+            by: wish.by,
+            signal: wish.signal.unwrap_or(SIGTERM),
+            grace: wish.grace.unwrap_or(self.seat.spec().limits.grace),
+        }
+    }
+
+    fn step(&mut self, event: Event, myself: &ActorRef<JobMsg>) {
+        let state = std::mem::replace(&mut self.state, State::Starting);
+        let (state, effects) = state.apply(event);
+        self.state = state;
+        for effect in effects {
+            self.carry_out(effect, myself);
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect, myself: &ActorRef<JobMsg>) {
+        match effect {
+            Effect::ArmDeadline => {
+                self.timers.arm(Timer::Deadline, self.seat.spec().limits.timeout, myself);
+            }
+            Effect::Terminate { signal, grace } => self.terminate(signal, grace, myself),
+            Effect::CheckTree(pace) => {
+                let pause = match pace {
+                    Pace::Soon => Duration::from_millis(20),
+                    Pace::Slow => Duration::from_secs(10),
+                };
+                self.timers.arm(Timer::CheckTree, pause, myself);
+            }
+            Effect::Kill => self.kill(myself),
+            Effect::AwaitDrain(rest) => self.await_drain(rest, myself),
+            Effect::Finish(outcome) => self.finish(outcome),
+            Effect::Leave => myself.stop(None),
+        }
+    }
+
+    fn terminate(&mut self, signal: i32, grace: Grace, myself: &ActorRef<JobMsg>) {
+        self.seat.stopping();
+        let note = KillNote { first: signal, killed_after: None };
+        self.kill.get_or_insert(KillClock { since: Instant::now(), note });
+        let grace = match grace {
+            Grace::Default => self.seat.spec().limits.grace,
+            Grace::Wished(grace) => grace,
+        };
+        self.timers.arm(Timer::Grace, grace, myself);
+        // The result comes back as the leader's exit; a scan of /proc may take a while.
+        if let Some(tree) = self.seat.tree() {
+            tokio::task::spawn_blocking(move || tree.signal(signal));
+        }
+    }
+
+    fn kill(&mut self, myself: &ActorRef<JobMsg>) {
+        if let Some(clock) = &mut self.kill {
+            clock.note.killed_after = Some(clock.since.elapsed());
+        }
+        self.look_at_tree(myself, Tree::kill, JobMsg::Killed);
+    }
+
+    /// Does something with the tree on a thread that may block, and reports who is alive.
+    fn look_at_tree(
+        &self,
+        myself: &ActorRef<JobMsg>,
+        act: fn(&Tree) -> Vec<u32>,
+        report: fn(Vec<u32>) -> JobMsg,
+    ) {
+        let Some(tree) = self.seat.tree() else { return };
+        let actor = myself.clone();
+        tokio::task::spawn_blocking(move || {
+            // Without an actor there is nobody left to tell.
+            actor.cast(report(act(&tree))).ok();
+        });
+    }
+
+    /// With nobody left the pipes end by themselves. Where somebody holds them, quiet is enough.
+    fn await_drain(&mut self, rest: Rest, myself: &ActorRef<JobMsg>) {
+        let settings = &self.seat.settings;
+        match rest {
+            Rest::Nobody => self.timers.arm(Timer::Drain, settings.drain_max, myself),
+            Rest::Somebody => self.timers.arm_quiet(
+                self.seat.output(),
+                settings.drain_quiet,
+                settings.drain_max,
+                myself,
+            ),
+        }
+    }
+
+    fn finish(&mut self, outcome: Outcome) {
+        self.timers.clear();
+        self.feed = None;
+        if !self.survivors.is_empty() {
+            self.survivors = self.seat.tree().map_or_else(Vec::new, |tree| tree.alive());
+        }
+        let ending = Ending {
+            outcome,
+            at: Instant::now(),
+            usage: self.usage,
+            pipeline: self.report.take().map_or_else(Vec::new, PipelineReport::read),
+            survivors: std::mem::take(&mut self.survivors),
+            kill: self.kill.take().map(|clock| clock.note),
+        };
+        self.seat.finish(ending);
+    }
+
+    fn input(&mut self, input: Input) -> Result<(), InputError> {
+        let id = self.seat.id();
+        if matches!(self.state, State::Finished { .. } | State::Draining { .. }) {
+            return Err(InputError::Finished(id));
+        }
+        if !input.bytes.is_empty() {
+            self.push(input.bytes)?;
+        }
+        if let Some(key) = input.key {
+            self.press(key)?;
+        }
+        match input.end {
+            InputEnd::Open => Ok(()),
+            InputEnd::Closed => self.end_input(),
+        }
+    }
+
+    fn has_terminal(&self) -> bool {
+        self.seat.spec().stdin == Stdin::Terminal
+    }
+
+    fn press(&mut self, key: Key) -> Result<(), InputError> {
+        if self.has_terminal() {
+            return self.push(key.bytes().into());
+        }
+        match key.plain() {
+            PlainKey::Signal(signal) => {
+                if let Some(tree) = self.seat.tree() {
+                    tokio::task::spawn_blocking(move || tree.signal(signal));
+                }
+                Ok(())
+            }
+            PlainKey::End => self.end_input(),
+            PlainKey::Bytes(bytes) => self.push(bytes.into()),
+        }
+    }
+
+    /// A terminal stays open: there the end of input is a key.
+    fn end_input(&mut self) -> Result<(), InputError> {
+        if self.has_terminal() {
+            return self.push(Key::CtrlD.bytes().into());
+        }
+        match self.feed.take() {
+            Some(_) => Ok(()),
+            None => Err(InputError::Closed(self.seat.id())),
+        }
+    }
+
+    fn push(&self, piece: Vec<u8>) -> Result<(), InputError> {
+        let id = self.seat.id();
+        let feed = self.feed.as_ref().ok_or(InputError::Closed(id))?;
+        feed.push(piece).map_err(|refused| match refused {
+            FeedError::Full => InputError::Full(id),
+            FeedError::Closed => InputError::Closed(id),
+        })
+    }
+}

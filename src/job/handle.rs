@@ -1,0 +1,155 @@
+//! The door of a job: what everyone else holds of it.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use ractor::{ActorRef, call};
+use tokio::sync::watch;
+
+use super::actor::JobMsg;
+use super::input::{Input, InputError};
+use super::status::{Liveness, Phase, Status};
+use crate::ids::JobId;
+use crate::outcome::{Ending, StopBy};
+use crate::output::LogReader;
+use crate::process::Tree;
+use crate::spec::Spec;
+
+/// A job, as the rest of the service sees it. A cheap clone; it outlives the actor.
+#[derive(Debug, Clone)]
+pub struct JobHandle {
+    shared: Arc<Shared>,
+}
+
+/// What handle and seat share. Set once each: the actor when it runs, the tree when it lives.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) id: JobId,
+    pub(super) spec: Arc<Spec>,
+    pub(super) actor: OnceLock<ActorRef<JobMsg>>,
+    pub(super) tree: OnceLock<Arc<Tree>>,
+    status: watch::Receiver<Status>,
+    pub(super) output: LogReader,
+}
+
+impl Shared {
+    pub(super) fn new(
+        id: JobId,
+        spec: Arc<Spec>,
+        status: watch::Receiver<Status>,
+        output: LogReader,
+    ) -> Self {
+        Self { id, spec, actor: OnceLock::new(), tree: OnceLock::new(), status, output }
+    }
+}
+
+/// How a job is to be ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StopWish {
+    /// Who wishes it.
+    pub by: StopBy,
+    /// The first signal; SIGTERM where none is named.
+    pub signal: Option<i32>,
+    /// From that signal to SIGKILL; the job's own grace where none is named.
+    pub grace: Option<Duration>,
+}
+
+impl JobHandle {
+    pub(super) const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        self.shared.id
+    }
+
+    /// What it was asked to do.
+    #[must_use]
+    pub fn spec(&self) -> &Spec {
+        &self.shared.spec
+    }
+
+    /// Where it stands now.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.shared.status.borrow().clone()
+    }
+
+    /// Everything that it wrote.
+    #[must_use]
+    pub fn output(&self) -> &LogReader {
+        &self.shared.output
+    }
+
+    /// Returns once the job has ended. Any number may wait; giving up waiting disturbs nobody.
+    pub async fn finished(&self) -> Ending {
+        let mut status = self.shared.status.clone();
+        loop {
+            let ended = status.borrow_and_update().ending().cloned();
+            if let Some(ending) = ended {
+                return ending;
+            }
+            // The sender is part of the seat, and a seat never goes without an ending; should
+            // it ever, waiting for ever would be the lie.
+            if status.changed().await.is_err() {
+                return self.ending_after_the_seat();
+            }
+        }
+    }
+
+    fn ending_after_the_seat(&self) -> Ending {
+        let why = "the job's actor went away without an outcome".to_owned();
+        let lost = || Ending::without_process(crate::outcome::Outcome::Lost { why });
+        self.status().ending().cloned().unwrap_or_else(lost)
+    }
+
+    /// A look at its processes; nothing when none was started or none is left.
+    #[must_use]
+    pub fn liveness(&self) -> Option<Liveness> {
+        let look = self.shared.tree.get()?.look();
+        (look.processes > 0).then_some(Liveness {
+            processes: look.processes,
+            cpu: look.cpu,
+            rss_bytes: look.rss_bytes,
+            waiting_for_input: look.waiting_for_input,
+        })
+    }
+
+    /// Processes that outlived the leader and are alive right now.
+    #[must_use]
+    pub fn survivors(&self) -> Vec<u32> {
+        match (&self.status().phase, self.shared.tree.get()) {
+            (Phase::Finished(ending), Some(tree)) if !ending.survivors.is_empty() => tree.alive(),
+            (Phase::Finished(_) | Phase::Queued | Phase::Running | Phase::Stopping, _) => {
+                Vec::new()
+            }
+        }
+    }
+
+    /// Begins the end of the job; does not wait for it. Of a job that has finished, what
+    /// survived is ended.
+    pub fn stop(&self, wish: StopWish) {
+        if let Some(actor) = self.shared.actor.get() {
+            // An actor that is gone has nothing left to end.
+            actor.cast(JobMsg::Stop(wish)).ok();
+        }
+    }
+
+    /// Sends input to the running job.
+    ///
+    /// # Errors
+    /// When the job is not running, has no open input, or does not read what it got.
+    pub async fn send_input(&self, input: Input) -> Result<(), InputError> {
+        let Some(actor) = self.shared.actor.get() else {
+            return Err(match self.status().phase {
+                Phase::Queued | Phase::Running | Phase::Stopping => {
+                    InputError::NotStarted(self.id())
+                }
+                Phase::Finished(_) => InputError::Finished(self.id()),
+            });
+        };
+        call!(actor, JobMsg::Input, input).unwrap_or(Err(InputError::Finished(self.id())))
+    }
+}

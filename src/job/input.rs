@@ -1,0 +1,163 @@
+//! What can be sent to a running job, and why it may be refused.
+
+use thiserror::Error;
+
+use crate::ids::JobId;
+
+/// Input for a running job: the bytes first, then the key, then the end of input.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Input {
+    /// Sent as they are.
+    pub bytes: Vec<u8>,
+    /// A key press.
+    pub key: Option<Key>,
+    /// Whether no more input will follow.
+    pub end: InputEnd,
+}
+
+/// Whether more input can follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InputEnd {
+    /// The input stays open.
+    #[default]
+    Open,
+    /// The job finds the end of its input after this.
+    Closed,
+}
+
+/// A key press. On a terminal it is the bytes that the key sends; without one, the
+/// control keys act as the terminal would: they signal the job, or end its input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    /// Interrupt.
+    CtrlC,
+    /// End of input.
+    CtrlD,
+    /// Suspend.
+    CtrlZ,
+    /// Quit.
+    CtrlBackslash,
+    /// Return.
+    Enter,
+    /// Tab.
+    Tab,
+    /// Escape.
+    Escape,
+    /// Arrow up.
+    Up,
+    /// Arrow down.
+    Down,
+    /// Arrow left.
+    Left,
+    /// Arrow right.
+    Right,
+    /// Delete to the left.
+    Backspace,
+}
+
+/// What a key does to a job that has no terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PlainKey {
+    Signal(i32),
+    End,
+    Bytes(&'static str),
+}
+
+impl Key {
+    const ALL: [(&'static str, Self); 12] = [
+        ("ctrl_c", Self::CtrlC),
+        ("ctrl_d", Self::CtrlD),
+        ("ctrl_z", Self::CtrlZ),
+        ("ctrl_backslash", Self::CtrlBackslash),
+        ("enter", Self::Enter),
+        ("tab", Self::Tab),
+        ("escape", Self::Escape),
+        ("up", Self::Up),
+        ("down", Self::Down),
+        ("left", Self::Left),
+        ("right", Self::Right),
+        ("backspace", Self::Backspace),
+    ];
+
+    /// The names of all keys, in a fixed order.
+    #[must_use]
+    pub fn names() -> [&'static str; 12] {
+        Self::ALL.map(|(name, _)| name)
+    }
+
+    /// The key with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, key)| *key)
+    }
+
+    /// The bytes that the key sends on a terminal.
+    pub(super) const fn bytes(self) -> &'static str {
+        match self {
+            Self::CtrlC => "\x03",
+            Self::CtrlD => "\x04",
+            Self::CtrlZ => "\x1a",
+            Self::CtrlBackslash => "\x1c",
+            Self::Enter => "\r",
+            Self::Tab => "\t",
+            Self::Escape => "\x1b",
+            Self::Up => "\x1b[A",
+            Self::Down => "\x1b[B",
+            Self::Left => "\x1b[D",
+            Self::Right => "\x1b[C",
+            Self::Backspace => "\x7f",
+        }
+    }
+
+    /// What the key means to a job without a terminal.
+    pub(super) const fn plain(self) -> PlainKey {
+        match self {
+            Self::CtrlC => PlainKey::Signal(2),
+            Self::CtrlBackslash => PlainKey::Signal(3),
+            Self::CtrlZ => PlainKey::Signal(20),
+            Self::CtrlD => PlainKey::End,
+            Self::Enter => PlainKey::Bytes("\n"),
+            Self::Tab
+            | Self::Escape
+            | Self::Up
+            | Self::Down
+            | Self::Left
+            | Self::Right
+            | Self::Backspace => PlainKey::Bytes(self.bytes()),
+        }
+    }
+}
+
+/// Why input was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum InputError {
+    /// Too late.
+    #[error("job {0} has finished and takes no more input")]
+    Finished(JobId),
+    /// Too early.
+    #[error("job {0} is still queued; send input once it runs")]
+    NotStarted(JobId),
+    /// It was started without an open standard input.
+    #[error(
+        "job {0} has no open standard input; start the command in the background (wait_s=0, no stdin) or with tty=true to send input later"
+    )]
+    Closed(JobId),
+    /// It does not read what it already got.
+    #[error(
+        "job {0} does not read its input: what was sent before still waits; try again when it has read"
+    )]
+    Full(JobId),
+}
+
+impl InputError {
+    /// The stable word that clients may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Finished(_) => "job_finished",
+            Self::NotStarted(_) => "job_queued",
+            Self::Closed(_) => "input_closed",
+            Self::Full(_) => "input_full",
+        }
+    }
+}

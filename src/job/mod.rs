@@ -1,0 +1,25 @@
+//! One actor per job: it starts the process, follows it, ends it, and tells how it went.
+//!
+//! The door is [`JobHandle`]. Status is a `watch` and output is a reader, so both work while
+//! the actor is busy and after it is gone; only wishes (stop, input) go through its mailbox.
+//! What a job does next is decided by the pure function in `state.rs`; `actor.rs` translates
+//! messages into events and effects into acts; `pump.rs` moves bytes from the pipes into the log.
+
+mod actor;
+mod feed;
+mod handle;
+mod input;
+mod launch;
+mod pump;
+mod seat;
+mod state;
+mod status;
+#[cfg(test)]
+mod tests;
+mod timers;
+
+pub use actor::JobSettings;
+pub use handle::{JobHandle, StopWish};
+pub use input::{Input, InputEnd, InputError, Key};
+pub use seat::{JobSeat, create};
+pub use status::{Liveness, Phase, Status};

@@ -1,0 +1,188 @@
+//! Moves bytes from a job's pipes into its log, one copy, with backpressure: while the log is
+//! being written nothing is read, so a slow disk slows the child instead of filling memory.
+
+use std::io;
+
+use ractor::ActorRef;
+
+use super::actor::JobMsg;
+use crate::outcome::LimitKind;
+use crate::output::{LogWriter, Progress};
+use crate::process::OutputPipe;
+use crate::spec::{Limits, Stream};
+use crate::telemetry::events;
+
+/// What one read takes at the most, for a job that writes little and for a flood.
+const FIRST_CHUNK: usize = 16 * 1024;
+const CHUNK: usize = 128 * 1024;
+/// What makes a flood.
+const FLOOD_BYTES: u64 = 64 * 1024;
+/// Reads from one stream before the other gets its turn.
+const READS_PER_TURN: usize = 16;
+
+/// Both pipes of one job, and the log they flow into.
+#[derive(Debug)]
+pub(super) struct Pump {
+    stdout: Tap,
+    stderr: Tap,
+    writer: LogWriter,
+    limits: Limits,
+    kept: u64,
+    dropped: u64,
+    flow: Flow,
+    actor: ActorRef<JobMsg>,
+}
+
+/// One pipe, until its end.
+#[derive(Debug)]
+enum Tap {
+    Open(OutputPipe),
+    Closed,
+}
+
+/// Whether bytes are still kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    /// Small so far: the pipes have their default size.
+    Kept,
+    /// A flood: the pipes were made larger, so that fewer wake-ups carry more.
+    Flooding,
+    /// A bound was passed. The job is being ended; it must not block on a full pipe meanwhile.
+    Discarded,
+}
+
+/// What came of one read.
+enum Read {
+    Bytes(usize),
+    Nothing,
+    End,
+}
+
+impl Pump {
+    pub(super) fn new(
+        stdout: OutputPipe,
+        stderr: Option<OutputPipe>,
+        writer: LogWriter,
+        limits: Limits,
+        actor: ActorRef<JobMsg>,
+    ) -> Self {
+        let stderr = stderr.map_or(Tap::Closed, Tap::Open);
+        Self {
+            stdout: Tap::Open(stdout),
+            stderr,
+            writer,
+            limits,
+            kept: 0,
+            dropped: 0,
+            flow: Flow::Kept,
+            actor,
+        }
+    }
+
+    /// Runs until both pipes have ended, then closes the log.
+    pub(super) async fn run(mut self) {
+        loop {
+            let stream = tokio::select! {
+                () = self.stdout.ready(), if self.stdout.is_open() => Stream::Stdout,
+                () = self.stderr.ready(), if self.stderr.is_open() => Stream::Stderr,
+                else => break,
+            };
+            self.turn(stream);
+        }
+        self.writer.close();
+        // Without an actor there is nobody left to tell.
+        self.actor.cast(JobMsg::StreamsClosed).ok();
+    }
+
+    fn turn(&mut self, stream: Stream) {
+        // Held only while bytes flow: a quiet job costs no buffer.
+        let mut buffer = match self.flow {
+            Flow::Kept => vec![0; FIRST_CHUNK],
+            Flow::Flooding | Flow::Discarded => vec![0; CHUNK],
+        };
+        for _ in 0..READS_PER_TURN {
+            let tap = match stream {
+                Stream::Stdout => &mut self.stdout,
+                Stream::Stderr => &mut self.stderr,
+            };
+            match tap.read(&mut buffer) {
+                Read::Bytes(length) => self.keep(stream, &buffer[..length]),
+                Read::Nothing => return,
+                Read::End => {
+                    *tap = Tap::Closed;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, stream: Stream, bytes: &[u8]) {
+        if self.flow == Flow::Discarded {
+            return;
+        }
+        let room = self.limits.output_bytes - self.kept;
+        let kept = &bytes[..bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
+        let progress = self.writer.append(stream, kept);
+        self.kept += kept.len() as u64;
+        self.count(stream, kept.len() as u64, &progress);
+        if let Some(limit) = self.passed(kept.len() < bytes.len(), &progress) {
+            self.flow = Flow::Discarded;
+            self.actor.cast(JobMsg::LimitHit(limit)).ok();
+        } else if self.flow == Flow::Kept && self.kept > FLOOD_BYTES {
+            self.flow = Flow::Flooding;
+            self.stdout.grow();
+            self.stderr.grow();
+        }
+    }
+
+    fn count(&mut self, stream: Stream, written: u64, progress: &Progress) {
+        let dropped = progress.dropped_bytes - self.dropped;
+        self.dropped = progress.dropped_bytes;
+        events::output_captured(stream, written - dropped);
+        if dropped > 0 {
+            events::output_dropped(dropped);
+        }
+    }
+
+    fn passed(&self, cut: bool, progress: &Progress) -> Option<LimitKind> {
+        if cut {
+            Some(LimitKind::OutputBytes(self.limits.output_bytes))
+        } else if progress.lines > self.limits.output_lines {
+            Some(LimitKind::OutputLines(self.limits.output_lines))
+        } else {
+            None
+        }
+    }
+}
+
+impl Tap {
+    const fn is_open(&self) -> bool {
+        matches!(self, Self::Open(_))
+    }
+
+    /// Returns when a read will bring bytes, the end, or an error; never for a closed one.
+    async fn ready(&self) {
+        match self {
+            // An error shows again in the read that follows.
+            Self::Open(pipe) => drop(pipe.readable().await),
+            Self::Closed => std::future::pending().await,
+        }
+    }
+
+    fn read(&self, buffer: &mut [u8]) -> Read {
+        let Self::Open(pipe) = self else { return Read::End };
+        match pipe.try_read(buffer) {
+            Ok(0) => Read::End,
+            Ok(length) => Read::Bytes(length),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Read::Nothing,
+            // A pipe that cannot be read any more has ended, whatever the reason.
+            Err(_) => Read::End,
+        }
+    }
+
+    fn grow(&self) {
+        if let Self::Open(pipe) = self {
+            pipe.grow();
+        }
+    }
+}

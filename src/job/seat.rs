@@ -1,0 +1,130 @@
+//! A job before its actor runs, and the guard that makes every way out tell an outcome.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ractor::{Actor, ActorCell, SpawnErr};
+use tokio::sync::watch;
+
+use super::actor::{JobActor, JobSettings};
+use super::handle::{JobHandle, Shared};
+use super::status::{Phase, Status};
+use crate::ids::JobId;
+use crate::outcome::{Ending, Outcome, StopBy};
+use crate::output::{self, LogReader, LogWriter};
+use crate::process::Tree;
+use crate::spec::Spec;
+use crate::telemetry::{ActiveJob, events};
+
+/// The writing side of a job: whoever holds it owes the world an outcome.
+///
+/// Invariant: dropping a seat that has not finished ends the process tree and makes the job
+/// read as `lost`. A panic of the actor, or a queue that is thrown away, therefore never
+/// leaves a job that runs for ever.
+#[derive(Debug)]
+pub struct JobSeat {
+    pub(super) shared: Arc<Shared>,
+    pub(super) settings: Arc<JobSettings>,
+    writer: Option<LogWriter>,
+    active: Option<ActiveJob>,
+    status: watch::Sender<Status>,
+}
+
+/// Makes a job that waits: nothing runs yet, but it can be found, read and waited for.
+#[must_use]
+pub fn create(id: JobId, spec: Arc<Spec>, settings: &Arc<JobSettings>) -> (JobSeat, JobHandle) {
+    let (writer, output) = output::open(&settings.log);
+    let (status, watching) = watch::channel(Status::queued_now());
+    let shared = Arc::new(Shared::new(id, spec, watching, output));
+    let seat = JobSeat {
+        shared: Arc::clone(&shared),
+        settings: Arc::clone(settings),
+        writer: Some(writer),
+        active: None,
+        status,
+    };
+    (seat, JobHandle::new(shared))
+}
+
+impl JobSeat {
+    /// The job's number.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        self.shared.id
+    }
+
+    pub(super) fn spec(&self) -> &Spec {
+        &self.shared.spec
+    }
+
+    pub(super) fn output(&self) -> &LogReader {
+        &self.shared.output
+    }
+
+    pub(super) fn tree(&self) -> Option<Arc<Tree>> {
+        self.shared.tree.get().cloned()
+    }
+
+    pub(super) fn set_tree(&self, tree: Tree) -> Arc<Tree> {
+        Arc::clone(self.shared.tree.get_or_init(|| Arc::new(tree)))
+    }
+
+    /// The log's writing side; it is there once.
+    pub(super) fn take_writer(&mut self) -> Option<LogWriter> {
+        self.writer.take()
+    }
+
+    /// Runs the job under an actor of its own, linked to its supervisor.
+    ///
+    /// # Errors
+    /// When the actor could not be made; the job then reads as `lost`.
+    pub async fn run(self, supervisor: ActorCell) -> Result<(), SpawnErr> {
+        let shared = Arc::clone(&self.shared);
+        let (actor, _) = Actor::spawn_linked(None, JobActor, self, supervisor).await?;
+        // A seat runs once, so the place is free.
+        shared.actor.set(actor).ok();
+        Ok(())
+    }
+
+    /// Ends a job that never started.
+    pub fn stop_unstarted(mut self, by: StopBy) {
+        self.finish(Ending::without_process(Outcome::Stopped { by }));
+    }
+
+    pub(super) fn running(&mut self) {
+        let queued = self.status.borrow().queued_for();
+        self.active = Some(events::job_started(self.shared.id, queued));
+        self.status.send_modify(|status| {
+            status.phase = Phase::Running;
+            status.started = Some(Instant::now());
+        });
+    }
+
+    pub(super) fn stopping(&self) {
+        self.status.send_modify(|status| status.phase = Phase::Stopping);
+    }
+
+    /// Tells the world, once. Output that never began is closed here.
+    pub(super) fn finish(&mut self, ending: Ending) {
+        self.writer = None;
+        match self.active.take() {
+            Some(active) => active.finish(&ending.outcome),
+            None => events::job_ended_unstarted(self.shared.id, &ending.outcome),
+        }
+        self.status.send_modify(|status| status.phase = Phase::Finished(ending));
+    }
+}
+
+impl Drop for JobSeat {
+    fn drop(&mut self) {
+        if self.status.borrow().ending().is_some() {
+            return;
+        }
+        if let Some(tree) = self.tree() {
+            // Killing verifies and may take a while: not on the thread that unwinds.
+            std::thread::spawn(move || tree.kill());
+        }
+        let why = "the actor that ran this job failed; its process tree was killed".to_owned();
+        self.finish(Ending::without_process(Outcome::Lost { why }));
+    }
+}

@@ -1,0 +1,139 @@
+//! A job whose actor fails: its tree ends, its output stays, and it reads as lost.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+
+use super::*;
+use crate::ids::JobId;
+use crate::outcome::Outcome;
+use crate::output::{LogSettings, PageEnd, PageRequest};
+use crate::process::host;
+use crate::process::shell::Shell;
+use crate::spec::{Limits, Program, Spec, Stdin};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Counts what it hears of its children, as the real one does.
+struct Parent;
+
+impl Actor for Parent {
+    type Msg = ();
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<()>, (): ()) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<()>,
+        _: SupervisionEvent,
+        (): &mut (),
+    ) -> Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+}
+
+fn settings() -> Arc<JobSettings> {
+    Arc::new(JobSettings {
+        shell: Shell::Auto,
+        environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        tag: host::prepare().unwrap(),
+        log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir() },
+        drain_quiet: Duration::from_millis(150),
+        drain_max: Duration::from_secs(2),
+    })
+}
+
+fn spec(text: &str) -> Arc<Spec> {
+    let limits =
+        Limits { timeout: LONG, grace: LONG, output_bytes: 1 << 20, output_lines: 1 << 20 };
+    Arc::new(Spec {
+        program: Program::Shell(text.to_owned()),
+        cwd: PathBuf::from("/"),
+        env: Vec::new(),
+        stdin: Stdin::Closed,
+        limits,
+        description: None,
+        lane: "default".to_owned(),
+    })
+}
+
+/// A job that runs `sleep` in a session of its own and has said so, under a parent.
+async fn running() -> (JobHandle, u32, ActorRef<()>) {
+    let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
+    let (seat, job) = create(JobId::new(1), spec("setsid sleep 300 & echo $!; wait"), &settings());
+    seat.run(parent.get_cell()).await.unwrap();
+    tokio::time::timeout(LONG, job.output().wait_past(0)).await.unwrap();
+    let pid = String::from_utf8(page(&job).bytes).unwrap().trim().parse().unwrap();
+    (job, pid, parent)
+}
+
+fn page(job: &JobHandle) -> crate::output::Page {
+    let request = PageRequest { from: 0, stream: None, max_bytes: 1000, max_lines: 0 };
+    job.output().page(&request).unwrap()
+}
+
+async fn is_lost_with_its_output(job: &JobHandle, pid: u32) {
+    let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
+    assert!(matches!(ending.outcome, Outcome::Lost { .. }), "{ending:?}");
+    let gone = async {
+        while page(job).end_kind != PageEnd::Complete || job.liveness().is_some() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, gone).await.expect("the tree ended and the log closed");
+    assert_eq!(page(job).bytes, format!("{pid}\n").into_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_actor_is_killed_is_lost_and_its_tree_ends() {
+    let (job, pid, parent) = running().await;
+    for child in parent.get_cell().get_children() {
+        child.kill();
+    }
+    is_lost_with_its_output(&job, pid).await;
+    assert_eq!(parent.get_status(), ractor::ActorStatus::Running);
+}
+
+/// Holds a seat as a job's actor does, and panics at the first message.
+struct Clumsy;
+
+impl Actor for Clumsy {
+    type Msg = ();
+    type State = JobSeat;
+    type Arguments = JobSeat;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<()>,
+        seat: JobSeat,
+    ) -> Result<JobSeat, ActorProcessingErr> {
+        Ok(seat)
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<()>,
+        (): (),
+        _: &mut JobSeat,
+    ) -> Result<(), ActorProcessingErr> {
+        panic!("on purpose")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_seat_whose_actor_panics_tells_that_its_job_is_lost() {
+    let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
+    let (seat, job) = create(JobId::new(1), spec("true"), &settings());
+    let (clumsy, _) = Actor::spawn_linked(None, Clumsy, seat, parent.get_cell()).await.unwrap();
+    clumsy.cast(()).unwrap();
+    let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
+    assert!(matches!(ending.outcome, Outcome::Lost { .. }), "{ending:?}");
+    assert_eq!(page(&job).end_kind, PageEnd::Complete);
+    assert_eq!(parent.get_status(), ractor::ActorStatus::Running);
+}
