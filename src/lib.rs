@@ -9,4 +9,5 @@ pub mod outcome;
 pub mod output;
 pub mod process;
 pub mod spec;
+pub mod supervisor;
 pub mod telemetry;
