@@ -11,3 +11,4 @@ pub mod process;
 pub mod spec;
 pub mod supervisor;
 pub mod telemetry;
+pub mod yard;

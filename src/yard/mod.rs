@@ -1,0 +1,15 @@
+//! The service's one door: submit, find, list, stop, drain. Transports and tools know nothing
+//! of actors; whatever runs the jobs stands behind this.
+
+mod door;
+mod submission;
+#[cfg(test)]
+mod tests;
+
+pub use door::{UnknownJob, Yard, YardSettings};
+pub use submission::{Defaults, Submission, SubmitError};
+
+pub use crate::job::{
+    Input, InputEnd, InputError, JobHandle, JobSettings, Key, Liveness, Phase, Status, StopWish,
+};
+pub use crate::supervisor::{QueueLimits, QueuePlace};

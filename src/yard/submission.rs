@@ -1,0 +1,232 @@
+//! From what a caller asks for to a complete, checked spec.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::spec::{Limits, Program, Spec, Stdin};
+use crate::supervisor::Refusal;
+use crate::telemetry::Rejection;
+
+/// The lane of jobs that name none: only the slots bound it.
+pub(super) const DEFAULT_LANE: &str = "default";
+
+/// What a caller asks for; what it leaves out gets the configured default.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// What to run.
+    pub program: Program,
+    /// Where; relative paths start at the default directory.
+    pub cwd: Option<PathBuf>,
+    /// Variables to add.
+    pub env: Vec<(String, String)>,
+    /// What it reads.
+    pub stdin: Stdin,
+    /// The longest it may run.
+    pub timeout: Option<Duration>,
+    /// The caller's own words for it.
+    pub description: Option<String>,
+    /// The lane to queue in.
+    pub lane: Option<String>,
+    /// A name for this wish: the same key never runs twice.
+    pub key: Option<String>,
+}
+
+/// What fills the gaps of a submission, and what bounds it.
+#[derive(Debug, Clone)]
+pub struct Defaults {
+    /// The directory of jobs that name none.
+    pub cwd: PathBuf,
+    /// Limits of jobs that name none.
+    pub limits: Limits,
+    /// The largest timeout that can be asked for.
+    pub max_timeout: Duration,
+    /// The lanes there are, beside the default one.
+    pub lanes: Vec<String>,
+}
+
+/// Why a command was not accepted. Nothing was run.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SubmitError {
+    /// There is nothing to run.
+    #[error("the command is empty; give the command line to run, such as \"cargo test\"")]
+    EmptyCommand,
+    /// A timeout that cannot be given.
+    #[error("a timeout of {}s cannot be given; it must be above 0 and at most {}s", .given.as_secs_f64(), .max.as_secs())]
+    Timeout {
+        /// What was asked for.
+        given: Duration,
+        /// The largest that can be given.
+        max: Duration,
+    },
+    /// A name of a variable that no program can be given.
+    #[error(
+        "`{name}` cannot be the name of an environment variable; names are not empty and hold no `=`"
+    )]
+    EnvName {
+        /// What was asked for.
+        name: String,
+    },
+    /// No such lane.
+    #[error("there is no lane `{given}`; the lanes are {}", .known.join(", "))]
+    UnknownLane {
+        /// What was asked for.
+        given: String,
+        /// The lanes there are.
+        known: Vec<String>,
+    },
+    /// The queue would not take it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+impl SubmitError {
+    /// The stable word that clients may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::EmptyCommand => "empty_command",
+            Self::Timeout { .. } => "bad_timeout",
+            Self::EnvName { .. } => "bad_env",
+            Self::UnknownLane { .. } => "unknown_lane",
+            Self::Refused(Refusal::QueueFull { .. }) => "queue_full",
+            Self::Refused(Refusal::Draining) => "draining",
+        }
+    }
+
+    /// The word under which it is counted.
+    pub(super) const fn rejection(&self) -> Rejection {
+        match self {
+            Self::EmptyCommand => Rejection::EmptyCommand,
+            Self::Timeout { .. } => Rejection::Timeout,
+            Self::EnvName { .. } => Rejection::Environment,
+            Self::UnknownLane { .. } => Rejection::UnknownLane,
+            Self::Refused(Refusal::QueueFull { .. }) => Rejection::QueueFull,
+            Self::Refused(Refusal::Draining) => Rejection::Draining,
+        }
+    }
+}
+
+impl Submission {
+    /// A command with nothing but defaults.
+    #[must_use]
+    pub const fn new(program: Program) -> Self {
+        Self {
+            program,
+            cwd: None,
+            env: Vec::new(),
+            stdin: Stdin::Closed,
+            timeout: None,
+            description: None,
+            lane: None,
+            key: None,
+        }
+    }
+
+    /// Checks what was asked for and fills in the rest.
+    pub(super) fn complete(self, defaults: &Defaults) -> Result<Spec, SubmitError> {
+        check_program(&self.program)?;
+        check_env(&self.env)?;
+        Ok(Spec {
+            program: self.program,
+            cwd: self.cwd.map_or_else(|| defaults.cwd.clone(), |cwd| defaults.cwd.join(cwd)),
+            env: self.env,
+            stdin: self.stdin,
+            limits: Limits { timeout: check_timeout(self.timeout, defaults)?, ..defaults.limits },
+            description: self.description,
+            lane: check_lane(self.lane, defaults)?,
+        })
+    }
+}
+
+fn check_program(program: &Program) -> Result<(), SubmitError> {
+    let text = match program {
+        Program::Shell(text) => text,
+        Program::Direct { program, .. } => program,
+    };
+    if text.trim().is_empty() { Err(SubmitError::EmptyCommand) } else { Ok(()) }
+}
+
+fn check_env(env: &[(String, String)]) -> Result<(), SubmitError> {
+    match env.iter().find(|(name, _)| name.is_empty() || name.contains('=')) {
+        Some((name, _)) => Err(SubmitError::EnvName { name: name.clone() }),
+        None => Ok(()),
+    }
+}
+
+fn check_timeout(asked: Option<Duration>, defaults: &Defaults) -> Result<Duration, SubmitError> {
+    let max = defaults.max_timeout;
+    match asked {
+        None => Ok(defaults.limits.timeout),
+        Some(given) if given.is_zero() || given > max => Err(SubmitError::Timeout { given, max }),
+        Some(given) => Ok(given),
+    }
+}
+
+fn check_lane(asked: Option<String>, defaults: &Defaults) -> Result<String, SubmitError> {
+    let given = asked.unwrap_or_else(|| DEFAULT_LANE.to_owned());
+    if given == DEFAULT_LANE || defaults.lanes.contains(&given) {
+        return Ok(given);
+    }
+    let known = std::iter::once(DEFAULT_LANE.to_owned()).chain(defaults.lanes.clone()).collect();
+    Err(SubmitError::UnknownLane { given, known })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn defaults() -> Defaults {
+        let limits = Limits {
+            timeout: Duration::from_secs(60),
+            grace: Duration::from_secs(5),
+            output_bytes: 1000,
+            output_lines: 1000,
+        };
+        Defaults {
+            cwd: "/srv".into(),
+            limits,
+            max_timeout: Duration::from_secs(100),
+            lanes: vec!["build".to_owned()],
+        }
+    }
+
+    fn shell(text: &str) -> Submission {
+        Submission::new(Program::Shell(text.to_owned()))
+    }
+
+    #[track_caller]
+    fn refused(submission: Submission, code: &str) {
+        assert_eq!(submission.complete(&defaults()).unwrap_err().code(), code);
+    }
+
+    #[test]
+    fn what_is_left_out_gets_the_default() {
+        let spec = shell("ls").complete(&defaults()).unwrap();
+        assert_eq!(spec.cwd, PathBuf::from("/srv"));
+        assert_eq!(spec.limits.timeout, Duration::from_secs(60));
+        assert_eq!(spec.lane, DEFAULT_LANE);
+    }
+
+    #[test]
+    fn a_relative_directory_starts_at_the_default_one() {
+        let spec = Submission { cwd: Some("app".into()), ..shell("ls") };
+        assert_eq!(spec.complete(&defaults()).unwrap().cwd, PathBuf::from("/srv/app"));
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused_by_name() {
+        refused(shell(" \n"), "empty_command");
+        refused(Submission { timeout: Some(Duration::ZERO), ..shell("ls") }, "bad_timeout");
+        refused(
+            Submission { timeout: Some(Duration::from_secs(101)), ..shell("ls") },
+            "bad_timeout",
+        );
+        refused(Submission { lane: Some("fast".to_owned()), ..shell("ls") }, "unknown_lane");
+        refused(
+            Submission { env: vec![("A=B".to_owned(), String::new())], ..shell("ls") },
+            "bad_env",
+        );
+    }
+}

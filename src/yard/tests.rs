@@ -1,0 +1,299 @@
+//! Real jobs through the door, with real processes.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::*;
+use crate::outcome::{LimitKind, Outcome, StopBy};
+use crate::output::{LogSettings, PageEnd, PageRequest};
+use crate::process::host;
+use crate::process::shell::Shell;
+use crate::spec::{Limits, Program, Stdin, Stream};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn settings(slots: usize) -> YardSettings {
+    let limits = Limits {
+        timeout: LONG,
+        grace: Duration::from_millis(300),
+        output_bytes: 1 << 20,
+        output_lines: 10_000,
+    };
+    let path = std::env::split_paths("/usr/local/bin:/usr/bin:/bin");
+    let path = std::env::join_paths(path).unwrap();
+    YardSettings {
+        defaults: Defaults {
+            cwd: PathBuf::from("/"),
+            limits,
+            max_timeout: LONG,
+            lanes: vec!["build".to_owned()],
+        },
+        queue: QueueLimits {
+            slots,
+            max_queued: 3,
+            lanes: BTreeMap::from([("build".to_owned(), 1)]),
+        },
+        max_finished: 4,
+        job: JobSettings {
+            shell: Shell::Auto,
+            environment: vec![("PATH".into(), path)],
+            tag: host::prepare().unwrap(),
+            log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir() },
+            drain_quiet: Duration::from_millis(150),
+            drain_max: Duration::from_secs(2),
+        },
+    }
+}
+
+async fn yard(slots: usize) -> Yard {
+    Yard::open(settings(slots)).await.unwrap()
+}
+
+fn shell(text: &str) -> Submission {
+    Submission::new(Program::Shell(text.to_owned()))
+}
+
+async fn ended(job: &JobHandle) -> crate::outcome::Ending {
+    tokio::time::timeout(LONG, job.finished()).await.expect("the job ended")
+}
+
+fn text(job: &JobHandle) -> String {
+    stream_text(job, None)
+}
+
+fn stream_text(job: &JobHandle, stream: Option<Stream>) -> String {
+    let request = PageRequest { from: 0, stream, max_bytes: 1 << 20, max_lines: 0 };
+    String::from_utf8(job.output().page(&request).unwrap().bytes).unwrap()
+}
+
+async fn run(submission: Submission) -> (Outcome, String) {
+    let job = yard(2).await.submit(submission).await.unwrap();
+    (ended(&job).await.outcome, text(&job))
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let waiting = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, waiting).await.unwrap_or_else(|_| panic!("waited for: {what}"));
+}
+
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_ends_with_its_code_and_its_output() {
+    assert_eq!(run(shell("echo hi")).await, (Outcome::Exited { code: 0 }, "hi\n".to_owned()));
+    assert_eq!(run(shell("exit 3")).await.0, Outcome::Exited { code: 3 });
+    let killed = Outcome::Signaled { signal: 9, core: false };
+    assert_eq!(run(shell("kill -9 $$")).await.0, killed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_streams_are_kept_apart_and_together() {
+    let job = yard(1).await.submit(shell("echo out; echo err >&2")).await.unwrap();
+    ended(&job).await;
+    assert_eq!(stream_text(&job, Some(Stream::Stdout)), "out\n");
+    assert_eq!(stream_text(&job, Some(Stream::Stderr)), "err\n");
+    assert_eq!(text(&job).len(), 8);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_on_stdin_is_read_to_its_end_and_none_is_an_end_at_once() {
+    let given = Submission { stdin: Stdin::Text("a\nb\n".to_owned()), ..shell("wc -l") };
+    assert_eq!(run(given).await.1.trim(), "2");
+    assert_eq!(run(shell("read x; echo got=$x")).await.1, "got=\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_ends_a_job_that_ignores_the_polite_signal_and_keeps_its_output() {
+    let stubborn = Submission {
+        timeout: Some(Duration::from_millis(500)),
+        ..shell("trap '' TERM; echo before; while :; do sleep 0.05; done")
+    };
+    let job = yard(1).await.submit(stubborn).await.unwrap();
+    let ending = ended(&job).await;
+    assert_eq!(ending.outcome, Outcome::TimedOut { after: Duration::from_millis(500) });
+    assert!(ending.kill.unwrap().killed_after.is_some());
+    assert!(ending.survivors.is_empty());
+    assert_eq!(text(&job), "before\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_ends_grandchildren_that_left_the_session() {
+    let yard = yard(1).await;
+    let job = yard.submit(shell("setsid sleep 300 & echo $!; wait")).await.unwrap();
+    until("the pid", || text(&job).ends_with('\n')).await;
+    let pid: u32 = text(&job).trim().parse().unwrap();
+    assert!(is_alive(pid));
+    let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
+    yard.stop(job.id(), wish).await.unwrap();
+    assert_eq!(ended(&job).await.outcome, Outcome::Stopped { by: StopBy::Client });
+    assert!(!is_alive(pid));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_holds_the_pipe_does_not_hold_the_job_and_can_be_stopped_later() {
+    let yard = yard(1).await;
+    let job = yard.submit(shell("(sleep 300; echo late) & echo done")).await.unwrap();
+    let ending = ended(&job).await;
+    assert_eq!(ending.outcome, Outcome::Exited { code: 0 });
+    assert_eq!(text(&job), "done\n");
+    assert!(!ending.survivors.is_empty());
+    let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
+    yard.stop(job.id(), wish).await.unwrap();
+    until("the survivors' end", || !ending.survivors.iter().any(|pid| is_alive(*pid))).await;
+    assert_eq!(ended(&job).await.outcome, Outcome::Exited { code: 0 });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_survivor_writes_after_the_end_still_goes_to_the_log() {
+    let job = yard(1).await.submit(shell("(sleep 1; echo late) & echo done")).await.unwrap();
+    ended(&job).await;
+    until("the late line", || text(&job) == "done\nlate\n").await;
+    let request = PageRequest { from: 0, stream: None, max_bytes: 100, max_lines: 0 };
+    until("the end of the log", || {
+        job.output().page(&request).unwrap().end_kind == PageEnd::Complete
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_much_output_ends_the_job_at_the_bound() {
+    let (outcome, kept) = run(shell("yes")).await;
+    let bytes = Outcome::Limit { which: LimitKind::OutputBytes(1 << 20) };
+    let lines = Outcome::Limit { which: LimitKind::OutputLines(10_000) };
+    assert!(outcome == bytes || outcome == lines, "{outcome:?}");
+    assert!(kept.len() <= 1 << 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_wait_their_turn_and_a_waiting_one_can_be_stopped() {
+    let yard = yard(1).await;
+    let first = yard.submit(shell("sleep 300")).await.unwrap();
+    let second = yard.submit(shell("echo second")).await.unwrap();
+    let third = yard.submit(shell("echo third")).await.unwrap();
+    let place = yard.queue_place(third.id()).await.unwrap();
+    assert_eq!((place.position, place.length), (2, 2));
+    assert_eq!(place.waits_for, "1/1 slots busy");
+    let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
+    yard.stop(second.id(), wish).await.unwrap();
+    assert_eq!(ended(&second).await.outcome, Outcome::Stopped { by: StopBy::Client });
+    yard.stop(first.id(), wish).await.unwrap();
+    assert_eq!(ended(&third).await.outcome, Outcome::Exited { code: 0 });
+    assert_eq!(text(&second), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_queue_refuses_and_keeps_nothing() {
+    let yard = yard(1).await;
+    for _ in 0..4 {
+        yard.submit(shell("sleep 300")).await.unwrap();
+    }
+    assert_eq!(yard.submit(shell("echo no")).await.unwrap_err().code(), "queue_full");
+    assert_eq!(yard.list().await.len(), 4);
+    yard.drain(Duration::ZERO, Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_names_one_run_however_often_it_is_submitted() {
+    let yard = yard(1).await;
+    let keyed = || Submission { key: Some("deploy".to_owned()), ..shell("echo once") };
+    let first = yard.submit(keyed()).await.unwrap();
+    let again = yard.submit(keyed()).await.unwrap();
+    assert_eq!(first.id(), again.id());
+    assert_eq!(yard.list().await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_oldest_finished_jobs_are_forgotten_beyond_the_bound() {
+    let yard = yard(1).await;
+    for _ in 0..6 {
+        ended(&yard.submit(shell("true")).await.unwrap()).await;
+    }
+    // Retiring follows the end by a message; a later answer has seen it.
+    let mut known = yard.list().await.len();
+    while known > 4 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        known = yard.list().await.len();
+    }
+    let numbers: Vec<u64> = yard.list().await.iter().map(|job| job.id().number()).collect();
+    assert_eq!(numbers, [6, 5, 4, 3]);
+    assert_eq!(yard.find(crate::ids::JobId::new(1)).await.unwrap_err().code(), "unknown_job");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_ends_everything_and_takes_nothing_new() {
+    let yard = yard(2).await;
+    let running = yard.submit(shell("setsid sleep 300 & echo $!; wait")).await.unwrap();
+    let finished = yard.submit(shell("sleep 300 >/dev/null 2>&1 & echo $!")).await.unwrap();
+    until("the pids", || text(&running).ends_with('\n') && text(&finished).ends_with('\n')).await;
+    ended(&finished).await;
+    let pids = [text(&running), text(&finished)].map(|pid| pid.trim().parse::<u32>().unwrap());
+    assert!(pids.iter().all(|pid| is_alive(*pid)));
+    yard.drain(Duration::ZERO, Duration::from_millis(200)).await;
+    assert!(pids.iter().all(|pid| !is_alive(*pid)));
+    assert_eq!(ended(&running).await.outcome, Outcome::Stopped { by: StopBy::Shutdown });
+    assert_eq!(yard.submit(shell("echo no")).await.unwrap_err().code(), "draining");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn input_reaches_a_running_job_and_its_end_too() {
+    let yard = yard(1).await;
+    let open = Submission { stdin: Stdin::Open, ..shell("cat; echo end") };
+    let job = yard.submit(open).await.unwrap();
+    until("the wait for input", || job.liveness().is_some_and(|look| look.waiting_for_input)).await;
+    let input = Input { bytes: b"hello\n".to_vec(), key: None, end: InputEnd::Closed };
+    job.send_input(input).await.unwrap();
+    ended(&job).await;
+    assert_eq!(text(&job), "hello\nend\n");
+    let late = job.send_input(Input::default()).await.unwrap_err();
+    assert_eq!(late.code(), "job_finished");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_job_has_a_terminal_and_takes_keys() {
+    let yard = yard(1).await;
+    let terminal = Submission { stdin: Stdin::Terminal, ..shell("test -t 0 && echo tty; cat") };
+    let job = yard.submit(terminal).await.unwrap();
+    until("the terminal", || text(&job).contains("tty")).await;
+    job.send_input(Input { key: Some(Key::CtrlC), ..Input::default() }).await.unwrap();
+    let ending = ended(&job).await;
+    assert!(
+        matches!(
+            ending.outcome,
+            Outcome::Signaled { signal: 2, .. } | Outcome::Exited { code: 130 }
+        ),
+        "{ending:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_masked_pipeline_failure_shows() {
+    let job = yard(1).await.submit(shell("false | cat")).await.unwrap();
+    let ending = ended(&job).await;
+    assert_eq!((ending.outcome, ending.pipeline), (Outcome::Exited { code: 0 }, vec![1, 0]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_way_not_to_start_is_told_apart() {
+    async fn code(submission: Submission) -> &'static str {
+        match run(submission).await.0 {
+            Outcome::FailedToStart(why) => why.code(),
+            other => panic!("started: {other:?}"),
+        }
+    }
+    let direct = |program: &str| {
+        Submission::new(Program::Direct { program: program.to_owned(), args: Vec::new() })
+    };
+    assert_eq!(code(direct("no-such-program")).await, "not_found");
+    assert_eq!(code(direct("/etc/hostname")).await, "not_executable");
+    let nowhere = Submission { cwd: Some("/no/such/dir".into()), ..shell("true") };
+    assert_eq!(code(nowhere).await, "bad_cwd");
+    assert_eq!(code(shell(&format!("true {}", "x".repeat(1 << 20)))).await, "too_long");
+}
