@@ -3,6 +3,8 @@
 //! The modules are rooms, in the order in which data flows; a room uses only those below it.
 //! `docs/architecture.md` has the picture and the invariants.
 
+pub mod cli;
+pub mod config;
 pub mod ids;
 pub mod job;
 pub mod outcome;

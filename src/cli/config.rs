@@ -1,0 +1,255 @@
+//! `config check`, `config show` and `config init`.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::{CheckFlags, ConfigCommand, ConfigVerb, InitFlags, ShowFlags};
+use crate::config::{
+    ConfigError, DEFAULT_FILE, Entry, Environment, Loaded, Problem, Sources, load, user_file,
+};
+
+/// What a verb has to say, and its exit code.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Reply {
+    stdout: String,
+    stderr: String,
+    code: u8,
+}
+
+/// Carries out the `config` verb and returns the exit code: 0, or 1 when something is wrong.
+#[must_use]
+pub fn run(command: &ConfigCommand, environment: Environment) -> u8 {
+    let reply = match &command.verb {
+        ConfigVerb::Check(flags) => check(flags, environment),
+        ConfigVerb::Show(flags) => show(flags, environment),
+        ConfigVerb::Init(flags) => init(flags, &environment),
+    };
+    let told = io::stderr().lock().write_all(reply.stderr.as_bytes());
+    let given = io::stdout().lock().write_all(reply.stdout.as_bytes());
+    // A reader that went away (`| head`) cannot be told anything any more.
+    if told.and(given).is_ok() { reply.code } else { 1 }
+}
+
+fn check(flags: &CheckFlags, environment: Environment) -> Reply {
+    match (read(flags.file.clone(), environment), flags.json) {
+        (Ok(loaded), true) => {
+            let answer = json!({ "ok": true, "file": loaded.file, "problems": [] });
+            Reply { stdout: format!("{answer:#}\n"), ..Reply::default() }
+        }
+        (Ok(loaded), false) => {
+            let file = loaded.file.as_deref().map_or("no file".into(), Path::to_string_lossy);
+            let stdout = format!("the configuration is valid ({file})\n");
+            Reply { stdout, stderr: warning(&loaded), code: 0 }
+        }
+        (Err(error), true) => {
+            let answer = json!({ "ok": false, "code": error.code(), "problems": problems(&error) });
+            Reply { stdout: format!("{answer:#}\n"), stderr: String::new(), code: 1 }
+        }
+        (Err(error), false) => failed(&error),
+    }
+}
+
+/// A valid configuration that `serve` will refuse all the same.
+fn warning(loaded: &Loaded) -> String {
+    let http = &loaded.settings.http;
+    if !http.is_open_to_anyone() {
+        return String::new();
+    }
+    format!(
+        "note: `serve` will refuse to listen on {} without tokens; set http.token_file, or bind to 127.0.0.1\n",
+        http.bind
+    )
+}
+
+fn show(flags: &ShowFlags, environment: Environment) -> Reply {
+    match read(flags.config.clone(), environment) {
+        Ok(loaded) if flags.json => Reply { stdout: shown_as_json(&loaded), ..Reply::default() },
+        Ok(loaded) => Reply { stdout: shown(&loaded), ..Reply::default() },
+        Err(error) => failed(&error),
+    }
+}
+
+/// One line per setting: key, value, origin, in aligned columns.
+fn shown(loaded: &Loaded) -> String {
+    let entries = loaded.entries();
+    let rows: Vec<_> = entries
+        .iter()
+        .map(|(key, entry)| (*key, entry.given.to_string(), entry.origin.to_string()))
+        .collect();
+    let wide = |of: fn(&(&str, String, String)) -> usize| rows.iter().map(of).max().unwrap_or(0);
+    let keys = wide(|row| row.0.chars().count());
+    // One long value must not push all origins off the screen.
+    let values = wide(|row| row.1.chars().count()).min(32);
+    let line = |(key, value, origin): &(&str, String, String)| {
+        format!("{key:keys$} = {value:values$}  # {origin}\n")
+    };
+    rows.iter().map(line).collect()
+}
+
+fn shown_as_json(loaded: &Loaded) -> String {
+    let one = |entry: &Entry| json!({ "value": entry.given, "origin": entry.origin.to_string() });
+    let settings: serde_json::Map<_, _> =
+        loaded.entries().into_iter().map(|(key, entry)| (key.to_owned(), one(entry))).collect();
+    format!("{:#}\n", json!({ "file": loaded.file, "settings": settings }))
+}
+
+fn init(flags: &InitFlags, environment: &Environment) -> Reply {
+    if flags.stdout {
+        return Reply { stdout: DEFAULT_FILE.to_owned(), ..Reply::default() };
+    }
+    let Some(path) = user_file(environment) else {
+        return failure("HOME is not set, so there is no place for a file of yours; use --stdout");
+    };
+    match write_new(&path) {
+        Ok(()) => Reply { stdout: format!("{}\n", path.display()), ..Reply::default() },
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => failure(&format!(
+            "`{}` exists and is left as it is; move it away first, or use --stdout",
+            path.display()
+        )),
+        Err(error) => failure(&format!("cannot write `{}`: {error}", path.display())),
+    }
+}
+
+fn write_new(path: &Path) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    OpenOptions::new().write(true).create_new(true).open(path)?.write_all(DEFAULT_FILE.as_bytes())
+}
+
+fn read(file: Option<PathBuf>, environment: Environment) -> Result<Loaded, ConfigError> {
+    load(Sources { file, environment, flags: Vec::new() })
+}
+
+fn problems(error: &ConfigError) -> Vec<serde_json::Value> {
+    let one = |problem: &Problem| json!({ "origin": problem.origin.to_string(), "message": problem.trouble.to_string() });
+    match error {
+        ConfigError::Invalid { problems } => problems.iter().map(one).collect(),
+        ConfigError::Unreadable { path, source } => {
+            vec![json!({ "origin": path, "message": source.to_string() })]
+        }
+    }
+}
+
+fn failed(error: &ConfigError) -> Reply {
+    match std::error::Error::source(error) {
+        Some(cause) => failure(&format!("{error}: {cause}")),
+        None => failure(&error.to_string()),
+    }
+}
+
+fn failure(message: &str) -> Reply {
+    Reply { stdout: String::new(), stderr: format!("shellyard: {message}\n"), code: 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(pairs: &[(&str, &str)]) -> Environment {
+        Environment::from_pairs(pairs.to_vec())
+    }
+
+    fn file_of(text: &str) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    #[test]
+    fn check_tells_every_problem_and_exits_with_1() {
+        let file = file_of("[http]\nbnid = 1\n[queue]\nslots = \"many\"\n");
+        let flags = CheckFlags { file: Some(file.path().into()), json: false };
+        let reply = check(&flags, Environment::default());
+        assert_eq!((reply.code, reply.stdout.as_str()), (1, ""));
+        let place = file.path().display();
+        assert!(reply.stderr.contains(&format!("{place}:2: unknown key `http.bnid`")), "{reply:?}");
+        assert!(reply.stderr.contains(&format!("{place}:4: `queue.slots` cannot be")), "{reply:?}");
+    }
+
+    #[test]
+    fn check_in_json_is_one_object_on_stdout() {
+        let file = file_of("slots = 1\n");
+        let flags = CheckFlags { file: Some(file.path().into()), json: true };
+        let reply = check(&flags, Environment::default());
+        let answer: serde_json::Value = serde_json::from_str(&reply.stdout).unwrap();
+        assert_eq!((reply.code, reply.stderr.as_str()), (1, ""));
+        assert_eq!(answer["ok"], false);
+        assert_eq!(answer["problems"][0]["origin"], format!("{}:1", file.path().display()));
+    }
+
+    #[test]
+    fn check_of_a_missing_file_says_so() {
+        let flags = CheckFlags { file: Some("/nonexistent/x.toml".into()), json: false };
+        let reply = check(&flags, Environment::default());
+        assert_eq!(reply.code, 1);
+        assert!(reply.stderr.contains("/nonexistent/x.toml"), "{reply:?}");
+        assert!(reply.stderr.contains("No such file"), "{reply:?}");
+    }
+
+    #[test]
+    fn check_warns_of_what_serve_will_refuse() {
+        let file = file_of("[http]\nbind = \"0.0.0.0:8000\"\n");
+        let flags = CheckFlags { file: Some(file.path().into()), json: false };
+        let reply = check(&flags, Environment::default());
+        assert_eq!(reply.code, 0);
+        assert!(reply.stderr.contains("http.token_file"), "{reply:?}");
+    }
+
+    #[test]
+    fn show_tells_each_value_and_its_origin() {
+        let file = file_of("[job]\ngrace_s = 1.5\n");
+        let flags = ShowFlags { config: Some(file.path().into()), json: false };
+        let reply = show(&flags, environment(&[("SHELLYARD_QUEUE_SLOTS", "7")]));
+        let line = |key: &str| {
+            let line = reply.stdout.lines().find(|line| line.starts_with(key)).unwrap();
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(line("http.bind "), "http.bind = \"127.0.0.1:8000\" # default");
+        assert_eq!(line("queue.slots "), "queue.slots = 7 # SHELLYARD_QUEUE_SLOTS");
+        let place = file.path().display();
+        assert_eq!(line("job.grace_s "), format!("job.grace_s = 1.5 # {place}:2"));
+    }
+
+    #[test]
+    fn what_show_prints_is_itself_a_valid_file() {
+        let reply = show(&ShowFlags::default(), Environment::default());
+        let file = file_of(&reply.stdout);
+        let flags = CheckFlags { file: Some(file.path().into()), json: false };
+        assert_eq!(check(&flags, Environment::default()).code, 0);
+    }
+
+    #[test]
+    fn show_in_json_has_every_key() {
+        let reply = show(&ShowFlags { config: None, json: true }, Environment::default());
+        let answer: serde_json::Value = serde_json::from_str(&reply.stdout).unwrap();
+        assert_eq!(answer["settings"]["queue.lanes.build"]["value"], 2);
+        assert_eq!(answer["settings"]["log.filter"]["origin"], "default");
+    }
+
+    #[test]
+    fn init_writes_once_and_never_overwrites() {
+        let home = tempfile::tempdir().unwrap();
+        let environment = environment(&[("HOME", home.path().to_str().unwrap())]);
+        let path = home.path().join(".config/shellyard/config.toml");
+        let reply = init(&InitFlags::default(), &environment);
+        assert_eq!((reply.stdout, reply.code), (format!("{}\n", path.display()), 0));
+        assert_eq!(fs::read_to_string(&path).unwrap(), DEFAULT_FILE);
+
+        fs::write(&path, "# mine\n").unwrap();
+        let again = init(&InitFlags::default(), &environment);
+        assert_eq!(again.code, 1);
+        assert!(again.stderr.contains("left as it is"), "{again:?}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "# mine\n");
+    }
+
+    #[test]
+    fn init_without_a_home_points_to_stdout() {
+        assert_eq!(init(&InitFlags::default(), &Environment::default()).code, 1);
+        let reply = init(&InitFlags { stdout: true }, &Environment::default());
+        assert_eq!(reply.stdout, DEFAULT_FILE);
+    }
+}

@@ -1,0 +1,293 @@
+//! Flags as typed values, and the settings that they stand for.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::FlagValue;
+
+const EXAMPLES: &str = "\
+Examples:
+  shellyard serve                         answer MCP at http://127.0.0.1:8000/mcp
+  shellyard stdio                         answer MCP on stdin and stdout, for a client to start
+  shellyard run -- cargo test             run one command as a job and pass its exit code on
+  shellyard run --shell -- 'make | tee log'
+  shellyard config show                   every setting, and where it came from
+
+Settings come from flags, then SHELLYARD_* variables, then a file, then the defaults;
+`shellyard config init` writes a file with all of them to start from.";
+
+const RUN_HELP: &str = "\
+Examples:
+  shellyard run -- cargo test
+  shellyard run --timeout 60 --cwd /srv/app --env CI=1 -- make check
+  shellyard run --shell -- 'grep -r TODO . | wc -l'
+
+Exit codes: the command's own; 124 when it ran into its timeout, 125 when Shellyard itself
+failed, 126 when it cannot be executed, 127 when it was not found, 128+N when signal N
+ended it, 75 when the queue is full.";
+
+/// Runs shell commands for AI agents as jobs, over MCP.
+#[derive(Debug, Clone, PartialEq, Parser)]
+#[command(name = "shellyard", version, after_help = EXAMPLES, subcommand_required = true)]
+#[command(arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum Command {
+    /// Answer MCP over HTTP.
+    Serve(ServeFlags),
+    /// Answer MCP on stdin and stdout, until stdin ends.
+    Stdio(StdioFlags),
+    /// Run one command as a job: its output, its exit code.
+    Run(RunFlags),
+    /// Check, show or start a configuration.
+    Config(ConfigCommand),
+}
+
+/// Flags of `serve`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct ServeFlags {
+    /// Address and port to listen on; any address other than loopback needs a token file.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub bind: Option<String>,
+    /// Path of the MCP endpoint.
+    #[arg(long, value_name = "/PATH")]
+    pub path: Option<String>,
+    /// File with one bearer token per line.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<String>,
+    /// What every server takes.
+    #[command(flatten)]
+    pub server: ServerFlags,
+}
+
+impl ServeFlags {
+    /// The settings that these flags stand for.
+    #[must_use]
+    pub fn values(&self) -> Vec<FlagValue> {
+        let own = [
+            set("http.bind", "--bind", self.bind.as_ref()),
+            set("http.path", "--path", self.path.as_ref()),
+            set("http.token_file", "--token-file", self.token_file.as_ref()),
+        ];
+        own.into_iter().flatten().chain(self.server.values()).collect()
+    }
+}
+
+/// Flags of `stdio`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct StdioFlags {
+    /// What every server takes.
+    #[command(flatten)]
+    pub server: ServerFlags,
+}
+
+/// Flags of every server.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct ServerFlags {
+    /// Configuration file, instead of the usual places.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where output is kept.
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<String>,
+    /// What tool results carry.
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "structured", "both"])]
+    pub result_format: Option<String>,
+    /// How log lines on stderr look.
+    #[arg(long, value_name = "FORMAT", value_parser = ["human", "json"])]
+    pub log_format: Option<String>,
+    /// Jobs that run at one time; 0 = twice the number of cores.
+    #[arg(long, value_name = "N")]
+    pub slots: Option<u32>,
+}
+
+impl ServerFlags {
+    /// The settings that these flags stand for. `--config` is none: it names a layer.
+    #[must_use]
+    pub fn values(&self) -> Vec<FlagValue> {
+        let values = [
+            set("server.data_dir", "--data-dir", self.data_dir.as_ref()),
+            set("mcp.result_format", "--result-format", self.result_format.as_ref()),
+            set("log.format", "--log-format", self.log_format.as_ref()),
+            set("queue.slots", "--slots", self.slots.as_ref()),
+        ];
+        values.into_iter().flatten().collect()
+    }
+}
+
+/// Flags of `run`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[command(after_help = RUN_HELP)]
+pub struct RunFlags {
+    /// End the command when it has run for this long.
+    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    pub timeout: Option<Duration>,
+    /// Where to run it.
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// Set a variable of its environment; may be given more than once.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub env: Vec<(String, String)>,
+    /// Hand the words to a shell, joined by spaces.
+    #[arg(long)]
+    pub shell: bool,
+    /// Configuration file, instead of the usual places.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where output is kept.
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<String>,
+    /// The command and its arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub words: Vec<String>,
+}
+
+impl RunFlags {
+    /// The settings that these flags stand for.
+    #[must_use]
+    pub fn values(&self) -> Vec<FlagValue> {
+        set("server.data_dir", "--data-dir", self.data_dir.as_ref()).into_iter().collect()
+    }
+}
+
+/// The `config` verb.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ConfigCommand {
+    /// What to do with the configuration.
+    #[command(subcommand)]
+    pub verb: ConfigVerb,
+}
+
+/// What to do with the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum ConfigVerb {
+    /// Tell every problem of the configuration; exit code 1 when there is one.
+    Check(CheckFlags),
+    /// Tell every setting, its value and where that came from.
+    Show(ShowFlags),
+    /// Write a file with every setting, commented, to start from.
+    Init(InitFlags),
+}
+
+/// Flags of `config check`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct CheckFlags {
+    /// The file to check, instead of the usual places.
+    pub file: Option<PathBuf>,
+    /// Answer in JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `config show`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct ShowFlags {
+    /// Configuration file, instead of the usual places.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Answer in JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `config init`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct InitFlags {
+    /// Print the file instead of writing it to the user's place.
+    #[arg(long)]
+    pub stdout: bool,
+}
+
+fn set(key: &'static str, flag: &'static str, value: Option<&impl ToString>) -> Option<FlagValue> {
+    value.map(|value| FlagValue { key, flag, value: value.to_string() })
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "give a number of seconds above 0, such as 60 or 0.5".to_owned())
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some(_) | None => Err("write it as NAME=VALUE, such as CI=1".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Environment, Origin, Sources, load};
+    use clap::CommandFactory;
+
+    fn parse(line: &str) -> Command {
+        Cli::try_parse_from(line.split_whitespace()).unwrap().command
+    }
+
+    fn refusal(line: &str) -> String {
+        Cli::try_parse_from(line.split_whitespace()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_of_serve_reaches_its_setting() {
+        let line = "shellyard serve --bind 127.0.0.1:1 --path /x --token-file /t --data-dir /d \
+                    --result-format both --log-format json --slots 3";
+        let Command::Serve(flags) = parse(line) else { panic!("not serve") };
+        let sources =
+            Sources { file: None, environment: Environment::default(), flags: flags.values() };
+        let loaded = load(sources).unwrap();
+        let set: Vec<_> = loaded
+            .entries()
+            .into_iter()
+            .filter_map(|(key, entry)| match entry.origin {
+                Origin::Flag(flag) => Some((key.to_owned(), flag)),
+                Origin::Default | Origin::File { .. } | Origin::Variable(_) => None,
+            })
+            .collect();
+        let expected = [
+            ("http.bind", "--bind"),
+            ("http.path", "--path"),
+            ("http.token_file", "--token-file"),
+            ("mcp.result_format", "--result-format"),
+            ("queue.slots", "--slots"),
+            ("server.data_dir", "--data-dir"),
+            ("log.format", "--log-format"),
+        ];
+        assert_eq!(set, expected.map(|(key, flag)| (key.to_owned(), flag)));
+        assert_eq!(loaded.settings.queue.slots, 3);
+    }
+
+    #[test]
+    fn run_takes_everything_after_the_dashes_as_it_is() {
+        let line = "shellyard run --timeout 0.5 --env A=b=c --env D= -- ls --color -- x";
+        let Command::Run(flags) = parse(line) else { panic!("not run") };
+        assert_eq!(flags.timeout, Some(Duration::from_millis(500)));
+        assert_eq!(flags.env, [("A".into(), "b=c".into()), ("D".into(), String::new())]);
+        assert_eq!(flags.words, ["ls", "--color", "--", "x"]);
+    }
+
+    #[test]
+    fn bad_flags_say_what_is_allowed() {
+        assert!(refusal("shellyard run --timeout 0 -- x").contains("above 0"));
+        assert!(refusal("shellyard run --timeout soon -- x").contains("above 0"));
+        assert!(refusal("shellyard run --env A -- x").contains("NAME=VALUE"));
+        assert!(refusal("shellyard run").contains("CMD"));
+        assert!(refusal("shellyard stdio --result-format yaml").contains("structured"));
+        assert!(refusal("shellyard serv").contains("serve"));
+    }
+}

@@ -1,0 +1,195 @@
+//! `shellyard run -- CMD`: one command under the same engine, with its streams and its exit code
+//! passed on.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::RunFlags;
+use crate::outcome::{Ending, Outcome, StartError, StopBy};
+use crate::output::{LogReader, PageEnd, PageRequest};
+use crate::spec::{Program, Stdin, Stream};
+use crate::yard::{JobHandle, StopWish, Submission, SubmitError, Yard};
+
+/// Exit codes of our own, as `timeout`, `env` and `sendmail` have them.
+const TIMED_OUT: u8 = 124;
+const OUR_FAILURE: u8 = 125;
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+const SIGNAL_BASE: u8 = 128;
+const TRY_LATER: u8 = 75;
+
+const PAGE_BYTES: usize = 64 * 1024;
+
+/// How the run went, for the shell that called us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunResult {
+    /// What to exit with.
+    pub exit_code: u8,
+    /// What to say on stderr, where the command did not say it itself.
+    pub message: Option<String>,
+}
+
+/// Runs one command to its end. SIGINT and SIGTERM to us end it; a second one ends it at once.
+///
+/// # Errors
+/// When our own signal handlers could not be installed.
+pub async fn run(yard: &Yard, flags: RunFlags) -> io::Result<RunResult> {
+    let mut wishes = Wishes::listen()?;
+    let job = match yard.submit(submission(flags)).await {
+        Ok(job) => job,
+        Err(error) => return Ok(refused(&error)),
+    };
+    let ending = {
+        let follow = async {
+            tokio::join!(
+                follow(&job, Stream::Stdout, tokio::io::stdout()),
+                follow(&job, Stream::Stderr, tokio::io::stderr()),
+            );
+            job.finished().await
+        };
+        tokio::pin!(follow);
+        loop {
+            tokio::select! {
+                ending = &mut follow => break ending,
+                wish = wishes.next() => job.stop(wish),
+            }
+        }
+    };
+    Ok(result(&ending))
+}
+
+fn submission(flags: RunFlags) -> Submission {
+    let mut words = flags.words.into_iter();
+    let program = if flags.shell {
+        Program::Shell(words.collect::<Vec<_>>().join(" "))
+    } else {
+        Program::Direct { program: words.next().unwrap_or_default(), args: words.collect() }
+    };
+    Submission {
+        cwd: flags.cwd,
+        env: flags.env,
+        stdin: Stdin::Inherited,
+        timeout: flags.timeout,
+        ..Submission::new(program)
+    }
+}
+
+/// Writes what the job writes, until it has ended and everything was passed on.
+async fn follow(job: &JobHandle, stream: Stream, mut sink: impl AsyncWrite + Unpin) {
+    let mut from = 0;
+    loop {
+        // Looked at before the page: bytes that come after the end belong to survivors.
+        let ended = job.status().ending().is_some();
+        let request =
+            PageRequest { from, stream: Some(stream), max_bytes: PAGE_BYTES, max_lines: 0 };
+        let Ok(page) = job.output().page(&request) else { return };
+        // Whoever stopped reading us does not want the rest; the command's ending still counts.
+        if sink.write_all(&page.bytes).await.is_err() || sink.flush().await.is_err() {
+            return;
+        }
+        from = page.end;
+        match page.end_kind {
+            PageEnd::More => {}
+            PageEnd::Complete => return,
+            PageEnd::CaughtUp if ended => return,
+            PageEnd::CaughtUp => more(job, job.output(), page.total_bytes).await,
+        }
+    }
+}
+
+async fn more(job: &JobHandle, output: &LogReader, seen: u64) {
+    tokio::select! {
+        () = output.wait_past(seen) => {}
+        _ = job.finished() => {}
+    }
+}
+
+/// The terminal's and the system's wishes to end.
+struct Wishes {
+    interrupt: Signal,
+    terminate: Signal,
+    first: bool,
+}
+
+impl Wishes {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            first: true,
+        })
+    }
+
+    async fn next(&mut self) -> StopWish {
+        let signal = tokio::select! {
+            _ = self.interrupt.recv() => libc::SIGINT,
+            _ = self.terminate.recv() => libc::SIGTERM,
+        };
+        let grace = if std::mem::take(&mut self.first) { None } else { Some(Duration::ZERO) };
+        StopWish { by: StopBy::Client, signal: Some(signal), grace }
+    }
+}
+
+fn refused(error: &SubmitError) -> RunResult {
+    let exit_code = if error.code() == "queue_full" { TRY_LATER } else { OUR_FAILURE };
+    RunResult { exit_code, message: Some(error.to_string()) }
+}
+
+fn result(ending: &Ending) -> RunResult {
+    let plain = |exit_code| RunResult { exit_code, message: None };
+    let said = |exit_code, message| RunResult { exit_code, message: Some(message) };
+    match &ending.outcome {
+        Outcome::Exited { code } => plain(u8::try_from(code & 0xff).unwrap_or(OUR_FAILURE)),
+        Outcome::Signaled { signal, .. } => plain(by_signal(*signal)),
+        Outcome::TimedOut { after } => said(
+            TIMED_OUT,
+            format!("timed out after {}s; the process tree was ended", after.as_secs_f64()),
+        ),
+        Outcome::Stopped { .. } => {
+            plain(by_signal(ending.kill.map_or(libc::SIGTERM, |kill| kill.first)))
+        }
+        Outcome::Limit { which } => said(OUR_FAILURE, format!("ended: {which}")),
+        Outcome::FailedToStart(why) => said(failed_to_start(why), why.to_string()),
+        Outcome::Lost { why } => said(OUR_FAILURE, format!("lost: {why}")),
+    }
+}
+
+fn by_signal(signal: i32) -> u8 {
+    u8::try_from(signal).map_or(OUR_FAILURE, |signal| SIGNAL_BASE.saturating_add(signal))
+}
+
+const fn failed_to_start(why: &StartError) -> u8 {
+    match why {
+        StartError::NotFound { .. } => NOT_FOUND,
+        StartError::NotExecutable { .. } => NOT_EXECUTABLE,
+        StartError::BadCwd { .. }
+        | StartError::TooLong { .. }
+        | StartError::NulByte { .. }
+        | StartError::System { .. } => OUR_FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(outcome: Outcome, exit_code: u8) {
+        assert_eq!(result(&Ending::without_process(outcome)).exit_code, exit_code);
+    }
+
+    #[test]
+    fn the_exit_code_is_the_one_that_a_shell_would_see() {
+        check(Outcome::Exited { code: 3 }, 3);
+        check(Outcome::Signaled { signal: 9, core: false }, 137);
+        check(Outcome::TimedOut { after: Duration::from_secs(1) }, 124);
+        check(Outcome::Stopped { by: StopBy::Client }, 143);
+        check(Outcome::Lost { why: String::new() }, 125);
+        check(Outcome::FailedToStart(StartError::NotFound { program: String::new() }), 127);
+        check(Outcome::FailedToStart(StartError::NotExecutable { program: String::new() }), 126);
+        check(Outcome::FailedToStart(StartError::NulByte { what: "cwd" }), 125);
+    }
+}

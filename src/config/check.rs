@@ -1,0 +1,243 @@
+//! Rules: what a value may be, in words and in code.
+
+use std::net::SocketAddr;
+
+use toml::Value;
+use tracing_subscriber::EnvFilter;
+
+use super::size;
+
+/// What a value may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Rule {
+    /// An IP address (or `localhost`) and a port.
+    Address,
+    /// The path of the MCP endpoint.
+    Route,
+    /// A list of host names, each with or without a port.
+    Hosts,
+    /// A list of web origins.
+    Origins,
+    /// A path, or empty for none.
+    Path,
+    /// `auto` or the full path of a shell.
+    Shell,
+    /// Bytes.
+    Size { min: u64, max: u64 },
+    /// Seconds, fractions allowed.
+    Seconds { min: f64, max: f64 },
+    /// A whole number.
+    Count { min: u64, max: u64 },
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// True or false.
+    Switch,
+    /// A filter for log lines.
+    Filter,
+}
+
+/// Routes of the server that MCP cannot be served on.
+const TAKEN_ROUTES: [&str; 4] = ["/metrics", "/healthz", "/readyz", "/api"];
+
+impl Rule {
+    /// The value in its one canonical form (sizes as integers, seconds as floats), or
+    /// `None` when it breaks the rule.
+    pub(super) fn check(self, value: &Value) -> Option<Value> {
+        match self {
+            Self::Address => address(value.as_str()?).map(Value::String),
+            Self::Route => text_that(value, is_route),
+            Self::Hosts => texts_that(value, is_host),
+            Self::Origins => texts_that(value, is_origin),
+            Self::Path => text_that(value, |text| !text.starts_with('~') && !text.contains('\0')),
+            Self::Shell => text_that(value, |text| text == "auto" || text.starts_with('/')),
+            Self::Size { min, max } => whole(size_of(value)?, min, max),
+            Self::Seconds { min, max } => {
+                number(value).filter(|n| (min..=max).contains(n)).map(Value::Float)
+            }
+            Self::Count { min, max } => whole(value.as_integer()?.try_into().ok()?, min, max),
+            Self::Word(words) => text_that(value, |text| words.contains(&text)),
+            Self::Switch => value.as_bool().map(Value::Boolean),
+            Self::Filter => text_that(value, |text| EnvFilter::builder().parse(text).is_ok()),
+        }
+    }
+
+    /// The text of a variable or flag as the TOML value that it stands for. Text that
+    /// does not fit stays text, which the check then refuses.
+    pub(super) fn value_of_text(self, text: &str) -> Value {
+        let parsed = match self {
+            Self::Count { .. } => text.trim().parse().ok().map(Value::Integer),
+            Self::Seconds { .. } => text.trim().parse().ok().map(Value::Float),
+            Self::Switch => text.trim().parse().ok().map(Value::Boolean),
+            Self::Hosts | Self::Origins => Some(list_of(text)),
+            Self::Address
+            | Self::Route
+            | Self::Path
+            | Self::Shell
+            | Self::Size { .. }
+            | Self::Word(_)
+            | Self::Filter => None,
+        };
+        parsed.unwrap_or_else(|| Value::String(text.to_owned()))
+    }
+
+    /// What is allowed, as the end of the sentence "it must be …".
+    pub(super) fn allowed(self) -> String {
+        match self {
+            Self::Address => {
+                "an address and port such as \"127.0.0.1:8000\" or \"[::1]:8000\"".into()
+            }
+            Self::Route => format!(
+                "a path such as \"/mcp\": segments of letters, digits, `-`, `_` and `.`, none of {}",
+                TAKEN_ROUTES.join(", ")
+            ),
+            Self::Hosts => "a list of host names such as [\"build.example.org\"]".into(),
+            Self::Origins => "a list of origins such as [\"https://app.example.org\"]".into(),
+            Self::Path => "a path as text, written out (`~` is not expanded), or \"\"".into(),
+            Self::Shell => "\"auto\" or the full path of a shell such as \"/bin/bash\"".into(),
+            Self::Size { min, max } => format!(
+                "a size such as 65536 or \"64 KiB\", from {} to {}",
+                size::display(min),
+                size::display(max)
+            ),
+            Self::Seconds { min, max } => format!("a number of seconds from {min} to {max}"),
+            Self::Count { min, max } => format!("a whole number from {min} to {max}"),
+            Self::Word(words) => format!("one of \"{}\"", words.join("\", \"")),
+            Self::Switch => "true or false".into(),
+            Self::Filter => "a log filter such as \"info\" or \"warn,shellyard=debug\"".into(),
+        }
+    }
+}
+
+/// `localhost` is taken for the IPv4 loopback, which is what it nearly always means.
+fn address(text: &str) -> Option<String> {
+    let numeric = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    numeric.parse::<SocketAddr>().ok().map(|address| address.to_string())
+}
+
+fn text_that(value: &Value, keeps_rule: impl Fn(&str) -> bool) -> Option<Value> {
+    value.as_str().filter(|text| keeps_rule(text)).map(Value::from)
+}
+
+fn texts_that(value: &Value, keeps_rule: impl Fn(&str) -> bool) -> Option<Value> {
+    let texts = value.as_array()?;
+    let good = texts.iter().all(|text| text.as_str().is_some_and(&keeps_rule));
+    good.then(|| value.clone())
+}
+
+fn is_route(text: &str) -> bool {
+    let segment = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    };
+    let within = |route: &&str| {
+        text.strip_prefix(*route).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    text.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment))
+        && !TAKEN_ROUTES.iter().any(within)
+}
+
+fn is_host(text: &str) -> bool {
+    let allowed =
+        |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b':' | b'[' | b']');
+    !text.is_empty() && text.bytes().all(allowed)
+}
+
+fn is_origin(text: &str) -> bool {
+    let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    authority.is_some_and(is_host)
+}
+
+fn size_of(value: &Value) -> Option<u64> {
+    match value.as_str() {
+        Some(text) => size::parse(text),
+        None => value.as_integer()?.try_into().ok(),
+    }
+}
+
+fn whole(number: u64, min: u64, max: u64) -> Option<Value> {
+    let number = Some(number).filter(|n| (min..=max).contains(n))?;
+    i64::try_from(number).ok().map(Value::Integer)
+}
+
+/// Seconds in settings are far below 2^53, so that the cast is exact where the range check passes.
+fn number(value: &Value) -> Option<f64> {
+    value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
+}
+
+fn list_of(text: &str) -> Value {
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    Value::Array(words.map(Value::from).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(rule: Rule, text: &str, expected: Option<&str>) {
+        let parse = |text: &str| {
+            let table: toml::Table = toml::from_str(&format!("v = {text}")).unwrap();
+            table["v"].clone()
+        };
+        assert_eq!(rule.check(&parse(text)), expected.map(parse), "{rule:?} of {text}");
+    }
+
+    #[test]
+    fn values_that_keep_their_rule_come_back_canonical() {
+        check(Rule::Address, r#""localhost:80""#, Some(r#""127.0.0.1:80""#));
+        check(Rule::Address, r#""[::1]:80""#, Some(r#""[::1]:80""#));
+        check(Rule::Route, r#""/v1/mcp""#, Some(r#""/v1/mcp""#));
+        check(Rule::Hosts, r#"["a.example:80"]"#, Some(r#"["a.example:80"]"#));
+        check(Rule::Origins, r#"["http://a:1"]"#, Some(r#"["http://a:1"]"#));
+        check(Rule::Size { min: 0, max: 4096 }, r#""4 KiB""#, Some("4096"));
+        check(Rule::Size { min: 0, max: 4096 }, "7", Some("7"));
+        check(Rule::Seconds { min: 0.0, max: 9.0 }, "2", Some("2.0"));
+        check(Rule::Seconds { min: 0.0, max: 9.0 }, "0.5", Some("0.5"));
+        check(Rule::Filter, r#""warn,shellyard=debug""#, Some(r#""warn,shellyard=debug""#));
+        check(Rule::Shell, r#""auto""#, Some(r#""auto""#));
+        check(Rule::Path, r#""""#, Some(r#""""#));
+    }
+
+    #[test]
+    fn values_that_break_their_rule_are_refused() {
+        check(Rule::Address, r#""8000""#, None);
+        check(Rule::Address, r#""example.org:80""#, None);
+        for route in ["mcp", "/", "/mcp/", "/a b", "/{id}", "/metrics", "/api/v1"] {
+            check(Rule::Route, &format!("{route:?}"), None);
+        }
+        check(Rule::Hosts, r#""a""#, None);
+        check(Rule::Hosts, r#"["a b"]"#, None);
+        check(Rule::Origins, r#"["a.example"]"#, None);
+        check(Rule::Origins, r#"["https://a.example/"]"#, None);
+        check(Rule::Path, r#""~/tokens""#, None);
+        check(Rule::Shell, r#""bash""#, None);
+        check(Rule::Size { min: 8, max: 4096 }, "7", None);
+        check(Rule::Size { min: 0, max: 4096 }, "-1", None);
+        check(Rule::Seconds { min: 0.0, max: 9.0 }, "nan", None);
+        check(Rule::Seconds { min: 0.0, max: 9.0 }, "inf", None);
+        check(Rule::Seconds { min: 0.0, max: 9.0 }, r#""2""#, None);
+        check(Rule::Count { min: 0, max: 9 }, "1.0", None);
+        check(Rule::Count { min: 0, max: 9 }, "10", None);
+        check(Rule::Word(&["a", "b"]), r#""c""#, None);
+        check(Rule::Switch, "1", None);
+        check(Rule::Filter, r#""shellyard=loud""#, None);
+    }
+
+    #[test]
+    fn a_route_may_only_look_like_a_taken_one() {
+        check(Rule::Route, r#""/apiary""#, Some(r#""/apiary""#));
+    }
+
+    #[test]
+    fn text_becomes_the_type_that_its_rule_wants() {
+        let count = Rule::Count { min: 0, max: 9 };
+        assert_eq!(count.value_of_text("8"), Value::Integer(8));
+        assert_eq!(count.value_of_text("many"), Value::from("many"));
+        assert_eq!(Rule::Switch.value_of_text("true"), Value::Boolean(true));
+        let hosts = Rule::Hosts.value_of_text("a, b,");
+        assert_eq!(hosts, Value::Array(vec![Value::from("a"), Value::from("b")]));
+    }
+}

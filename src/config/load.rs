@@ -1,0 +1,158 @@
+//! Lays the layers and reads the settings from them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::error::{ConfigError, Problem, Trouble};
+use super::layers::{self, Entry, Layers};
+use super::origin::Origin;
+use super::settings::Settings;
+use super::{DEFAULT_FILE, Environment, file, places, schema, suggest};
+
+/// The names that a requirement document gives to two of our settings.
+const ALIASES: [(&str, &str); 2] = [("MCP_HTTP_BIND", "http.bind"), ("MCP_HTTP_PATH", "http.path")];
+
+/// What is laid over the defaults.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// The file to read; `None` = the first of the usual places that exists.
+    pub file: Option<PathBuf>,
+    /// The environment.
+    pub environment: Environment,
+    /// What the command line sets.
+    pub flags: Vec<FlagValue>,
+}
+
+/// One setting that was given as a flag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlagValue {
+    /// The dotted key that it sets.
+    pub key: &'static str,
+    /// Its value as it was typed.
+    pub value: String,
+    /// The flag, such as `--bind`.
+    pub flag: &'static str,
+}
+
+/// The settings, and where each came from.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The checked values.
+    pub settings: Settings,
+    /// The file that was read, where there was one.
+    pub file: Option<PathBuf>,
+    entries: BTreeMap<String, Entry>,
+}
+
+impl Loaded {
+    /// Every key with the value in force and its origin, in the order of `config/default.toml`.
+    #[must_use]
+    pub fn entries(&self) -> Vec<(&str, &Entry)> {
+        let mut entries: Vec<_> =
+            self.entries.iter().map(|(key, entry)| (key.as_str(), entry)).collect();
+        entries.sort_by_key(|(key, _)| schema::rank(key));
+        entries
+    }
+}
+
+/// Reads all layers. Either every value is good, or every problem is told.
+///
+/// # Errors
+/// When a file cannot be read, or when anything in any layer is wrong.
+pub fn load(sources: Sources) -> Result<Loaded, ConfigError> {
+    let Sources { file, environment, flags } = sources;
+    let mut layers = Layers::default();
+    file::lay(&mut layers, DEFAULT_FILE, &|_| Origin::Default);
+    let file = lay_file(&mut layers, file, &environment)?;
+    lay_environment(&mut layers, &environment);
+    for FlagValue { key, value, flag } in flags {
+        layers.set_text(key, &value, Origin::Flag(flag));
+    }
+    let entries = layers.finish().map_err(|problems| ConfigError::Invalid { problems })?;
+    let settings = read_settings(&entries, &environment)?;
+    Ok(Loaded { settings, file, entries })
+}
+
+fn lay_file(
+    layers: &mut Layers,
+    named: Option<PathBuf>,
+    environment: &Environment,
+) -> Result<Option<PathBuf>, ConfigError> {
+    let Some((path, text)) = find_file(named, environment)? else { return Ok(None) };
+    file::lay(layers, &text, &|line| Origin::File { path: path.clone(), line });
+    Ok(Some(path))
+}
+
+/// A file that was named must be there; of the usual places the first that is there counts.
+fn find_file(
+    named: Option<PathBuf>,
+    environment: &Environment,
+) -> Result<Option<(PathBuf, String)>, ConfigError> {
+    if let Some(path) = named {
+        let text = fs::read_to_string(&path).map_err(|source| unreadable(&path, source))?;
+        return Ok(Some((path, text)));
+    }
+    for path in places::config_files(environment) {
+        match fs::read_to_string(&path) {
+            Ok(text) => return Ok(Some((path, text))),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+            Err(source) => return Err(unreadable(&path, source)),
+        }
+    }
+    Ok(None)
+}
+
+fn unreadable(path: &Path, source: io::Error) -> ConfigError {
+    ConfigError::Unreadable { path: path.to_owned(), source }
+}
+
+/// Aliases first: our own names win over them.
+fn lay_environment(layers: &mut Layers, environment: &Environment) {
+    for (name, key) in ALIASES {
+        if let Some(value) = environment.non_empty(name) {
+            lay_variable(layers, key, name, value);
+        }
+    }
+    for (name, value) in environment.with_prefix(schema::VARIABLE_PREFIX) {
+        match schema::key_of_variable(name) {
+            Some(key) => lay_variable(layers, &key, name, value),
+            None => {
+                let suggestion = suggest::for_variable(name);
+                let origin = Origin::Variable(name.to_owned());
+                layers.report(origin, Trouble::UnknownVariable { suggestion });
+            }
+        }
+    }
+}
+
+fn lay_variable(layers: &mut Layers, key: &str, name: &str, value: &OsStr) {
+    let origin = Origin::Variable(name.to_owned());
+    match value.to_str() {
+        Some(text) => layers.set_text(key, text, origin),
+        None => layers.report(origin, Trouble::NotText { key: key.to_owned() }),
+    }
+}
+
+fn read_settings(
+    entries: &BTreeMap<String, Entry>,
+    environment: &Environment,
+) -> Result<Settings, ConfigError> {
+    let mut settings = Settings::deserialize(layers::table_of(entries)).map_err(mismatch)?;
+    if settings.server.data_dir.as_os_str().is_empty() {
+        settings.server.data_dir = places::data_dir(environment);
+    }
+    Ok(settings)
+}
+
+/// The schema let something pass that the settings do not take: a fault of ours, which
+/// the tests of this room rule out for every rule.
+fn mismatch(error: toml::de::Error) -> ConfigError {
+    let trouble = Trouble::Syntax(error.message().to_owned());
+    ConfigError::Invalid { problems: vec![Problem { origin: Origin::Default, trouble }] }
+}

@@ -1,0 +1,36 @@
+//! Configuration: what may be set, where it may be set, and the checked result.
+//!
+//! Four layers, the later wins: `config/default.toml` (compiled in), one file, the
+//! environment, flags. Every value is checked in the layer that gave it, so that a
+//! problem names its line, variable or flag; all problems are told at once. What
+//! comes out is [`Settings`], typed and complete, and for every key its [`Origin`].
+//!
+//! No other room reads configuration or the environment: `app` hands each room the
+//! values that it needs.
+
+mod check;
+mod environment;
+mod error;
+mod file;
+mod layers;
+mod load;
+mod origin;
+mod places;
+mod schema;
+mod settings;
+mod size;
+mod suggest;
+
+pub use environment::Environment;
+pub use error::{ConfigError, Problem, Trouble};
+pub use layers::Entry;
+pub use load::{FlagValue, Loaded, Sources, load};
+pub use origin::Origin;
+pub use places::user_file;
+pub use settings::{
+    HttpSettings, JobSettings, LogFormat, LogSettings, McpSettings, OutputSettings, QueueSettings,
+    ResultFormat, RetentionSettings, ServerSettings, Settings, Shell,
+};
+
+/// Every setting with its default and a comment: what `config init` writes.
+pub const DEFAULT_FILE: &str = include_str!("../../config/default.toml");
