@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The variable that marks every process of a job in its environment. It is no setting: a server
+/// that runs inside a job is not configured by it.
+pub const JOB_VARIABLE: &str = "SHELLYARD_JOB";
+
 /// A command to run, complete: defaults are already filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {

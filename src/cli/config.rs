@@ -77,7 +77,7 @@ fn shown(loaded: &Loaded) -> String {
     let entries = loaded.entries();
     let rows: Vec<_> = entries
         .iter()
-        .map(|(key, entry)| (*key, entry.given.to_string(), entry.origin.to_string()))
+        .map(|(key, entry)| (*key, entry.given.to_string(), remark(loaded, key, entry)))
         .collect();
     let wide = |of: fn(&(&str, String, String)) -> usize| rows.iter().map(of).max().unwrap_or(0);
     let keys = wide(|row| row.0.chars().count());
@@ -87,6 +87,16 @@ fn shown(loaded: &Loaded) -> String {
         format!("{key:keys$} = {value:values$}  # {origin}\n")
     };
     rows.iter().map(line).collect()
+}
+
+/// The origin; and where an empty value stands for a place, that place.
+fn remark(loaded: &Loaded, key: &str, entry: &Entry) -> String {
+    match entry.given.as_str() {
+        Some("") if key == "server.data_dir" => {
+            format!("{}: {}", entry.origin, loaded.settings.server.data_dir.display())
+        }
+        Some(_) | None => entry.origin.to_string(),
+    }
 }
 
 fn shown_as_json(loaded: &Loaded) -> String {
@@ -153,6 +163,11 @@ mod tests {
         Environment::from_pairs(pairs.to_vec())
     }
 
+    /// An empty file, so that the machine's own configuration does not matter.
+    fn defaults_only() -> ShowFlags {
+        ShowFlags { config: Some("/dev/null".into()), json: false }
+    }
+
     fn file_of(text: &str) -> tempfile::NamedTempFile {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_bytes()).unwrap();
@@ -210,13 +225,14 @@ mod tests {
         };
         assert_eq!(line("http.bind "), "http.bind = \"127.0.0.1:8000\" # default");
         assert_eq!(line("queue.slots "), "queue.slots = 7 # SHELLYARD_QUEUE_SLOTS");
+        assert_eq!(line("server.data_dir "), "server.data_dir = \"\" # default: /tmp/shellyard-0");
         let place = file.path().display();
         assert_eq!(line("job.grace_s "), format!("job.grace_s = 1.5 # {place}:2"));
     }
 
     #[test]
     fn what_show_prints_is_itself_a_valid_file() {
-        let reply = show(&ShowFlags::default(), Environment::default());
+        let reply = show(&defaults_only(), Environment::default());
         let file = file_of(&reply.stdout);
         let flags = CheckFlags { file: Some(file.path().into()), json: false };
         assert_eq!(check(&flags, Environment::default()).code, 0);
@@ -224,7 +240,7 @@ mod tests {
 
     #[test]
     fn show_in_json_has_every_key() {
-        let reply = show(&ShowFlags { config: None, json: true }, Environment::default());
+        let reply = show(&ShowFlags { json: true, ..defaults_only() }, Environment::default());
         let answer: serde_json::Value = serde_json::from_str(&reply.stdout).unwrap();
         assert_eq!(answer["settings"]["queue.lanes.build"]["value"], 2);
         assert_eq!(answer["settings"]["log.filter"]["origin"], "default");

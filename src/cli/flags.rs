@@ -248,8 +248,11 @@ mod tests {
         let line = "shellyard serve --bind 127.0.0.1:1 --path /x --token-file /t --data-dir /d \
                     --result-format both --log-format json --slots 3";
         let Command::Serve(flags) = parse(line) else { panic!("not serve") };
-        let sources =
-            Sources { file: None, environment: Environment::default(), flags: flags.values() };
+        let sources = Sources {
+            file: Some("/dev/null".into()),
+            environment: Environment::default(),
+            flags: flags.values(),
+        };
         let loaded = load(sources).unwrap();
         let set: Vec<_> = loaded
             .entries()

@@ -162,8 +162,8 @@ fn whole(number: u64, min: u64, max: u64) -> Option<Value> {
     i64::try_from(number).ok().map(Value::Integer)
 }
 
-/// Seconds in settings are far below 2^53, so that the cast is exact where the range check passes.
-fn number(value: &Value) -> Option<f64> {
+/// The value as a number. Those of settings are far below 2^53, so that the cast is exact.
+pub(super) fn number(value: &Value) -> Option<f64> {
     value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
 }
 

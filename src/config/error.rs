@@ -126,6 +126,6 @@ pub enum Trouble {
 fn did_you_mean(suggestion: Option<&str>) -> impl fmt::Display {
     match suggestion {
         Some(suggestion) => format!("; did you mean `{suggestion}`?"),
-        None => "; `shellyard config show` lists all that exist".to_owned(),
+        None => "; `shellyard config init --stdout` lists all that exist".to_owned(),
     }
 }

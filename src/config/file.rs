@@ -13,7 +13,8 @@ use super::schema::{self, Meaning};
 
 /// Lays every value of `text` over `layers`. `origin_of` makes an origin from a line number.
 pub(super) fn lay(layers: &mut Layers, text: &str, origin_of: &dyn Fn(usize) -> Origin) {
-    let (root, errors) = DeTable::parse_recoverable(text);
+    let (root, mut errors) = DeTable::parse_recoverable(text);
+    errors.sort_by_key(|error| error.span().map(|span| span.start));
     let origin_at = |span: Range<usize>| origin_of(line_of(text, span.start));
     if errors.is_empty() {
         Walk { layers, origin_at: &origin_at }.table("", root.into_inner());

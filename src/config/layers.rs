@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
-use super::check::Rule;
+use super::check::{self, Rule};
 use super::error::{Problem, Trouble};
 use super::origin::Origin;
 use super::schema::{self, Meaning};
@@ -82,7 +82,8 @@ impl Layers {
         let (Some(low), Some(high)) = (self.entries.get(key), self.entries.get(bound)) else {
             return;
         };
-        if magnitude(&low.canonical) <= magnitude(&high.canonical) {
+        // Both keep the same kind of rule, so that their numbers compare.
+        if check::number(&low.canonical) <= check::number(&high.canonical) {
             return;
         }
         // Blame the one that somebody wrote: a default cannot be corrected.
@@ -119,9 +120,4 @@ fn insert(table: &mut Table, key: &str, value: Value) {
             }
         }
     }
-}
-
-/// Both sides of an ordered pair have the same rule, so that their numbers compare.
-fn magnitude(value: &Value) -> Option<f64> {
-    value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
 }

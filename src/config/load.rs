@@ -12,7 +12,11 @@ use super::error::{ConfigError, Problem, Trouble};
 use super::layers::{self, Entry, Layers};
 use super::origin::Origin;
 use super::settings::Settings;
-use super::{DEFAULT_FILE, Environment, file, places, schema, suggest};
+use super::{Environment, file, places, schema, suggest};
+use crate::spec::JOB_VARIABLE;
+
+/// Every setting with its default and a comment: what `config init` writes.
+pub const DEFAULT_FILE: &str = include_str!("../../config/default.toml");
 
 /// The names that a requirement document gives to two of our settings.
 const ALIASES: [(&str, &str); 2] = [("MCP_HTTP_BIND", "http.bind"), ("MCP_HTTP_PATH", "http.path")];
@@ -119,7 +123,8 @@ fn lay_environment(layers: &mut Layers, environment: &Environment) {
             lay_variable(layers, key, name, value);
         }
     }
-    for (name, value) in environment.with_prefix(schema::VARIABLE_PREFIX) {
+    let ours = environment.with_prefix(schema::VARIABLE_PREFIX);
+    for (name, value) in ours.filter(|(name, _)| *name != JOB_VARIABLE) {
         match schema::key_of_variable(name) {
             Some(key) => lay_variable(layers, &key, name, value),
             None => {

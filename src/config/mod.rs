@@ -20,17 +20,16 @@ mod schema;
 mod settings;
 mod size;
 mod suggest;
+#[cfg(test)]
+mod tests;
 
 pub use environment::Environment;
 pub use error::{ConfigError, Problem, Trouble};
 pub use layers::Entry;
-pub use load::{FlagValue, Loaded, Sources, load};
+pub use load::{DEFAULT_FILE, FlagValue, Loaded, Sources, load};
 pub use origin::Origin;
 pub use places::user_file;
 pub use settings::{
     HttpSettings, JobSettings, LogFormat, LogSettings, McpSettings, OutputSettings, QueueSettings,
     ResultFormat, RetentionSettings, ServerSettings, Settings, Shell,
 };
-
-/// Every setting with its default and a comment: what `config init` writes.
-pub const DEFAULT_FILE: &str = include_str!("../../config/default.toml");

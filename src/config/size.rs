@@ -29,7 +29,7 @@ pub(super) fn parse(text: &str) -> Option<u64> {
 /// The size in the largest binary unit that shows it exactly.
 pub(super) fn display(bytes: u64) -> String {
     let exact = |&&(name, factor): &&(&str, u64)| {
-        (name.ends_with("iB") || factor == 1) && bytes >= factor && bytes % factor == 0
+        (name.ends_with("iB") || factor == 1) && bytes >= factor && bytes.is_multiple_of(factor)
     };
     let (name, factor) = UNITS.iter().find(exact).unwrap_or(&("B", 1));
     format!("{} {name}", bytes / factor)

@@ -10,7 +10,7 @@ use super::actor::JobMsg;
 use super::input::{Input, InputError};
 use super::status::{Liveness, Phase, Status};
 use crate::ids::JobId;
-use crate::outcome::{Ending, StopBy};
+use crate::outcome::{Ending, Outcome, StopBy};
 use crate::output::LogReader;
 use crate::process::Tree;
 use crate::spec::Spec;
@@ -83,26 +83,23 @@ impl JobHandle {
         &self.shared.output
     }
 
+    /// Returns once the job has left the queue: it runs, or it has ended.
+    pub async fn started(&self) {
+        let mut status = self.shared.status.clone();
+        // An error means that the seat is gone, and with it the wait.
+        status.wait_for(|status| status.phase != Phase::Queued).await.ok();
+    }
+
     /// Returns once the job has ended. Any number may wait; giving up waiting disturbs nobody.
     pub async fn finished(&self) -> Ending {
         let mut status = self.shared.status.clone();
-        loop {
-            let ended = status.borrow_and_update().ending().cloned();
-            if let Some(ending) = ended {
-                return ending;
-            }
-            // The sender is part of the seat, and a seat never goes without an ending; should
-            // it ever, waiting for ever would be the lie.
-            if status.changed().await.is_err() {
-                return self.ending_after_the_seat();
-            }
-        }
-    }
-
-    fn ending_after_the_seat(&self) -> Ending {
-        let why = "the job's actor went away without an outcome".to_owned();
-        let lost = || Ending::without_process(crate::outcome::Outcome::Lost { why });
-        self.status().ending().cloned().unwrap_or_else(lost)
+        let ended = status.wait_for(|status| status.ending().is_some()).await;
+        let ending = ended.ok().and_then(|status| status.ending().cloned());
+        // A seat never goes without an ending; should it ever, waiting for ever would be the lie.
+        ending.unwrap_or_else(|| {
+            let why = "the job's actor went away without an outcome".to_owned();
+            Ending::without_process(Outcome::Lost { why })
+        })
     }
 
     /// A look at its processes; nothing when none was started or none is left.

@@ -15,7 +15,9 @@
 
 mod cursor;
 mod gap;
+mod hidden;
 mod index;
+mod lines;
 mod log;
 mod page;
 mod pieces;
@@ -24,10 +26,20 @@ mod shared;
 mod spill;
 mod tail;
 
+pub mod digest;
+pub mod excerpt;
+pub mod query;
+pub mod search;
+pub mod view;
+
 pub use cursor::{Cursor, CursorError, ParsedCursor};
 pub use log::{LogSettings, LogWriter, Progress, open};
 pub use page::{Page, PageEnd, PageRequest};
 pub use reader::LogReader;
 
 #[cfg(test)]
+mod excerpt_tests;
+#[cfg(test)]
 mod model_tests;
+#[cfg(test)]
+mod search_tests;

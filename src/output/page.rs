@@ -94,7 +94,7 @@ fn line_limit(bytes: &[u8], max_lines: usize) -> Option<usize> {
 }
 
 /// The length without a character that has begun but not ended.
-fn whole_characters(bytes: &[u8]) -> usize {
+pub(super) fn whole_characters(bytes: &[u8]) -> usize {
     for begun in 1..=bytes.len().min(3) {
         let tail = &bytes[bytes.len() - begun..];
         if is_continuation(tail[0]) {

@@ -1,6 +1,7 @@
 //! Reading a log: pages, seeks and waiting.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use memchr::memchr_iter;
@@ -109,6 +110,11 @@ impl LogReader {
     /// Starts a walk over all bytes from `from` to `to`, which must have been published.
     pub(super) fn pieces(&self, stream: Option<Stream>, from: u64, to: u64) -> Pieces<'_> {
         Pieces::new(&self.shared, stream, from..to, Toward::End)
+    }
+
+    /// The bytes of a range that has been published.
+    pub(super) fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        self.shared.read(range)
     }
 
     #[cfg(test)]

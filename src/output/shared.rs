@@ -79,8 +79,7 @@ impl Shared {
 
     /// The runs with these numbers, as far as there are such.
     pub(super) fn runs(&self, numbers: Range<u64>) -> io::Result<Vec<Run>> {
-        // The recent ones first: a run that moves to the file in between would be missed in
-        // the other order.
+        // Both under one lock: a run that moves to the file in between would be missed.
         let (stored, recent) = {
             let inner = self.lock();
             (inner.index.stored().clone(), inner.index.read_recent(numbers.clone()).to_vec())

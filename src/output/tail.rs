@@ -1,6 +1,7 @@
 //! Where the last lines of a log start.
 
 use std::io;
+use std::ops::Range;
 
 use memchr::memrchr_iter;
 
@@ -28,22 +29,15 @@ pub(super) fn tail_start(
 ) -> io::Result<u64> {
     let mut pieces = Pieces::new(shared, stream, 0..total, Toward::Start);
     let mut tail = Tail { limits, bytes: 0, lines: 0, line_start: None };
-    let mut cut = None;
     while let Some((offset, piece)) = pieces.next()? {
         if let Some(start) = tail.look_through(offset, piece) {
             return Ok(start);
         }
-        let room = (limits.bytes - tail.bytes) as usize;
-        if room <= piece.len() && cut.is_none() {
-            cut = Some(offset + (piece.len() - room) as u64);
-        }
+        let room = limits.bytes - tail.bytes;
         tail.bytes += piece.len() as u64;
         if tail.bytes > limits.bytes {
-            return match (tail.line_start, cut) {
-                (Some(start), _) => Ok(start),
-                (None, Some(cut)) => character_start(shared, stream, cut, total),
-                (None, None) => Ok(total),
-            };
+            let cut = offset + piece.len() as u64 - room;
+            return tail.line_start.map_or_else(|| character_start(shared, stream, cut..total), Ok);
         }
     }
     Ok(0)
@@ -82,16 +76,10 @@ impl Tail {
     }
 }
 
-/// The first start of a character at or after `cut`.
-fn character_start(
-    shared: &Shared,
-    stream: Option<Stream>,
-    cut: u64,
-    total: u64,
-) -> io::Result<u64> {
-    let mut pieces = Pieces::new(shared, stream, cut..total, Toward::End);
-    Ok(match pieces.next()? {
-        Some((offset, piece)) => offset + to_character_start(piece) as u64,
-        None => cut,
-    })
+/// The first start of a character in the range.
+fn character_start(shared: &Shared, stream: Option<Stream>, range: Range<u64>) -> io::Result<u64> {
+    let start = range.start;
+    let mut pieces = Pieces::new(shared, stream, range, Toward::End);
+    let first = pieces.next()?;
+    Ok(first.map_or(start, |(offset, piece)| offset + to_character_start(piece) as u64))
 }

@@ -137,3 +137,89 @@ fn sweep(orders: &Orders) -> Vec<u32> {
     };
     killing::end_all(concerned, SWEEP_LIMIT)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ExitKind, Launch, LaunchStdin, Process, Report, spawn};
+    use super::*;
+
+    fn sleeper(env: Vec<(OsString, OsString)>) -> Process {
+        host::prepare().unwrap();
+        let launch = Launch {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), "/usr/bin/setsid /bin/sleep 1000 & /bin/sleep 1000".into()],
+            arg0: None,
+            env,
+            cwd: "/".into(),
+            stdin: LaunchStdin::Null,
+            report: Report::None,
+        };
+        spawn(&launch).unwrap()
+    }
+
+    fn orders(tag: Option<Tag>, marker_prefix: &str) -> Orders {
+        Orders { tag, marker_prefix: marker_prefix.into(), server: getpid() }
+    }
+
+    #[track_caller]
+    fn wait_for(process: &Process, count: usize) {
+        let deadline = std::time::Instant::now() + Duration::from_secs(30);
+        while process.tree.look().processes != count {
+            assert!(std::time::Instant::now() < deadline, "{:?}", process.tree.look());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    async fn check_swept(process: Process, orders: Orders) {
+        wait_for(&process, 3);
+        let left = tokio::task::spawn_blocking(move || sweep(&orders)).await.unwrap();
+        assert_eq!(left, [0; 0]);
+        assert_eq!(process.tree.alive(), [0; 0]);
+        let status = process.leader.wait().await.unwrap().status;
+        assert_eq!(status, ExitKind::Signal { signal: 9, core: false });
+    }
+
+    #[tokio::test]
+    async fn whoever_has_the_marker_is_ended_and_nobody_else() {
+        let marked = sleeper(vec![("SHELLYARD_JOB".into(), "swept:1".into())]);
+        let other = sleeper(vec![("SHELLYARD_JOB".into(), "swept2:1".into())]);
+        wait_for(&other, 3);
+        check_swept(marked, orders(None, "SHELLYARD_JOB=swept:")).await;
+        assert_eq!(other.tree.look().processes, 3);
+        assert_eq!(other.tree.kill(), [0; 0]);
+    }
+
+    #[tokio::test]
+    async fn whoever_has_the_tag_is_ended() {
+        let process = sleeper(Vec::new());
+        wait_for(&process, 3);
+        let foreign = Tag::of_server(0x1234_5678_9abc);
+        for (serial, pid) in (1..).zip(process.tree.alive()) {
+            let pid = Pid::from_raw(pid.cast_signed());
+            assert!(foreign.of_child(serial).put_on(pid));
+        }
+        check_swept(process, orders(Some(foreign), "SHELLYARD_JOB=nobody:")).await;
+    }
+
+    #[test]
+    fn orders_survive_a_command_line() {
+        let host = host::prepare().unwrap();
+        let args = argv(&host).unwrap().into_iter().skip(1).map(|arg| arg.into_string().unwrap());
+        let expected = orders(host.inherited(), &host.marker_prefix());
+        assert_eq!(Orders::parse(args.map(OsString::from)), Some(expected));
+    }
+
+    #[test]
+    fn other_arguments_make_no_guardian() {
+        let calls: [&[&str]; 5] = [
+            &[],
+            &["serve"],
+            &[GUARDIAN_ARG],
+            &[GUARDIAN_ARG, "0", "", "12"],
+            &[GUARDIAN_ARG, "0", "SHELLYARD_JOB=a:", "0"],
+        ];
+        for args in calls {
+            assert_eq!(Orders::parse(args.iter().map(OsString::from)), None, "{args:?}");
+        }
+    }
+}

@@ -11,9 +11,7 @@ use rustix::process::{
 use super::children;
 use super::raw;
 use super::tag::Tag;
-
-/// The variable that marks every process of a job, in its environment.
-pub const MARKER_NAME: &str = "SHELLYARD_JOB";
+use crate::spec::JOB_VARIABLE;
 
 const MOST_OPEN_FILES: u64 = 1 << 20;
 
@@ -44,12 +42,12 @@ impl HostTag {
     /// The variable that marks the processes of this job; the caller puts it into their environment.
     #[must_use]
     pub fn marker(&self, job: u64) -> (OsString, OsString) {
-        (MARKER_NAME.into(), format!("{:x}:{job}", self.tag.to_number()).into())
+        (JOB_VARIABLE.into(), format!("{:x}:{job}", self.tag.to_number()).into())
     }
 
     /// How the marker of every job of this server begins.
     pub(super) fn marker_prefix(&self) -> String {
-        format!("{MARKER_NAME}={:x}:", self.tag.to_number())
+        format!("{JOB_VARIABLE}={:x}:", self.tag.to_number())
     }
 
     /// The tag that descendants inherit in their limits, where the host lets us set one.
@@ -83,6 +81,7 @@ pub fn prepare() -> io::Result<HostTag> {
 fn set_up(tag: Tag) -> Host {
     // Before Linux 5.11 this fails, and what we were started with passes on as it does by default.
     raw::close_inherited_on_exec().ok();
+    raw::keep_exit_statuses();
     let carried = tag.put_on(None) && Tag::read(getpid()) == Some(tag);
     let carrier = if carried { Carrier::LimitAndEnvironment } else { Carrier::EnvironmentOnly };
     Host { tag: HostTag { tag, carrier }, open_files: raise_open_files() }
@@ -101,12 +100,13 @@ fn raise_open_files() -> Rlimit {
 
 /// Gives a new child its own tag, and the limit on open files that we had ourselves.
 ///
-/// Done from outside right after the child became its program, long before that could have
-/// children of its own. Returns the tag where it could be put.
+/// Done from outside, right after the child became its program. What that may have started in the
+/// instant before carries the server's tag only, and is known by its session, ancestors or marker.
+/// Returns the tag where it could be put.
 pub(super) fn mark_child(pid: Pid, serial: u32) -> Option<Tag> {
     let host = HOST.get()?;
     // A program of another user (setuid) is out of reach: it keeps our limit.
-    prlimit(Some(pid), Resource::Nofile, host.open_files.clone()).ok();
+    prlimit(Some(pid), Resource::Nofile, host.open_files).ok();
     let tag = host.tag.inherited()?.of_child(serial);
     tag.put_on(Some(pid)).then_some(tag)
 }
@@ -115,4 +115,42 @@ pub(super) fn mark_child(pid: Pid, serial: u32) -> Option<Tag> {
 /// gone. Cheap when there are none; to be called when SIGCHLD arrives. Says how many there were.
 pub fn reap_orphans() -> usize {
     children::reap_orphans()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Launch, LaunchStdin, Report, spawn};
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[test]
+    fn preparing_twice_changes_nothing() {
+        let first = prepare().unwrap();
+        assert_eq!(prepare().unwrap(), first);
+        assert_eq!(first.inherited(), Tag::read(getpid()));
+        let (name, value) = first.marker(7);
+        let variable = format!("{}={}", name.display(), value.display());
+        assert_eq!(variable, format!("{}7", first.marker_prefix()));
+    }
+
+    #[tokio::test]
+    async fn a_child_has_the_limit_on_open_files_that_we_were_started_with() {
+        prepare().unwrap();
+        let launch = Launch {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), "read go; ulimit -n".into()],
+            arg0: None,
+            env: Vec::new(),
+            cwd: "/".into(),
+            stdin: LaunchStdin::Pipe,
+            report: Report::None,
+        };
+        let mut process = spawn(&launch).unwrap();
+        process.stdin.take().unwrap().write_all(b"go\n").await.unwrap();
+        let mut limit = String::new();
+        process.stdout.read_to_string(&mut limit).await.unwrap();
+        let expected = HOST.get().unwrap().open_files.current;
+        assert_eq!(limit.trim().parse().ok(), expected, "{limit}");
+        process.leader.wait().await.unwrap();
+    }
 }

@@ -17,7 +17,7 @@ pub struct Launch {
     pub args: Vec<OsString>,
     /// The program's own name, where it is not `program`.
     pub arg0: Option<OsString>,
-    /// The whole environment. A variable named [`super::host::MARKER_NAME`] marks the tree.
+    /// The whole environment. A variable named [`crate::spec::JOB_VARIABLE`] marks the tree.
     pub env: Vec<(OsString, OsString)>,
     /// Where it runs.
     pub cwd: PathBuf,

@@ -49,10 +49,16 @@ pub struct Leader {
     own_max_rss_bytes: u64,
 }
 
-/// Readable when the child has ended.
-pub(super) fn watch(child: &Child) -> io::Result<AsyncFd<OwnedFd>> {
-    let pidfd = pidfd_open(child.pid(), PidfdFlags::NONBLOCK)?;
-    raw::register(pidfd, Interest::READABLE)
+/// A new child with the file that becomes readable when it ends. After an error it is gone.
+pub(super) fn watch(child: Child) -> io::Result<(Child, AsyncFd<OwnedFd>)> {
+    let pidfd = pidfd_open(child.pid(), PidfdFlags::NONBLOCK).map_err(io::Error::from);
+    match pidfd.and_then(|pidfd| raw::register(pidfd, Interest::READABLE)) {
+        Ok(pidfd) => Ok((child, pidfd)),
+        Err(error) => {
+            child.kill_and_reap();
+            Err(error)
+        }
+    }
 }
 
 impl Leader {

@@ -86,7 +86,7 @@ impl Identity {
     pub(super) fn claims(&self, stat: &Stat) -> bool {
         self.shares_session(stat)
             || self.has_seen(stat)
-            || (!children::is_owned(stat.pid) && stat.alive() && self.left_a_trace(stat.pid))
+            || (!children::is_owned(stat.pid) && self.left_a_trace(stat.pid))
     }
 
     fn shares_session(&self, stat: &Stat) -> bool {

@@ -8,7 +8,7 @@
 //! itself, a small second process ends what it left behind ([`guardian`]).
 //!
 //! Children are created by `posix_spawn` only: `fork` copies page tables, so its cost grows with
-//! the server. All `unsafe` of the package is in `raw.rs`.
+//! the server. Linux 5.4 or later is needed, for pidfds. All `unsafe` of the package is in `raw.rs`.
 
 mod children;
 pub mod guardian;

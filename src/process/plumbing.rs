@@ -116,14 +116,14 @@ fn output() -> io::Result<(OutputPipe, OwnedFd)> {
     Ok((OutputPipe::new(ours)?, theirs))
 }
 
-/// A pipe whose ends have numbers above those of the standard files. They would be overwritten
-/// there, in a server that was started with one of its own standard files closed.
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
     Ok((above_standard_files(reader)?, above_standard_files(writer)?))
 }
 
-fn above_standard_files(file: OwnedFd) -> io::Result<OwnedFd> {
+/// The same file under a number above those of the standard files: there it would be overwritten
+/// before it is copied. Only a server that was started without standard files has any to move.
+pub(super) fn above_standard_files(file: OwnedFd) -> io::Result<OwnedFd> {
     if file.as_raw_fd() > 2 { Ok(file) } else { Ok(fcntl_dupfd_cloexec(file, 3)?) }
 }
 

@@ -108,9 +108,12 @@ impl Snapshot {
 
     /// A process whose parent ended while we were reading has a new parent by now.
     fn look_again_at_orphans(&mut self) {
-        let is_seen = |id| Pid::from_raw(id).is_none_or(|pid| self.stats.contains_key(&pid));
+        let has_parent = |stat: &&Stat| {
+            let parent = Pid::from_raw(stat.parent);
+            parent.is_none_or(|pid| self.stats.get(&pid).is_some_and(Stat::alive))
+        };
         let torn: Vec<_> =
-            self.stats.values().filter(|s| !is_seen(s.parent)).map(|s| s.pid).collect();
+            self.stats.values().filter(|stat| !has_parent(stat)).map(|stat| stat.pid).collect();
         for pid in torn {
             match stat(pid) {
                 Some(stat) => self.stats.insert(pid, stat),

@@ -141,6 +141,19 @@ pub(super) fn close_inherited_on_exec() -> Result<(), Errno> {
     }
 }
 
+/// Makes children wait to be reaped, if we were started with SIGCHLD ignored: their exit status
+/// would be lost. A handler that is already set stays.
+pub(super) fn keep_exit_statuses() {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: all zeroes is a valid sigaction; the default disposition runs no code of ours.
+    unsafe {
+        libc::sigaction(libc::SIGCHLD, ptr::null(), action.as_mut_ptr());
+        if action.assume_init_ref().sa_sigaction == libc::SIG_IGN {
+            libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        }
+    }
+}
+
 /// An initialised `posix_spawn_file_actions_t`, which stays where it is and is destroyed on drop.
 struct FileActions<'a>(&'a mut libc::posix_spawn_file_actions_t);
 

@@ -6,8 +6,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::pread;
 
+use super::plumbing::above_standard_files;
+
 /// The number under which the shell finds the file for its report. High, so that it is in
-/// nobody's way.
+/// nobody's way; what the shell runs inherits it.
 pub(super) const REPORT_FD: i32 = 61;
 
 const MOST_BYTES: usize = 4096;
@@ -20,7 +22,8 @@ pub struct PipelineReport {
 
 impl PipelineReport {
     pub(super) fn create() -> io::Result<Self> {
-        Ok(Self { file: memfd_create("pipeline", MemfdFlags::CLOEXEC)? })
+        let file = memfd_create("pipeline", MemfdFlags::CLOEXEC)?;
+        Ok(Self { file: above_standard_files(file)? })
     }
 
     pub(super) fn file(&self) -> BorrowedFd<'_> {

@@ -11,7 +11,7 @@ use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, accessat, open, statat
 use rustix::io::Errno;
 
 use super::children::Child;
-use super::host::{self, MARKER_NAME};
+use super::host;
 use super::launch::{Launch, Process, Report};
 use super::leader::{self, Leader};
 use super::members::Identity;
@@ -20,6 +20,7 @@ use super::raw::{self, Action, Plan};
 use super::report::{PipelineReport, REPORT_FD};
 use super::tree::Tree;
 use crate::outcome::StartError;
+use crate::spec::JOB_VARIABLE;
 
 /// What a shell searches when PATH is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -51,18 +52,11 @@ pub fn spawn(launch: &Launch) -> Result<Process, StartError> {
     let born = raw::boot_ticks();
     let child = Child::create(|| raw::posix_spawn(&plan))
         .map_err(|errno| explain(errno, launch, &path, cwd.as_fd()))?;
-
-    let pidfd = match leader::watch(&child) {
-        Ok(pidfd) => pidfd,
-        Err(error) => {
-            child.kill_and_reap();
-            return Err(system(error));
-        }
-    };
+    // First of all: the program is already running.
     let tag = host::mark_child(child.pid(), child.serial());
-    let marker = words.marker();
-    let identity = Identity::new(child.pid(), born, tag, marker, plumbing.theirs.names());
-    let identity = Arc::new(identity);
+    let (child, pidfd) = leader::watch(child).map_err(system)?;
+    let names = plumbing.theirs.names();
+    let identity = Arc::new(Identity::new(child.pid(), born, tag, words.marker(), names));
     Ok(Process {
         leader: Leader::new(child, pidfd, Arc::clone(&identity)),
         tree: Tree::new(identity),
@@ -97,7 +91,7 @@ impl Words {
         let is_marker = |variable: &&CString| {
             variable
                 .as_bytes()
-                .strip_prefix(MARKER_NAME.as_bytes())
+                .strip_prefix(JOB_VARIABLE.as_bytes())
                 .is_some_and(|v| v.starts_with(b"="))
         };
         self.env.iter().find(is_marker).map(|variable| variable.as_bytes().to_vec())

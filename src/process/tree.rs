@@ -13,6 +13,9 @@ use super::proc_scan::{self, Stat};
 /// How long [`Tree::kill`] tries at most.
 const KILL_LIMIT: Duration = Duration::from_millis(1500);
 
+/// After so many looks at children that keep ending, everything is searched.
+const ADOPTION_LOOKS: u32 = 5;
+
 /// A process and everything that came out of it, children that left its session included.
 ///
 /// Every question is answered by looking at /proc: what it says was true a moment ago. Only
@@ -111,9 +114,27 @@ impl Tree {
         if test_kill_process_group(self.identity.leader()).is_ok() {
             return true;
         }
-        let Ok(adopted) = proc_scan::main_thread_children() else { return true };
-        let mut strangers = adopted.into_iter().filter(|pid| !children::is_owned(*pid));
-        strangers.any(|pid| proc_scan::stat(pid).is_some_and(|stat| self.identity.claims(&stat)))
+        let mut looks = (0..ADOPTION_LOOKS).map(|_| self.look_at_adopted());
+        looks.find(|found| *found != Adopted::Changing) != Some(Adopted::NoneOfOurs)
+    }
+
+    /// One look at the children that we did not create.
+    fn look_at_adopted(&self) -> Adopted {
+        let Ok(adopted) = proc_scan::main_thread_children() else { return Adopted::PerhapsOurs };
+        let mut dead = Vec::new();
+        for pid in adopted.into_iter().filter(|pid| !children::is_owned(*pid)) {
+            match proc_scan::stat(pid).filter(Stat::alive) {
+                Some(stat) if self.identity.claims(&stat) => return Adopted::PerhapsOurs,
+                Some(_) => {}
+                None => dead.push(pid),
+            }
+        }
+        if dead.is_empty() {
+            return Adopted::NoneOfOurs;
+        }
+        // Its children may have become ours only after we read the list.
+        children::reap_adopted(&dead);
+        Adopted::Changing
     }
 
     fn is_in_leaders_group(&self, stat: &Stat) -> bool {
@@ -127,6 +148,15 @@ impl Tree {
             !members.is_empty() && kill_process_group(self.identity.leader(), signal).is_ok();
         if sent { members.len() } else { 0 }
     }
+}
+
+/// What a look at the adopted children shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Adopted {
+    NoneOfOurs,
+    PerhapsOurs,
+    /// One of them ended meanwhile: look again.
+    Changing,
 }
 
 /// Signals after which a stopped process must stay so, or that need no waking.

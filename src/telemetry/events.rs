@@ -114,11 +114,6 @@ pub fn retained_changed(finished: usize) {
     set(Gauge::JobsRetained, finished);
 }
 
-/// Finished jobs were forgotten to stay within the retention bound.
-pub fn jobs_forgotten(count: usize) {
-    tracing::debug!(count, "oldest finished jobs forgotten");
-}
-
 /// A job wrote bytes, and they were kept.
 pub fn output_captured(stream: Stream, bytes: u64) {
     metrics::counter!(Counter::OutputBytes.name(), key::STREAM => stream.name()).increment(bytes);

@@ -149,3 +149,122 @@ fn series(name: &'static str, labels: &[LabelSet]) -> Vec<Key> {
     }
     combinations.into_iter().map(|labels| Key::from_parts(name, labels)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::labels::{CallResult, Refusal, Rejection};
+    use super::*;
+    use crate::ids::JobId;
+    use crate::outcome::{Outcome, StopBy};
+    use crate::spec::Stream;
+
+    const JOB: JobId = JobId::new(7);
+
+    /// What is rendered after `happen`.
+    fn rendered_after(happen: impl FnOnce()) -> String {
+        let (recorder, exporter) = Exporter::build().unwrap();
+        metrics::with_local_recorder(&recorder, || {
+            happen();
+            exporter.render()
+        })
+    }
+
+    /// The value of one series, spelled as in the text format.
+    #[track_caller]
+    fn value(text: &str, series: &str) -> f64 {
+        let found = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        found.unwrap_or_else(|| panic!("no {series} in\n{text}")).parse().unwrap()
+    }
+
+    /// Series of a metric in the text.
+    fn count(text: &str, name: &str) -> usize {
+        let own =
+            |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+        text.lines().filter(own).count()
+    }
+
+    fn combinations(labels: &[LabelSet]) -> usize {
+        labels.iter().map(|(_, values)| values.len()).product()
+    }
+
+    #[test]
+    fn every_series_is_there_at_zero_before_anything_happens() {
+        let text = rendered_after(|| ());
+        for metric in Counter::ALL {
+            assert_eq!(count(&text, metric.name()), combinations(metric.labels()), "{metric:?}");
+            assert!(text.contains(&format!("# HELP {} {}", metric.name(), metric.help())));
+            assert!(text.contains(&format!("# TYPE {} counter", metric.name())));
+        }
+        for metric in Gauge::ALL {
+            assert_eq!(count(&text, metric.name()), combinations(metric.labels()), "{metric:?}");
+            assert!(text.contains(&format!("# TYPE {} gauge", metric.name())));
+        }
+        for metric in Histogram::ALL {
+            let series = combinations(metric.labels());
+            let buckets = series * (metric.buckets().len() + 1);
+            assert_eq!(count(&text, &format!("{}_count", metric.name())), series, "{metric:?}");
+            assert_eq!(count(&text, &format!("{}_bucket", metric.name())), buckets, "{metric:?}");
+            assert!(text.contains(&format!("# TYPE {} histogram", metric.name())));
+        }
+        assert_eq!(value(&text, "shellyard_jobs_finished_total{outcome=\"lost\"}"), 0.0);
+    }
+
+    #[test]
+    fn the_process_is_measured_when_it_is_asked() {
+        let text = rendered_after(|| ());
+        assert!(value(&text, "shellyard_resident_memory_bytes") > 0.0);
+        assert!(value(&text, "shellyard_open_fds") > 0.0);
+        assert!(value(&text, "shellyard_start_time_seconds") > 0.0);
+        let build = format!("shellyard_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"));
+        assert_eq!(value(&text, &build), 1.0);
+    }
+
+    #[test]
+    fn a_job_is_counted_from_submit_to_end() {
+        let text = rendered_after(|| {
+            events::job_submitted(JOB, "true");
+            let _still_running =
+                std::mem::ManuallyDrop::new(events::job_started(JOB, Duration::ZERO));
+            let job = events::job_started(JOB, Duration::from_millis(2));
+            job.finish(&Outcome::Exited { code: 3 });
+            drop(events::job_started(JOB, Duration::ZERO));
+            events::job_ended_unstarted(JOB, &Outcome::Stopped { by: StopBy::Client });
+        });
+        assert_eq!(value(&text, "shellyard_jobs_submitted_total"), 1.0);
+        assert_eq!(value(&text, "shellyard_jobs_running"), 1.0);
+        assert_eq!(value(&text, "shellyard_jobs_finished_total{outcome=\"exited\"}"), 1.0);
+        assert_eq!(value(&text, "shellyard_jobs_finished_total{outcome=\"lost\"}"), 1.0);
+        assert_eq!(value(&text, "shellyard_jobs_finished_total{outcome=\"stopped\"}"), 1.0);
+        assert_eq!(value(&text, "shellyard_job_duration_seconds_count"), 2.0);
+        assert_eq!(value(&text, "shellyard_job_queue_wait_seconds_bucket{le=\"0.001\"}"), 2.0);
+        assert_eq!(value(&text, "shellyard_job_queue_wait_seconds_bucket{le=\"0.0025\"}"), 3.0);
+    }
+
+    #[test]
+    fn events_add_no_series_beyond_the_registered_ones() {
+        let lines = |text: String| text.lines().count();
+        let everything = || {
+            let limits = events::Limits { slots: 1, queued: 2, retained: 3 };
+            events::limits_known(limits);
+            events::job_rejected(Rejection::QueueFull);
+            events::queue_changed(1);
+            events::retained_changed(1);
+            events::output_captured(Stream::Stderr, 10);
+            events::output_freed(4);
+            events::output_dropped(1);
+            events::orphans_reaped(2);
+            events::actor_failed("job", &"boom");
+            events::mcp_call_finished("stop_jobs", CallResult::Ok, Duration::from_secs(1));
+            events::mcp_call_finished("no such tool", CallResult::Error, Duration::ZERO);
+            events::http_refused(Refusal::Origin);
+        };
+        assert_eq!(lines(rendered_after(everything)), lines(rendered_after(|| ())));
+        let text = rendered_after(everything);
+        assert_eq!(value(&text, "shellyard_jobs_running_limit"), 1.0);
+        assert_eq!(value(&text, "shellyard_output_stored_bytes"), 6.0);
+        assert_eq!(value(&text, "shellyard_output_bytes_total{stream=\"stderr\"}"), 10.0);
+        assert_eq!(value(&text, "shellyard_http_refused_total{reason=\"origin\"}"), 1.0);
+        let other = "shellyard_mcp_calls_total{tool=\"other\",result=\"error\"}";
+        assert_eq!(value(&text, other), 1.0);
+    }
+}

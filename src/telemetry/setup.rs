@@ -127,3 +127,124 @@ fn within_cap(event: &Metadata<'_>) -> bool {
     let root = event.target().split("::").next().unwrap_or_default();
     *event.level() <= Level::WARN || !CAPPED.contains(&root)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::events;
+    use super::*;
+    use crate::ids::JobId;
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    /// A sink that can be looked into.
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(format: Format, filter: &str, happen: impl FnOnce()) -> String {
+        let sink = Sink::default();
+        let (writer, guard) = writer_to(sink.clone());
+        let logging = Logging { format, filter: filter.to_owned() };
+        tracing::subscriber::with_default(subscriber(&logging, writer).unwrap(), happen);
+        drop(guard);
+        let bytes = sink.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    const FORGERY: &str = "echo hi\n2026-01-01T00:00:00Z ERROR forged \u{1b}[31m";
+
+    #[test]
+    fn a_command_cannot_forge_a_line() {
+        for format in [Format::Plain, Format::Json] {
+            let text = logged(format, "info", || events::job_submitted(JobId::new(1), FORGERY));
+            assert_eq!(text.lines().count(), 1, "{text}");
+            assert!(!text.contains('\u{1b}'), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn json_lines_are_flat_objects() {
+        let text = logged(Format::Json, "info", || events::job_submitted(JobId::new(1), "true"));
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["message"], "job submitted");
+        assert_eq!(line["job_id"], "1");
+        assert_eq!(line["command"], "\"true\"");
+    }
+
+    #[test]
+    fn a_long_command_is_cut() {
+        let long = "é".repeat(10_000);
+        let text = logged(Format::Plain, "info", || events::job_submitted(JobId::new(1), &long));
+        assert_eq!(text.matches('é').count(), 500);
+        assert!(text.contains('…'), "{text}");
+    }
+
+    #[test]
+    fn no_filter_makes_the_libraries_print_requests() {
+        let text = logged(Format::Plain, "trace,rmcp::service=trace,hyper=debug", || {
+            tracing::debug!(target: "rmcp::service", "secret");
+            tracing::info!(target: "rmcp", "secret");
+            tracing::trace!(target: "hyper_util::server", "secret");
+            tracing::warn!(target: "rmcp::service", "told");
+            tracing::trace!(target: "shellyard::job", "told");
+        });
+        assert_eq!(text.matches("secret").count(), 0, "{text}");
+        assert_eq!(text.matches("told").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn a_bad_filter_is_an_error_that_shows_a_good_one() {
+        let logging = Logging { format: Format::Plain, filter: "shellyard=loud".into() };
+        let (writer, _guard) = writer_to(io::sink());
+        let error = subscriber(&logging, writer).err().unwrap();
+        assert_eq!(error.code(), "log_filter");
+        assert!(error.to_string().contains("shellyard=debug"), "{error}");
+    }
+
+    /// A stderr that nobody drains.
+    struct Stuck(std::sync::mpsc::Receiver<()>);
+
+    impl io::Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.recv().ok(); // returns once the test is over
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_undrained_stderr_blocks_nobody() {
+        let (_release, stuck) = std::sync::mpsc::channel();
+        let (mut writer, guard) = writer_to(Stuck(stuck));
+        for _ in 0..2 * BUFFERED_LINES {
+            io::Write::write_all(&mut writer, b"line\n").unwrap();
+        }
+        assert!(guard.dropped.dropped_lines() >= BUFFERED_LINES - 1);
+        drop(guard); // returns although the queue is full
+    }
+
+    #[test]
+    fn an_undrained_stderr_is_not_complained_of_on_stdout() {
+        // In a process of its own, where stdout can be read.
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture"])
+            .arg("telemetry::setup::tests::an_undrained_stderr_blocks_nobody")
+            .output()
+            .unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        assert!(stdout.contains("1 passed"), "{stdout}");
+        assert!(!stdout.contains("shutdown signal"), "{stdout}");
+    }
+}

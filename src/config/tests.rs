@@ -1,0 +1,293 @@
+//! The room as seen from its door: layers, origins, problems.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::time::Duration;
+
+use super::schema::SETTINGS;
+use super::*;
+
+/// A configuration file of this text, in a folder of its own.
+fn file_of(text: &str) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+fn load_with(
+    text: &str,
+    variables: &[(&str, &str)],
+    flags: &[(&'static str, &str)],
+) -> Result<Loaded, ConfigError> {
+    let file = file_of(text);
+    let flag = |&(key, value): &(&'static str, &str)| FlagValue {
+        key,
+        value: value.to_owned(),
+        flag: "--flag",
+    };
+    load(Sources {
+        file: Some(file.path().to_owned()),
+        environment: Environment::from_pairs(variables.to_vec()),
+        flags: flags.iter().map(flag).collect(),
+    })
+}
+
+fn origin_of(loaded: &Loaded, key: &str) -> Origin {
+    let found = loaded.entries().into_iter().find(|(known, _)| *known == key);
+    found.unwrap().1.origin.clone()
+}
+
+/// Line and trouble of every problem in a file.
+fn troubles(text: &str) -> Vec<(usize, Trouble)> {
+    let Err(ConfigError::Invalid { problems }) = load_with(text, &[], &[]) else {
+        panic!("{text:?} was accepted");
+    };
+    let line = |problem: Problem| match problem.origin {
+        Origin::File { line, .. } => (line, problem.trouble),
+        Origin::Default | Origin::Variable(_) | Origin::Flag(_) => panic!("{problem}"),
+    };
+    problems.into_iter().map(line).collect()
+}
+
+fn messages(text: &str) -> Vec<String> {
+    troubles(text).into_iter().map(|(line, trouble)| format!("{line}: {trouble}")).collect()
+}
+
+#[test]
+fn the_defaults_have_exactly_the_keys_of_the_schema() {
+    let loaded = load_with("", &[], &[]).unwrap();
+    let given: BTreeSet<_> = loaded.entries().into_iter().map(|(key, _)| key.to_owned()).collect();
+    let lanes = ["queue.lanes.build", "queue.lanes.net"];
+    let known = SETTINGS.iter().map(|setting| setting.key).chain(lanes);
+    assert_eq!(given, known.map(str::to_owned).collect());
+}
+
+#[test]
+fn settings_are_shown_in_the_order_of_the_default_file() {
+    let loaded = load_with("", &[], &[]).unwrap();
+    let shown: Vec<_> = loaded.entries().iter().map(|(key, _)| key.to_string()).collect();
+    let mut section = "";
+    let mut written = Vec::new();
+    for line in DEFAULT_FILE.lines().filter(|line| !line.starts_with('#')) {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            section = name;
+        } else if let Some((key, _)) = line.split_once(" = ") {
+            written.push(format!("{section}.{key}"));
+        }
+    }
+    assert_eq!(shown, written);
+}
+
+#[test]
+fn every_default_has_a_comment() {
+    let mut explained = false;
+    for line in DEFAULT_FILE.lines() {
+        let lane = line.starts_with("build") || line.starts_with("net");
+        assert!(!line.contains(" = ") || line.starts_with('#') || explained || lane, "{line}");
+        explained = line.starts_with("# ");
+    }
+}
+
+#[test]
+fn the_defaults_are_the_documented_ones() {
+    let Settings { http, mcp, queue, job, output, retention, server, log } =
+        load_with("", &[("HOME", "/h")], &[]).unwrap().settings;
+    assert_eq!((http.bind.to_string().as_str(), http.path.as_str()), ("127.0.0.1:8000", "/mcp"));
+    assert_eq!((http.max_body, http.max_headers, http.max_connections), (4 << 20, 32 << 10, 1024));
+    assert_eq!((http.token_file, http.header_timeout), (None, Duration::from_secs(10)));
+    assert_eq!((mcp.result_format, mcp.wait), (ResultFormat::Text, Duration::from_secs(30)));
+    assert_eq!((mcp.inline_bytes, mcp.page_bytes, mcp.max_page_bytes), (20480, 16384, 1 << 20));
+    assert!(mcp.cancel_stops_job);
+    assert_eq!((queue.slots_for(4), queue.max_queued), (8, 1000));
+    assert_eq!(queue.lanes, [("build".into(), 2), ("net".into(), 4)].into());
+    assert_eq!((job.shell, job.max_output, job.max_lines), (Shell::Auto, 10 << 30, None));
+    assert_eq!((job.timeout.as_secs(), job.max_timeout.as_secs()), (86_400, 604_800));
+    assert_eq!((job.drain_quiet.as_millis(), job.drain_max.as_millis()), (150, 2000));
+    assert_eq!((output.memory, retention.max_finished), (64 << 10, 1000));
+    assert_eq!(server.data_dir, Path::new("/h/.local/state/shellyard"));
+    assert_eq!((log.format, log.filter.as_str()), (LogFormat::Human, "info"));
+}
+
+#[test]
+fn the_later_layer_wins_and_the_origin_says_which() {
+    const FILE: &str = "[queue]\nslots = 1\n";
+    const VARIABLE: (&str, &str) = ("SHELLYARD_QUEUE_SLOTS", "2");
+    const FLAG: (&str, &str) = ("queue.slots", "3");
+    let cases: [(&str, &[_], &[_], usize, &str); 6] = [
+        ("", &[], &[], 0, "default"),
+        (FILE, &[], &[], 1, ":2"),
+        ("", &[VARIABLE], &[], 2, "SHELLYARD_QUEUE_SLOTS"),
+        (FILE, &[VARIABLE], &[], 2, "SHELLYARD_QUEUE_SLOTS"),
+        (FILE, &[], &[FLAG], 3, "--flag"),
+        (FILE, &[VARIABLE], &[FLAG], 3, "--flag"),
+    ];
+    for (text, variables, flags, slots, origin) in cases {
+        let loaded = load_with(text, variables, flags).unwrap();
+        assert_eq!(loaded.settings.queue.slots, slots, "{origin}");
+        let given = origin_of(&loaded, "queue.slots").to_string();
+        assert!(given.ends_with(origin), "{given} is not {origin}");
+        assert_eq!(origin_of(&loaded, "queue.max_queued"), Origin::Default);
+    }
+}
+
+#[test]
+fn the_aliases_of_the_requirement_documents_stand_below_our_own_names() {
+    let alias = [("MCP_HTTP_BIND", "127.0.0.2:1"), ("MCP_HTTP_PATH", "/alias")];
+    let loaded = load_with("[http]\npath = \"/file\"\n", &alias, &[]).unwrap();
+    assert_eq!(loaded.settings.http.bind.to_string(), "127.0.0.2:1");
+    assert_eq!(loaded.settings.http.path, "/alias");
+    assert_eq!(origin_of(&loaded, "http.path"), Origin::Variable("MCP_HTTP_PATH".into()));
+
+    let both = [alias[0], ("SHELLYARD_HTTP_BIND", "127.0.0.3:1")];
+    let loaded = load_with("", &both, &[]).unwrap();
+    assert_eq!(loaded.settings.http.bind.to_string(), "127.0.0.3:1");
+
+    let empty = load_with("", &[("MCP_HTTP_BIND", "")], &[]).unwrap();
+    assert_eq!(origin_of(&empty, "http.bind"), Origin::Default);
+}
+
+#[test]
+fn variables_carry_lists_switches_sizes_seconds_and_lanes() {
+    let variables = [
+        ("SHELLYARD_HTTP_ALLOWED_HOSTS", "a.example, b.example:80"),
+        ("SHELLYARD_MCP_CANCEL_STOPS_JOB", "false"),
+        ("SHELLYARD_JOB_MAX_OUTPUT", "1 MiB"),
+        ("SHELLYARD_HTTP_MAX_BODY", "65536"),
+        ("SHELLYARD_JOB_GRACE_S", "0.25"),
+        ("SHELLYARD_QUEUE_LANES_GPU", "1"),
+    ];
+    let settings = load_with("", &variables, &[]).unwrap().settings;
+    assert_eq!(settings.http.allowed_hosts, ["a.example", "b.example:80"]);
+    assert!(!settings.mcp.cancel_stops_job);
+    assert_eq!((settings.job.max_output, settings.http.max_body), (1 << 20, 65536));
+    assert_eq!(settings.job.grace, Duration::from_millis(250));
+    assert_eq!(settings.queue.lanes.get("gpu"), Some(&1));
+}
+
+#[test]
+fn a_lane_of_a_file_joins_the_default_ones() {
+    let lanes =
+        load_with("[queue.lanes]\ngpu = 1\nbuild = 8\n", &[], &[]).unwrap().settings.queue.lanes;
+    assert_eq!(lanes, [("build".into(), 8), ("gpu".into(), 1), ("net".into(), 4)].into());
+}
+
+#[test]
+fn unknown_keys_name_their_line_and_what_was_meant() {
+    let text = "slots = 1\n[http]\n\nbnid = \"x\"\n[qeue]\nslots = 1\n[queue]\nbind = 1\n[xyzzy]\n";
+    assert_eq!(
+        messages(text),
+        [
+            "1: unknown key `slots`; did you mean `queue.slots`?",
+            "4: unknown key `http.bnid`; did you mean `http.bind`?",
+            "5: unknown key `qeue`; did you mean `queue`?",
+            "8: unknown key `queue.bind`; did you mean `http.bind`?",
+            "9: unknown key `xyzzy`; `shellyard config init --stdout` lists all that exist",
+        ]
+    );
+}
+
+#[test]
+fn unknown_variables_are_problems_too() {
+    let error = load_with("", &[("SHELLYARD_QUEUE_SLOT", "1")], &[]).unwrap_err().to_string();
+    let expected =
+        "SHELLYARD_QUEUE_SLOT: no setting has this variable; did you mean `SHELLYARD_QUEUE_SLOTS`?";
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn wrong_values_name_the_key_the_line_and_what_is_allowed() {
+    let text = "[queue]\nslots = \"many\"\nlanes.GPU = 1\nlanes.net = 0\n\
+                [mcp]\nresult_format = \"yaml\"\nwait_s = -1\n[http]\nbind = 8000\n[log]\nformat = 1\n";
+    assert_eq!(
+        messages(text),
+        [
+            "2: `queue.slots` cannot be \"many\"; it must be a whole number from 0 to 100000",
+            "3: `queue.lanes.GPU`: a lane's name is 1 to 32 of a-z, 0-9, `_` and `-`",
+            "4: `queue.lanes.net` cannot be 0; it must be a whole number from 1 to 100000",
+            "6: `mcp.result_format` cannot be \"yaml\"; it must be one of \"text\", \"structured\", \"both\"",
+            "7: `mcp.wait_s` cannot be -1; it must be a number of seconds from 0 to 86400",
+            "9: `http.bind` cannot be 8000; it must be an address and port such as \"127.0.0.1:8000\" or \"[::1]:8000\"",
+            "11: `log.format` cannot be 1; it must be one of \"human\", \"json\"",
+        ]
+    );
+}
+
+#[test]
+fn sections_and_values_cannot_trade_places() {
+    let section = Trouble::SectionExpected { section: "http".into() };
+    assert_eq!(troubles("http = 3\n"), [(1, section)]);
+    let problems = troubles("[queue.slots]\nx = 1\n");
+    assert!(matches!(&problems[..], [(1, Trouble::NotAllowed { .. })]), "{problems:?}");
+}
+
+#[test]
+fn broken_toml_names_its_line() {
+    let problems = troubles("[http]\nbind = \n[queue\n");
+    assert!(problems.iter().all(|(_, trouble)| matches!(trouble, Trouble::Syntax(_))));
+    assert_eq!(problems[0].0, 2, "{problems:?}");
+}
+
+#[test]
+fn problems_of_all_layers_are_told_at_once() {
+    let variables = [("SHELLYARD_QUEUE_SLOTS", "many")];
+    let error = load_with("x = 1\n", &variables, &[("http.bind", "here")]).unwrap_err();
+    let ConfigError::Invalid { problems } = &error else { panic!("{error}") };
+    assert_eq!(problems.len(), 3, "{error}");
+    assert_eq!(problems[1].origin, Origin::Variable("SHELLYARD_QUEUE_SLOTS".into()));
+    assert_eq!(problems[2].origin, Origin::Flag("--flag"));
+    assert_eq!(error.code(), "config_invalid");
+}
+
+#[test]
+fn a_value_beyond_its_bound_is_a_problem_of_the_layer_that_set_it() {
+    let error = load_with("[mcp]\nwait_s = 60\n", &[], &[]).unwrap_err().to_string();
+    let expected = ":2: `mcp.wait_s` (60) must not be larger than `mcp.max_wait_s` (50, default)";
+    assert!(error.contains(expected), "{error}");
+
+    let variables = [("SHELLYARD_JOB_MAX_TIMEOUT_S", "60")];
+    let error = load_with("", &variables, &[]).unwrap_err().to_string();
+    assert!(error.contains("SHELLYARD_JOB_MAX_TIMEOUT_S: `job.timeout_s` (86400)"), "{error}");
+}
+
+#[test]
+fn a_variable_that_is_not_text_is_a_problem() {
+    let bytes = std::ffi::OsString::from_vec(vec![0xff]);
+    let environment = Environment::from_pairs([("SHELLYARD_JOB_CWD", bytes)]);
+    let sources = Sources { file: Some("/dev/null".into()), environment, flags: Vec::new() };
+    assert!(load(sources).unwrap_err().to_string().contains("not UTF-8"));
+}
+
+#[test]
+fn the_first_usual_place_that_exists_is_read() {
+    let home = tempfile::tempdir().unwrap();
+    let environment = Environment::from_pairs([("HOME", home.path())]);
+    let path = user_file(&environment).unwrap();
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, "[queue]\nslots = 5\n").unwrap();
+    let loaded = load(Sources { environment, ..Sources::default() }).unwrap();
+    assert_eq!(loaded.settings.queue.slots, 5);
+    assert_eq!(loaded.file, Some(path));
+}
+
+#[test]
+fn a_named_file_must_exist() {
+    let sources = Sources { file: Some("/nonexistent/x.toml".into()), ..Sources::default() };
+    let error = load(sources).unwrap_err();
+    assert_eq!(error.code(), "config_unreadable");
+}
+
+#[test]
+fn only_loopback_goes_without_tokens() {
+    let open = |bind: &str, token_file: &str| {
+        let flags = [("http.bind", bind), ("http.token_file", token_file)];
+        load_with("", &[], &flags).unwrap().settings.http.is_open_to_anyone()
+    };
+    assert!(!open("127.0.0.9:1", ""));
+    assert!(!open("[::1]:1", ""));
+    assert!(!open("[::ffff:127.0.0.1]:1", ""));
+    assert!(open("0.0.0.0:1", ""));
+    assert!(open("[::]:1", ""));
+    assert!(!open("0.0.0.0:1", "/tokens"));
+}

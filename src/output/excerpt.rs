@@ -1,0 +1,250 @@
+//! What a reply shows of a log: all of it where it fits, else its head and its tail, with the
+//! error lines of the part between them.
+
+use std::io;
+use std::ops::Range;
+
+use memchr::{memchr, memrchr};
+
+use super::hidden::look_through;
+pub use super::hidden::{ErrorLine, Hidden};
+use super::log::Progress;
+use super::page::{to_character_start, whole_characters};
+use super::reader::LogReader;
+use super::view::{LINE_CHARS, Shown, ViewOptions, shown};
+
+/// Raw bytes that are read for each byte of text that is wanted: views make text shorter, and a
+/// progress bar of many kilobytes is one line.
+const RAW_PER_TEXT: usize = 8;
+/// The head gets one part of so many of the budget, the tail the rest.
+const HEAD_SHARE: usize = 5;
+
+/// A larger hidden part is only looked through so far from each of its sides.
+const SCAN_BYTES: u64 = 32 * 1024 * 1024;
+
+/// How much text an excerpt may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Bytes of text in all sections together.
+    pub max_bytes: usize,
+    /// Lines of text in all sections together; 0 means any number.
+    pub max_lines: usize,
+}
+
+/// What is shown of a log. Sections and the hidden part lie one behind the other and cover
+/// everything from `from` to `end`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Excerpt {
+    /// One, or a head and a tail; none when there is nothing to show.
+    pub sections: Vec<Section>,
+    /// What lies before the last section and is not shown.
+    pub hidden: Option<Hidden>,
+    /// Where it starts.
+    pub from: u64,
+    /// Where it ends: a read from here on gives what comes after it.
+    pub end: u64,
+    /// The log's bytes at the time of the excerpt.
+    pub total_bytes: u64,
+    /// The log's lines at the time of the excerpt, an unfinished last one included.
+    pub lines: u64,
+}
+
+/// A stretch of a log, shown as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// The number of its first line in the log, counted from 1.
+    pub first_line: u64,
+    /// The number of its last line.
+    pub last_line: u64,
+    /// The offset of its first byte.
+    pub start: u64,
+    /// The offset after its last byte.
+    pub end: u64,
+    /// The text; it ends with a newline where the bytes do.
+    pub text: String,
+    /// Its bytes that are no UTF-8.
+    pub bad_bytes: usize,
+}
+
+/// Shows the log from `from` on: all of it where it fits, else one fifth of the budget from its
+/// head and the rest from its tail, on whole lines where they fit.
+pub fn excerpt(reader: &LogReader, from: u64, budget: Budget) -> io::Result<Excerpt> {
+    let frame = Frame::new(reader, from)?;
+    let room = Room::of(budget);
+    if let Some(part) = frame.everything(room)? {
+        return frame.finish(None, part);
+    }
+    let head = frame.head(room.head())?;
+    let tail = frame.tail(head.range.end, room.tail())?;
+    frame.finish(Some(head), tail)
+}
+
+/// Shows the last lines that fit the budget; what comes before them is not spoken of.
+pub fn tail(reader: &LogReader, budget: Budget) -> io::Result<Excerpt> {
+    let mut frame = Frame::new(reader, 0)?;
+    let part = frame.tail(0, Room::of(budget))?;
+    frame.from = part.range.start;
+    frame.finish(None, part)
+}
+
+/// How much text still fits.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    bytes: usize,
+    lines: usize,
+}
+
+impl Room {
+    fn of(budget: Budget) -> Self {
+        let lines = if budget.max_lines == 0 { usize::MAX } else { budget.max_lines };
+        Self { bytes: budget.max_bytes, lines }
+    }
+
+    fn head(self) -> Self {
+        Self { bytes: self.bytes / HEAD_SHARE, lines: self.lines / HEAD_SHARE }
+    }
+
+    fn tail(self) -> Self {
+        let head = self.head();
+        Self { bytes: self.bytes - head.bytes, lines: self.lines - head.lines }
+    }
+
+    fn raw_bytes(self) -> u64 {
+        self.bytes.saturating_mul(RAW_PER_TEXT) as u64
+    }
+
+    /// Bytes of one overlong line that fit in any case: a bad byte is shown as three.
+    fn part_of_line(self) -> usize {
+        if self.lines == 0 { 0 } else { (self.bytes / 3).min(LINE_CHARS) }
+    }
+
+    /// How many of the lines fit, from the first on.
+    fn take<'a>(mut self, lines: impl Iterator<Item = &'a Shown>) -> usize {
+        lines.take_while(|line| self.takes(line)).count()
+    }
+
+    fn takes(&mut self, line: &Shown) -> bool {
+        let fits = self.lines > 0 && line.text.len() <= self.bytes;
+        if fits {
+            self.lines -= 1;
+            self.bytes -= line.text.len();
+        }
+        fits
+    }
+}
+
+/// A stretch of the log and how it is shown.
+#[derive(Debug)]
+struct Part {
+    range: Range<u64>,
+    lines: Vec<Shown>,
+}
+
+impl Part {
+    fn starting_at(start: u64, lines: Vec<Shown>) -> Self {
+        let bytes: usize = lines.iter().map(|line| line.bytes).sum();
+        Self { range: start..start + bytes as u64, lines }
+    }
+
+    fn ending_at(end: u64, lines: Vec<Shown>) -> Self {
+        let bytes: usize = lines.iter().map(|line| line.bytes).sum();
+        Self { range: end - bytes as u64..end, lines }
+    }
+}
+
+/// The stretch of the log that an excerpt is made of, as it was at one moment.
+#[derive(Debug)]
+struct Frame<'a> {
+    reader: &'a LogReader,
+    progress: Progress,
+    from: u64,
+    /// The log's end, less a character that has only begun.
+    end: u64,
+}
+
+impl<'a> Frame<'a> {
+    fn new(reader: &'a LogReader, from: u64) -> io::Result<Self> {
+        let progress = reader.progress();
+        let total = progress.total_bytes;
+        let last = reader.read(total.saturating_sub(3).max(from)..total)?;
+        let begun = if progress.closed { 0 } else { last.len() - whole_characters(&last) };
+        let end = (total - begun as u64).max(from);
+        Ok(Self { reader, progress, from, end })
+    }
+
+    /// All of it, if it fits.
+    fn everything(&self, room: Room) -> io::Result<Option<Part>> {
+        if self.end - self.from > room.raw_bytes() {
+            return Ok(None);
+        }
+        let lines = shown(&self.reader.read(self.from..self.end)?, ViewOptions::default());
+        let all_fit = room.take(lines.iter()) == lines.len();
+        Ok(all_fit.then(|| Part::starting_at(self.from, lines)))
+    }
+
+    /// The first whole lines that fit, else the beginning of the first line.
+    fn head(&self, room: Room) -> io::Result<Part> {
+        let window = self.from..self.end.min(self.from.saturating_add(room.raw_bytes()));
+        let bytes = self.reader.read(window)?;
+        let whole_lines = memrchr(b'\n', &bytes).map_or(0, |newline| newline + 1);
+        let mut lines = shown(&bytes[..whole_lines], ViewOptions::default());
+        lines.truncate(room.take(lines.iter()));
+        if lines.is_empty() {
+            let part = &bytes[..room.part_of_line().min(bytes.len())];
+            let part = &part[..whole_characters(part)];
+            lines = shown(&part[..line_length(part)], ViewOptions::default());
+        }
+        Ok(Part::starting_at(self.from, lines))
+    }
+
+    /// The last whole lines that fit, else the end of the last line; nothing before `from`.
+    fn tail(&self, from: u64, room: Room) -> io::Result<Part> {
+        let start = from.max(self.end.saturating_sub(room.raw_bytes()));
+        let bytes = self.reader.read(start..self.end)?;
+        let first_line = if start == from { 0 } else { line_length(&bytes) };
+        let mut lines = shown(&bytes[first_line..], ViewOptions::default());
+        let kept = room.take(lines.iter().rev());
+        lines.drain(..lines.len() - kept);
+        if lines.is_empty() {
+            let part = &bytes[bytes.len() - room.part_of_line().min(bytes.len())..];
+            lines = shown(&part[to_character_start(part)..], ViewOptions::default());
+        }
+        Ok(Part::ending_at(self.end, lines))
+    }
+
+    fn finish(&self, head: Option<Part>, last: Part) -> io::Result<Excerpt> {
+        let hidden_range = head.as_ref().map_or(self.from, |head| head.range.end)..last.range.start;
+        let hidden = if hidden_range.is_empty() {
+            None
+        } else {
+            Some(look_through(self.reader, hidden_range, SCAN_BYTES)?)
+        };
+        let shown_parts = head.into_iter().chain([last]).filter(|part| !part.range.is_empty());
+        Ok(Excerpt {
+            sections: shown_parts.map(|part| self.section(part)).collect::<io::Result<_>>()?,
+            hidden,
+            from: self.from,
+            end: self.end,
+            total_bytes: self.progress.total_bytes,
+            lines: self.progress.lines + u64::from(self.progress.open_line),
+        })
+    }
+
+    fn section(&self, part: Part) -> io::Result<Section> {
+        let first_line = self.reader.line_at(part.range.start)?;
+        let lines: usize = part.lines.iter().map(|line| line.lines).sum();
+        Ok(Section {
+            first_line,
+            last_line: first_line + lines.saturating_sub(1) as u64,
+            start: part.range.start,
+            end: part.range.end,
+            text: part.lines.iter().map(|line| line.text.as_str()).collect(),
+            bad_bytes: part.lines.iter().map(|line| line.bad_bytes).sum(),
+        })
+    }
+}
+
+/// The length of the first line, with its newline.
+fn line_length(bytes: &[u8]) -> usize {
+    memchr(b'\n', bytes).map_or(bytes.len(), |newline| newline + 1)
+}

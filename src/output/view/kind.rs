@@ -1,0 +1,144 @@
+//! What kind of content bytes are, and how to show those that are no text.
+
+use std::fmt::Write as _;
+
+use infer::MatcherType;
+use serde::de::IgnoredAny;
+
+use super::shown::decode;
+
+/// How much of the content is looked at.
+const SAMPLE: usize = 8 * 1024;
+/// JSON is only recognised up to this size, because all of it has to be parsed.
+const MAX_JSON: usize = 1024 * 1024;
+/// How much a hexdump shows.
+const HEXDUMP: usize = 256;
+
+/// Whether the content is no text: it has NUL bytes, or more than a tenth of it is no UTF-8, or
+/// it has a known signature and some of it is no UTF-8. The first 8 KiB decide.
+#[must_use]
+pub fn is_binary(content: &[u8]) -> bool {
+    let sample = &content[..content.len().min(SAMPLE)];
+    let (_, bad_bytes) = decode(sample);
+    // A character that the sample's end cuts in two is not bad.
+    let bad_bytes =
+        if sample.len() < content.len() { bad_bytes.saturating_sub(3) } else { bad_bytes };
+    sample.contains(&0)
+        || bad_bytes * 10 > sample.len()
+        || (bad_bytes > 0 && infer::get(sample).is_some_and(|kind| !is_text(kind.matcher_type())))
+}
+
+/// The content's media type: of a known binary format, `application/json` (also for JSON
+/// lines), a known text format, `text/plain`, or `application/octet-stream`.
+#[must_use]
+pub fn mime(content: &[u8]) -> &'static str {
+    let kind = infer::get(content);
+    if is_binary(content) {
+        return kind.map_or("application/octet-stream", |kind| kind.mime_type());
+    }
+    if is_json(content) {
+        return "application/json";
+    }
+    // Text that merely begins like a binary format ("BM…") is still text.
+    kind.filter(|kind| is_text(kind.matcher_type())).map_or("text/plain", |kind| kind.mime_type())
+}
+
+fn is_text(kind: MatcherType) -> bool {
+    kind == MatcherType::Text
+}
+
+fn is_json(content: &[u8]) -> bool {
+    let content = content.trim_ascii();
+    let closes = match content.first() {
+        Some(b'{') => b'}',
+        Some(b'[') => b']',
+        Some(_) | None => return false,
+    };
+    content.len() <= MAX_JSON
+        && content.last() == Some(&closes)
+        && serde_json::Deserializer::from_slice(content)
+            .into_iter::<IgnoredAny>()
+            .all(|it| it.is_ok())
+}
+
+/// The first 256 bytes as `hexdump -C` shows them, without squeezing equal lines.
+#[must_use]
+pub fn hexdump(bytes: &[u8]) -> String {
+    let bytes = &bytes[..bytes.len().min(HEXDUMP)];
+    let mut dump = String::new();
+    for (number, row) in bytes.chunks(16).enumerate() {
+        let hex: String = (0..16).map(|column| hex_cell(row, column)).collect();
+        let ascii: String = row.iter().map(|byte| printable(*byte)).collect();
+        // Writing to a string cannot fail.
+        writeln!(dump, "{:08x} {hex} |{ascii}|", number * 16).ok();
+    }
+    if !bytes.is_empty() {
+        writeln!(dump, "{:08x}", bytes.len()).ok();
+    }
+    dump
+}
+
+fn hex_cell(row: &[u8], column: usize) -> String {
+    let gap = if column.is_multiple_of(8) { " " } else { "" };
+    row.get(column).map_or_else(|| format!("{gap}   "), |byte| format!("{gap}{byte:02x} "))
+}
+
+fn printable(byte: u8) -> char {
+    if byte.is_ascii_graphic() || byte == b' ' { char::from(byte) } else { '.' }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0";
+
+    #[track_caller]
+    fn check(content: &[u8], expected: &str) {
+        assert_eq!(mime(content), expected, "{content:?}");
+    }
+
+    #[test]
+    fn media_types_are_told_apart() {
+        check(b"", "text/plain");
+        check(b"hello\n", "text/plain");
+        check(b"BM is no bitmap\n", "text/plain");
+        check(b" {\"a\": [1, 2]}\n", "application/json");
+        check(b"{\"a\":1}\n{\"a\":2}\n", "application/json");
+        check(b"[INFO] started [pid 1]\n", "text/plain");
+        check(PNG, "image/png");
+        check(b"\x1f\x8b\x08\0\0\0\0\0\0\x03", "application/gzip");
+        check(b"a\0b", "application/octet-stream");
+    }
+
+    #[test]
+    fn text_in_other_tongues_is_no_binary() {
+        assert!(!is_binary("grüße, 世界 😀\n".repeat(2000).as_bytes()));
+        assert!(!is_binary(b"one bad byte \xff in a longer line of text\n"));
+        assert!(is_binary(&[0xff, 0xfe, 0xfd]));
+        assert!(is_binary(PNG));
+        assert!(!is_binary(b""));
+    }
+
+    #[test]
+    fn a_hexdump_has_the_classic_form() {
+        let expected = "\
+00000000  89 50 4e 47 0d 0a 1a 0a  00 00 00 0d 49 48 44 52  |.PNG........IHDR|
+00000010  00 00 00 01 00 00 00 01  08 06 00 00 00           |.............|
+0000001d
+";
+        assert_eq!(hexdump(PNG), expected);
+        assert_eq!(hexdump(b""), "");
+        assert_eq!(hexdump(&[7; 5000]).lines().count(), 17);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_have_a_kind(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            prop_assert!(mime(&bytes).contains('/'));
+            prop_assert!(hexdump(&bytes).len() < 2000);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The text view: lines as they are shown, and what they stand for.
+
+use std::borrow::Cow;
+
+use super::screen::on_screen;
+
+/// Lines longer than this many characters are cut.
+pub const LINE_CHARS: usize = 1000;
+/// Fewer equal lines than this are shown as they are: a pair is no noise.
+const FOLD_FROM: usize = 3;
+
+/// What to do with escape codes and `\r`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ansi {
+    /// Show each line as a screen would in the end.
+    #[default]
+    Strip,
+    /// Leave them in. Only CRLF becomes LF.
+    Keep,
+}
+
+/// What to do with equal lines that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fold {
+    /// Three or more become one, with their number: `line (×57)`.
+    #[default]
+    Repeats,
+    /// Show each of them.
+    Off,
+}
+
+/// How bytes become text. The default is what agents get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ViewOptions {
+    /// Escape codes and `\r`.
+    pub ansi: Ansi,
+    /// Repeated lines.
+    pub fold: Fold,
+}
+
+/// Bytes as a reader sees them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    /// The text; it ends with a newline where the bytes do.
+    pub text: String,
+    /// Bytes that are no UTF-8; each run of them is shown as `�`.
+    pub bad_bytes: usize,
+    /// Lines of the source that the text stands for, an unfinished last one included.
+    pub lines: usize,
+}
+
+/// Shows bytes as text. Never fails, whatever the bytes are.
+#[must_use]
+pub fn text(bytes: &[u8], options: ViewOptions) -> Text {
+    let lines = shown(bytes, options);
+    Text {
+        text: lines.iter().map(|line| line.text.as_str()).collect(),
+        bad_bytes: lines.iter().map(|line| line.bad_bytes).sum(),
+        lines: lines.iter().map(|line| line.lines).sum(),
+    }
+}
+
+/// One line as it is shown, and what of the source it stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// The text, with its newline where the source has one.
+    pub(crate) text: String,
+    /// Source lines: more than one where repeats were folded.
+    pub(crate) lines: usize,
+    /// Source bytes, newlines included.
+    pub(crate) bytes: usize,
+    /// Source bytes that are no UTF-8.
+    pub(crate) bad_bytes: usize,
+}
+
+impl Shown {
+    fn content(&self) -> &str {
+        self.text.strip_suffix('\n').unwrap_or(&self.text)
+    }
+
+    /// The same line with another content; its newline stays.
+    fn with_text(&self, content: &str) -> Self {
+        let newline = &self.text[self.content().len()..];
+        Self { text: format!("{content}{newline}"), ..*self }
+    }
+}
+
+/// Shows bytes line by line. The source bytes of all lines together are all bytes.
+pub(crate) fn shown(bytes: &[u8], options: ViewOptions) -> Vec<Shown> {
+    let each = bytes.split_inclusive(|byte| *byte == b'\n');
+    let lines: Vec<Shown> = each.map(|line| show_line(line, options.ansi)).collect();
+    let same = |one: &Shown, next: &Shown| {
+        options.fold == Fold::Repeats && one.content() == next.content()
+    };
+    lines.chunk_by(same).flat_map(fold).collect()
+}
+
+/// One line in full length.
+fn show_line(source: &[u8], ansi: Ansi) -> Shown {
+    let (content, newline) = match source.strip_suffix(b"\n") {
+        Some(content) => (content, "\n"),
+        None => (source, ""),
+    };
+    let (decoded, bad_bytes) = decode(content);
+    let line = match ansi {
+        Ansi::Strip => on_screen(&decoded),
+        Ansi::Keep => Cow::Borrowed(decoded.strip_suffix('\r').unwrap_or(&decoded)),
+    };
+    Shown { text: line.into_owned() + newline, lines: 1, bytes: source.len(), bad_bytes }
+}
+
+/// Equal lines: each of them while they are few, else one with their number; none overlong.
+fn fold(group: &[Shown]) -> Vec<Shown> {
+    let Some(last) = group.last().filter(|_| group.len() >= FOLD_FROM) else {
+        return group
+            .iter()
+            .map(|line| line.with_text(&cut_chars(line.content(), LINE_CHARS)))
+            .collect();
+    };
+    let line = cut_chars(last.content(), LINE_CHARS);
+    let gap = if line.is_empty() { "" } else { " " };
+    vec![Shown {
+        lines: group.len(),
+        bytes: group.iter().map(|line| line.bytes).sum(),
+        bad_bytes: group.iter().map(|line| line.bad_bytes).sum(),
+        ..last.with_text(&format!("{line}{gap}(×{})", with_commas(group.len())))
+    }]
+}
+
+/// Lossy UTF-8, and how many bytes were none.
+pub(crate) fn decode(bytes: &[u8]) -> (Cow<'_, str>, usize) {
+    match String::from_utf8_lossy(bytes) {
+        Cow::Borrowed(text) => (Cow::Borrowed(text), 0),
+        Cow::Owned(text) => {
+            let bad = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+            (Cow::Owned(text), bad)
+        }
+    }
+}
+
+/// At most `max` characters of a line, and the number of those that are missing.
+pub(crate) fn cut_chars(line: &str, max: usize) -> String {
+    match line.char_indices().nth(max) {
+        None => line.to_owned(),
+        Some((end, _)) => {
+            let missing = line[end..].chars().count();
+            format!("{}… [+{} chars]", &line[..end], with_commas(missing))
+        }
+    }
+}
+
+/// `12345` as `12,345`.
+fn with_commas(number: usize) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(bytes: &[u8], expected: &str) {
+        assert_eq!(text(bytes, ViewOptions::default()).text, expected);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_counted_and_marked() {
+        let shown = text(b"a\xff\xfeb\xe2\x82\nc", ViewOptions::default());
+        assert_eq!(
+            shown,
+            Text { text: "a\u{fffd}\u{fffd}b\u{fffd}\nc".into(), bad_bytes: 4, lines: 2 }
+        );
+    }
+
+    #[test]
+    fn three_equal_lines_are_folded_and_two_are_not() {
+        check(b"a\na\nb\nb\nb\nc\n", "a\na\nb (×3)\nc\n");
+        check(b"x\nx\nx", "x (×3)");
+        check(b"\n\n\n\n", "(×4)\n");
+        check(b"  x\n  x\n  x\n", "  x (×3)\n");
+        check("same\n".repeat(12_345).as_bytes(), "same (×12,345)\n");
+        check(b"\x1b[1mok\x1b[0m\nok\r\nok\n", "ok (×3)\n");
+        let off = ViewOptions { fold: Fold::Off, ..ViewOptions::default() };
+        assert_eq!(text(b"b\nb\nb\n", off).text, "b\nb\nb\n");
+    }
+
+    #[test]
+    fn a_long_line_is_cut_with_a_count() {
+        let line = "é".repeat(LINE_CHARS + 12_345);
+        check(line.as_bytes(), &format!("{}… [+12,345 chars]", "é".repeat(LINE_CHARS)));
+        check("é".repeat(LINE_CHARS).as_bytes(), &"é".repeat(LINE_CHARS));
+        let same_start = ["1\n", "2\n", "3\n"].map(|end| "x".repeat(LINE_CHARS) + end).concat();
+        assert_eq!(text(same_start.as_bytes(), ViewOptions::default()).text.lines().count(), 3);
+    }
+
+    #[test]
+    fn escape_codes_stay_on_request_and_crlf_is_a_newline_anyway() {
+        let keep = ViewOptions { ansi: Ansi::Keep, ..ViewOptions::default() };
+        assert_eq!(text(b"\x1b[1ma\rb\x1b[0m\r\n", keep).text, "\x1b[1ma\rb\x1b[0m\n");
+        check(b"\x1b[1ma\rb\x1b[0m\r\n", "b\n");
+    }
+
+    /// Words, controls, escape codes, repeats and rubbish.
+    fn any_output() -> impl Strategy<Value = Vec<u8>> {
+        let part = prop_oneof![
+            "[ab\r\n\t€]{0,8}".prop_map(String::into_bytes),
+            Just(b"\x1b[31m".to_vec()),
+            Just(b"\x1b[K".to_vec()),
+            Just(b"\x1b]0;".to_vec()),
+            Just(b"same\n".repeat(4)),
+            vec(any::<u8>(), 0..8),
+        ];
+        vec(part, 0..20).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_can_be_shown_and_are_accounted_for(
+            bytes in any_output(),
+            ansi in prop_oneof![Just(Ansi::Strip), Just(Ansi::Keep)],
+            fold in prop_oneof![Just(Fold::Repeats), Just(Fold::Off)],
+        ) {
+            let lines = shown(&bytes, ViewOptions { ansi, fold });
+            prop_assert_eq!(lines.iter().map(|line| line.bytes).sum::<usize>(), bytes.len());
+            let source_lines = bytes.split_inclusive(|byte| *byte == b'\n').count();
+            prop_assert_eq!(lines.iter().map(|line| line.lines).sum::<usize>(), source_lines);
+            let bad: usize = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+            prop_assert_eq!(lines.iter().map(|line| line.bad_bytes).sum::<usize>(), bad);
+            for line in &lines {
+                let newlines = line.text.matches('\n').count();
+                prop_assert!(newlines == 0 || (newlines == 1 && line.text.ends_with('\n')));
+            }
+        }
+
+        #[test]
+        fn what_a_screen_shows_looks_the_same_when_shown_again(bytes in any_output()) {
+            let options = ViewOptions { ansi: Ansi::Strip, fold: Fold::Off };
+            let once = text(&bytes, options).text;
+            prop_assert!(!once.contains(['\x1b', '\r']));
+            prop_assert_eq!(text(once.as_bytes(), options).text, once);
+        }
+
+        #[test]
+        fn plain_text_is_shown_as_it_is(lines in vec("[a-zA-Z0-9 \t€]{0,30}", 0..20)) {
+            let plain = lines.join("\n");
+            let options = ViewOptions { fold: Fold::Off, ..ViewOptions::default() };
+            prop_assert_eq!(text(plain.as_bytes(), options).text, plain);
+        }
+    }
+}
