@@ -3,14 +3,18 @@
 //! The modules are rooms, in the order in which data flows; a room uses only those below it.
 //! `docs/architecture.md` has the picture and the invariants.
 
+pub mod app;
 pub mod cli;
 pub mod config;
+pub mod http;
 pub mod ids;
 pub mod job;
+pub mod mcp;
 pub mod outcome;
 pub mod output;
 pub mod process;
 pub mod spec;
+pub mod stdio;
 pub mod supervisor;
 pub mod telemetry;
 pub mod yard;

@@ -1,0 +1,43 @@
+//! Why the program could not start.
+
+use std::io;
+use std::path::PathBuf;
+
+use ractor::SpawnErr;
+use thiserror::Error;
+
+use crate::config::ConfigError;
+use crate::http::HttpError;
+use crate::telemetry::exporter::ExporterError;
+use crate::telemetry::setup::SetupError;
+
+/// Why the program could not start. Each text says what to do about it.
+#[derive(Debug, Error)]
+pub(super) enum AppError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Log(#[from] SetupError),
+    #[error(transparent)]
+    Metrics(#[from] ExporterError),
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    #[error("cannot start worker threads; check the limit on processes (ulimit -u)")]
+    Runtime(#[source] io::Error),
+    #[error("cannot listen to signals; check the limit on open files (ulimit -n)")]
+    Signals(#[from] io::Error),
+    #[error("this host does not let a server keep its jobs together; Linux 5.4 or newer is needed")]
+    Host(#[source] io::Error),
+    #[error(
+        "cannot start the guardian process; check the limits on processes and open files (ulimit -u, -n)"
+    )]
+    Guardian(#[source] io::Error),
+    #[error("cannot start the supervisor")]
+    Supervisor(#[from] SpawnErr),
+    #[error("cannot read the token file `{}`; give a readable file with one token per line", .path.display())]
+    TokenFile { path: PathBuf, source: io::Error },
+    #[error("the token file `{}` holds no token; write one per line", .path.display())]
+    NoToken { path: PathBuf },
+    #[error("the current directory cannot be used; start in an existing one, or set job.cwd")]
+    Cwd(#[source] io::Error),
+}

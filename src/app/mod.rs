@@ -1,0 +1,11 @@
+//! Wiring: what is started in which order, and how everything comes to an end.
+//!
+//! Start: settings → log → host → guardian → yard → transport. End: no new work → running jobs get
+//! their time → every tree is ended → the transport says its last words → exit.
+
+mod error;
+mod signals;
+mod start;
+mod values;
+
+pub use start::run;

@@ -1,0 +1,126 @@
+//! From settings to the values that each room is given: rooms do not read the configuration.
+
+use std::fs;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+
+use super::error::AppError;
+use crate::config::{self, Environment, Settings};
+use crate::http::{HttpSettings, Token};
+use crate::mcp::{McpSettings, ResultFormat};
+use crate::output::LogSettings;
+use crate::process::host::HostTag;
+use crate::process::shell::Shell;
+use crate::spec::Limits;
+use crate::telemetry::setup::{Format, Logging};
+use crate::yard::{Defaults, JobSettings, QueueLimits, YardSettings};
+
+pub(super) fn logging(settings: &config::LogSettings, environment: &Environment) -> Logging {
+    let coloured = std::io::stderr().is_terminal() && !environment.refuses_color();
+    let format = match settings.format {
+        config::LogFormat::Json => Format::Json,
+        config::LogFormat::Human if coloured => Format::Coloured,
+        config::LogFormat::Human => Format::Plain,
+    };
+    Logging { format, filter: settings.filter.clone() }
+}
+
+pub(super) fn http(settings: &Settings) -> Result<HttpSettings, AppError> {
+    let http = &settings.http;
+    Ok(HttpSettings {
+        bind: http.bind,
+        path: http.path.clone(),
+        allowed_hosts: http.allowed_hosts.clone(),
+        allowed_origins: http.allowed_origins.clone(),
+        tokens: http.token_file.as_deref().map_or_else(|| Ok(Vec::new()), tokens)?,
+        max_body_bytes: http.max_body,
+        max_header_bytes: http.max_headers,
+        header_timeout: http.header_timeout,
+        max_connections: http.max_connections,
+        ..HttpSettings::default()
+    })
+}
+
+fn tokens(path: &Path) -> Result<Vec<Token>, AppError> {
+    let text = fs::read_to_string(path)
+        .map_err(|source| AppError::TokenFile { path: path.into(), source })?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let tokens: Vec<Token> = lines.map(|line| Token::new(line.to_owned())).collect();
+    if tokens.is_empty() { Err(AppError::NoToken { path: path.into() }) } else { Ok(tokens) }
+}
+
+pub(super) fn mcp(settings: &config::McpSettings) -> McpSettings {
+    McpSettings {
+        result_format: match settings.result_format {
+            config::ResultFormat::Text => ResultFormat::Text,
+            config::ResultFormat::Structured => ResultFormat::Structured,
+            config::ResultFormat::Both => ResultFormat::Both,
+        },
+        wait_default: settings.wait,
+        wait_max: settings.max_wait_with_progress,
+        wait_max_quiet: settings.max_wait,
+        progress_every: settings.progress,
+        inline_bytes: settings.inline_bytes,
+        page_bytes: settings.page_bytes,
+        max_page_bytes: settings.max_page_bytes,
+        cancel_stops_job: settings.cancel_stops_job,
+    }
+}
+
+pub(super) fn yard(
+    settings: &Settings,
+    tag: HostTag,
+    environment: &Environment,
+) -> Result<YardSettings, AppError> {
+    let queue = &settings.queue;
+    let cores = available_parallelism().map_or(1, usize::from);
+    Ok(YardSettings {
+        defaults: Defaults {
+            cwd: cwd(settings)?,
+            limits: limits(&settings.job),
+            max_timeout: settings.job.max_timeout,
+            lanes: queue.lanes.keys().cloned().collect(),
+        },
+        queue: QueueLimits {
+            slots: queue.slots_for(cores),
+            max_queued: queue.max_queued,
+            lanes: queue.lanes.clone(),
+        },
+        max_finished: settings.retention.max_finished,
+        job: job(settings, tag, environment),
+    })
+}
+
+fn job(settings: &Settings, tag: HostTag, environment: &Environment) -> JobSettings {
+    JobSettings {
+        shell: match &settings.job.shell {
+            config::Shell::Auto => Shell::Auto,
+            config::Shell::At(path) => Shell::Path(path.to_string_lossy().into_owned()),
+        },
+        environment: environment.pairs(),
+        tag,
+        log: LogSettings {
+            memory_bytes: settings.output.memory,
+            spill_dir: settings.server.data_dir.join("spill"),
+        },
+        drain_quiet: settings.job.drain_quiet,
+        drain_max: settings.job.drain_max,
+    }
+}
+
+fn limits(job: &config::JobSettings) -> Limits {
+    Limits {
+        timeout: job.timeout,
+        grace: job.grace,
+        output_bytes: job.max_output,
+        output_lines: job.max_lines.unwrap_or(u64::MAX),
+    }
+}
+
+fn cwd(settings: &Settings) -> Result<PathBuf, AppError> {
+    match &settings.job.cwd {
+        Some(cwd) => Ok(cwd.clone()),
+        None => std::env::current_dir().map_err(AppError::Cwd),
+    }
+}

@@ -1,0 +1,312 @@
+//! Who may come in: checked before every route, on the request's head alone.
+//!
+//! A browser that was lured to a hostile page can reach loopback too; it then sends that
+//! page's `Origin`, or, after DNS rebinding, that page's `Host`. Both are therefore checked
+//! against lists even where no token is asked for.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+use super::settings::{HttpSettings, Token};
+use crate::telemetry;
+
+/// Paths that need no token: a probe has none, and they tell nothing.
+const OPEN_PATHS: [&str; 2] = ["/healthz", "/readyz"];
+
+/// Who may come in.
+#[derive(Debug)]
+pub(super) struct Guard {
+    hosts: Vec<AllowedHost>,
+    origins: Vec<String>,
+    tokens: Vec<Token>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum AllowedHost {
+    Any,
+    Name(String),
+    NameAndPort(String, u16),
+}
+
+/// Why a request was turned away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// No usable `Host`.
+    NoHost,
+    /// A `Host` that is not ours.
+    Host,
+    /// An `Origin` that is not allowed.
+    Origin,
+    /// No token, or a wrong one.
+    Token,
+}
+
+impl Guard {
+    /// The guard of a server that listens on `bound`.
+    pub(super) fn new(settings: &HttpSettings, bound: SocketAddr) -> Self {
+        Self {
+            hosts: allowed_hosts(settings, bound)
+                .iter()
+                .map(|host| AllowedHost::new(host))
+                .collect(),
+            origins: allowed_origins(settings, bound),
+            tokens: settings.tokens.clone(),
+        }
+    }
+
+    /// Whether a request for `path` with these headers may come in.
+    pub(super) fn check(&self, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+        self.check_host(headers)?;
+        self.check_origin(headers)?;
+        if OPEN_PATHS.contains(&path) { Ok(()) } else { self.check_token(headers) }
+    }
+
+    fn check_host(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let host: Authority =
+            single(headers, &HOST).and_then(|host| host.parse().ok()).ok_or(Refusal::NoHost)?;
+        let name = plain_name(host.host());
+        let allowed = |allowed: &AllowedHost| allowed.matches(&name, host.port_u16());
+        if self.hosts.iter().any(allowed) { Ok(()) } else { Err(Refusal::Host) }
+    }
+
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        if !headers.contains_key(ORIGIN) {
+            return Ok(());
+        }
+        let origin = single(headers, &ORIGIN).ok_or(Refusal::Origin)?;
+        let allowed = |allowed: &String| allowed.eq_ignore_ascii_case(origin);
+        if self.origins.iter().any(allowed) { Ok(()) } else { Err(Refusal::Origin) }
+    }
+
+    fn check_token(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        if self.tokens.is_empty() {
+            return Ok(());
+        }
+        let given = single(headers, &AUTHORIZATION).and_then(bearer).ok_or(Refusal::Token)?;
+        // Every token is compared, so that the time does not tell which one is near.
+        let matches = self.tokens.iter().filter(|token| token.matches(given)).count();
+        if matches > 0 { Ok(()) } else { Err(Refusal::Token) }
+    }
+}
+
+impl AllowedHost {
+    fn new(text: &str) -> Self {
+        if text == "*" {
+            return Self::Any;
+        }
+        match text.parse::<Authority>() {
+            Ok(authority) => match authority.port_u16() {
+                Some(port) => Self::NameAndPort(plain_name(authority.host()), port),
+                None => Self::Name(plain_name(authority.host())),
+            },
+            // A bare IPv6 address is no authority, but it is a host.
+            Err(_) => Self::Name(plain_name(text)),
+        }
+    }
+
+    fn matches(&self, name: &str, port: Option<u16>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Name(allowed) => allowed == name,
+            Self::NameAndPort(allowed, exact) => allowed == name && port == Some(*exact),
+        }
+    }
+}
+
+/// Hosts that a server on `bound` answers to, with any port unless one is named.
+pub(super) fn allowed_hosts(settings: &HttpSettings, bound: SocketAddr) -> Vec<String> {
+    let mut hosts: Vec<String> = LOOPBACK.map(str::to_owned).to_vec();
+    if !bound.ip().is_unspecified() {
+        hosts.push(bound.ip().to_string());
+    }
+    hosts.extend(settings.allowed_hosts.iter().cloned());
+    hosts
+}
+
+/// Origins that a server on `bound` answers: its own pages, and what was configured.
+pub(super) fn allowed_origins(settings: &HttpSettings, bound: SocketAddr) -> Vec<String> {
+    let mut hosts: Vec<String> = vec!["localhost".into(), "127.0.0.1".into(), "[::1]".into()];
+    match bound.ip() {
+        IpAddr::V4(ip) if !ip.is_unspecified() => hosts.push(ip.to_string()),
+        IpAddr::V6(ip) if !ip.is_unspecified() => hosts.push(format!("[{ip}]")),
+        IpAddr::V4(_) | IpAddr::V6(_) => {}
+    }
+    let port = bound.port();
+    // Browsers leave the default port out.
+    let own = |host: String| {
+        if port == 80 { format!("http://{host}") } else { format!("http://{host}:{port}") }
+    };
+    let configured =
+        settings.allowed_origins.iter().map(|origin| origin.trim_end_matches('/').to_owned());
+    hosts.into_iter().map(own).chain(configured).collect()
+}
+
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// The one value of a header; two are as suspicious as none.
+fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (Some(value), None) => value.to_str().ok(),
+        (Some(_), Some(_)) | (None, _) => None,
+    }
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn plain_name(host: &str) -> String {
+    host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase()
+}
+
+impl Refusal {
+    /// The word under which it is counted.
+    pub(super) const fn counted_as(self) -> telemetry::Refusal {
+        match self {
+            Self::NoHost | Self::Host => telemetry::Refusal::Host,
+            Self::Origin => telemetry::Refusal::Origin,
+            Self::Token => telemetry::Refusal::Auth,
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (status, text) = match self {
+            Self::NoHost => (StatusCode::BAD_REQUEST, "a single valid Host header is required\n"),
+            Self::Host => (
+                StatusCode::FORBIDDEN,
+                "this Host is not allowed; add it to http.allowed_hosts if it is yours\n",
+            ),
+            Self::Origin => (
+                StatusCode::FORBIDDEN,
+                "this Origin is not allowed; add it to http.allowed_origins if it is yours\n",
+            ),
+            Self::Token => (
+                StatusCode::UNAUTHORIZED,
+                "a valid token is required: send `Authorization: Bearer TOKEN`\n",
+            ),
+        };
+        let mut response = (status, text).into_response();
+        if self == Self::Token {
+            let challenge = axum::http::HeaderValue::from_static("Bearer realm=\"shellyard\"");
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> HttpSettings {
+        HttpSettings {
+            allowed_hosts: vec!["yard.example".into(), "lab.example:9000".into()],
+            allowed_origins: vec!["https://app.example".into()],
+            ..HttpSettings::default()
+        }
+    }
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    #[track_caller]
+    fn check(pairs: &[(&'static str, &str)], expected: Result<(), Refusal>) {
+        let guard = Guard::new(&settings(), "127.0.0.1:8000".parse().unwrap());
+        assert_eq!(guard.check("/mcp", &headers(pairs)), expected, "{pairs:?}");
+    }
+
+    #[test]
+    fn only_our_own_hosts_are_answered_to() {
+        for host in [
+            "localhost",
+            "LOCALHOST:1",
+            "localhost.:8000",
+            "127.0.0.1:8000",
+            "[::1]:8000",
+            "yard.example",
+            "Yard.Example:443",
+            "lab.example:9000",
+        ] {
+            check(&[("host", host)], Ok(()));
+        }
+        for host in ["evil.example", "localhost.evil.example", "lab.example", "127.0.0.1.nip.io"] {
+            check(&[("host", host)], Err(Refusal::Host));
+        }
+        check(&[], Err(Refusal::NoHost));
+        check(&[("host", "a b")], Err(Refusal::NoHost));
+        check(&[("host", "localhost"), ("host", "evil.example")], Err(Refusal::NoHost));
+    }
+
+    #[test]
+    fn an_origin_may_be_absent_or_ours_or_configured() {
+        for origin in [
+            "http://localhost:8000",
+            "http://127.0.0.1:8000",
+            "http://[::1]:8000",
+            "https://app.example",
+        ] {
+            check(&[("host", "localhost"), ("origin", origin)], Ok(()));
+        }
+        for origin in [
+            "null",
+            "http://localhost:3000",
+            "https://localhost:8000",
+            "http://evil.example",
+            "https://app.example.evil.example",
+            "",
+        ] {
+            check(&[("host", "localhost"), ("origin", origin)], Err(Refusal::Origin));
+        }
+    }
+
+    #[test]
+    fn with_tokens_every_request_but_a_probe_needs_one() {
+        let mut settings = settings();
+        settings.tokens = vec![Token::new("alpha".into()), Token::new("beta".into())];
+        let guard = Guard::new(&settings, "0.0.0.0:8000".parse().unwrap());
+        let ask = |path: &str, value: Option<&str>| {
+            let mut headers = headers(&[("host", "localhost")]);
+            if let Some(value) = value {
+                headers.insert(AUTHORIZATION, value.parse().unwrap());
+            }
+            guard.check(path, &headers)
+        };
+        for value in ["Bearer alpha", "bearer beta", "Bearer  beta"] {
+            assert_eq!(ask("/mcp", Some(value)), Ok(()), "{value}");
+        }
+        for value in [None, Some("Bearer"), Some("Bearer alph"), Some("Basic alpha"), Some("alpha")]
+        {
+            assert_eq!(ask("/mcp", value), Err(Refusal::Token), "{value:?}");
+            assert_eq!(ask("/metrics", value), Err(Refusal::Token), "{value:?}");
+            assert_eq!(ask("/healthz", value), Ok(()), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_refused_token_gets_a_challenge() {
+        let response = Refusal::Token.into_response();
+        assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+        assert!(response.headers().contains_key(WWW_AUTHENTICATE));
+    }
+
+    #[test]
+    fn an_open_address_brings_no_host_of_its_own() {
+        let guard = Guard::new(&settings(), "0.0.0.0:8000".parse().unwrap());
+        assert_eq!(guard.check("/mcp", &headers(&[("host", "0.0.0.0:8000")])), Err(Refusal::Host));
+        let guard = Guard::new(&settings(), "10.1.2.3:8000".parse().unwrap());
+        assert_eq!(guard.check("/mcp", &headers(&[("host", "10.1.2.3:8000")])), Ok(()));
+    }
+}

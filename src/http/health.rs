@@ -1,0 +1,27 @@
+//! Probes: is the server alive, and does it take work.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use tokio::sync::watch;
+
+/// Whether the server takes work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    /// It does.
+    Ready,
+    /// It is shutting down, and takes none.
+    Draining,
+}
+
+/// `/healthz`: whoever answers is alive.
+pub(super) async fn alive() -> &'static str {
+    "ok\n"
+}
+
+/// `/readyz`: 200 while work is taken, 503 while draining.
+pub(super) fn ready(readiness: &watch::Receiver<Readiness>) -> Response {
+    match *readiness.borrow() {
+        Readiness::Ready => (StatusCode::OK, "ready\n").into_response(),
+        Readiness::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response(),
+    }
+}

@@ -1,0 +1,139 @@
+//! The MCP endpoint: rmcp's streamable HTTP service, set up for both eras.
+//!
+//! **Legacy clients get sessions.** Only inside a session does rmcp deliver
+//! `notifications/cancelled` (request ids are unique per session, not per server), and only
+//! there do clients find the GET stream that some insist on. The price is state, which
+//! [`Sessions`] bounds; the idle time is longer than any wait, so a quiet call survives.
+//! **Modern clients are stateless** whatever the setting; hanging up cancels their call.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use rmcp::model::{ErrorCode, ErrorData, JsonRpcError};
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::de::IgnoredAny;
+use tokio_util::sync::CancellationToken;
+
+use super::guard::{allowed_hosts, allowed_origins};
+use super::keep_alive::{Patience, answer_in_time};
+use super::sessions::Sessions;
+use super::settings::HttpSettings;
+use crate::mcp::Handler;
+
+/// The MCP endpoint. A cheap clone.
+#[derive(Clone)]
+pub(super) struct McpMount {
+    service: StreamableHttpService<Handler, Sessions>,
+    patience: Patience,
+}
+
+impl McpMount {
+    /// Serves `handler` on a server that listens on `bound`; cancelling `streams` ends all
+    /// open responses and sessions.
+    pub(super) fn new(
+        handler: Handler,
+        settings: &HttpSettings,
+        bound: SocketAddr,
+        streams: CancellationToken,
+    ) -> Self {
+        let sessions = Sessions::new(settings.max_sessions, settings.session_idle);
+        let config = config(settings, bound, streams);
+        let service =
+            StreamableHttpService::new(move || Ok(handler.clone()), Arc::new(sessions), config);
+        let patience = Patience {
+            before_stream: settings.stream_after,
+            between_comments: settings.keep_alive_every,
+        };
+        Self { service, patience }
+    }
+
+    /// Answers one request, whose body has been read already.
+    pub(super) async fn serve(self, request: Request) -> Response {
+        let (parts, body) = request.into_parts();
+        let Ok(body) = axum::body::to_bytes(body, usize::MAX).await else {
+            return StatusCode::BAD_REQUEST.into_response();
+        };
+        let is_json = is_json(&parts);
+        let request = Request::from_parts(parts, Body::from(body.clone()));
+        let service = self.service;
+        let answer = async move { service.handle(request).await.map(Body::new) };
+        let response = answer_in_time(answer, self.patience).await;
+        // rmcp calls a body that it cannot read an unsupported media type.
+        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json {
+            return unreadable(&body);
+        }
+        response
+    }
+}
+
+fn config(
+    settings: &HttpSettings,
+    bound: SocketAddr,
+    streams: CancellationToken,
+) -> StreamableHttpServerConfig {
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(true)
+        .with_json_response(true)
+        .with_sse_keep_alive(Some(settings.keep_alive_every))
+        .with_max_request_body_bytes(settings.max_body_bytes)
+        .with_cancellation_token(streams)
+        .with_allowed_origins(allowed_origins(settings, bound).into_iter().map(with_some_port))
+        .enforce_origin_validation();
+    let hosts = allowed_hosts(settings, bound);
+    if hosts.iter().any(|host| host == "*") {
+        config.disable_allowed_hosts()
+    } else {
+        config.with_allowed_hosts(hosts)
+    }
+}
+
+/// rmcp wants a port, or `:*`. The guard before it has compared the whole origin already.
+fn with_some_port(origin: String) -> String {
+    let host = origin.split_once("://").map_or("", |(_, host)| host);
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if host.is_empty() || has_port { origin } else { format!("{origin}:*") }
+}
+
+fn is_json(parts: &Parts) -> bool {
+    let kind = parts.headers.get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
+}
+
+/// What is wrong with a body that is no JSON-RPC message.
+fn unreadable(body: &Bytes) -> Response {
+    let error = match serde_json::from_slice::<IgnoredAny>(body) {
+        Err(error) => {
+            ErrorData::new(ErrorCode::PARSE_ERROR, format!("the body is not JSON: {error}"), None)
+        }
+        Ok(_) => ErrorData::invalid_request(
+            "the body is not one JSON-RPC 2.0 message (batches are not supported)",
+            None,
+        ),
+    };
+    let json = serde_json::to_vec(&JsonRpcError::new(None, error)).unwrap_or_default();
+    (StatusCode::BAD_REQUEST, [(CONTENT_TYPE, "application/json")], json).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_origin_reaches_rmcp_with_a_port() {
+        for (origin, expected) in [
+            ("http://localhost:8000", "http://localhost:8000"),
+            ("http://[::1]:8000", "http://[::1]:8000"),
+            ("http://[::1]", "http://[::1]:*"),
+            ("https://app.example", "https://app.example:*"),
+            ("null", "null"),
+        ] {
+            assert_eq!(with_some_port(origin.to_owned()), expected);
+        }
+    }
+}

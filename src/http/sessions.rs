@@ -1,0 +1,175 @@
+//! Legacy sessions, bounded in number.
+//!
+//! rmcp keeps as many sessions as clients open, some 50 KB each. Here a further session
+//! ends the one that was silent longest; its client gets 404 and, as the protocol has it,
+//! initializes again. Nothing of a job is lost by that: jobs belong to the yard.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::Stream;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_server::session::local::{
+    LocalSessionManager, LocalSessionManagerError,
+};
+use rmcp::transport::streamable_http_server::session::{
+    ServerSseMessage, SessionId, SessionManager,
+};
+
+/// rmcp's own sessions, with a bound on their number.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    local: LocalSessionManager,
+    book: Mutex<Book>,
+}
+
+impl Sessions {
+    /// At most `most` sessions; each is forgotten after `idle` without a message.
+    pub(super) fn new(most: usize, idle: Duration) -> Self {
+        let mut local = LocalSessionManager::default();
+        local.session_config.keep_alive = Some(idle);
+        Self { local, book: Mutex::new(Book { most, used: HashMap::new() }) }
+    }
+
+    fn book<T>(&self, change: impl FnOnce(&mut Book) -> T) -> T {
+        change(&mut self.book.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn touch(&self, id: &SessionId) {
+        self.book(|book| book.touch(id, Instant::now()));
+    }
+}
+
+/// When each session was last used.
+#[derive(Debug)]
+struct Book {
+    most: usize,
+    used: HashMap<SessionId, Instant>,
+}
+
+impl Book {
+    fn add(&mut self, id: &SessionId, now: Instant) {
+        self.used.insert(id.clone(), now);
+    }
+
+    /// A session that is not in the book is not added: it has just ended.
+    fn touch(&mut self, id: &SessionId, now: Instant) {
+        if let Some(used) = self.used.get_mut(id) {
+            *used = now;
+        }
+    }
+
+    /// Takes out the session that must go before another one fits in.
+    fn make_room(&mut self) -> Option<SessionId> {
+        if self.used.len() < self.most {
+            return None;
+        }
+        let oldest = self.used.iter().min_by_key(|(_, used)| **used)?.0.clone();
+        self.used.remove(&oldest);
+        Some(oldest)
+    }
+}
+
+impl SessionManager for Sessions {
+    type Error = LocalSessionManagerError;
+    type Transport = <LocalSessionManager as SessionManager>::Transport;
+
+    async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
+        while let Some(oldest) = self.book(Book::make_room) {
+            tracing::info!("too many MCP sessions: the one that was idle longest is ended");
+            self.local.close_session(&oldest).await?;
+        }
+        let (id, transport) = self.local.create_session().await?;
+        self.book(|book| book.add(&id, Instant::now()));
+        Ok((id, transport))
+    }
+
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, Self::Error> {
+        self.local.initialize_session(id, message).await
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
+        self.local.has_session(id).await
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
+        self.book(|book| book.used.remove(id));
+        self.local.close_session(id).await
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        self.touch(id);
+        self.local.create_stream(id, message).await
+    }
+
+    async fn accept_message(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<(), Self::Error> {
+        self.touch(id);
+        self.local.accept_message(id, message).await
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        self.touch(id);
+        self.local.create_standalone_stream(id).await
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last_event_id: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        self.touch(id);
+        self.local.resume(id, last_event_id).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_book_gives_up_the_session_that_was_idle_longest() {
+        let start = Instant::now();
+        let at = |second| start + Duration::from_secs(second);
+        let [a, b, c] = ["a", "b", "c"].map(SessionId::from);
+        let mut book = Book { most: 2, used: HashMap::new() };
+        book.add(&a, at(0));
+        assert_eq!(book.make_room(), None);
+        book.add(&b, at(1));
+        book.touch(&a, at(2));
+        assert_eq!(book.make_room(), Some(b.clone()));
+        assert_eq!(book.make_room(), None);
+        book.touch(&b, at(3));
+        book.add(&c, at(4));
+        assert_eq!(book.make_room(), Some(a));
+    }
+
+    #[tokio::test]
+    async fn sessions_stay_within_their_number() {
+        let sessions = Sessions::new(2, Duration::from_secs(60));
+        let mut ids = Vec::new();
+        for _ in 0..5 {
+            ids.push(sessions.create_session().await.unwrap().0);
+        }
+        assert_eq!(sessions.local.sessions.read().await.len(), 2);
+        assert!(!sessions.has_session(&ids[0]).await.unwrap());
+        assert!(sessions.has_session(&ids[4]).await.unwrap());
+        sessions.close_session(&ids[4]).await.unwrap();
+        assert_eq!(sessions.book(|book| book.used.len()), 1);
+    }
+}

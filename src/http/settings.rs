@@ -1,0 +1,89 @@
+//! What the HTTP room is told at start-up: plain values, already checked.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use subtle::ConstantTimeEq;
+
+/// Settings of the HTTP server.
+#[derive(Debug, Clone)]
+pub struct HttpSettings {
+    /// Where to listen. Any address but loopback needs a token.
+    pub bind: SocketAddr,
+    /// Where the MCP endpoint is, from `/`.
+    pub path: String,
+    /// Host names to answer to besides loopback and the bound address: `name`, `name:port`,
+    /// or `*` for any.
+    pub allowed_hosts: Vec<String>,
+    /// Origins to answer besides our own: `scheme://host[:port]`.
+    pub allowed_origins: Vec<String>,
+    /// Bearer tokens of which a request must carry one; none: no token is asked for.
+    pub tokens: Vec<Token>,
+    /// The largest request body.
+    pub max_body_bytes: usize,
+    /// The largest request head.
+    pub max_header_bytes: usize,
+    /// How long a client may take to send a request head.
+    pub header_timeout: Duration,
+    /// How long a client may take to send a request body.
+    pub body_timeout: Duration,
+    /// The most connections at a time; more wait to be accepted.
+    pub max_connections: usize,
+    /// The most legacy sessions at a time; a further one ends the one that was idle longest.
+    pub max_sessions: usize,
+    /// A legacy session that is silent for so long is forgotten. Calls that wait without
+    /// progress count as silence, so this must be longer than the longest wait.
+    pub session_idle: Duration,
+    /// A call that has not answered after this gets its response begun, as a stream.
+    pub stream_after: Duration,
+    /// How often a comment is sent on a silent stream.
+    pub keep_alive_every: Duration,
+    /// The most time that a shutdown takes.
+    pub shutdown_grace: Duration,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 8000)),
+            path: "/mcp".to_owned(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            tokens: Vec::new(),
+            max_body_bytes: 4 * 1024 * 1024,
+            max_header_bytes: 32 * 1024,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            max_connections: 1024,
+            max_sessions: 256,
+            session_idle: Duration::from_secs(3600),
+            stream_after: Duration::from_secs(2),
+            keep_alive_every: Duration::from_secs(15),
+            shutdown_grace: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A bearer token. Never shown, and compared in constant time.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl Token {
+    /// The token with this text.
+    #[must_use]
+    pub const fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// Whether it is this one. How long it takes tells nothing but the length.
+    pub(super) fn matches(&self, given: &str) -> bool {
+        self.0.as_bytes().ct_eq(given.as_bytes()).into()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}

@@ -1,0 +1,244 @@
+//! The rmcp handler: what the protocol asks for, answered from one shared state.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
+    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, Implementation,
+    JsonObject, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
+    MetaObject, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+
+use super::reply::{Answer, Success};
+use super::settings::McpSettings;
+use super::tools::{Call, ToolName};
+use crate::telemetry::{CallResult, events};
+use crate::yard::Yard;
+
+/// What a client may tell its model about this server.
+const INSTRUCTIONS: &str = "\
+Shellyard runs shell commands as jobs. Each command gets a small job number; its whole output is \
+kept and can be read again at any time.
+- run_command answers as soon as the command ends. If it takes longer than wait_s, the answer \
+says `running` and the job goes on by itself: go on with other work, then call wait_jobs once. \
+Do not poll.
+- The first line of an answer is the verdict: `exit 0`, `exit 1`, `running`, `timed out`, `killed by`. \
+A non-zero exit is a result, not a tool error.
+- Long output is cut in the middle; error-like lines inside the cut are shown with their line \
+numbers. Read the rest with read_output (line, cursor or grep) instead of running the command again, \
+and do not pipe commands through tail or head to save space.
+- For servers and watchers use wait_s=0, then wait_jobs with until=REGEX for the line that says \
+they are ready; stop_jobs ends the whole process tree.
+- A retry with the same key gives back the first job and runs nothing twice.";
+
+/// How long clients may keep the tool list: it cannot change while the server runs.
+const TOOLS_TTL: Duration = Duration::from_secs(3600);
+
+/// The methods that this server answers; anything else is not found.
+const OFFERED: [&str; 5] = ["initialize", "ping", "server/discover", "tools/call", "tools/list"];
+
+/// The MCP server of one yard. A cheap clone; every connection and request may have its own.
+#[derive(Debug, Clone)]
+pub struct Handler {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    yard: Yard,
+    settings: McpSettings,
+    tools: Vec<Tool>,
+    info: ServerConfig,
+}
+
+impl Handler {
+    /// A handler that runs its tools on `yard`.
+    #[must_use]
+    pub fn new(yard: Yard, settings: McpSettings) -> Self {
+        let tools = ToolName::ALL.iter().map(|tool| tool.spec().definition()).collect();
+        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        let info = ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("shellyard", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS);
+        Self { shared: Arc::new(Shared { yard, settings, tools, info }) }
+    }
+
+    /// Runs a tool to its answer. A panic inside becomes an answer too: without one the
+    /// caller would wait for ever.
+    async fn answer(
+        &self,
+        tool: ToolName,
+        arguments: Option<JsonObject>,
+        context: &RequestContext<RoleServer>,
+    ) -> Answer {
+        let call =
+            Call { yard: &self.shared.yard, settings: &self.shared.settings, request: context };
+        let run = AssertUnwindSafe(Box::pin(tool.call(call, arguments))).catch_unwind();
+        match run.await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => error.into_answer(),
+            Err(_) => Answer::failure(
+                format!("{} failed inside the server; list_jobs shows what runs", tool.name()),
+                "internal",
+            ),
+        }
+    }
+
+    /// Names this server in a result's metadata, as the modern era wants it on each result.
+    fn stamp(&self, meta: &mut Option<MetaObject>) {
+        if let Ok(info) = serde_json::to_value(&self.shared.info.server_info) {
+            let meta = meta.get_or_insert_default();
+            meta.insert("io.modelcontextprotocol/serverInfo".to_owned(), info);
+        }
+    }
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        self.shared.info.clone()
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.shared.tools.iter().find(|tool| tool.name == name).cloned()
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        if request.is_some_and(|request| request.cursor.is_some()) {
+            let message = "unknown cursor: all tools are on the first page; leave cursor out";
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let mut result = ListToolsResult::with_all_items(self.shared.tools.clone());
+        if is_modern(&context) {
+            result.ttl_ms = u64::try_from(TOOLS_TTL.as_millis()).ok();
+            result.cache_scope = Some(CacheScope::Private);
+            self.stamp(&mut result.meta);
+        }
+        Ok(result)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(tool) = ToolName::from_name(&request.name) else {
+            return Err(unknown_tool(&request.name));
+        };
+        let started = Instant::now();
+        let answer = self.answer(tool, request.arguments, &context).await;
+        let success = call_result(answer.success());
+        events::mcp_call_finished(tool.name(), success, started.elapsed());
+        let mut result: CallToolResult = answer.into_result(self.shared.settings.result_format);
+        if is_modern(&context) {
+            self.stamp(&mut result.meta);
+        }
+        Ok(result.into())
+    }
+
+    /// rmcp hands over every request that it could not read: unknown methods, and known ones
+    /// whose params do not fit.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(unreadable(&request))
+    }
+
+    async fn complete(
+        &self,
+        _request: CompleteRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+    }
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListResourcesRequestMethod>())
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>())
+    }
+}
+
+const fn call_result(success: Success) -> CallResult {
+    match success {
+        Success::Done => CallResult::Ok,
+        Success::Failed => CallResult::Error,
+    }
+}
+
+fn is_modern(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
+}
+
+fn unknown_tool(name: &str) -> ErrorData {
+    let known: Vec<&str> = ToolName::ALL.iter().map(|tool| tool.name()).collect();
+    let given: String = name.chars().take(60).collect();
+    let message = format!("unknown tool `{given}`; this server has {}", known.join(", "));
+    ErrorData::invalid_params(message, None)
+}
+
+fn unreadable(request: &CustomRequest) -> ErrorData {
+    let method = &request.method;
+    if !OFFERED.contains(&method.as_str()) {
+        return ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method.clone(), None);
+    }
+    let why = match request.params_as::<CallToolRequestParams>() {
+        Err(error) if method == "tools/call" => format!(": {error}"),
+        Ok(None) if method == "tools/call" => ": there are none".to_owned(),
+        Ok(_) | Err(_) => String::new(),
+    };
+    ErrorData::invalid_params(format!("the params of {method} do not fit{why}"), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_clients_show_to_a_model_is_short_enough_for_them() {
+        assert!(INSTRUCTIONS.len() < 2048, "{}", INSTRUCTIONS.len());
+    }
+
+    #[test]
+    fn misshaped_params_of_a_known_method_are_told_from_an_unknown_method() {
+        let params = Some(json!({"name": "run_command", "arguments": "ls"}));
+        let error = unreadable(&CustomRequest::new("tools/call", params));
+        assert_eq!(error.code, ErrorCode::INVALID_PARAMS);
+        assert!(error.message.contains("expected a map"), "{}", error.message);
+        let error = unreadable(&CustomRequest::new("tools/call", None));
+        assert_eq!(error.code, ErrorCode::INVALID_PARAMS);
+        let error = unreadable(&CustomRequest::new("tools/explode", None));
+        assert_eq!(error.code, ErrorCode::METHOD_NOT_FOUND);
+    }
+}

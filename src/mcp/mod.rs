@@ -1,0 +1,23 @@
+//! The MCP surface: six tools over one yard, in both eras of the protocol.
+//!
+//! ```text
+//! transport (stdio, http) → Handler → tools/<name>.rs → yard
+//!                                        ↓
+//!                 args (what was asked)  wait (bounded)  reply (what is answered)
+//! ```
+//!
+//! **Invariant:** a tool decides nothing about processes and touches no file: it reads its
+//! arguments, asks the yard, and hands facts to `reply`, which alone writes wire text.
+//! **Invariant:** a call ends: on the job's end, when its wait is over, or on cancellation.
+
+mod args;
+mod handler;
+mod reply;
+mod schema;
+mod settings;
+mod snapshot;
+mod tools;
+mod wait;
+
+pub use handler::Handler;
+pub use settings::{McpSettings, ResultFormat};

@@ -1,0 +1,190 @@
+//! A whole answer, and the result on the wire that it becomes.
+
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+use serde_json::Value;
+
+use super::shown::Shown;
+use super::{hint, structured, verdict};
+use crate::mcp::settings::ResultFormat;
+use crate::mcp::snapshot::Snapshot;
+use crate::outcome::Outcome;
+use crate::yard::UnknownJob;
+
+/// What a tool answers: the verdict, the body, at most one `→` line, and the same in
+/// structured form.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    verdict: String,
+    body: String,
+    hint: Option<String>,
+    fields: JsonObject,
+    success: Success,
+}
+
+/// Whether *we* did what was asked. A command that failed is a success of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Success {
+    Done,
+    Failed,
+}
+
+/// What an answer about several jobs says about one of them.
+#[derive(Debug)]
+pub(crate) struct Part {
+    text: String,
+    fields: JsonObject,
+}
+
+impl Part {
+    /// A job that was found: its verdict, and its output if any is to be shown.
+    pub(crate) fn job(job: &Snapshot, shown: Option<&Shown>) -> Self {
+        let mut text = verdict::verdict(job, shown);
+        if let Some(shown) = shown {
+            push_block(&mut text, &shown.text);
+        }
+        Self { text, fields: structured::fields(job, shown) }
+    }
+
+    /// A job in a list: a line of its own, and what names it beside the usual fields.
+    pub(crate) fn listed(job: &Snapshot, line: String, names: JsonObject) -> Self {
+        let mut fields = structured::fields(job, None);
+        fields.extend(names);
+        Self { text: line, fields }
+    }
+
+    /// The same, saying which line matched.
+    pub(crate) fn with_match(mut self, line: Option<u64>) -> Self {
+        if let Some(line) = line {
+            let end_of_verdict = self.text.find('\n').unwrap_or(self.text.len());
+            self.text.insert_str(end_of_verdict, &format!(" · line {line} matches"));
+            self.fields.insert("matched_line".into(), line.into());
+        }
+        self
+    }
+
+    /// A job that was asked for but does not exist.
+    pub(crate) fn missing(unknown: &UnknownJob) -> Self {
+        let mut fields = JsonObject::new();
+        fields.insert("job".into(), unknown.id.number().into());
+        fields.insert("error".into(), unknown.to_string().into());
+        fields.insert("error_code".into(), unknown.code().into());
+        Self { text: unknown.to_string(), fields }
+    }
+}
+
+impl Answer {
+    /// About one job and its output. A job that could not be started is a failure of ours.
+    pub(crate) fn about(job: &Snapshot, shown: Option<&Shown>) -> Self {
+        let failed =
+            job.ending().is_some_and(|ending| matches!(ending.outcome, Outcome::FailedToStart(_)));
+        Self {
+            verdict: verdict::verdict(job, shown),
+            body: shown.map(|shown| shown.text.clone()).unwrap_or_default(),
+            hint: hint::after_job(job, shown),
+            fields: structured::fields(job, shown),
+            success: if failed { Success::Failed } else { Success::Done },
+        }
+    }
+
+    /// About several jobs: a first line of its own, or that of the first job.
+    pub(crate) fn several(headline: Option<String>, parts: Vec<Part>) -> Self {
+        let separator =
+            if parts.iter().any(|part| part.text.contains('\n')) { "\n\n" } else { "\n" };
+        let (texts, jobs): (Vec<String>, Vec<Value>) =
+            parts.into_iter().map(|part| (part.text, Value::Object(part.fields))).unzip();
+        let text = texts.join(separator);
+        let (verdict, body) = match headline {
+            Some(headline) => (headline, text),
+            None => match text.split_once('\n') {
+                Some((first, rest)) => (first.to_owned(), rest.to_owned()),
+                None => (text, String::new()),
+            },
+        };
+        let mut fields = JsonObject::new();
+        fields.insert("jobs".into(), Value::Array(jobs));
+        Self { verdict, body, hint: None, fields, success: Success::Done }
+    }
+
+    /// That the call failed, and why.
+    pub(crate) fn failure(message: String, code: &'static str) -> Self {
+        let mut fields = JsonObject::new();
+        fields.insert("error".into(), message.as_str().into());
+        fields.insert("error_code".into(), code.into());
+        Self { verdict: message, body: String::new(), hint: None, fields, success: Success::Failed }
+    }
+
+    /// The same with another `→` line.
+    pub(crate) fn with_hint(mut self, hint: Option<String>) -> Self {
+        self.hint = hint;
+        self
+    }
+
+    /// The same with one more field in the structured form.
+    pub(crate) fn with_field(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.fields.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The same with a first line of its own.
+    pub(crate) fn with_verdict(mut self, verdict: String) -> Self {
+        self.verdict = verdict;
+        self
+    }
+
+    /// The same, counted as a failure of ours.
+    pub(crate) const fn failed(mut self) -> Self {
+        self.success = Success::Failed;
+        self
+    }
+
+    /// Whether we did what was asked.
+    pub(crate) const fn success(&self) -> Success {
+        self.success
+    }
+
+    /// The whole text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = self.verdict.clone();
+        push_block(&mut text, &self.body);
+        if let Some(hint) = &self.hint {
+            text.push_str("\n→ ");
+            text.push_str(hint);
+        }
+        text
+    }
+
+    /// The result on the wire, in the form that was configured.
+    pub(crate) fn into_result(self, format: ResultFormat) -> CallToolResult {
+        let text = match format {
+            // Clients show the text of a failure, and nothing else of it.
+            ResultFormat::Structured if self.success == Success::Done => self.verdict.clone(),
+            ResultFormat::Structured | ResultFormat::Text | ResultFormat::Both => self.text(),
+        };
+        let content = vec![ContentBlock::text(text)];
+        let mut result = match self.success {
+            Success::Done => CallToolResult::success(content),
+            Success::Failed => CallToolResult::error(content),
+        };
+        if format != ResultFormat::Text {
+            result.structured_content = Some(Value::Object(self.structured()));
+        }
+        result
+    }
+
+    fn structured(self) -> JsonObject {
+        let mut fields = self.fields;
+        if let Some(hint) = self.hint {
+            fields.insert("hint".into(), hint.into());
+        }
+        fields
+    }
+}
+
+/// Adds lines below what is there, without an empty last line.
+fn push_block(text: &mut String, block: &str) {
+    let block = block.strip_suffix('\n').unwrap_or(block);
+    if !block.is_empty() {
+        text.push('\n');
+        text.push_str(block);
+    }
+}

@@ -1,0 +1,91 @@
+//! Why a tool could not do what it was asked, and the answer that says so.
+
+use std::io;
+
+use thiserror::Error;
+
+use super::answer::Answer;
+use crate::ids::JobId;
+use crate::mcp::args::ArgError;
+use crate::output::CursorError;
+use crate::output::query::QueryError;
+use crate::output::search::PatternError;
+use crate::yard::{InputError, SubmitError, UnknownJob};
+
+/// Why a tool could not do what it was asked. A command that fails is not among these.
+#[derive(Debug, Error)]
+pub(crate) enum ToolError {
+    /// The arguments cannot be used.
+    #[error(transparent)]
+    Args(#[from] ArgError),
+    /// There is no such job.
+    #[error(transparent)]
+    UnknownJob(#[from] UnknownJob),
+    /// The command was not accepted.
+    #[error("refused, nothing was run: {0}")]
+    Submit(#[from] SubmitError),
+    /// The input was not taken.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// The place to read from is none.
+    #[error(transparent)]
+    Cursor(#[from] CursorError),
+    /// The cursor is that of another job.
+    #[error("cursor belongs to job {of}, not to job {job}; use a next_cursor that job {job} gave")]
+    ForeignCursor {
+        /// The job that was asked for.
+        job: JobId,
+        /// The job that the cursor names.
+        of: JobId,
+    },
+    /// The regex is none.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    /// The query gave no result.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// What was given for an address is none of ours.
+    #[error("`{given}` is no address of a job's output; they read shellyard://jobs/12/output")]
+    BadUri {
+        /// What was given.
+        given: String,
+    },
+    /// The output could not be read.
+    #[error(
+        "the output of job {job} could not be read; it is still there if the disk is: try again"
+    )]
+    Read {
+        /// Whose.
+        job: JobId,
+        /// The system's own words.
+        source: io::Error,
+    },
+}
+
+impl ToolError {
+    /// The stable word that clients may match on.
+    pub(crate) const fn code(&self) -> &'static str {
+        match self {
+            Self::Args(error) => error.code(),
+            Self::UnknownJob(error) => error.code(),
+            Self::Submit(error) => error.code(),
+            Self::Input(error) => error.code(),
+            Self::Cursor(error) => error.code(),
+            Self::Pattern(error) => error.code(),
+            Self::Query(error) => error.code(),
+            Self::ForeignCursor { .. } => "foreign_cursor",
+            Self::BadUri { .. } => "bad_uri",
+            Self::Read { .. } => "read_failed",
+        }
+    }
+
+    /// The answer that says so.
+    pub(crate) fn into_answer(self) -> Answer {
+        if let Self::Read { job, source } = &self {
+            tracing::warn!(job_id = %job, error = %source, "output not readable");
+        }
+        let refused = matches!(self, Self::Submit(_));
+        let answer = Answer::failure(self.to_string(), self.code());
+        if refused { answer.with_field("outcome", "refused") } else { answer }
+    }
+}

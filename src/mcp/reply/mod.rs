@@ -1,0 +1,29 @@
+//! How answers are written: the only place that makes text for the wire.
+//!
+//! Verdict first, then the body, then at most one `→` line; the structured form says the
+//! same in flat fields. All of it is pure: a [`Snapshot`](super::snapshot::Snapshot) and a
+//! [`Shown`] in, text and fields out.
+
+mod answer;
+mod body;
+mod error;
+mod found;
+mod hint;
+mod listing;
+mod progress;
+mod shown;
+mod structured;
+mod verdict;
+mod words;
+
+pub(super) use answer::{Answer, Part, Success};
+pub(super) use body::{beyond_end, show, show_from, show_page, show_raw};
+pub(super) use error::ToolError;
+pub(super) use found::{show_matches, show_query};
+pub(super) use hint::{after_job, after_page, wait_for_jobs};
+pub(super) use listing::{Counts, list_headline, list_line};
+pub(super) use progress::progress_line;
+pub(super) use shown::Shown;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+//! What a client that waits is told in between.
+
+use super::words::{count, rough};
+use crate::output::excerpt::{Budget, tail};
+use crate::yard::JobHandle;
+
+/// The last output line, with room for any usual one.
+const LAST_LINE: Budget = Budget { max_bytes: 200, max_lines: 1 };
+
+/// How far the first of these jobs that is not over has come.
+pub(crate) fn progress_line<'a>(jobs: impl IntoIterator<Item = &'a JobHandle>) -> String {
+    let open = jobs.into_iter().find(|job| job.status().ending().is_none());
+    open.map(line).unwrap_or_default()
+}
+
+fn line(job: &JobHandle) -> String {
+    let status = job.status();
+    if status.started.is_none() {
+        return format!("job {} queued {}", job.id(), rough(status.queued_for()));
+    }
+    let output = job.output().progress();
+    let lines = count(output.lines + u64::from(output.open_line), "line", "lines");
+    let mut text = format!("job {} running {} · {lines}", job.id(), rough(status.elapsed()));
+    if let Some(last) = last_line(job) {
+        text.push_str(" · ");
+        text.push_str(&last);
+    }
+    text
+}
+
+fn last_line(job: &JobHandle) -> Option<String> {
+    let section = tail(job.output(), LAST_LINE).ok()?.sections.pop()?;
+    let text = section.text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}

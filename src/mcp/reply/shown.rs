@@ -1,0 +1,78 @@
+//! The part of a job's output that is in one answer.
+
+use crate::output::PageEnd;
+use crate::spec::Stream;
+
+/// The part of a job's output that is in one answer, already as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// What is shown, marks for what is left out included.
+    pub(crate) text: String,
+    /// The lines that are shown, where not all are; empty when nothing was cut.
+    pub(crate) spans: Vec<Span>,
+    /// The first line that is left out, where one is.
+    pub(crate) first_hidden: Option<u64>,
+    /// The bytes read without a break, from the first one shown.
+    pub(crate) start: u64,
+    /// Where a reader who wants every byte goes on.
+    pub(crate) end: u64,
+    /// What follows there.
+    pub(crate) end_kind: PageEnd,
+    /// Bytes asked for that are no longer there.
+    pub(crate) gap_bytes: u64,
+    /// Bytes that were no valid text and were replaced.
+    pub(crate) bad_bytes: u64,
+    /// How `text` is to be understood.
+    pub(crate) form: Form,
+    /// The one stream that was asked for, if only one was.
+    pub(crate) stream: Option<Stream>,
+}
+
+/// Lines from `first` to `last`, counted from 1, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+/// How shown text is to be understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As text.
+    Text,
+    /// As base64 of the bytes as they were written.
+    Base64,
+    /// As a description of bytes that are no text.
+    Binary {
+        /// What they look like.
+        mime: String,
+    },
+}
+
+impl Shown {
+    /// Whether output of the job is left out on purpose, to keep the answer short.
+    pub(crate) const fn is_cut(&self) -> bool {
+        !self.spans.is_empty()
+    }
+
+    /// Whether the text only describes bytes that are no text.
+    pub(crate) const fn is_binary(&self) -> bool {
+        matches!(self.form, Form::Binary { .. })
+    }
+
+    /// `showing 1-15 and 1033-1138`, where something was cut.
+    pub(crate) fn spans_text(&self) -> Option<String> {
+        let spans: Vec<String> = self
+            .spans
+            .iter()
+            .map(|span| {
+                if span.first == span.last {
+                    span.first.to_string()
+                } else {
+                    format!("{}-{}", span.first, span.last)
+                }
+            })
+            .collect();
+        (!spans.is_empty()).then(|| format!("showing {}", spans.join(" and ")))
+    }
+}

@@ -1,0 +1,151 @@
+//! The first line of an answer: what became of the job, in one line.
+
+use super::shown::Shown;
+use super::words::{bound, count, exact, kill_note, rough, size, thousands};
+use crate::mcp::snapshot::{Snapshot, State};
+use crate::outcome::{Ending, LimitKind, Outcome, StopBy, signal_name};
+
+/// What became of a job, in one line; with what is shown of its output, if any is.
+pub(crate) fn verdict(job: &Snapshot, shown: Option<&Shown>) -> String {
+    let mut parts = match &job.state {
+        State::Queued(_) => queued(job),
+        State::Running(_) => vec![format!("running {}", rough(job.elapsed)), name(job)],
+        State::Stopping => vec![format!("stopping, ran {}", rough(job.elapsed)), name(job)],
+        State::Finished(ending) => finished(job, ending),
+    };
+    parts.extend(amount(job, shown));
+    parts.extend(remarks(job, shown));
+    parts.extend(shown.and_then(Shown::spans_text));
+    parts.join(" · ")
+}
+
+fn name(job: &Snapshot) -> String {
+    format!("job {}", job.job)
+}
+
+fn queued(job: &Snapshot) -> Vec<String> {
+    match &job.state {
+        State::Queued(Some(place)) => vec![
+            "queued".to_owned(),
+            format!("position {} of {}", place.position, place.length),
+            name(job),
+            place.waits_for.clone(),
+        ],
+        State::Queued(None) | State::Running(_) | State::Stopping | State::Finished(_) => {
+            vec!["starting".to_owned(), name(job)]
+        }
+    }
+}
+
+fn finished(job: &Snapshot, ending: &Ending) -> Vec<String> {
+    let mut parts = vec![ended(ending)];
+    match ending.outcome {
+        // The time is in the words already, or there was none.
+        Outcome::TimedOut { .. } | Outcome::FailedToStart(_) => {}
+        Outcome::Exited { .. }
+        | Outcome::Signaled { .. }
+        | Outcome::Stopped { .. }
+        | Outcome::Limit { .. }
+        | Outcome::Lost { .. } => parts.push(exact(job.elapsed)),
+    }
+    parts.push(name(job));
+    parts
+}
+
+pub(super) fn ended(ending: &Ending) -> String {
+    let what = match &ending.outcome {
+        Outcome::Exited { code } => return format!("exit {code}{}", masked(*code, ending)),
+        Outcome::Signaled { signal, core } => {
+            let core = if *core { " (core dumped)" } else { "" };
+            return format!("killed by {}{core}", signal_name(*signal));
+        }
+        Outcome::TimedOut { after } => format!("timed out after {}", bound(*after)),
+        Outcome::Stopped { by: StopBy::Client } => "stopped on request".to_owned(),
+        Outcome::Stopped { by: StopBy::Cancel } => "stopped: its call was cancelled".to_owned(),
+        Outcome::Stopped { by: StopBy::Shutdown } => "stopped: server shutdown".to_owned(),
+        Outcome::Limit { which: LimitKind::OutputBytes(limit) } => {
+            format!("output limit of {} reached", size(*limit))
+        }
+        Outcome::Limit { which: LimitKind::OutputLines(limit) } => {
+            format!("output limit of {} reached", count(*limit, "line", "lines"))
+        }
+        Outcome::FailedToStart(error) => format!("failed to start: {error}"),
+        Outcome::Lost { why } => format!("lost: {why}"),
+    };
+    match ending.kill {
+        Some(note) => format!("{what}, {}", kill_note(note)),
+        None => what,
+    }
+}
+
+/// ` (pipeline 1|0)`, where a failure inside a pipeline hides behind exit 0.
+///
+/// 141 is a program that wrote into a closed pipe, as in `yes | head -1`: no failure.
+fn masked(code: i32, ending: &Ending) -> String {
+    let codes = &ending.pipeline;
+    let hides = |codes: &[i32]| codes.iter().any(|code| *code != 0 && *code != 141);
+    match codes.split_last() {
+        Some((_, before)) if code == 0 && hides(before) => {
+            let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
+            format!(" (pipeline {})", codes.join("|"))
+        }
+        Some(_) | None => String::new(),
+    }
+}
+
+/// How much it wrote: told where not all of it is shown, and of a job that may write more.
+fn amount(job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
+    let lines = count(job.lines(), "line", "lines");
+    let cut = shown.is_some_and(Shown::is_cut);
+    match (&job.state, job.quiet_for) {
+        (State::Queued(_), _) => None,
+        (State::Running(_) | State::Stopping, None) => Some("no output yet".to_owned()),
+        (State::Running(_) | State::Stopping, Some(quiet)) => {
+            Some(format!("{lines}, last output {} ago", rough(quiet)))
+        }
+        (State::Finished(_), _) if !cut => None,
+        (State::Finished(ending), _) => match ending.outcome {
+            Outcome::TimedOut { .. } => Some(lines),
+            Outcome::Exited { .. }
+            | Outcome::Signaled { .. }
+            | Outcome::Stopped { .. }
+            | Outcome::Limit { .. }
+            | Outcome::FailedToStart(_)
+            | Outcome::Lost { .. } => Some(format!("{lines}, {}", size(job.output.total_bytes))),
+        },
+    }
+}
+
+/// What else must not go unnoticed.
+fn remarks(job: &Snapshot, shown: Option<&Shown>) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if job.waits_for_input() {
+        remarks.push("waiting for input".to_owned());
+    }
+    remarks.extend(survivors(&job.survivors));
+    if job.output.dropped_bytes > 0 {
+        remarks.push(format!("{} of output could not be kept", size(job.output.dropped_bytes)));
+    }
+    if let Some(gap) = shown.map(|shown| shown.gap_bytes).filter(|gap| *gap > 0) {
+        remarks.push(format!("{} removed before this", size(gap)));
+    }
+    if let Some(bad) = shown.map(|shown| shown.bad_bytes).filter(|bad| *bad > 0) {
+        remarks.push(format!("{} not UTF-8, shown as \u{fffd}", count(bad, "byte", "bytes")));
+    }
+    remarks
+}
+
+fn survivors(pids: &[u32]) -> Option<String> {
+    const NAMED: usize = 8;
+    let named: Vec<String> = pids.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = if pids.len() > NAMED { ", …" } else { "" };
+    match pids {
+        [] => None,
+        [pid] => Some(format!("1 process still running (pid {pid})")),
+        [_, ..] => Some(format!(
+            "{} processes still running (pids {}{more})",
+            thousands(pids.len() as u64),
+            named.join(", ")
+        )),
+    }
+}

@@ -1,0 +1,123 @@
+//! Numbers, sizes and times as people read them.
+
+use std::time::Duration;
+
+use crate::outcome::{KillNote, signal_name};
+
+/// `1138` as `1,138`.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 line`, `1,138 lines`.
+pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", thousands(number), if number == 1 { one } else { many })
+}
+
+/// `812 bytes`, `37 KB`, `1.4 MB`, `2.0 GB`.
+pub(crate) fn size(bytes: u64) -> String {
+    const KILO: u64 = 1_000;
+    const MEGA: u64 = 1_000_000;
+    const GIGA: u64 = 1_000_000_000;
+    // Each limit is where the smaller unit would round up to a thousand.
+    match bytes {
+        0..KILO => count(bytes, "byte", "bytes"),
+        KILO..999_500 => format!("{} KB", (bytes + KILO / 2) / KILO),
+        999_500..999_950_000 => tenths(bytes, MEGA, "MB"),
+        999_950_000.. => tenths(bytes, GIGA, "GB"),
+    }
+}
+
+fn tenths(bytes: u64, unit: u64, name: &str) -> String {
+    let tenths = (bytes.saturating_add(unit / 20)) / (unit / 10);
+    format!("{}.{} {name}", thousands(tenths / 10), tenths % 10)
+}
+
+/// A time that is over: `0.4s`, `12.7s`, `2m05s`, `1h02m`.
+pub(crate) fn exact(time: Duration) -> String {
+    let tenths = (time.as_millis() + 50) / 100;
+    if tenths < 600 { format!("{}.{}s", tenths / 10, tenths % 10) } else { minutes(time) }
+}
+
+/// A time that still goes on: `30s`, `2m05s`, `1h02m`.
+pub(crate) fn rough(time: Duration) -> String {
+    if time.as_secs() < 60 { format!("{}s", time.as_secs()) } else { minutes(time) }
+}
+
+/// A bound that was set: `300s`, `1.5s`.
+pub(crate) fn bound(time: Duration) -> String {
+    if time.subsec_millis() == 0 {
+        format!("{}s", time.as_secs())
+    } else {
+        format!("{}s", time.as_secs_f64())
+    }
+}
+
+fn minutes(time: Duration) -> String {
+    let seconds = (time.as_millis() + 500) / 1000;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours == 0 { format!("{minutes}m{seconds:02}s") } else { format!("{hours}h{minutes:02}m") }
+}
+
+/// How a tree was ended: `tree killed (SIGTERM, then SIGKILL after 5s)`.
+pub(crate) fn kill_note(note: KillNote) -> String {
+    let first = signal_name(note.first);
+    match note.killed_after {
+        Some(after) => format!("tree killed ({first}, then SIGKILL after {})", bound(after)),
+        None => format!("tree ended ({first})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_sizes_read_as_in_the_examples() {
+        for (number, text) in [(0, "0"), (999, "999"), (1138, "1,138"), (1_234_567, "1,234,567")] {
+            assert_eq!(thousands(number), text);
+        }
+        for (bytes, text) in [
+            (1, "1 byte"),
+            (812, "812 bytes"),
+            (1_000, "1 KB"),
+            (37_012, "37 KB"),
+            (999_499, "999 KB"),
+            (999_500, "1.0 MB"),
+            (1_440_000, "1.4 MB"),
+            (999_950_000, "1.0 GB"),
+            (2_000_000_000, "2.0 GB"),
+            (u64::MAX, "18,446,744,073.7 GB"),
+        ] {
+            assert_eq!(size(bytes), text, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn times_read_as_in_the_examples() {
+        let ms = Duration::from_millis;
+        for (time, text) in [(4, "0.0s"), (420, "0.4s"), (12_700, "12.7s"), (59_970, "1m00s")] {
+            assert_eq!(exact(ms(time)), text, "{time}");
+        }
+        for (time, text) in [(30_900, "30s"), (125_000, "2m05s"), (3_725_000, "1h02m")] {
+            assert_eq!(rough(ms(time)), text, "{time}");
+        }
+        assert_eq!(bound(ms(300_000)), "300s");
+        assert_eq!(bound(ms(1_500)), "1.5s");
+    }
+
+    #[test]
+    fn a_kill_says_which_signals_it_took() {
+        let note = KillNote { first: 15, killed_after: Some(Duration::from_secs(5)) };
+        assert_eq!(kill_note(note), "tree killed (SIGTERM, then SIGKILL after 5s)");
+        assert_eq!(kill_note(KillNote { killed_after: None, ..note }), "tree ended (SIGTERM)");
+    }
+}

@@ -1,0 +1,53 @@
+//! What the MCP room is told at start-up: plain values, already checked.
+
+use std::time::Duration;
+
+/// Settings of the MCP surface.
+#[derive(Debug, Clone)]
+pub struct McpSettings {
+    /// Which form a tool's answer takes.
+    pub result_format: ResultFormat,
+    /// How long `run_command` and `wait_jobs` wait when the caller does not say.
+    pub wait_default: Duration,
+    /// The longest wait of one call whose client gets progress.
+    pub wait_max: Duration,
+    /// The longest wait of one call whose client gets none: many give up after a minute.
+    pub wait_max_quiet: Duration,
+    /// How often a waiting call sends progress.
+    pub progress_every: Duration,
+    /// The most output in one answer of `run_command` and `wait_jobs`.
+    pub inline_bytes: usize,
+    /// The page of `read_output` when the caller does not say.
+    pub page_bytes: usize,
+    /// The most output that a caller may ask for in one page.
+    pub max_page_bytes: usize,
+    /// Whether cancelling a waiting `run_command` also stops the job that it started.
+    pub cancel_stops_job: bool,
+}
+
+impl Default for McpSettings {
+    fn default() -> Self {
+        Self {
+            result_format: ResultFormat::Text,
+            wait_default: Duration::from_secs(30),
+            wait_max: Duration::from_secs(600),
+            wait_max_quiet: Duration::from_secs(50),
+            progress_every: Duration::from_secs(5),
+            inline_bytes: 16 * 1024,
+            page_bytes: 16 * 1024,
+            max_page_bytes: 1024 * 1024,
+            cancel_stops_job: true,
+        }
+    }
+}
+
+/// Which form a tool's answer takes. Each form is complete by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultFormat {
+    /// Text only: what most clients show to a model.
+    Text,
+    /// `structuredContent`, with the verdict line as text for old clients.
+    Structured,
+    /// Both, each complete.
+    Both,
+}

@@ -1,0 +1,86 @@
+//! One job at one moment: what every form of an answer is written from.
+
+use std::time::Duration;
+
+use crate::ids::JobId;
+use crate::outcome::Ending;
+use crate::output::Progress;
+use crate::yard::{JobHandle, Liveness, Phase, QueuePlace, Yard};
+
+/// One job at one moment. Plain data: nothing in it changes while an answer is written.
+#[derive(Debug, Clone)]
+pub(crate) struct Snapshot {
+    /// Which job.
+    pub(crate) job: JobId,
+    /// Where it is in its life.
+    pub(crate) state: State,
+    /// How long it has run, or ran.
+    pub(crate) elapsed: Duration,
+    /// How long it has waited, or waited, for its start.
+    pub(crate) queued: Duration,
+    /// How much it has written.
+    pub(crate) output: Progress,
+    /// How long ago it last wrote.
+    pub(crate) quiet_for: Option<Duration>,
+    /// Processes that outlived its end and are alive right now.
+    pub(crate) survivors: Vec<u32>,
+}
+
+/// Where a job is in its life.
+#[derive(Debug, Clone)]
+pub(crate) enum State {
+    /// It waits for a slot; the place is known unless it is being started right now.
+    Queued(Option<QueuePlace>),
+    /// It runs; the facts are there while a process of it can be looked at.
+    Running(Option<Liveness>),
+    /// It is being ended.
+    Stopping,
+    /// It has ended.
+    Finished(Ending),
+}
+
+impl Snapshot {
+    /// Looks at a job now.
+    pub(crate) async fn take(yard: &Yard, job: &JobHandle) -> Self {
+        // The status before the output: a job that reads as finished has written all that
+        // it will be shown with.
+        let status = job.status();
+        let state = match &status.phase {
+            Phase::Queued => State::Queued(yard.queue_place(job.id()).await),
+            Phase::Running => State::Running(job.liveness()),
+            Phase::Stopping => State::Stopping,
+            Phase::Finished(ending) => State::Finished(ending.clone()),
+        };
+        let output = job.output().progress();
+        Self {
+            job: job.id(),
+            state,
+            elapsed: status.elapsed(),
+            queued: status.queued_for(),
+            output,
+            quiet_for: output.last_output.map(|at| at.elapsed()),
+            survivors: job.survivors(),
+        }
+    }
+
+    /// How it ended, once it has.
+    pub(crate) const fn ending(&self) -> Option<&Ending> {
+        match &self.state {
+            State::Finished(ending) => Some(ending),
+            State::Queued(_) | State::Running(_) | State::Stopping => None,
+        }
+    }
+
+    /// Lines written, an unfinished last one included.
+    pub(crate) fn lines(&self) -> u64 {
+        self.output.lines + u64::from(self.output.open_line)
+    }
+
+    /// Whether a process of it is blocked on reading its input.
+    pub(crate) fn waits_for_input(&self) -> bool {
+        match &self.state {
+            State::Running(Some(liveness)) => liveness.waiting_for_input,
+            State::Running(None) | State::Queued(_) | State::Stopping | State::Finished(_) => false,
+        }
+    }
+}

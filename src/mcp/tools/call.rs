@@ -1,0 +1,47 @@
+//! What a tool has at hand while it works on one call.
+
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::service::RequestContext;
+
+use crate::ids::JobId;
+use crate::mcp::settings::McpSettings;
+use crate::mcp::snapshot::Snapshot;
+use crate::yard::{JobHandle, UnknownJob, Yard};
+
+/// What a tool has at hand while it works on one call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call<'a> {
+    /// Where jobs are.
+    pub(crate) yard: &'a Yard,
+    /// How the surface is set up.
+    pub(crate) settings: &'a McpSettings,
+    /// The request: its cancellation and its way to the client.
+    pub(crate) request: &'a RequestContext<RoleServer>,
+}
+
+impl Call<'_> {
+    /// How long this call may wait: as asked, within what its client will bear.
+    pub(crate) fn wait(&self, asked: Option<Duration>) -> Duration {
+        let most = match self.request.meta.get_progress_token() {
+            Some(_) => self.settings.wait_max,
+            None => self.settings.wait_max_quiet,
+        };
+        asked.unwrap_or(self.settings.wait_default).min(most)
+    }
+
+    /// Looks at a job now.
+    pub(crate) async fn look(&self, job: &JobHandle) -> Snapshot {
+        Snapshot::take(self.yard, job).await
+    }
+
+    /// Finds each of the jobs, or says of each that it is not there.
+    pub(crate) async fn find_all(&self, jobs: &[JobId]) -> Vec<Result<JobHandle, UnknownJob>> {
+        let mut found = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            found.push(self.yard.find(*job).await);
+        }
+        found
+    }
+}

@@ -1,0 +1,103 @@
+//! `list_jobs`: which jobs there are, newest first.
+
+use rmcp::model::JsonObject;
+
+use super::call::Call;
+use crate::mcp::args::Args;
+use crate::mcp::reply::{Answer, Counts, Part, ToolError, list_headline, list_line};
+use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
+use crate::yard::{JobHandle, Phase};
+
+const DEFAULT_LIMIT: u64 = 20;
+const MAX_LIMIT: u64 = 200;
+
+pub(super) const SPEC: ToolSpec = ToolSpec {
+    name: "list_jobs",
+    about: "Lists jobs, newest first, each with its state, the age of its last output, and its \
+            place in the queue.",
+    effect: Effect::Reads,
+    fields: &[
+        Field::optional(
+            "state",
+            Kind::Choice(&["queued", "running", "finished", "all"]),
+            "Default all",
+        ),
+        Field::optional("text", Kind::Text, "Only where command or description has this"),
+        Field::optional("limit", Kind::Whole, "Default 20"),
+    ],
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Queued,
+    Running,
+    Finished,
+}
+
+pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
+    let groups = [
+        ("queued", Some(Group::Queued)),
+        ("running", Some(Group::Running)),
+        ("finished", Some(Group::Finished)),
+        ("all", None),
+    ];
+    let wanted = args.choice("state", &groups)?.flatten();
+    let text = args.text("text")?.map(|text| text.to_lowercase());
+    let limit = args.whole("limit", 1..=MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
+    let jobs = call.yard.list().await;
+    let counts = count(&jobs);
+    let is_wanted = |job: &&JobHandle| {
+        wanted.is_none_or(|group| group == group_of(job))
+            && text.as_deref().is_none_or(|text| says(job, text))
+    };
+    let matching: Vec<&JobHandle> = jobs.iter().filter(is_wanted).collect();
+    let shown = &matching[..matching.len().min(usize::try_from(limit).unwrap_or(usize::MAX))];
+    let mut parts = Vec::with_capacity(shown.len());
+    for job in shown {
+        parts.push(part(call, job).await);
+    }
+    let headline = list_headline(counts, shown.len(), matching.len());
+    let answer = Answer::several(Some(headline), parts);
+    let more = (shown.len() < matching.len())
+        .then(|| format!("more: list_jobs(limit={}), or narrow it with state or text", MAX_LIMIT));
+    Ok(answer.with_hint(more))
+}
+
+async fn part(call: Call<'_>, job: &JobHandle) -> Part {
+    let now = call.look(job).await;
+    let spec = job.spec();
+    let command = spec.program.display();
+    let mut names = JsonObject::new();
+    if let Some(description) = &spec.description {
+        names.insert("description".into(), description.as_str().into());
+    }
+    let line = list_line(&now, &command, spec.description.as_deref());
+    names.insert("command".into(), command.into());
+    Part::listed(&now, line, names)
+}
+
+fn group_of(job: &JobHandle) -> Group {
+    match job.status().phase {
+        Phase::Queued => Group::Queued,
+        Phase::Running | Phase::Stopping => Group::Running,
+        Phase::Finished(_) => Group::Finished,
+    }
+}
+
+fn count(jobs: &[JobHandle]) -> Counts {
+    let mut counts = Counts::default();
+    for job in jobs {
+        match group_of(job) {
+            Group::Queued => counts.queued += 1,
+            Group::Running => counts.running += 1,
+            Group::Finished => counts.finished += 1,
+        }
+    }
+    counts
+}
+
+fn says(job: &JobHandle, text: &str) -> bool {
+    let spec = job.spec();
+    let says = |words: &str| words.to_lowercase().contains(text);
+    says(&spec.program.display()) || spec.description.as_deref().is_some_and(says)
+}

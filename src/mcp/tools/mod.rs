@@ -1,0 +1,15 @@
+//! The six tools, one file each: arguments in, facts for an answer out.
+
+mod call;
+mod catalogue;
+mod list_jobs;
+mod place;
+mod read_output;
+mod run_command;
+mod send_input;
+mod stop_jobs;
+mod until;
+mod wait_jobs;
+
+pub(super) use call::Call;
+pub(super) use catalogue::ToolName;

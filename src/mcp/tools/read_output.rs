@@ -1,0 +1,183 @@
+//! `read_output`: any part of a job's output, at any time. Never blocks, never consumes.
+
+use regex::bytes::Regex;
+
+use super::call::Call;
+use super::place::{job_of_uri, offset_of_cursor, offset_of_line};
+use crate::ids::JobId;
+use crate::mcp::args::{ArgError, Args};
+use crate::mcp::reply::{
+    Answer, Shown, ToolError, after_page, beyond_end, show_matches, show_page, show_query, show_raw,
+};
+use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
+use crate::mcp::settings::McpSettings;
+use crate::mcp::snapshot::Snapshot;
+use crate::output::PageRequest;
+use crate::output::search::compile;
+use crate::spec::Stream;
+use crate::yard::JobHandle;
+
+pub(super) const SPEC: ToolSpec = ToolSpec {
+    name: "read_output",
+    about: "Reads a job's output, while it runs or after: a page from cursor or line on (default: \
+            from the start), head, tail, or raw (base64). grep finds lines by regex; query applies \
+            JMESPath to JSON output. Reading consumes nothing.",
+    effect: Effect::Reads,
+    fields: &[
+        Field::optional("job", Kind::Whole, "Job number; or give uri"),
+        Field::optional("uri", Kind::Text, ""),
+        Field::optional("cursor", Kind::Text, "A next_cursor"),
+        Field::optional("line", Kind::Whole, "First line wanted, from 1"),
+        Field::optional("view", Kind::Choice(&["next", "head", "tail", "raw"]), ""),
+        Field::optional("grep", Kind::Text, "Regex: only lines that match"),
+        Field::optional("context", Kind::Whole, "Lines around each match"),
+        Field::optional("query", Kind::Text, "JMESPath"),
+        Field::optional("stream", Kind::Choice(&["stdout", "stderr"]), "Default both"),
+        Field::optional("max_bytes", Kind::Whole, ""),
+        Field::optional("max_lines", Kind::Whole, ""),
+    ],
+};
+
+pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
+    let id = target(&mut args)?;
+    let job = call.yard.find(id).await?;
+    let wish = Wish::read(args, &job, call.settings)?;
+    let now = call.look(&job).await;
+    let (log, request) = (job.output(), wish.request);
+    match wish.form {
+        Form::Text => {
+            let shown = show_page(&now, log, request).await?;
+            Ok(page(&now, &shown))
+        }
+        Form::Raw => {
+            let shown = show_raw(&now, log, request).await?;
+            Ok(page(&now, &shown))
+        }
+        Form::Grep { pattern, context } => {
+            show_matches(&now, log, request, (pattern, context)).await
+        }
+        Form::Query(expression) => show_query(&now, log, request, expression).await,
+    }
+}
+
+fn page(now: &Snapshot, shown: &Shown) -> Answer {
+    let answer = Answer::about(now, Some(shown)).with_hint(after_page(now, shown));
+    match beyond_end(now, shown.start) {
+        Some(said) => answer.with_verdict(said),
+        None => answer,
+    }
+}
+
+/// The job that is meant.
+fn target(args: &mut Args) -> Result<JobId, ToolError> {
+    let job = args.job("job")?;
+    let by_uri = args.text("uri")?.as_deref().map(job_of_uri).transpose()?;
+    match (job, by_uri) {
+        (Some(job), Some(other)) if job != other => {
+            Err(ArgError::Conflict("`job` and `uri` name different jobs; give one of them").into())
+        }
+        (Some(job), _) | (None, Some(job)) => Ok(job),
+        (None, None) => {
+            Err(ArgError::Conflict("give `job` or `uri`; list_jobs shows the jobs there are")
+                .into())
+        }
+    }
+}
+
+/// What a call asks for.
+struct Wish {
+    request: PageRequest,
+    form: Form,
+}
+
+/// In which form output is wanted.
+enum Form {
+    Text,
+    Raw,
+    Grep { pattern: Regex, context: usize },
+    Query(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum View {
+    Next,
+    Head,
+    Tail,
+    Raw,
+}
+
+impl Wish {
+    fn read(mut args: Args, job: &JobHandle, settings: &McpSettings) -> Result<Self, ToolError> {
+        let most = settings.max_page_bytes;
+        let max_bytes = args.whole("max_bytes", 1..=most as u64)?;
+        let max_lines = args.whole("max_lines", 1..=u64::MAX)?;
+        let stream = args.choice("stream", &STREAMS)?;
+        let view = args.choice("view", &VIEWS)?;
+        let mut request = PageRequest {
+            from: 0,
+            stream,
+            max_bytes: max_bytes.map_or(settings.page_bytes, as_size),
+            max_lines: max_lines.map_or(0, as_size),
+        };
+        request.from = start(&mut args, view, job, request)?;
+        Ok(Self { request, form: form(&mut args, view)? })
+    }
+}
+
+const STREAMS: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];
+const VIEWS: [(&str, View); 4] =
+    [("next", View::Next), ("head", View::Head), ("tail", View::Tail), ("raw", View::Raw)];
+
+fn as_size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// Where to read from.
+fn start(
+    args: &mut Args,
+    view: Option<View>,
+    job: &JobHandle,
+    request: PageRequest,
+) -> Result<u64, ToolError> {
+    let cursor = args.text("cursor")?;
+    let line = args.whole("line", 1..=u64::MAX)?;
+    match (cursor, line, view) {
+        (Some(_), Some(_), _) => {
+            Err(ArgError::Conflict("`cursor` and `line` both say where to start; give one").into())
+        }
+        (Some(_), None, Some(View::Head | View::Tail))
+        | (None, Some(_), Some(View::Head | View::Tail)) => Err(ArgError::Conflict(
+            "view head and tail know where to start; leave `cursor` and `line` out, or use view next",
+        )
+        .into()),
+        (Some(cursor), None, None | Some(View::Next | View::Raw)) => offset_of_cursor(&cursor, job),
+        (None, Some(line), None | Some(View::Next | View::Raw)) => offset_of_line(line, job),
+        (None, None, Some(View::Tail)) => job
+            .output()
+            .tail_start(request.stream, request.max_bytes, request.max_lines)
+            .map_err(|source| ToolError::Read { job: job.id(), source }),
+        (None, None, None | Some(View::Next | View::Head | View::Raw)) => Ok(0),
+    }
+}
+
+fn form(args: &mut Args, view: Option<View>) -> Result<Form, ToolError> {
+    let grep = args.text("grep")?;
+    let query = args.text("query")?;
+    let context = args.whole("context", 0..=100)?;
+    if context.is_some() && grep.is_none() {
+        return Err(ArgError::Conflict("`context` goes with `grep`; give a grep too").into());
+    }
+    match (grep, query, view) {
+        (None, None, Some(View::Raw)) => Ok(Form::Raw),
+        (None, None, None | Some(View::Next | View::Head | View::Tail)) => Ok(Form::Text),
+        (Some(pattern), None, None | Some(View::Next)) => {
+            Ok(Form::Grep { pattern: compile(&pattern)?, context: context.map_or(0, as_size) })
+        }
+        (None, Some(expression), None | Some(View::Next)) => Ok(Form::Query(expression)),
+        (Some(_), Some(_), _) => Err(ArgError::Conflict("give `grep` or `query`, not both").into()),
+        (Some(_), None, _) | (None, Some(_), _) => {
+            Err(ArgError::Conflict("`grep` and `query` look at the whole output; leave `view` out")
+                .into())
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! `run_command`: runs a command, and answers when it ended or when the wait is over.
+
+use std::time::{Duration, Instant};
+
+use super::call::Call;
+use crate::mcp::args::{ArgError, Args};
+use crate::mcp::reply::{Answer, ToolError, progress_line, show};
+use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
+use crate::mcp::wait::{WaitEnd, wait_for};
+use crate::outcome::StopBy;
+use crate::spec::{Program, Stdin};
+use crate::yard::{Input, InputError, JobHandle, StopWish, Submission};
+
+pub(super) const SPEC: ToolSpec = ToolSpec {
+    name: "run_command",
+    about: "Runs a shell command as a job. Answers when it ends, or after wait_s while it goes on \
+            as a job; then use wait_jobs, do not poll. All output is kept: read_output. Standard \
+            input is closed, unless stdin is given, tty is true, or wait_s is 0 (then send_input \
+            works).",
+    effect: Effect::Runs,
+    fields: &[
+        Field::required("command", Kind::Text, "Shell command line; with args: the program"),
+        Field::optional("args", Kind::Texts, "Arguments, passed on without a shell"),
+        Field::optional("cwd", Kind::Text, "Working directory"),
+        Field::optional("env", Kind::Pairs, "Variables to add"),
+        Field::optional("stdin", Kind::Text, "Text for standard input, then its end"),
+        Field::optional(
+            "wait_s",
+            Kind::Seconds,
+            "How long to wait (default 30); 0: run in the background",
+        ),
+        Field::optional(
+            "timeout_s",
+            Kind::Seconds,
+            "Deadline: then the whole process tree is killed",
+        ),
+        Field::optional("description", Kind::Text, "Your words for it, shown in lists"),
+        Field::optional("lane", Kind::Text, "Queue lane"),
+        Field::optional("tty", Kind::Flag, "Run in a terminal"),
+        Field::optional("key", Kind::Text, "Same key, same job: a retry runs nothing twice"),
+    ],
+};
+
+pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError> {
+    let called = Instant::now();
+    let Wish { submission, typed, wait } = Wish::read(args)?;
+    let job = call.yard.submit(submission).await?;
+    if let Some(text) = typed {
+        tokio::spawn(type_in(job.clone(), text));
+    }
+    let limit = call.wait(wait);
+    if !limit.is_zero() {
+        let waited = wait_for(call, limit, job.finished(), || progress_line([&job])).await;
+        // A key may have given back a job that an earlier call started: that one goes on.
+        let is_ours = job.status().submitted >= called;
+        if matches!(waited, WaitEnd::Cancelled) && is_ours && call.settings.cancel_stops_job {
+            let wish = StopWish { by: StopBy::Cancel, signal: None, grace: None };
+            call.yard.stop(job.id(), wish).await?;
+        }
+    }
+    let now = call.look(&job).await;
+    let shown = show(&now, job.output(), call.settings.inline_bytes).await?;
+    Ok(Answer::about(&now, shown.as_ref()))
+}
+
+/// What a call asks for.
+struct Wish {
+    submission: Submission,
+    /// Text for a job in a terminal.
+    typed: Option<String>,
+    wait: Option<Duration>,
+}
+
+impl Wish {
+    fn read(mut args: Args) -> Result<Self, ArgError> {
+        let command = args.text("command")?.unwrap_or_default();
+        let wait = args.seconds("wait_s")?;
+        let (stdin, typed) = stdin(args.text("stdin")?, args.flag("tty")?, wait);
+        let submission = Submission {
+            program: match args.texts("args")? {
+                None => Program::Shell(command),
+                Some(args) => Program::Direct { program: command, args },
+            },
+            cwd: args.text("cwd")?.map(Into::into),
+            env: args.pairs("env")?,
+            stdin,
+            timeout: args.seconds("timeout_s")?,
+            description: args.text("description")?,
+            lane: args.text("lane")?,
+            key: args.text("key")?,
+        };
+        Ok(Self { submission, typed, wait })
+    }
+}
+
+/// What a job reads, and what is typed into its terminal. Only a job in the background keeps
+/// its input open: one that is waited for would wait for input that nobody can send.
+fn stdin(text: Option<String>, tty: bool, wait: Option<Duration>) -> (Stdin, Option<String>) {
+    let in_background = wait.is_some_and(|wait| wait.is_zero());
+    match text {
+        text if tty => (Stdin::Terminal, text),
+        Some(text) => (Stdin::Text(text), None),
+        None if in_background => (Stdin::Open, None),
+        None => (Stdin::Closed, None),
+    }
+}
+
+/// Types `text` into a job's terminal once it runs.
+async fn type_in(job: JobHandle, text: String) {
+    const AGAIN: Duration = Duration::from_millis(20);
+    let input = Input { bytes: text.into_bytes(), ..Input::default() };
+    while let Err(InputError::NotStarted(_)) = job.send_input(input.clone()).await {
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn wish(given: Value) -> Wish {
+        Wish::read(Args::new(given.as_object().cloned(), SPEC.fields).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn standard_input_follows_from_what_was_asked() {
+        for (given, expected, typed) in [
+            (json!({"command": "x"}), Stdin::Closed, None),
+            (json!({"command": "x", "wait_s": 5}), Stdin::Closed, None),
+            (json!({"command": "x", "wait_s": 0}), Stdin::Open, None),
+            (json!({"command": "x", "stdin": "hi"}), Stdin::Text("hi".into()), None),
+            (json!({"command": "x", "stdin": "hi", "wait_s": 0}), Stdin::Text("hi".into()), None),
+            (json!({"command": "x", "tty": true}), Stdin::Terminal, None),
+            (json!({"command": "x", "tty": true, "stdin": "hi"}), Stdin::Terminal, Some("hi")),
+        ] {
+            let wish = wish(given.clone());
+            assert_eq!(wish.submission.stdin, expected, "{given}");
+            assert_eq!(wish.typed.as_deref(), typed, "{given}");
+        }
+    }
+
+    #[test]
+    fn arguments_of_their_own_mean_no_shell() {
+        assert_eq!(
+            wish(json!({"command": "ls -l"})).submission.program,
+            Program::Shell("ls -l".into())
+        );
+        assert_eq!(
+            wish(json!({"command": "ls", "args": []})).submission.program,
+            Program::Direct { program: "ls".into(), args: vec![] }
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! `send_input`: text, a key press or the end of input for a running job.
+
+use std::time::Duration;
+
+use super::call::Call;
+use crate::mcp::args::{ArgError, Args};
+use crate::mcp::reply::{Answer, ToolError, show_from};
+use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
+use crate::mcp::wait::wait_for;
+use crate::yard::{Input, InputEnd, Key};
+
+/// How long to wait for a sign of what the input led to.
+const REACTION: Duration = Duration::from_millis(500);
+
+const KEYS: [&str; 12] = [
+    "ctrl_c",
+    "ctrl_d",
+    "ctrl_z",
+    "ctrl_backslash",
+    "enter",
+    "tab",
+    "escape",
+    "up",
+    "down",
+    "left",
+    "right",
+    "backspace",
+];
+
+pub(super) const SPEC: ToolSpec = ToolSpec {
+    name: "send_input",
+    about: "Sends input to a running job: text (add \\n for Enter), then key, then the end of \
+            input. Answers with what the job writes right after. The job must have been started \
+            with tty=true, or with wait_s=0 and no stdin.",
+    effect: Effect::Runs,
+    fields: &[
+        Field::required("job", Kind::Whole, ""),
+        Field::optional("text", Kind::Text, ""),
+        Field::optional("key", Kind::Choice(&KEYS), ""),
+        Field::optional("eof", Kind::Flag, "End the input"),
+    ],
+};
+
+pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
+    let id = args.job("job")?.ok_or(ArgError::Conflict("`job` is needed"))?;
+    let input = input(args)?;
+    let job = call.yard.find(id).await?;
+    let before = job.output().progress().total_bytes;
+    job.send_input(input).await?;
+    wait_for(call, REACTION, job.output().wait_past(before), String::new).await;
+    let now = call.look(&job).await;
+    let shown = show_from(&now, job.output(), before, call.settings.inline_bytes).await?;
+    Ok(Answer::about(&now, Some(&shown)))
+}
+
+fn input(mut args: Args) -> Result<Input, ArgError> {
+    let text = args.text("text")?;
+    let key = args.choice("key", &KEYS.map(|name| (name, Key::from_name(name))))?.flatten();
+    let end = if args.flag("eof")? { InputEnd::Closed } else { InputEnd::Open };
+    if text.is_none() && key.is_none() && end == InputEnd::Open {
+        return Err(ArgError::Conflict("nothing to send: give text, key or eof=true"));
+    }
+    Ok(Input { bytes: text.unwrap_or_default().into_bytes(), key, end })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(mut given: Value) -> Result<Input, ArgError> {
+        given["job"] = 1.into();
+        let mut args = Args::new(given.as_object().cloned(), SPEC.fields).unwrap();
+        args.job("job").unwrap();
+        input(args)
+    }
+
+    #[test]
+    fn the_keys_listed_are_the_keys_there_are() {
+        assert_eq!(KEYS, Key::names());
+    }
+
+    #[test]
+    fn input_is_text_or_a_key_or_the_end_or_all_of_them() {
+        let all = read(json!({"text": "y\n", "key": "enter", "eof": true})).unwrap();
+        assert_eq!(all.bytes, b"y\n");
+        assert_eq!((all.key, all.end), (Some(Key::Enter), InputEnd::Closed));
+        assert_eq!(read(json!({"key": "ctrl_c"})).unwrap().key, Some(Key::CtrlC));
+        assert!(read(json!({})).is_err());
+        assert!(read(json!({"eof": false})).is_err());
+        assert!(read(json!({"key": "ctrl_q"})).unwrap_err().to_string().contains("ctrl_c"));
+    }
+}

@@ -1,0 +1,221 @@
+//! `wait_jobs`: the one call that blocks on running work.
+
+use std::pin::Pin;
+
+use futures_util::future::{join_all, select_all};
+use regex::bytes::Regex;
+
+use super::call::Call;
+use super::place::offset_of_cursor;
+use super::until::first_match;
+use crate::mcp::args::{ArgError, Args};
+use crate::mcp::reply::{
+    Answer, Part, Shown, ToolError, after_job, progress_line, show, show_from, wait_for_jobs,
+};
+use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
+use crate::mcp::snapshot::Snapshot;
+use crate::mcp::wait::{WaitEnd, wait_for};
+use crate::output::search::compile;
+use crate::yard::JobHandle;
+
+pub(super) const SPEC: ToolSpec = ToolSpec {
+    name: "wait_jobs",
+    about: "Waits until jobs end, or until a line of new output matches a regex. Answers with each \
+            job's verdict, and with the output of those that ended or matched. When the wait is \
+            over, jobs go on.",
+    effect: Effect::Reads,
+    fields: &[
+        Field::required("jobs", Kind::Jobs, ""),
+        Field::optional("mode", Kind::Choice(&["any", "all"]), "Default any"),
+        Field::optional("until", Kind::Text, "Regex for a line of new output"),
+        Field::optional("wait_s", Kind::Seconds, "Default 30"),
+        Field::optional("cursor", Kind::Text, "Output is new from here (one job only)"),
+    ],
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Any,
+    All,
+}
+
+pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError> {
+    let wish = Wish::read(args)?;
+    let limit = call.wait(wish.wait);
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        call.find_all(&wish.jobs).await.into_iter().partition(Result::is_ok);
+    let known: Vec<JobHandle> = known.into_iter().flatten().collect();
+    let missing = unknown.iter().filter_map(|job| job.as_ref().err()).map(Part::missing);
+    if known.is_empty() {
+        return Ok(Answer::several(None, missing.collect()).failed());
+    }
+    let waits = known
+        .iter()
+        .map(|job| Wait::new(job, wish.cursor.as_deref()))
+        .collect::<Result<Vec<_>, _>>()?;
+    let events = waits.iter().map(|wait| wait.event(wish.until.as_ref())).collect();
+    let tell = || progress_line(waits.iter().map(|wait| wait.job));
+    let settled = match wait_for(call, limit, settled(wish.mode, events), tell).await {
+        WaitEnd::Done(settled) => settled,
+        WaitEnd::Over | WaitEnd::Cancelled => Vec::new(),
+    };
+    let mut parts = Vec::new();
+    let mut open = Vec::new();
+    let mut hint = None;
+    for (index, wait) in waits.iter().enumerate() {
+        let now = call.look(wait.job).await;
+        let line = settled.iter().find(|event| event.index == index).and_then(|event| event.line);
+        let shown = wait.shown(&now, line, call.settings.inline_bytes / waits.len()).await?;
+        if now.ending().is_none() {
+            open.push(now.job);
+        }
+        hint = after_job(&now, shown.as_ref());
+        parts.push(Part::job(&now, shown.as_ref()).with_match(line));
+    }
+    parts.extend(missing);
+    let hint = if waits.len() == 1 { hint } else { wait_for_jobs(&open) };
+    Ok(Answer::several(None, parts).with_hint(hint))
+}
+
+/// What a call asks for.
+struct Wish {
+    jobs: Vec<crate::ids::JobId>,
+    mode: Mode,
+    until: Option<Regex>,
+    wait: Option<std::time::Duration>,
+    cursor: Option<String>,
+}
+
+impl Wish {
+    fn read(mut args: Args) -> Result<Self, ToolError> {
+        let jobs = args.jobs("jobs")?;
+        let cursor = args.text("cursor")?;
+        if jobs.is_empty() {
+            return Err(
+                ArgError::Conflict("`jobs` is empty; name at least one, such as [12]").into()
+            );
+        }
+        if cursor.is_some() && jobs.len() > 1 {
+            return Err(ArgError::Conflict(
+                "`cursor` goes with one job; name one, or leave it out",
+            )
+            .into());
+        }
+        let modes = [("any", Mode::Any), ("all", Mode::All)];
+        Ok(Self {
+            jobs,
+            mode: args.choice("mode", &modes)?.unwrap_or(Mode::Any),
+            until: args.text("until")?.as_deref().map(compile).transpose()?,
+            wait: args.seconds("wait_s")?,
+            cursor,
+        })
+    }
+}
+
+/// One job that is waited for.
+struct Wait<'a> {
+    job: &'a JobHandle,
+    /// Where new output starts, if the caller says so.
+    since: Option<u64>,
+    /// Where lines are matched from.
+    from: u64,
+}
+
+/// The job at `index` ended, or a line of it matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Settled {
+    index: usize,
+    line: Option<u64>,
+}
+
+type Event<'a> = Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>>;
+
+impl<'a> Wait<'a> {
+    fn new(job: &'a JobHandle, cursor: Option<&str>) -> Result<Self, ToolError> {
+        let since = cursor.map(|cursor| offset_of_cursor(cursor, job)).transpose()?;
+        let from = since.unwrap_or_else(|| job.output().progress().total_bytes);
+        Ok(Self { job, since, from })
+    }
+
+    /// Over once the job ended or a line of it matched; gives that line.
+    fn event<'b>(&'b self, until: Option<&'b Regex>) -> Event<'b> {
+        Box::pin(async move {
+            let Some(pattern) = until else {
+                self.job.finished().await;
+                return None;
+            };
+            tokio::select! {
+                // First, so that a job's last words are matched before its end is seen. A log
+                // that cannot be read matches nothing: its job still ends.
+                biased;
+                Ok(Some(line)) = first_match(self.job.output(), self.from, pattern) => Some(line),
+                _ = self.job.finished() => None,
+            }
+        })
+    }
+
+    /// What of its output is shown: of a job that neither ended nor matched, only what the
+    /// caller has not seen.
+    async fn shown(
+        &self,
+        now: &Snapshot,
+        line: Option<u64>,
+        budget: usize,
+    ) -> Result<Option<Shown>, ToolError> {
+        match self.since {
+            Some(since) => show_from(now, self.job.output(), since, budget).await.map(Some),
+            None if now.ending().is_some() || line.is_some() => {
+                show(now, self.job.output(), budget).await
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+/// Waits for any or for all of the events, and says which came.
+async fn settled(mode: Mode, events: Vec<Event<'_>>) -> Vec<Settled> {
+    match mode {
+        Mode::Any => {
+            let (line, index, _) = select_all(events).await;
+            vec![Settled { index, line }]
+        }
+        Mode::All => {
+            let lines = join_all(events).await;
+            lines.into_iter().enumerate().map(|(index, line)| Settled { index, line }).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn event<'a>(event: impl Future<Output = Option<u64>> + Send + 'a) -> Event<'a> {
+        Box::pin(event)
+    }
+
+    fn refused(given: Value) -> String {
+        let args = Args::new(given.as_object().cloned(), SPEC.fields).unwrap();
+        Wish::read(args).err().unwrap().to_string()
+    }
+
+    #[tokio::test]
+    async fn any_returns_with_the_first_and_all_with_the_last() {
+        let events = vec![event(pending()), event(ready(Some(7)))];
+        assert_eq!(settled(Mode::Any, events).await, [Settled { index: 1, line: Some(7) }]);
+        let events = vec![event(ready(None)), event(ready(Some(7)))];
+        assert_eq!(settled(Mode::All, events).await.len(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_waited_for_is_refused() {
+        assert!(refused(json!({"jobs": []})).contains("at least one"));
+        assert!(refused(json!({"jobs": [1, 2], "cursor": "bytes:0"})).contains("one job"));
+        assert!(refused(json!({"jobs": [1], "mode": "some"})).contains("one of any, all"));
+        assert!(refused(json!({"jobs": [1], "until": "("})).contains("unclosed group"));
+    }
+}
