@@ -35,6 +35,15 @@ pub struct ParsedCursor {
     pub cursor: Cursor,
 }
 
+impl fmt::Display for ParsedCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.job {
+            Some(job) => write!(f, "job:{job}:{}", self.cursor),
+            None => self.cursor.fmt(f),
+        }
+    }
+}
+
 /// What was given is not a cursor.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CursorError {
@@ -169,11 +178,12 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_back(place in any::<u64>(), job in 1..u64::MAX) {
-            let bytes = Cursor::Bytes(place);
-            prop_assert_eq!(bytes.to_string().parse(), Ok(ParsedCursor { job: None, cursor: bytes }));
-            let line = Cursor::Line(place.max(1));
-            let text = format!("job:{job}:{line}");
-            prop_assert_eq!(text.parse(), Ok(ParsedCursor { job: Some(JobId::new(job)), cursor: line }));
+            for cursor in [Cursor::Bytes(place), Cursor::Line(place.max(1))] {
+                for job in [None, Some(JobId::new(job))] {
+                    let given = ParsedCursor { job, cursor };
+                    prop_assert_eq!(given.to_string().parse(), Ok(given));
+                }
+            }
         }
 
         #[test]

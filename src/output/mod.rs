@@ -15,6 +15,7 @@
 
 mod cursor;
 mod gap;
+mod growth;
 mod hidden;
 mod index;
 mod lines;

@@ -265,6 +265,25 @@ fn an_endless_line_and_streams_that_take_turns_keep_memory_bounded() {
 }
 
 #[test]
+fn seeks_find_their_way_through_an_index_that_is_in_its_file() {
+    let (settings, _dir) = settings(0);
+    let (mut writer, reader) = open(&settings);
+    let mut starts = Vec::new();
+    for number in 0..4 * RUNS_IN_MEMORY {
+        let stream = if number % 2 == 0 { Stream::Stdout } else { Stream::Stderr };
+        starts.push(reader.progress().total_bytes);
+        writer.append(stream, format!("{number}\n").as_bytes());
+    }
+    for (index, start) in starts.iter().enumerate() {
+        let line = index as u64 + 1;
+        assert_eq!(reader.offset_of_line(line).unwrap(), Some(*start));
+        assert_eq!(reader.line_at(*start).unwrap(), line);
+    }
+    let page = reader.page(&request(starts[100], Some(Stream::Stderr), (8, 0))).unwrap();
+    assert_eq!((page.bytes.as_slice(), page.end), (b"101\n103\n".as_slice(), starts[104]));
+}
+
+#[test]
 fn an_empty_log_is_small() {
     let (settings, _dir) = settings(64 * 1024);
     let (_writer, reader) = open(&settings);

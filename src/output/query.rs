@@ -4,14 +4,20 @@ use std::io::{self, Write};
 use std::thread;
 
 use jmespath::Rcvar;
+use memchr::memchr3_iter;
 use serde_json::Value;
 use thiserror::Error;
 
+use super::growth::largest_value;
 use super::reader::LogReader;
 use crate::spec::Stream;
 
 /// Output beyond this is not queried, and no result is larger.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// JSON of more values is not queried: each takes about 100 bytes of memory.
+const MAX_VALUES: usize = 2_000_000;
+/// A query that could make a larger value than this is refused.
+const MAX_WORK: f64 = 512.0 * 1024.0 * 1024.0;
 /// A longer query is refused.
 const MAX_QUERY: usize = 1000;
 /// The stack of a query; only what is used of it takes memory.
@@ -37,7 +43,7 @@ pub enum QueryError {
         why: String,
     },
     /// The output, or the result, is too large.
-    #[error("{what} is larger than 16 MiB; read or search the output instead")]
+    #[error("{what} is too large for a query; read or search the output instead")]
     TooLarge {
         /// What is.
         what: &'static str,
@@ -81,6 +87,9 @@ pub fn query(
 
 fn apply(output: &[u8], expression: &str) -> Result<String, QueryError> {
     let compiled = jmespath::compile(expression).map_err(|error| bad(error.to_string()))?;
+    if largest_value(compiled.as_ast(), output.len()) > MAX_WORK {
+        return Err(bad("it multiplies too much output; select fewer values".to_owned()));
+    }
     let result = compiled.search(parse(output)?).map_err(|error| bad(error.to_string()))?;
     write_bounded(&result, MAX_BYTES)
 }
@@ -98,7 +107,7 @@ fn whole_output(
     let mut pieces = reader.pieces(stream, 0, reader.progress().total_bytes);
     while let Some((_, piece)) = pieces.next()? {
         if bytes.len() + piece.len() > max {
-            return Err(QueryError::TooLarge { what: "the output" });
+            return Err(QueryError::TooLarge { what: "an output of over 16 MiB" });
         }
         bytes.extend_from_slice(piece);
     }
@@ -107,6 +116,9 @@ fn whole_output(
 
 /// One JSON value, or JSON lines as an array.
 fn parse(bytes: &[u8]) -> Result<Value, QueryError> {
+    if memchr3_iter(b',', b'[', b'{', bytes).count() > MAX_VALUES {
+        return Err(QueryError::TooLarge { what: "a JSON output of over 2,000,000 values" });
+    }
     if let Ok(value) = serde_json::from_slice(bytes) {
         return Ok(value);
     }
@@ -128,7 +140,7 @@ fn parse(bytes: &[u8]) -> Result<Value, QueryError> {
 fn write_bounded(result: &Rcvar, max: usize) -> Result<String, QueryError> {
     let mut text = Bounded { bytes: Vec::new(), max };
     serde_json::to_writer(&mut text, &**result)
-        .map_err(|_| QueryError::TooLarge { what: "the result" })?;
+        .map_err(|_| QueryError::TooLarge { what: "a result of over 16 MiB" })?;
     Ok(String::from_utf8_lossy(&text.bytes).into_owned())
 }
 
@@ -202,6 +214,8 @@ mod tests {
         let doubled = jmespath::compile(&["[@,@]"; 60].join("|")).unwrap();
         let result = doubled.search(1).unwrap();
         assert_eq!(write_bounded(&result, 10_000).unwrap_err().code(), "too_large");
+        check("[1]", &["[@,@][]"; 40].join("|"), Err("bad_query"));
+        check(&"[".repeat(MAX_VALUES + 1), "@", Err("too_large"));
     }
 
     #[test]

@@ -239,9 +239,7 @@ fn searchable(line: &[u8]) -> Cow<'_, [u8]> {
 
 /// The part of a line that is listed: its beginning, or what is around a match further inside.
 fn around(line: &[u8], position: usize) -> &[u8] {
-    let start = match line.len() <= TEXT_BYTES || position < TEXT_BYTES - TEXT_BEFORE {
-        true => 0,
-        false => position - TEXT_BEFORE,
-    };
+    let in_beginning = line.len() <= TEXT_BYTES || position < TEXT_BYTES - TEXT_BEFORE;
+    let start = if in_beginning { 0 } else { position - TEXT_BEFORE };
     &line[start..line.len().min(start + TEXT_BYTES)]
 }
