@@ -182,16 +182,8 @@ fn any_event() -> impl Strategy<Value = Event> {
 }
 
 fn outcomes(effects: &[Effect]) -> Vec<&Outcome> {
-    let finish = |effect| match effect {
-        &Effect::Finish(ref outcome) => Some(outcome),
-        Effect::ArmDeadline
-        | Effect::Terminate { .. }
-        | Effect::CheckTree(_)
-        | Effect::Kill
-        | Effect::AwaitDrain(_)
-        | Effect::Leave => None,
-    };
-    effects.iter().filter_map(finish).collect()
+    let told = |effect| if let Effect::Finish(outcome) = effect { Some(outcome) } else { None };
+    effects.iter().filter_map(told).collect()
 }
 
 proptest! {

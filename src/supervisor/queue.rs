@@ -55,10 +55,6 @@ impl Queue {
         self.waiting.len()
     }
 
-    pub(super) fn running(&self) -> usize {
-        self.running.len()
-    }
-
     /// Puts a job at the end of the line. A job that could start at once is never refused.
     pub(super) fn push(&mut self, id: JobId, lane: &str) -> Result<(), Full> {
         let would_wait = !self.has_room(lane) || !self.waiting.is_empty();
@@ -206,7 +202,7 @@ mod tests {
                         }
                     }
                 }
-                prop_assert!(queue.running() <= slots);
+                prop_assert!(queue.running.len() <= slots);
                 prop_assert!(queue.running_in("build") <= 1);
                 prop_assert!(queue.waiting() <= 20);
                 prop_assert_eq!(accepted.len(), queue.waiting() + started.len());

@@ -283,10 +283,9 @@ async fn a_masked_pipeline_failure_shows() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_way_not_to_start_is_told_apart() {
     async fn code(submission: Submission) -> &'static str {
-        match run(submission).await.0 {
-            Outcome::FailedToStart(why) => why.code(),
-            other => panic!("started: {other:?}"),
-        }
+        let (outcome, _) = run(submission).await;
+        let Outcome::FailedToStart(why) = outcome else { panic!("started: {outcome:?}") };
+        why.code()
     }
     let direct = |program: &str| {
         Submission::new(Program::Direct { program: program.to_owned(), args: Vec::new() })
