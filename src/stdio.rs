@@ -343,3 +343,165 @@ fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
         | JsonRpcMessage::Error(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult};
+    use rmcp::service::RequestContext;
+    use serde_json::json;
+    use tokio::io::{DuplexStream, Lines as TextLines, ReadHalf, WriteHalf};
+
+    use super::*;
+
+    /// Generous: only a server that hangs takes this long.
+    const SOON: Duration = Duration::from_secs(30);
+
+    /// Its only tool waits until it is cancelled.
+    #[derive(Clone)]
+    struct Waiter;
+
+    impl ServerHandler for Waiter {
+        async fn call_tool(
+            &self,
+            _request: CallToolRequestParams,
+            context: RequestContext<RoleServer>,
+        ) -> Result<CallToolResponse, ErrorData> {
+            context.ct.cancelled().await;
+            Ok(CallToolResult::success(Vec::new()).into())
+        }
+    }
+
+    struct Session {
+        input: WriteHalf<DuplexStream>,
+        output: TextLines<BufReader<ReadHalf<DuplexStream>>>,
+        server: tokio::task::JoinHandle<()>,
+    }
+
+    impl Session {
+        fn start() -> Self {
+            let (ours, theirs) = tokio::io::duplex(64 * 1024);
+            let (server_input, server_output) = tokio::io::split(theirs);
+            let shutdown = CancellationToken::new();
+            let server = tokio::spawn(serve_on(Waiter, server_input, server_output, shutdown));
+            let (output, input) = tokio::io::split(ours);
+            Self { input, output: BufReader::new(output).lines(), server }
+        }
+
+        async fn write(&mut self, line: &str) {
+            let line = format!("{line}\n");
+            timeout(SOON, self.input.write_all(line.as_bytes())).await.unwrap().unwrap();
+        }
+
+        async fn send(&mut self, message: Value) {
+            self.write(&message.to_string()).await;
+        }
+
+        async fn receive(&mut self) -> Value {
+            let line = timeout(SOON, self.output.next_line()).await.unwrap().unwrap();
+            serde_json::from_str(&line.unwrap()).unwrap()
+        }
+
+        async fn open(&mut self) {
+            let params = json!({
+                "protocolVersion": "2025-06-18", "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            });
+            self.send(request(1, "initialize", params)).await;
+            assert_eq!(self.receive().await["id"], 1);
+        }
+    }
+
+    fn request(id: u64, method: &str, params: Value) -> Value {
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    }
+
+    #[tokio::test]
+    async fn nothing_said_before_the_opening_ends_the_server() {
+        let mut session = Session::start();
+        session.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        session.send(json!({"jsonrpc": "2.0", "method": "$/unheard/of"})).await;
+        session.send(json!({"jsonrpc": "2.0", "id": 5, "result": {}})).await;
+        session.send(request(2, "tools/list", json!({}))).await;
+        assert_eq!(session.receive().await["error"]["code"], -32602);
+        session.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        session.open().await;
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_no_message_is_answered_and_the_server_goes_on() {
+        let mut session = Session::start();
+        for (line, code) in [
+            ("{bad", -32700),
+            ("\u{1b}[31mnot json", -32700),
+            ("[]", -32600),
+            ("7", -32600),
+            ("{\"id\": 9}", -32600),
+        ] {
+            session.write(line).await;
+            assert_eq!(session.receive().await["error"]["code"], code, "{line}");
+        }
+        session.write("\u{feff}").await;
+        session.write("  \r").await;
+        session.open().await;
+    }
+
+    #[tokio::test]
+    async fn a_line_without_bound_is_refused_in_bounded_memory() {
+        let mut session = Session::start();
+        let part = "x".repeat(1024 * 1024);
+        for _ in 0..=MAX_LINE_BYTES / part.len() {
+            timeout(SOON, session.input.write_all(part.as_bytes())).await.unwrap().unwrap();
+        }
+        session.write("").await;
+        let error = session.receive().await;
+        assert!(error["error"]["message"].as_str().unwrap().contains("16777216 bytes"), "{error}");
+        session.open().await;
+    }
+
+    #[tokio::test]
+    async fn an_id_in_use_is_refused_and_its_first_call_goes_on() {
+        let mut session = Session::start();
+        session.open().await;
+        let call = request(2, "tools/call", json!({"name": "wait"}));
+        session.send(call.clone()).await;
+        session.send(call).await;
+        let refused = session.receive().await;
+        assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(2), &json!(-32600)));
+        session.input.shutdown().await.unwrap();
+        assert!(session.receive().await["result"].is_object());
+    }
+
+    #[tokio::test]
+    async fn requests_in_work_are_bounded_and_cancelled_ones_do_not_count() {
+        let client = Client::new(tokio::io::sink(), CancellationToken::new());
+        let message = |value: Value| serde_json::from_value(value).unwrap();
+        for id in 0..MAX_IN_FLIGHT as u64 {
+            client.admit(&message(request(id, "ping", json!({})))).unwrap();
+        }
+        let one_more = message(request(9999, "ping", json!({})));
+        client.admit(&one_more).unwrap_err();
+        let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+        client.admit(&message(cancelled)).unwrap();
+        client.admit(&one_more).unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_end_of_input_ends_the_server_also_with_a_call_in_flight() {
+        let mut session = Session::start();
+        session.open().await;
+        session.send(request(2, "tools/call", json!({"name": "wait"}))).await;
+        session.input.shutdown().await.unwrap();
+        assert_eq!(session.receive().await["id"], 2, "the call is cancelled, and answered");
+        timeout(SOON, session.server).await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_shutdown_ends_the_server_while_its_client_is_still_there() {
+        let (_ours, theirs) = tokio::io::duplex(1024);
+        let (input, output) = tokio::io::split(theirs);
+        let shutdown = CancellationToken::new();
+        let server = tokio::spawn(serve_on(Waiter, input, output, shutdown.clone()));
+        shutdown.cancel();
+        timeout(SOON, server).await.unwrap().unwrap();
+    }
+}

@@ -40,15 +40,11 @@ impl Server {
     /// Listens, or says why not. An address that others can reach is refused without a token.
     pub async fn bind(settings: HttpSettings) -> Result<Self, HttpError> {
         let bind = settings.bind;
-        if !bind.ip().is_loopback() && settings.tokens.is_empty() {
+        if !bind.ip().to_canonical().is_loopback() && settings.tokens.is_empty() {
             return Err(HttpError::TokenRequired { bind });
         }
-        let path = &settings.path;
-        if !path.starts_with('/')
-            || path.contains(['{', '}', '?', '#', '*'])
-            || TAKEN.contains(&path.as_str())
-        {
-            return Err(HttpError::BadPath { path: path.clone() });
+        if !is_usable(&settings.path) {
+            return Err(HttpError::BadPath { path: settings.path });
         }
         let failed = |source| HttpError::Bind { bind, source };
         let listener = TcpListener::bind(bind).await.map_err(failed)?;
@@ -85,6 +81,11 @@ impl Server {
         // Whoever is left had its time.
         connections.shutdown().await;
     }
+}
+
+/// Whether the MCP endpoint can be there: a plain path, of which no other route takes any.
+fn is_usable(path: &str) -> bool {
+    path.starts_with('/') && !path.contains(['{', '}', '?', '#', '*']) && !TAKEN.contains(&path)
 }
 
 /// The next connection, once there is room for it.
@@ -145,4 +146,37 @@ async fn close(graceful: GracefulShutdown, streams: &CancellationToken, grace: D
         }
     }
     streams.cancel();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::Token;
+    use super::*;
+
+    fn on(bind: &str) -> HttpSettings {
+        HttpSettings { bind: bind.parse().unwrap(), ..HttpSettings::default() }
+    }
+
+    #[tokio::test]
+    async fn an_address_that_others_reach_needs_a_token() {
+        for bind in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
+            let refused = Server::bind(on(bind)).await.unwrap_err();
+            assert_eq!(refused.code(), "token_required", "{bind}");
+            assert!(refused.to_string().contains("configure a token"), "{refused}");
+        }
+        let with_token = HttpSettings { tokens: vec![Token::new("t".into())], ..on("0.0.0.0:0") };
+        Server::bind(with_token).await.unwrap();
+        assert!(Server::bind(on("127.0.0.1:0")).await.unwrap().local_addr().port() > 0);
+    }
+
+    #[tokio::test]
+    async fn a_taken_address_or_path_is_refused_by_name() {
+        let first = Server::bind(on("127.0.0.1:0")).await.unwrap();
+        let taken = on(&first.local_addr().to_string());
+        assert_eq!(Server::bind(taken).await.unwrap_err().code(), "bind_failed");
+        for path in ["", "mcp", "/metrics", "/{id}"] {
+            let settings = HttpSettings { path: path.to_owned(), ..on("127.0.0.1:0") };
+            assert_eq!(Server::bind(settings).await.unwrap_err().code(), "bad_path", "{path}");
+        }
+    }
 }

@@ -24,7 +24,8 @@ pub struct HttpSettings {
     pub max_body_bytes: usize,
     /// The largest request head.
     pub max_header_bytes: usize,
-    /// How long a client may take to send a request head.
+    /// How long a client may take to send a request head; a connection that is idle for so
+    /// long is closed.
     pub header_timeout: Duration,
     /// How long a client may take to send a request body.
     pub body_timeout: Duration,
@@ -53,7 +54,7 @@ impl Default for HttpSettings {
             tokens: Vec::new(),
             max_body_bytes: 4 * 1024 * 1024,
             max_header_bytes: 32 * 1024,
-            header_timeout: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
             max_connections: 1024,
             max_sessions: 256,

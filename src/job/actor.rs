@@ -92,9 +92,10 @@ impl Actor for JobActor {
     /// Trivial on purpose: the supervisor waits for it.
     async fn pre_start(
         &self,
-        _myself: ActorRef<JobMsg>,
+        myself: ActorRef<JobMsg>,
         seat: JobSeat,
     ) -> Result<Job, ActorProcessingErr> {
+        seat.set_actor(myself);
         Ok(Job::new(seat))
     }
 
@@ -195,12 +196,11 @@ impl Job {
 
     /// Text that was given with the command, then the end of input.
     fn send_first_input(&mut self) {
-        if let Stdin::Text(text) = &self.seat.spec().stdin {
-            let text = text.clone().into_bytes();
-            if let Some(feed) = self.feed.take() {
-                // The first piece always has room.
-                feed.push(text).ok();
-            }
+        let text = self.seat.take_first_input();
+        if let (Stdin::Text(_), Some(feed)) = (&self.seat.spec().stdin, self.feed.as_ref()) {
+            // The first piece always has room.
+            feed.push(text.into_bytes()).ok();
+            self.feed = None;
         }
     }
 

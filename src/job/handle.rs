@@ -25,7 +25,7 @@ pub struct JobHandle {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) id: JobId,
-    pub(super) spec: Arc<Spec>,
+    pub(super) spec: Spec,
     pub(super) actor: OnceLock<ActorRef<JobMsg>>,
     pub(super) tree: OnceLock<Arc<Tree>>,
     status: watch::Receiver<Status>,
@@ -35,7 +35,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(
         id: JobId,
-        spec: Arc<Spec>,
+        spec: Spec,
         status: watch::Receiver<Status>,
         output: LogReader,
     ) -> Self {

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use ractor::{Actor, ActorCell, SpawnErr};
+use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
 use tokio::sync::watch;
 
-use super::actor::{JobActor, JobSettings};
+use super::actor::{JobActor, JobMsg, JobSettings};
 use super::handle::{JobHandle, Shared};
 use super::status::{Phase, Status};
 use crate::ids::JobId;
 use crate::outcome::{Ending, Outcome, StopBy};
 use crate::output::{self, LogReader, LogWriter};
 use crate::process::Tree;
-use crate::spec::Spec;
+use crate::spec::{Spec, Stdin};
 use crate::telemetry::{ActiveJob, events};
 
 /// The writing side of a job: whoever holds it owes the world an outcome.
@@ -26,13 +26,19 @@ pub struct JobSeat {
     pub(super) shared: Arc<Shared>,
     pub(super) settings: Arc<JobSettings>,
     writer: Option<LogWriter>,
+    first_input: String,
     active: Option<ActiveJob>,
     status: watch::Sender<Status>,
 }
 
 /// Makes a job that waits: nothing runs yet, but it can be found, read and waited for.
 #[must_use]
-pub fn create(id: JobId, spec: Arc<Spec>, settings: &Arc<JobSettings>) -> (JobSeat, JobHandle) {
+pub fn create(id: JobId, mut spec: Spec, settings: &Arc<JobSettings>) -> (JobSeat, JobHandle) {
+    // The spec stays for as long as the job is known; what it reads once need not.
+    let first_input = match &mut spec.stdin {
+        Stdin::Text(text) => std::mem::take(text),
+        Stdin::Closed | Stdin::Open | Stdin::Inherited | Stdin::Terminal => String::new(),
+    };
     let (writer, output) = output::open(&settings.log);
     let (status, watching) = watch::channel(Status::queued_now());
     let shared = Arc::new(Shared::new(id, spec, watching, output));
@@ -40,6 +46,7 @@ pub fn create(id: JobId, spec: Arc<Spec>, settings: &Arc<JobSettings>) -> (JobSe
         shared: Arc::clone(&shared),
         settings: Arc::clone(settings),
         writer: Some(writer),
+        first_input,
         active: None,
         status,
     };
@@ -69,6 +76,11 @@ impl JobSeat {
         Arc::clone(self.shared.tree.get_or_init(|| Arc::new(tree)))
     }
 
+    /// What the job is given to read at its start; it is there once.
+    pub(super) fn take_first_input(&mut self) -> String {
+        std::mem::take(&mut self.first_input)
+    }
+
     /// The log's writing side; it is there once.
     pub(super) fn take_writer(&mut self) -> Option<LogWriter> {
         self.writer.take()
@@ -79,11 +91,14 @@ impl JobSeat {
     /// # Errors
     /// When the actor could not be made; the job then reads as `lost`.
     pub async fn run(self, supervisor: ActorCell) -> Result<(), SpawnErr> {
-        let shared = Arc::clone(&self.shared);
-        let (actor, _) = Actor::spawn_linked(None, JobActor, self, supervisor).await?;
-        // A seat runs once, so the place is free.
-        shared.actor.set(actor).ok();
+        Actor::spawn_linked(None, JobActor, self, supervisor).await?;
         Ok(())
+    }
+
+    /// From here on wishes reach the job.
+    pub(super) fn set_actor(&self, actor: ActorRef<JobMsg>) {
+        // A seat runs once, so the place is free.
+        self.shared.actor.set(actor).ok();
     }
 
     /// Ends a job that never started.

@@ -182,8 +182,13 @@ fn any_event() -> impl Strategy<Value = Event> {
 }
 
 fn outcomes(effects: &[Effect]) -> Vec<&Outcome> {
-    let told = |effect| if let Effect::Finish(outcome) = effect { Some(outcome) } else { None };
-    effects.iter().filter_map(told).collect()
+    let mut told = Vec::new();
+    for effect in effects {
+        if let Effect::Finish(outcome) = effect {
+            told.push(outcome);
+        }
+    }
+    told
 }
 
 proptest! {

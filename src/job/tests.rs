@@ -49,10 +49,10 @@ fn settings() -> Arc<JobSettings> {
     })
 }
 
-fn spec(text: &str) -> Arc<Spec> {
+fn spec(text: &str) -> Spec {
     let limits =
         Limits { timeout: LONG, grace: LONG, output_bytes: 1 << 20, output_lines: 1 << 20 };
-    Arc::new(Spec {
+    Spec {
         program: Program::Shell(text.to_owned()),
         cwd: PathBuf::from("/"),
         env: Vec::new(),
@@ -60,7 +60,7 @@ fn spec(text: &str) -> Arc<Spec> {
         limits,
         description: None,
         lane: "default".to_owned(),
-    })
+    }
 }
 
 /// A job that runs `sleep` in a session of its own and has said so, under a parent.

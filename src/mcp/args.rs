@@ -203,7 +203,10 @@ impl Field {
 }
 
 fn unknown(given: &str, fields: &[Field]) -> ArgError {
-    let near = |name: &&str| strsim::jaro_winkler(name, given);
+    // `cmd` is nearer to `cwd` by its letters, but it is `command` with some left out.
+    let near = |name: &&str| {
+        strsim::jaro_winkler(name, given) + if abbreviates(given, name) { 0.2 } else { 0.0 }
+    };
     let meant = fields
         .iter()
         .map(|field| field.name)
@@ -212,6 +215,12 @@ fn unknown(given: &str, fields: &[Field]) -> ArgError {
         .map(str::to_owned);
     let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
     ArgError::Unknown { given: clipped(given), meant, known: known.join(", ") }
+}
+
+/// Whether all letters of `short` are in `long`, in their order.
+fn abbreviates(short: &str, long: &str) -> bool {
+    let mut letters = long.chars();
+    short.chars().all(|letter| letters.any(|other| other == letter))
 }
 
 fn job(value: &Value, name: &'static str) -> Result<JobId, ArgError> {
@@ -281,8 +290,9 @@ mod tests {
     use super::*;
     use crate::mcp::schema::Kind;
 
-    const FIELDS: [Field; 6] = [
+    const FIELDS: [Field; 7] = [
         Field::required("command", Kind::Text, ""),
+        Field::optional("cwd", Kind::Text, ""),
         Field::optional("jobs", Kind::Jobs, ""),
         Field::optional("wait_s", Kind::Seconds, ""),
         Field::optional("args", Kind::Texts, ""),
@@ -303,6 +313,7 @@ mod tests {
     fn an_unknown_argument_is_named_with_the_one_that_was_meant() {
         let error = refused(json!({"command": "x", "wait": 3}));
         assert!(error.contains("`wait`") && error.contains("did you mean `wait_s`"), "{error}");
+        assert!(refused(json!({"cmd": "x"})).contains("did you mean `command`"));
         let error = refused(json!({"command": "x", "zzz": 3}));
         assert!(!error.contains("did you mean") && error.contains("allowed: command"), "{error}");
     }

@@ -8,14 +8,14 @@ use futures_util::FutureExt;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, Implementation,
-    JsonObject, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
     ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
     MetaObject, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use super::reply::{Answer, Success};
+use super::reply::{Answer, Success, ToolError};
 use super::settings::McpSettings;
 use super::tools::{Call, ToolName};
 use crate::telemetry::{CallResult, events};
@@ -40,8 +40,25 @@ they are ready; stop_jobs ends the whole process tree.
 /// How long clients may keep the tool list: it cannot change while the server runs.
 const TOOLS_TTL: Duration = Duration::from_secs(3600);
 
-/// The methods that this server answers; anything else is not found.
-const OFFERED: [&str; 5] = ["initialize", "ping", "server/discover", "tools/call", "tools/list"];
+/// The first version of the modern era.
+const MODERN: ProtocolVersion = ProtocolVersion::V_2026_07_28;
+
+/// The methods that this server answers, by era; anything else is not found.
+const OFFERED: [(&str, Eras); 5] = [
+    ("initialize", Eras::Legacy),
+    ("ping", Eras::Legacy),
+    ("server/discover", Eras::Modern),
+    ("tools/call", Eras::Both),
+    ("tools/list", Eras::Both),
+];
+
+/// In which eras of the protocol a method exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Eras {
+    Legacy,
+    Modern,
+    Both,
+}
 
 /// The MCP server of one yard. A cheap clone; every connection and request may have its own.
 #[derive(Debug, Clone)]
@@ -67,27 +84,6 @@ impl Handler {
             .with_server_info(Implementation::new("shellyard", env!("CARGO_PKG_VERSION")))
             .with_instructions(INSTRUCTIONS);
         Self { shared: Arc::new(Shared { yard, settings, tools, info }) }
-    }
-
-    /// Runs a tool to its answer. A panic inside becomes an answer too: without one the
-    /// caller would wait for ever.
-    async fn answer(
-        &self,
-        tool: ToolName,
-        arguments: Option<JsonObject>,
-        context: &RequestContext<RoleServer>,
-    ) -> Answer {
-        let call =
-            Call { yard: &self.shared.yard, settings: &self.shared.settings, request: context };
-        let run = AssertUnwindSafe(Box::pin(tool.call(call, arguments))).catch_unwind();
-        match run.await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => error.into_answer(),
-            Err(_) => Answer::failure(
-                format!("{} failed inside the server; list_jobs shows what runs", tool.name()),
-                "internal",
-            ),
-        }
     }
 
     /// Names this server in a result's metadata, as the modern era wants it on each result.
@@ -135,7 +131,9 @@ impl ServerHandler for Handler {
             return Err(unknown_tool(&request.name));
         };
         let started = Instant::now();
-        let answer = self.answer(tool, request.arguments, &context).await;
+        let Shared { yard, settings, .. } = &*self.shared;
+        let call = Call { yard, settings, request: &context };
+        let answer = answer_of(tool.name(), tool.call(call, request.arguments)).await;
         let success = call_result(answer.success());
         events::mcp_call_finished(tool.name(), success, started.elapsed());
         let mut result: CallToolResult = answer.into_result(self.shared.settings.result_format);
@@ -150,9 +148,10 @@ impl ServerHandler for Handler {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        Err(unreadable(&request))
+        let era = if is_modern(&context) { Eras::Modern } else { Eras::Legacy };
+        Err(unreadable(&request, era))
     }
 
     async fn complete(
@@ -188,6 +187,19 @@ impl ServerHandler for Handler {
     }
 }
 
+/// A tool's answer. A failure becomes one, and so does a panic: without an answer the caller
+/// would wait for ever.
+async fn answer_of(tool: &str, run: impl Future<Output = Result<Answer, ToolError>>) -> Answer {
+    match AssertUnwindSafe(Box::pin(run)).catch_unwind().await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => error.into_answer(),
+        Err(_) => Answer::failure(
+            format!("{tool} failed inside the server; list_jobs shows what runs"),
+            "internal",
+        ),
+    }
+}
+
 const fn call_result(success: Success) -> CallResult {
     match success {
         Success::Done => CallResult::Ok,
@@ -196,7 +208,7 @@ const fn call_result(success: Success) -> CallResult {
 }
 
 fn is_modern(context: &RequestContext<RoleServer>) -> bool {
-    context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
+    context.protocol_version().is_some_and(|version| version >= MODERN)
 }
 
 fn unknown_tool(name: &str) -> ErrorData {
@@ -206,9 +218,12 @@ fn unknown_tool(name: &str) -> ErrorData {
     ErrorData::invalid_params(message, None)
 }
 
-fn unreadable(request: &CustomRequest) -> ErrorData {
+/// What is wrong with a request that rmcp could not read: the method, or its params.
+fn unreadable(request: &CustomRequest, era: Eras) -> ErrorData {
     let method = &request.method;
-    if !OFFERED.contains(&method.as_str()) {
+    let is_offered =
+        |(offered, eras): &(&str, Eras)| offered == method && (*eras == era || *eras == Eras::Both);
+    if !OFFERED.iter().any(is_offered) {
         return ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method.clone(), None);
     }
     let why = match request.params_as::<CallToolRequestParams>() {
@@ -221,9 +236,16 @@ fn unreadable(request: &CustomRequest) -> ErrorData {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_tool_that_panics_is_answered_for() {
+        let answer = answer_of("run_command", async { panic!("boom") }).await;
+        assert_eq!(answer.success(), Success::Failed);
+        assert!(answer.text().contains("run_command failed inside the server"));
+    }
 
     #[test]
     fn what_clients_show_to_a_model_is_short_enough_for_them() {
@@ -232,13 +254,19 @@ mod tests {
 
     #[test]
     fn misshaped_params_of_a_known_method_are_told_from_an_unknown_method() {
+        let check = |method: &str, params: Option<Value>, era, code| {
+            let error = unreadable(&CustomRequest::new(method, params), era);
+            assert_eq!(error.code, code, "{method} {era:?}");
+            error.message
+        };
+        let (known, unknown) = (ErrorCode::INVALID_PARAMS, ErrorCode::METHOD_NOT_FOUND);
         let params = Some(json!({"name": "run_command", "arguments": "ls"}));
-        let error = unreadable(&CustomRequest::new("tools/call", params));
-        assert_eq!(error.code, ErrorCode::INVALID_PARAMS);
-        assert!(error.message.contains("expected a map"), "{}", error.message);
-        let error = unreadable(&CustomRequest::new("tools/call", None));
-        assert_eq!(error.code, ErrorCode::INVALID_PARAMS);
-        let error = unreadable(&CustomRequest::new("tools/explode", None));
-        assert_eq!(error.code, ErrorCode::METHOD_NOT_FOUND);
+        let message = check("tools/call", params, Eras::Modern, known);
+        assert!(message.contains("expected a map"), "{message}");
+        check("tools/call", None, Eras::Legacy, known);
+        check("tools/explode", None, Eras::Legacy, unknown);
+        check("initialize", None, Eras::Legacy, known);
+        check("initialize", None, Eras::Modern, unknown);
+        check("server/discover", None, Eras::Modern, known);
     }
 }

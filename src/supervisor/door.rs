@@ -1,7 +1,5 @@
 //! The door of the supervisor room.
 
-use std::sync::Arc;
-
 use ractor::{Actor, ActorRef, SpawnErr, call};
 use thiserror::Error;
 
@@ -21,7 +19,7 @@ pub struct Supervisor {
 #[derive(Debug)]
 pub struct Admission {
     /// What to run.
-    pub spec: Arc<Spec>,
+    pub spec: Spec,
     /// A name for this wish: the same key never runs twice.
     pub key: Option<String>,
 }

@@ -38,6 +38,8 @@ pub(super) fn tool(name: &str) -> &'static str {
 pub enum Rejection {
     /// There was nothing to run.
     EmptyCommand,
+    /// The command was too long.
+    TooLong,
     /// The deadline was out of bounds.
     Timeout,
     /// A variable's name cannot be one.
@@ -56,6 +58,7 @@ impl Rejection {
     pub const fn word(self) -> &'static str {
         match self {
             Self::EmptyCommand => "empty_command",
+            Self::TooLong => "too_long",
             Self::Timeout => "timeout",
             Self::Environment => "environment",
             Self::UnknownLane => "unknown_lane",
@@ -65,8 +68,15 @@ impl Rejection {
     }
 
     /// Every word that [`Rejection::word`] can give.
-    pub const WORDS: [&'static str; 6] =
-        ["empty_command", "timeout", "environment", "unknown_lane", "queue_full", "draining"];
+    pub const WORDS: [&'static str; 7] = [
+        "empty_command",
+        "too_long",
+        "timeout",
+        "environment",
+        "unknown_lane",
+        "queue_full",
+        "draining",
+    ];
 }
 
 /// Why an HTTP request or connection was turned away before any route saw it.
@@ -133,6 +143,7 @@ mod tests {
     fn the_lists_hold_exactly_the_words() {
         let rejections = [
             Rejection::EmptyCommand,
+            Rejection::TooLong,
             Rejection::Timeout,
             Rejection::Environment,
             Rejection::UnknownLane,

@@ -73,9 +73,9 @@ impl Yard {
         accepted
     }
 
-    async fn admit(&self, mut submission: Submission) -> Result<JobHandle, SubmitError> {
-        let key = submission.key.take();
-        let spec = Arc::new(submission.complete(&self.defaults)?);
+    async fn admit(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
+        let key = submission.key.clone();
+        let spec = submission.complete(&self.defaults)?;
         Ok(self.supervisor.submit(Admission { spec, key }).await?)
     }
 

@@ -52,6 +52,14 @@ pub enum SubmitError {
     /// There is nothing to run.
     #[error("the command is empty; give the command line to run, such as \"cargo test\"")]
     EmptyCommand,
+    /// More text than any program can be given.
+    #[error(
+        "the command is too long: {bytes} bytes of command, arguments, environment and description, at most {MAX_BYTES} can be given; write the text to a file, or pass it on stdin"
+    )]
+    TooLong {
+        /// How much was given.
+        bytes: usize,
+    },
     /// A timeout that cannot be given.
     #[error("a timeout of {}s cannot be given; it must be above 0 and at most {}s", .given.as_secs_f64(), .max.as_secs())]
     Timeout {
@@ -87,6 +95,7 @@ impl SubmitError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::EmptyCommand => "empty_command",
+            Self::TooLong { .. } => "too_long",
             Self::Timeout { .. } => "bad_timeout",
             Self::EnvName { .. } => "bad_env",
             Self::UnknownLane { .. } => "unknown_lane",
@@ -99,6 +108,7 @@ impl SubmitError {
     pub(super) const fn rejection(&self) -> Rejection {
         match self {
             Self::EmptyCommand => Rejection::EmptyCommand,
+            Self::TooLong { .. } => Rejection::TooLong,
             Self::Timeout { .. } => Rejection::Timeout,
             Self::EnvName { .. } => Rejection::Environment,
             Self::UnknownLane { .. } => Rejection::UnknownLane,
@@ -128,6 +138,7 @@ impl Submission {
     pub(super) fn complete(self, defaults: &Defaults) -> Result<Spec, SubmitError> {
         check_program(&self.program)?;
         check_env(&self.env)?;
+        self.check_size()?;
         Ok(Spec {
             program: self.program,
             cwd: self.cwd.map_or_else(|| defaults.cwd.clone(), |cwd| defaults.cwd.join(cwd)),
@@ -137,6 +148,25 @@ impl Submission {
             description: self.description,
             lane: check_lane(self.lane, defaults)?,
         })
+    }
+}
+
+/// What Linux takes as arguments and environment of one program; a job that is known keeps it all.
+const MAX_BYTES: usize = 2 * 1024 * 1024;
+
+impl Submission {
+    fn check_size(&self) -> Result<(), SubmitError> {
+        let program = match &self.program {
+            Program::Shell(text) => text.len(),
+            Program::Direct { program, args } => {
+                program.len() + args.iter().map(String::len).sum::<usize>()
+            }
+        };
+        let env: usize = self.env.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let words = [&self.description, &self.key, &self.lane];
+        let words: usize = words.into_iter().flatten().map(String::len).sum();
+        let bytes = program + env + words;
+        if bytes > MAX_BYTES { Err(SubmitError::TooLong { bytes }) } else { Ok(()) }
     }
 }
 
@@ -223,6 +253,7 @@ mod tests {
             Submission { timeout: Some(Duration::from_secs(101)), ..shell("ls") },
             "bad_timeout",
         );
+        refused(shell(&"x".repeat(MAX_BYTES + 1)), "too_long");
         refused(Submission { lane: Some("fast".to_owned()), ..shell("ls") }, "unknown_lane");
         refused(
             Submission { env: vec![("A=B".to_owned(), String::new())], ..shell("ls") },

@@ -239,3 +239,78 @@ pub(crate) fn beyond_end(job: &Snapshot, from: u64) -> Option<String> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::excerpt::ErrorLine;
+    use crate::output::{LogSettings, open};
+    use crate::spec::Stream;
+
+    fn hidden(errors_count: u64, listed: &[u64]) -> Hidden {
+        let error = |line: &u64| ErrorLine { line: *line, text: "AssertionError: no".to_owned() };
+        Hidden {
+            first_line: 16,
+            last_line: 1032,
+            bytes: 30_000,
+            errors_count,
+            errors: listed.iter().map(error).collect(),
+            scanned_all: true,
+        }
+    }
+
+    #[test]
+    fn what_is_hidden_is_named_with_the_errors_in_it() {
+        assert_eq!(mark(&hidden(0, &[])), "[… lines 16-1032 hidden]\n");
+        assert_eq!(
+            mark(&hidden(1, &[22])),
+            "[… lines 16-1032 hidden; 1 looks like an error:\n  22: AssertionError: no\n]\n"
+        );
+        let some = mark(&hidden(75, &[22, 900]));
+        assert!(
+            some.starts_with("[… lines 16-1032 hidden; 75 look like errors:\n  22: "),
+            "{some}"
+        );
+        assert!(some.contains("\n  … 73 more\n  900: "), "{some}");
+        let one_line = Hidden { last_line: 16, ..hidden(0, &[]) };
+        assert_eq!(mark(&one_line), "[… 30 KB of line 16 hidden]\n");
+        let unsure = Hidden { scanned_all: false, ..hidden(2, &[20, 21]) };
+        assert!(mark(&unsure).contains("hidden; at least 2 look like errors"));
+    }
+
+    fn log_of(bytes: &[u8]) -> LogReader {
+        let (mut writer, reader) =
+            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir() });
+        writer.append(Stream::Stdout, bytes);
+        writer.close();
+        reader
+    }
+
+    fn shown_of(log: &LogReader, max_bytes: usize) -> Shown {
+        let budget = Budget { max_bytes, max_lines: 0 };
+        shown_excerpt(log, excerpt(log, 0, budget).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_reader_who_follows_the_cursor_misses_no_byte() {
+        let text: String = (1..=1000).map(|line| format!("line {line}\n")).collect();
+        let log = log_of(text.as_bytes());
+        let whole = shown_of(&log, 1 << 20);
+        assert_eq!((whole.text.as_str(), whole.end_kind), (text.as_str(), PageEnd::Complete));
+        assert!(!whole.is_cut());
+        let cut = shown_of(&log, 500);
+        assert!(cut.is_cut() && cut.spans.len() == 2, "{cut:?}");
+        assert_eq!(cut.end_kind, PageEnd::More);
+        let end = usize::try_from(cut.end).unwrap();
+        assert!(cut.text.starts_with(&text[..end]), "the bytes before the cursor are all shown");
+        assert_eq!(cut.first_hidden, Some(cut.spans[0].last + 1));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_described_and_none_counts_as_read() {
+        let shown = shown_of(&log_of(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff\xfe"), 1 << 20);
+        assert_eq!(shown.form, Form::Binary { mime: "image/png".to_owned() });
+        assert_eq!((shown.start, shown.end, shown.end_kind), (0, 0, PageEnd::More));
+        assert!(shown.text.starts_with("[binary output: image/png, 18 bytes]\n00000000  89 50"));
+    }
+}

@@ -1,6 +1,6 @@
 //! The one `→` line: what to do next.
 
-use super::shown::Shown;
+use super::shown::{Form, Shown};
 use crate::ids::JobId;
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::output::PageEnd;
@@ -42,7 +42,7 @@ pub(crate) fn after_page(job: &Snapshot, shown: &Shown) -> Option<String> {
     let id = job.job;
     match shown.end_kind {
         PageEnd::Complete => None,
-        PageEnd::More if shown.is_binary() => {
+        PageEnd::More if shown.form != Form::Text => {
             Some(format!("read_output(job={id}, view=\"raw\", cursor=\"bytes:{}\")", shown.end))
         }
         PageEnd::More => {

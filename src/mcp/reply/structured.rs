@@ -95,6 +95,7 @@ fn times(fields: &mut Fields, job: &Snapshot) {
                 fields.put("cpu_ms", millis(liveness.cpu));
             }
         }
+        State::Finished(ending) if matches!(ending.outcome, Outcome::FailedToStart(_)) => {}
         State::Stopping | State::Finished(_) => fields.put("elapsed_ms", millis(job.elapsed)),
     }
     if let (None, Some(quiet)) = (job.ending(), job.quiet_for) {

@@ -1,1 +1,324 @@
+//! The examples of the design, letter by letter, and what they stand for.
 
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::answer::{Answer, Part};
+use super::listing::{Counts, list_headline, list_line};
+use super::shown::{Form, Shown, Span};
+use super::verdict::verdict;
+use crate::ids::JobId;
+use crate::mcp::settings::ResultFormat;
+use crate::mcp::snapshot::{Snapshot, State};
+use crate::outcome::{Ending, KillNote, LimitKind, Outcome, StartError, StopBy, Usage};
+use crate::output::{PageEnd, Progress};
+use crate::yard::{Liveness, QueuePlace, UnknownJob};
+
+fn snapshot(job: u64, state: State, elapsed_ms: u64) -> Snapshot {
+    Snapshot {
+        job: JobId::new(job),
+        state,
+        elapsed: Duration::from_millis(elapsed_ms),
+        queued: Duration::ZERO,
+        output: Progress::default(),
+        quiet_for: None,
+        survivors: Vec::new(),
+    }
+}
+
+fn ending(outcome: Outcome) -> Ending {
+    Ending {
+        outcome,
+        at: Instant::now(),
+        usage: Usage::default(),
+        pipeline: Vec::new(),
+        survivors: Vec::new(),
+        kill: None,
+    }
+}
+
+fn ended(job: u64, outcome: Outcome, elapsed_ms: u64) -> Snapshot {
+    snapshot(job, State::Finished(ending(outcome)), elapsed_ms)
+}
+
+fn exited(job: u64, code: i32, elapsed_ms: u64) -> Snapshot {
+    ended(job, Outcome::Exited { code }, elapsed_ms)
+}
+
+/// The same job, with so much output.
+fn wrote(mut job: Snapshot, lines: u64, total_bytes: u64) -> Snapshot {
+    job.output = Progress { lines, total_bytes, closed: true, ..Progress::default() };
+    job
+}
+
+fn shown(text: &str, spans: &[(u64, u64)]) -> Shown {
+    Shown {
+        text: text.to_owned(),
+        spans: spans.iter().map(|(first, last)| Span { first: *first, last: *last }).collect(),
+        first_hidden: None,
+        start: 0,
+        end: text.len() as u64,
+        end_kind: PageEnd::Complete,
+        gap_bytes: 0,
+        bad_bytes: 0,
+        form: Form::Text,
+        stream: None,
+    }
+}
+
+#[track_caller]
+fn check(job: &Snapshot, shown: Option<&Shown>, expected: &str) {
+    assert_eq!(Answer::about(job, shown).text(), expected);
+}
+
+#[test]
+fn all_of_a_short_output_follows_its_verdict() {
+    check(
+        &wrote(exited(12, 0, 400), 1, 6),
+        Some(&shown("hello\n", &[])),
+        "exit 0 · 0.4s · job 12\nhello",
+    );
+    check(&exited(12, 0, 400), Some(&shown("", &[])), "exit 0 · 0.4s · job 12");
+}
+
+#[test]
+fn a_cut_names_what_is_shown_and_how_to_read_the_rest() {
+    let cut = Shown { first_hidden: Some(16), ..shown("FAIL\n", &[(1, 15), (1033, 1138)]) };
+    check(
+        &wrote(exited(14, 1, 3_100), 1138, 37_000),
+        Some(&cut),
+        "exit 1 · 3.1s · job 14 · 1,138 lines, 37 KB · showing 1-15 and 1033-1138\nFAIL\n\
+         → full log kept: read_output(job=14, line=16) or read_output(job=14, grep=\"…\")",
+    );
+}
+
+#[test]
+fn a_running_job_says_how_long_and_what_to_do_instead_of_polling() {
+    let mut job = wrote(snapshot(16, State::Running(None), 30_200), 812, 9_000);
+    job.quiet_for = Some(Duration::from_secs(2));
+    check(
+        &job,
+        Some(&shown("", &[(700, 812)])),
+        "running 30s · job 16 · 812 lines, last output 2s ago · showing 700-812\n\
+         → wait_jobs(jobs=[16]) returns on exit; do other work meanwhile, do not poll",
+    );
+    job.quiet_for = None;
+    assert_eq!(verdict(&job, None), "running 30s · job 16 · no output yet");
+}
+
+#[test]
+fn a_queued_job_knows_its_place_and_why_it_waits() {
+    let place = QueuePlace { position: 3, length: 12, waits_for: "8/8 slots busy".to_owned() };
+    let job = snapshot(17, State::Queued(Some(place)), 0);
+    assert_eq!(verdict(&job, None), "queued · position 3 of 12 · job 17 · 8/8 slots busy");
+}
+
+#[test]
+fn a_timeout_says_what_was_killed() {
+    let mut end = ending(Outcome::TimedOut { after: Duration::from_secs(300) });
+    end.kill = Some(KillNote { first: 15, killed_after: Some(Duration::from_secs(5)) });
+    let job = wrote(snapshot(18, State::Finished(end), 305_000), 96, 30_000);
+    assert_eq!(
+        verdict(&job, Some(&shown("", &[(40, 96)]))),
+        "timed out after 300s, tree killed (SIGTERM, then SIGKILL after 5s) · job 18 · 96 lines · \
+         showing 40-96"
+    );
+}
+
+#[test]
+fn every_other_ending_has_its_own_words() {
+    let limit = |which| Outcome::Limit { which };
+    let not_found = StartError::NotFound { program: "carg".to_owned() };
+    for (outcome, expected) in [
+        (Outcome::Exited { code: 127 }, "exit 127 · 12.7s · job 19"),
+        (Outcome::Signaled { signal: 9, core: false }, "killed by SIGKILL · 12.7s · job 19"),
+        (
+            Outcome::Signaled { signal: 11, core: true },
+            "killed by SIGSEGV (core dumped) · 12.7s · job 19",
+        ),
+        (Outcome::Stopped { by: StopBy::Client }, "stopped on request · 12.7s · job 19"),
+        (
+            Outcome::Stopped { by: StopBy::Cancel },
+            "stopped: its call was cancelled · 12.7s · job 19",
+        ),
+        (Outcome::Stopped { by: StopBy::Shutdown }, "stopped: server shutdown · 12.7s · job 19"),
+        (
+            limit(LimitKind::OutputBytes(2_000_000_000)),
+            "output limit of 2.0 GB reached · 12.7s · job 19",
+        ),
+        (
+            limit(LimitKind::OutputLines(1_000)),
+            "output limit of 1,000 lines reached · 12.7s · job 19",
+        ),
+        (
+            Outcome::Lost { why: "its actor failed".into() },
+            "lost: its actor failed · 12.7s · job 19",
+        ),
+        (
+            Outcome::FailedToStart(not_found),
+            "failed to start: `carg` was not found in PATH; check the name, or give its full path \
+             · job 19",
+        ),
+    ] {
+        assert_eq!(verdict(&ended(19, outcome, 12_700), None), expected);
+    }
+}
+
+#[test]
+fn a_failure_inside_a_pipeline_shows_and_a_closed_pipe_does_not() {
+    let with = |code, pipeline: &[i32]| {
+        let mut end = ending(Outcome::Exited { code });
+        end.pipeline = pipeline.to_vec();
+        verdict(&snapshot(1, State::Finished(end), 0), None)
+    };
+    assert_eq!(with(0, &[1, 0]), "exit 0 (pipeline 1|0) · 0.0s · job 1");
+    for (code, pipeline) in [(0, &[141, 0][..]), (0, &[0, 0]), (0, &[0]), (0, &[]), (3, &[1, 3])] {
+        assert_eq!(with(code, pipeline), format!("exit {code} · 0.0s · job 1"), "{pipeline:?}");
+    }
+}
+
+#[test]
+fn what_must_not_go_unnoticed_is_in_the_verdict() {
+    let mut job = exited(7, 0, 100);
+    job.survivors = vec![4242];
+    assert_eq!(verdict(&job, None), "exit 0 · 0.1s · job 7 · 1 process still running (pid 4242)");
+    job.survivors = (1..=9).collect();
+    assert!(verdict(&job, None).ends_with("(pids 1, 2, 3, 4, 5, 6, 7, 8, …)"));
+    job.survivors.clear();
+    job.output.dropped_bytes = 12_000;
+    let bad = Shown { bad_bytes: 1, gap_bytes: 5_000, ..shown("", &[]) };
+    assert_eq!(
+        verdict(&job, Some(&bad)),
+        "exit 0 · 0.1s · job 7 · 12 KB of output could not be kept · 5 KB removed before this · \
+         1 byte not UTF-8, shown as \u{fffd}"
+    );
+}
+
+#[test]
+fn a_job_that_waits_for_input_says_how_to_answer_it() {
+    let liveness =
+        Liveness { processes: 1, cpu: Duration::ZERO, rss_bytes: 0, waiting_for_input: true };
+    let text = Answer::about(&snapshot(3, State::Running(Some(liveness)), 1_000), None).text();
+    assert!(
+        text.starts_with("running 1s · job 3 · no output yet · waiting for input\n→ "),
+        "{text}"
+    );
+    assert!(text.contains("send_input(job=3"), "{text}");
+}
+
+fn structured(job: &Snapshot, shown: Option<&Shown>) -> Value {
+    let result = Answer::about(job, shown).into_result(ResultFormat::Structured);
+    result.structured_content.unwrap()
+}
+
+#[test]
+fn the_structured_form_is_flat_and_complete() {
+    let job = wrote(exited(12, 3, 400), 1, 6);
+    assert_eq!(
+        structured(&job, Some(&shown("hello\n", &[]))),
+        json!({
+            "job": 12, "state": "finished", "outcome": "exited", "exit_code": 3,
+            "elapsed_ms": 400, "queued_ms": 0, "cpu_ms": 0, "max_rss_bytes": 0,
+            "output": "hello\n", "bytes_start": 0, "bytes_end": 6, "end": "complete",
+            "total_bytes": 6, "lines": 1, "uri": "shellyard://jobs/12/output",
+        })
+    );
+}
+
+#[test]
+fn a_cursor_is_given_unless_the_log_is_complete_and_read_to_its_end() {
+    let job = exited(12, 0, 0);
+    for (end_kind, word, cursor) in [
+        (PageEnd::More, "more", Some("bytes:6")),
+        (PageEnd::CaughtUp, "caught_up", Some("bytes:6")),
+        (PageEnd::Complete, "complete", None),
+    ] {
+        let fields = structured(&job, Some(&Shown { end_kind, ..shown("hello\n", &[]) }));
+        assert_eq!(fields["end"], word);
+        assert_eq!(fields.get("next_cursor").and_then(Value::as_str), cursor);
+    }
+}
+
+#[test]
+fn nothing_is_ever_null() {
+    let place = QueuePlace { position: 1, length: 1, waits_for: String::new() };
+    let start = StartError::NulByte { what: "command" };
+    for job in [
+        snapshot(1, State::Queued(Some(place)), 0),
+        snapshot(1, State::Queued(None), 0),
+        snapshot(1, State::Running(None), 5),
+        snapshot(1, State::Stopping, 5),
+        ended(1, Outcome::FailedToStart(start), 0),
+        ended(1, Outcome::Lost { why: String::new() }, 5),
+    ] {
+        let fields = structured(&job, None);
+        assert!(!fields.as_object().unwrap().values().any(Value::is_null), "{fields}");
+    }
+}
+
+#[test]
+fn each_format_carries_what_its_clients_read() {
+    let answer = || Answer::about(&exited(1, 1, 0), Some(&shown("a\nb\n", &[])));
+    let text = answer().into_result(ResultFormat::Text);
+    assert!(text.structured_content.is_none());
+    assert_eq!(text.is_error, Some(false), "a command that failed is no error of ours");
+    let both = serde_json::to_value(answer().into_result(ResultFormat::Both)).unwrap();
+    assert_eq!(both["content"][0]["text"], "exit 1 · 0.0s · job 1\na\nb");
+    assert_eq!(both["structuredContent"]["output"], "a\nb\n");
+    let only = serde_json::to_value(answer().into_result(ResultFormat::Structured)).unwrap();
+    assert_eq!(only["content"][0]["text"], "exit 1 · 0.0s · job 1");
+}
+
+#[test]
+fn a_failure_of_ours_is_marked_in_every_format() {
+    for format in [ResultFormat::Text, ResultFormat::Structured, ResultFormat::Both] {
+        let result = Answer::failure("no".to_owned(), "bad").into_result(format);
+        assert_eq!(result.is_error, Some(true), "{format:?}");
+        if let Some(fields) = result.structured_content {
+            assert_eq!(fields, json!({"error": "no", "error_code": "bad"}));
+        }
+    }
+    let failed = ended(5, Outcome::FailedToStart(StartError::NulByte { what: "cwd" }), 0);
+    assert_eq!(Answer::about(&failed, None).into_result(ResultFormat::Text).is_error, Some(true));
+}
+
+#[test]
+fn several_jobs_are_told_one_by_one() {
+    let one = Part::job(&exited(1, 0, 0), Some(&shown("a\n", &[])));
+    let two = Part::missing(&UnknownJob { id: JobId::new(9) });
+    let result = Answer::several(None, vec![one, two]).into_result(ResultFormat::Both);
+    let result = serde_json::to_value(result).unwrap();
+    assert_eq!(
+        result["content"][0]["text"],
+        "exit 0 · 0.0s · job 1\na\n\nthere is no job 9; list_jobs shows the jobs there are"
+    );
+    assert_eq!(result["structuredContent"]["jobs"][1]["error_code"], "unknown_job");
+}
+
+#[test]
+fn a_list_has_a_summary_and_a_line_for_each_job() {
+    let counts = Counts { queued: 2, running: 1, finished: 1400 };
+    assert_eq!(list_headline(counts, 1403, 1403), "1 running, 2 queued, 1,400 finished");
+    assert_eq!(
+        list_headline(counts, 20, 30),
+        "1 running, 2 queued, 1,400 finished · 30 matches · showing the newest 20"
+    );
+    let mut running = snapshot(16, State::Running(None), 30_000);
+    running.quiet_for = Some(Duration::from_secs(2));
+    let place = QueuePlace { position: 3, length: 12, waits_for: "8/8 slots busy".to_owned() };
+    for (job, command, description, expected) in [
+        (running, "cargo build", None, "16 running 30s · last output 2s ago · cargo build"),
+        (
+            snapshot(17, State::Queued(Some(place)), 0),
+            "make\nall",
+            Some("the app"),
+            "17 queued · position 3 of 12 · 8/8 slots busy · the app · make all",
+        ),
+        (wrote(exited(14, 1, 3_100), 1138, 1), "x", None, "14 exit 1 · 3.1s · 1,138 lines · x"),
+    ] {
+        assert_eq!(list_line(&job, command, description), expected);
+    }
+    let line = list_line(&exited(1, 0, 0), &"x".repeat(500), None);
+    assert!(line.ends_with("x…") && line.len() < 200, "{line}");
+}

@@ -1,6 +1,6 @@
 //! The first line of an answer: what became of the job, in one line.
 
-use super::shown::Shown;
+use super::shown::{Form, Shown};
 use super::words::{bound, count, exact, kill_note, rough, size, thousands};
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{Ending, LimitKind, Outcome, StopBy, signal_name};
@@ -128,6 +128,9 @@ fn remarks(job: &Snapshot, shown: Option<&Shown>) -> Vec<String> {
     }
     if let Some(gap) = shown.map(|shown| shown.gap_bytes).filter(|gap| *gap > 0) {
         remarks.push(format!("{} removed before this", size(gap)));
+    }
+    if let Some(raw) = shown.filter(|shown| shown.form == Form::Base64) {
+        remarks.push(format!("base64 of bytes {} to {}", raw.start, raw.end));
     }
     if let Some(bad) = shown.map(|shown| shown.bad_bytes).filter(|bad| *bad > 0) {
         remarks.push(format!("{} not UTF-8, shown as \u{fffd}", count(bad, "byte", "bytes")));

@@ -5,10 +5,9 @@ use std::time::Duration;
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
 
-use crate::ids::JobId;
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
-use crate::yard::{JobHandle, UnknownJob, Yard};
+use crate::yard::{JobHandle, Yard};
 
 /// What a tool has at hand while it works on one call.
 #[derive(Debug, Clone, Copy)]
@@ -34,14 +33,5 @@ impl Call<'_> {
     /// Looks at a job now.
     pub(crate) async fn look(&self, job: &JobHandle) -> Snapshot {
         Snapshot::take(self.yard, job).await
-    }
-
-    /// Finds each of the jobs, or says of each that it is not there.
-    pub(crate) async fn find_all(&self, jobs: &[JobId]) -> Vec<Result<JobHandle, UnknownJob>> {
-        let mut found = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            found.push(self.yard.find(*job).await);
-        }
-        found
     }
 }

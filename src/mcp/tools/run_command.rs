@@ -9,7 +9,10 @@ use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::wait::{WaitEnd, wait_for};
 use crate::outcome::StopBy;
 use crate::spec::{Program, Stdin};
-use crate::yard::{Input, InputError, JobHandle, StopWish, Submission};
+use crate::yard::{Input, JobHandle, StopWish, Submission, Yard};
+
+/// How long a job in the background gets to start before the call answers.
+const START: Duration = Duration::from_secs(1);
 
 pub(super) const SPEC: ToolSpec = ToolSpec {
     name: "run_command",
@@ -49,7 +52,9 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError
         tokio::spawn(type_in(job.clone(), text));
     }
     let limit = call.wait(wait);
-    if !limit.is_zero() {
+    if limit.is_zero() {
+        settle(call.yard, &job).await;
+    } else {
         let waited = wait_for(call, limit, job.finished(), || progress_line([&job])).await;
         // A key may have given back a job that an earlier call started: that one goes on.
         let is_ours = job.status().submitted >= called;
@@ -105,13 +110,20 @@ fn stdin(text: Option<String>, tty: bool, wait: Option<Duration>) -> (Stdin, Opt
     }
 }
 
+/// Waits for what follows at once: the start of a job that need not queue, or its failure.
+async fn settle(yard: &Yard, job: &JobHandle) {
+    if yard.queue_place(job.id()).await.is_none() {
+        // Where the host is too slow for that, the answer says that it is starting.
+        tokio::time::timeout(START, job.started()).await.ok();
+    }
+}
+
 /// Types `text` into a job's terminal once it runs.
 async fn type_in(job: JobHandle, text: String) {
-    const AGAIN: Duration = Duration::from_millis(20);
+    job.started().await;
     let input = Input { bytes: text.into_bytes(), ..Input::default() };
-    while let Err(InputError::NotStarted(_)) = job.send_input(input.clone()).await {
-        tokio::time::sleep(AGAIN).await;
-    }
+    // A job that has ended by then needs no input.
+    job.send_input(input).await.ok();
 }
 
 #[cfg(test)]

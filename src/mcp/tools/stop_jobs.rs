@@ -54,7 +54,7 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     }
     let grace = stopped.iter().map(|job| wish.grace.unwrap_or(job.spec().limits.grace)).max();
     let limit = call.wait(Some(grace.unwrap_or_default() + AFTER_KILL));
-    wait_for(call, limit, join_all(stopped.iter().map(gone)), String::new).await;
+    wait_for(call, limit, join_all(stopped.iter().map(gone)), || "stopping".to_owned()).await;
     let mut parts = Vec::new();
     let mut open = Vec::new();
     for job in &stopped {

@@ -1,6 +1,7 @@
 //! `wait_jobs`: the one call that blocks on running work.
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
 use regex::bytes::Regex;
@@ -8,6 +9,7 @@ use regex::bytes::Regex;
 use super::call::Call;
 use super::place::offset_of_cursor;
 use super::until::first_match;
+use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
     Answer, Part, Shown, ToolError, after_job, progress_line, show, show_from, wait_for_jobs,
@@ -41,31 +43,50 @@ enum Mode {
 
 pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError> {
     let wish = Wish::read(args)?;
-    let limit = call.wait(wish.wait);
-    let (known, unknown): (Vec<_>, Vec<_>) =
-        call.find_all(&wish.jobs).await.into_iter().partition(Result::is_ok);
-    let known: Vec<JobHandle> = known.into_iter().flatten().collect();
-    let missing = unknown.iter().filter_map(|job| job.as_ref().err()).map(Part::missing);
+    let (known, missing) = find(call, &wish.jobs).await;
     if known.is_empty() {
-        return Ok(Answer::several(None, missing.collect()).failed());
+        return Ok(Answer::several(None, missing).failed());
     }
     let waits = known
         .iter()
         .map(|job| Wait::new(job, wish.cursor.as_deref()))
         .collect::<Result<Vec<_>, _>>()?;
     let events = waits.iter().map(|wait| wait.event(wish.until.as_ref())).collect();
-    let tell = || progress_line(waits.iter().map(|wait| wait.job));
-    let settled = match wait_for(call, limit, settled(wish.mode, events), tell).await {
+    let event = settled(wish.mode, events);
+    let settled = match wait_for(call, call.wait(wish.wait), event, || progress_line(&known)).await
+    {
         WaitEnd::Done(settled) => settled,
         WaitEnd::Over | WaitEnd::Cancelled => Vec::new(),
     };
+    answer(call, &waits, &settled, missing).await
+}
+
+/// The jobs that are there, and what to say about those that are not.
+async fn find(call: Call<'_>, jobs: &[JobId]) -> (Vec<JobHandle>, Vec<Part>) {
+    let (mut known, mut missing) = (Vec::new(), Vec::new());
+    for job in jobs {
+        match call.yard.find(*job).await {
+            Ok(job) => known.push(job),
+            Err(unknown) => missing.push(Part::missing(&unknown)),
+        }
+    }
+    (known, missing)
+}
+
+async fn answer(
+    call: Call<'_>,
+    waits: &[Wait<'_>],
+    settled: &[Settled],
+    missing: Vec<Part>,
+) -> Result<Answer, ToolError> {
+    let budget = call.settings.inline_bytes / waits.len();
     let mut parts = Vec::new();
     let mut open = Vec::new();
     let mut hint = None;
     for (index, wait) in waits.iter().enumerate() {
         let now = call.look(wait.job).await;
         let line = settled.iter().find(|event| event.index == index).and_then(|event| event.line);
-        let shown = wait.shown(&now, line, call.settings.inline_bytes / waits.len()).await?;
+        let shown = wait.shown(&now, line, budget).await?;
         if now.ending().is_none() {
             open.push(now.job);
         }
@@ -79,10 +100,10 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError
 
 /// What a call asks for.
 struct Wish {
-    jobs: Vec<crate::ids::JobId>,
+    jobs: Vec<JobId>,
     mode: Mode,
     until: Option<Regex>,
-    wait: Option<std::time::Duration>,
+    wait: Option<Duration>,
     cursor: Option<String>,
 }
 
