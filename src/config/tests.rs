@@ -96,7 +96,7 @@ fn the_defaults_are_the_documented_ones() {
         load_with("", &[("HOME", "/h")], &[]).unwrap().settings;
     assert_eq!((http.bind.to_string().as_str(), http.path.as_str()), ("127.0.0.1:8000", "/mcp"));
     assert_eq!((http.max_body, http.max_headers, http.max_connections), (4 << 20, 32 << 10, 1024));
-    assert_eq!((http.token_file, http.header_timeout), (None, Duration::from_secs(10)));
+    assert_eq!((http.token_file, http.header_timeout), (None, Duration::from_secs(30)));
     assert_eq!((mcp.result_format, mcp.wait), (ResultFormat::Text, Duration::from_secs(30)));
     assert_eq!((mcp.inline_bytes, mcp.page_bytes, mcp.max_page_bytes), (20480, 16384, 1 << 20));
     assert!(mcp.cancel_stops_job);
