@@ -8,14 +8,15 @@ use futures_util::FutureExt;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, Implementation,
-    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
-    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-    MetaObject, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject,
+    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::reply::{Answer, Success, ToolError};
+use super::resources;
 use super::settings::McpSettings;
 use super::tools::{Call, ToolName};
 use crate::telemetry::{CallResult, events};
@@ -43,10 +44,15 @@ const TOOLS_TTL: Duration = Duration::from_secs(3600);
 /// The first version of the modern era.
 const MODERN: ProtocolVersion = ProtocolVersion::V_2026_07_28;
 
-/// The methods that this server answers, by era; anything else is not found.
-const OFFERED: [(&str, Eras); 5] = [
+/// The methods that this server answers, by era; anything else is not found. Prompts are not
+/// offered, but their empty list is: the protocol's own tests ask for it.
+const OFFERED: [(&str, Eras); 9] = [
     ("initialize", Eras::Legacy),
     ("ping", Eras::Legacy),
+    ("prompts/list", Eras::Both),
+    ("resources/list", Eras::Both),
+    ("resources/read", Eras::Both),
+    ("resources/templates/list", Eras::Both),
     ("server/discover", Eras::Modern),
     ("tools/call", Eras::Both),
     ("tools/list", Eras::Both),
@@ -79,7 +85,7 @@ impl Handler {
     #[must_use]
     pub fn new(yard: Yard, settings: McpSettings) -> Self {
         let tools = ToolName::ALL.iter().map(|tool| tool.spec().definition()).collect();
-        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
         let info = ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("shellyard", env!("CARGO_PKG_VERSION")))
             .with_instructions(INSTRUCTIONS);
@@ -87,7 +93,10 @@ impl Handler {
     }
 
     /// Names this server in a result's metadata, as the modern era wants it on each result.
-    fn stamp(&self, meta: &mut Option<MetaObject>) {
+    fn stamp_modern(&self, context: &RequestContext<RoleServer>, meta: &mut Option<MetaObject>) {
+        if !is_modern(context) {
+            return;
+        }
         if let Ok(info) = serde_json::to_value(&self.shared.info.server_info) {
             let meta = meta.get_or_insert_default();
             meta.insert("io.modelcontextprotocol/serverInfo".to_owned(), info);
@@ -117,8 +126,8 @@ impl ServerHandler for Handler {
         if is_modern(&context) {
             result.ttl_ms = u64::try_from(TOOLS_TTL.as_millis()).ok();
             result.cache_scope = Some(CacheScope::Private);
-            self.stamp(&mut result.meta);
         }
+        self.stamp_modern(&context, &mut result.meta);
         Ok(result)
     }
 
@@ -137,9 +146,7 @@ impl ServerHandler for Handler {
         let success = call_result(answer.success());
         events::mcp_call_finished(tool.name(), success, started.elapsed());
         let mut result: CallToolResult = answer.into_result(self.shared.settings.result_format);
-        if is_modern(&context) {
-            self.stamp(&mut result.meta);
-        }
+        self.stamp_modern(&context, &mut result.meta);
         Ok(result.into())
     }
 
@@ -162,28 +169,36 @@ impl ServerHandler for Handler {
         Err(ErrorData::method_not_found::<CompleteRequestMethod>())
     }
 
-    async fn list_prompts(
-        &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
-    }
-
     async fn list_resources(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListResourcesRequestMethod>())
+        let mut result =
+            ListResourcesResult::with_all_items(resources::list(&self.shared.yard).await);
+        self.stamp_modern(&context, &mut result.meta);
+        Ok(result)
     }
 
     async fn list_resource_templates(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>())
+        let mut result = ListResourceTemplatesResult::with_all_items(resources::templates());
+        self.stamp_modern(&context, &mut result.meta);
+        Ok(result)
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let Shared { yard, settings, .. } = &*self.shared;
+        let mut result = resources::read(yard, &request.uri, settings.max_page_bytes).await?;
+        self.stamp_modern(&context, &mut result.meta);
+        Ok(result.into())
     }
 }
 

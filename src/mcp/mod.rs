@@ -10,9 +10,11 @@
 //! arguments, asks the yard, and hands facts to `reply`, which alone writes wire text.
 //! **Invariant:** a call ends: on the job's end, when its wait is over, or on cancellation.
 
+mod address;
 mod args;
 mod handler;
 mod reply;
+mod resources;
 mod schema;
 mod settings;
 mod snapshot;

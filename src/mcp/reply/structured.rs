@@ -6,7 +6,7 @@ use rmcp::model::JsonObject;
 use serde_json::Value;
 
 use super::shown::{Form, Shown};
-use crate::ids::JobId;
+use crate::mcp::address;
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{Ending, Outcome, signal_name};
 use crate::output::PageEnd;
@@ -30,13 +30,8 @@ pub(crate) fn fields(job: &Snapshot, shown: Option<&Shown>) -> JsonObject {
     fields.put_if(job.output.dropped_bytes > 0, "dropped_bytes", job.output.dropped_bytes);
     fields.put_if(job.waits_for_input(), "waiting_for_input", true);
     fields.put_if(!job.survivors.is_empty(), "background_pids", job.survivors.clone());
-    fields.put("uri", output_uri(job.job));
+    fields.put("uri", address::of_output(job.job));
     fields.0
-}
-
-/// The address of a job's output.
-pub(crate) fn output_uri(job: JobId) -> String {
-    format!("shellyard://jobs/{job}/output")
 }
 
 #[derive(Default)]

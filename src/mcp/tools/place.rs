@@ -1,6 +1,7 @@
 //! Where in a job's output a caller wants to read.
 
 use crate::ids::JobId;
+use crate::mcp::address;
 use crate::mcp::reply::ToolError;
 use crate::output::{Cursor, ParsedCursor};
 use crate::yard::JobHandle;
@@ -27,22 +28,6 @@ pub(super) fn offset_of_line(line: u64, job: &JobHandle) -> Result<u64, ToolErro
 
 /// The job whose output an address names.
 pub(super) fn job_of_uri(uri: &str) -> Result<JobId, ToolError> {
-    let job = uri.strip_prefix("shellyard://jobs/").and_then(|rest| rest.strip_suffix("/output"));
-    job.and_then(|job| job.parse().ok())
-        .ok_or_else(|| ToolError::BadUri { given: uri.chars().take(80).collect() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_names_its_job() {
-        assert_eq!(job_of_uri("shellyard://jobs/12/output").unwrap(), JobId::new(12));
-        for uri in
-            ["", "shellyard://jobs/0/output", "shellyard://jobs/x/output", "http://jobs/1/output"]
-        {
-            assert_eq!(job_of_uri(uri).unwrap_err().code(), "bad_uri", "{uri}");
-        }
-    }
+    let given = || uri.chars().take(80).collect();
+    address::job_of(uri).ok_or_else(|| ToolError::BadUri { given: given() })
 }
