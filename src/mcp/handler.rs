@@ -44,8 +44,8 @@ const TOOLS_TTL: Duration = Duration::from_secs(3600);
 /// The first version of the modern era.
 const MODERN: ProtocolVersion = ProtocolVersion::V_2026_07_28;
 
-/// The methods that this server answers, by era; anything else is not found. Prompts are not
-/// offered, but their empty list is: the protocol's own tests ask for it.
+/// The methods that this server answers, by era; anything else is not found. There is no
+/// prompt, and the list says so: the protocol's own caching tests want that list from everyone.
 const OFFERED: [(&str, Eras); 9] = [
     ("initialize", Eras::Legacy),
     ("ping", Eras::Legacy),
@@ -85,7 +85,11 @@ impl Handler {
     #[must_use]
     pub fn new(yard: Yard, settings: McpSettings) -> Self {
         let tools = ToolName::ALL.iter().map(|tool| tool.spec().definition()).collect();
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_prompts()
+            .build();
         let info = ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("shellyard", env!("CARGO_PKG_VERSION")))
             .with_instructions(INSTRUCTIONS);
