@@ -43,13 +43,14 @@ const READ_AHEAD: usize = 16;
 /// Requests that may be in work at a time: replies to them are held in memory.
 const MAX_IN_FLIGHT: usize = 256;
 
-/// What calls in flight get to finish after the end of input, and again to obey their
-/// cancellation. Twice this is well below the two seconds that clients wait.
-const LAST_WORDS: Duration = Duration::from_millis(400);
+/// What calls in flight get to finish after the end of input, and then to obey their
+/// cancellation. Together this is well below the two seconds that clients wait.
+const LAST_WORDS: Duration = Duration::from_millis(1000);
+const LAST_BREATH: Duration = Duration::from_millis(300);
 
 /// Serves one client on standard input and output until it goes away or `shutdown` is
 /// cancelled. Calls in flight then have a moment to answer before they are cancelled;
-/// this returns within a second of either.
+/// this returns within two seconds of either.
 pub async fn serve(handler: Handler, shutdown: CancellationToken) {
     let (input, output) = stdio_pipes();
     serve_on(handler, input, output, shutdown).await
@@ -77,7 +78,7 @@ where
     }
     if timeout(LAST_WORDS, &mut session).await.is_err() {
         calls.cancel();
-        timeout(LAST_WORDS, &mut session).await.ok();
+        timeout(LAST_BREATH, &mut session).await.ok();
     }
 }
 
@@ -267,8 +268,8 @@ enum LineRead {
     TooLong,
 }
 
-/// Reads the next line into `line`, without its end. `None` at the end of input, also where
-/// that comes in the middle of a line. What is too long is skipped, not kept.
+/// Reads the next line into `line`, without its end; the last one may have none. `None` at the
+/// end of input. What is too long is skipped, not kept.
 async fn read_line<R: AsyncRead + Unpin>(
     input: &mut BufReader<R>,
     line: &mut Vec<u8>,
@@ -277,7 +278,8 @@ async fn read_line<R: AsyncRead + Unpin>(
     loop {
         let available = input.fill_buf().await?;
         if available.is_empty() {
-            return Ok(None);
+            let last = if fits { LineRead::Whole } else { LineRead::TooLong };
+            return Ok((!line.is_empty() || !fits).then_some(last));
         }
         let newline = memchr::memchr(b'\n', available);
         let part = &available[..newline.unwrap_or(available.len())];
