@@ -1,10 +1,12 @@
 //! The signals that a server listens to.
 
 use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::process::guardian::Guardian;
 use crate::process::host;
 use crate::telemetry::events;
 
@@ -36,8 +38,10 @@ impl Signals {
     }
 }
 
-/// Reaps, for ever, what jobs left behind and we have adopted.
-pub(super) fn reap_orphans() -> io::Result<impl Future<Output = ()> + Send> {
+/// Reaps, for ever, what jobs left behind and we have adopted, and replaces a guardian that died.
+pub(super) fn follow_children(
+    guardian: Arc<Mutex<Guardian>>,
+) -> io::Result<impl Future<Output = ()> + Send> {
     let mut children = signal(SignalKind::child())?;
     Ok(async move {
         while children.recv().await.is_some() {
@@ -45,6 +49,11 @@ pub(super) fn reap_orphans() -> io::Result<impl Future<Output = ()> + Send> {
             let reaped = host::reap_orphans();
             if reaped > 0 {
                 events::orphans_reaped(reaped as u64);
+            }
+            match guardian.lock().unwrap_or_else(PoisonError::into_inner).renew() {
+                Ok(false) => {}
+                Ok(true) => events::guardian_renewed(),
+                Err(error) => events::guardian_missing(&error),
             }
         }
     })

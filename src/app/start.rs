@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -15,6 +16,7 @@ use crate::cli::{self, Cli, Command, RunFlags, talk};
 use crate::config::{Environment, FlagValue, Loaded, Settings, Sources, load};
 use crate::http::{Doors, MetricsText, Readiness, Server};
 use crate::mcp::Handler;
+use crate::output;
 use crate::process::guardian::Guardian;
 use crate::process::host;
 use crate::stdio;
@@ -74,10 +76,12 @@ impl Start {
         let (settings, environment) = self.settings()?;
         let _log = setup::start(&values::logging(&settings.log, &environment))?;
         runtime()?.block_on(async {
+            // Before the yard, which tells its limits once.
+            let exporter = Exporter::install()?;
             let server = Server::bind(values::http(&settings)?).await?;
             let mut signals = Signals::listen()?;
             let app = App::start(settings, &environment).await?;
-            app.serve_http(server, &mut signals).await?;
+            app.serve_http(server, exporter, &mut signals).await;
             Ok(0)
         })
     }
@@ -109,6 +113,7 @@ impl Start {
             let app = App::start(settings, &environment).await?;
             let result = cli::run::run(&app.yard, flags).await.map_err(AppError::Signals)?;
             app.yard.drain(Duration::ZERO, app.settings.job.grace).await;
+            app.end_everything().await;
             if let Some(message) = &result.message {
                 talk::say(message);
             }
@@ -133,20 +138,23 @@ struct App {
     settings: Settings,
     yard: Yard,
     /// Ends our jobs should we be killed.
-    _guardian: Guardian,
+    guardian: Arc<Mutex<Guardian>>,
 }
 
 impl App {
     async fn start(settings: Settings, environment: &Environment) -> Result<Self, AppError> {
         let tag = host::prepare().map_err(AppError::Host)?;
-        let guardian = Guardian::start().map_err(AppError::Guardian)?;
-        tokio::spawn(signals::reap_orphans().map_err(AppError::Signals)?);
+        let guardian = Arc::new(Mutex::new(Guardian::start().map_err(AppError::Guardian)?));
+        tokio::spawn(signals::follow_children(Arc::clone(&guardian)).map_err(AppError::Signals)?);
+        let spill = values::spill_dir(&settings);
+        if let Err(error) = output::check_spill_dir(&spill) {
+            events::data_dir_unusable(&spill, &error);
+        }
         let yard = Yard::open(values::yard(&settings, tag, environment)?).await?;
-        Ok(Self { settings, yard, _guardian: guardian })
+        Ok(Self { settings, yard, guardian })
     }
 
-    async fn serve_http(self, server: Server, signals: &mut Signals) -> Result<(), AppError> {
-        let exporter = Exporter::install()?;
+    async fn serve_http(self, server: Server, exporter: Exporter, signals: &mut Signals) {
         tokio::spawn(exporter.clone().run_upkeep(UPKEEP));
         let (readiness, ready) = watch::channel(Readiness::Ready);
         let doors = Doors {
@@ -164,7 +172,6 @@ impl App {
         // A panic in there is logged by itself; there is nothing left to save.
         serving.await.ok();
         events::server_stopped();
-        Ok(())
     }
 
     async fn serve_stdio(self, signals: &mut Signals) {
@@ -185,6 +192,16 @@ impl App {
             () = self.yard.drain(patience, grace) => {}
             () = signals.wish_to_end() => self.yard.drain(Duration::ZERO, Duration::ZERO).await,
         }
+        self.end_everything().await;
+    }
+
+    /// Whatever no job could claim ends here: nothing of ours outlives us.
+    async fn end_everything(&self) {
+        let guardian = Arc::clone(&self.guardian);
+        let sweep =
+            move || guardian.lock().unwrap_or_else(PoisonError::into_inner).end_everything();
+        // What is alive even so is beyond anybody's reach; the guardian tries once more.
+        tokio::task::spawn_blocking(sweep).await.ok();
     }
 
     fn handler(&self) -> Handler {

@@ -45,7 +45,8 @@ pub(super) fn http(settings: &Settings) -> Result<HttpSettings, AppError> {
 fn tokens(path: &Path) -> Result<Vec<Token>, AppError> {
     let text = fs::read_to_string(path)
         .map_err(|source| AppError::TokenFile { path: path.into(), source })?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let is_token = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let lines = text.lines().map(str::trim).filter(is_token);
     let tokens: Vec<Token> = lines.map(|line| Token::new(line.to_owned())).collect();
     if tokens.is_empty() { Err(AppError::NoToken { path: path.into() }) } else { Ok(tokens) }
 }
@@ -100,13 +101,15 @@ fn job(settings: &Settings, tag: HostTag, environment: &Environment) -> JobSetti
         },
         environment: environment.pairs(),
         tag,
-        log: LogSettings {
-            memory_bytes: settings.output.memory,
-            spill_dir: settings.server.data_dir.join("spill"),
-        },
+        log: LogSettings { memory_bytes: settings.output.memory, spill_dir: spill_dir(settings) },
         drain_quiet: settings.job.drain_quiet,
         drain_max: settings.job.drain_max,
     }
+}
+
+/// Where output goes that is too much for memory.
+pub(super) fn spill_dir(settings: &Settings) -> PathBuf {
+    settings.server.data_dir.join("spill")
 }
 
 fn limits(job: &config::JobSettings) -> Limits {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::{CheckFlags, ConfigCommand, ConfigVerb, InitFlags, ShowFlags};
+use super::{CheckFlags, ConfigCommand, ConfigVerb, InitFlags, ServeFlags, ShowFlags};
 use crate::config::{
     ConfigError, DEFAULT_FILE, Entry, Environment, Loaded, Problem, Sources, load, user_file,
 };
@@ -34,7 +34,7 @@ pub fn run(command: &ConfigCommand, environment: Environment) -> u8 {
 }
 
 fn check(flags: &CheckFlags, environment: Environment) -> Reply {
-    match (read(flags.file.clone(), environment), flags.json) {
+    match (read(flags.file.clone(), &flags.serve, environment), flags.json) {
         (Ok(loaded), true) => {
             let answer = json!({ "ok": true, "file": loaded.file, "problems": [] });
             Reply { stdout: format!("{answer:#}\n"), ..Reply::default() }
@@ -65,7 +65,7 @@ fn warning(loaded: &Loaded) -> String {
 }
 
 fn show(flags: &ShowFlags, environment: Environment) -> Reply {
-    match read(flags.config.clone(), environment) {
+    match read(None, &flags.serve, environment) {
         Ok(loaded) if flags.json => Reply { stdout: shown_as_json(&loaded), ..Reply::default() },
         Ok(loaded) => Reply { stdout: shown(&loaded), ..Reply::default() },
         Err(error) => failed(&error),
@@ -130,8 +130,13 @@ fn write_new(path: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).open(path)?.write_all(DEFAULT_FILE.as_bytes())
 }
 
-fn read(file: Option<PathBuf>, environment: Environment) -> Result<Loaded, ConfigError> {
-    load(Sources { file, environment, flags: Vec::new() })
+fn read(
+    file: Option<PathBuf>,
+    serve: &ServeFlags,
+    environment: Environment,
+) -> Result<Loaded, ConfigError> {
+    let file = file.or_else(|| serve.server.config.clone());
+    load(Sources { file, environment, flags: serve.values() })
 }
 
 fn problems(error: &ConfigError) -> Vec<serde_json::Value> {
@@ -158,14 +163,20 @@ fn failure(message: &str) -> Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::ServerFlags;
 
     fn environment(pairs: &[(&str, &str)]) -> Environment {
         Environment::from_pairs(pairs.to_vec())
     }
 
     /// An empty file, so that the machine's own configuration does not matter.
+    fn of_file(path: &Path) -> ShowFlags {
+        let server = ServerFlags { config: Some(path.into()), ..ServerFlags::default() };
+        ShowFlags { json: false, serve: ServeFlags { server, ..ServeFlags::default() } }
+    }
+
     fn defaults_only() -> ShowFlags {
-        ShowFlags { config: Some("/dev/null".into()), json: false }
+        of_file(Path::new("/dev/null"))
     }
 
     fn file_of(text: &str) -> tempfile::NamedTempFile {
@@ -177,7 +188,8 @@ mod tests {
     #[test]
     fn check_tells_every_problem_and_exits_with_1() {
         let file = file_of("[http]\nbnid = 1\n[queue]\nslots = \"many\"\n");
-        let flags = CheckFlags { file: Some(file.path().into()), json: false };
+        let flags =
+            CheckFlags { file: Some(file.path().into()), json: false, ..CheckFlags::default() };
         let reply = check(&flags, Environment::default());
         assert_eq!((reply.code, reply.stdout.as_str()), (1, ""));
         let place = file.path().display();
@@ -188,7 +200,8 @@ mod tests {
     #[test]
     fn check_in_json_is_one_object_on_stdout() {
         let file = file_of("slots = 1\n");
-        let flags = CheckFlags { file: Some(file.path().into()), json: true };
+        let flags =
+            CheckFlags { file: Some(file.path().into()), json: true, ..CheckFlags::default() };
         let reply = check(&flags, Environment::default());
         let answer: serde_json::Value = serde_json::from_str(&reply.stdout).unwrap();
         assert_eq!((reply.code, reply.stderr.as_str()), (1, ""));
@@ -198,7 +211,11 @@ mod tests {
 
     #[test]
     fn check_of_a_missing_file_says_so() {
-        let flags = CheckFlags { file: Some("/nonexistent/x.toml".into()), json: false };
+        let flags = CheckFlags {
+            file: Some("/nonexistent/x.toml".into()),
+            json: false,
+            ..CheckFlags::default()
+        };
         let reply = check(&flags, Environment::default());
         assert_eq!(reply.code, 1);
         assert!(reply.stderr.contains("/nonexistent/x.toml"), "{reply:?}");
@@ -208,7 +225,8 @@ mod tests {
     #[test]
     fn check_warns_of_what_serve_will_refuse() {
         let file = file_of("[http]\nbind = \"0.0.0.0:8000\"\n");
-        let flags = CheckFlags { file: Some(file.path().into()), json: false };
+        let flags =
+            CheckFlags { file: Some(file.path().into()), json: false, ..CheckFlags::default() };
         let reply = check(&flags, Environment::default());
         assert_eq!(reply.code, 0);
         assert!(reply.stderr.contains("http.token_file"), "{reply:?}");
@@ -217,7 +235,7 @@ mod tests {
     #[test]
     fn show_tells_each_value_and_its_origin() {
         let file = file_of("[job]\ngrace_s = 1.5\n");
-        let flags = ShowFlags { config: Some(file.path().into()), json: false };
+        let flags = of_file(file.path());
         let reply = show(&flags, environment(&[("SHELLYARD_QUEUE_SLOTS", "7")]));
         let line = |key: &str| {
             let line = reply.stdout.lines().find(|line| line.starts_with(key)).unwrap();
@@ -234,7 +252,8 @@ mod tests {
     fn what_show_prints_is_itself_a_valid_file() {
         let reply = show(&defaults_only(), Environment::default());
         let file = file_of(&reply.stdout);
-        let flags = CheckFlags { file: Some(file.path().into()), json: false };
+        let flags =
+            CheckFlags { file: Some(file.path().into()), json: false, ..CheckFlags::default() };
         assert_eq!(check(&flags, Environment::default()).code, 0);
     }
 

@@ -180,22 +180,26 @@ pub enum ConfigVerb {
 /// Flags of `config check`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct CheckFlags {
-    /// The file to check, instead of the usual places.
+    /// The file to check, instead of the usual places; the same as --config.
+    #[arg(conflicts_with = "config")]
     pub file: Option<PathBuf>,
     /// Answer in JSON.
     #[arg(long)]
     pub json: bool,
+    /// What a server would be started with.
+    #[command(flatten)]
+    pub serve: ServeFlags,
 }
 
 /// Flags of `config show`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct ShowFlags {
-    /// Configuration file, instead of the usual places.
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
     /// Answer in JSON.
     #[arg(long)]
     pub json: bool,
+    /// What a server would be started with.
+    #[command(flatten)]
+    pub serve: ServeFlags,
 }
 
 /// Flags of `config init`.

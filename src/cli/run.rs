@@ -42,23 +42,35 @@ pub async fn run(yard: &Yard, flags: RunFlags) -> io::Result<RunResult> {
         Ok(job) => job,
         Err(error) => return Ok(refused(&error)),
     };
-    let ending = {
-        let follow = async {
-            tokio::join!(
-                follow(&job, Stream::Stdout, tokio::io::stdout()),
-                follow(&job, Stream::Stderr, tokio::io::stderr()),
-            );
-            job.finished().await
-        };
-        tokio::pin!(follow);
-        loop {
-            tokio::select! {
-                ending = &mut follow => break ending,
-                wish = wishes.next() => job.stop(wish),
-            }
+    let passed_on = async {
+        let both = tokio::join!(
+            follow(&job, Stream::Stdout, tokio::io::stdout()),
+            follow(&job, Stream::Stderr, tokio::io::stderr()),
+        );
+        job.finished().await;
+        both.0.and(both.1)
+    };
+    tokio::pin!(passed_on);
+    let passed_on = loop {
+        tokio::select! {
+            passed_on = &mut passed_on => break passed_on,
+            wish = wishes.next() => job.stop(wish),
         }
     };
-    Ok(result(&ending))
+    Ok(match passed_on {
+        Ok(()) => result(&job.finished().await),
+        Err(error) => unheard(&error),
+    })
+}
+
+/// The exit code when what the command wrote could not be passed on: that of a program that
+/// writes to a closed pipe, or our own failure.
+fn unheard(error: &io::Error) -> RunResult {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return RunResult { exit_code: by_signal(libc::SIGPIPE), message: None };
+    }
+    let message = format!("the output could not be passed on, and the command was ended: {error}");
+    RunResult { exit_code: OUR_FAILURE, message: Some(message) }
 }
 
 fn submission(flags: RunFlags) -> Submission {
@@ -77,24 +89,35 @@ fn submission(flags: RunFlags) -> Submission {
     }
 }
 
-/// Writes what the job writes, until it has ended and everything was passed on.
-async fn follow(job: &JobHandle, stream: Stream, mut sink: impl AsyncWrite + Unpin) {
+/// Writes what the job writes, until it has ended and everything was passed on. Where that fails,
+/// the job is ended: nobody hears it any more.
+async fn follow(job: &JobHandle, stream: Stream, sink: impl AsyncWrite + Unpin) -> io::Result<()> {
+    let passed_on = pass_on(job, stream, sink).await;
+    if passed_on.is_err() {
+        job.stop(StopWish { by: StopBy::Client, signal: Some(libc::SIGPIPE), grace: None });
+    }
+    passed_on
+}
+
+async fn pass_on(
+    job: &JobHandle,
+    stream: Stream,
+    mut sink: impl AsyncWrite + Unpin,
+) -> io::Result<()> {
     let mut from = 0;
     loop {
         // Looked at before the page: bytes that come after the end belong to survivors.
         let ended = job.status().ending().is_some();
         let request =
             PageRequest { from, stream: Some(stream), max_bytes: PAGE_BYTES, max_lines: 0 };
-        let Ok(page) = job.output().page(&request) else { return };
-        // Whoever stopped reading us does not want the rest; the command's ending still counts.
-        if sink.write_all(&page.bytes).await.is_err() || sink.flush().await.is_err() {
-            return;
-        }
+        let page = job.output().page(&request)?;
+        sink.write_all(&page.bytes).await?;
+        sink.flush().await?;
         from = page.end;
         match page.end_kind {
             PageEnd::More => {}
-            PageEnd::Complete => return,
-            PageEnd::CaughtUp if ended => return,
+            PageEnd::Complete => return Ok(()),
+            PageEnd::CaughtUp if ended => return Ok(()),
             PageEnd::CaughtUp => more(job, job.output(), page.total_bytes).await,
         }
     }

@@ -105,7 +105,11 @@ fn find_file(
         match fs::read_to_string(&path) {
             Ok(text) => return Ok(Some((path, text))),
             Err(error)
-                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                if matches!(
+                    error.kind(),
+                    // A home that is not ours is no reason not to start.
+                    ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied
+                ) => {}
             Err(source) => return Err(unreadable(&path, source)),
         }
     }

@@ -37,6 +37,7 @@ pub use cursor::{Cursor, CursorError, ParsedCursor};
 pub use log::{LogSettings, LogWriter, Progress, open};
 pub use page::{Page, PageEnd, PageRequest};
 pub use reader::LogReader;
+pub use spill::check_spill_dir;
 
 #[cfg(test)]
 mod excerpt_tests;

@@ -40,6 +40,14 @@ pub(super) fn nameless_file(dir: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Whether files could be made and written there, as one is made and written.
+///
+/// # Errors
+/// What the system says to it.
+pub fn check_spill_dir(dir: &Path) -> io::Result<()> {
+    nameless_file(dir)?.write_all_at(b"x", 0)
+}
+
 /// Writes as much as the file takes and says how much that was: a full disk keeps a prefix.
 pub(super) fn write_prefix(file: &File, bytes: &[u8], offset: u64) -> usize {
     let mut written = 0;

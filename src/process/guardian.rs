@@ -31,7 +31,8 @@ const BLOCKED: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGT
 /// A running guardian. While this is held, the guardian waits; dropping it lets it do its work.
 #[derive(Debug)]
 pub struct Guardian {
-    _child: Child,
+    child: Child,
+    orders: Orders,
     _lifeline: OwnedFd,
 }
 
@@ -58,7 +59,27 @@ impl Guardian {
             blocked: &BLOCKED,
         };
         let child = Child::create(|| raw::posix_spawn(&plan))?;
-        Ok(Self { _child: child, _lifeline: ours })
+        Ok(Self { child, orders: Orders::of(&host), _lifeline: ours })
+    }
+
+    /// Starts a new one if this one has died: without it, our own sudden end would leave jobs
+    /// behind. Says whether it had.
+    ///
+    /// # Errors
+    /// When the system gives no more files or processes.
+    pub fn renew(&mut self) -> io::Result<bool> {
+        let died = self.child.try_reap()?.is_some();
+        if died {
+            *self = Self::start()?;
+        }
+        Ok(died)
+    }
+
+    /// Ends now what the guardian would end after us, orphans that no job can claim included.
+    /// Blocks; gives those that are still alive.
+    pub fn end_everything(&self) -> Vec<u32> {
+        let guardian = self.child.pid();
+        sweep(|stat| stat.pid != guardian && self.orders.concern(stat))
     }
 }
 
@@ -83,6 +104,10 @@ fn argv(host: &HostTag) -> io::Result<Vec<CString>> {
 }
 
 impl Orders {
+    fn of(host: &HostTag) -> Self {
+        Self { tag: host.inherited(), marker_prefix: host.marker_prefix(), server: getpid() }
+    }
+
     /// Understands the arguments that [`argv`] gives, the program's name being left out.
     fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let mut args = args.into_iter().map_while(|arg| arg.into_string().ok());
@@ -118,7 +143,7 @@ impl Orders {
 pub fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let orders = Orders::parse(args)?;
     wait_for_end_of_input();
-    let left = sweep(&orders);
+    let left = sweep(|stat| orders.concern(stat));
     Some(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -129,11 +154,11 @@ fn wait_for_end_of_input() {
     }
 }
 
-/// Ends every process that these orders concern, and gives those that are still alive.
-fn sweep(orders: &Orders) -> Vec<u32> {
+/// Ends every process that is concerned, and gives those that are still alive.
+fn sweep(is_concerned: impl Fn(&Stat) -> bool) -> Vec<u32> {
     let concerned = || {
         let snapshot = Snapshot::take();
-        snapshot.iter().filter(|stat| stat.alive() && orders.concern(stat)).copied().collect()
+        snapshot.iter().filter(|stat| stat.alive() && is_concerned(stat)).copied().collect()
     };
     killing::end_all(concerned, SWEEP_LIMIT)
 }
@@ -172,7 +197,8 @@ mod tests {
 
     async fn check_swept(process: Process, orders: Orders) {
         wait_for(&process, 3);
-        let left = tokio::task::spawn_blocking(move || sweep(&orders)).await.unwrap();
+        let left =
+            tokio::task::spawn_blocking(move || sweep(|stat| orders.concern(stat))).await.unwrap();
         assert_eq!(left, [0; 0]);
         assert_eq!(process.tree.alive(), [0; 0]);
         let status = process.leader.wait().await.unwrap().status;

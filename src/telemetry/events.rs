@@ -6,6 +6,7 @@
 
 use std::fmt::Display;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::labels::{self, CallResult, Refusal, Rejection, key};
@@ -140,6 +141,27 @@ pub fn output_store_failed(id: JobId, why: &dyn Display) {
 pub fn orphans_reaped(count: u64) {
     tracing::debug!(count, "orphans reaped");
     metrics::counter!(Counter::OrphansReaped.name()).increment(count);
+}
+
+/// The guardian had died; there is a new one.
+pub fn guardian_renewed() {
+    tracing::warn!("the guardian process had died; a new one was started");
+}
+
+/// The guardian has died, and there is no new one.
+pub fn guardian_missing(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(?why, "no guardian process: jobs would outlive a kill of this server");
+}
+
+/// The place for spill files cannot be used.
+pub fn data_dir_unusable(path: &Path, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(
+        ?path,
+        ?why,
+        "output beyond memory cannot be kept; set server.data_dir to a directory that can be written"
+    );
 }
 
 /// An actor failed; `actor` is a word of ours, such as `job`.
