@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use super::settings::{HttpSettings, Token};
@@ -23,6 +23,7 @@ pub(super) struct Guard {
     hosts: Vec<AllowedHost>,
     origins: Vec<String>,
     tokens: Vec<Token>,
+    max_header_bytes: usize,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ enum AllowedHost {
 /// Why a request was turned away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
+    /// A head that is too large.
+    Headers,
     /// No usable `Host`.
     NoHost,
     /// A `Host` that is not ours.
@@ -55,14 +58,24 @@ impl Guard {
                 .collect(),
             origins: allowed_origins(settings, bound),
             tokens: settings.tokens.clone(),
+            max_header_bytes: settings.max_header_bytes,
         }
     }
 
     /// Whether a request for `path` with these headers may come in.
     pub(super) fn check(&self, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+        self.check_size(headers)?;
         self.check_host(headers)?;
         self.check_origin(headers)?;
         if OPEN_PATHS.contains(&path) { Ok(()) } else { self.check_token(headers) }
+    }
+
+    /// hyper bounds its buffer, which may hold more than one head.
+    fn check_size(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let line =
+            |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
+        let size: usize = headers.iter().map(line).sum();
+        if size > self.max_header_bytes { Err(Refusal::Headers) } else { Ok(()) }
     }
 
     fn check_host(&self, headers: &HeaderMap) -> Result<(), Refusal> {
@@ -169,6 +182,7 @@ impl Refusal {
     /// The word under which it is counted.
     pub(super) const fn counted_as(self) -> telemetry::Refusal {
         match self {
+            Self::Headers => telemetry::Refusal::Headers,
             Self::NoHost | Self::Host => telemetry::Refusal::Host,
             Self::Origin => telemetry::Refusal::Origin,
             Self::Token => telemetry::Refusal::Auth,
@@ -179,6 +193,10 @@ impl Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let (status, text) = match self {
+            Self::Headers => (
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "the headers are larger than http.max_headers\n",
+            ),
             Self::NoHost => (StatusCode::BAD_REQUEST, "a single valid Host header is required\n"),
             Self::Host => (
                 StatusCode::FORBIDDEN,

@@ -88,6 +88,8 @@ pub enum Refusal {
     Origin,
     /// The bearer token is missing or wrong.
     Auth,
+    /// The headers are too large.
+    Headers,
     /// The body is too large.
     Body,
     /// Too many connections are open.
@@ -102,13 +104,15 @@ impl Refusal {
             Self::Host => "host",
             Self::Origin => "origin",
             Self::Auth => "auth",
+            Self::Headers => "headers",
             Self::Body => "body",
             Self::Connections => "connections",
         }
     }
 
     /// Every word that [`Refusal::word`] can give.
-    pub const WORDS: [&'static str; 5] = ["host", "origin", "auth", "body", "connections"];
+    pub const WORDS: [&'static str; 6] =
+        ["host", "origin", "auth", "headers", "body", "connections"];
 }
 
 /// How a tool call ended.
@@ -151,8 +155,14 @@ mod tests {
             Rejection::Draining,
         ];
         assert_eq!(rejections.map(Rejection::word), Rejection::WORDS);
-        let refusals =
-            [Refusal::Host, Refusal::Origin, Refusal::Auth, Refusal::Body, Refusal::Connections];
+        let refusals = [
+            Refusal::Host,
+            Refusal::Origin,
+            Refusal::Auth,
+            Refusal::Headers,
+            Refusal::Body,
+            Refusal::Connections,
+        ];
         assert_eq!(refusals.map(Refusal::word), Refusal::WORDS);
         assert_eq!([CallResult::Ok, CallResult::Error].map(CallResult::word), CallResult::WORDS);
         assert_eq!([Stream::Stdout, Stream::Stderr].map(Stream::name), STREAMS);

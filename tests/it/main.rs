@@ -1,1 +1,38 @@
-//! All end-to-end tests, in one binary.
+//! All end-to-end tests, in one binary: the product by its real program, on both transports.
+//!
+//! Each module is one topic; `harness` is what they stand on, `tidy` reads the source itself.
+
+#[cfg(test)]
+mod bad_input;
+#[cfg(test)]
+mod cli;
+#[cfg(test)]
+mod endings;
+#[cfg(test)]
+mod floods;
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod http;
+#[cfg(test)]
+mod hygiene;
+#[cfg(test)]
+mod input;
+#[cfg(test)]
+mod output;
+#[cfg(test)]
+mod protocol;
+#[cfg(test)]
+mod queue;
+#[cfg(test)]
+mod replies;
+#[cfg(test)]
+mod resources;
+#[cfg(test)]
+mod sdk;
+#[cfg(test)]
+mod shutdown;
+#[cfg(test)]
+mod tidy;
+#[cfg(test)]
+mod waiting;

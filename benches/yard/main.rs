@@ -1,0 +1,55 @@
+//! How much we cost: each figure beside its floor, which is the same work without us, measured
+//! in the same run.
+//!
+//! `cargo bench` runs it in full; `cargo bench -- --quick` only shows that it runs; `--json`
+//! prints one JSON object instead of the table.
+
+mod calls;
+mod client;
+mod flood;
+mod report;
+mod server;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use report::Row;
+
+/// How much work each measurement does.
+#[derive(Debug, Clone, Copy)]
+struct Scale {
+    rounds: usize,
+    calls: usize,
+    flood_bytes: u64,
+}
+
+const FULL: Scale = Scale { rounds: 5, calls: 4_000, flood_bytes: 1 << 30 };
+const QUICK: Scale = Scale { rounds: 1, calls: 256, flood_bytes: 32 << 20 };
+
+fn main() -> ExitCode {
+    let flags: Vec<String> = std::env::args().skip(1).collect();
+    let has = |flag: &str| flags.iter().any(|given| given == flag);
+    let unknown =
+        flags.iter().find(|flag| !["--quick", "--json", "--bench"].contains(&flag.as_str()));
+    if let Some(flag) = unknown {
+        writeln!(io::stderr(), "unknown flag `{flag}`; there are --quick and --json").ok();
+        return ExitCode::from(2);
+    }
+    let rows = measure(if has("--quick") { QUICK } else { FULL });
+    let text = if has("--json") { report::json(&rows) } else { report::table(&rows) };
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn measure(scale: Scale) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for shell in ["/bin/sh", "/bin/bash"] {
+        if std::path::Path::new(shell).exists() {
+            rows.extend(calls::measure(shell, scale.rounds, scale.calls));
+        }
+    }
+    rows.extend(flood::measure(scale.rounds, scale.flood_bytes));
+    rows
+}

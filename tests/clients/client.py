@@ -1,0 +1,181 @@
+"""The Python `mcp` client against the server: both transports, both eras.
+
+usage: client.py PATH_TO_SHELLYARD
+
+Prints one line for each check and, last, `N passed, N failed`.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+import anyio
+from mcp import Client, MCPError, StdioServerParameters
+
+DEADLINE = 60
+TOOLS = {"run_command", "wait_jobs", "read_output", "list_jobs", "send_input", "stop_jobs"}
+MODES = ("legacy", "auto", "2026-07-28")
+
+
+def text_of(result):
+    return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+async def looks_around(client):
+    tools = (await client.list_tools()).tools
+    assert {tool.name for tool in tools} == TOOLS, tools
+    assert all(tool.annotations and tool.description for tool in tools), tools
+
+
+async def runs_a_command(client):
+    result = await client.call_tool("run_command", {"command": "echo hello; exit 3"})
+    assert not result.is_error, result
+    assert text_of(result).startswith("exit 3"), text_of(result)
+    assert "hello" in text_of(result), text_of(result)
+
+
+async def gets_progress(client):
+    heard = []
+
+    async def on_progress(progress, total, message):
+        heard.append((progress, message))
+
+    command = {"command": "echo busy; sleep 2; echo over"}
+    result = await client.call_tool("run_command", command, progress_callback=on_progress)
+    assert "over" in text_of(result), text_of(result)
+    assert any(message and "busy" in message for _, message in heard), heard
+
+
+async def works_in_the_background(client):
+    started = await client.call_tool(
+        "run_command", {"command": "echo ready; read x; echo got:$x", "wait_s": 0}
+    )
+    job = int(text_of(started).split("job ")[1].split()[0].rstrip("·,"))
+    await client.call_tool("send_input", {"job": job, "text": "it\n"})
+    waited = await client.call_tool("wait_jobs", {"jobs": [job], "wait_s": 20})
+    assert "exit 0" in text_of(waited), text_of(waited)
+    page = await client.call_tool("read_output", {"job": job})
+    assert "ready\ngot:it" in text_of(page), text_of(page)
+
+
+async def stops_a_job(client):
+    started = await client.call_tool("run_command", {"command": "sleep 3141", "wait_s": 0})
+    job = int(text_of(started).split("job ")[1].split()[0].rstrip("·,"))
+    await client.call_tool("stop_jobs", {"jobs": [job]})
+    waited = await client.call_tool("wait_jobs", {"jobs": [job], "wait_s": 20})
+    assert "stopped" in text_of(waited), text_of(waited)
+
+
+async def runs_twenty_at_once(client):
+    calls = [client.call_tool("run_command", {"command": f"echo number-{n}-"}) for n in range(20)]
+    for n, result in enumerate(await asyncio.gather(*calls)):
+        assert f"number-{n}-" in text_of(result), text_of(result)
+
+
+async def hears_what_is_wrong(client):
+    result = await client.call_tool("read_output", {"job": 4711})
+    assert result.is_error and "4711" in text_of(result), result
+    try:
+        unknown = await client.call_tool("no_such_tool", {})
+        assert unknown.is_error, unknown
+    except MCPError as error:
+        assert "no_such_tool" in str(error), error
+    await runs_a_command(client)
+
+
+CHECKS = (
+    looks_around,
+    runs_a_command,
+    gets_progress,
+    works_in_the_background,
+    stops_a_job,
+    runs_twenty_at_once,
+    hears_what_is_wrong,
+)
+
+SETTINGS = {"SHELLYARD_MCP_PROGRESS_S": "0.3", "SHELLYARD_LOG_FILTER": "warn"}
+
+
+@contextlib.contextmanager
+def over_stdio(binary, folder):
+    yield StdioServerParameters(
+        command=binary, args=["stdio", "--data-dir", folder], env=SETTINGS, cwd=folder
+    )
+
+
+@contextlib.contextmanager
+def over_http(binary, folder):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [binary, "serve", "--bind", f"127.0.0.1:{port}", "--data-dir", folder],
+        env={**os.environ, **SETTINGS},
+        cwd=folder,
+    )
+    try:
+        await_port(server, port)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        server.terminate()
+        try:
+            server.wait(DEADLINE)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            raise
+
+
+def await_port(server, port):
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        assert server.poll() is None, f"the server ended with {server.returncode}"
+        assert time.monotonic() < deadline, "the server never listened"
+        time.sleep(0.05)
+
+
+async def run_checks(target, mode, label):
+    passed = failed = 0
+    async with Client(target, mode=mode, read_timeout_seconds=DEADLINE) as client:
+        for check in CHECKS:
+            try:
+                with anyio.fail_after(DEADLINE):
+                    await check(client)
+                passed += 1
+                print(f"ok      {label}: {check.__name__}")
+            except Exception:
+                failed += 1
+                print(f"FAILED  {label}: {check.__name__}")
+                traceback.print_exc(file=sys.stdout)
+    return passed, failed
+
+
+def main():
+    binary = os.path.abspath(sys.argv[1])
+    passed = failed = 0
+    for transport in (over_stdio, over_http):
+        for mode in MODES:
+            label = f"python {transport.__name__}, {mode}"
+            before = passed + failed
+            try:
+                with tempfile.TemporaryDirectory() as folder, transport(binary, folder) as target:
+                    counts = asyncio.run(run_checks(target, mode, label))
+                passed, failed = passed + counts[0], failed + counts[1]
+            except Exception:
+                failed += 1 if passed + failed > before else len(CHECKS)
+                print(f"FAILED  {label}: the connection")
+                traceback.print_exc(file=sys.stdout)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

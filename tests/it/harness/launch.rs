@@ -1,0 +1,187 @@
+//! Starting the real binary in a world of its own: home, data and working directory.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::link::{HttpLink, Link};
+use super::stdio::StdioLink;
+use super::wire::Era;
+use super::yard::Yard;
+
+/// A token that is long enough to be taken for a real one.
+pub(crate) const fn token() -> &'static str {
+    "it-token-5b1c0e4f9a7d43e2b6c8"
+}
+
+/// A port that was free a moment ago.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("it is bound").port()
+}
+
+/// A directory that holds everything one server touches; removed on drop.
+#[derive(Debug)]
+pub(crate) struct Sandbox {
+    root: TempDir,
+}
+
+impl Sandbox {
+    /// An empty one.
+    pub(crate) fn new() -> Self {
+        let root = TempDir::new().expect("a temporary directory");
+        for name in ["home", "data", "work"] {
+            fs::create_dir(root.path().join(name)).expect("a directory of ours");
+        }
+        Self { root }
+    }
+
+    /// Where jobs run by default.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.root.path().join("work")
+    }
+
+    /// Where the server keeps its data.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.root.path().join("data")
+    }
+
+    /// Writes a file and gives back its path.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.root.path().join(name);
+        fs::write(&path, text).expect("a file of ours");
+        path
+    }
+
+    /// The program, blind to the settings of whoever runs the tests.
+    pub(crate) fn command(&self) -> Command {
+        let home = self.root.path().join("home");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_shellyard"));
+        command.env_clear().env("HOME", &home).env("XDG_CONFIG_HOME", home.join("config"));
+        command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        command.env("LANG", "C.UTF-8").current_dir(self.work());
+        command
+    }
+
+    /// The directory itself.
+    pub(crate) fn path(&self) -> &Path {
+        self.root.path()
+    }
+}
+
+/// How to start a server.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    over: Over,
+    era: Era,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+    config: Option<String>,
+    is_guarded: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Over {
+    Stdio,
+    Http,
+}
+
+impl Launch {
+    /// Over stdin and stdout, speaking 2025-11-25.
+    pub(crate) fn stdio() -> Self {
+        Self::over(Over::Stdio)
+    }
+
+    /// Over HTTP on a loopback port, speaking 2025-11-25.
+    pub(crate) fn http() -> Self {
+        Self::over(Over::Http)
+    }
+
+    /// One of each, so that a test can hold for both.
+    pub(crate) fn both() -> [Self; 2] {
+        [Self::stdio(), Self::http()]
+    }
+
+    fn over(over: Over) -> Self {
+        let era = Era::Legacy("2025-11-25");
+        Self { over, era, args: Vec::new(), env: Vec::new(), config: None, is_guarded: false }
+    }
+
+    /// Speaks another revision of the protocol.
+    pub(crate) const fn era(mut self, era: Era) -> Self {
+        self.era = era;
+        self
+    }
+
+    /// Answers with structured content.
+    pub(crate) fn structured(self) -> Self {
+        self.args(&["--result-format", "structured"])
+    }
+
+    /// Adds flags.
+    pub(crate) fn args(mut self, args: &[&str]) -> Self {
+        self.args.extend(args.iter().map(|arg| (*arg).to_owned()));
+        self
+    }
+
+    /// Adds a variable to the server's environment.
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts it with a configuration file of this text.
+    pub(crate) fn config(mut self, text: &str) -> Self {
+        self.config = Some(text.to_owned());
+        self
+    }
+
+    /// Wants the bearer token [`token`] from clients.
+    pub(crate) const fn guarded(mut self) -> Self {
+        self.is_guarded = true;
+        self
+    }
+
+    /// Starts it and shakes hands.
+    #[track_caller]
+    pub(crate) fn start(self) -> Yard {
+        let mut yard = self.start_silent();
+        yard.shake_hands();
+        yard
+    }
+
+    /// Starts it and says nothing yet.
+    #[track_caller]
+    pub(crate) fn start_silent(self) -> Yard {
+        let sandbox = Sandbox::new();
+        let mut command = sandbox.command();
+        match self.over {
+            Over::Stdio => command.arg("stdio").stdin(Stdio::piped()).stdout(Stdio::piped()),
+            Over::Http => command.args(["serve", "--bind", "127.0.0.1:0"]).stdin(Stdio::null()),
+        };
+        command.arg("--data-dir").arg(sandbox.data()).args(&self.args);
+        if let Some(text) = &self.config {
+            command.arg("--config").arg(sandbox.write("config.toml", text));
+        }
+        if self.is_guarded {
+            let file = sandbox.write("tokens", &format!("{}\n", token()));
+            command.env("SHELLYARD_HTTP_TOKEN_FILE", file);
+        }
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let link = match self.over {
+            Over::Stdio => Link::Stdio(stdio_link(&mut child)),
+            Over::Http => Link::Http(HttpLink::new(self.era)),
+        };
+        Yard::new(child, sandbox, link, self.era)
+    }
+}
+
+fn stdio_link(child: &mut Child) -> StdioLink {
+    let stdin = child.stdin.take().expect("it was piped");
+    let stdout = child.stdout.take().expect("it was piped");
+    StdioLink::new(stdin, stdout)
+}

@@ -1,0 +1,117 @@
+//! The two ways to carry a JSON-RPC message.
+
+use serde_json::Value;
+
+use super::http::{HttpAnswer, HttpConnection, Request};
+use super::stdio::StdioLink;
+use super::wire::Era;
+
+/// How messages reach a server.
+#[derive(Debug)]
+pub(crate) enum Link {
+    Stdio(StdioLink),
+    Http(HttpLink),
+}
+
+/// Where an HTTP server listens. A clone is a second client.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpLink {
+    address: String,
+    era: Era,
+    session: Option<String>,
+    token: Option<String>,
+}
+
+/// What came back over HTTP for one request.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) response: Value,
+    pub(crate) notifications: Vec<Value>,
+}
+
+impl HttpLink {
+    /// A client that does not know yet where to connect.
+    pub(crate) const fn new(era: Era) -> Self {
+        Self { address: String::new(), era, session: None, token: None }
+    }
+
+    /// Connects there from now on.
+    pub(crate) fn connect_to(&mut self, address: String) {
+        self.address = address;
+    }
+
+    /// `127.0.0.1:PORT`.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// How this client speaks.
+    pub(crate) const fn era(&self) -> Era {
+        self.era
+    }
+
+    /// Sends this bearer token from now on.
+    pub(crate) fn use_token(&mut self, token: &str) {
+        self.token = Some(token.to_owned());
+    }
+
+    /// A connection on which `message` was sent and nothing was read yet.
+    #[track_caller]
+    pub(crate) fn post(&self, message: &Value) -> HttpConnection {
+        let mut connection = HttpConnection::open(&self.address);
+        connection.send(&self.request(message));
+        connection
+    }
+
+    fn request(&self, message: &Value) -> Request {
+        let mut request = Request::post("/mcp", message);
+        if message["method"] != "initialize" {
+            request.headers.extend(self.era.headers(message));
+        }
+        if let Some(session) = &self.session {
+            request = request.header("Mcp-Session-Id", session);
+        }
+        if let Some(token) = &self.token {
+            request = request.header("Authorization", &format!("Bearer {token}"));
+        }
+        request
+    }
+
+    /// Sends a request and reads up to its answer.
+    #[track_caller]
+    pub(crate) fn exchange(&mut self, message: &Value) -> Exchange {
+        let mut connection = self.post(message);
+        let mut answer = connection.answer();
+        let session = answer.header("mcp-session-id").map(str::to_owned);
+        self.session = session.or(self.session.take());
+        let mut notifications = Vec::new();
+        loop {
+            let status = answer.status;
+            let Some(next) = answer.message() else {
+                panic!("HTTP {status}, and no answer to {message}; before it: {notifications:?}");
+            };
+            if next["id"] == message["id"] || next.get("error").is_some() {
+                assert_nothing_follows(&mut answer);
+                return Exchange { response: next, notifications };
+            }
+            notifications.push(next);
+        }
+    }
+
+    /// Sends a notification, which is accepted with an empty answer.
+    #[track_caller]
+    pub(crate) fn notify(&self, message: &Value) {
+        let mut connection = self.post(message);
+        let status = connection.answer().status;
+        assert_eq!(status, 202, "a notification is accepted: {message}");
+    }
+}
+
+/// Nothing may follow the answer on its stream.
+#[track_caller]
+fn assert_nothing_follows(answer: &mut HttpAnswer<'_>) {
+    if answer.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream")) {
+        let more = answer.message();
+        assert!(more.is_none(), "a message after the answer: {more:?}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Looking at processes from outside, through /proc and signals.
+
+use std::fmt;
+use std::fs;
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::wait::eventually;
+
+/// A number of seconds that no other process on this machine sleeps for.
+///
+/// `sleep {marker}` makes a process that can be found by its command line, whatever session,
+/// group or parent it has moved to.
+#[derive(Debug)]
+pub(crate) struct Marker(String);
+
+impl Marker {
+    /// A marker that was never given before.
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self(format!("3141.{:07}{number:05}", process::id()))
+    }
+
+    /// The processes whose command line has this marker.
+    pub(crate) fn alive(&self) -> Vec<i32> {
+        processes_with(&self.0)
+    }
+
+    /// Waits for a process that sleeps for this marker.
+    #[track_caller]
+    pub(crate) fn wait_alive(&self) {
+        eventually(&format!("`sleep {self}` runs"), || {
+            self.alive().iter().any(|pid| command_line(*pid).starts_with("sleep "))
+        });
+    }
+
+    /// Waits until no process has this marker.
+    #[track_caller]
+    pub(crate) fn wait_gone(&self) {
+        eventually(&format!("nothing with `{self}` in its command line is left"), || {
+            self.alive().is_empty()
+        });
+    }
+
+    /// Ends what is left, so that a failed test leaves nothing behind.
+    fn kill_all(&self) {
+        for pid in self.alive() {
+            signal(pid, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Marker {
+    fn drop(&mut self) {
+        self.kill_all();
+    }
+}
+
+impl fmt::Display for Marker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The living processes with `needle` in their command line, this one aside.
+///
+/// A zombie has no command line, so that it does not count as alive.
+fn processes_with(needle: &str) -> Vec<i32> {
+    let own = i32::try_from(process::id()).expect("a pid fits");
+    fs::read_dir("/proc")
+        .expect("/proc is there")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| *pid != own && command_line(*pid).contains(needle))
+        .collect()
+}
+
+/// The words of a process's command line; empty when it is gone.
+fn command_line(pid: i32) -> String {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\0', " ")
+}
+
+/// Sends a signal; a process that is already gone is fine.
+pub(crate) fn signal(pid: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        kill_process(pid, signal).ok();
+    }
+}
+
+/// What a process holds in memory now.
+pub(crate) fn rss_kib(pid: u32) -> u64 {
+    status_kib(pid, "VmRSS:")
+}
+
+/// The most that a process ever held in memory.
+pub(crate) fn peak_rss_kib(pid: u32) -> u64 {
+    status_kib(pid, "VmHWM:")
+}
+
+fn status_kib(pid: u32, field: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is alive");
+    let line = status.lines().find(|line| line.starts_with(field)).expect("the kernel tells it");
+    let digits: String = line.chars().filter(char::is_ascii_digit).collect();
+    digits.parse().expect("a number of KiB")
+}

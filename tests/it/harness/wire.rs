@@ -1,0 +1,71 @@
+//! The two eras of MCP, as JSON.
+
+use serde_json::{Value, json};
+
+/// How a client speaks to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Era {
+    /// `initialize` first, in this revision of the protocol.
+    Legacy(&'static str),
+    /// 2026-07-28: no handshake, every request carries its own metadata.
+    Modern,
+}
+
+/// Every revision that is promised.
+pub(crate) const ERAS: [Era; 5] = [
+    Era::Legacy("2024-11-05"),
+    Era::Legacy("2025-03-26"),
+    Era::Legacy("2025-06-18"),
+    Era::Legacy("2025-11-25"),
+    Era::Modern,
+];
+
+impl Era {
+    /// The revision's name.
+    pub(crate) const fn version(self) -> &'static str {
+        match self {
+            Self::Legacy(version) => version,
+            Self::Modern => "2026-07-28",
+        }
+    }
+
+    /// A request as this era writes it.
+    pub(crate) fn request(self, id: u64, method: &str, mut params: Value) -> Value {
+        if self == Self::Modern {
+            let meta = &mut params["_meta"];
+            meta["io.modelcontextprotocol/protocolVersion"] = json!(self.version());
+            meta["io.modelcontextprotocol/clientInfo"] = client_info();
+            meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        }
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    }
+
+    /// The headers that HTTP wants beside this message.
+    pub(crate) fn headers(self, message: &Value) -> Vec<(String, String)> {
+        let mut headers = vec![("MCP-Protocol-Version".to_owned(), self.version().to_owned())];
+        if self == Self::Modern
+            && let Some(method) = message["method"].as_str()
+        {
+            headers.push(("Mcp-Method".to_owned(), method.to_owned()));
+            let params = &message["params"];
+            if let Some(name) = params["name"].as_str().or(params["uri"].as_str()) {
+                headers.push(("Mcp-Name".to_owned(), name.to_owned()));
+            }
+        }
+        headers
+    }
+}
+
+/// The parameters of `initialize`.
+pub(crate) fn initialize_params(version: &str) -> Value {
+    json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client_info()})
+}
+
+/// A notification, which has no answer.
+pub(crate) fn notification(method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+fn client_info() -> Value {
+    json!({"name": "it", "version": "1.0.0"})
+}

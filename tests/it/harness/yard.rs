@@ -1,0 +1,250 @@
+//! One running server and its client.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ExitStatus};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::launch::Sandbox;
+use super::link::{HttpLink, Link};
+use super::proc::signal;
+use super::reply::Reply;
+use super::stdio::StdioLink;
+use super::wait::eventually_some;
+use super::wire::{Era, initialize_params, notification};
+
+/// A server process and a client that speaks to it. Killed on drop.
+#[derive(Debug)]
+pub(crate) struct Yard {
+    child: Child,
+    sandbox: Sandbox,
+    link: Link,
+    era: Era,
+    next_id: u64,
+    talk: Arc<Mutex<String>>,
+    notifications: Vec<Value>,
+}
+
+impl Yard {
+    pub(crate) fn new(mut child: Child, sandbox: Sandbox, link: Link, era: Era) -> Self {
+        let talk = collect(child.stderr.take().expect("stderr was piped"));
+        let mut yard =
+            Self { child, sandbox, link, era, next_id: 1, talk, notifications: Vec::new() };
+        yard.await_listening();
+        yard
+    }
+
+    /// An HTTP server says where it listens; we gave it any free port.
+    #[track_caller]
+    fn await_listening(&mut self) {
+        if let Link::Stdio(_) = self.link {
+            return;
+        }
+        let address = eventually_some("the server says where it listens", || {
+            let ended = self.child.try_wait().expect("a child of ours");
+            assert!(ended.is_none(), "it ended ({ended:?}) and said: {}", self.talk());
+            address_in(&self.talk())
+        });
+        self.http().connect_to(address);
+    }
+
+    /// What legacy clients do first; modern ones have no handshake.
+    #[track_caller]
+    pub(crate) fn shake_hands(&mut self) -> Value {
+        let Era::Legacy(version) = self.era else { return Value::Null };
+        let answer = self.rpc("initialize", initialize_params(version));
+        assert!(answer.get("result").is_some(), "initialize failed: {answer}");
+        self.notify("notifications/initialized", json!({}));
+        answer
+    }
+
+    /// Sends a request and waits for its answer.
+    #[track_caller]
+    pub(crate) fn rpc(&mut self, method: &str, params: Value) -> Value {
+        let id = self.fresh_id();
+        let message = self.era.request(id, method, params);
+        match &mut self.link {
+            Link::Stdio(link) => {
+                link.send(&message);
+                link.response(id)
+            }
+            Link::Http(link) => {
+                let exchange = link.exchange(&message);
+                self.notifications.extend(exchange.notifications);
+                exchange.response
+            }
+        }
+    }
+
+    /// Sends a notification.
+    #[track_caller]
+    pub(crate) fn notify(&mut self, method: &str, params: Value) {
+        let message = notification(method, params);
+        match &mut self.link {
+            Link::Stdio(link) => link.send(&message),
+            Link::Http(link) => link.notify(&message),
+        }
+    }
+
+    /// Calls a tool.
+    #[track_caller]
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Reply {
+        Reply(self.rpc("tools/call", json!({"name": tool, "arguments": arguments})))
+    }
+
+    /// Runs shell text to its end.
+    #[track_caller]
+    pub(crate) fn run(&mut self, command: &str) -> Reply {
+        self.call("run_command", json!({"command": command})).ok()
+    }
+
+    /// Runs shell text in the background, and gives back the job's number.
+    #[track_caller]
+    pub(crate) fn start(&mut self, command: &str) -> u64 {
+        self.call("run_command", json!({"command": command, "wait_s": 0})).ok().job()
+    }
+
+    /// Waits until a job has finished; its structured form.
+    #[track_caller]
+    pub(crate) fn wait_finished(&mut self, job: u64) -> Value {
+        eventually_some(&format!("job {job} finishes"), || {
+            let reply = self.call("wait_jobs", json!({"jobs": [job], "wait_s": 20})).ok();
+            let status = reply.only_job().clone();
+            (status["state"] == "finished").then_some(status)
+        })
+    }
+
+    /// One raw page; its structured form.
+    #[track_caller]
+    pub(crate) fn read_raw(&mut self, job: u64, cursor: &str, max_bytes: u64) -> Value {
+        let arguments =
+            json!({"job": job, "view": "raw", "cursor": cursor, "max_bytes": max_bytes});
+        self.call("read_output", arguments).ok().structured().clone()
+    }
+
+    /// Sends a tool call without waiting; stdio only.
+    #[track_caller]
+    pub(crate) fn begin(&mut self, tool: &str, arguments: Value) -> u64 {
+        self.begin_with(json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// The same, with all parameters of the request.
+    #[track_caller]
+    pub(crate) fn begin_with(&mut self, params: Value) -> u64 {
+        let id = self.fresh_id();
+        let message = self.era.request(id, "tools/call", params);
+        self.stdio().send(&message);
+        id
+    }
+
+    /// The answer to a call that was begun; stdio only.
+    #[track_caller]
+    pub(crate) fn finish(&mut self, id: u64) -> Reply {
+        Reply(self.stdio().response(id))
+    }
+
+    /// The two pipes of a stdio server.
+    #[track_caller]
+    pub(crate) fn stdio(&mut self) -> &mut StdioLink {
+        match &mut self.link {
+            Link::Stdio(link) => link,
+            Link::Http(_) => panic!("this server speaks HTTP"),
+        }
+    }
+
+    /// The address of an HTTP server.
+    #[track_caller]
+    pub(crate) fn http(&mut self) -> &mut HttpLink {
+        match &mut self.link {
+            Link::Http(link) => link,
+            Link::Stdio(_) => panic!("this server speaks stdio"),
+        }
+    }
+
+    /// Notifications that came along with answers over HTTP.
+    pub(crate) fn take_notifications(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.notifications)
+    }
+
+    /// A number that no request of ours had yet.
+    pub(crate) const fn fresh_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// The server's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Where its jobs run by default.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.sandbox.work()
+    }
+
+    /// The directory that holds everything of this server.
+    pub(crate) const fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+
+    /// What it wrote on stderr so far.
+    pub(crate) fn talk(&self) -> String {
+        self.talk.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sends the server a signal.
+    pub(crate) fn signal(&self, wanted: Signal) {
+        signal(i32::try_from(self.pid()).expect("a pid fits"), wanted);
+    }
+
+    /// Waits until the server has ended by itself.
+    #[track_caller]
+    pub(crate) fn wait_exit(&mut self) -> ExitStatus {
+        eventually_some("the server exits", || self.child.try_wait().expect("a child of ours"))
+    }
+
+    /// Checks that the server still answers.
+    #[track_caller]
+    pub(crate) fn assert_alive(&mut self) {
+        let reply = self.run("echo still-here");
+        assert!(reply.0.to_string().contains("still-here"), "{}", reply.0);
+    }
+}
+
+impl Drop for Yard {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("--- the server said:\n{}---", self.talk());
+        }
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// The `127.0.0.1:PORT` in what a server said.
+fn address_in(talk: &str) -> Option<String> {
+    const HOST: &str = "127.0.0.1:";
+    let (_, rest) = talk.split_once(HOST)?;
+    let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    // Until something follows the port, digits of it may still be missing.
+    (port.len() < rest.len()).then(|| format!("{HOST}{port}"))
+}
+
+/// Collects what the server says on stderr, so that it can never block on it.
+fn collect(stderr: ChildStderr) -> Arc<Mutex<String>> {
+    let talk = Arc::new(Mutex::new(String::new()));
+    let sink = Arc::clone(&talk);
+    thread::spawn(move || {
+        for line in BufReader::new(stderr).lines() {
+            let Ok(line) = line else { break };
+            let mut text = sink.lock().unwrap_or_else(PoisonError::into_inner);
+            text.push_str(&line);
+            text.push('\n');
+        }
+    });
+    talk
+}

@@ -1,0 +1,136 @@
+//! What a job is born with, and what it leaves in the server: nothing that it should not.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::harness::{Launch, Marker, Yard, eventually};
+
+#[test]
+fn a_job_inherits_no_descriptor_but_its_streams() {
+    let mut yard = Launch::stdio().structured().start();
+    let marker = Marker::new();
+    yard.start(&format!("sleep {marker}"));
+    marker.wait_alive();
+    let reply = yard.call("run_command", json!({"command": "ls", "args": ["/proc/self/fd"]})).ok();
+    // The fourth is the directory that `ls` reads.
+    assert_eq!(reply["output"], "0\n1\n2\n3\n");
+}
+
+#[test]
+fn a_job_starts_with_default_signals() {
+    let mut yard = Launch::stdio().structured().start();
+    let arguments =
+        json!({"command": "grep", "args": ["-E", "^Sig(Blk|Ign)", "/proc/self/status"]});
+    let reply = yard.call("run_command", arguments).ok();
+    let output = reply["output"].as_str().expect("text");
+    let sets: Vec<u64> = output
+        .lines()
+        .filter_map(|line| u64::from_str_radix(line.split('\t').nth(1)?, 16).ok())
+        .collect();
+    // Signals 32 and 33 belong to the C library, which ignores them in every child it spawns.
+    let ordinary = |set: &u64| set & 0x7fff_ffff;
+    assert_eq!(sets.iter().map(ordinary).collect::<Vec<_>>(), [0, 0], "{output}");
+}
+
+#[test]
+fn a_job_has_no_terminal_to_prompt_on() {
+    let mut yard = Launch::stdio().structured().start();
+    let reply = yard.run("exec 2>&1; echo prompt > /dev/tty && echo had one");
+    assert_ne!(reply["exit_code"], 0);
+    assert!(!reply["output"].to_string().contains("had one"), "{}", reply.0);
+}
+
+fn open_descriptors(yard: &Yard) -> usize {
+    fs::read_dir(format!("/proc/{}/fd", yard.pid())).expect("the server runs").count()
+}
+
+/// Children of the server that ended and were not reaped.
+fn zombies(yard: &Yard) -> usize {
+    let parent = yard.pid().to_string();
+    let stats = fs::read_dir("/proc").expect("/proc is there").flatten();
+    stats
+        .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
+        .filter(|stat| {
+            let after = stat.rsplit(") ").next().unwrap_or_default();
+            let mut fields = after.split(' ');
+            fields.next() == Some("Z") && fields.next() == Some(parent.as_str())
+        })
+        .count()
+}
+
+#[test]
+fn finished_jobs_leave_no_descriptors_and_no_zombies() {
+    let mut yard = Launch::stdio().structured().start();
+    yard.run("echo first");
+    let before = open_descriptors(&yard);
+    for number in 0..60 {
+        yard.run(&format!("echo {number}; (true &)"));
+    }
+    eventually("descriptors are closed", || open_descriptors(&yard) <= before + 5);
+    eventually("every child is reaped", || zombies(&yard) == 0);
+}
+
+#[test]
+fn input_that_nobody_reads_hangs_nothing() {
+    let mut yard = Launch::stdio().structured().start();
+    let text = "x".repeat(3 << 20);
+    let reply = yard.call("run_command", json!({"command": "true", "stdin": text})).ok();
+    assert_eq!(reply["exit_code"], 0);
+    let marker = Marker::new();
+    let job = yard.start(&format!("sleep {marker}"));
+    marker.wait_alive();
+    for _ in 0..3 {
+        yard.call("send_input", json!({"job": job, "text": text}));
+    }
+    yard.assert_alive();
+    yard.call("stop_jobs", json!({"jobs": [job]})).ok();
+    assert_eq!(yard.wait_finished(job)["outcome"], "stopped");
+}
+
+#[test]
+fn stopping_what_has_ended_is_no_error() {
+    let mut yard = Launch::stdio().structured().start();
+    let job = yard.run("exit 4").job();
+    for _ in 0..2 {
+        let reply = yard.call("stop_jobs", json!({"jobs": [job]})).ok();
+        assert_eq!(reply.only_job()["exit_code"], 4, "the outcome stays: {}", reply.0);
+    }
+}
+
+#[test]
+fn logs_have_commands_but_no_output_input_or_environment() {
+    let mut yard = Launch::stdio().env("SHELLYARD_LOG_FILTER", "trace").start();
+    let arguments = json!({
+        "command": "cat; echo out-$((40 + 2))-put; echo $SECRET",
+        "stdin": "typed-text-it\n",
+        "env": {"SECRET": "hunter2-it"},
+    });
+    let text = yard.call("run_command", arguments).ok().text();
+    assert!(text.contains("out-42-put") && text.contains("hunter2-it"), "{text}");
+    eventually("the command is logged", || yard.talk().contains("$((40 + 2))"));
+    for secret in ["out-42-put", "typed-text-it", "hunter2-it"] {
+        assert!(!yard.talk().contains(secret), "`{secret}` is in the log");
+    }
+}
+
+#[test]
+fn a_command_cannot_forge_a_log_line() {
+    let mut yard = Launch::stdio().start();
+    yard.run("true\nFORGED line of the log\n\x1b[31mred");
+    eventually("the command is logged", || yard.talk().contains("FORGED"));
+    let talk = yard.talk();
+    assert!(!talk.lines().any(|line| line.starts_with("FORGED")), "{talk}");
+    assert!(!talk.contains('\x1b'), "{talk}");
+}
+
+#[test]
+fn json_logs_are_one_object_for_each_line() {
+    let mut yard = Launch::stdio().args(&["--log-format", "json"]).start();
+    yard.run("echo \"a 'quoted' word\"");
+    eventually("the job is logged", || yard.talk().contains("job finished"));
+    for line in yard.talk().lines() {
+        let entry: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
+        assert!(entry["level"].is_string(), "{line}");
+    }
+}

@@ -1,0 +1,149 @@
+//! Who may import whom.
+
+use super::source::SourceFile;
+
+/// The rooms from the top down. A room imports what stands in a later row and nothing above;
+/// neighbours only in the first row, which wires everything, and in the last, which is words.
+const ROWS: &[&[&str]] = &[
+    &["main", "app", "cli"],
+    &["http", "stdio"],
+    &["mcp"],
+    &["yard"],
+    &["supervisor"],
+    &["job"],
+    &["process"],
+    &["output"],
+    &["telemetry"],
+    &["config"],
+    &["ids", "outcome", "spec"],
+];
+
+/// Rooms that only carry: what they must not import although it stands below them.
+const CLOSED: &[(&str, &[&str])] = &[
+    ("http", &["supervisor", "job", "process", "output"]),
+    ("stdio", &["supervisor", "job", "process", "output"]),
+    ("mcp", &["supervisor", "process"]),
+];
+
+/// What is wrong with the imports of one file.
+pub(super) fn violations(file: &SourceFile) -> Vec<String> {
+    let room = file.room();
+    if room == "lib" {
+        return Vec::new();
+    }
+    let Some(own_row) = row_of(room) else {
+        return vec![format!("{}: the room `{room}` has no place in the order", file.path)];
+    };
+    let mut found: Vec<String> = imports(&file.code)
+        .into_iter()
+        .filter(|import| *import != room)
+        .filter_map(|import| {
+            let why = objection(room, own_row, &import)?;
+            Some(format!("{}: `{room}` must not import `{import}`: {why}", file.path))
+        })
+        .collect();
+    if climbs_out(file) {
+        found.push(format!("{}: names another room by `super`; write `crate::`", file.path));
+    }
+    found
+}
+
+fn objection(room: &str, own_row: usize, import: &str) -> Option<&'static str> {
+    let row = row_of(import)?;
+    let are_neighbours_fine = row == 0 || row == ROWS.len() - 1;
+    if row < own_row {
+        Some("it stands above")
+    } else if row == own_row && !are_neighbours_fine {
+        Some("it stands beside")
+    } else if import == "config" && own_row != 0 {
+        Some("rooms are given values")
+    } else if CLOSED.iter().any(|(closed, rooms)| *closed == room && rooms.contains(&import)) {
+        Some("it is behind another door")
+    } else {
+        None
+    }
+}
+
+fn row_of(room: &str) -> Option<usize> {
+    ROWS.iter().position(|row| row.contains(&room))
+}
+
+/// The rooms that a piece of code names through `crate::` or `shellyard::`.
+fn imports(code: &str) -> Vec<String> {
+    let mut rooms: Vec<String> = ["crate::", "shellyard::"]
+        .iter()
+        .flat_map(|root| {
+            code.match_indices(root).map(move |(index, _)| &code[index + root.len()..])
+        })
+        .flat_map(first_names)
+        .collect();
+    rooms.sort();
+    rooms.dedup();
+    rooms
+}
+
+/// The first name after `crate::`, or each first name in a group of braces.
+fn first_names(path: &str) -> Vec<String> {
+    let Some(group) = path.strip_prefix('{') else { return vec![identifier(path)] };
+    let mut names = Vec::new();
+    let mut depth = 0_usize;
+    let mut is_start = true;
+    for (index, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => is_start = true,
+            c if is_start && !c.is_whitespace() => {
+                names.push(identifier(&group[index..]));
+                is_start = false;
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+fn identifier(text: &str) -> String {
+    text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+}
+
+/// Whether as many `super::` stand in a row as lead out of the room.
+fn climbs_out(file: &SourceFile) -> bool {
+    file.room() != "main" && file.code.contains(&"super::".repeat(file.depth()))
+}
+
+#[track_caller]
+fn check(path: &str, text: &str, expected: &[&str]) {
+    let found = violations(&SourceFile::new(path, text));
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.contains(expected), "{found}");
+    }
+}
+
+#[test]
+fn imports_from_below_are_fine() {
+    check("job/actor.rs", "use crate::{output::{LogReader, Page}, process::Tree};", &[]);
+    check("job/actor.rs", "use crate::job::state::Phase; use crate::ids::JobId;", &[]);
+    check("outcome.rs", "use crate::spec::Stream;", &[]);
+    check("main.rs", "use shellyard::{app, config::Settings};", &[]);
+}
+
+#[test]
+fn imports_from_above_are_caught() {
+    check("output/log.rs", "use crate::job::JobHandle;", &["must not import `job`"]);
+    check("output/log.rs", "fn f(x: crate::yard::Yard) {}", &["must not import `yard`"]);
+    check("job/a/b.rs", "use crate::{\n  output::{A, B},\n  mcp::C,\n};", &["`mcp`"]);
+    check("spec.rs", "use crate::output::Cursor;", &["`output`"]);
+}
+
+#[test]
+fn side_doors_are_caught() {
+    check("http/mod.rs", "use crate::output::LogReader;", &["another door"]);
+    check("stdio.rs", "use crate::http::serve;", &["stands beside"]);
+    check("job/actor.rs", "use crate::config::Settings;", &["given values"]);
+    check("job/actor.rs", "use super::super::yard::Yard;", &["by `super`"]);
+    check("job/mod.rs", "use super::yard::Yard;", &["by `super`"]);
+    check("attic/mod.rs", "", &["no place"]);
+}

@@ -1,0 +1,22 @@
+//! The rules, held against the real source.
+
+use super::{layers, rules, source};
+
+#[test]
+fn every_file_keeps_the_rules() {
+    let files = source::all();
+    let found: Vec<String> = files
+        .iter()
+        .flat_map(|file| [layers::violations(file), rules::violations(file)])
+        .flatten()
+        .collect();
+    assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn the_source_was_really_read() {
+    let files = source::all();
+    for path in ["main.rs", "job/mod.rs", "output/mod.rs", "ids.rs"] {
+        assert!(files.iter().any(|file| file.path == path), "{path} is missing");
+    }
+}

