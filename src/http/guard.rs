@@ -213,7 +213,7 @@ impl IntoResponse for Refusal {
         };
         let mut response = (status, text).into_response();
         if self == Self::Token {
-            let challenge = axum::http::HeaderValue::from_static("Bearer realm=\"shellyard\"");
+            let challenge = HeaderValue::from_static("Bearer realm=\"shellyard\"");
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
         response
