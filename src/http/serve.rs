@@ -162,7 +162,7 @@ mod tests {
         for bind in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
             let refused = Server::bind(on(bind)).await.unwrap_err();
             assert_eq!(refused.code(), "token_required", "{bind}");
-            assert!(refused.to_string().contains("configure a token"), "{refused}");
+            assert!(refused.to_string().contains("--token-file"), "{refused}");
         }
         let with_token = HttpSettings { tokens: vec![Token::new("t".into())], ..on("0.0.0.0:0") };
         Server::bind(with_token).await.unwrap();
