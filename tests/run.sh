@@ -10,6 +10,7 @@ readonly tools="target/clients"
 readonly mcp_python="mcp>=2.3,<3"
 readonly conformance="@modelcontextprotocol/conformance@0.2.0-alpha.12"
 readonly node_major=22
+export PYTHONDONTWRITEBYTECODE=1
 mkdir -p "$tools"
 
 say() { printf '\n== %s\n' "$*"; }

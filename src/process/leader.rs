@@ -10,6 +10,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::children::Child;
 use super::members::Identity;
+use super::proc_scan;
 use super::raw::{self, Ended};
 use crate::outcome::Usage;
 
@@ -45,8 +46,6 @@ pub struct Leader {
     child: Child,
     pidfd: AsyncFd<OwnedFd>,
     identity: Arc<Identity>,
-    /// A peak up to this one may be the server's own.
-    own_max_rss_bytes: u64,
 }
 
 /// A new child with the file that becomes readable when it ends. After an error it is gone.
@@ -63,7 +62,7 @@ pub(super) fn watch(child: Child) -> io::Result<(Child, AsyncFd<OwnedFd>)> {
 
 impl Leader {
     pub(super) fn new(child: Child, pidfd: AsyncFd<OwnedFd>, identity: Arc<Identity>) -> Self {
-        Self { child, pidfd, identity, own_max_rss_bytes: raw::own_max_rss_bytes() }
+        Self { child, pidfd, identity }
     }
 
     /// Returns when the process has ended, and reaps it. Its descendants may live on.
@@ -75,17 +74,18 @@ impl Leader {
             let mut ready = self.pidfd.readable().await?;
             if let Some(ended) = self.child.try_reap()? {
                 self.identity.leader_was_reaped();
-                return Ok(self.exit(ended));
+                return Ok(exit(ended));
             }
             ready.clear_ready();
         }
     }
+}
 
-    const fn exit(&self, ended: Ended) -> Exit {
-        let known = ended.max_rss_bytes > self.own_max_rss_bytes;
-        let max_rss_bytes = if known { ended.max_rss_bytes } else { 0 };
-        Exit { status: decode(ended.status), usage: Usage { cpu: ended.cpu, max_rss_bytes } }
-    }
+fn exit(ended: Ended) -> Exit {
+    // A spawned child begins with the server's memory: a peak up to ours may be ours.
+    let ours = proc_scan::own_peak_bytes().unwrap_or(u64::MAX);
+    let max_rss_bytes = if ended.max_rss_bytes > ours { ended.max_rss_bytes } else { 0 };
+    Exit { status: decode(ended.status), usage: Usage { cpu: ended.cpu, max_rss_bytes } }
 }
 
 const fn decode(status: i32) -> ExitKind {

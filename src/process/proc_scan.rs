@@ -92,6 +92,15 @@ pub(super) fn stat(pid: Pid) -> Option<Stat> {
     Stat::parse(&String::from_utf8_lossy(line.get(..length)?))
 }
 
+/// The largest resident set that this process itself has had. What `getrusage` says of it may
+/// be that of the process that started us.
+pub(super) fn own_peak_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
 /// Every process that can be seen, not at one instant but one after the other.
 #[derive(Debug)]
 pub(super) struct Snapshot {

@@ -102,17 +102,6 @@ fn wait(pid: Pid, options: c_int) -> Result<Option<Ended>, Errno> {
     Ok((found != 0).then_some(Ended { status, cpu, max_rss_bytes: rss_bytes(&usage) }))
 }
 
-/// The largest resident set that this server has had so far.
-pub(super) fn own_max_rss_bytes() -> u64 {
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is to live memory of the right type, which is valid as zeroes, too.
-    let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
-        usage.assume_init()
-    };
-    rss_bytes(&usage)
-}
-
 /// Now, in the unit and on the clock of the start times in /proc/PID/stat.
 pub(super) fn boot_ticks() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -105,7 +105,6 @@ fn a_cursor_beyond_the_end_is_told_apart_from_an_empty_page() {
 #[test]
 fn wrong_types_are_named() {
     check_all(&[
-        case("run_command", json!({"command": 5}), &["command"]),
         case("run_command", json!({"command": ["ls"]}), &["command"]),
         case("run_command", json!({"command": {"a": 1}}), &["command"]),
         case("run_command", json!({}), &["command"]),
@@ -130,6 +129,14 @@ fn wrong_types_are_named() {
         case("send_input", json!({"job": 1, "key": "any_key"}), &["any_key", "ctrl_c"]),
         case("list_jobs", json!({"state": "bored"}), &["bored", "running"]),
         case("list_jobs", json!({"limit": -1}), &["limit"]),
+    ]);
+}
+
+#[test]
+fn a_command_that_is_no_text_is_refused_and_not_run() {
+    check_all(&[
+        case("run_command", json!({"command": 5}), &["command", "text"]),
+        case("run_command", json!({"command": true}), &["command", "text"]),
     ]);
 }
 

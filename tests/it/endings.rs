@@ -267,6 +267,17 @@ fn usage_is_measured() {
 }
 
 #[test]
+fn a_fat_parent_of_the_server_does_not_hide_the_peak_of_a_job() {
+    // The kernel hands the peak of whoever started the server on to it.
+    let ballast = vec![1_u8; 400 << 20];
+    let mut yard = Launch::stdio().structured().start();
+    drop(ballast);
+    let hungry = yard.run("awk 'BEGIN { s = \"x\"; while (length(s) < 100000000) s = s s }'");
+    let peak = hungry["max_rss_bytes"].as_u64();
+    assert!(peak.is_some_and(|bytes| bytes > 100_000_000), "{}", hungry.0);
+}
+
+#[test]
 fn a_peak_that_is_not_known_is_absent_rather_than_zero() {
     let mut yard = Launch::stdio().structured().start();
     let small = yard.run("true");
