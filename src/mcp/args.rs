@@ -2,7 +2,8 @@
 //!
 //! Models write `"30"` for 30, `null` for nothing and `7` for `[7]`; all of these are
 //! taken. An argument that the tool does not know is an error, since dropping it would
-//! run something else than what was asked for.
+//! run something else than what was asked for; so is a number where a text is wanted, since
+//! no text was meant.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -74,9 +75,25 @@ impl Args {
         }
     }
 
-    /// A text. Numbers and booleans are taken as the text that they were written as.
+    /// A text, and nothing else.
     pub(crate) fn text(&mut self, name: &'static str) -> Result<Option<String>, ArgError> {
         self.values.remove(name).map(|value| into_text(value, name, "a text")).transpose()
+    }
+
+    /// A text that may be a number, such as a signal or a place; a number is taken as written.
+    pub(crate) fn text_or_number(
+        &mut self,
+        name: &'static str,
+    ) -> Result<Option<String>, ArgError> {
+        let value = self.values.remove(name).map(|value| match &value {
+            Value::Number(number) => Value::String(number.to_string()),
+            Value::Null
+            | Value::Bool(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_) => value,
+        });
+        value.map(|value| into_text(value, name, "a text or a number")).transpose()
     }
 
     /// A whole number within `allowed`.
@@ -154,7 +171,7 @@ impl Args {
         Ok(jobs)
     }
 
-    /// Names and values; numbers and booleans are taken as text, nulls are left out.
+    /// Names and their values, which are texts; nulls are left out.
     pub(crate) fn pairs(&mut self, name: &'static str) -> Result<Vec<(String, String)>, ArgError> {
         let wanted = "an object of texts, such as {\"NAME\": \"value\"}";
         match self.values.remove(name) {
@@ -162,7 +179,10 @@ impl Args {
             Some(Value::Object(pairs)) => pairs
                 .into_iter()
                 .filter(|(_, value)| !value.is_null())
-                .map(|(key, value)| Ok((key, into_text(value, name, wanted)?)))
+                .map(|(key, value)| {
+                    let value = into_text(value, &format!("{name}.{}", clipped(&key)), "a text")?;
+                    Ok((key, value))
+                })
                 .collect(),
             Some(other) => Err(wrong(name, wanted, &other)),
         }
@@ -254,8 +274,9 @@ fn number(value: &Value) -> Option<f64> {
 fn into_text(value: Value, name: &str, wanted: &str) -> Result<String, ArgError> {
     match value {
         Value::String(text) => Ok(text),
-        Value::Number(_) | Value::Bool(_) => Ok(value.to_string()),
-        Value::Null | Value::Array(_) | Value::Object(_) => Err(wrong(name, wanted, &value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Err(wrong(name, wanted, &value))
+        }
     }
 }
 
@@ -360,10 +381,26 @@ mod tests {
             assert_eq!(args(json!({"jobs": given})).jobs("jobs").unwrap(), twelve, "{given}");
         }
         assert_eq!(args(json!({"args": "-l"})).texts("args").unwrap(), Some(vec!["-l".into()]));
-        assert_eq!(
-            args(json!({"args": ["-n", 3]})).texts("args").unwrap(),
-            Some(vec!["-n".into(), "3".into()])
-        );
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused_with_what_was_given() {
+        for (given, shown) in
+            [(json!(5), "5"), (json!(true), "true"), (json!([]), "[]"), (json!({}), "{}")]
+        {
+            let error = args(json!({"cwd": given})).text("cwd").unwrap_err().to_string();
+            let expected = format!("argument `cwd` must be a text, but {shown} was given");
+            assert_eq!(error, expected);
+        }
+        let error = args(json!({"args": ["-n", 3]})).texts("args").unwrap_err().to_string();
+        assert_eq!(error, "argument `args` must be a list of texts, but 3 was given");
+    }
+
+    #[test]
+    fn a_number_is_a_text_only_where_a_number_is_meant() {
+        assert_eq!(args(json!({"cwd": 5})).text_or_number("cwd").unwrap(), Some("5".into()));
+        assert_eq!(args(json!({"cwd": "a"})).text_or_number("cwd").unwrap(), Some("a".into()));
+        args(json!({"cwd": true})).text_or_number("cwd").unwrap_err();
     }
 
     #[test]
@@ -375,11 +412,14 @@ mod tests {
     }
 
     #[test]
-    fn pairs_take_plain_values_and_nothing_else() {
-        let pairs = args(json!({"env": {"A": "1", "B": 2, "C": null}})).pairs("env").unwrap();
-        assert_eq!(pairs, [("A".into(), "1".into()), ("B".into(), "2".into())]);
-        assert!(args(json!({"env": {"A": []}})).pairs("env").is_err());
-        assert!(args(json!({"env": "A=1"})).pairs("env").is_err());
+    fn pairs_take_texts_and_nothing_else() {
+        let pairs = args(json!({"env": {"A": "1", "C": null}})).pairs("env").unwrap();
+        assert_eq!(pairs, [("A".into(), "1".into())]);
+        for given in [json!({"A": []}), json!({"A": 1}), json!({"A": true}), json!("A=1")] {
+            args(json!({"env": given})).pairs("env").unwrap_err();
+        }
+        let error = args(json!({"env": {"A": 1}})).pairs("env").unwrap_err().to_string();
+        assert_eq!(error, "argument `env.A` must be a text, but 1 was given");
     }
 
     #[test]

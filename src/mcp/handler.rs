@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
-    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, Implementation,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject,
-    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
-    ServerCapabilities, ServerConfig, Tool,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams,
+    CompleteResult, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
+    GetPromptResponse, Implementation, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -19,6 +19,7 @@ use super::reply::{Answer, Success, ToolError};
 use super::resources;
 use super::settings::McpSettings;
 use super::tools::{Call, ToolName};
+use super::turn::Turn;
 use crate::telemetry::{CallResult, events};
 use crate::yard::Yard;
 
@@ -146,6 +147,10 @@ impl ServerHandler for Handler {
         let started = Instant::now();
         let Shared { yard, settings, .. } = &*self.shared;
         let call = Call { yard, settings, request: &context };
+        if tool != ToolName::RunCommand {
+            // Only jobs are numbered in the order of their calls.
+            Turn::end(&context);
+        }
         let answer = answer_of(tool.name(), tool.call(call, request.arguments)).await;
         let success = call_result(answer.success());
         events::mcp_call_finished(tool.name(), success, started.elapsed());
@@ -170,7 +175,15 @@ impl ServerHandler for Handler {
         _request: CompleteRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+        Err(unknown_method("completion/complete"))
+    }
+
+    async fn get_prompt(
+        &self,
+        _request: GetPromptRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        Err(unknown_method("prompts/get"))
     }
 
     async fn list_resources(
@@ -237,13 +250,18 @@ fn unknown_tool(name: &str) -> ErrorData {
     ErrorData::invalid_params(message, None)
 }
 
+fn unknown_method(name: &str) -> ErrorData {
+    let given: String = name.chars().take(60).collect();
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method `{given}`"), None)
+}
+
 /// What is wrong with a request that rmcp could not read: the method, or its params.
 fn unreadable(request: &CustomRequest, era: Eras) -> ErrorData {
     let method = &request.method;
     let is_offered =
         |(offered, eras): &(&str, Eras)| offered == method && (*eras == era || *eras == Eras::Both);
     if !OFFERED.iter().any(is_offered) {
-        return ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method.clone(), None);
+        return unknown_method(method);
     }
     let why = match request.params_as::<CallToolRequestParams>() {
         Err(error) if method == "tools/call" => format!(": {error}"),
@@ -283,7 +301,8 @@ mod tests {
         let message = check("tools/call", params, Eras::Modern, known);
         assert!(message.contains("expected a map"), "{message}");
         check("tools/call", None, Eras::Legacy, known);
-        check("tools/explode", None, Eras::Legacy, unknown);
+        let message = check("tools/explode", None, Eras::Legacy, unknown);
+        assert_eq!(message, "unknown method `tools/explode`");
         check("initialize", None, Eras::Legacy, known);
         check("initialize", None, Eras::Modern, unknown);
         check("server/discover", None, Eras::Modern, known);

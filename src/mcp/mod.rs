@@ -19,7 +19,10 @@ mod schema;
 mod settings;
 mod snapshot;
 mod tools;
+mod turn;
 mod wait;
 
 pub use handler::Handler;
 pub use settings::{McpSettings, ResultFormat};
+
+pub(crate) use turn::Turn;

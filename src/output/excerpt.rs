@@ -9,15 +9,20 @@ use memchr::{memchr, memrchr};
 use super::hidden::look_through;
 pub use super::hidden::{ErrorLine, Hidden};
 use super::log::Progress;
-use super::page::{to_character_start, whole_characters};
+use super::page::{to_character_start, whole_characters, whole_text};
 use super::reader::LogReader;
-use super::view::{LINE_CHARS, Shown, ViewOptions, shown};
+use super::view::{Ansi, Fold, LINE_CHARS, Long, Shown, ViewOptions, shown};
 
 /// Raw bytes that are read for each byte of text that is wanted: views make text shorter, and a
 /// progress bar of many kilobytes is one line.
 const RAW_PER_TEXT: usize = 8;
 /// The head gets one part of so many of the budget, the tail the rest.
 const HEAD_SHARE: usize = 5;
+
+/// All that is shown, and its head, are shown whole: a reader who goes on after it misses nothing.
+/// In a tail, which is there for a quick look, overlong lines are cut.
+const WHOLE_LINES: ViewOptions =
+    ViewOptions { ansi: Ansi::Strip, fold: Fold::Repeats, long: Long::Keep };
 
 /// A larger hidden part is only looked through so far from each of its sides.
 const SCAN_BYTES: u64 = 32 * 1024 * 1024;
@@ -35,7 +40,7 @@ pub struct Budget {
 /// everything from `from` to `end`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
-    /// One, or a head and a tail; none when there is nothing to show.
+    /// One, or a head and a tail; none when there is nothing to show. Only a tail has cut lines.
     pub sections: Vec<Section>,
     /// What lies before the last section and is not shown.
     pub hidden: Option<Hidden>,
@@ -62,7 +67,7 @@ pub struct Section {
     pub end: u64,
     /// The text; it ends with a newline where the bytes do.
     pub text: String,
-    /// Its bytes that are no UTF-8.
+    /// Its bytes that are no text: no UTF-8, or NUL.
     pub bad_bytes: usize,
 }
 
@@ -177,7 +182,7 @@ impl<'a> Frame<'a> {
         if self.end - self.from > room.raw_bytes() {
             return Ok(None);
         }
-        let lines = shown(&self.reader.read(self.from..self.end)?, ViewOptions::default());
+        let lines = shown(&self.reader.read(self.from..self.end)?, WHOLE_LINES);
         let all_fit = room.take(lines.iter()) == lines.len();
         Ok(all_fit.then(|| Part::starting_at(self.from, lines)))
     }
@@ -187,11 +192,11 @@ impl<'a> Frame<'a> {
         let window = self.from..self.end.min(self.from.saturating_add(room.raw_bytes()));
         let bytes = self.reader.read(window)?;
         let whole_lines = memrchr(b'\n', &bytes).map_or(0, |newline| newline + 1);
-        let mut lines = shown(&bytes[..whole_lines], ViewOptions::default());
+        let mut lines = shown(&bytes[..whole_lines], WHOLE_LINES);
         lines.truncate(room.take(lines.iter()));
         if lines.is_empty() {
             let part = &bytes[..room.part_of_line().min(bytes.len())];
-            let part = &part[..whole_characters(part)];
+            let part = &part[..whole_text(part)];
             lines = shown(&part[..line_length(part)], ViewOptions::default());
         }
         Ok(Part::starting_at(self.from, lines))

@@ -126,6 +126,20 @@ fn an_endless_line_is_shown_by_its_two_ends() {
 }
 
 #[test]
+fn a_long_line_is_whole_where_it_fits_and_cut_only_in_the_tail() {
+    let long = "x".repeat(3000);
+    let content = format!("one\n{long}\ntwo\n");
+    let (_writer, reader, _dir) = log(content.as_bytes());
+    let roomy = excerpt(&reader, 0, Budget { max_bytes: 4000, max_lines: 0 }).unwrap();
+    assert_eq!((roomy.sections.len(), roomy.sections[0].text.as_str()), (1, content.as_str()));
+    let tight = excerpt(&reader, 0, Budget { max_bytes: 2000, max_lines: 0 }).unwrap();
+    check_cover(&tight, content.as_bytes());
+    let [head, tail] = tight.sections.as_slice() else { panic!("{:?}", tight.sections) };
+    assert_eq!((head.text.as_str(), tight.hidden), ("one\n", None));
+    assert!(tail.text.ends_with("… [+2,000 chars]\ntwo\n"), "{}", tail.text);
+}
+
+#[test]
 fn the_tail_of_a_running_job_holds_a_begun_character_back() {
     let (mut writer, reader, _dir) = log("one\ntwo €".as_bytes());
     writer.append(Stream::Stdout, &"€".as_bytes()[..2]);

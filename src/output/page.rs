@@ -7,6 +7,9 @@ use crate::spec::Stream;
 /// The smallest page: one character always fits, so that every page makes progress.
 const MIN_PAGE: usize = 4;
 
+/// A longer escape code is not waited for.
+const MAX_ESCAPE: usize = 64;
+
 /// What to read.
 #[derive(Debug, Clone, Copy)]
 pub struct PageRequest {
@@ -28,7 +31,7 @@ impl PageRequest {
 
 /// A part of a log, as it was written.
 ///
-/// It ends on a whole line where one fits, else on a whole character. An open log's last bytes
+/// It ends on a whole line where one fits, else on a whole character and escape code. An open log's last bytes
 /// are held back while they are the beginning of a character (at most 3 bytes). A `from` past
 /// the end gives an empty page with `start == end == from`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +85,7 @@ pub(super) fn cut(bytes: &[u8], max_lines: usize, rest: Rest) -> (usize, PageEnd
         Rest::Open => (whole_characters(bytes), PageEnd::CaughtUp),
         Rest::Bytes => {
             let lines = memrchr(b'\n', bytes).map(|newline| newline + 1);
-            (lines.unwrap_or_else(|| whole_characters(bytes)), PageEnd::More)
+            (lines.unwrap_or_else(|| whole_text(bytes)), PageEnd::More)
         }
     }
 }
@@ -91,6 +94,27 @@ pub(super) fn cut(bytes: &[u8], max_lines: usize, rest: Rest) -> (usize, PageEnd
 fn line_limit(bytes: &[u8], max_lines: usize) -> Option<usize> {
     let last = max_lines.checked_sub(1)?;
     memchr_iter(b'\n', bytes).nth(last).map(|newline| newline + 1)
+}
+
+/// The length without a character or an escape code that has begun but not ended; never 0 for
+/// the sake of an escape code, so that every page makes progress.
+pub(super) fn whole_text(bytes: &[u8]) -> usize {
+    let length = whole_characters(bytes);
+    let window = length.saturating_sub(MAX_ESCAPE);
+    let begun = memrchr(0x1b, &bytes[window..length]).map(|escape| window + escape);
+    match begun {
+        Some(escape) if escape > 0 && is_begun_escape(&bytes[escape + 1..length]) => escape,
+        Some(_) | None => length,
+    }
+}
+
+/// Whether what follows an ESC is the beginning of a colour or cursor code (CSI), not all of it.
+fn is_begun_escape(rest: &[u8]) -> bool {
+    match rest {
+        [] => true,
+        [b'[', code @ ..] => code.iter().all(|byte| (0x20..0x40).contains(byte)),
+        [_, ..] => false,
+    }
 }
 
 /// The length without a character that has begun but not ended.
@@ -136,6 +160,20 @@ mod tests {
         check("ab€".as_bytes(), 0, Rest::Bytes, (5, PageEnd::More));
         check(&"ab€".as_bytes()[..4], 0, Rest::Bytes, (2, PageEnd::More));
         check(&"😀😀".as_bytes()[..7], 0, Rest::Bytes, (4, PageEnd::More));
+    }
+
+    #[test]
+    fn a_line_longer_than_the_page_is_split_between_escape_codes() {
+        for begun in ["\x1b", "\x1b[", "\x1b[3", "\x1b[38;5;1"] {
+            let page = format!("red{begun}");
+            check(page.as_bytes(), 0, Rest::Bytes, (3, PageEnd::More));
+            check(begun.as_bytes(), 0, Rest::Bytes, (begun.len(), PageEnd::More));
+        }
+        for whole in ["a\x1b[31m", "a\x1b[31mb", "a\x1bM"] {
+            check(whole.as_bytes(), 0, Rest::Bytes, (whole.len(), PageEnd::More));
+        }
+        let endless = format!("a\x1b[{}", "1".repeat(MAX_ESCAPE));
+        check(endless.as_bytes(), 0, Rest::Bytes, (endless.len(), PageEnd::More));
     }
 
     #[test]

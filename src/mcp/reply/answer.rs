@@ -4,6 +4,7 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::Value;
 
 use super::shown::Shown;
+use super::words::count;
 use super::{hint, structured, verdict};
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::Snapshot;
@@ -62,6 +63,16 @@ impl Part {
         self
     }
 
+    /// The same, saying how many processes that had outlived the job were ended.
+    pub(crate) fn with_ended(mut self, processes: usize) -> Self {
+        if processes > 0 {
+            let said = count(processes as u64, "process", "processes");
+            self.text.push_str(&format!(" · {said} ended"));
+            self.fields.insert("ended_processes".into(), processes.into());
+        }
+        self
+    }
+
     /// A job that was asked for but does not exist.
     pub(crate) fn missing(unknown: &UnknownJob) -> Self {
         let mut fields = JsonObject::new();
@@ -113,6 +124,11 @@ impl Answer {
         Self { verdict: message, body: String::new(), hint: None, fields, success: Success::Failed }
     }
 
+    /// What the `→` line says, where there is one.
+    pub(crate) fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// The same with another `→` line.
     pub(crate) fn with_hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint;
@@ -129,6 +145,12 @@ impl Answer {
     pub(crate) fn with_verdict(mut self, verdict: String) -> Self {
         self.verdict = verdict;
         self
+    }
+
+    /// The same with a first line that the structured form gives as its hint: there it would
+    /// be missing otherwise.
+    pub(crate) fn with_verdict_as_hint(self, verdict: String) -> Self {
+        self.with_field("hint", verdict.as_str()).with_verdict(verdict)
     }
 
     /// The same, counted as a failure of ours.
@@ -174,7 +196,7 @@ impl Answer {
     fn structured(self) -> JsonObject {
         let mut fields = self.fields;
         if let Some(hint) = self.hint {
-            fields.insert("hint".into(), hint.into());
+            fields.entry("hint").or_insert_with(|| hint.into());
         }
         fields
     }

@@ -6,12 +6,21 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::error::ToolError;
-use super::shown::{Form, Shown, Span};
-use super::words::{count, size};
+use super::shown::{Cut, Form, Shown, Span};
+use super::words::{count, size, thousands};
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::Outcome;
-use crate::output::excerpt::{Budget, Excerpt, Hidden, excerpt, tail};
+use crate::output::excerpt::{Budget, Excerpt, Hidden, Section, excerpt, tail};
 use crate::output::{LogReader, Page, PageEnd, PageRequest, view};
+
+/// Where a caller wanted to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// At this offset, which may lie beyond the end.
+    Offset(u64),
+    /// At a line of which no byte is there.
+    NoSuchLine(u64),
+}
 
 /// A log up to this size is read where we are; more than that could keep others waiting.
 const READ_HERE: u64 = 256 * 1024;
@@ -98,27 +107,31 @@ fn shown_excerpt(log: &LogReader, excerpt: Excerpt) -> io::Result<Shown> {
         return Ok(binary);
     }
     let is_whole = excerpt.from == 0 && excerpt.hidden.is_none();
-    let spans = |section: &crate::output::excerpt::Section| Span {
-        first: section.first_line,
-        last: section.last_line,
-    };
-    let (end, end_kind) = match (&excerpt.hidden, excerpt.sections.first()) {
-        (Some(_), Some(head)) => (head.end, PageEnd::More),
-        (Some(_), None) => (excerpt.from, PageEnd::More),
-        (None, _) => (excerpt.end, end_of(log, excerpt.end)),
+    let span = |section: &Section| Span { first: section.first_line, last: section.last_line };
+    let spans = if is_whole { Vec::new() } else { excerpt.sections.iter().map(span).collect() };
+    let bad_bytes = excerpt.sections.iter().map(|section| section.bad_bytes as u64).sum();
+    let (text, cut) = joined(&excerpt);
+    let (end, end_kind) = match cut {
+        Some(_) => (head_of(&excerpt).map_or(excerpt.from, |head| head.end), PageEnd::More),
+        None => (excerpt.end, end_of(log, excerpt.end)),
     };
     Ok(Shown {
-        text: joined(&excerpt),
-        spans: if is_whole { Vec::new() } else { excerpt.sections.iter().map(spans).collect() },
-        first_hidden: excerpt.hidden.as_ref().map(|hidden| hidden.first_line),
+        text,
+        spans,
+        cut,
         start: excerpt.from,
         end,
         end_kind,
         gap_bytes: 0,
-        bad_bytes: excerpt.sections.iter().map(|section| section.bad_bytes as u64).sum(),
+        bad_bytes,
         form: Form::Text,
         stream: None,
     })
+}
+
+/// The section before the hidden part; where there is no room for one, the only one is the tail.
+fn head_of(excerpt: &Excerpt) -> Option<&Section> {
+    excerpt.sections.first().filter(|section| section.start == excerpt.from)
 }
 
 fn end_of(log: &LogReader, end: u64) -> PageEnd {
@@ -130,22 +143,35 @@ fn end_of(log: &LogReader, end: u64) -> PageEnd {
     }
 }
 
-/// The sections, with what is hidden named where it lies.
-fn joined(excerpt: &Excerpt) -> String {
-    let mark = excerpt.hidden.as_ref().map(mark).unwrap_or_default();
-    match excerpt.sections.as_slice() {
-        [] => mark,
-        [only] => mark + &only.text,
-        [head, tails @ ..] => {
-            let mut text = head.text.clone();
-            if !text.is_empty() && !text.ends_with('\n') {
-                text.push('\n');
-            }
-            text.push_str(&mark);
-            text.extend(tails.iter().map(|section| section.text.as_str()));
-            text
+/// The sections, with what is hidden named where it lies. A tail that nothing is hidden before
+/// has lines that are cut: its first line is where to read on.
+fn joined(excerpt: &Excerpt) -> (String, Option<Cut>) {
+    let head = head_of(excerpt);
+    let tail = excerpt.sections.get(usize::from(head.is_some()));
+    let mut text = head.map(|head| head.text.clone()).unwrap_or_default();
+    let head = text.len();
+    let hidden = excerpt.hidden.as_ref();
+    let Some(first_hidden) =
+        hidden.map(|hidden| hidden.first_line).or(tail.map(|tail| tail.first_line))
+    else {
+        return (text, None);
+    };
+    if let Some(hidden) = hidden {
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
         }
+        text.push_str(&mark(hidden));
     }
+    let cut = Cut {
+        head,
+        tail: text.len(),
+        tail_start: tail.map_or(excerpt.end, |tail| tail.start),
+        first_hidden,
+        errors_count: hidden.map_or(0, |hidden| hidden.errors_count),
+        errors: hidden.map(|hidden| hidden.errors.clone()).unwrap_or_default(),
+    };
+    text.extend(tail.map(|tail| tail.text.as_str()));
+    (text, Some(cut))
 }
 
 /// `[… lines 16-1032 hidden; 75 look like errors:`, those lines, and `]`.
@@ -174,9 +200,10 @@ fn mark(hidden: &Hidden) -> String {
 fn shown_page(log: &LogReader, request: &PageRequest) -> io::Result<Shown> {
     let page = log.page(request)?;
     if view::is_binary(&page.bytes) {
-        return Ok(described(log, page.start, &page.bytes));
+        return described(log, request, &page);
     }
-    let text = view::text(&page.bytes, view::ViewOptions::default());
+    let options = view::ViewOptions { long: view::Long::KeepFirst, ..Default::default() };
+    let text = view::text(&page.bytes, options);
     let bad_bytes = text.bad_bytes as u64;
     Ok(Shown { text: text.text, bad_bytes, ..placed(log, request, &page)? })
 }
@@ -192,7 +219,7 @@ fn placed(log: &LogReader, request: &PageRequest, page: &Page) -> io::Result<Sho
     Ok(Shown {
         text: String::new(),
         spans,
-        first_hidden: None,
+        cut: None,
         start: page.start,
         end: page.end,
         end_kind: page.end_kind,
@@ -207,37 +234,35 @@ fn placed(log: &LogReader, request: &PageRequest, page: &Page) -> io::Result<Sho
 fn binary(log: &LogReader, from: u64) -> io::Result<Option<Shown>> {
     let request = PageRequest { from, stream: None, max_bytes: SNIFFED_BYTES, max_lines: 0 };
     let page = log.page(&request)?;
-    Ok(view::is_binary(&page.bytes).then(|| described(log, from, &page.bytes)))
+    if view::is_binary(&page.bytes) { described(log, &request, &page).map(Some) } else { Ok(None) }
 }
 
-/// Nothing of it counts as read: a reader who goes on gets every byte.
-fn described(log: &LogReader, from: u64, bytes: &[u8]) -> Shown {
-    let mime = view::mime(bytes).to_owned();
-    let amount = size(log.progress().total_bytes.saturating_sub(from));
-    Shown {
-        text: format!("[binary output: {mime}, {amount}]\n{}", view::hexdump(bytes)),
+/// The description stands for all bytes of the page, so that a reader who goes on gets on.
+fn described(log: &LogReader, request: &PageRequest, page: &Page) -> io::Result<Shown> {
+    let mime = view::mime(&page.bytes).to_owned();
+    let amount = size(page.total_bytes.saturating_sub(page.start));
+    Ok(Shown {
+        text: format!("[binary output: {mime}, {amount}]\n{}", view::hexdump(&page.bytes)),
+        // Lines mean nothing in it.
         spans: Vec::new(),
-        first_hidden: None,
-        start: from,
-        end: from,
-        end_kind: PageEnd::More,
-        gap_bytes: 0,
-        bad_bytes: 0,
         form: Form::Binary { mime },
-        stream: None,
-    }
+        ..placed(log, request, page)?
+    })
 }
 
 /// Said instead of an empty page that lies beyond the end.
-pub(crate) fn beyond_end(job: &Snapshot, from: u64) -> Option<String> {
+pub(crate) fn beyond_end(job: &Snapshot, place: Place) -> Option<String> {
     let total = job.output.total_bytes;
+    let asked = match place {
+        Place::Offset(offset) if offset > total => format!("bytes:{offset}"),
+        Place::Offset(_) => return None,
+        Place::NoSuchLine(line) => format!("line {}", thousands(line)),
+    };
     let lines = count(job.lines(), "line", "lines");
-    (from > total).then(|| {
-        format!(
-            "nothing at bytes:{from}: the output of job {} ends at bytes:{total} ({lines})",
-            job.job
-        )
-    })
+    Some(format!(
+        "nothing at {asked}: the output of job {} ends at bytes:{total} ({lines})",
+        job.job
+    ))
 }
 
 #[cfg(test)]
@@ -303,14 +328,63 @@ mod tests {
         assert_eq!(cut.end_kind, PageEnd::More);
         let end = usize::try_from(cut.end).unwrap();
         assert!(cut.text.starts_with(&text[..end]), "the bytes before the cursor are all shown");
-        assert_eq!(cut.first_hidden, Some(cut.spans[0].last + 1));
+        assert_eq!(cut.head(), &text[..end], "and nothing else is in the head");
+        let middle = cut.cut.unwrap();
+        assert_eq!(middle.first_hidden, cut.spans[0].last + 1);
+        let tail_start = usize::try_from(middle.tail_start).unwrap();
+        assert_eq!(&cut.text[middle.tail..], &text[tail_start..]);
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_described_and_none_counts_as_read() {
+    fn before_a_line_that_is_cut_a_reader_has_to_read_on() {
+        let text = format!("one\n{}\ntwo\n", "x".repeat(3000));
+        let cut = shown_of(&log_of(text.as_bytes()), 2000);
+        assert!(cut.text.starts_with("one\nxxx") && cut.text.ends_with("chars]\ntwo\n"));
+        assert_eq!((cut.head(), cut.end, cut.end_kind), ("one\n", 4, PageEnd::More));
+        assert!(!cut.is_cut(), "each line is shown, if not whole");
+        assert_eq!(cut.cut.unwrap().first_hidden, 2);
+    }
+
+    #[test]
+    fn without_room_for_a_head_nothing_counts_as_read() {
+        let text: String = (1..=1000).map(|line| format!("line {line}\n")).collect();
+        let cut = shown_of(&log_of(text.as_bytes()), 12);
+        assert_eq!((cut.head(), cut.start, cut.end), ("", 0, 0), "{cut:?}");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_described() {
         let shown = shown_of(&log_of(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff\xfe"), 1 << 20);
         assert_eq!(shown.form, Form::Binary { mime: "image/png".to_owned() });
-        assert_eq!((shown.start, shown.end, shown.end_kind), (0, 0, PageEnd::More));
+        assert_eq!((shown.start, shown.end, shown.end_kind), (0, 18, PageEnd::Complete));
         assert!(shown.text.starts_with("[binary output: image/png, 18 bytes]\n00000000  89 50"));
+    }
+
+    #[test]
+    fn following_the_cursor_comes_to_the_end_of_any_bytes() {
+        let numbers: String = (1..=5000).map(|line| format!("{line}\n")).collect();
+        let mixed = [numbers.as_bytes(), &[0; 20_000], numbers.as_bytes()].concat();
+        let log = log_of(&mixed);
+        for stream in [None, Some(Stream::Stdout)] {
+            let mut request = PageRequest { from: 0, stream, max_bytes: 4096, max_lines: 0 };
+            loop {
+                let page = shown_page(&log, &request).unwrap();
+                assert_eq!((page.start, page.stream), (request.from, stream));
+                if page.end_kind == PageEnd::Complete {
+                    assert_eq!(page.end, mixed.len() as u64);
+                    break;
+                }
+                assert!(page.end > page.start, "{page:?}");
+                request.from = page.end;
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_that_starts_with_a_long_line_shows_it_whole() {
+        let long = "x".repeat(5000) + "\n";
+        let log = log_of(format!("{long}short\n").as_bytes());
+        let request = PageRequest { from: 0, stream: None, max_bytes: 16_384, max_lines: 0 };
+        assert_eq!(shown_page(&log, &request).unwrap().text, format!("{long}short\n"));
     }
 }

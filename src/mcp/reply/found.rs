@@ -43,13 +43,7 @@ fn matches(job: &Snapshot, found: &Found, request: PageRequest) -> Answer {
         end_kind: found.end_kind,
         ..plain(listing(found), request)
     };
-    let verb = if found.matches == 1 { "matches" } else { "match" };
-    let headline = format!(
-        "{} of {} {verb} · {}",
-        thousands(found.matches),
-        count(job.lines(), "line", "lines"),
-        verdict(job, None)
-    );
+    let headline = format!("{} · {}", tally(found.matches, job.lines()), verdict(job, None));
     let more = found.next.map(|next| {
         format!("more: read_output(job={}, grep=\"…\", cursor=\"bytes:{next}\")", job.job)
     });
@@ -57,6 +51,12 @@ fn matches(job: &Snapshot, found: &Found, request: PageRequest) -> Answer {
         .with_verdict(headline)
         .with_hint(more)
         .with_field("matches", found.matches)
+}
+
+/// `1 of 12 lines matches`.
+fn tally(matches: u64, lines: u64) -> String {
+    let verb = if matches == 1 || lines == 1 { "matches" } else { "match" };
+    format!("{} of {} {verb}", thousands(matches), count(lines, "line", "lines"))
 }
 
 /// `22: a match`, `21- its context`, and `--` between what does not follow on each other.
@@ -68,7 +68,7 @@ fn listing(found: &Found) -> String {
             text.push_str("--\n");
         }
         let mark = if line.is_match { ':' } else { '-' };
-        let shown = String::from_utf8_lossy(&line.text);
+        let shown = String::from_utf8_lossy(&line.text).replace('\0', "␀");
         // Writing to a string cannot fail.
         writeln!(text, "{}{mark} {shown}", line.number).ok();
         expected = Some(line.number + 1);
@@ -116,7 +116,7 @@ fn plain(text: String, request: PageRequest) -> Shown {
     Shown {
         text,
         spans: Vec::new(),
-        first_hidden: None,
+        cut: None,
         start: request.from,
         end: request.from,
         end_kind: PageEnd::More,
@@ -124,5 +124,23 @@ fn plain(text: String, request: PageRequest) -> Shown {
         bad_bytes: 0,
         form: Form::Text,
         stream: request.stream,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_reads_well_with_any_numbers() {
+        for (matches, lines, expected) in [
+            (0, 1, "0 of 1 line matches"),
+            (1, 1, "1 of 1 line matches"),
+            (0, 2, "0 of 2 lines match"),
+            (1, 12, "1 of 12 lines matches"),
+            (1_200, 9_000, "1,200 of 9,000 lines match"),
+        ] {
+            assert_eq!(tally(matches, lines), expected);
+        }
     }
 }

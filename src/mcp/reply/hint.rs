@@ -1,6 +1,7 @@
 //! The one `→` line: what to do next.
 
 use super::shown::{Form, Shown};
+use super::words::size;
 use crate::ids::JobId;
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::output::PageEnd;
@@ -9,18 +10,38 @@ use crate::output::PageEnd;
 pub(crate) fn after_job(job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
     let id = job.job;
     match &job.state {
-        State::Running(_) if job.waits_for_input() => {
-            Some(format!("send_input(job={id}, text=\"…\\n\") answers it; stop_jobs(jobs=[{id}]) ends it"))
-        }
+        State::Running(_) if job.waits_for_input() => Some(format!(
+            "send_input(job={id}, text=\"…\\n\") answers it; stop_jobs(jobs=[{id}]) ends it"
+        )),
         State::Queued(_) | State::Running(_) | State::Stopping => Some(wait_for(&[id])),
         State::Finished(_) if shown.is_some_and(Shown::is_binary) => {
             Some(format!("read_output(job={id}, view=\"raw\") gives the bytes as base64"))
         }
-        State::Finished(_) => shown.and_then(|shown| shown.first_hidden).map(|line| {
-            format!(
-                "full log kept: read_output(job={id}, line={line}) or read_output(job={id}, grep=\"…\")"
-            )
-        }),
+        State::Finished(_) => {
+            let line = shown.and_then(|shown| shown.cut.as_ref())?.first_hidden;
+            let kept = kept(job.output.dropped_bytes);
+            Some(format!(
+                "{kept}: read_output(job={id}, line={line}) or read_output(job={id}, grep=\"…\")"
+            ))
+        }
+    }
+}
+
+/// What can still be read.
+fn kept(dropped_bytes: u64) -> String {
+    match dropped_bytes {
+        0 => "full log kept".to_owned(),
+        lost => format!("{} of output lost, the rest kept", size(lost)),
+    }
+}
+
+/// That a key gave back a job of an earlier call, before what else there is to say.
+pub(crate) fn reused_key(key: &str, next: Option<&str>) -> String {
+    let key: String = key.chars().take(60).collect();
+    let said = format!("key {key:?} named this job before; nothing was run again");
+    match next {
+        Some(next) => format!("{said}; {next}"),
+        None => said,
     }
 }
 
@@ -39,18 +60,28 @@ fn wait_for(jobs: &[JobId]) -> String {
 
 /// How to read on after a page.
 pub(crate) fn after_page(job: &Snapshot, shown: &Shown) -> Option<String> {
-    let id = job.job;
+    let (id, start, end) = (job.job, shown.start, shown.end);
+    let raw = match shown.form {
+        Form::Text => return after_text(job, shown),
+        Form::Base64 => None,
+        Form::Binary { .. } => Some(format!(
+            "these bytes: read_output(job={id}, view=\"raw\", cursor=\"bytes:{start}\")"
+        )),
+    };
+    let view = if raw.is_some() { "" } else { "view=\"raw\", " };
+    let more = (shown.end_kind == PageEnd::More)
+        .then(|| format!("more: read_output(job={id}, {view}cursor=\"bytes:{end}\")"));
+    let said: Vec<String> = raw.into_iter().chain(more).collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+fn after_text(job: &Snapshot, shown: &Shown) -> Option<String> {
+    let (id, end) = (job.job, shown.end);
     match shown.end_kind {
         PageEnd::Complete => None,
-        PageEnd::More if shown.form != Form::Text => {
-            Some(format!("read_output(job={id}, view=\"raw\", cursor=\"bytes:{}\")", shown.end))
-        }
-        PageEnd::More => {
-            Some(format!("more: read_output(job={id}, cursor=\"bytes:{}\")", shown.end))
-        }
+        PageEnd::More => Some(format!("more: read_output(job={id}, cursor=\"bytes:{end}\")")),
         PageEnd::CaughtUp => Some(format!(
-            "so far all: wait_jobs(jobs=[{id}]), then read_output(job={id}, cursor=\"bytes:{}\")",
-            shown.end
+            "so far all: wait_jobs(jobs=[{id}]), then read_output(job={id}, cursor=\"bytes:{end}\")"
         )),
     }
 }

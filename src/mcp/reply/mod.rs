@@ -18,10 +18,10 @@ mod verdict;
 mod words;
 
 pub(super) use answer::{Answer, Part, Success};
-pub(super) use body::{beyond_end, show, show_from, show_page, show_raw};
+pub(super) use body::{Place, beyond_end, show, show_from, show_page, show_raw};
 pub(super) use error::ToolError;
 pub(super) use found::{show_matches, show_query};
-pub(super) use hint::{after_job, after_page, wait_for_jobs};
+pub(super) use hint::{after_job, after_page, reused_key, wait_for_jobs};
 pub(super) use listing::{Counts, list_headline, list_line};
 pub(super) use progress::progress_line;
 pub(super) use resource::resource_contents;

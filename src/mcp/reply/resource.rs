@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{MetaObject, ResourceContents};
 
-use crate::output::view::{self, Ansi, Fold, ViewOptions};
+use crate::output::view::{self, Ansi, Fold, Long, ViewOptions};
 use crate::output::{PageEnd, PageRequest};
 use crate::yard::JobHandle;
 
@@ -22,7 +22,7 @@ pub(crate) fn resource_contents(
     let contents = if view::is_binary(&page.bytes) {
         ResourceContents::blob(STANDARD.encode(&page.bytes), uri)
     } else {
-        let options = ViewOptions { ansi: Ansi::Strip, fold: Fold::Off };
+        let options = ViewOptions { ansi: Ansi::Strip, fold: Fold::Off, long: Long::Keep };
         ResourceContents::text(view::text(&page.bytes, options).text, uri)
     };
     let contents = contents.with_mime_type(view::mime(&page.bytes));

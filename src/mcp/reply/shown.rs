@@ -1,6 +1,7 @@
 //! The part of a job's output that is in one answer.
 
 use crate::output::PageEnd;
+use crate::output::excerpt::ErrorLine;
 use crate::spec::Stream;
 
 /// The part of a job's output that is in one answer, already as text.
@@ -10,8 +11,8 @@ pub(crate) struct Shown {
     pub(crate) text: String,
     /// The lines that are shown, where not all are; empty when nothing was cut.
     pub(crate) spans: Vec<Span>,
-    /// The first line that is left out, where one is.
-    pub(crate) first_hidden: Option<u64>,
+    /// What is left out in the middle, where something is.
+    pub(crate) cut: Option<Cut>,
     /// The bytes read without a break, from the first one shown.
     pub(crate) start: u64,
     /// Where a reader who wants every byte goes on.
@@ -20,12 +21,28 @@ pub(crate) struct Shown {
     pub(crate) end_kind: PageEnd,
     /// Bytes asked for that are no longer there.
     pub(crate) gap_bytes: u64,
-    /// Bytes that were no valid text and were replaced.
+    /// Bytes that were no text and were replaced.
     pub(crate) bad_bytes: u64,
     /// How `text` is to be understood.
     pub(crate) form: Form,
     /// The one stream that was asked for, if only one was.
     pub(crate) stream: Option<Stream>,
+}
+
+/// A cut in the middle of what is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// How much of the text comes before it and stands for the bytes from `start` to `end`.
+    pub(crate) head: usize,
+    /// Where in the text the tail begins.
+    pub(crate) tail: usize,
+    /// The offset of the tail's first byte.
+    pub(crate) tail_start: u64,
+    /// The first line that is left out, or not shown whole.
+    pub(crate) first_hidden: u64,
+    /// Lines that are left out and look like errors: how many, and some of them.
+    pub(crate) errors_count: u64,
+    pub(crate) errors: Vec<ErrorLine>,
 }
 
 /// Lines from `first` to `last`, counted from 1, both included.
@@ -53,6 +70,11 @@ impl Shown {
     /// Whether output of the job is left out on purpose, to keep the answer short.
     pub(crate) const fn is_cut(&self) -> bool {
         !self.spans.is_empty()
+    }
+
+    /// The text that stands for the bytes from `start` to `end`.
+    pub(crate) fn head(&self) -> &str {
+        self.cut.as_ref().map_or(&self.text, |cut| &self.text[..cut.head])
     }
 
     /// Whether the text only describes bytes that are no text.

@@ -3,13 +3,15 @@
 //! What does not apply is absent; nothing is null.
 
 use rmcp::model::JsonObject;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::shown::{Form, Shown};
+use super::shown::{Cut, Form, Shown};
+use super::words::kill_note;
 use crate::mcp::address;
 use crate::mcp::snapshot::{Snapshot, State};
-use crate::outcome::{Ending, Outcome, signal_name};
+use crate::outcome::{Ending, LimitKind, Outcome, signal_name};
 use crate::output::PageEnd;
+use crate::output::excerpt::ErrorLine;
 use crate::spec::Stream;
 
 /// Everything that is known about a job at one moment, with the part of its output that
@@ -22,8 +24,9 @@ pub(crate) fn fields(job: &Snapshot, shown: Option<&Shown>) -> JsonObject {
         outcome(&mut fields, ending);
     }
     times(&mut fields, job);
-    if let Some(shown) = shown {
-        output(&mut fields, shown);
+    match shown {
+        Some(shown) => output(&mut fields, shown),
+        None => unread(&mut fields, job),
     }
     fields.put("total_bytes", job.output.total_bytes);
     fields.put("lines", job.lines());
@@ -69,11 +72,25 @@ fn outcome(fields: &mut Fields, ending: &Ending) {
             return;
         }
         Outcome::Lost { why } => fields.put("error", why.as_str()),
-        Outcome::TimedOut { .. } | Outcome::Stopped { .. } | Outcome::Limit { .. } => {}
+        Outcome::Stopped { by } => fields.put("stopped_by", by.word()),
+        Outcome::Limit { which } => fields.put("limit", limit_word(*which)),
+        Outcome::TimedOut { .. } => {}
+    }
+    if let Some(note) = ending.kill {
+        fields.put("killed", kill_note(note));
     }
     fields.put_if(!ending.pipeline.is_empty(), "pipeline_exit_codes", ending.pipeline.clone());
     fields.put("cpu_ms", millis(ending.usage.cpu));
-    fields.put("max_rss_bytes", ending.usage.max_rss_bytes);
+    // No process has none: 0 means that it was not measured.
+    let max_rss = ending.usage.max_rss_bytes;
+    fields.put_if(max_rss > 0, "max_rss_bytes", max_rss);
+}
+
+const fn limit_word(which: LimitKind) -> &'static str {
+    match which {
+        LimitKind::OutputBytes(_) => "output_bytes",
+        LimitKind::OutputLines(_) => "output_lines",
+    }
 }
 
 fn times(fields: &mut Fields, job: &Snapshot) {
@@ -104,22 +121,48 @@ fn output(fields: &mut Fields, shown: &Shown) {
         Some(Stream::Stdout) => "stdout",
         Some(Stream::Stderr) => "stderr",
     };
-    fields.put(name, shown.text.as_str());
+    fields.put(name, shown.head());
     match &shown.form {
         Form::Text => {}
         Form::Base64 => fields.put("encoding", "base64"),
         Form::Binary { mime } => fields.put("mime", mime.as_str()),
     }
-    fields.put("bytes_start", shown.start);
-    fields.put("bytes_end", shown.end);
-    fields.put("end", end_word(shown.end_kind));
-    fields.put_if(
-        shown.end_kind != PageEnd::Complete,
-        "next_cursor",
-        format!("bytes:{}", shown.end),
-    );
+    place(fields, shown.start, shown.end, shown.end_kind);
     fields.put_if(shown.gap_bytes > 0, "gap_bytes", shown.gap_bytes);
-    fields.put_if(shown.is_cut(), "truncated", true);
+    fields.put_if(shown.bad_bytes > 0, "bad_bytes", shown.bad_bytes);
+    fields.put_if(shown.end_kind == PageEnd::More, "truncated", true);
+    if let Some(cut) = &shown.cut {
+        beyond_cut(fields, &shown.text[cut.tail..], cut);
+    }
+}
+
+/// The tail and the error lines before it: what a reader of the head alone must not miss.
+fn beyond_cut(fields: &mut Fields, tail: &str, cut: &Cut) {
+    fields.put("tail", tail);
+    fields.put("tail_bytes_start", cut.tail_start);
+    let error = |error: &ErrorLine| json!({"line": error.line, "text": error.text});
+    let errors: Vec<Value> = cut.errors.iter().map(error).collect();
+    fields.put_if(cut.errors_count > 0, "hidden_errors_count", cut.errors_count);
+    fields.put_if(!errors.is_empty(), "hidden_errors", errors);
+}
+
+/// Of a job whose output is not shown: where to start reading it.
+fn unread(fields: &mut Fields, job: &Snapshot) {
+    let never_ran =
+        job.ending().is_some_and(|ending| matches!(ending.outcome, Outcome::FailedToStart(_)));
+    let end = match job.output.total_bytes {
+        0 if job.output.closed || never_ran => PageEnd::Complete,
+        0 => PageEnd::CaughtUp,
+        _ => PageEnd::More,
+    };
+    place(fields, 0, 0, end);
+}
+
+fn place(fields: &mut Fields, start: u64, end: u64, end_kind: PageEnd) {
+    fields.put("bytes_start", start);
+    fields.put("bytes_end", end);
+    fields.put("end", end_word(end_kind));
+    fields.put_if(end_kind != PageEnd::Complete, "next_cursor", format!("bytes:{end}"));
 }
 
 const fn end_word(end: PageEnd) -> &'static str {

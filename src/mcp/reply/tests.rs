@@ -5,13 +5,16 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Part};
+use super::body::{Place, beyond_end};
+use super::hint::{after_page, reused_key};
 use super::listing::{Counts, list_headline, list_line};
-use super::shown::{Form, Shown, Span};
+use super::shown::{Cut, Form, Shown, Span};
 use super::verdict::verdict;
 use crate::ids::JobId;
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{Ending, KillNote, LimitKind, Outcome, StartError, StopBy, Usage};
+use crate::output::excerpt::ErrorLine;
 use crate::output::{PageEnd, Progress};
 use crate::yard::{Liveness, QueuePlace, UnknownJob};
 
@@ -56,7 +59,7 @@ fn shown(text: &str, spans: &[(u64, u64)]) -> Shown {
     Shown {
         text: text.to_owned(),
         spans: spans.iter().map(|(first, last)| Span { first: *first, last: *last }).collect(),
-        first_hidden: None,
+        cut: None,
         start: 0,
         end: text.len() as u64,
         end_kind: PageEnd::Complete,
@@ -84,13 +87,145 @@ fn all_of_a_short_output_follows_its_verdict() {
 
 #[test]
 fn a_cut_names_what_is_shown_and_how_to_read_the_rest() {
-    let cut = Shown { first_hidden: Some(16), ..shown("FAIL\n", &[(1, 15), (1033, 1138)]) };
+    let mut job = wrote(exited(14, 1, 3_100), 1138, 37_000);
     check(
-        &wrote(exited(14, 1, 3_100), 1138, 37_000),
-        Some(&cut),
-        "exit 1 · 3.1s · job 14 · 1,138 lines, 37 KB · showing 1-15 and 1033-1138\nFAIL\n\
+        &job,
+        Some(&cut()),
+        "exit 1 · 3.1s · job 14 · 1,138 lines, 37 KB · showing 1-15 and 1033-1138\n\
+         FAIL\n[…]\nlast\n\
          → full log kept: read_output(job=14, line=16) or read_output(job=14, grep=\"…\")",
     );
+    job.output.dropped_bytes = 12_000;
+    let text = Answer::about(&job, Some(&cut())).text();
+    let lost = "→ 12 KB of output lost, the rest kept: read_output(job=14, line=16) or";
+    assert!(text.contains(lost) && !text.contains("full log"), "{text}");
+}
+
+/// `FAIL` at the head, `last` at the tail, and an error between them.
+fn cut() -> Shown {
+    let error = ErrorLine { line: 22, text: "error: no".to_owned() };
+    let cut = Cut {
+        head: 5,
+        tail: 11,
+        tail_start: 36_000,
+        first_hidden: 16,
+        errors_count: 1,
+        errors: vec![error],
+    };
+    Shown {
+        cut: Some(cut),
+        end: 5,
+        end_kind: PageEnd::More,
+        ..shown("FAIL\n[…]\nlast\n", &[(1, 15), (1033, 1138)])
+    }
+}
+
+#[test]
+fn the_structured_form_of_a_cut_gives_each_byte_once_and_what_must_not_be_missed() {
+    let fields = structured(&wrote(exited(14, 1, 3_100), 1138, 37_000), Some(&cut()));
+    for (name, expected) in [
+        ("output", json!("FAIL\n")),
+        ("bytes_start", json!(0)),
+        ("bytes_end", json!(5)),
+        ("next_cursor", json!("bytes:5")),
+        ("end", json!("more")),
+        ("truncated", json!(true)),
+        ("tail", json!("last\n")),
+        ("tail_bytes_start", json!(36_000)),
+        ("hidden_errors", json!([{"line": 22, "text": "error: no"}])),
+        ("hidden_errors_count", json!(1)),
+    ] {
+        assert_eq!(fields[name], expected, "{name}");
+    }
+    let last_page = Shown { start: 3, ..shown("lo\n", &[(2, 3)]) };
+    let fields = structured(&exited(14, 1, 0), Some(&last_page));
+    assert_eq!(fields.get("truncated"), None, "nothing follows it");
+}
+
+#[test]
+fn a_job_whose_output_is_not_shown_says_where_to_start_reading_it() {
+    let place = |fields: &Value| {
+        let cursor = fields.get("next_cursor").cloned().unwrap_or_default();
+        json!([
+            fields["bytes_start"],
+            fields["bytes_end"],
+            fields["total_bytes"],
+            fields["end"],
+            cursor
+        ])
+    };
+    let start = StartError::NulByte { what: "command" };
+    for (job, expected) in [
+        (snapshot(1, State::Queued(None), 0), json!([0, 0, 0, "caught_up", "bytes:0"])),
+        (snapshot(1, State::Stopping, 0), json!([0, 0, 0, "caught_up", "bytes:0"])),
+        (wrote(exited(1, 0, 0), 1, 6), json!([0, 0, 6, "more", "bytes:0"])),
+        (wrote(exited(1, 0, 0), 0, 0), json!([0, 0, 0, "complete", null])),
+        (ended(1, Outcome::FailedToStart(start), 0), json!([0, 0, 0, "complete", null])),
+    ] {
+        assert_eq!(place(&structured(&job, None)), expected, "{job:?}");
+    }
+}
+
+#[test]
+fn the_structured_form_says_how_a_job_was_ended() {
+    let mut end = ending(Outcome::TimedOut { after: Duration::from_secs(1) });
+    end.kill = Some(KillNote { first: 15, killed_after: None });
+    end.usage.max_rss_bytes = 4096;
+    let fields = structured(&snapshot(1, State::Finished(end), 1_000), None);
+    assert_eq!(fields["killed"], "tree ended (SIGTERM)");
+    assert_eq!(fields["max_rss_bytes"], 4096);
+    let limit = Outcome::Limit { which: LimitKind::OutputLines(5) };
+    assert_eq!(structured(&ended(1, limit, 0), None)["limit"], "output_lines");
+    let stopped = Outcome::Stopped { by: StopBy::Cancel };
+    assert_eq!(structured(&ended(1, stopped, 0), None)["stopped_by"], "cancel");
+    let bad = Shown { bad_bytes: 3, ..shown("", &[]) };
+    assert_eq!(structured(&exited(1, 0, 0), Some(&bad))["bad_bytes"], 3);
+}
+
+#[test]
+fn a_place_beyond_the_end_is_told_in_every_form() {
+    let job = wrote(exited(5, 0, 0), 12, 40);
+    let far = beyond_end(&job, Place::Offset(9999)).unwrap();
+    assert_eq!(far, "nothing at bytes:9999: the output of job 5 ends at bytes:40 (12 lines)");
+    let line = beyond_end(&job, Place::NoSuchLine(99_999)).unwrap();
+    assert_eq!(line, "nothing at line 99,999: the output of job 5 ends at bytes:40 (12 lines)");
+    assert_eq!(beyond_end(&job, Place::Offset(40)), None);
+    let answer = Answer::about(&job, Some(&shown("", &[]))).with_verdict_as_hint(line.clone());
+    assert_eq!(answer.text(), line);
+    let fields = answer.into_result(ResultFormat::Structured).structured_content.unwrap();
+    assert_eq!(fields["hint"], line);
+}
+
+#[test]
+fn a_key_that_named_a_job_before_is_told() {
+    assert_eq!(reused_key("k1", None), "key \"k1\" named this job before; nothing was run again");
+    assert!(reused_key("k1", Some("wait")).ends_with("nothing was run again; wait"));
+}
+
+#[test]
+fn bytes_that_are_no_text_can_be_had_and_read_past() {
+    let job = wrote(exited(4, 0, 0), 1, 9_000);
+    let form = Form::Binary { mime: "image/png".to_owned() };
+    let page = Shown { form, start: 100, end: 200, end_kind: PageEnd::More, ..shown("", &[]) };
+    assert_eq!(
+        after_page(&job, &page).unwrap(),
+        "these bytes: read_output(job=4, view=\"raw\", cursor=\"bytes:100\"); \
+         more: read_output(job=4, cursor=\"bytes:200\")"
+    );
+    let raw = Shown { form: Form::Base64, ..page };
+    assert_eq!(
+        after_page(&job, &raw).unwrap(),
+        "more: read_output(job=4, view=\"raw\", cursor=\"bytes:200\")"
+    );
+}
+
+#[test]
+fn processes_that_a_stop_ended_are_counted() {
+    let part = Part::job(&exited(1, 0, 0), None).with_ended(2);
+    let result = Answer::several(None, vec![part]).into_result(ResultFormat::Both);
+    let result = serde_json::to_value(result).unwrap();
+    assert_eq!(result["content"][0]["text"], "exit 0 · 0.0s · job 1 · 2 processes ended");
+    assert_eq!(result["structuredContent"]["jobs"][0]["ended_processes"], 2);
 }
 
 #[test]
@@ -191,7 +326,7 @@ fn what_must_not_go_unnoticed_is_in_the_verdict() {
     assert_eq!(
         verdict(&job, Some(&bad)),
         "exit 0 · 0.1s · job 7 · 12 KB of output could not be kept · 5 KB removed before this · \
-         1 byte not UTF-8, shown as \u{fffd}"
+         1 byte not text, shown as \u{fffd} or ␀"
     );
 }
 
@@ -219,7 +354,7 @@ fn the_structured_form_is_flat_and_complete() {
         structured(&job, Some(&shown("hello\n", &[]))),
         json!({
             "job": 12, "state": "finished", "outcome": "exited", "exit_code": 3,
-            "elapsed_ms": 400, "queued_ms": 0, "cpu_ms": 0, "max_rss_bytes": 0,
+            "elapsed_ms": 400, "queued_ms": 0, "cpu_ms": 0,
             "output": "hello\n", "bytes_start": 0, "bytes_end": 6, "end": "complete",
             "total_bytes": 6, "lines": 1, "uri": "shellyard://jobs/12/output",
         })

@@ -133,7 +133,8 @@ fn remarks(job: &Snapshot, shown: Option<&Shown>) -> Vec<String> {
         remarks.push(format!("base64 of bytes {} to {}", raw.start, raw.end));
     }
     if let Some(bad) = shown.map(|shown| shown.bad_bytes).filter(|bad| *bad > 0) {
-        remarks.push(format!("{} not UTF-8, shown as \u{fffd}", count(bad, "byte", "bytes")));
+        let bytes = count(bad, "byte", "bytes");
+        remarks.push(format!("{bytes} not text, shown as \u{fffd} or ␀"));
     }
     remarks
 }

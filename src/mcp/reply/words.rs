@@ -52,13 +52,16 @@ pub(crate) fn rough(time: Duration) -> String {
     if time.as_secs() < 60 { format!("{}s", time.as_secs()) } else { minutes(time) }
 }
 
-/// A bound that was set: `300s`, `1.5s`.
+/// A bound that was set: `300s`, `1.5s`; thousandths of a second at most.
 pub(crate) fn bound(time: Duration) -> String {
-    if time.subsec_millis() == 0 {
-        format!("{}s", time.as_secs())
-    } else {
-        format!("{}s", time.as_secs_f64())
-    }
+    let seconds = format!("{:.3}", time.as_secs_f64());
+    format!("{}s", seconds.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A time that was measured, where its fractions tell nothing: `5s`, `0.2s`.
+fn about(time: Duration) -> String {
+    let tenths = (time.as_millis() + 50) / 100;
+    if tenths < 10 { format!("0.{tenths}s") } else { format!("{}s", (tenths + 5) / 10) }
 }
 
 fn minutes(time: Duration) -> String {
@@ -71,7 +74,7 @@ fn minutes(time: Duration) -> String {
 pub(crate) fn kill_note(note: KillNote) -> String {
     let first = signal_name(note.first);
     match note.killed_after {
-        Some(after) => format!("tree killed ({first}, then SIGKILL after {})", bound(after)),
+        Some(after) => format!("tree killed ({first}, then SIGKILL after {})", about(after)),
         None => format!("tree ended ({first})"),
     }
 }
@@ -112,12 +115,22 @@ mod tests {
         }
         assert_eq!(bound(ms(300_000)), "300s");
         assert_eq!(bound(ms(1_500)), "1.5s");
+        assert_eq!(bound(Duration::from_nanos(5_002_002_337)), "5.002s");
+        assert_eq!(bound(Duration::from_micros(10_000_100)), "10s");
     }
 
     #[test]
     fn a_kill_says_which_signals_it_took() {
         let note = KillNote { first: 15, killed_after: Some(Duration::from_secs(5)) };
-        assert_eq!(kill_note(note), "tree killed (SIGTERM, then SIGKILL after 5s)");
+        for (millis, text) in
+            [(5_002, "5s"), (4_600, "5s"), (1_000, "1s"), (960, "1s"), (210, "0.2s")]
+        {
+            let note = KillNote { killed_after: Some(Duration::from_millis(millis)), ..note };
+            assert_eq!(
+                kill_note(note),
+                format!("tree killed (SIGTERM, then SIGKILL after {text})")
+            );
+        }
         assert_eq!(kill_note(KillNote { killed_after: None, ..note }), "tree ended (SIGTERM)");
     }
 }

@@ -19,7 +19,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     fields: &[
         Field::optional(
             "state",
-            Kind::Choice(&["queued", "running", "finished", "all"]),
+            Kind::Choice(&["queued", "running", "stopping", "finished", "all"]),
             "Default all",
         ),
         Field::optional("text", Kind::Text, "Only where command or description has this"),
@@ -30,25 +30,46 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Group {
     Queued,
+    /// It runs, or is being ended.
     Running,
     Finished,
 }
 
+/// Which jobs are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    All,
+    Group(Group),
+    /// Those that are being ended.
+    Stopping,
+}
+
+impl Wanted {
+    fn takes(self, phase: &Phase) -> bool {
+        match self {
+            Self::All => true,
+            Self::Group(group) => group == group_of(phase),
+            Self::Stopping => matches!(phase, Phase::Stopping),
+        }
+    }
+}
+
+const STATES: [(&str, Wanted); 5] = [
+    ("queued", Wanted::Group(Group::Queued)),
+    ("running", Wanted::Group(Group::Running)),
+    ("stopping", Wanted::Stopping),
+    ("finished", Wanted::Group(Group::Finished)),
+    ("all", Wanted::All),
+];
+
 pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
-    let groups = [
-        ("queued", Some(Group::Queued)),
-        ("running", Some(Group::Running)),
-        ("finished", Some(Group::Finished)),
-        ("all", None),
-    ];
-    let wanted = args.choice("state", &groups)?.flatten();
+    let wanted = args.choice("state", &STATES)?.unwrap_or(Wanted::All);
     let text = args.text("text")?.map(|text| text.to_lowercase());
     let limit = args.whole("limit", 1..=MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
     let jobs = call.yard.list().await;
     let counts = count(&jobs);
     let is_wanted = |job: &&JobHandle| {
-        wanted.is_none_or(|group| group == group_of(job))
-            && text.as_deref().is_none_or(|text| says(job, text))
+        wanted.takes(&job.status().phase) && text.as_deref().is_none_or(|text| says(job, text))
     };
     let matching: Vec<&JobHandle> = jobs.iter().filter(is_wanted).collect();
     let shown = &matching[..matching.len().min(usize::try_from(limit).unwrap_or(usize::MAX))];
@@ -76,8 +97,8 @@ async fn part(call: Call<'_>, job: &JobHandle) -> Part {
     Part::listed(&now, line, names)
 }
 
-fn group_of(job: &JobHandle) -> Group {
-    match job.status().phase {
+const fn group_of(phase: &Phase) -> Group {
+    match phase {
         Phase::Queued => Group::Queued,
         Phase::Running | Phase::Stopping => Group::Running,
         Phase::Finished(_) => Group::Finished,
@@ -87,7 +108,7 @@ fn group_of(job: &JobHandle) -> Group {
 fn count(jobs: &[JobHandle]) -> Counts {
     let mut counts = Counts::default();
     for job in jobs {
-        match group_of(job) {
+        match group_of(&job.status().phase) {
             Group::Queued => counts.queued += 1,
             Group::Running => counts.running += 1,
             Group::Finished => counts.finished += 1,
@@ -100,4 +121,26 @@ fn says(job: &JobHandle, text: &str) -> bool {
     let spec = job.spec();
     let says = |words: &str| words.to_lowercase().contains(text);
     says(&spec.program.display()) || spec.description.as_deref().is_some_and(says)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_is_being_ended_is_found_as_such_and_among_those_that_run() {
+        let taken: Vec<&str> = STATES
+            .iter()
+            .filter(|(_, wanted)| wanted.takes(&Phase::Stopping))
+            .map(|(word, _)| *word)
+            .collect();
+        assert_eq!(taken, ["running", "stopping", "all"]);
+        assert!(!Wanted::Stopping.takes(&Phase::Running));
+    }
+
+    #[test]
+    fn the_words_listed_are_the_words_there_are() {
+        let Kind::Choice(words) = SPEC.fields[0].kind else { panic!("state is a choice") };
+        assert_eq!(words, STATES.map(|(word, _)| word));
+    }
 }

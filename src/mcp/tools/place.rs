@@ -2,28 +2,39 @@
 
 use crate::ids::JobId;
 use crate::mcp::address;
-use crate::mcp::reply::ToolError;
-use crate::output::{Cursor, ParsedCursor};
+use crate::mcp::reply::{Place, ToolError};
+use crate::output::{Cursor, LogReader, ParsedCursor};
 use crate::yard::JobHandle;
 
-/// The offset that a cursor stands for in the output of `job`.
-pub(super) fn offset_of_cursor(cursor: &str, job: &JobHandle) -> Result<u64, ToolError> {
+/// The place that a cursor stands for in the output of `job`.
+pub(super) fn place_of_cursor(cursor: &str, job: &JobHandle) -> Result<Place, ToolError> {
     let parsed: ParsedCursor = cursor.parse()?;
     match parsed.job {
         Some(of) if of != job.id() => Err(ToolError::ForeignCursor { job: job.id(), of }),
         Some(_) | None => match parsed.cursor {
-            Cursor::Bytes(offset) => Ok(offset),
-            Cursor::Line(line) => offset_of_line(line, job),
+            Cursor::Bytes(offset) => Ok(Place::Offset(offset)),
+            Cursor::Line(line) => place_of_line(line, job),
         },
     }
 }
 
-/// The offset of a line's first byte; of a line that is not there yet, the end.
-pub(super) fn offset_of_line(line: u64, job: &JobHandle) -> Result<u64, ToolError> {
-    let log = job.output();
-    let offset =
-        log.offset_of_line(line).map_err(|source| ToolError::Read { job: job.id(), source })?;
-    Ok(offset.unwrap_or_else(|| log.progress().total_bytes))
+/// The place of a line's first byte. The first line is always there, if only to be written.
+pub(super) fn place_of_line(line: u64, job: &JobHandle) -> Result<Place, ToolError> {
+    let offset = job.output().offset_of_line(line);
+    let offset = offset.map_err(|source| ToolError::Read { job: job.id(), source })?;
+    Ok(match offset {
+        Some(offset) => Place::Offset(offset),
+        None if line <= 1 => Place::Offset(0),
+        None => Place::NoSuchLine(line),
+    })
+}
+
+/// Where reading starts; of a line that is not there, the end.
+pub(super) fn offset_of(place: Place, log: &LogReader) -> u64 {
+    match place {
+        Place::Offset(offset) => offset,
+        Place::NoSuchLine(_) => log.progress().total_bytes,
+    }
 }
 
 /// The job whose output an address names.

@@ -3,11 +3,12 @@
 use regex::bytes::Regex;
 
 use super::call::Call;
-use super::place::{job_of_uri, offset_of_cursor, offset_of_line};
+use super::place::{job_of_uri, offset_of, place_of_cursor, place_of_line};
 use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
-    Answer, Shown, ToolError, after_page, beyond_end, show_matches, show_page, show_query, show_raw,
+    Answer, Place, Shown, ToolError, after_page, beyond_end, show_matches, show_page, show_query,
+    show_raw,
 };
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::settings::McpSettings;
@@ -47,11 +48,11 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     match wish.form {
         Form::Text => {
             let shown = show_page(&now, log, request).await?;
-            Ok(page(&now, &shown))
+            Ok(page(&now, &shown, wish.place))
         }
         Form::Raw => {
             let shown = show_raw(&now, log, request).await?;
-            Ok(page(&now, &shown))
+            Ok(page(&now, &shown, wish.place))
         }
         Form::Grep { pattern, context } => {
             show_matches(&now, log, request, (pattern, context)).await
@@ -60,10 +61,10 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     }
 }
 
-fn page(now: &Snapshot, shown: &Shown) -> Answer {
+fn page(now: &Snapshot, shown: &Shown, place: Place) -> Answer {
     let answer = Answer::about(now, Some(shown)).with_hint(after_page(now, shown));
-    match beyond_end(now, shown.start) {
-        Some(said) => answer.with_verdict(said),
+    match beyond_end(now, place) {
+        Some(said) => answer.with_verdict_as_hint(said),
         None => answer,
     }
 }
@@ -86,6 +87,7 @@ fn target(args: &mut Args) -> Result<JobId, ToolError> {
 
 /// What a call asks for.
 struct Wish {
+    place: Place,
     request: PageRequest,
     form: Form,
 }
@@ -119,8 +121,9 @@ impl Wish {
             max_bytes: max_bytes.map_or(settings.page_bytes, as_size),
             max_lines: max_lines.map_or(0, as_size),
         };
-        request.from = start(&mut args, view, job, request)?;
-        Ok(Self { request, form: form(&mut args, view)? })
+        let place = start(&mut args, view, job, request)?;
+        request.from = offset_of(place, job.output());
+        Ok(Self { place, request, form: form(&mut args, view)? })
     }
 }
 
@@ -138,8 +141,8 @@ fn start(
     view: Option<View>,
     job: &JobHandle,
     request: PageRequest,
-) -> Result<u64, ToolError> {
-    let cursor = args.text("cursor")?;
+) -> Result<Place, ToolError> {
+    let cursor = args.text_or_number("cursor")?;
     let line = args.whole("line", 1..=u64::MAX)?;
     match (cursor, line, view) {
         (Some(_), Some(_), _) => {
@@ -150,13 +153,14 @@ fn start(
             "view head and tail know where to start; leave `cursor` and `line` out, or use view next",
         )
         .into()),
-        (Some(cursor), None, None | Some(View::Next | View::Raw)) => offset_of_cursor(&cursor, job),
-        (None, Some(line), None | Some(View::Next | View::Raw)) => offset_of_line(line, job),
+        (Some(cursor), None, None | Some(View::Next | View::Raw)) => place_of_cursor(&cursor, job),
+        (None, Some(line), None | Some(View::Next | View::Raw)) => place_of_line(line, job),
         (None, None, Some(View::Tail)) => job
             .output()
             .tail_start(request.stream, request.max_bytes, request.max_lines)
+            .map(Place::Offset)
             .map_err(|source| ToolError::Read { job: job.id(), source }),
-        (None, None, None | Some(View::Next | View::Head | View::Raw)) => Ok(0),
+        (None, None, None | Some(View::Next | View::Head | View::Raw)) => Ok(Place::Offset(0)),
     }
 }
 

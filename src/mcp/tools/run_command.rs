@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::call::Call;
 use crate::mcp::args::{ArgError, Args};
-use crate::mcp::reply::{Answer, ToolError, progress_line, show};
+use crate::mcp::reply::{Answer, ToolError, progress_line, reused_key, show};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
+use crate::mcp::turn::Turn;
 use crate::mcp::wait::{WaitEnd, wait_for};
 use crate::outcome::StopBy;
 use crate::spec::{Program, Stdin};
@@ -47,8 +48,12 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
 pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError> {
     let called = Instant::now();
     let Wish { submission, typed, wait } = Wish::read(args)?;
+    let key = submission.key.clone();
     let job = call.yard.submit(submission).await?;
-    if let Some(text) = typed {
+    Turn::end(call.request);
+    // A key may have given back a job that an earlier call started.
+    let is_ours = job.status().submitted >= called;
+    if let Some(text) = typed.filter(|_| is_ours) {
         tokio::spawn(type_in(job.clone(), text));
     }
     let limit = call.wait(wait);
@@ -56,8 +61,6 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError
         settle(call.yard, &job).await;
     } else {
         let waited = wait_for(call, limit, job.finished(), || progress_line([&job])).await;
-        // A key may have given back a job that an earlier call started: that one goes on.
-        let is_ours = job.status().submitted >= called;
         if matches!(waited, WaitEnd::Cancelled) && is_ours && call.settings.cancel_stops_job {
             let wish = StopWish { by: StopBy::Cancel, signal: None, grace: None };
             call.yard.stop(job.id(), wish).await?;
@@ -65,7 +68,14 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError
     }
     let now = call.look(&job).await;
     let shown = show(&now, job.output(), call.settings.inline_bytes).await?;
-    Ok(Answer::about(&now, shown.as_ref()))
+    let answer = Answer::about(&now, shown.as_ref());
+    Ok(match key.filter(|_| !is_ours) {
+        Some(key) => {
+            let hint = reused_key(&key, answer.hint());
+            answer.with_hint(Some(hint))
+        }
+        None => answer,
+    })
 }
 
 /// What a call asks for.

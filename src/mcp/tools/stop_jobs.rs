@@ -5,12 +5,13 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::call::Call;
+use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{Answer, Part, ToolError, wait_for_jobs};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::wait::wait_for;
 use crate::outcome::{StopBy, signal_name};
-use crate::yard::{JobHandle, StopWish};
+use crate::yard::{JobHandle, StopWish, UnknownJob};
 
 /// What the end of a tree may take after SIGKILL.
 const AFTER_KILL: Duration = Duration::from_secs(2);
@@ -39,12 +40,12 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     if jobs.is_empty() {
         return Err(ArgError::Conflict("`jobs` is empty; name at least one, such as [12]").into());
     }
-    let signal = args.text("signal")?.as_deref().map(signal).transpose()?;
+    let signal = args.text_or_number("signal")?.as_deref().map(signal).transpose()?;
     let wish = StopWish { by: StopBy::Client, signal, grace: args.seconds("grace_s")? };
     let mut stopped = Vec::new();
     let mut missing = Vec::new();
     for job in jobs {
-        match call.yard.stop(job, wish).await {
+        match stop(call, job, wish).await {
             Ok(job) => stopped.push(job),
             Err(unknown) => missing.push(Part::missing(&unknown)),
         }
@@ -52,20 +53,35 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     if stopped.is_empty() {
         return Ok(Answer::several(None, missing).failed());
     }
-    let grace = stopped.iter().map(|job| wish.grace.unwrap_or(job.spec().limits.grace)).max();
+    let grace = stopped.iter().map(|it| wish.grace.unwrap_or(it.job.spec().limits.grace)).max();
     let limit = call.wait(Some(grace.unwrap_or_default() + AFTER_KILL));
-    wait_for(call, limit, join_all(stopped.iter().map(gone)), || "stopping".to_owned()).await;
+    let all_gone = join_all(stopped.iter().map(|it| gone(&it.job)));
+    wait_for(call, limit, all_gone, || "stopping".to_owned()).await;
     let mut parts = Vec::new();
     let mut open = Vec::new();
-    for job in &stopped {
+    for Stopped { job, lingering } in &stopped {
         let now = call.look(job).await;
         if now.ending().is_none() {
             open.push(now.job);
         }
-        parts.push(Part::job(&now, None));
+        let ended = lingering.saturating_sub(now.survivors.len());
+        parts.push(Part::job(&now, None).with_ended(ended));
     }
     parts.extend(missing);
     Ok(Answer::several(None, parts).with_hint(wait_for_jobs(&open)))
+}
+
+/// A job whose end was asked for.
+struct Stopped {
+    job: JobHandle,
+    /// Processes that had outlived it by then.
+    lingering: usize,
+}
+
+async fn stop(call: Call<'_>, job: JobId, wish: StopWish) -> Result<Stopped, UnknownJob> {
+    // Before the stop: afterwards they may be gone.
+    let lingering = call.yard.find(job).await?.survivors().len();
+    Ok(Stopped { job: call.yard.stop(job, wish).await?, lingering })
 }
 
 /// Returns once the job has ended and nothing of its tree is left.

@@ -24,7 +24,11 @@ pub(super) async fn first_match(
             return Ok(Some(log.line_at(from)? + index));
         }
         match page.end_kind {
-            PageEnd::More => from = page.end,
+            PageEnd::More => {
+                from = page.end;
+                // A long log must not keep others waiting.
+                tokio::task::yield_now().await;
+            }
             PageEnd::Complete => return Ok(None),
             PageEnd::CaughtUp => {
                 // The unfinished last line is looked at again when more of it is there.
@@ -37,7 +41,11 @@ pub(super) async fn first_match(
 }
 
 fn matching_line(bytes: &[u8], pattern: &Regex) -> Option<u64> {
-    let options = view::ViewOptions { fold: view::Fold::Off, ..view::ViewOptions::default() };
+    let options = view::ViewOptions {
+        fold: view::Fold::Off,
+        long: view::Long::Keep,
+        ..view::ViewOptions::default()
+    };
     let shown = view::text(bytes, options);
     let index = shown.text.lines().position(|line| pattern.is_match(line.as_bytes()))?;
     Some(index as u64)
@@ -71,6 +79,14 @@ mod tests {
         writer.close();
         let pattern = Regex::new("ready").unwrap();
         assert_eq!(first_match(&reader, seen, &pattern).await.unwrap(), None);
+        assert_eq!(first_match(&reader, 0, &pattern).await.unwrap(), Some(1));
+    }
+
+    #[tokio::test]
+    async fn a_match_far_inside_a_long_line_counts() {
+        let (mut writer, reader) = log();
+        writer.append(Stream::Stdout, format!("{}ready\n", "x".repeat(5000)).as_bytes());
+        let pattern = Regex::new("ready$").unwrap();
         assert_eq!(first_match(&reader, 0, &pattern).await.unwrap(), Some(1));
     }
 

@@ -7,7 +7,7 @@ use futures_util::future::{join_all, select_all};
 use regex::bytes::Regex;
 
 use super::call::Call;
-use super::place::offset_of_cursor;
+use super::place::{offset_of, place_of_cursor};
 use super::until::first_match;
 use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
@@ -22,14 +22,18 @@ use crate::yard::JobHandle;
 
 pub(super) const SPEC: ToolSpec = ToolSpec {
     name: "wait_jobs",
-    about: "Waits until jobs end, or until a line of new output matches a regex. Answers with each \
+    about: "Waits until jobs end, or until a line of output matches a regex. Answers with each \
             job's verdict, and with the output of those that ended or matched. When the wait is \
             over, jobs go on.",
     effect: Effect::Reads,
     fields: &[
         Field::required("jobs", Kind::Jobs, ""),
         Field::optional("mode", Kind::Choice(&["any", "all"]), "Default any"),
-        Field::optional("until", Kind::Text, "Regex for a line of new output"),
+        Field::optional(
+            "until",
+            Kind::Text,
+            "Regex for a line of output (from cursor, else from the start)",
+        ),
         Field::optional("wait_s", Kind::Seconds, "Default 30"),
         Field::optional("cursor", Kind::Text, "Output is new from here (one job only)"),
     ],
@@ -110,7 +114,7 @@ struct Wish {
 impl Wish {
     fn read(mut args: Args) -> Result<Self, ToolError> {
         let jobs = args.jobs("jobs")?;
-        let cursor = args.text("cursor")?;
+        let cursor = args.text_or_number("cursor")?;
         if jobs.is_empty() {
             return Err(
                 ArgError::Conflict("`jobs` is empty; name at least one, such as [12]").into()
@@ -138,8 +142,6 @@ struct Wait<'a> {
     job: &'a JobHandle,
     /// Where new output starts, if the caller says so.
     since: Option<u64>,
-    /// Where lines are matched from.
-    from: u64,
 }
 
 /// The job at `index` ended, or a line of it matched.
@@ -153,9 +155,9 @@ type Event<'a> = Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>>;
 
 impl<'a> Wait<'a> {
     fn new(job: &'a JobHandle, cursor: Option<&str>) -> Result<Self, ToolError> {
-        let since = cursor.map(|cursor| offset_of_cursor(cursor, job)).transpose()?;
-        let from = since.unwrap_or_else(|| job.output().progress().total_bytes);
-        Ok(Self { job, since, from })
+        let place = cursor.map(|cursor| place_of_cursor(cursor, job)).transpose()?;
+        let since = place.map(|place| offset_of(place, job.output()));
+        Ok(Self { job, since })
     }
 
     /// Over once the job ended or a line of it matched; gives that line.
@@ -165,11 +167,13 @@ impl<'a> Wait<'a> {
                 self.job.finished().await;
                 return None;
             };
+            // Without a cursor from the start: the line may have been written before the call.
+            let from = self.since.unwrap_or(0);
             tokio::select! {
                 // First, so that a job's last words are matched before its end is seen. A log
                 // that cannot be read matches nothing: its job still ends.
                 biased;
-                Ok(Some(line)) = first_match(self.job.output(), self.from, pattern) => Some(line),
+                Ok(Some(line)) = first_match(self.job.output(), from, pattern) => Some(line),
                 _ = self.job.finished() => None,
             }
         })

@@ -9,13 +9,17 @@ use super::shown::decode;
 
 /// How much of the content is looked at.
 const SAMPLE: usize = 8 * 1024;
+/// Less content than this has too few bytes to tell by their share.
+const JUDGED_FROM: usize = 64;
 /// JSON is only recognised up to this size, because all of it has to be parsed.
 const MAX_JSON: usize = 1024 * 1024;
 /// How much a hexdump shows.
 const HEXDUMP: usize = 256;
 
-/// Whether the content is no text: it has NUL bytes, or more than a tenth of it is no UTF-8, or
-/// it has a known signature and some of it is no UTF-8. The first 8 KiB decide.
+/// Whether the content is no text: more than three tenths of it are no UTF-8, NUL bytes or other
+/// control characters that no text has; or it has a known signature and some of it is no text.
+/// The first 8 KiB decide. A few bytes (fewer than 64) without a signature are always text: a
+/// name in Latin-1 is more useful with a mark in it than as a hexdump.
 #[must_use]
 pub fn is_binary(content: &[u8]) -> bool {
     let sample = &content[..content.len().min(SAMPLE)];
@@ -23,9 +27,14 @@ pub fn is_binary(content: &[u8]) -> bool {
     // A character that the sample's end cuts in two is not bad.
     let bad_bytes =
         if sample.len() < content.len() { bad_bytes.saturating_sub(3) } else { bad_bytes };
-    sample.contains(&0)
-        || bad_bytes * 10 > sample.len()
+    let no_text = bad_bytes + sample.iter().filter(|byte| is_odd_control(**byte)).count();
+    (sample.len() >= JUDGED_FROM && no_text * 10 > sample.len() * 3)
         || (bad_bytes > 0 && infer::get(sample).is_some_and(|kind| !is_text(kind.matcher_type())))
+}
+
+/// A control character that neither lays out text nor colours it. NUL is counted as a bad byte.
+const fn is_odd_control(byte: u8) -> bool {
+    matches!(byte, 1..=6 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f)
 }
 
 /// The content's media type: of a known binary format, `application/json` (also for JSON
@@ -110,16 +119,34 @@ mod tests {
         check(b"[INFO] started [pid 1]\n", "text/plain");
         check(PNG, "image/png");
         check(b"\x1f\x8b\x08\0\0\0\0\0\0\x03", "application/gzip");
-        check(b"a\0b", "application/octet-stream");
+        check(&[0; 64], "application/octet-stream");
+        check(b"a\0b", "text/plain");
     }
 
     #[test]
     fn text_in_other_tongues_is_no_binary() {
         assert!(!is_binary("grüße, 世界 😀\n".repeat(2000).as_bytes()));
         assert!(!is_binary(b"one bad byte \xff in a longer line of text\n"));
-        assert!(is_binary(&[0xff, 0xfe, 0xfd]));
         assert!(is_binary(PNG));
         assert!(!is_binary(b""));
+    }
+
+    #[test]
+    fn a_few_bad_bytes_or_nuls_make_no_binary() {
+        for text in [&b"caf\xe9\n"[..], b"a\xffb", b"\xff\0abc\n", b"./src/a.rs\0./src/b.rs\0"] {
+            assert!(!is_binary(text), "{text:?}");
+        }
+        assert!(!is_binary(&b"./src/main.rs\0".repeat(500)), "find -print0");
+        assert!(!is_binary(&[&b"line\n".repeat(500)[..], b"\0"].concat()));
+        assert!(!is_binary(&b"\x1b[31mred\x1b[0m\r\n".repeat(500)));
+    }
+
+    #[test]
+    fn many_bytes_that_are_no_text_are_binary() {
+        assert!(is_binary(&[0; 100]));
+        assert!(is_binary(&b"h\0i\0".repeat(50)), "UTF-16");
+        assert!(is_binary(&[0xff, 0xfe, 0xfd, b'a'].repeat(50)));
+        assert!(is_binary(&[1, 2, 3, b'a'].repeat(50)));
     }
 
     #[test]

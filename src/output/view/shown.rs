@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr_iter;
+
 use super::screen::on_screen;
 
-/// Lines longer than this many characters are cut.
+/// Lines longer than this many characters are cut, unless they are wanted whole.
 pub const LINE_CHARS: usize = 1000;
 /// Fewer equal lines than this are shown as they are: a pair is no noise.
 const FOLD_FROM: usize = 3;
@@ -29,13 +31,27 @@ pub enum Fold {
     Off,
 }
 
-/// How bytes become text. The default is what agents get.
+/// What to do with overlong lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Long {
+    /// Cut each of them, and say how much is missing.
+    #[default]
+    Cut,
+    /// Show the first line whole: it is where a reader wanted to start. Cut the others.
+    KeepFirst,
+    /// Show each of them whole.
+    Keep,
+}
+
+/// How bytes become text. The default is what excerpts get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ViewOptions {
     /// Escape codes and `\r`.
     pub ansi: Ansi,
     /// Repeated lines.
     pub fold: Fold,
+    /// Overlong lines.
+    pub long: Long,
 }
 
 /// Bytes as a reader sees them.
@@ -43,7 +59,7 @@ pub struct ViewOptions {
 pub struct Text {
     /// The text; it ends with a newline where the bytes do.
     pub text: String,
-    /// Bytes that are no UTF-8; each run of them is shown as `�`.
+    /// Bytes that are no text: no UTF-8 (each run is shown as `�`), or NUL (shown as `␀`).
     pub bad_bytes: usize,
     /// Lines of the source that the text stands for, an unfinished last one included.
     pub lines: usize,
@@ -69,7 +85,7 @@ pub(crate) struct Shown {
     pub(crate) lines: usize,
     /// Source bytes, newlines included.
     pub(crate) bytes: usize,
-    /// Source bytes that are no UTF-8.
+    /// Source bytes that are no text.
     pub(crate) bad_bytes: usize,
 }
 
@@ -78,10 +94,20 @@ impl Shown {
         self.text.strip_suffix('\n').unwrap_or(&self.text)
     }
 
-    /// The same line with another content; its newline stays.
-    fn with_text(&self, content: &str) -> Self {
-        let newline = &self.text[self.content().len()..];
-        Self { text: format!("{content}{newline}"), ..*self }
+    /// Leaves out what is overlong, and says how much that was.
+    fn cut(&mut self, max: usize) {
+        if self.text.len() > max {
+            let newline = &self.text[self.content().len()..];
+            self.text = cut_chars(self.content(), max) + newline;
+        }
+    }
+
+    /// Says how many equal lines it stands for.
+    fn count(&mut self) {
+        let content = self.content();
+        let gap = if content.is_empty() { "" } else { " " };
+        let newline = &self.text[content.len()..];
+        self.text = format!("{content}{gap}(×{}){newline}", with_commas(self.lines));
     }
 }
 
@@ -92,7 +118,22 @@ pub(crate) fn shown(bytes: &[u8], options: ViewOptions) -> Vec<Shown> {
     let same = |one: &Shown, next: &Shown| {
         options.fold == Fold::Repeats && one.content() == next.content()
     };
-    lines.chunk_by(same).flat_map(fold).collect()
+    let mut shown: Vec<Shown> = lines.chunk_by(same).flat_map(fold).collect();
+    let whole = match options.long {
+        Long::Cut => 0,
+        Long::KeepFirst => 1,
+        Long::Keep => shown.len(),
+    };
+    for (index, line) in shown.iter_mut().enumerate() {
+        if index >= whole {
+            line.cut(LINE_CHARS);
+        }
+        // Not before the cut, which would take the number away.
+        if line.lines > 1 {
+            line.count();
+        }
+    }
+    shown
 }
 
 /// One line in full length.
@@ -109,33 +150,28 @@ fn show_line(source: &[u8], ansi: Ansi) -> Shown {
     Shown { text: line.into_owned() + newline, lines: 1, bytes: source.len(), bad_bytes }
 }
 
-/// Equal lines: each of them while they are few, else one with their number; none overlong.
+/// Equal lines: each of them while they are few, else one with their number.
 fn fold(group: &[Shown]) -> Vec<Shown> {
-    let Some(last) = group.last().filter(|_| group.len() >= FOLD_FROM) else {
-        return group
-            .iter()
-            .map(|line| line.with_text(&cut_chars(line.content(), LINE_CHARS)))
-            .collect();
-    };
-    let line = cut_chars(last.content(), LINE_CHARS);
-    let gap = if line.is_empty() { "" } else { " " };
-    vec![Shown {
-        lines: group.len(),
-        bytes: group.iter().map(|line| line.bytes).sum(),
-        bad_bytes: group.iter().map(|line| line.bad_bytes).sum(),
-        ..last.with_text(&format!("{line}{gap}(×{})", with_commas(group.len())))
-    }]
+    match group.last() {
+        Some(last) if group.len() >= FOLD_FROM => vec![Shown {
+            text: last.text.clone(),
+            lines: group.len(),
+            bytes: group.iter().map(|line| line.bytes).sum(),
+            bad_bytes: group.iter().map(|line| line.bad_bytes).sum(),
+        }],
+        Some(_) | None => group.to_vec(),
+    }
 }
 
-/// Lossy UTF-8, and how many bytes were none.
+/// Lossy UTF-8 with visible NULs, and how many bytes were no text.
 pub(crate) fn decode(bytes: &[u8]) -> (Cow<'_, str>, usize) {
-    match String::from_utf8_lossy(bytes) {
-        Cow::Borrowed(text) => (Cow::Borrowed(text), 0),
-        Cow::Owned(text) => {
-            let bad = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
-            (Cow::Owned(text), bad)
-        }
+    let nuls = memchr_iter(0, bytes).count();
+    let text = String::from_utf8_lossy(bytes);
+    if nuls == 0 && matches!(text, Cow::Borrowed(_)) {
+        return (text, 0);
     }
+    let bad: usize = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+    (Cow::Owned(text.replace('\0', "␀")), bad + nuls)
 }
 
 /// At most `max` characters of a line, and the number of those that are missing.
@@ -181,6 +217,23 @@ mod tests {
             shown,
             Text { text: "a\u{fffd}\u{fffd}b\u{fffd}\nc".into(), bad_bytes: 4, lines: 2 }
         );
+    }
+
+    #[test]
+    fn a_nul_in_text_is_made_visible_and_counted() {
+        let shown = text(b"./a\0./b\0", ViewOptions::default());
+        assert_eq!(shown, Text { text: "./a␀./b␀".into(), bad_bytes: 2, lines: 1 });
+        assert_eq!(text(b"a\xff\0", ViewOptions::default()).bad_bytes, 2);
+    }
+
+    #[test]
+    fn a_long_line_is_shown_whole_where_it_is_what_was_asked_for() {
+        let long = "x".repeat(LINE_CHARS + 1);
+        let two = format!("{long}\n{long}y\n");
+        let with = |long| text(two.as_bytes(), ViewOptions { long, ..ViewOptions::default() }).text;
+        let cut = format!("{}… [+2 chars]\n", "x".repeat(LINE_CHARS));
+        assert_eq!(with(Long::KeepFirst), format!("{long}\n{cut}"));
+        assert_eq!(with(Long::Keep), two);
     }
 
     #[test]
@@ -231,11 +284,12 @@ mod tests {
             ansi in prop_oneof![Just(Ansi::Strip), Just(Ansi::Keep)],
             fold in prop_oneof![Just(Fold::Repeats), Just(Fold::Off)],
         ) {
-            let lines = shown(&bytes, ViewOptions { ansi, fold });
+            let lines = shown(&bytes, ViewOptions { ansi, fold, ..ViewOptions::default() });
             prop_assert_eq!(lines.iter().map(|line| line.bytes).sum::<usize>(), bytes.len());
             let source_lines = bytes.split_inclusive(|byte| *byte == b'\n').count();
             prop_assert_eq!(lines.iter().map(|line| line.lines).sum::<usize>(), source_lines);
             let bad: usize = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+            let bad = bad + bytes.iter().filter(|byte| **byte == 0).count();
             prop_assert_eq!(lines.iter().map(|line| line.bad_bytes).sum::<usize>(), bad);
             for line in &lines {
                 let newlines = line.text.matches('\n').count();
@@ -245,7 +299,7 @@ mod tests {
 
         #[test]
         fn what_a_screen_shows_looks_the_same_when_shown_again(bytes in any_output()) {
-            let options = ViewOptions { ansi: Ansi::Strip, fold: Fold::Off };
+            let options = ViewOptions { fold: Fold::Off, ..ViewOptions::default() };
             let once = text(&bytes, options).text;
             prop_assert!(!once.contains(['\x1b', '\r']));
             prop_assert_eq!(text(once.as_bytes(), options).text, once);

@@ -1,16 +1,4 @@
-//! MCP over standard input and output, until the input ends.
-//!
-//! rmcp's own line transport ends the server on an early notification, answers nothing to
-//! a line that is no JSON, and lets two calls with one id wait for ever. So the lines are
-//! read here: a reader task hands on whole messages, and answers itself what is none.
-//!
-//! ```text
-//! stdin → reader task → messages (bounded) → rmcp → Handler → replies → stdout
-//!              └──────── error replies ───────────────────────────↗
-//! ```
-//!
-//! **Invariant:** no line, however long or broken, ends the server or grows its memory
-//! beyond [`MAX_LINE_BYTES`].
+//! Serves one client: its messages to rmcp, and the replies back.
 
 use std::collections::HashSet;
 use std::io;
@@ -19,28 +7,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage,
 };
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use rmcp::transport::{Transport, stdio_pipes};
 use rmcp::{RoleServer, ServerHandler};
-use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::mcp::Handler;
-
-/// The longest message that is taken.
-const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
+use super::line::{Decoded, read_line};
+use crate::mcp::{Handler, Turn};
 
 /// Messages that are read ahead of rmcp.
 const READ_AHEAD: usize = 16;
 
-/// Requests that may be in work at a time: replies to them are held in memory.
+/// Requests that may be in work at a time, until their replies are written: those are held in
+/// memory, and a client may be slow to take them.
 const MAX_IN_FLIGHT: usize = 256;
 
 /// What calls in flight get to finish after the end of input, and then to obey their
@@ -70,7 +57,8 @@ where
     let mut reader = JoinSet::new();
     reader.spawn(read_lines(BufReader::new(input), client.clone(), messages));
     let received = Arc::new(AsyncMutex::new(received));
-    let mut session = pin!(converse(handler, Lines { client, received }, calls.clone()));
+    let mut session =
+        pin!(converse(handler, Lines { client, received, turn: None }, calls.clone()));
     tokio::select! {
         () = &mut session => return,
         () = gone.cancelled() => {}
@@ -113,8 +101,18 @@ where
 /// The client's end of the line: its output, and what it still waits for.
 struct Client<W> {
     output: Arc<AsyncMutex<W>>,
-    in_flight: Arc<Mutex<HashSet<RequestId>>>,
+    in_flight: Arc<Mutex<InFlight>>,
     gone: CancellationToken,
+}
+
+/// What a client still waits for.
+#[derive(Debug, Default)]
+struct InFlight {
+    /// Requests in work.
+    ids: HashSet<RequestId>,
+    /// Replies that are being written. Their ids are free: a client that has read its reply may
+    /// use the id again before we know that it was read.
+    replies: usize,
 }
 
 // Not derived: that would ask for a writer that can be cloned.
@@ -135,7 +133,7 @@ impl<W: AsyncWrite + Unpin> Client<W> {
 
     /// Writes one message as one line. A client that takes none is gone.
     async fn write(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
-        let mut line = serde_json::to_vec(message)?;
+        let mut line = encode(message)?;
         line.push(b'\n');
         let mut output = self.output.lock().await;
         let written = async {
@@ -150,27 +148,32 @@ impl<W: AsyncWrite + Unpin> Client<W> {
         self.write(&ServerJsonRpcMessage::error(error, id)).await.is_ok()
     }
 
-    /// Notes that a request is answered.
-    fn answered(&self, message: &ServerJsonRpcMessage) {
+    /// Writes what rmcp sends. A reply counts as in flight until it is written.
+    async fn send(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
         let id = match message {
             JsonRpcMessage::Response(response) => Some(&response.id),
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        if let Some(id) = id {
-            self.in_flight(|ids| ids.remove(id));
-        }
+        let Some(id) = id else { return self.write(message).await };
+        self.in_flight(|now| {
+            now.ids.remove(id);
+            now.replies += 1;
+        });
+        let written = self.write(message).await;
+        self.in_flight(|now| now.replies -= 1);
+        written
     }
 
     /// Notes a message that came in; an error where it cannot be taken.
     fn admit(&self, message: &ClientJsonRpcMessage) -> Result<(), ErrorData> {
         match message {
-            JsonRpcMessage::Request(request) => self.in_flight(|ids| {
-                if ids.len() >= MAX_IN_FLIGHT {
+            JsonRpcMessage::Request(request) => self.in_flight(|now| {
+                if now.ids.len() + now.replies >= MAX_IN_FLIGHT {
                     let text = format!("{MAX_IN_FLIGHT} requests are in work; wait for an answer");
                     return Err(ErrorData::internal_error(text, None));
                 }
-                if ids.insert(request.id.clone()) {
+                if now.ids.insert(request.id.clone()) {
                     Ok(())
                 } else {
                     let text = "a request with this id is still in work; use another id";
@@ -183,7 +186,7 @@ impl<W: AsyncWrite + Unpin> Client<W> {
                     &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    self.in_flight(|ids| ids.remove(id));
+                    self.in_flight(|now| now.ids.remove(id));
                 }
                 Ok(())
             }
@@ -191,8 +194,21 @@ impl<W: AsyncWrite + Unpin> Client<W> {
         }
     }
 
-    fn in_flight<T>(&self, look: impl FnOnce(&mut HashSet<RequestId>) -> T) -> T {
+    fn in_flight<T>(&self, look: impl FnOnce(&mut InFlight) -> T) -> T {
         look(&mut self.in_flight.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A message as JSON. rmcp leaves the id of an error out where there is none; JSON-RPC wants null.
+fn encode(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
+    match message {
+        JsonRpcMessage::Error(error) if error.id.is_none() => {
+            serde_json::to_vec(&json!({"jsonrpc": "2.0", "id": null, "error": error.error}))
+        }
+        JsonRpcMessage::Error(_)
+        | JsonRpcMessage::Request(_)
+        | JsonRpcMessage::Response(_)
+        | JsonRpcMessage::Notification(_) => serde_json::to_vec(message),
     }
 }
 
@@ -200,11 +216,18 @@ impl<W: AsyncWrite + Unpin> Client<W> {
 struct Lines<W> {
     client: Client<W>,
     received: Arc<AsyncMutex<mpsc::Receiver<ClientJsonRpcMessage>>>,
+    /// Cancelled once the last call has started: the next one waits for that, so that calls
+    /// start in the order in which they came.
+    turn: Option<CancellationToken>,
 }
 
 impl<W> Clone for Lines<W> {
     fn clone(&self) -> Self {
-        Self { client: self.client.clone(), received: Arc::clone(&self.received) }
+        Self {
+            client: self.client.clone(),
+            received: Arc::clone(&self.received),
+            turn: self.turn.clone(),
+        }
     }
 }
 
@@ -216,14 +239,24 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for Lines<W> 
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let client = self.client.clone();
-        async move {
-            client.answered(&message);
-            client.write(&message).await
-        }
+        async move { client.send(&message).await }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        self.received.lock().await.recv().await
+        // Dropped at any of its awaits, this loses nothing.
+        if let Some(turn) = &self.turn {
+            turn.cancelled().await;
+            self.turn = None;
+        }
+        let mut message = self.received.lock().await.recv().await?;
+        if let JsonRpcMessage::Request(request) = &mut message
+            && let ClientRequest::CallToolRequest(call) = &mut request.request
+        {
+            let (turn, over) = Turn::new();
+            call.extensions.insert(turn);
+            self.turn = Some(over);
+        }
+        Some(message)
     }
 
     async fn close(&mut self) -> io::Result<()> {
@@ -241,15 +274,8 @@ async fn read_lines<R, W>(
     W: AsyncWrite + Unpin,
 {
     let _gone = client.gone.clone().drop_guard();
-    let mut line = Vec::new();
-    while let Ok(Some(read)) = read_line(&mut input, &mut line).await {
-        let decoded = match read {
-            LineRead::Whole => decode(&line),
-            LineRead::TooLong => Decoded::Faulty(too_long(), None),
-        };
-        // The next line may be small: a huge one must not keep its memory.
-        line = Vec::new();
-        let handed_on = match decoded {
+    while let Ok(Some(read)) = read_line(&mut input).await {
+        let handed_on = match read.decode() {
             Decoded::Message(message) => match client.admit(&message) {
                 Ok(()) => messages.send(*message).await.is_ok(),
                 Err(error) => client.refuse(error, id_of(&message)).await,
@@ -261,80 +287,6 @@ async fn read_lines<R, W>(
             return;
         }
     }
-}
-
-enum LineRead {
-    Whole,
-    TooLong,
-}
-
-/// Reads the next line into `line`, without its end; the last one may have none. `None` at the
-/// end of input. What is too long is skipped, not kept.
-async fn read_line<R: AsyncRead + Unpin>(
-    input: &mut BufReader<R>,
-    line: &mut Vec<u8>,
-) -> io::Result<Option<LineRead>> {
-    let mut fits = true;
-    loop {
-        let available = input.fill_buf().await?;
-        if available.is_empty() {
-            let last = if fits { LineRead::Whole } else { LineRead::TooLong };
-            return Ok((!line.is_empty() || !fits).then_some(last));
-        }
-        let newline = memchr::memchr(b'\n', available);
-        let part = &available[..newline.unwrap_or(available.len())];
-        fits = fits && line.len() + part.len() <= MAX_LINE_BYTES;
-        if fits {
-            line.extend_from_slice(part);
-        } else {
-            *line = Vec::new();
-        }
-        let used = part.len() + usize::from(newline.is_some());
-        input.consume(used);
-        if newline.is_some() {
-            return Ok(Some(if fits { LineRead::Whole } else { LineRead::TooLong }));
-        }
-    }
-}
-
-/// What a line turned out to be.
-#[derive(Debug)]
-enum Decoded {
-    Message(Box<ClientJsonRpcMessage>),
-    /// Nothing that wants an answer.
-    Nothing,
-    /// No message; the id is there where one could be made out.
-    Faulty(ErrorData, Option<RequestId>),
-}
-
-fn decode(line: &[u8]) -> Decoded {
-    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
-    if line.is_empty() {
-        return Decoded::Nothing;
-    }
-    if let Ok(message) = serde_json::from_slice(line) {
-        return Decoded::Message(Box::new(message));
-    }
-    match serde_json::from_slice::<Value>(line) {
-        Err(error) => {
-            let text = format!("the line is not JSON: {error}");
-            Decoded::Faulty(ErrorData::new(ErrorCode::PARSE_ERROR, text, None), None)
-        }
-        // A notification gets no answer, not even a bad one.
-        Ok(value) if value.get("method").is_some() && value.get("id").is_none() => Decoded::Nothing,
-        Ok(value) => {
-            let text = "the line is not one JSON-RPC 2.0 message (batches are not supported)";
-            let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
-            Decoded::Faulty(ErrorData::invalid_request(text, None), id)
-        }
-    }
-}
-
-fn too_long() -> ErrorData {
-    let text = format!(
-        "the message is longer than {MAX_LINE_BYTES} bytes; write large input to a file and name that"
-    );
-    ErrorData::invalid_request(text, None)
 }
 
 fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
@@ -350,9 +302,10 @@ fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
 mod tests {
     use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult};
     use rmcp::service::RequestContext;
-    use serde_json::json;
-    use tokio::io::{DuplexStream, Lines as TextLines, ReadHalf, WriteHalf};
+    use serde_json::Value;
+    use tokio::io::{AsyncBufReadExt, DuplexStream, Lines as TextLines, ReadHalf, WriteHalf};
 
+    use super::super::line::MAX_LINE_BYTES;
     use super::*;
 
     /// Generous: only a server that hangs takes this long.
@@ -368,6 +321,7 @@ mod tests {
             _request: CallToolRequestParams,
             context: RequestContext<RoleServer>,
         ) -> Result<CallToolResponse, ErrorData> {
+            Turn::end(&context);
             context.ct.cancelled().await;
             Ok(CallToolResult::success(Vec::new()).into())
         }
@@ -381,10 +335,14 @@ mod tests {
 
     impl Session {
         fn start() -> Self {
+            Self::of(Waiter)
+        }
+
+        fn of(handler: impl ServerHandler + Clone) -> Self {
             let (ours, theirs) = tokio::io::duplex(64 * 1024);
             let (server_input, server_output) = tokio::io::split(theirs);
             let shutdown = CancellationToken::new();
-            let server = tokio::spawn(serve_on(Waiter, server_input, server_output, shutdown));
+            let server = tokio::spawn(serve_on(handler, server_input, server_output, shutdown));
             let (output, input) = tokio::io::split(ours);
             Self { input, output: BufReader::new(output).lines(), server }
         }
@@ -440,7 +398,10 @@ mod tests {
             ("{\"id\": 9}", -32600),
         ] {
             session.write(line).await;
-            assert_eq!(session.receive().await["error"]["code"], code, "{line}");
+            let answer = session.receive().await;
+            assert_eq!(answer["error"]["code"], code, "{line}");
+            let id = if line.contains("id") { json!(9) } else { Value::Null };
+            assert_eq!(answer.get("id"), Some(&id), "{line}");
         }
         session.write("\u{feff}").await;
         session.write("  \r").await;
@@ -451,12 +412,18 @@ mod tests {
     async fn a_line_without_bound_is_refused_in_bounded_memory() {
         let mut session = Session::start();
         let part = "x".repeat(1024 * 1024);
-        for _ in 0..=MAX_LINE_BYTES / part.len() {
-            timeout(SOON, session.input.write_all(part.as_bytes())).await.unwrap().unwrap();
+        for (start, id) in [("", Value::Null), ("{\"id\":3,\"x\":\"", json!(3))] {
+            let input = &mut session.input;
+            timeout(SOON, input.write_all(start.as_bytes())).await.unwrap().unwrap();
+            for _ in 0..=MAX_LINE_BYTES / part.len() {
+                timeout(SOON, input.write_all(part.as_bytes())).await.unwrap().unwrap();
+            }
+            session.write("").await;
+            let error = session.receive().await;
+            let message = error["error"]["message"].as_str().unwrap();
+            assert!(message.contains("16777216 bytes"), "{error}");
+            assert_eq!(error.get("id"), Some(&id));
         }
-        session.write("").await;
-        let error = session.receive().await;
-        assert!(error["error"]["message"].as_str().unwrap().contains("16777216 bytes"), "{error}");
         session.open().await;
     }
 
@@ -485,6 +452,71 @@ mod tests {
         let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
         client.admit(&message(cancelled)).unwrap();
         client.admit(&one_more).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_nobody_reads_counts_as_in_work_and_its_id_does_not() {
+        let (ours, theirs) = tokio::io::duplex(8);
+        let client = Client::new(theirs, CancellationToken::new());
+        let message = |value: Value| serde_json::from_value(value).unwrap();
+        let asked = message(request(0, "ping", json!({})));
+        client.admit(&asked).unwrap();
+        let refused = ErrorData::internal_error("no", None);
+        let reply = ServerJsonRpcMessage::error(refused, Some(RequestId::Number(0)));
+        let sender = client.clone();
+        let sent = tokio::spawn(async move { sender.send(&reply).await });
+        tokio::task::yield_now().await;
+        assert_eq!(client.in_flight(|now| (now.ids.len(), now.replies)), (0, 1));
+        for id in 0..MAX_IN_FLIGHT as u64 - 1 {
+            client.admit(&message(request(id, "ping", json!({})))).unwrap();
+        }
+        let one_more = message(request(9999, "ping", json!({})));
+        client.admit(&one_more).unwrap_err();
+        let mut line = String::new();
+        BufReader::new(ours).read_line(&mut line).await.unwrap();
+        timeout(SOON, sent).await.unwrap().unwrap().unwrap();
+        client.admit(&one_more).unwrap();
+    }
+
+    /// Its only tool notes the order in which its calls begin.
+    #[derive(Clone, Default)]
+    struct Noter(Arc<Mutex<Vec<String>>>);
+
+    impl ServerHandler for Noter {
+        async fn call_tool(
+            &self,
+            request: CallToolRequestParams,
+            context: RequestContext<RoleServer>,
+        ) -> Result<CallToolResponse, ErrorData> {
+            // The earlier a call, the longer it takes: each could overtake those before it.
+            let number: u32 = request.name.parse().unwrap();
+            for _ in number..12 {
+                tokio::task::yield_now().await;
+            }
+            self.0.lock().unwrap().push(request.name.to_string());
+            Turn::end(&context);
+            // A call that goes on keeps nobody waiting.
+            if request.name == "0" {
+                context.ct.cancelled().await;
+            }
+            Ok(CallToolResult::success(Vec::new()).into())
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn calls_begin_in_the_order_in_which_they_came() {
+        let noter = Noter::default();
+        let mut session = Session::of(noter.clone());
+        session.open().await;
+        let calls: Vec<String> = (0..12)
+            .map(|n| request(10 + n, "tools/call", json!({"name": n.to_string()})).to_string())
+            .collect();
+        session.write(&calls.join("\n")).await;
+        for _ in 1..calls.len() {
+            session.receive().await;
+        }
+        let expected: Vec<String> = (0..12).map(|n| n.to_string()).collect();
+        assert_eq!(*noter.0.lock().unwrap(), expected);
     }
 
     #[tokio::test]

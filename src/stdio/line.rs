@@ -1,0 +1,108 @@
+//! One line of input, and the message that it is.
+
+use std::io;
+
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode, ErrorData, RequestId};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+
+use super::oversize::Oversize;
+
+/// The longest message that is taken.
+pub(super) const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
+
+/// A line, without its end.
+pub(super) enum LineRead {
+    Whole(Vec<u8>),
+    TooLong(Oversize),
+}
+
+impl LineRead {
+    /// What the line is.
+    pub(super) fn decode(&self) -> Decoded {
+        match self {
+            Self::Whole(line) => decode(line),
+            Self::TooLong(ends) => Decoded::Faulty(too_long(), ends.id()),
+        }
+    }
+
+    const fn is_empty(&self) -> bool {
+        matches!(self, Self::Whole(line) if line.is_empty())
+    }
+
+    /// The line with its next part. Of one that is too long only the ends are kept.
+    fn with(self, part: &[u8]) -> Self {
+        match self {
+            Self::Whole(mut line) if line.len() + part.len() <= MAX_LINE_BYTES => {
+                line.extend_from_slice(part);
+                Self::Whole(line)
+            }
+            Self::Whole(line) => Self::TooLong(Oversize::new(&line)).with(part),
+            Self::TooLong(mut ends) => {
+                ends.push(part);
+                Self::TooLong(ends)
+            }
+        }
+    }
+}
+
+/// Reads the next line; the last one may have no end. `None` at the end of input.
+pub(super) async fn read_line<R: AsyncRead + Unpin>(
+    input: &mut BufReader<R>,
+) -> io::Result<Option<LineRead>> {
+    let mut read = LineRead::Whole(Vec::new());
+    loop {
+        let available = input.fill_buf().await?;
+        if available.is_empty() {
+            return Ok((!read.is_empty()).then_some(read));
+        }
+        let newline = memchr::memchr(b'\n', available);
+        let part = &available[..newline.unwrap_or(available.len())];
+        read = read.with(part);
+        let used = part.len() + usize::from(newline.is_some());
+        input.consume(used);
+        if newline.is_some() {
+            return Ok(Some(read));
+        }
+    }
+}
+
+/// What a line turned out to be.
+#[derive(Debug)]
+pub(super) enum Decoded {
+    Message(Box<ClientJsonRpcMessage>),
+    /// Nothing that wants an answer.
+    Nothing,
+    /// No message; the id is there where one could be made out.
+    Faulty(ErrorData, Option<RequestId>),
+}
+
+fn decode(line: &[u8]) -> Decoded {
+    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
+    if line.is_empty() {
+        return Decoded::Nothing;
+    }
+    if let Ok(message) = serde_json::from_slice(line) {
+        return Decoded::Message(Box::new(message));
+    }
+    match serde_json::from_slice::<Value>(line) {
+        Err(error) => {
+            let text = format!("the line is not JSON: {error}");
+            Decoded::Faulty(ErrorData::new(ErrorCode::PARSE_ERROR, text, None), None)
+        }
+        // A notification gets no answer, not even a bad one.
+        Ok(value) if value.get("method").is_some() && value.get("id").is_none() => Decoded::Nothing,
+        Ok(value) => {
+            let text = "the line is not one JSON-RPC 2.0 message (batches are not supported)";
+            let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
+            Decoded::Faulty(ErrorData::invalid_request(text, None), id)
+        }
+    }
+}
+
+fn too_long() -> ErrorData {
+    let text = format!(
+        "the message is longer than {MAX_LINE_BYTES} bytes; write large input to a file and name that"
+    );
+    ErrorData::invalid_request(text, None)
+}
