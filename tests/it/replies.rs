@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::harness::{Launch, Marker, Reply, assert_nothing_null, eventually};
 
 /// Every field that the structured form may have.
-const FIELDS: [&str; 37] = [
+const FIELDS: [&str; 46] = [
     "job",
     "state",
     "outcome",
@@ -43,6 +43,15 @@ const FIELDS: [&str; 37] = [
     "description",
     "matches",
     "matched_line",
+    "tail",
+    "tail_bytes_start",
+    "hidden_errors",
+    "hidden_errors_count",
+    "bad_bytes",
+    "killed",
+    "limit",
+    "stopped_by",
+    "ended_processes",
 ];
 
 #[test]
