@@ -23,6 +23,8 @@ mod log;
 mod page;
 mod pieces;
 mod reader;
+pub mod redact;
+pub mod secrets;
 mod shared;
 mod spill;
 mod tail;
