@@ -12,6 +12,7 @@ pub mod job;
 pub mod mcp;
 pub mod outcome;
 pub mod output;
+pub mod policy;
 pub mod process;
 pub mod spec;
 pub mod stdio;

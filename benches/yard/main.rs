@@ -6,6 +6,7 @@
 
 mod calls;
 mod client;
+mod decisions;
 mod flood;
 mod report;
 mod server;
@@ -51,5 +52,6 @@ fn measure(scale: Scale) -> Vec<Row> {
         }
     }
     rows.extend(flood::measure(scale.rounds, scale.flood_bytes));
+    rows.extend(decisions::measure(scale.rounds, 10 * scale.calls));
     rows
 }

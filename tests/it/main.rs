@@ -21,6 +21,8 @@ mod input;
 #[cfg(test)]
 mod output;
 #[cfg(test)]
+mod policy_fuzz;
+#[cfg(test)]
 mod protocol;
 #[cfg(test)]
 mod queue;

@@ -9,6 +9,7 @@ const ROWS: &[&[&str]] = &[
     &["http", "stdio"],
     &["mcp"],
     &["yard"],
+    &["policy"],
     &["supervisor"],
     &["job"],
     &["process"],

@@ -1,0 +1,344 @@
+//! The decision: everything that a request would run, against every rule.
+
+use thiserror::Error;
+
+use super::command::{
+    Assignment, Extraction, Lookup, Reach, Redirect, Shell, SimpleCommand, Uncertain, Value,
+};
+use super::extract::{extract, extract_call};
+use super::rules::{Match, Place, Rule, SafeNames, Side, leaves_workspace};
+
+/// Builtins that start nothing and change nothing: no list needs to name them.
+const CONTROL: [&str; 7] = [":", "true", "false", "break", "continue", "return", "exit"];
+
+/// What happens to text that cannot be judged by reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnUncertain {
+    /// It is refused whenever any list is set.
+    #[default]
+    Refuse,
+    /// It runs, if nothing that was found speaks against it.
+    Allow,
+}
+
+/// The rules of one server. Deny wins over allow, allow over ask.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    /// Nothing else may run; `None` sets no such limit. Rules of other tenants and lanes allow
+    /// nothing here, so a list that holds only such rules refuses everything.
+    pub allow: Option<Vec<Rule>>,
+    /// These may never run.
+    pub deny: Vec<Rule>,
+    /// These run when somebody says yes.
+    pub ask: Vec<Rule>,
+    /// What happens to text that cannot be judged.
+    pub uncertain: OnUncertain,
+    /// The shell that runs the text.
+    pub shell: Shell,
+    /// Variables that may be set for programs although an allow list is set.
+    pub safe_names: SafeNames,
+}
+
+/// What is to be run.
+#[derive(Debug, Clone, Copy)]
+pub enum Call<'r> {
+    /// Text for the shell.
+    Shell(&'r str),
+    /// A program with its arguments, with no shell between.
+    Direct {
+        /// The program.
+        program: &'r str,
+        /// Its arguments.
+        args: &'r [String],
+    },
+}
+
+/// One request to run something.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'r> {
+    /// What is to be run.
+    pub call: Call<'r>,
+    /// Variables that the caller adds.
+    pub environment: &'r [(String, String)],
+    /// The directory it starts in, resolved.
+    pub cwd: &'r str,
+    /// Directories that output may be redirected to, resolved; empty means `cwd`.
+    pub writable: &'r [String],
+    /// Who asks.
+    pub tenant: &'r str,
+    /// The lane it would queue in.
+    pub lane: &'r str,
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It may run.
+    Allow,
+    /// It may run if somebody says yes.
+    Ask {
+        /// The command that somebody must agree to.
+        command: String,
+        /// The rule that says so.
+        rule: String,
+        /// Where the rule was written.
+        place: String,
+    },
+    /// It may not run, and nothing of it was run.
+    Deny(Refusal),
+}
+
+/// Why a request was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// A deny rule matches.
+    #[error("`{command}` matches deny rule \"{rule}\" ({place})")]
+    Denied {
+        /// The command found.
+        command: String,
+        /// The rule as written.
+        rule: String,
+        /// Where it was written.
+        place: String,
+    },
+    /// An allow list is set and no rule on it matches.
+    #[error("`{command}` is not on the allow list")]
+    NotAllowed {
+        /// The command found.
+        command: String,
+    },
+    /// The text cannot be judged.
+    #[error("{doubt}; write the command so that it can be read")]
+    Uncertain {
+        /// What is in doubt.
+        doubt: Uncertain,
+    },
+    /// A deny rule may match, depending on a value.
+    #[error(
+        "`{command}` may match deny rule \"{rule}\" ({place}), \
+         depending on a value that is known only when it runs"
+    )]
+    MayBeDenied {
+        /// The command found.
+        command: String,
+        /// The rule as written.
+        rule: String,
+        /// Where it was written.
+        place: String,
+    },
+    /// A variable that could change what runs.
+    #[error("setting {name} is not allowed beside an allow list")]
+    Variable {
+        /// The variable.
+        name: String,
+    },
+    /// A redirection that could write where it must not, or open a connection.
+    #[error("redirecting to `{target}` is not allowed beside an allow list")]
+    Redirect {
+        /// The file.
+        target: String,
+    },
+}
+
+impl Refusal {
+    /// The stable word that programs may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Denied { .. } => "denied",
+            Self::NotAllowed { .. } => "not_allowed",
+            Self::Uncertain { .. } => "uncertain",
+            Self::MayBeDenied { .. } => "may_be_denied",
+            Self::Variable { .. } => "variable",
+            Self::Redirect { .. } => "redirect",
+        }
+    }
+}
+
+/// Decides on a request.
+#[must_use]
+pub fn decide(policy: &Policy, request: &Request<'_>) -> Decision {
+    let lists = Lists::of(policy, request);
+    if lists.none_is_set() {
+        return Decision::Allow;
+    }
+    judge(&lists, request, &found(policy, request))
+}
+
+/// Everything that a request would run.
+#[must_use]
+pub fn found(policy: &Policy, request: &Request<'_>) -> Extraction {
+    let environment: Vec<Assignment> = request
+        .environment
+        .iter()
+        .map(|(name, value)| Assignment {
+            name: name.clone(),
+            value: Value::Text(value.clone()),
+            reach: Reach::Environment,
+        })
+        .collect();
+    match request.call {
+        Call::Shell(text) => extract(text, policy.shell, &environment),
+        Call::Direct { program, args } => extract_call(program, args, &environment),
+    }
+}
+
+/// The rules that hold for one request.
+#[derive(Debug)]
+pub(super) struct Lists<'p> {
+    policy: &'p Policy,
+    allow: Option<Vec<&'p Rule>>,
+    deny: Vec<&'p Rule>,
+    ask: Vec<&'p Rule>,
+}
+
+impl<'p> Lists<'p> {
+    pub(super) fn of(policy: &'p Policy, request: &Request<'_>) -> Self {
+        let covered = |rules: &'p [Rule]| -> Vec<&'p Rule> {
+            rules.iter().filter(|rule| rule.covers(request.tenant, request.lane)).collect()
+        };
+        Self {
+            policy,
+            allow: policy.allow.as_deref().map(covered),
+            deny: covered(&policy.deny),
+            ask: covered(&policy.ask),
+        }
+    }
+
+    pub(super) const fn none_is_set(&self) -> bool {
+        self.allow.is_none() && self.deny.is_empty() && self.ask.is_empty()
+    }
+
+    pub(super) fn denies(&self, command: &SimpleCommand) -> Option<(&'p Rule, Match)> {
+        let matches = |rule: &&'p Rule| (*rule, rule.matches(command, Side::Deny));
+        let mut found = self.deny.iter().map(matches).filter(|(_, it)| *it != Match::No);
+        let first = found.next()?;
+        if first.1 == Match::Yes {
+            return Some(first);
+        }
+        found.find(|(_, it)| *it == Match::Yes).or(Some(first))
+    }
+
+    /// The rule that lets a command run.
+    pub(super) fn allows(&self, command: &SimpleCommand) -> Verdict<'p> {
+        let Some(allow) = &self.allow else {
+            return Verdict::Free;
+        };
+        if let Some(rule) = first(allow, command) {
+            return Verdict::By(rule);
+        }
+        let control = command.program.value().is_some_and(|name| CONTROL.contains(&name));
+        match command.lookup {
+            Lookup::Function => Verdict::Free,
+            Lookup::Shell if control => Verdict::Free,
+            Lookup::Shell | Lookup::Path => Verdict::Not,
+        }
+    }
+
+    pub(super) fn asks(&self, command: &SimpleCommand) -> Option<&'p Rule> {
+        let mut matching =
+            self.ask.iter().filter(|rule| rule.matches(command, Side::Deny) != Match::No);
+        matching.next().copied()
+    }
+}
+
+/// What an allow list says about a command.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Verdict<'p> {
+    /// No list speaks about it, and none needs to.
+    Free,
+    /// This rule lets it run.
+    By(&'p Rule),
+    /// It is not listed.
+    Not,
+}
+
+fn first<'p>(rules: &[&'p Rule], command: &SimpleCommand) -> Option<&'p Rule> {
+    rules.iter().find(|rule| rule.matches(command, Side::Allow) == Match::Yes).copied()
+}
+
+pub(super) fn judge(lists: &Lists<'_>, request: &Request<'_>, found: &Extraction) -> Decision {
+    if let Some(refusal) = denied(lists, found) {
+        return Decision::Deny(refusal);
+    }
+    if let Some(refusal) = beside_allow_list(lists, request, found) {
+        return Decision::Deny(refusal);
+    }
+    let mut question = Decision::Allow;
+    for command in &found.commands {
+        let asked = match lists.allows(command) {
+            Verdict::By(_) => None,
+            Verdict::Free => lists.asks(command),
+            Verdict::Not => match lists.asks(command) {
+                Some(rule) => Some(rule),
+                None => return Decision::Deny(Refusal::NotAllowed { command: shown(command) }),
+            },
+        };
+        if let (Some(rule), Decision::Allow) = (asked, &question) {
+            question = Decision::Ask {
+                command: shown(command),
+                rule: rule.text().to_owned(),
+                place: rule.place().to_owned(),
+            };
+        }
+    }
+    question
+}
+
+/// What deny rules and doubts say.
+fn denied(lists: &Lists<'_>, found: &Extraction) -> Option<Refusal> {
+    let hits = found.commands.iter().filter_map(|it| lists.denies(it).map(|hit| (it, hit)));
+    let mut may_be = None;
+    for (command, (rule, hit)) in hits {
+        let (command, rule, place) =
+            (shown(command), rule.text().to_owned(), rule.place().to_owned());
+        if hit == Match::Yes {
+            return Some(Refusal::Denied { command, rule, place });
+        }
+        may_be.get_or_insert(Refusal::MayBeDenied { command, rule, place });
+    }
+    if lists.policy.uncertain == OnUncertain::Allow {
+        return None;
+    }
+    let doubt = found.uncertain.clone().map(|doubt| Refusal::Uncertain { doubt });
+    doubt.or(may_be)
+}
+
+/// With an allow list, variables and redirections must not open another way.
+fn beside_allow_list(
+    lists: &Lists<'_>,
+    request: &Request<'_>,
+    found: &Extraction,
+) -> Option<Refusal> {
+    let allow = lists.allow.as_ref()?;
+    if allow.iter().any(|rule| rule.text() == "*") {
+        return None;
+    }
+    let safe = &lists.policy.safe_names;
+    let own = found.commands.iter().flat_map(|command| &command.assignments);
+    let is_safe = |it: &&Assignment| match it.reach {
+        Reach::Shell => !safe.in_shell(&it.name),
+        Reach::Environment => !safe.in_environment(&it.name),
+    };
+    let given = request.environment.iter().map(|(name, _)| name);
+    let given = given.filter(|name| !safe.in_environment(name));
+    let bad = found.assignments.iter().chain(own).filter(is_safe).map(|it| &it.name);
+    if let Some(name) = given.chain(bad).next() {
+        return Some(Refusal::Variable { name: name.clone() });
+    }
+    let here = [request.cwd.to_owned()];
+    let place = Place {
+        cwd: request.cwd,
+        writable: if request.writable.is_empty() { &here } else { request.writable },
+        leaves: found.commands.iter().any(leaves_workspace),
+    };
+    let own = found.commands.iter().flat_map(|command| &command.redirects);
+    let objects = |redirect: &Redirect| place.objects(redirect).map(ToString::to_string);
+    let target = found.redirects.iter().chain(own).find_map(objects)?;
+    Some(Refusal::Redirect { target })
+}
+
+/// The program as a refusal names it.
+fn shown(command: &SimpleCommand) -> String {
+    command.program.to_string()
+}

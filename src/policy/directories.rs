@@ -1,0 +1,125 @@
+//! Where jobs may run. Pure: it judges paths that were resolved by opening them.
+
+use std::path::{Component, Path, PathBuf};
+
+use thiserror::Error;
+
+/// The directories in which jobs may run, each with everything below it.
+///
+/// An empty list allows nothing; where there is no limit, there is no list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowedDirectories {
+    /// Absolute, without `.`, `..` and repeated slashes.
+    roots: Vec<PathBuf>,
+}
+
+impl AllowedDirectories {
+    /// These directories, as they are called after symlinks were resolved: a path that leads
+    /// through a symlink would never contain anything.
+    ///
+    /// # Errors
+    /// A path that is relative, or holds `..`.
+    pub fn new(list: impl IntoIterator<Item = PathBuf>) -> Result<Self, DirectoryError> {
+        let root = |path: PathBuf| {
+            if is_resolved(&path) {
+                Ok(path.components().collect())
+            } else {
+                Err(DirectoryError { path })
+            }
+        };
+        Ok(Self { roots: list.into_iter().map(root).collect::<Result<_, _>>()? })
+    }
+
+    /// Whether this directory is one of them or below one of them.
+    ///
+    /// Compared by whole components: `/srv/app2` is not in `/srv/app`. The path must be the one
+    /// of an opened directory; one that is relative or holds `..` is in none.
+    #[must_use]
+    pub fn contains(&self, resolved: &Path) -> bool {
+        is_resolved(resolved) && self.roots.iter().any(|root| resolved.starts_with(root))
+    }
+
+    /// The directories, for a refusal to name them.
+    #[must_use]
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
+}
+
+fn is_resolved(path: &Path) -> bool {
+    path.is_absolute() && !path.components().any(|part| part == Component::ParentDir)
+}
+
+/// A directory that cannot be in the list.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{}` cannot be an allowed directory; give an absolute path without `..`", path.display())]
+pub struct DirectoryError {
+    /// As it was given.
+    pub path: PathBuf,
+}
+
+impl DirectoryError {
+    /// The stable word that programs may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        "bad_allowed_directory"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn allowed(list: &[&str]) -> AllowedDirectories {
+        AllowedDirectories::new(list.iter().map(PathBuf::from)).unwrap()
+    }
+
+    #[test]
+    fn whole_components_are_compared() {
+        let allowed = allowed(&["/srv/app/", "/home//me/./work"]);
+        for (path, expected) in [
+            ("/srv/app", true),
+            ("/srv/app/", true),
+            ("/srv/app/a/b", true),
+            ("/home/me/work/x", true),
+            ("/srv/app2", false),
+            ("/srv", false),
+            ("/", false),
+            ("/srv/app/../etc", false),
+            ("/srv/app/..", false),
+            ("srv/app", false),
+            ("", false),
+        ] {
+            assert_eq!(allowed.contains(Path::new(path)), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_root_holds_everything_and_an_empty_list_nothing() {
+        assert!(allowed(&["/"]).contains(Path::new("/etc")));
+        assert!(!allowed(&[]).contains(Path::new("/")));
+    }
+
+    #[test]
+    fn a_directory_that_is_not_resolved_is_refused() {
+        for path in ["", "app", "./app", "/srv/../etc"] {
+            let refused = AllowedDirectories::new([PathBuf::from(path)]);
+            assert_eq!(refused, Err(DirectoryError { path: path.into() }));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn only_what_is_below_is_in(
+            root in "(/[a-c]{1,2}){1,3}",
+            path in "(/[a-c.]{1,2}){0,5}",
+        ) {
+            let below = format!("{path}/").starts_with(&format!("{root}/"));
+            let resolved = !path.split('/').any(|part| part == ".." || part == ".");
+            prop_assume!(resolved);
+            prop_assert_eq!(allowed(&[&root]).contains(Path::new(&path)), below);
+        }
+    }
+}

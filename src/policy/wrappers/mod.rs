@@ -1,0 +1,26 @@
+//! Programs and builtins that run others, or that evaluate text: what each command leads to.
+//!
+//! A table per kind of program. Options that take a value must be known, since otherwise the
+//! command behind them cannot be found; an unknown option of such a program is uncertain. Scripts,
+//! interpreters and build tools are opaque and judged by their name only.
+
+mod awk;
+mod builtins;
+mod dispatch;
+mod editors;
+mod exec_options;
+mod exec_table;
+mod find;
+mod git;
+mod options;
+mod prefix;
+mod prefix_system;
+mod prefix_table;
+mod sed;
+mod shells;
+mod variables;
+mod xargs;
+
+pub(super) use dispatch::{Effect, Reader, effects};
+pub(super) use git::git_operands;
+pub(super) use shells::reads_commands;
