@@ -186,6 +186,27 @@ pub fn http_refused(reason: Refusal) {
     metrics::counter!(Counter::HttpRefused.name(), key::REASON => reason.word()).increment(1);
 }
 
+/// A line of the audit log could not be written.
+pub fn audit_failed(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(?why, "audit log cannot be written; check its disk and its permissions");
+    metrics::counter!(Counter::AuditFailures.name()).increment(1);
+}
+
+/// New rules hold.
+pub fn rules_reloaded() {
+    tracing::info!("rules reloaded");
+}
+
+/// New rules could not be read; the old ones hold.
+pub fn reload_refused(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(
+        ?why,
+        "reload refused, the old rules hold; correct the file and send SIGHUP again"
+    );
+}
+
 /// Somebody asks for the metrics: measures what this process uses.
 pub(super) fn scraped() {
     if let Some(bytes) = process::resident_bytes() {

@@ -46,6 +46,8 @@ pub enum Rejection {
     Environment,
     /// There is no such lane.
     UnknownLane,
+    /// A rule said no.
+    Policy,
     /// Too many jobs wait already.
     QueueFull,
     /// The server is shutting down.
@@ -62,18 +64,20 @@ impl Rejection {
             Self::Timeout => "timeout",
             Self::Environment => "environment",
             Self::UnknownLane => "unknown_lane",
+            Self::Policy => "policy",
             Self::QueueFull => "queue_full",
             Self::Draining => "draining",
         }
     }
 
     /// Every word that [`Rejection::word`] can give.
-    pub const WORDS: [&'static str; 7] = [
+    pub const WORDS: [&'static str; 8] = [
         "empty_command",
         "too_long",
         "timeout",
         "environment",
         "unknown_lane",
+        "policy",
         "queue_full",
         "draining",
     ];
@@ -151,6 +155,7 @@ mod tests {
             Rejection::Timeout,
             Rejection::Environment,
             Rejection::UnknownLane,
+            Rejection::Policy,
             Rejection::QueueFull,
             Rejection::Draining,
         ];

@@ -9,6 +9,7 @@
 //! Commands are logged, quoted and cut short; output bytes and environment values
 //! never are. This room calls no other: rooms call it.
 
+pub mod audit;
 pub mod events;
 pub mod exporter;
 pub mod labels;

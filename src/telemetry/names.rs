@@ -25,6 +25,8 @@ pub enum Counter {
     OrphansReaped,
     /// Actors that failed.
     ActorFailures,
+    /// Lines of the audit log that could not be written.
+    AuditFailures,
     /// Tool calls answered.
     McpCalls,
     /// HTTP requests and connections turned away.
@@ -33,7 +35,7 @@ pub enum Counter {
 
 impl Counter {
     /// Every counter.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::JobsSubmitted,
         Self::JobsRejected,
         Self::JobsFinished,
@@ -41,6 +43,7 @@ impl Counter {
         Self::OutputDroppedBytes,
         Self::OrphansReaped,
         Self::ActorFailures,
+        Self::AuditFailures,
         Self::McpCalls,
         Self::HttpRefused,
     ];
@@ -56,6 +59,7 @@ impl Counter {
             Self::OutputDroppedBytes => "shellyard_output_dropped_bytes_total",
             Self::OrphansReaped => "shellyard_orphans_reaped_total",
             Self::ActorFailures => "shellyard_actor_failures_total",
+            Self::AuditFailures => "shellyard_audit_failures_total",
             Self::McpCalls => "shellyard_mcp_calls_total",
             Self::HttpRefused => "shellyard_http_refused_total",
         }
@@ -72,6 +76,7 @@ impl Counter {
             Self::OutputDroppedBytes => "Bytes that jobs wrote and that could not be kept.",
             Self::OrphansReaped => "Stray processes of ended jobs that were reaped.",
             Self::ActorFailures => "Actors that failed; their jobs read as lost.",
+            Self::AuditFailures => "Lines of the audit log that could not be written.",
             Self::McpCalls => "Tool calls that were answered, by tool and result.",
             Self::HttpRefused => "HTTP requests and connections turned away, by reason.",
         }
@@ -87,6 +92,7 @@ impl Counter {
             | Self::JobsFinished
             | Self::OrphansReaped
             | Self::ActorFailures
+            | Self::AuditFailures
             | Self::McpCalls
             | Self::HttpRefused => Unit::Count,
         }
@@ -104,7 +110,8 @@ impl Counter {
             Self::JobsSubmitted
             | Self::OutputDroppedBytes
             | Self::OrphansReaped
-            | Self::ActorFailures => &[],
+            | Self::ActorFailures
+            | Self::AuditFailures => &[],
         }
     }
 }

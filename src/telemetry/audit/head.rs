@@ -1,0 +1,132 @@
+//! `<log>.head`: what the last entry was, and the lock that writers take.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::digest::Digest;
+use super::files::sibling;
+use super::line::Link;
+
+/// An append holds the lock for microseconds; who waits this long waits for something stuck.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+/// `flock` has no deadline of its own, so it is tried again after this long.
+const LOCK_RETRY: Duration = Duration::from_micros(200);
+
+/// What the head says. On disk it has one width, so that it is overwritten in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    /// The last entry.
+    pub(super) link: Link,
+    /// How long the log was with it.
+    pub(super) bytes: u64,
+}
+
+impl Head {
+    fn text(self) -> String {
+        format!("{:020} {:020} {}\n", self.link.seq, self.bytes, self.link.hash)
+    }
+
+    /// Reads exactly what was written; nothing for anything else.
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.trim_end().split(' ');
+        let seq = words.next()?.parse().ok()?;
+        let bytes = words.next()?.parse().ok()?;
+        let head = Self { link: Link { seq, hash: Digest::parse(words.next()?)? }, bytes };
+        (head.text() == text).then_some(head)
+    }
+}
+
+/// Where the head of this log is.
+pub(super) fn path_of(log: &Path) -> PathBuf {
+    sibling(log, "head")
+}
+
+/// The head, open and locked until it is dropped.
+#[derive(Debug)]
+pub(super) struct HeadFile {
+    file: File,
+}
+
+impl HeadFile {
+    /// For a writer: nobody else reads or writes meanwhile. The file is made where it is missing.
+    pub(super) fn exclusive(log: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(path_of(log))?;
+        patiently(|| file.try_lock())?;
+        Ok(Self { file })
+    }
+
+    /// For a reader: nobody writes meanwhile. Nothing where there is no such file.
+    pub(super) fn shared(log: &Path) -> io::Result<Option<Self>> {
+        let file = match File::open(path_of(log)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        patiently(|| file.try_lock_shared())?;
+        Ok(Some(Self { file }))
+    }
+
+    /// What it says; nothing when that cannot be read.
+    pub(super) fn read(&self) -> io::Result<Option<Head>> {
+        let mut text = Vec::new();
+        (&self.file).take(256).read_to_end(&mut text)?;
+        Ok(str::from_utf8(&text).ok().and_then(Head::parse))
+    }
+
+    pub(super) fn write(&self, head: Head) -> io::Result<()> {
+        let text = head.text();
+        self.file.write_all_at(text.as_bytes(), 0)?;
+        self.file.set_len(text.len() as u64)
+    }
+}
+
+impl Drop for HeadFile {
+    fn drop(&mut self) {
+        // Closing alone would leave the lock to a child that was forked meanwhile, until it execs.
+        self.file.unlock().ok();
+    }
+}
+
+fn patiently(try_lock: impl Fn() -> Result<(), TryLockError>) -> io::Result<()> {
+    let started = Instant::now();
+    loop {
+        match try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if started.elapsed() >= LOCK_PATIENCE => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "another process holds it"));
+            }
+            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_RETRY),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_read_as_it_was_written_and_in_no_other_form() {
+        let head = Head { link: Link { seq: 12, hash: Digest::of(b"x") }, bytes: 3456 };
+        let text = head.text();
+        assert_eq!(Head::parse(&text), Some(head));
+        for other in ["", text.trim_end(), &text[1..], &format!("{text}\n"), &text.replace(' ', "")]
+        {
+            assert_eq!(Head::parse(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_stuck_lock_is_an_error_and_no_hang() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let _held = HeadFile::exclusive(&log).unwrap();
+        assert_eq!(HeadFile::exclusive(&log).unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+}

@@ -1,0 +1,187 @@
+//! One line of the log: how it is written, and what the chain needs to read of it.
+
+use std::fmt::Write as _;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use super::digest::Digest;
+use super::entry::{Damage, Event};
+
+/// The point that the chain has reached: its last line's number and hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) seq: u64,
+    pub(super) hash: Digest,
+}
+
+impl Link {
+    /// Before the first line.
+    pub(super) const START: Self = Self { seq: 0, hash: Digest::ZERO };
+
+    /// At this line.
+    pub(super) fn at(seq: u64, line: &[u8]) -> Self {
+        Self { seq, hash: Digest::of(line) }
+    }
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    seq: u64,
+    time: &'a str,
+    #[serde(flatten)]
+    event: &'a Event<'a>,
+    prev: Digest,
+}
+
+/// The line that follows `after`, without its newline, and the link that it makes.
+pub(super) fn compose(after: Link, time: &str, event: &Event<'_>) -> io::Result<(String, Link)> {
+    // A forged number must not end the server; its chain is broken anyway.
+    let seq = after.seq.saturating_add(1);
+    let line = serde_json::to_string(&Written { seq, time, event, prev: after.hash })?;
+    let line = inert(&line);
+    let link = Link::at(seq, line.as_bytes());
+    Ok((line, link))
+}
+
+/// Escapes what JSON lets through and a terminal would act on. Such characters stand
+/// inside strings only, so the line means the same as before.
+fn inert(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    for character in line.chars() {
+        if acts_on_a_terminal(character) {
+            // Writing to a String cannot fail.
+            write!(text, "\\u{:04x}", u32::from(character)).ok();
+        } else {
+            text.push(character);
+        }
+    }
+    text
+}
+
+/// DEL, the C1 controls, line separators, and what turns the direction of text.
+const fn acts_on_a_terminal(character: char) -> bool {
+    matches!(character,
+        '\u{7f}'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}'
+        | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// What the chain needs to know of a line.
+#[derive(Debug, Deserialize)]
+pub(super) struct Read {
+    pub(super) seq: u64,
+    pub(super) time: String,
+    prev: Digest,
+    event: String,
+    what: Option<String>,
+    damaged_bytes: Option<u64>,
+    damaged_sha256: Option<Digest>,
+}
+
+impl Read {
+    pub(super) fn parse(line: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(line)
+    }
+
+    /// Whether it says that the line before it is this one.
+    pub(super) fn is_linked_to(&self, link: Link) -> bool {
+        self.prev == link.hash
+    }
+
+    pub(super) fn follows(&self, link: Link) -> bool {
+        self.is_linked_to(link) && link.seq.checked_add(1) == Some(self.seq)
+    }
+
+    pub(super) fn is_note(&self, what: &str) -> bool {
+        self.event == "note" && self.what.as_deref() == Some(what)
+    }
+
+    /// Whether it is the note that was written on a half-written line.
+    pub(super) fn tells_of(&self, damage: Damage) -> bool {
+        self.event == "note"
+            && self.damaged_bytes == Some(damage.bytes)
+            && self.damaged_sha256 == Some(damage.sha256)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::{DecisionEntry, NoteEntry, Verdict};
+    use super::*;
+    use crate::ids::JobId;
+
+    fn decision(command: &str) -> DecisionEntry<'_> {
+        DecisionEntry {
+            tenant: "local",
+            client: "codex",
+            job: Some(JobId::new(12)),
+            command,
+            cwd: "/src",
+            profile: "none",
+            verdict: Verdict::Allowed,
+            rule: None,
+            uncertain: None,
+        }
+    }
+
+    fn line(command: &str) -> String {
+        compose(Link::START, "2026-01-01T00:00:00.000Z", &Event::from(&decision(command)))
+            .unwrap()
+            .0
+    }
+
+    #[test]
+    fn the_order_of_the_fields_is_fixed() {
+        let zeros = "0".repeat(64);
+        let fields = r#"{"seq":1,"time":"2026-01-01T00:00:00.000Z","event":"decision","tenant":"local","client":"codex","job":12,"command":"true","cwd":"/src","profile":"none","verdict":"allowed""#;
+        assert_eq!(line("true"), format!(r#"{fields},"prev":"{zeros}"}}"#));
+    }
+
+    #[test]
+    fn no_command_can_break_or_colour_the_line() {
+        let command = "a\nb\r\u{1b}[31m\0\u{7f}\u{9b}31m\u{2028}\u{202e}é";
+        let line = line(command);
+        assert!(!line.contains(|c: char| c.is_control() || acts_on_a_terminal(c)), "{line}");
+        assert!(line.contains("\\u009b31m\\u2028\\u202eé"), "{line}");
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(value["command"], command);
+    }
+
+    #[test]
+    fn a_long_command_is_cut_with_its_length_and_hash() {
+        let command = "é".repeat(5_000);
+        let value: serde_json::Value = serde_json::from_str(&line(&command)).unwrap();
+        let kept = value["command"].as_str().unwrap();
+        assert_eq!(kept.strip_suffix('…').unwrap(), "é".repeat(2_048));
+        assert_eq!(value["command_bytes"], 10_000);
+        assert_eq!(value["command_sha256"], Digest::of(command.as_bytes()).to_string());
+    }
+
+    #[test]
+    fn the_worst_entry_stays_small() {
+        let worst = "\u{1}".repeat(100_000);
+        let entry = DecisionEntry {
+            tenant: &worst,
+            client: &worst,
+            cwd: &worst,
+            profile: &worst,
+            rule: Some(&worst),
+            uncertain: Some(&worst),
+            ..decision(&worst)
+        };
+        let (line, _) = compose(Link::START, "", &Event::from(&entry)).unwrap();
+        assert!(line.len() < 100 * 1024, "{}", line.len());
+    }
+
+    #[test]
+    fn a_line_is_read_as_it_was_written() {
+        let note = NoteEntry { what: "policy_reloaded", detail: "12 rules" };
+        let (first, link) = compose(Link::START, "t", &Event::from(&note)).unwrap();
+        let (second, _) = compose(link, "t", &Event::from(&note)).unwrap();
+        let (first, second) = (first.as_bytes(), second.as_bytes());
+        assert!(Read::parse(first).unwrap().follows(Link::START));
+        assert!(Read::parse(second).unwrap().follows(link));
+        assert!(!Read::parse(second).unwrap().follows(Link::START));
+        assert!(Read::parse(first).unwrap().is_note("policy_reloaded"));
+    }
+}

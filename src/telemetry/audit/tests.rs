@@ -1,0 +1,493 @@
+//! The log as its callers and its enemies see it: real files, real processes.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::files::sibling;
+use super::*;
+use crate::ids::JobId;
+use crate::outcome::Outcome;
+
+const LARGE: u64 = 1 << 30;
+
+/// A log in a folder of its own.
+struct Log {
+    folder: TempDir,
+    settings: AuditSettings,
+}
+
+impl Log {
+    fn new(max_bytes: u64, keep: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        Self { folder, settings: AuditSettings { path, max_bytes, keep } }
+    }
+
+    /// With so many entries: decisions and endings by turns.
+    fn with_entries(entries: u64) -> Self {
+        let log = Self::new(LARGE, 1);
+        write(&log.open(), entries);
+        log
+    }
+
+    fn open(&self) -> Audit {
+        Audit::open(self.settings.clone()).unwrap()
+    }
+
+    fn path(&self) -> &Path {
+        &self.settings.path
+    }
+
+    fn rotated(&self, number: u32) -> PathBuf {
+        sibling(self.path(), &number.to_string())
+    }
+
+    fn head(&self) -> PathBuf {
+        sibling(self.path(), "head")
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.path()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn put(&self, lines: &[String]) {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(self.path(), text).unwrap();
+    }
+
+    fn append_raw(&self, text: &str) {
+        fs::write(self.path(), fs::read_to_string(self.path()).unwrap() + text).unwrap();
+    }
+
+    /// The words of the notes, in order.
+    fn notes(&self) -> Vec<String> {
+        let what = |line: &String| {
+            let value: serde_json::Value = serde_json::from_str(line).ok()?;
+            Some(value["what"].as_str()?.to_owned())
+        };
+        self.lines().iter().filter_map(what).collect()
+    }
+
+    fn verify(&self) -> Result<Verified, VerifyError> {
+        verify(self.path())
+    }
+
+    #[track_caller]
+    fn check_holds(&self, lines: u64) -> Verified {
+        let verified = self.verify().unwrap();
+        assert_eq!(verified.lines, lines);
+        verified
+    }
+
+    #[track_caller]
+    fn check_found(&self, code: &str, line: u64) {
+        let error = self.verify().unwrap_err();
+        let place = error.place().map(|place| place.line);
+        assert_eq!((error.code(), place), (code, Some(line)), "{error}");
+    }
+}
+
+fn decision(command: &str) -> DecisionEntry<'_> {
+    DecisionEntry {
+        tenant: "local",
+        client: "codex",
+        job: Some(JobId::new(7)),
+        command,
+        cwd: "/src",
+        profile: "none",
+        verdict: Verdict::Refused,
+        rule: Some("policy.deny[2]"),
+        uncertain: None,
+    }
+}
+
+fn write(audit: &Audit, entries: u64) {
+    let outcome = Outcome::Exited { code: 0 };
+    let elapsed = Duration::from_millis(12);
+    for number in 0..entries {
+        let job = JobId::new(number + 1);
+        let ending =
+            EndingEntry { tenant: "local", client: "codex", job, outcome: &outcome, elapsed };
+        if number % 2 == 0 {
+            audit.decision(&decision("rm -rf /\n")).unwrap();
+        } else {
+            audit.ending(&ending).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_was_written_holds() {
+    let log = Log::with_entries(20);
+    let verified = log.check_holds(20);
+    let (first, last) = (verified.first.unwrap(), verified.last.unwrap());
+    assert_eq!((verified.files, first.seq, last.seq), (1, 1, 20));
+    assert_eq!(verified.damaged, []);
+    assert_eq!(log.lines().len(), 20);
+}
+
+#[test]
+fn a_log_is_opened_again_and_goes_on() {
+    let log = Log::with_entries(3);
+    write(&log.open(), 3);
+    log.check_holds(6);
+}
+
+#[test]
+fn only_the_owner_may_look() {
+    let log = Log::new(LARGE, 1);
+    let path = log.folder.path().join("deep/er/audit.jsonl");
+    let audit = Audit::open(AuditSettings { path: path.clone(), ..log.settings }).unwrap();
+    write(&audit, 1);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(&sibling(&path, "head")), 0o600);
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_changed_byte_is_found(place in any::<prop::sample::Index>(), flip in 1..=255_u8) {
+        let log = Log::with_entries(6);
+        let mut bytes = fs::read(log.path()).unwrap();
+        let place = place.index(bytes.len());
+        bytes[place] ^= flip;
+        fs::write(log.path(), bytes).unwrap();
+        prop_assert!(log.verify().is_err(), "byte {place} ^ {flip}");
+    }
+
+    #[test]
+    fn any_changed_byte_of_the_head_is_found(place in 0..107_usize, flip in 1..=255_u8) {
+        let log = Log::with_entries(2);
+        let mut bytes = fs::read(log.head()).unwrap();
+        bytes[place] ^= flip;
+        fs::write(log.head(), bytes).unwrap();
+        prop_assert!(log.verify().is_err(), "byte {place} ^ {flip}");
+    }
+
+    #[test]
+    fn any_cut_is_found(start in any::<prop::sample::Index>(), end in any::<prop::sample::Index>()) {
+        let log = Log::with_entries(6);
+        let mut bytes = fs::read(log.path()).unwrap();
+        let (a, b) = (start.index(bytes.len()), end.index(bytes.len()));
+        bytes.drain(a.min(b)..=a.max(b));
+        fs::write(log.path(), bytes).unwrap();
+        prop_assert!(log.verify().is_err(), "{a} {b}");
+    }
+
+    #[test]
+    fn any_other_order_is_found(order in Just([0, 1, 2, 3, 4, 5]).prop_shuffle()) {
+        prop_assume!(!order.is_sorted());
+        let log = Log::with_entries(6);
+        let lines = log.lines();
+        log.put(&order.map(|index| lines[index].clone()));
+        prop_assert!(log.verify().is_err(), "{order:?}");
+    }
+}
+
+#[test]
+fn every_removed_repeated_or_swapped_line_is_found_where_it_is() {
+    for index in 0..6_usize {
+        let log = Log::with_entries(6);
+        let lines = log.lines();
+        let place = index as u64 + 1;
+
+        let mut removed = lines.clone();
+        removed.remove(index);
+        log.put(&removed);
+        match index {
+            0 => log.check_found("no_beginning", 1),
+            5 => log.check_found("cut_tail", 5),
+            _ => log.check_found("cut", place),
+        }
+
+        let mut repeated = lines.clone();
+        repeated.insert(index, lines[index].clone());
+        log.put(&repeated);
+        log.check_found("reordered", place + 1);
+
+        let mut swapped = lines.clone();
+        swapped.swap(index, (index + 1) % 6);
+        log.put(&swapped);
+        match index {
+            0 | 5 => log.check_found("no_beginning", 1),
+            _ => log.check_found("reordered", place),
+        }
+    }
+}
+
+#[test]
+fn an_added_line_is_found_even_when_it_fits_the_one_before() {
+    let log = Log::with_entries(4);
+    let lines = log.lines();
+    let fitting = lines[2].replace("rm -rf", "ls -la");
+    log.put(&[&lines[..2], &[fitting], &lines[2..]].concat());
+    log.check_found("reordered", 4);
+    log.put(&[&lines[..2], &["{}".to_owned()], &lines[2..]].concat());
+    log.check_found("not_an_entry", 3);
+    log.put(&[&lines[..2], &[String::new()], &lines[2..]].concat());
+    log.check_found("not_an_entry", 3);
+}
+
+#[test]
+fn a_cut_tail_is_found_and_stays_found() {
+    let log = Log::with_entries(6);
+    log.put(&log.lines()[..3]);
+    log.check_found("cut_tail", 3);
+    write(&log.open(), 2);
+    assert_eq!(log.notes(), ["log_cut"]);
+    log.check_found("cut", 4);
+}
+
+#[test]
+fn an_emptied_or_removed_log_is_found_and_stays_found() {
+    let log = Log::with_entries(6);
+    log.put(&[]);
+    log.check_found("cut_tail", 0);
+    fs::remove_file(log.path()).unwrap();
+    assert_eq!(log.verify().unwrap_err().code(), "unreadable");
+    write(&log.open(), 2);
+    assert_eq!(log.notes(), ["log_missing"]);
+    log.check_found("no_beginning", 1);
+}
+
+#[test]
+fn a_missing_head_is_found_and_told_in_the_log() {
+    let log = Log::with_entries(6);
+    fs::remove_file(log.head()).unwrap();
+    assert_eq!(log.verify().unwrap_err().code(), "no_head");
+    write(&log.open(), 1);
+    assert_eq!(log.notes(), ["head_missing"]);
+    log.check_holds(8);
+}
+
+#[test]
+fn rotation_keeps_the_chain_and_the_bound() {
+    let log = Log::new(2_000, 2);
+    let audit = log.open();
+    write(&audit, 10);
+    let verified = log.verify().unwrap();
+    assert!(verified.files > 1 && verified.damaged.is_empty(), "{verified:?}");
+    assert_eq!(verified.first.unwrap().seq, 1);
+
+    write(&audit, 90);
+    let verified = log.verify().unwrap();
+    let first = verified.first.unwrap().seq;
+    assert_eq!((verified.files, first > 1), (3, true));
+    assert_eq!(verified.lines, verified.last.unwrap().seq - first + 1);
+    assert!(!log.rotated(3).exists());
+    for path in [log.path().to_owned(), log.rotated(1), log.rotated(2)] {
+        let bytes = fs::metadata(&path).unwrap().len();
+        assert!(bytes < 3_000, "{}: {bytes}", path.display());
+        assert!(fs::read_to_string(path).unwrap().lines().next().unwrap().contains("log_rotated"));
+    }
+}
+
+#[test]
+fn a_missing_or_changed_rotated_file_is_found() {
+    let log = Log::new(2_000, 3);
+    write(&log.open(), 40);
+    fs::rename(log.rotated(2), log.folder.path().join("away")).unwrap();
+    let error = log.verify().unwrap_err();
+    assert_eq!(error.code(), "broken_between_files");
+    assert!(error.to_string().contains("audit.jsonl.3"), "{error}");
+    fs::rename(log.folder.path().join("away"), log.rotated(2)).unwrap();
+    log.verify().unwrap();
+
+    let text = fs::read_to_string(log.rotated(1)).unwrap();
+    let cut = text.split_once('\n').unwrap().1.to_owned();
+    fs::write(log.rotated(1), cut).unwrap();
+    assert_eq!(log.verify().unwrap_err().code(), "broken_between_files");
+    fs::write(log.rotated(1), text.trim_end().rsplit_once('\n').unwrap().0.to_owned() + "\n")
+        .unwrap();
+    assert_eq!(log.verify().unwrap_err().code(), "broken_between_files");
+}
+
+#[test]
+fn a_crash_between_two_files_leaves_a_log_that_holds() {
+    let log = Log::with_entries(6);
+    fs::rename(log.path(), log.rotated(1)).unwrap();
+    log.check_holds(6);
+    write(&log.open(), 1);
+    assert_eq!(log.check_holds(8).files, 2);
+    assert_eq!(log.notes(), ["log_rotated"]);
+}
+
+#[test]
+fn half_a_line_is_damage_that_is_ended_and_told() {
+    let log = Log::with_entries(3);
+    log.append_raw("{\"seq\":4,\"time\":\"20");
+    log.check_found("half_line", 4);
+    let audit = log.open();
+    assert_eq!(log.notes(), ["half_line"]);
+    write(&audit, 2);
+    let verified = log.check_holds(6);
+    assert_eq!(verified.damaged, [Place { file: log.path().to_owned(), line: 4 }]);
+
+    // What was told of is still part of the chain.
+    let text = fs::read_to_string(log.path()).unwrap();
+    fs::write(log.path(), text.replace("\"time\":\"20\n", "\"time\":\"21\n")).unwrap();
+    log.check_found("not_an_entry", 4);
+}
+
+#[test]
+fn half_a_line_as_the_very_first_is_no_end_of_the_log() {
+    let log = Log::new(LARGE, 1);
+    fs::write(log.path(), "{\"seq\":1").unwrap();
+    write(&log.open(), 1);
+    assert_eq!(log.notes(), ["half_line", "head_missing"]);
+    assert_eq!(log.check_holds(3).damaged.len(), 1);
+}
+
+#[test]
+fn an_entry_that_the_head_missed_is_found_then_sealed() {
+    let log = Log::with_entries(3);
+    let head = fs::read(log.head()).unwrap();
+    write(&log.open(), 1);
+    fs::write(log.head(), head).unwrap();
+    log.check_found("unsealed", 4);
+    write(&log.open(), 1);
+    assert_eq!(log.notes(), ["entries_unsealed"]);
+    log.check_holds(6);
+}
+
+#[test]
+fn a_forged_end_is_found_and_stays_found() {
+    let log = Log::with_entries(3);
+    let forged = log.lines()[2].replace("\"seq\":3", "\"seq\":4") + "\n";
+    log.append_raw(&forged);
+    log.check_found("changed", 3);
+    write(&log.open(), 1);
+    assert_eq!(log.notes(), ["strange_lines"]);
+    assert!(log.verify().is_err());
+}
+
+#[test]
+fn a_line_without_end_is_read_in_bounds() {
+    let log = Log::with_entries(3);
+    log.append_raw(&"x".repeat(3 << 20));
+    log.check_found("not_an_entry", 4);
+    write(&log.open(), 1);
+    log.check_found("not_an_entry", 4);
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_a_later_entry_goes_on() {
+    let log = Log::new(LARGE, 1);
+    let audit = log.open();
+    fs::remove_file(log.path()).unwrap();
+    symlink("/dev/full", log.path()).unwrap();
+    let error = audit.decision(&decision("true")).unwrap_err();
+    assert_eq!(error.code(), "audit_write");
+    assert!(error.to_string().contains("free space"), "{error}");
+    fs::remove_file(log.path()).unwrap();
+    write(&audit, 2);
+    log.check_holds(2);
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_an_error() {
+    let log = Log::new(LARGE, 1);
+    fs::write(log.path(), "").unwrap();
+    let settings = AuditSettings { path: log.path().join("under/a/file"), ..log.settings.clone() };
+    assert_eq!(Audit::open(settings).unwrap_err().code(), "audit_folder");
+}
+
+#[test]
+fn threads_and_handles_share_one_chain() {
+    let log = Log::new(20_000, 50);
+    let shared = log.open();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let audit = shared.clone();
+            scope.spawn(move || write(&audit, 50));
+            scope.spawn(|| write(&log.open(), 50));
+        }
+        scope.spawn(|| {
+            for _ in 0..50 {
+                log.verify().unwrap();
+            }
+        });
+    });
+    let verified = log.verify().unwrap();
+    assert!(verified.files > 1, "{verified:?}");
+    assert_eq!(verified.lines, 400 + verified.files as u64 - 1);
+}
+
+/// Runs the named test of this file in a process of its own, in `folder`, where a file called
+/// `begin` tells it to do its work.
+fn in_a_process_of_its_own(name: &str, folder: &Path) -> std::process::Child {
+    fs::write(folder.join("begin"), "").unwrap();
+    // The shell makes an exceeded file size an error instead of a deadly signal.
+    Command::new("sh")
+        .args(["-c", "trap '' XFSZ; exec \"$0\" --exact \"$1\""])
+        .arg(std::env::current_exe().unwrap())
+        .arg(format!("telemetry::audit::tests::{name}"))
+        .current_dir(folder)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[track_caller]
+fn passed(child: std::process::Child) {
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+fn own_settings(max_bytes: u64) -> Option<AuditSettings> {
+    let begun = Path::new("begin").exists();
+    begun.then(|| AuditSettings { path: "audit.jsonl".into(), max_bytes, keep: 50 })
+}
+
+#[test]
+fn one_of_several_writers() {
+    if let Some(settings) = own_settings(20_000) {
+        write(&Audit::open(settings).unwrap(), 100);
+    }
+}
+
+#[test]
+fn processes_share_one_chain() {
+    let log = Log::new(20_000, 50);
+    let start = |_| in_a_process_of_its_own("one_of_several_writers", log.folder.path());
+    let writers: Vec<_> = (0..3).map(start).collect();
+    writers.into_iter().for_each(passed);
+    let verified = log.verify().unwrap();
+    assert!(verified.files > 1, "{verified:?}");
+    assert_eq!(verified.lines, 300 + verified.files as u64 - 1);
+}
+
+#[test]
+fn a_writer_without_room() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Some(settings) = own_settings(LARGE) else { return };
+    let audit = Audit::open(settings).unwrap();
+    write(&audit, 3);
+    let before = fs::metadata("audit.jsonl").unwrap().len();
+    let unlimited = getrlimit(Resource::Fsize);
+    setrlimit(Resource::Fsize, Rlimit { current: Some(before + 100), ..unlimited }).unwrap();
+    assert_eq!(audit.decision(&decision("true")).unwrap_err().code(), "audit_write");
+    assert_eq!(fs::metadata("audit.jsonl").unwrap().len(), before);
+    setrlimit(Resource::Fsize, unlimited).unwrap();
+    write(&audit, 1);
+}
+
+#[test]
+fn a_write_that_fails_half_way_leaves_nothing() {
+    let log = Log::new(LARGE, 1);
+    passed(in_a_process_of_its_own("a_writer_without_room", log.folder.path()));
+    assert_eq!(log.check_holds(4).damaged, []);
+}
