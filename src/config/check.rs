@@ -18,6 +18,12 @@ pub(super) enum Rule {
     Hosts,
     /// A list of web origins.
     Origins,
+    /// A list of texts, none of them empty.
+    Texts,
+    /// A list of absolute directories.
+    Directories,
+    /// A list of variables, `NAME=VALUE`.
+    Variables,
     /// A path, or empty for none.
     Path,
     /// `auto` or the full path of a shell.
@@ -48,6 +54,9 @@ impl Rule {
             Self::Route => text_that(value, is_route),
             Self::Hosts => texts_that(value, is_host),
             Self::Origins => texts_that(value, is_origin),
+            Self::Texts => texts_that(value, |text| !text.trim().is_empty()),
+            Self::Directories => texts_that(value, |text| text.starts_with('/')),
+            Self::Variables => texts_that(value, is_variable),
             Self::Path => text_that(value, |text| !text.starts_with('~') && !text.contains('\0')),
             Self::Shell => text_that(value, |text| text == "auto" || text.starts_with('/')),
             Self::Size { min, max } => whole(size_of(value)?, min, max),
@@ -68,7 +77,9 @@ impl Rule {
             Self::Count { .. } => text.trim().parse().ok().map(Value::Integer),
             Self::Seconds { .. } => text.trim().parse().ok().map(Value::Float),
             Self::Switch => text.trim().parse().ok().map(Value::Boolean),
-            Self::Hosts | Self::Origins => Some(list_of(text)),
+            Self::Hosts | Self::Origins | Self::Texts | Self::Directories | Self::Variables => {
+                Some(list_of(text))
+            }
             Self::Address
             | Self::Route
             | Self::Path
@@ -92,6 +103,9 @@ impl Rule {
             ),
             Self::Hosts => "a list of host names such as [\"build.example.org\"]".into(),
             Self::Origins => "a list of origins such as [\"https://app.example.org\"]".into(),
+            Self::Texts => "a list of texts, none of them empty, such as [\"git status\"]".into(),
+            Self::Directories => "a list of full paths such as [\"/srv/project\"]".into(),
+            Self::Variables => "a list of variables such as [\"CI=1\"]".into(),
             Self::Path => "a path as text, written out (`~` is not expanded), or \"\"".into(),
             Self::Shell => "\"auto\" or the full path of a shell such as \"/bin/bash\"".into(),
             Self::Size { min, max } => format!(
@@ -148,6 +162,10 @@ fn is_host(text: &str) -> bool {
 fn is_origin(text: &str) -> bool {
     let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     authority.is_some_and(is_host)
+}
+
+fn is_variable(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(name, _)| !name.is_empty())
 }
 
 fn size_of(value: &Value) -> Option<u64> {

@@ -30,6 +30,7 @@ pub use load::{DEFAULT_FILE, FlagValue, Loaded, Sources, load};
 pub use origin::Origin;
 pub use places::user_file;
 pub use settings::{
-    HttpSettings, JobSettings, LogFormat, LogSettings, McpSettings, OutputSettings, QueueSettings,
-    ResultFormat, RetentionSettings, ServerSettings, Settings, Shell,
+    AuditSettings, EnvironmentSettings, HttpSettings, Inherit, JobSettings, LogFormat, LogSettings,
+    McpSettings, OnAuditFailure, OutputSettings, PolicySettings, QueueSettings, RedactSettings,
+    ResultFormat, RetentionSettings, ServerSettings, Settings, Shell, Uncertain,
 };

@@ -22,6 +22,14 @@ pub struct Settings {
     pub queue: QueueSettings,
     /// Defaults and bounds of one job.
     pub job: JobSettings,
+    /// What may run.
+    pub policy: PolicySettings,
+    /// What jobs find in their environment.
+    pub environment: EnvironmentSettings,
+    /// What is masked.
+    pub redact: RedactSettings,
+    /// What is written down about each decision.
+    pub audit: AuditSettings,
     /// Where output is kept.
     pub output: OutputSettings,
     /// What stays after the end.
@@ -168,6 +176,103 @@ pub enum Shell {
     Auto,
     /// This one.
     At(PathBuf),
+}
+
+/// `[policy]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicySettings {
+    /// Nothing else may run, where there is any.
+    pub allow: Vec<String>,
+    /// These may never run.
+    pub deny: Vec<String>,
+    /// These need somebody's yes.
+    pub ask: Vec<String>,
+    /// Allowed command prefixes in the form of the `run_shell_command` tool.
+    #[serde(rename = "coreTools")]
+    pub core_tools: Vec<String>,
+    /// Denied command prefixes in the same form.
+    #[serde(rename = "excludeTools")]
+    pub exclude_tools: Vec<String>,
+    /// Denied commands in the form of the `shell` tool.
+    pub blocked_commands: Vec<String>,
+    /// Directories that jobs may run in, where there is any.
+    pub allowed_directories: Vec<PathBuf>,
+    /// What becomes of text that cannot be judged.
+    pub uncertain: Uncertain,
+}
+
+/// What becomes of text that cannot be judged while any list is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Uncertain {
+    /// It is refused.
+    Refuse,
+    /// It runs, and the audit says so.
+    Allow,
+}
+
+/// `[environment]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnvironmentSettings {
+    /// What is taken over from the server's own environment.
+    pub inherit: Inherit,
+    /// Names and patterns that are passed on as well.
+    pub pass: Vec<String>,
+    /// Names and patterns that are never passed on.
+    pub drop: Vec<String>,
+    /// Variables that every job gets, `NAME=VALUE`.
+    pub set: Vec<String>,
+}
+
+/// What is taken over from the server's own environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Inherit {
+    /// A short list that programs need.
+    Core,
+    /// Everything that is no secret.
+    All,
+}
+
+/// `[redact]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedactSettings {
+    /// Whether well-known forms of secrets are masked.
+    pub builtin: bool,
+    /// Further patterns.
+    pub patterns: Vec<String>,
+    /// Whether output is masked before it is stored.
+    pub at_write: bool,
+}
+
+/// `[audit]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditSettings {
+    /// Whether an audit log is written.
+    pub enabled: bool,
+    /// Where; `None` = `audit.jsonl` in the data directory.
+    #[serde(deserialize_with = "path_or_none")]
+    pub file: Option<PathBuf>,
+    /// A file larger than this is rotated.
+    pub max_bytes: u64,
+    /// Rotated files that are kept.
+    pub keep: usize,
+    /// What a failed write leads to.
+    pub on_failure: OnAuditFailure,
+}
+
+/// What a failed write to the audit log leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnAuditFailure {
+    /// It is counted.
+    Count,
+    /// New work is refused until writing works again.
+    Refuse,
 }
 
 /// `[output]`

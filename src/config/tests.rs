@@ -92,7 +92,7 @@ fn every_default_has_a_comment() {
 
 #[test]
 fn the_defaults_are_the_documented_ones() {
-    let Settings { http, mcp, queue, job, output, retention, server, log } =
+    let Settings { http, mcp, queue, job, output, retention, server, log, policy, audit, .. } =
         load_with("", &[("HOME", "/h")], &[]).unwrap().settings;
     assert_eq!((http.bind.to_string().as_str(), http.path.as_str()), ("127.0.0.1:8000", "/mcp"));
     assert_eq!((http.max_body, http.max_headers, http.max_connections), (4 << 20, 32 << 10, 1024));
@@ -105,6 +105,8 @@ fn the_defaults_are_the_documented_ones() {
     assert_eq!((job.shell, job.max_output, job.max_lines), (Shell::Auto, 10 << 30, None));
     assert_eq!((job.timeout.as_secs(), job.max_timeout.as_secs()), (86_400, 604_800));
     assert_eq!((job.drain_quiet.as_millis(), job.drain_max.as_millis()), (150, 2000));
+    assert!(policy.allow.is_empty() && policy.deny.is_empty() && audit.enabled);
+    assert_eq!((policy.uncertain, audit.file), (Uncertain::Refuse, None));
     assert_eq!((output.memory, retention.max_finished), (64 << 10, 1000));
     assert_eq!(server.data_dir, Path::new("/h/.local/state/shellyard"));
     assert_eq!((log.format, log.filter.as_str()), (LogFormat::Human, "info"));
