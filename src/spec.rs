@@ -24,6 +24,17 @@ pub struct Spec {
     pub description: Option<String>,
     /// The lane it queues in.
     pub lane: String,
+    /// Which shell runs shell text.
+    pub shell: ShellUse,
+}
+
+/// Which shell runs shell text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShellUse {
+    /// The configured one, as it likes.
+    Configured,
+    /// One that reads the text exactly as it was judged: no start-up files, no other dialect.
+    AsJudged,
 }
 
 /// What to run.

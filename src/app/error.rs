@@ -8,6 +8,11 @@ use thiserror::Error;
 
 use crate::config::ConfigError;
 use crate::http::HttpError;
+use crate::output::redact::RedactError;
+use crate::policy::directories::DirectoryError;
+use crate::policy::environment::NamePatternError;
+use crate::policy::rules::RuleError;
+use crate::telemetry::audit::AuditError;
 use crate::telemetry::exporter::ExporterError;
 use crate::telemetry::setup::SetupError;
 
@@ -38,6 +43,18 @@ pub(super) enum AppError {
     TokenFile { path: PathBuf, source: io::Error },
     #[error("the token file `{}` holds no token; write one per line", .path.display())]
     NoToken { path: PathBuf },
+    #[error("a rule cannot be used ({origin})")]
+    Rule { origin: String, source: RuleError },
+    #[error("`{}` cannot be an allowed directory; give one that exists", .path.display())]
+    AllowedDirectory { path: PathBuf, source: io::Error },
+    #[error("a directory in policy.allowed_directories cannot be used")]
+    Directory(#[from] DirectoryError),
+    #[error("a pattern in redact.patterns cannot be used")]
+    Redact(#[from] RedactError),
+    #[error("a pattern in environment.pass or environment.drop cannot be used")]
+    Variable(#[from] NamePatternError),
+    #[error("the audit log cannot be opened")]
+    Audit(#[from] AuditError),
     #[error("the current directory cannot be used; start in an existing one, or set job.cwd")]
     Cwd(#[source] io::Error),
 }

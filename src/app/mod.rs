@@ -4,6 +4,8 @@
 //! their time → every tree is ended → the transport says its last words → exit.
 
 mod error;
+mod rules;
+mod serve;
 mod signals;
 mod start;
 mod values;

@@ -38,6 +38,16 @@ impl Signals {
     }
 }
 
+/// Does this, for ever, whenever SIGHUP arrives.
+pub(super) fn on_hangup(act: impl Fn() + Send) -> io::Result<impl Future<Output = ()> + Send> {
+    let mut hangups = signal(SignalKind::hangup())?;
+    Ok(async move {
+        while hangups.recv().await.is_some() {
+            act();
+        }
+    })
+}
+
 /// Reaps, for ever, what jobs left behind and we have adopted, and replaces a guardian that died.
 pub(super) fn follow_children(
     guardian: Arc<Mutex<Guardian>>,

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use super::error::AppError;
-use crate::config::{self, Environment, Settings};
+use super::rules;
+use crate::config::{self, Environment, Loaded, Settings};
 use crate::http::{HttpSettings, Token};
 use crate::mcp::{McpSettings, ResultFormat};
 use crate::output::LogSettings;
@@ -70,10 +71,11 @@ pub(super) fn mcp(settings: &config::McpSettings) -> McpSettings {
 }
 
 pub(super) fn yard(
-    settings: &Settings,
+    loaded: &Loaded,
     tag: HostTag,
     environment: &Environment,
 ) -> Result<YardSettings, AppError> {
+    let settings = &loaded.settings;
     let queue = &settings.queue;
     let cores = available_parallelism().map_or(1, usize::from);
     Ok(YardSettings {
@@ -89,21 +91,32 @@ pub(super) fn yard(
             lanes: queue.lanes.clone(),
         },
         max_finished: settings.retention.max_finished,
-        job: job(settings, tag, environment),
+        job: job(settings, tag, environment)?,
+        rules: rules::rules(loaded, &shell(&settings.job))?,
+        audit: rules::audit(settings)?,
     })
 }
 
-fn job(settings: &Settings, tag: HostTag, environment: &Environment) -> JobSettings {
-    JobSettings {
-        shell: match &settings.job.shell {
-            config::Shell::Auto => Shell::Auto,
-            config::Shell::At(path) => Shell::Path(path.to_string_lossy().into_owned()),
-        },
-        environment: environment.pairs(),
+fn job(
+    settings: &Settings,
+    tag: HostTag,
+    environment: &Environment,
+) -> Result<JobSettings, AppError> {
+    Ok(JobSettings {
+        shell: shell(&settings.job),
+        environment: rules::environment(&settings.environment, environment)?.kept,
         tag,
         log: LogSettings { memory_bytes: settings.output.memory, spill_dir: spill_dir(settings) },
+        mask: rules::at_write(&settings.redact)?,
         drain_quiet: settings.job.drain_quiet,
         drain_max: settings.job.drain_max,
+    })
+}
+
+pub(super) fn shell(settings: &config::JobSettings) -> Shell {
+    match &settings.shell {
+        config::Shell::Auto => Shell::Auto,
+        config::Shell::At(path) => Shell::Path(path.to_string_lossy().into_owned()),
     }
 }
 

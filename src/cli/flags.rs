@@ -49,6 +49,93 @@ pub enum Command {
     Run(RunFlags),
     /// Check, show or start a configuration.
     Config(ConfigCommand),
+    /// Show what the policy makes of a command, without running it.
+    Policy(PolicyCommand),
+    /// Check an audit log.
+    Audit(AuditCommand),
+    /// Tell what jobs get from this host.
+    Doctor(DoctorFlags),
+}
+
+/// The `policy` verb.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct PolicyCommand {
+    /// What to show.
+    #[command(subcommand)]
+    pub verb: PolicyVerb,
+    /// Configuration file, instead of the usual places.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+}
+
+/// What to show of the policy.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum PolicyVerb {
+    /// Decide on a command, or on many recorded ones; exit code 1 when it may not run, or when a
+    /// recorded decision differs.
+    Test(PolicyTestFlags),
+    /// Each command that a text would run, the rule that speaks about it, and why.
+    Explain(PolicyExplainFlags),
+}
+
+/// Flags of `policy test`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct PolicyTestFlags {
+    /// The shell text to decide on.
+    #[arg(required_unless_present = "cases")]
+    pub command: Option<String>,
+    /// A file with one JSON object per line: {"command", "allow", "deny", "expected"}.
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    pub cases: Option<PathBuf>,
+    /// Answer in JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `policy explain`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct PolicyExplainFlags {
+    /// The shell text to explain; with --json, `-` reads one JSON string per line from stdin.
+    pub command: String,
+    /// Answer in JSON, one object per line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The `audit` verb.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct AuditCommand {
+    /// What to do with an audit log.
+    #[command(subcommand)]
+    pub verb: AuditVerb,
+}
+
+/// What to do with an audit log.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum AuditVerb {
+    /// Find any change, cut or reorder; exit code 1 when there is one.
+    Verify(AuditVerifyFlags),
+}
+
+/// Flags of `audit verify`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct AuditVerifyFlags {
+    /// The audit log; its rotated files are found beside it.
+    pub file: PathBuf,
+    /// Answer in JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `doctor`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
+pub struct DoctorFlags {
+    /// Configuration file, instead of the usual places.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Answer in JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Flags of `serve`.

@@ -2,12 +2,16 @@
 //!
 //! stdout is data, stderr is talk. A verb returns its exit code; only `main` exits.
 
+pub mod audit;
 pub mod config;
+pub mod doctor;
 mod flags;
+pub mod policy;
 pub mod run;
 pub mod talk;
 
 pub use flags::{
-    CheckFlags, Cli, Command, ConfigCommand, ConfigVerb, InitFlags, RunFlags, ServeFlags,
-    ServerFlags, ShowFlags, StdioFlags,
+    AuditCommand, AuditVerb, AuditVerifyFlags, CheckFlags, Cli, Command, ConfigCommand, ConfigVerb,
+    DoctorFlags, InitFlags, PolicyCommand, PolicyExplainFlags, PolicyTestFlags, PolicyVerb,
+    RunFlags, ServeFlags, ServerFlags, ShowFlags, StdioFlags,
 };

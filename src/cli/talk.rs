@@ -4,6 +4,12 @@ use std::error::Error;
 
 /// Says what went wrong, with its causes.
 pub fn complain(error: &dyn Error) {
+    say(&with_causes(error));
+}
+
+/// What went wrong, with its causes, in one line.
+#[must_use]
+pub fn with_causes(error: &dyn Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -14,7 +20,7 @@ pub fn complain(error: &dyn Error) {
         }
         cause = error.source();
     }
-    say(&message);
+    message
 }
 
 /// Says one line.

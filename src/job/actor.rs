@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -17,6 +18,7 @@ use super::state::{Effect, Event, Grace, Pace, Rest, State};
 use super::timers::{Timer, Timers};
 use crate::outcome::{Ending, KillNote, LimitKind, Outcome, SIGTERM, StartError, Usage};
 use crate::output::LogSettings;
+use crate::output::redact::Redactor;
 use crate::process::host::HostTag;
 use crate::process::shell::Shell;
 use crate::process::{self, Exit, ExitKind, PipelineReport, Process, Tree};
@@ -33,6 +35,8 @@ pub struct JobSettings {
     pub tag: HostTag,
     /// How output is kept.
     pub log: LogSettings,
+    /// What hides secrets in output before it is stored, where that is wished.
+    pub mask: Option<Arc<Redactor>>,
     /// After the leader ended and survivors hold the pipes: how long they must be quiet.
     pub drain_quiet: Duration,
     /// The longest wait for last bytes.
@@ -162,7 +166,8 @@ impl Job {
     }
 
     fn start(&mut self, myself: &ActorRef<JobMsg>) {
-        let launch = launch(self.seat.id(), self.seat.spec(), &self.seat.settings);
+        let cwd = self.seat.take_cwd();
+        let launch = launch(self.seat.id(), self.seat.spec(), cwd, &self.seat.settings);
         let event = match process::spawn(&launch) {
             Ok(process) => self.started(process, myself),
             Err(why) => Event::FailedToStart(why),
@@ -183,7 +188,8 @@ impl Job {
         self.feed = stdin.map(Feed::start);
         self.send_first_input();
         let limits = self.seat.spec().limits;
-        tokio::spawn(Pump::new(stdout, stderr, writer, limits, myself.clone()).run());
+        let pump = Pump::new(stdout, stderr, writer, limits, myself.clone());
+        tokio::spawn(pump.with_masks(self.seat.settings.mask.as_ref()).run());
         let actor = myself.clone();
         tokio::spawn(async move {
             let exit = leader.wait().await;

@@ -5,18 +5,18 @@ use std::ffi::OsString;
 use super::actor::JobSettings;
 use crate::ids::JobId;
 use crate::process::shell::{self, Invocation};
-use crate::process::{Launch, LaunchStdin, Report};
-use crate::spec::{Program, Spec, Stdin};
+use crate::process::{Cwd, Launch, LaunchStdin, Report};
+use crate::spec::{Program, ShellUse, Spec, Stdin};
 
 /// Everything that the process room needs to start this job.
-pub(super) fn launch(id: JobId, spec: &Spec, settings: &JobSettings) -> Launch {
-    let (program, arg0, args, report) = command(&spec.program, settings);
+pub(super) fn launch(id: JobId, spec: &Spec, cwd: Cwd, settings: &JobSettings) -> Launch {
+    let (program, arg0, args, report) = command(spec, settings);
     Launch {
         program,
         args,
         arg0,
         env: environment(id, spec, settings),
-        cwd: spec.cwd.clone(),
+        cwd,
         stdin: match spec.stdin {
             Stdin::Closed => LaunchStdin::Null,
             Stdin::Text(_) | Stdin::Open => LaunchStdin::Pipe,
@@ -29,11 +29,14 @@ pub(super) fn launch(id: JobId, spec: &Spec, settings: &JobSettings) -> Launch {
 
 type Words = (OsString, Option<OsString>, Vec<OsString>, Report);
 
-fn command(program: &Program, settings: &JobSettings) -> Words {
-    match program {
+fn command(spec: &Spec, settings: &JobSettings) -> Words {
+    match &spec.program {
         Program::Shell(text) => {
-            let Invocation { program, arg0, args, report } =
-                shell::invocation(&settings.shell, text);
+            let invocation = match spec.shell {
+                ShellUse::Configured => shell::invocation(&settings.shell, text),
+                ShellUse::AsJudged => shell::judged_invocation(&settings.shell, text),
+            };
+            let Invocation { program, arg0, args, report } = invocation;
             (program, Some(arg0), args, report)
         }
         Program::Direct { program, args } => {

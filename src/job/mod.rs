@@ -21,5 +21,5 @@ mod timers;
 pub use actor::JobSettings;
 pub use handle::{JobHandle, StopWish};
 pub use input::{Input, InputEnd, InputError, Key};
-pub use seat::{JobSeat, create};
+pub use seat::{JobSeat, Order, create};
 pub use status::{Liveness, Phase, Status};

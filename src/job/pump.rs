@@ -2,11 +2,13 @@
 //! being written nothing is read, so a slow disk slows the child instead of filling memory.
 
 use std::io;
+use std::sync::Arc;
 
 use ractor::ActorRef;
 
 use super::actor::JobMsg;
 use crate::outcome::LimitKind;
+use crate::output::redact::{LineMasker, Redactor};
 use crate::output::{LogWriter, Progress};
 use crate::process::OutputPipe;
 use crate::spec::{Limits, Stream};
@@ -25,12 +27,34 @@ const READS_PER_TURN: usize = 16;
 pub(super) struct Pump {
     stdout: Tap,
     stderr: Tap,
+    masks: Option<Masks>,
     writer: LogWriter,
     limits: Limits,
     kept: u64,
     dropped: u64,
     flow: Flow,
     actor: ActorRef<JobMsg>,
+}
+
+/// What hides secrets before they are stored, one for each stream.
+#[derive(Debug)]
+struct Masks {
+    stdout: LineMasker,
+    stderr: LineMasker,
+}
+
+impl Masks {
+    fn new(redactor: &Arc<Redactor>) -> Self {
+        let masker = || LineMasker::new(Arc::clone(redactor));
+        Self { stdout: masker(), stderr: masker() }
+    }
+
+    const fn of(&mut self, stream: Stream) -> &mut LineMasker {
+        match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        }
+    }
 }
 
 /// One pipe, until its end.
@@ -70,6 +94,7 @@ impl Pump {
         Self {
             stdout: Tap::Open(stdout),
             stderr,
+            masks: None,
             writer,
             limits,
             kept: 0,
@@ -77,6 +102,12 @@ impl Pump {
             flow: Flow::Kept,
             actor,
         }
+    }
+
+    /// The same, hiding secrets before they are stored.
+    pub(super) fn with_masks(mut self, redactor: Option<&Arc<Redactor>>) -> Self {
+        self.masks = redactor.map(Masks::new);
+        self
     }
 
     /// Runs until both pipes have ended, then closes the log.
@@ -106,13 +137,32 @@ impl Pump {
                 Stream::Stderr => &mut self.stderr,
             };
             match tap.read(&mut buffer) {
-                Read::Bytes(length) => self.keep(stream, &buffer[..length]),
-                Read::Nothing => return,
+                Read::Bytes(length) => self.take(stream, &buffer[..length]),
+                Read::Nothing => return self.show_held(stream),
                 Read::End => {
                     *tap = Tap::Closed;
-                    return;
+                    return self.show_held(stream);
                 }
             }
+        }
+    }
+
+    fn take(&mut self, stream: Stream, bytes: &[u8]) {
+        match &mut self.masks {
+            None => self.keep(stream, bytes),
+            Some(masks) => {
+                let masked = masks.of(stream).push(bytes);
+                self.keep(stream, &masked);
+            }
+        }
+    }
+
+    /// A prompt has no newline and must be seen all the same: what waits for its line's end is
+    /// given out once the pipe is empty.
+    fn show_held(&mut self, stream: Stream) {
+        if let Some(masks) = &mut self.masks {
+            let held = masks.of(stream).flush();
+            self.keep(stream, &held);
         }
     }
 

@@ -12,7 +12,7 @@ use super::status::{Phase, Status};
 use crate::ids::JobId;
 use crate::outcome::{Ending, Outcome, StopBy};
 use crate::output::{self, LogReader, LogWriter};
-use crate::process::Tree;
+use crate::process::{Cwd, OpenedDir, Tree};
 use crate::spec::{Spec, Stdin};
 use crate::telemetry::{ActiveJob, events};
 
@@ -27,13 +27,24 @@ pub struct JobSeat {
     pub(super) settings: Arc<JobSettings>,
     writer: Option<LogWriter>,
     first_input: String,
+    cwd: Option<OpenedDir>,
     active: Option<ActiveJob>,
     status: watch::Sender<Status>,
 }
 
+/// What a job is made from.
+#[derive(Debug)]
+pub struct Order {
+    /// What to do.
+    pub spec: Spec,
+    /// The directory to do it in, where that is open already.
+    pub cwd: Option<OpenedDir>,
+}
+
 /// Makes a job that waits: nothing runs yet, but it can be found, read and waited for.
 #[must_use]
-pub fn create(id: JobId, mut spec: Spec, settings: &Arc<JobSettings>) -> (JobSeat, JobHandle) {
+pub fn create(id: JobId, order: Order, settings: &Arc<JobSettings>) -> (JobSeat, JobHandle) {
+    let Order { mut spec, cwd } = order;
     // The spec stays for as long as the job is known; what it reads once need not.
     let first_input = match &mut spec.stdin {
         Stdin::Text(text) => std::mem::take(text),
@@ -47,6 +58,7 @@ pub fn create(id: JobId, mut spec: Spec, settings: &Arc<JobSettings>) -> (JobSea
         settings: Arc::clone(settings),
         writer: Some(writer),
         first_input,
+        cwd,
         active: None,
         status,
     };
@@ -79,6 +91,14 @@ impl JobSeat {
     /// What the job is given to read at its start; it is there once.
     pub(super) fn take_first_input(&mut self) -> String {
         std::mem::take(&mut self.first_input)
+    }
+
+    /// Where the job starts; what was opened for it is there once.
+    pub(super) fn take_cwd(&mut self) -> Cwd {
+        match self.cwd.take() {
+            Some(opened) => Cwd::Opened(Arc::new(opened)),
+            None => Cwd::Path(self.shared.spec.cwd.clone()),
+        }
     }
 
     /// The log's writing side; it is there once.

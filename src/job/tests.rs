@@ -12,7 +12,7 @@ use crate::outcome::Outcome;
 use crate::output::{LogSettings, PageEnd, PageRequest};
 use crate::process::host;
 use crate::process::shell::Shell;
-use crate::spec::{Limits, Program, Spec, Stdin};
+use crate::spec::{Limits, Program, ShellUse, Spec, Stdin};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -44,15 +44,16 @@ fn settings() -> Arc<JobSettings> {
         environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
         tag: host::prepare().unwrap(),
         log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir() },
+        mask: None,
         drain_quiet: Duration::from_millis(150),
         drain_max: Duration::from_secs(2),
     })
 }
 
-fn spec(text: &str) -> Spec {
+fn order(text: &str) -> Order {
     let limits =
         Limits { timeout: LONG, grace: LONG, output_bytes: 1 << 20, output_lines: 1 << 20 };
-    Spec {
+    let spec = Spec {
         program: Program::Shell(text.to_owned()),
         cwd: PathBuf::from("/"),
         env: Vec::new(),
@@ -60,13 +61,15 @@ fn spec(text: &str) -> Spec {
         limits,
         description: None,
         lane: "default".to_owned(),
-    }
+        shell: ShellUse::Configured,
+    };
+    Order { spec, cwd: None }
 }
 
 /// A job that runs `sleep` in a session of its own and has said so, under a parent.
 async fn running() -> (JobHandle, u32, ActorRef<()>) {
     let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
-    let (seat, job) = create(JobId::new(1), spec("setsid sleep 300 & echo $!; wait"), &settings());
+    let (seat, job) = create(JobId::new(1), order("setsid sleep 300 & echo $!; wait"), &settings());
     seat.run(parent.get_cell()).await.unwrap();
     tokio::time::timeout(LONG, job.output().wait_past(0)).await.unwrap();
     let pid = String::from_utf8(page(&job).bytes).unwrap().trim().parse().unwrap();
@@ -129,7 +132,7 @@ impl Actor for Clumsy {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_seat_whose_actor_panics_tells_that_its_job_is_lost() {
     let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
-    let (seat, job) = create(JobId::new(1), spec("true"), &settings());
+    let (seat, job) = create(JobId::new(1), order("true"), &settings());
     let (clumsy, _) = Actor::spawn_linked(None, Clumsy, seat, parent.get_cell()).await.unwrap();
     clumsy.cast(()).unwrap();
     let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();

@@ -154,6 +154,7 @@ impl ServerHandler for Handler {
         let answer = answer_of(tool.name(), tool.call(call, request.arguments)).await;
         let success = call_result(answer.success());
         events::mcp_call_finished(tool.name(), success, started.elapsed());
+        let answer = answer.masked(&yard.redactor());
         let mut result: CallToolResult = answer.into_result(self.shared.settings.result_format);
         self.stamp_modern(&context, &mut result.meta);
         Ok(result.into())

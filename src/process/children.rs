@@ -122,6 +122,12 @@ pub(super) fn is_owned(pid: Pid) -> bool {
     with_registry(|registry| registry.owned.contains_key(&pid))
 }
 
+/// The same, but never mistaken about a child that is being created right now. Waits for that.
+pub(super) fn is_owned_for_certain(pid: Pid) -> bool {
+    let _all_registered = CREATING.write().unwrap_or_else(PoisonError::into_inner);
+    is_owned(pid)
+}
+
 /// Reaps every ended child that nobody waits for, and says how many there were.
 pub(super) fn reap_orphans() -> usize {
     let abandoned = with_registry(Registry::reap_abandoned);

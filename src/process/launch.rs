@@ -1,8 +1,8 @@
 //! What is asked of a new process, and what its owner gets.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
+use super::cwd::Cwd;
 use super::leader::Leader;
 use super::pipe::{InputPipe, OutputPipe};
 use super::report::PipelineReport;
@@ -20,7 +20,7 @@ pub struct Launch {
     /// The whole environment. A variable named [`crate::spec::JOB_VARIABLE`] marks the tree.
     pub env: Vec<(OsString, OsString)>,
     /// Where it runs.
-    pub cwd: PathBuf,
+    pub cwd: Cwd,
     /// What it reads.
     pub stdin: LaunchStdin,
     /// Whether it tells the exit codes of its last pipeline.

@@ -86,14 +86,23 @@ impl Identity {
     pub(super) fn claims(&self, stat: &Stat) -> bool {
         self.shares_session(stat)
             || self.has_seen(stat)
-            || (!children::is_owned(stat.pid) && self.left_a_trace(stat.pid))
+            || (!children::is_owned(stat.pid)
+                && self.left_a_trace(stat.pid)
+                && !children::is_owned_for_certain(stat.pid))
     }
 
     fn shares_session(&self, stat: &Stat) -> bool {
         let leader = self.leader.as_raw_nonzero().get();
         (stat.session == leader || stat.group == leader)
             && stat.started >= self.born
-            && (!self.leader_reaped.load(Ordering::Acquire) || !self.is_of_other_tree(stat.pid))
+            && (!self.leader_reaped.load(Ordering::Acquire)
+                || (!self.number_is_taken() && !self.is_of_other_tree(stat.pid)))
+    }
+
+    /// Whether the leader's number is somebody else's by now. The system gives a number out again
+    /// only when no session and no group has it, so whoever has it then is not of this tree.
+    fn number_is_taken(&self) -> bool {
+        proc_scan::stat(self.leader).is_some()
     }
 
     fn is_of_other_tree(&self, pid: Pid) -> bool {

@@ -11,6 +11,7 @@
 //! the server. Linux 5.4 or later is needed, for pidfds. All `unsafe` of the package is in `raw.rs`.
 
 mod children;
+mod cwd;
 pub mod guardian;
 pub mod host;
 mod killing;
@@ -24,12 +25,14 @@ mod pty;
 mod raw;
 mod report;
 pub mod shell;
+pub mod similar;
 mod spawn;
 mod tag;
 #[cfg(test)]
 mod tests;
 mod tree;
 
+pub use cwd::{Cwd, OpenedDir};
 pub use launch::{Launch, LaunchStdin, Process, Report};
 pub use leader::{Exit, ExitKind, Leader};
 pub use pipe::{InputPipe, OutputPipe};

@@ -43,6 +43,45 @@ pub fn invocation(shell: &Shell, text: &str) -> Invocation {
     }
 }
 
+/// The same for a text that was judged by rules: always the shell that [`judged_by`] names, and
+/// no start-up file of its own.
+#[must_use]
+pub fn judged_invocation(shell: &Shell, text: &str) -> Invocation {
+    let path = match shell {
+        Shell::Auto => BASH.as_deref().unwrap_or("/bin/sh"),
+        Shell::Path(path) => path,
+    };
+    let mut invocation = by_path(path, text);
+    if dialect_of(path) == Dialect::Bash {
+        invocation.args.splice(0..0, ["--noprofile".into(), "--norc".into()]);
+    }
+    invocation
+}
+
+/// How a shell reads its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// As bash does.
+    Bash,
+    /// As any POSIX shell does.
+    Posix,
+}
+
+/// How judged text is read.
+#[must_use]
+pub fn judged_by(shell: &Shell) -> Dialect {
+    match shell {
+        Shell::Auto if BASH.is_some() => Dialect::Bash,
+        Shell::Auto => Dialect::Posix,
+        Shell::Path(path) => dialect_of(path),
+    }
+}
+
+fn dialect_of(path: &str) -> Dialect {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    if name.starts_with("bash") { Dialect::Bash } else { Dialect::Posix }
+}
+
 static BASH: LazyLock<Option<String>> = LazyLock::new(|| {
     const PLACES: [&str; 4] =
         ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash"];
@@ -58,7 +97,7 @@ fn automatic(text: &str, bash: Option<&str>) -> Invocation {
 
 fn by_path(path: &str, text: &str) -> Invocation {
     let name = path.rsplit('/').next().unwrap_or(path);
-    let reports = name.starts_with("bash") && has_pipe(text);
+    let reports = dialect_of(path) == Dialect::Bash && has_pipe(text);
     let (text, report) = if reports {
         (format!("{}{text}", trap()), Report::Pipeline)
     } else {
@@ -108,7 +147,7 @@ fn is_plain_word(word: &str) -> bool {
 
 /// Builtins and reserved words of bash, without those that are the same everywhere
 /// (`echo`, `true`, `false`, `pwd`).
-const BASH_WORDS: [&str; 73] = [
+pub(super) const BASH_WORDS: [&str; 73] = [
     ".",
     ":",
     "alias",

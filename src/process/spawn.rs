@@ -2,15 +2,16 @@
 
 use std::ffi::{CString, OsStr};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, accessat, open, statat};
+use rustix::fs::{Access, AtFlags, FileType, accessat, statat};
 use rustix::io::Errno;
 
 use super::children::Child;
+use super::cwd::{self, Cwd};
 use super::host;
 use super::launch::{Launch, Process, Report};
 use super::leader::{self, Leader};
@@ -34,8 +35,15 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Each reason has its own variant, see [`StartError`].
 pub fn spawn(launch: &Launch) -> Result<Process, StartError> {
     let words = Words::of(launch)?;
-    let cwd = open_cwd(&launch.cwd)?;
-    let path = find_program(launch, cwd.as_fd())?;
+    let own;
+    let cwd = match &launch.cwd {
+        Cwd::Path(path) => {
+            own = cwd::open_directory(path)?;
+            own.as_fd()
+        }
+        Cwd::Opened(directory) => directory.as_fd(),
+    };
+    let path = find_program(launch, cwd)?;
     let system = |error: io::Error| system_error(launch, &error);
     let report = match launch.report {
         Report::Pipeline => Some(PipelineReport::create().map_err(system)?),
@@ -43,7 +51,7 @@ pub fn spawn(launch: &Launch) -> Result<Process, StartError> {
     };
     let plumbing = Plumbing::lay(launch.stdin).map_err(system)?;
 
-    let mut actions = vec![Action::Chdir(cwd.as_fd())];
+    let mut actions = vec![Action::Chdir(cwd)];
     plumbing.theirs.actions(&mut actions);
     // Last, when no file that is still to be copied can have the number.
     actions.extend(report.as_ref().map(|r| Action::Dup { from: r.file(), to: REPORT_FD }));
@@ -51,7 +59,7 @@ pub fn spawn(launch: &Launch) -> Result<Process, StartError> {
         Plan { path: &path, argv: &words.argv, env: &words.env, actions: &actions, blocked: &[] };
     let born = raw::boot_ticks();
     let child = Child::create(|| raw::posix_spawn(&plan))
-        .map_err(|errno| explain(errno, launch, &path, cwd.as_fd()))?;
+        .map_err(|errno| explain(errno, launch, &path, cwd))?;
     // First of all: the program is already running.
     let tag = host::mark_child(child.pid(), child.serial());
     let (child, pidfd) = leader::watch(child).map_err(system)?;
@@ -102,25 +110,6 @@ fn c_string(bytes: Vec<u8>, what: &'static str) -> Result<CString, StartError> {
     CString::new(bytes).map_err(|_| StartError::NulByte { what })
 }
 
-/// Opens the working directory, so that the process runs in the one that was checked.
-fn open_cwd(cwd: &Path) -> Result<OwnedFd, StartError> {
-    if cwd.as_os_str().as_bytes().contains(&0) {
-        return Err(StartError::NulByte { what: "cwd" });
-    }
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    open(cwd, flags, Mode::empty()).map_err(|errno| bad_cwd(cwd, errno))
-}
-
-fn bad_cwd(cwd: &Path, errno: Errno) -> StartError {
-    let why = match errno {
-        Errno::NOENT => "no such directory".to_owned(),
-        Errno::NOTDIR => "not a directory".to_owned(),
-        Errno::ACCESS => "permission denied".to_owned(),
-        other => io::Error::from(other).to_string(),
-    };
-    StartError::BadCwd { cwd: cwd.display().to_string(), why }
-}
-
 /// The path to execute: what was given, if it is one, else the first match in PATH.
 fn find_program(launch: &Launch, cwd: BorrowedFd<'_>) -> Result<CString, StartError> {
     let name = launch.program.as_bytes();
@@ -159,7 +148,7 @@ fn explain(errno: Errno, launch: &Launch, path: &CString, cwd: BorrowedFd<'_>) -
     match errno {
         Errno::TOOBIG => StartError::TooLong { bytes: bytes_in(launch) },
         Errno::ACCESS => match accessat(cwd, ".", Access::EXEC_OK, AtFlags::EACCESS) {
-            Err(errno) => bad_cwd(&launch.cwd, errno),
+            Err(errno) => cwd::bad_cwd(launch.cwd.path(), errno),
             Ok(()) => not_executable(launch),
         },
         Errno::NOEXEC => not_executable(launch),

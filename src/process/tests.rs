@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -153,6 +154,27 @@ async fn it_runs_in_its_directory_under_its_name() {
 
     let named = Launch { arg0: Some("other".into()), ..sh("echo $0") };
     assert_eq!(run(&named).await.1, "other\n");
+}
+
+#[tokio::test]
+async fn it_runs_in_the_directory_that_was_opened_wherever_the_path_leads_now() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path().canonicalize().unwrap();
+    let (link, first, second) = (root.join("link"), root.join("first"), root.join("second"));
+    std::fs::create_dir(&first).unwrap();
+    std::fs::create_dir(&second).unwrap();
+    std::os::unix::fs::symlink(&first, &link).unwrap();
+    let opened = Arc::new(OpenedDir::open(&link).unwrap());
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(&second, &link).unwrap();
+
+    let there = |cwd: Cwd| Launch { cwd, ..sh("pwd -P; ls /proc/self/fd | wc -l") };
+    let before = format!("{}\n4\n", first.display());
+    assert_eq!(run(&there(Cwd::Opened(Arc::clone(&opened)))).await.1, before);
+    assert_eq!(run(&there(link.into())).await.1, format!("{}\n4\n", second.display()));
+    std::fs::rename(&first, root.join("moved")).unwrap();
+    let moved = format!("{}\n4\n", root.join("moved").display());
+    assert_eq!(run(&there(Cwd::Opened(opened))).await.1, moved);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use super::door::{Admission, Refusal};
 use super::queue::{Full, Queue, QueueLimits, QueuePlace};
 use super::registry::Registry;
 use crate::ids::JobId;
-use crate::job::{self, JobHandle, JobSeat, JobSettings, StopWish};
+use crate::job::{self, JobHandle, JobSeat, JobSettings, Order, StopWish};
 use crate::outcome::StopBy;
 use crate::telemetry::events::{self, Limits};
 
@@ -29,9 +29,11 @@ pub struct SupervisorSettings {
 #[derive(Debug)]
 pub(super) enum SupervisorMsg {
     /// From the yard. Replies once the job can be found.
-    Submit(Admission, RpcReplyPort<Result<JobHandle, Refusal>>),
+    Submit(Box<Admission>, RpcReplyPort<Result<JobHandle, Refusal>>),
     /// From the yard.
     Find(JobId, RpcReplyPort<Option<JobHandle>>),
+    /// From the yard.
+    FindKey(String, RpcReplyPort<Option<JobHandle>>),
     /// From the yard. Newest first.
     List(RpcReplyPort<Vec<JobHandle>>),
     /// From the yard. Replies once the stop has begun.
@@ -101,6 +103,9 @@ impl Actor for SupervisorActor {
             SupervisorMsg::Find(id, reply) => {
                 reply.send(supervision.registry.find(id).cloned()).ok();
             }
+            SupervisorMsg::FindKey(key, reply) => {
+                reply.send(supervision.registry.find_key(&key).cloned()).ok();
+            }
             SupervisorMsg::List(reply) => {
                 reply.send(supervision.registry.all()).ok();
             }
@@ -142,23 +147,22 @@ impl Actor for SupervisorActor {
 impl Supervision {
     fn submit(
         &mut self,
-        admission: Admission,
+        admission: Box<Admission>,
         myself: &ActorRef<SupervisorMsg>,
     ) -> Result<JobHandle, Refusal> {
-        let Admission { spec, key } = admission;
+        let Admission { id, spec, cwd, key, logged } = *admission;
         if let Some(known) = key.as_deref().and_then(|key| self.registry.find_key(key)) {
             return Ok(known.clone());
         }
         if self.doors == Doors::Closed {
             return Err(Refusal::Draining);
         }
-        let id = self.registry.next_id();
         self.queue.push(id, &spec.lane).map_err(|Full| {
             let limit = self.queue.limits().max_queued;
             Refusal::QueueFull { limit }
         })?;
-        events::job_submitted(id, &spec.program.display());
-        let (seat, handle) = job::create(id, spec, &self.job);
+        events::job_submitted(id, &logged);
+        let (seat, handle) = job::create(id, Order { spec, cwd }, &self.job);
         self.seats.insert(id, seat);
         self.registry.insert(handle.clone(), key);
         watch_for_the_end(handle.clone(), myself.clone());

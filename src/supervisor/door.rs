@@ -7,6 +7,7 @@ use super::actor::{SupervisorActor, SupervisorMsg, SupervisorSettings};
 use super::queue::QueuePlace;
 use crate::ids::JobId;
 use crate::job::{JobHandle, StopWish};
+use crate::process::OpenedDir;
 use crate::spec::Spec;
 
 /// A handle on the supervisor. A cheap clone.
@@ -18,10 +19,16 @@ pub struct Supervisor {
 /// A job that asks to be accepted.
 #[derive(Debug)]
 pub struct Admission {
+    /// The number that it shall have.
+    pub id: JobId,
     /// What to run.
     pub spec: Spec,
+    /// The directory to run it in, where that is open already.
+    pub cwd: Option<OpenedDir>,
     /// A name for this wish: the same key never runs twice.
     pub key: Option<String>,
+    /// The command as it may be logged.
+    pub logged: String,
 }
 
 /// Why a job was not accepted. Nothing of it is kept.
@@ -53,12 +60,18 @@ impl Supervisor {
     /// # Errors
     /// When the queue is full or the server is draining.
     pub async fn submit(&self, admission: Admission) -> Result<JobHandle, Refusal> {
-        call!(self.actor, SupervisorMsg::Submit, admission).unwrap_or(Err(Refusal::Draining))
+        call!(self.actor, SupervisorMsg::Submit, Box::new(admission))
+            .unwrap_or(Err(Refusal::Draining))
     }
 
     /// The job with this number.
     pub async fn find(&self, id: JobId) -> Option<JobHandle> {
         call!(self.actor, SupervisorMsg::Find, id).ok().flatten()
+    }
+
+    /// The job that was submitted under this key.
+    pub async fn find_key(&self, key: String) -> Option<JobHandle> {
+        call!(self.actor, SupervisorMsg::FindKey, key).ok().flatten()
     }
 
     /// All jobs that are known, newest first.

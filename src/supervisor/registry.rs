@@ -11,7 +11,6 @@ use crate::job::JobHandle;
 /// names only jobs in `jobs`.
 #[derive(Debug)]
 pub(super) struct Registry {
-    last: u64,
     jobs: BTreeMap<JobId, JobHandle>,
     keys: HashMap<String, JobId>,
     finished: VecDeque<JobId>,
@@ -21,18 +20,11 @@ pub(super) struct Registry {
 impl Registry {
     pub(super) fn new(max_finished: usize) -> Self {
         Self {
-            last: 0,
             jobs: BTreeMap::new(),
             keys: HashMap::new(),
             finished: VecDeque::new(),
             max_finished,
         }
-    }
-
-    /// A number that no job had before.
-    pub(super) const fn next_id(&mut self) -> JobId {
-        self.last += 1;
-        JobId::new(self.last)
     }
 
     pub(super) fn insert(&mut self, job: JobHandle, key: Option<String>) {

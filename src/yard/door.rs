@@ -1,15 +1,20 @@
 //! The yard itself.
 
+use std::ffi::OsString;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ractor::SpawnErr;
 use thiserror::Error;
 
-use super::submission::{Defaults, Submission, SubmitError};
+use super::gate::{AuditTrail, Gate, Rules};
+use super::submission::{Caller, Defaults, Submission, SubmitError};
 use crate::ids::JobId;
 use crate::job::{JobHandle, JobSettings, StopWish};
-use crate::outcome::StopBy;
+use crate::outcome::{Ending, Outcome, StartError, StopBy};
+use crate::output::redact::Redactor;
+use crate::process::similar;
 use crate::supervisor::{Admission, QueueLimits, QueuePlace, Supervisor, SupervisorSettings};
 use crate::telemetry::events;
 
@@ -18,7 +23,15 @@ use crate::telemetry::events;
 pub struct Yard {
     supervisor: Supervisor,
     defaults: Arc<Defaults>,
+    gate: Arc<Gate>,
+    /// The last job number that was given out.
+    last_id: Arc<AtomicU64>,
+    /// Where jobs look for programs.
+    path: OsString,
 }
+
+/// How many similar names are told.
+const SIMILAR: usize = 3;
 
 /// Everything that a yard needs to know.
 #[derive(Debug, Clone)]
@@ -31,6 +44,10 @@ pub struct YardSettings {
     pub max_finished: usize,
     /// What all jobs have in common.
     pub job: JobSettings,
+    /// What may run, where, and what is masked.
+    pub rules: Rules,
+    /// Where decisions are written down, if anywhere.
+    pub audit: Option<AuditTrail>,
 }
 
 /// There is no such job, or no longer.
@@ -55,9 +72,13 @@ impl Yard {
     /// # Errors
     /// When its supervisor could not be started.
     pub async fn open(settings: YardSettings) -> Result<Self, SpawnErr> {
-        let YardSettings { defaults, queue, max_finished, job } = settings;
+        let YardSettings { defaults, queue, max_finished, job, rules, audit } = settings;
+        let path = job.environment.iter().find(|(name, _)| name == "PATH");
+        let path = path.map(|(_, path)| path.clone()).unwrap_or_default();
         let supervisor = Supervisor::start(SupervisorSettings { queue, max_finished, job }).await?;
-        Ok(Self { supervisor, defaults: Arc::new(defaults) })
+        let gate = Arc::new(Gate::new(rules, audit));
+        let (defaults, last_id) = (Arc::new(defaults), Arc::default());
+        Ok(Self { supervisor, defaults, gate, last_id, path })
     }
 
     /// Accepts a job, or says why not. A key that is known gives back the job that it named
@@ -65,18 +86,65 @@ impl Yard {
     ///
     /// # Errors
     /// When the submission cannot be run as asked, or the queue is full.
-    pub async fn submit(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
-        let accepted = self.admit(submission).await;
+    pub async fn submit(
+        &self,
+        submission: Submission,
+        caller: &Caller,
+    ) -> Result<JobHandle, SubmitError> {
+        let accepted = self.admit(submission, caller).await;
         if let Err(error) = &accepted {
             events::job_rejected(error.rejection());
         }
         accepted
     }
 
-    async fn admit(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
+    async fn admit(
+        &self,
+        submission: Submission,
+        caller: &Caller,
+    ) -> Result<JobHandle, SubmitError> {
         let key = submission.key.clone();
-        let spec = submission.complete(&self.defaults)?;
-        Ok(self.supervisor.submit(Admission { spec, key }).await?)
+        if let Some(key) = &key
+            && let Some(known) = self.supervisor.find_key(key.clone()).await
+        {
+            return Ok(known);
+        }
+        let mut spec = submission.complete(&self.defaults)?;
+        let next_id = || JobId::new(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
+        let (id, cwd) = self.gate.pass(&mut spec, caller, next_id)?;
+        let logged = self.redactor().mask_text(&spec.program.display()).into_owned();
+        let job = self.supervisor.submit(Admission { id, spec, cwd, key, logged }).await?;
+        // A key that somebody else used in between gives back that one's job.
+        if job.id() == id {
+            self.gate.follow(job.clone(), caller.clone());
+        }
+        Ok(job)
+    }
+
+    /// From now on these rules hold; jobs that are accepted already go on.
+    pub fn replace_rules(&self, rules: Rules) {
+        self.gate.replace(rules);
+        self.gate.note("policy_reloaded", "from now on the new rules hold");
+    }
+
+    /// Writes down that new rules could not be read, and the old ones hold.
+    pub fn keep_rules(&self, why: &str) {
+        self.gate.note("policy_reload_refused", why);
+    }
+
+    /// Where a job ended because a command was not found: names of commands that are there and
+    /// read much like it.
+    pub async fn similar_commands(&self, ending: &Ending, output: &str) -> Vec<String> {
+        let Some(name) = missing(&ending.outcome, output) else { return Vec::new() };
+        let (name, path) = (name.to_owned(), self.path.clone());
+        let look = move || similar::similar(&name, &path, SIMILAR);
+        tokio::task::spawn_blocking(look).await.unwrap_or_default()
+    }
+
+    /// What masks secrets in text that leaves the yard.
+    #[must_use]
+    pub fn redactor(&self) -> Arc<Redactor> {
+        Arc::clone(&self.gate.rules().redactor)
     }
 
     /// The job with this number.
@@ -125,6 +193,21 @@ impl Yard {
         // SIGKILL follows the grace period; verifying it takes a moment more.
         let last = grace + Duration::from_secs(3);
         drop(tokio::time::timeout(last, all_gone(&jobs)).await);
+    }
+}
+
+/// The name that was not found, as the system or the shell said it.
+fn missing<'t>(outcome: &'t Outcome, output: &'t str) -> Option<&'t str> {
+    match outcome {
+        Outcome::FailedToStart(StartError::NotFound { program }) => Some(program),
+        Outcome::Exited { code: 127 } => similar::missing_command(output),
+        Outcome::Exited { .. }
+        | Outcome::Signaled { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Stopped { .. }
+        | Outcome::Limit { .. }
+        | Outcome::FailedToStart(_)
+        | Outcome::Lost { .. } => None,
     }
 }
 

@@ -2,12 +2,14 @@
 //! of actors; whatever runs the jobs stands behind this.
 
 mod door;
+mod gate;
 mod submission;
 #[cfg(test)]
 mod tests;
 
 pub use door::{UnknownJob, Yard, YardSettings};
-pub use submission::{Defaults, Submission, SubmitError};
+pub use gate::{AuditTrail, OnAuditFailure, Refused, Rules};
+pub use submission::{Caller, Defaults, Submission, SubmitError};
 
 pub use crate::job::{
     Input, InputEnd, InputError, JobHandle, JobSettings, Key, Liveness, Phase, Status, StopWish,

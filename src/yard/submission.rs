@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::spec::{Limits, Program, Spec, Stdin};
+use super::gate::Refused;
+use crate::spec::{Limits, Program, ShellUse, Spec, Stdin};
 use crate::supervisor::Refusal;
 use crate::telemetry::Rejection;
 
@@ -31,6 +32,24 @@ pub struct Submission {
     pub lane: Option<String>,
     /// A name for this wish: the same key never runs twice.
     pub key: Option<String>,
+}
+
+/// Who submits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// Whose jobs these are.
+    pub tenant: String,
+    /// The program that speaks for them, by its own account.
+    pub client: String,
+}
+
+impl Caller {
+    /// A caller on this machine: the one tenant that there is without tokens.
+    #[must_use]
+    pub fn local(client: &str) -> Self {
+        // By its own account: not longer than a name.
+        Self { tenant: "local".to_owned(), client: client.chars().take(100).collect() }
+    }
 }
 
 /// What fills the gaps of a submission, and what bounds it.
@@ -84,6 +103,9 @@ pub enum SubmitError {
         /// The lanes there are.
         known: Vec<String>,
     },
+    /// A rule says no.
+    #[error("{0}")]
+    Rules(#[from] Refused),
     /// The queue would not take it.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -99,6 +121,7 @@ impl SubmitError {
             Self::Timeout { .. } => "bad_timeout",
             Self::EnvName { .. } => "bad_env",
             Self::UnknownLane { .. } => "unknown_lane",
+            Self::Rules(refused) => refused.code(),
             Self::Refused(Refusal::QueueFull { .. }) => "queue_full",
             Self::Refused(Refusal::Draining) => "draining",
         }
@@ -112,6 +135,7 @@ impl SubmitError {
             Self::Timeout { .. } => Rejection::Timeout,
             Self::EnvName { .. } => Rejection::Environment,
             Self::UnknownLane { .. } => Rejection::UnknownLane,
+            Self::Rules(_) => Rejection::Policy,
             Self::Refused(Refusal::QueueFull { .. }) => Rejection::QueueFull,
             Self::Refused(Refusal::Draining) => Rejection::Draining,
         }
@@ -147,6 +171,7 @@ impl Submission {
             limits: Limits { timeout: check_timeout(self.timeout, defaults)?, ..defaults.limits },
             description: self.description,
             lane: check_lane(self.lane, defaults)?,
+            shell: ShellUse::Configured,
         })
     }
 }

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
 use crate::outcome::{LimitKind, Outcome, StopBy};
+use crate::output::redact::Redactor;
 use crate::output::{LogSettings, PageEnd, PageRequest};
+use crate::policy::Policy;
 use crate::process::host;
 use crate::process::shell::Shell;
 use crate::spec::{Limits, Program, Stdin, Stream};
@@ -40,14 +43,25 @@ fn settings(slots: usize) -> YardSettings {
             environment: vec![("PATH".into(), path)],
             tag: host::prepare().unwrap(),
             log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir() },
+            mask: None,
             drain_quiet: Duration::from_millis(150),
             drain_max: Duration::from_secs(2),
         },
+        rules: Rules {
+            policy: Policy::default(),
+            directories: None,
+            redactor: Arc::new(Redactor::new(&[]).unwrap()),
+        },
+        audit: None,
     }
 }
 
 async fn yard(slots: usize) -> Yard {
     Yard::open(settings(slots)).await.unwrap()
+}
+
+fn caller() -> Caller {
+    Caller::local("test")
 }
 
 fn shell(text: &str) -> Submission {
@@ -68,7 +82,7 @@ fn stream_text(job: &JobHandle, stream: Option<Stream>) -> String {
 }
 
 async fn run(submission: Submission) -> (Outcome, String) {
-    let job = yard(2).await.submit(submission).await.unwrap();
+    let job = yard(2).await.submit(submission, &caller()).await.unwrap();
     (ended(&job).await.outcome, text(&job))
 }
 
@@ -96,7 +110,7 @@ async fn a_command_ends_with_its_code_and_its_output() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_streams_are_kept_apart_and_together() {
-    let job = yard(1).await.submit(shell("echo out; echo err >&2")).await.unwrap();
+    let job = yard(1).await.submit(shell("echo out; echo err >&2"), &caller()).await.unwrap();
     ended(&job).await;
     assert_eq!(stream_text(&job, Some(Stream::Stdout)), "out\n");
     assert_eq!(stream_text(&job, Some(Stream::Stderr)), "err\n");
@@ -116,7 +130,7 @@ async fn a_deadline_ends_a_job_that_ignores_the_polite_signal_and_keeps_its_outp
         timeout: Some(Duration::from_millis(500)),
         ..shell("trap '' TERM; echo before; while :; do sleep 0.05; done")
     };
-    let job = yard(1).await.submit(stubborn).await.unwrap();
+    let job = yard(1).await.submit(stubborn, &caller()).await.unwrap();
     let ending = ended(&job).await;
     assert_eq!(ending.outcome, Outcome::TimedOut { after: Duration::from_millis(500) });
     assert!(ending.kill.unwrap().killed_after.is_some());
@@ -127,7 +141,7 @@ async fn a_deadline_ends_a_job_that_ignores_the_polite_signal_and_keeps_its_outp
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_ends_grandchildren_that_left_the_session() {
     let yard = yard(1).await;
-    let job = yard.submit(shell("setsid sleep 300 & echo $!; wait")).await.unwrap();
+    let job = yard.submit(shell("setsid sleep 300 & echo $!; wait"), &caller()).await.unwrap();
     until("the pid", || text(&job).ends_with('\n')).await;
     let pid: u32 = text(&job).trim().parse().unwrap();
     assert!(is_alive(pid));
@@ -140,7 +154,7 @@ async fn a_stop_ends_grandchildren_that_left_the_session() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_holds_the_pipe_does_not_hold_the_job_and_can_be_stopped_later() {
     let yard = yard(1).await;
-    let job = yard.submit(shell("(sleep 300; echo late) & echo done")).await.unwrap();
+    let job = yard.submit(shell("(sleep 300; echo late) & echo done"), &caller()).await.unwrap();
     let ending = ended(&job).await;
     assert_eq!(ending.outcome, Outcome::Exited { code: 0 });
     assert_eq!(text(&job), "done\n");
@@ -153,7 +167,8 @@ async fn a_child_that_holds_the_pipe_does_not_hold_the_job_and_can_be_stopped_la
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_survivor_writes_after_the_end_still_goes_to_the_log() {
-    let job = yard(1).await.submit(shell("(sleep 1; echo late) & echo done")).await.unwrap();
+    let job =
+        yard(1).await.submit(shell("(sleep 1; echo late) & echo done"), &caller()).await.unwrap();
     ended(&job).await;
     until("the late line", || text(&job) == "done\nlate\n").await;
     let request = PageRequest { from: 0, stream: None, max_bytes: 100, max_lines: 0 };
@@ -175,9 +190,9 @@ async fn too_much_output_ends_the_job_at_the_bound() {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_wait_their_turn_and_a_waiting_one_can_be_stopped() {
     let yard = yard(1).await;
-    let first = yard.submit(shell("sleep 300")).await.unwrap();
-    let second = yard.submit(shell("echo second")).await.unwrap();
-    let third = yard.submit(shell("echo third")).await.unwrap();
+    let first = yard.submit(shell("sleep 300"), &caller()).await.unwrap();
+    let second = yard.submit(shell("echo second"), &caller()).await.unwrap();
+    let third = yard.submit(shell("echo third"), &caller()).await.unwrap();
     let place = yard.queue_place(third.id()).await.unwrap();
     assert_eq!((place.position, place.length), (2, 2));
     assert_eq!(place.waits_for, "1/1 slots busy");
@@ -193,9 +208,9 @@ async fn jobs_wait_their_turn_and_a_waiting_one_can_be_stopped() {
 async fn a_full_queue_refuses_and_keeps_nothing() {
     let yard = yard(1).await;
     for _ in 0..4 {
-        yard.submit(shell("sleep 300")).await.unwrap();
+        yard.submit(shell("sleep 300"), &caller()).await.unwrap();
     }
-    assert_eq!(yard.submit(shell("echo no")).await.unwrap_err().code(), "queue_full");
+    assert_eq!(yard.submit(shell("echo no"), &caller()).await.unwrap_err().code(), "queue_full");
     assert_eq!(yard.list().await.len(), 4);
     yard.drain(Duration::ZERO, Duration::ZERO).await;
 }
@@ -204,8 +219,8 @@ async fn a_full_queue_refuses_and_keeps_nothing() {
 async fn a_key_names_one_run_however_often_it_is_submitted() {
     let yard = yard(1).await;
     let keyed = || Submission { key: Some("deploy".to_owned()), ..shell("echo once") };
-    let first = yard.submit(keyed()).await.unwrap();
-    let again = yard.submit(keyed()).await.unwrap();
+    let first = yard.submit(keyed(), &caller()).await.unwrap();
+    let again = yard.submit(keyed(), &caller()).await.unwrap();
     assert_eq!(first.id(), again.id());
     assert_eq!(yard.list().await.len(), 1);
 }
@@ -214,7 +229,7 @@ async fn a_key_names_one_run_however_often_it_is_submitted() {
 async fn the_oldest_finished_jobs_are_forgotten_beyond_the_bound() {
     let yard = yard(1).await;
     for _ in 0..6 {
-        ended(&yard.submit(shell("true")).await.unwrap()).await;
+        ended(&yard.submit(shell("true"), &caller()).await.unwrap()).await;
     }
     // Retiring follows the end by a message; a later answer has seen it.
     let mut known = yard.list().await.len();
@@ -230,8 +245,9 @@ async fn the_oldest_finished_jobs_are_forgotten_beyond_the_bound() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drain_ends_everything_and_takes_nothing_new() {
     let yard = yard(2).await;
-    let running = yard.submit(shell("setsid sleep 300 & echo $!; wait")).await.unwrap();
-    let finished = yard.submit(shell("sleep 300 >/dev/null 2>&1 & echo $!")).await.unwrap();
+    let running = yard.submit(shell("setsid sleep 300 & echo $!; wait"), &caller()).await.unwrap();
+    let finished =
+        yard.submit(shell("sleep 300 >/dev/null 2>&1 & echo $!"), &caller()).await.unwrap();
     until("the pids", || text(&running).ends_with('\n') && text(&finished).ends_with('\n')).await;
     ended(&finished).await;
     let pids = [text(&running), text(&finished)].map(|pid| pid.trim().parse::<u32>().unwrap());
@@ -239,14 +255,14 @@ async fn a_drain_ends_everything_and_takes_nothing_new() {
     yard.drain(Duration::ZERO, Duration::from_millis(200)).await;
     assert!(pids.iter().all(|pid| !is_alive(*pid)));
     assert_eq!(ended(&running).await.outcome, Outcome::Stopped { by: StopBy::Shutdown });
-    assert_eq!(yard.submit(shell("echo no")).await.unwrap_err().code(), "draining");
+    assert_eq!(yard.submit(shell("echo no"), &caller()).await.unwrap_err().code(), "draining");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn input_reaches_a_running_job_and_its_end_too() {
     let yard = yard(1).await;
     let open = Submission { stdin: Stdin::Open, ..shell("cat; echo end") };
-    let job = yard.submit(open).await.unwrap();
+    let job = yard.submit(open, &caller()).await.unwrap();
     until("the wait for input", || job.liveness().is_some_and(|look| look.waiting_for_input)).await;
     let input = Input { bytes: b"hello\n".to_vec(), key: None, end: InputEnd::Closed };
     job.send_input(input).await.unwrap();
@@ -260,7 +276,7 @@ async fn input_reaches_a_running_job_and_its_end_too() {
 async fn a_terminal_job_has_a_terminal_and_takes_keys() {
     let yard = yard(1).await;
     let terminal = Submission { stdin: Stdin::Terminal, ..shell("test -t 0 && echo tty; cat") };
-    let job = yard.submit(terminal).await.unwrap();
+    let job = yard.submit(terminal, &caller()).await.unwrap();
     until("the terminal", || text(&job).contains("tty")).await;
     job.send_input(Input { key: Some(Key::CtrlC), ..Input::default() }).await.unwrap();
     let ending = ended(&job).await;
@@ -275,7 +291,7 @@ async fn a_terminal_job_has_a_terminal_and_takes_keys() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_masked_pipeline_failure_shows() {
-    let job = yard(1).await.submit(shell("false | cat")).await.unwrap();
+    let job = yard(1).await.submit(shell("false | cat"), &caller()).await.unwrap();
     let ending = ended(&job).await;
     assert_eq!((ending.outcome, ending.pipeline), (Outcome::Exited { code: 0 }, vec![1, 0]));
 }

@@ -1,5 +1,7 @@
 //! A whole answer, and the result on the wire that it becomes.
 
+use std::borrow::Cow;
+
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::Value;
 
@@ -9,6 +11,7 @@ use super::{hint, structured, verdict};
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::Snapshot;
 use crate::outcome::Outcome;
+use crate::output::redact::Redactor;
 use crate::yard::UnknownJob;
 
 /// What a tool answers: the verdict, the body, at most one `→` line, and the same in
@@ -159,6 +162,18 @@ impl Answer {
         self
     }
 
+    /// The same with every secret masked. Bytes that were asked for as they are stay as they are.
+    pub(crate) fn masked(mut self, redactor: &Redactor) -> Self {
+        if self.fields.contains_key("encoding") {
+            return self;
+        }
+        for text in [&mut self.verdict, &mut self.body] {
+            mask(text, redactor);
+        }
+        self.fields.values_mut().for_each(|value| mask_value(value, redactor));
+        self
+    }
+
     /// Whether we did what was asked.
     pub(crate) const fn success(&self) -> Success {
         self.success
@@ -199,6 +214,23 @@ impl Answer {
             fields.entry("hint").or_insert_with(|| hint.into());
         }
         fields
+    }
+}
+
+fn mask(text: &mut String, redactor: &Redactor) {
+    if let Cow::Owned(masked) = redactor.mask_text(text) {
+        *text = masked;
+    }
+}
+
+fn mask_value(value: &mut Value, redactor: &Redactor) {
+    match value {
+        Value::String(text) => mask(text, redactor),
+        Value::Array(values) => values.iter_mut().for_each(|value| mask_value(value, redactor)),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|value| mask_value(value, redactor));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

@@ -67,6 +67,11 @@ pub(crate) enum Form {
 }
 
 impl Shown {
+    /// What is shown, as text.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Whether output of the job is left out on purpose, to keep the answer short.
     pub(crate) const fn is_cut(&self) -> bool {
         !self.spans.is_empty()

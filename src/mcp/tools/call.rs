@@ -7,7 +7,7 @@ use rmcp::service::RequestContext;
 
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
-use crate::yard::{JobHandle, Yard};
+use crate::yard::{Caller, JobHandle, Yard};
 
 /// What a tool has at hand while it works on one call.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +28,12 @@ impl Call<'_> {
             None => self.settings.wait_max_quiet,
         };
         asked.unwrap_or(self.settings.wait_default).min(most)
+    }
+
+    /// Who calls.
+    pub(crate) fn caller(&self) -> Caller {
+        let client = self.request.client_info().map(|info| info.name);
+        Caller::local(client.as_deref().unwrap_or("unknown"))
     }
 
     /// Looks at a job now.

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::call::Call;
 use crate::mcp::args::{ArgError, Args};
-use crate::mcp::reply::{Answer, ToolError, progress_line, reused_key, show};
+use crate::mcp::reply::{Answer, Shown, ToolError, progress_line, reused_key, show};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
+use crate::mcp::snapshot::Snapshot;
 use crate::mcp::turn::Turn;
 use crate::mcp::wait::{WaitEnd, wait_for};
 use crate::outcome::StopBy;
@@ -49,7 +50,7 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError
     let called = Instant::now();
     let Wish { submission, typed, wait } = Wish::read(args)?;
     let key = submission.key.clone();
-    let job = call.yard.submit(submission).await?;
+    let job = call.yard.submit(submission, &call.caller()).await?;
     Turn::end(call.request);
     // A key may have given back a job that an earlier call started.
     let is_ours = job.status().submitted >= called;
@@ -69,13 +70,20 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError
     let now = call.look(&job).await;
     let shown = show(&now, job.output(), call.settings.inline_bytes).await?;
     let answer = Answer::about(&now, shown.as_ref());
-    Ok(match key.filter(|_| !is_ours) {
-        Some(key) => {
-            let hint = reused_key(&key, answer.hint());
-            answer.with_hint(Some(hint))
-        }
+    if let Some(key) = key.filter(|_| !is_ours) {
+        let hint = reused_key(&key, answer.hint());
+        return Ok(answer.with_hint(Some(hint)));
+    }
+    Ok(match did_you_mean(call.yard, &now, shown.as_ref()).await {
+        Some(hint) => answer.with_hint(Some(hint)),
         None => answer,
     })
+}
+
+/// What a command that was not found may have meant.
+async fn did_you_mean(yard: &Yard, job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
+    let names = yard.similar_commands(job.ending()?, shown.map_or("", Shown::text)).await;
+    (!names.is_empty()).then(|| format!("did you mean {}?", names.join(", ")))
 }
 
 /// What a call asks for.

@@ -1,0 +1,146 @@
+//! From settings to rules: what may run, where, with which variables, and what is masked.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::error::AppError;
+use crate::config::{self, Environment, Loaded, Settings};
+use crate::output::redact::Redactor;
+use crate::policy::command::Shell as PolicyShell;
+use crate::policy::directories::AllowedDirectories;
+use crate::policy::environment::{
+    Cleaned, EnvironmentRules, Inherit, NamePattern, NamePatternError, clean,
+};
+use crate::policy::rules::{self, CoreTools, Rule, RuleError};
+use crate::policy::{OnUncertain, Policy};
+use crate::process::shell::{Dialect, Shell, judged_by};
+use crate::telemetry::audit::{Audit, AuditSettings};
+use crate::yard::{AuditTrail, OnAuditFailure, Rules};
+
+/// All rules of a configuration, or the first mistake in them, with its place.
+pub(super) fn rules(loaded: &Loaded, shell: &Shell) -> Result<Rules, AppError> {
+    let settings = &loaded.settings;
+    Ok(Rules {
+        policy: policy(&settings.policy, shell).map_err(|error| AppError::Rule {
+            origin: origin(loaded, error.place()),
+            source: error,
+        })?,
+        directories: directories(&settings.policy.allowed_directories)?,
+        redactor: Arc::new(redactor(&settings.redact)?),
+    })
+}
+
+fn policy(settings: &config::PolicySettings, shell: &Shell) -> Result<Policy, RuleError> {
+    let mut allow = list("policy.allow", &settings.allow)?;
+    let mut allows_all = settings.allow.is_empty();
+    if !settings.core_tools.is_empty() {
+        match rules::core_tools(settings.core_tools.iter().map(String::as_str))? {
+            CoreTools::Everything => allows_all = true,
+            CoreTools::Only(prefixes) => {
+                allows_all = false;
+                allow.extend(prefixes);
+            }
+        }
+    }
+    let mut deny = list("policy.deny", &settings.deny)?;
+    deny.extend(rules::exclude_tools(settings.exclude_tools.iter().map(String::as_str))?);
+    deny.extend(rules::blocked_commands(settings.blocked_commands.iter().map(String::as_str))?);
+    Ok(Policy {
+        allow: (!allows_all).then_some(allow),
+        deny,
+        ask: list("policy.ask", &settings.ask)?,
+        uncertain: match settings.uncertain {
+            config::Uncertain::Refuse => OnUncertain::Refuse,
+            config::Uncertain::Allow => OnUncertain::Allow,
+        },
+        shell: match judged_by(shell) {
+            Dialect::Bash => PolicyShell::Bash,
+            Dialect::Posix => PolicyShell::Posix,
+        },
+        ..Policy::default()
+    })
+}
+
+fn list(key: &str, texts: &[String]) -> Result<Vec<Rule>, RuleError> {
+    let rule = |(index, text): (usize, &String)| Rule::parse(text, format!("{key}[{index}]"));
+    texts.iter().enumerate().map(rule).collect()
+}
+
+/// Where the key of a place such as `policy.deny[2]` was set.
+fn origin(loaded: &Loaded, place: &str) -> String {
+    let key = place.split('[').next().unwrap_or(place);
+    let entries = loaded.entries();
+    let entry = entries.iter().find(|(known, _)| *known == key);
+    entry.map_or_else(|| "settings".to_owned(), |(_, entry)| entry.origin.to_string())
+}
+
+/// Links in the list itself are followed once, now.
+fn directories(list: &[PathBuf]) -> Result<Option<AllowedDirectories>, AppError> {
+    if list.is_empty() {
+        return Ok(None);
+    }
+    let resolve = |path: &PathBuf| {
+        path.canonicalize()
+            .map_err(|source| AppError::AllowedDirectory { path: path.clone(), source })
+    };
+    let resolved = list.iter().map(resolve).collect::<Result<Vec<_>, _>>()?;
+    Ok(Some(AllowedDirectories::new(resolved)?))
+}
+
+fn redactor(settings: &config::RedactSettings) -> Result<Redactor, AppError> {
+    let redactor = if settings.builtin {
+        Redactor::with_known_secrets(&settings.patterns)
+    } else {
+        Redactor::new(&settings.patterns)
+    };
+    Ok(redactor?)
+}
+
+/// What masks output before it is stored, where that is wished.
+pub(super) fn at_write(
+    settings: &config::RedactSettings,
+) -> Result<Option<Arc<Redactor>>, AppError> {
+    if settings.at_write { Ok(Some(Arc::new(redactor(settings)?))) } else { Ok(None) }
+}
+
+/// What jobs find in their environment, and what was left out of it.
+pub(super) fn environment(
+    settings: &config::EnvironmentSettings,
+    environment: &Environment,
+) -> Result<Cleaned, AppError> {
+    let patterns = |texts: &[String]| -> Result<Vec<NamePattern>, NamePatternError> {
+        texts.iter().map(|text| NamePattern::parse(text)).collect()
+    };
+    let rules = EnvironmentRules {
+        inherit: match settings.inherit {
+            config::Inherit::Core => Inherit::Core,
+            config::Inherit::All => Inherit::All,
+        },
+        pass: patterns(&settings.pass)?,
+        drop: patterns(&settings.drop)?,
+        set: settings
+            .set
+            .iter()
+            .filter_map(|text| text.split_once('='))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect(),
+    };
+    Ok(clean(&environment.pairs(), &rules))
+}
+
+/// Where decisions are written down, if anywhere.
+pub(super) fn audit(settings: &Settings) -> Result<Option<AuditTrail>, AppError> {
+    let audit = &settings.audit;
+    if !audit.enabled {
+        return Ok(None);
+    }
+    let path = audit.file.clone().unwrap_or_else(|| settings.server.data_dir.join("audit.jsonl"));
+    let log = Audit::open(AuditSettings { path, max_bytes: audit.max_bytes, keep: audit.keep })?;
+    Ok(Some(AuditTrail {
+        log,
+        on_failure: match audit.on_failure {
+            config::OnAuditFailure::Count => OnAuditFailure::Count,
+            config::OnAuditFailure::Refuse => OnAuditFailure::Refuse,
+        },
+    }))
+}

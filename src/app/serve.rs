@@ -1,0 +1,142 @@
+//! A server that runs: its transports, its end, and the reload of its rules.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::error::AppError;
+use super::signals::{self, Signals};
+use super::{rules, values};
+use crate::cli::talk;
+use crate::config::{Loaded, Settings, Sources, load};
+use crate::http::{Doors, MetricsText, Readiness, Server};
+use crate::mcp::Handler;
+use crate::output;
+use crate::process::guardian::Guardian;
+use crate::process::host;
+use crate::stdio;
+use crate::telemetry::{Exporter, events};
+use crate::yard::{Rules, Yard};
+
+/// How often histograms are folded into their buckets.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// The longest grace of jobs whose client has hung up: clients send SIGKILL soon after.
+const HUNG_UP_GRACE: Duration = Duration::from_secs(1);
+
+/// A yard that runs, and what keeps it in order.
+pub(super) struct App {
+    settings: Settings,
+    yard: Yard,
+    /// Ends our jobs should we be killed.
+    guardian: Arc<Mutex<Guardian>>,
+}
+
+impl App {
+    pub(super) async fn start(loaded: Loaded, sources: Sources) -> Result<Self, AppError> {
+        let tag = host::prepare().map_err(AppError::Host)?;
+        let guardian = Arc::new(Mutex::new(Guardian::start().map_err(AppError::Guardian)?));
+        tokio::spawn(signals::follow_children(Arc::clone(&guardian)).map_err(AppError::Signals)?);
+        let spill = values::spill_dir(&loaded.settings);
+        if let Err(error) = output::check_spill_dir(&spill) {
+            events::data_dir_unusable(&spill, &error);
+        }
+        let yard = Yard::open(values::yard(&loaded, tag, &sources.environment)?).await?;
+        let reload = Reload { yard: yard.clone(), sources };
+        tokio::spawn(signals::on_hangup(move || reload.now()).map_err(AppError::Signals)?);
+        Ok(Self { settings: loaded.settings, yard, guardian })
+    }
+
+    pub(super) const fn yard(&self) -> &Yard {
+        &self.yard
+    }
+
+    pub(super) async fn serve_http(
+        self,
+        server: Server,
+        exporter: Exporter,
+        signals: &mut Signals,
+    ) {
+        tokio::spawn(exporter.clone().run_upkeep(UPKEEP));
+        let (readiness, ready) = watch::channel(Readiness::Ready);
+        let doors = Doors {
+            handler: self.handler(),
+            metrics: MetricsText::new(move || exporter.render()),
+            readiness: ready,
+        };
+        events::server_started(server.local_addr());
+        let shutdown = CancellationToken::new();
+        let serving = tokio::spawn(server.serve(doors, shutdown.clone()));
+        signals.wish_to_end().await;
+        readiness.send_replace(Readiness::Draining);
+        self.drain(self.settings.server.drain, signals).await;
+        shutdown.cancel();
+        // A panic in there is logged by itself; there is nothing left to save.
+        serving.await.ok();
+        events::server_stopped();
+    }
+
+    pub(super) async fn serve_stdio(self, signals: &mut Signals) {
+        let shutdown = CancellationToken::new();
+        tokio::select! {
+            () = stdio::serve(self.handler(), shutdown.clone()) => {}
+            () = signals.wish_to_end() => shutdown.cancel(),
+        }
+        self.drain(Duration::ZERO, signals).await;
+        events::server_stopped();
+    }
+
+    /// Ends all work. A second wish to end cuts the patience short.
+    async fn drain(&self, patience: Duration, signals: &mut Signals) {
+        let grace = self.settings.job.grace;
+        let grace = if patience.is_zero() { grace.min(HUNG_UP_GRACE) } else { grace };
+        tokio::select! {
+            () = self.yard.drain(patience, grace) => {}
+            () = signals.wish_to_end() => self.yard.drain(Duration::ZERO, Duration::ZERO).await,
+        }
+        self.end_everything().await;
+    }
+
+    /// Whatever no job could claim ends here: nothing of ours outlives us.
+    pub(super) async fn end_everything(&self) {
+        let guardian = Arc::clone(&self.guardian);
+        let sweep =
+            move || guardian.lock().unwrap_or_else(PoisonError::into_inner).end_everything();
+        // What is alive even so is beyond anybody's reach; the guardian tries once more.
+        tokio::task::spawn_blocking(sweep).await.ok();
+    }
+
+    fn handler(&self) -> Handler {
+        Handler::new(self.yard.clone(), values::mcp(&self.settings.mcp))
+    }
+}
+
+/// New rules from the same sources, while the server runs.
+struct Reload {
+    yard: Yard,
+    sources: Sources,
+}
+
+impl Reload {
+    /// Either all new rules hold from now on, or none of them does.
+    fn now(&self) {
+        match self.read() {
+            Ok(rules) => {
+                self.yard.replace_rules(rules);
+                events::rules_reloaded();
+            }
+            Err(error) => {
+                let why = talk::with_causes(&error);
+                self.yard.keep_rules(&why);
+                events::reload_refused(&why);
+            }
+        }
+    }
+
+    fn read(&self) -> Result<Rules, AppError> {
+        let loaded = load(self.sources.clone())?;
+        rules::rules(&loaded, &values::shell(&loaded.settings.job))
+    }
+}

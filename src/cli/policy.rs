@@ -1,0 +1,183 @@
+//! `shellyard policy`: what the rules make of a command, without running it.
+
+use std::fs;
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{PolicyCommand, PolicyExplainFlags, PolicyTestFlags, PolicyVerb, talk};
+use crate::policy::rules::{self, RuleError};
+use crate::policy::{
+    Call, Decision, Explanation, Finding, Opinion, Policy, Request, decide, explain,
+};
+
+/// Carries out the `policy` verb and returns the exit code: 0, or 1 when a command may not run or
+/// a recorded decision differs, or 2 when the question could not be read.
+#[must_use]
+pub fn run(command: &PolicyCommand, policy: &Policy) -> u8 {
+    let mut out = io::stdout().lock();
+    let answered = match &command.verb {
+        PolicyVerb::Test(flags) => test(flags, policy, &mut out),
+        PolicyVerb::Explain(flags) => explain_all(flags, policy, &mut out),
+    };
+    answered.unwrap_or_else(|error| {
+        talk::say(&error.to_string());
+        2
+    })
+}
+
+/// A request for this text, in the place where rules without a scope hold.
+fn request<'t>(text: &'t str, cwd: &'t str) -> Request<'t> {
+    Request {
+        call: Call::Shell(text),
+        environment: &[],
+        cwd,
+        writable: &[],
+        tenant: "local",
+        lane: "default",
+    }
+}
+
+fn working_directory() -> String {
+    std::env::current_dir().map_or_else(|_| "/".to_owned(), |cwd| cwd.display().to_string())
+}
+
+const fn word(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Allow => "allow",
+        Decision::Ask { .. } => "ask",
+        Decision::Deny(_) => "deny",
+    }
+}
+
+fn reason(decision: &Decision) -> String {
+    match decision {
+        Decision::Allow => "allowed".to_owned(),
+        Decision::Ask { command, rule, place } => {
+            format!("asks: `{command}` matches ask rule \"{rule}\" ({place})")
+        }
+        Decision::Deny(refusal) => format!("refused: {refusal}"),
+    }
+}
+
+fn test(flags: &PolicyTestFlags, policy: &Policy, out: &mut impl Write) -> io::Result<u8> {
+    if let Some(file) = &flags.cases {
+        return test_cases(file, out);
+    }
+    let command = flags.command.as_deref().unwrap_or_default();
+    let decision = decide(policy, &request(command, &working_directory()));
+    if flags.json {
+        let answer = json!({ "decision": word(&decision), "reason": reason(&decision) });
+        writeln!(out, "{answer}")?;
+    } else {
+        writeln!(out, "{}", reason(&decision))?;
+    }
+    Ok(u8::from(decision != Decision::Allow))
+}
+
+/// A recorded decision. Further fields are for people.
+#[derive(Debug, Deserialize)]
+struct Case {
+    command: String,
+    #[serde(default)]
+    allow: Vec<String>,
+    #[serde(default)]
+    deny: Vec<String>,
+    expected: String,
+}
+
+fn test_cases(file: &Path, out: &mut impl Write) -> io::Result<u8> {
+    let text = fs::read_to_string(file)
+        .map_err(|error| io::Error::other(format!("cannot read {}: {error}", file.display())))?;
+    let (mut passed, mut failed) = (0, 0);
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        let case: Case = serde_json::from_str(line).map_err(|error| {
+            io::Error::other(format!("{}:{number} is no case: {error}", file.display()))
+        })?;
+        let decision = decide_case(&case)
+            .map_err(|error| io::Error::other(format!("{}:{number}: {error}", file.display())))?;
+        if word(&decision) == case.expected {
+            passed += 1;
+        } else {
+            failed += 1;
+            let Case { command, expected, .. } = &case;
+            writeln!(out, "{number}: {command:?}: expected {expected}, {}", reason(&decision))?;
+        }
+    }
+    writeln!(out, "{passed} passed, {failed} failed")?;
+    Ok(u8::from(failed > 0))
+}
+
+fn decide_case(case: &Case) -> Result<Decision, RuleError> {
+    let texts = |list: &[String]| list.to_vec();
+    let (allow, deny) = (texts(&case.allow), texts(&case.deny));
+    let allow = rules::patterns("allow", allow.iter().map(String::as_str))?;
+    let policy = Policy {
+        allow: (!allow.is_empty()).then_some(allow),
+        deny: rules::patterns("deny", deny.iter().map(String::as_str))?,
+        ..Policy::default()
+    };
+    Ok(decide(&policy, &request(&case.command, "/workspace")))
+}
+
+fn explain_all(
+    flags: &PolicyExplainFlags,
+    policy: &Policy,
+    out: &mut impl Write,
+) -> io::Result<u8> {
+    let cwd = working_directory();
+    match (flags.json, flags.command.as_str()) {
+        (true, "-") => {
+            for line in io::stdin().lock().lines() {
+                let text: String = serde_json::from_str(&line?).map_err(|error| {
+                    io::Error::other(format!("each line must be one JSON string: {error}"))
+                })?;
+                writeln!(out, "{}", as_json(&explain(policy, &request(&text, &cwd))))?;
+            }
+        }
+        (true, text) => writeln!(out, "{}", as_json(&explain(policy, &request(text, &cwd))))?,
+        (false, text) => write!(out, "{}", as_text(&explain(policy, &request(text, &cwd))))?,
+    }
+    Ok(0)
+}
+
+fn as_json(explanation: &Explanation) -> Value {
+    let programs: Vec<&str> =
+        explanation.findings.iter().map(|finding| finding.program.as_str()).collect();
+    json!({ "programs": programs, "uncertain": explanation.uncertain })
+}
+
+fn as_text(explanation: &Explanation) -> String {
+    let mut text = String::new();
+    for finding in &explanation.findings {
+        text.push_str(&line(finding));
+    }
+    if let Some(doubt) = &explanation.uncertain {
+        text.push_str(&format!("uncertain: {doubt}\n"));
+    }
+    text + &format!("→ {}\n", reason(&explanation.decision))
+}
+
+fn line(finding: &Finding) -> String {
+    let way = if finding.path.is_empty() {
+        String::new()
+    } else {
+        format!("  (in {})", finding.path.join(" › "))
+    };
+    format!("{}{way}: {}\n", finding.command, opinion(&finding.opinion))
+}
+
+fn opinion(opinion: &Opinion) -> String {
+    match opinion {
+        Opinion::Denied(rule) => format!("denied by \"{}\" ({})", rule.text, rule.place),
+        Opinion::MayBeDenied(rule) => {
+            format!("may be denied by \"{}\" ({}), depending on a value", rule.text, rule.place)
+        }
+        Opinion::Allowed(rule) => format!("allowed by \"{}\" ({})", rule.text, rule.place),
+        Opinion::Asks(rule) => format!("asks by \"{}\" ({})", rule.text, rule.place),
+        Opinion::NotListed => "not on the allow list".to_owned(),
+        Opinion::Free => "no rule speaks about it".to_owned(),
+    }
+}

@@ -1,0 +1,303 @@
+//! What a submission must pass before it becomes a job, and what is written down about it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::submission::Caller;
+use crate::ids::JobId;
+use crate::job::JobHandle;
+use crate::outcome::{Ending, StartError};
+use crate::output::redact::Redactor;
+use crate::policy::directories::AllowedDirectories;
+use crate::policy::{self, Call, Decision, OnUncertain, Policy, Refusal, Request};
+use crate::process::OpenedDir;
+use crate::spec::{Program, ShellUse, Spec};
+use crate::telemetry::audit::{Audit, DecisionEntry, EndingEntry, NoteEntry, Verdict};
+use crate::telemetry::events;
+
+/// The confinement of jobs: none, for now they may do what the server's user may do.
+const PROFILE: &str = "none";
+
+/// Everything that may change while the server runs.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// What may run.
+    pub policy: Policy,
+    /// Where; anywhere when there is no list.
+    pub directories: Option<AllowedDirectories>,
+    /// What is masked in text that leaves the yard.
+    pub redactor: Arc<Redactor>,
+}
+
+impl Rules {
+    fn are_unset(&self) -> bool {
+        let Policy { allow, deny, ask, .. } = &self.policy;
+        allow.is_none() && deny.is_empty() && ask.is_empty() && self.directories.is_none()
+    }
+}
+
+/// Where decisions are written down, and what it means when they cannot be.
+#[derive(Debug, Clone)]
+pub struct AuditTrail {
+    /// The log.
+    pub log: Audit,
+    /// What a failed write leads to.
+    pub on_failure: OnAuditFailure,
+}
+
+/// What a failed write to the audit log leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnAuditFailure {
+    /// It is counted, and work goes on.
+    Count,
+    /// Nothing new is run until writing works again.
+    Refuse,
+}
+
+/// Why a submission was refused by rule. Nothing was run.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Refused {
+    /// The policy says no.
+    #[error("{0}")]
+    ByPolicy(Refusal),
+    /// The policy says that somebody must agree, and there is nobody to ask.
+    #[error(
+        "`{command}` matches ask rule \"{rule}\" ({place}) and needs somebody's yes, which cannot be asked for here; to let it run, move the rule to policy.allow"
+    )]
+    NeedsApproval {
+        /// The command that somebody must agree to.
+        command: String,
+        /// The rule.
+        rule: String,
+        /// Where it is written.
+        place: String,
+    },
+    /// The directory is not one of those that are allowed.
+    #[error("`{}` is outside the allowed directories {} (policy.allowed_directories)", .cwd.display(), .allowed.join(", "))]
+    Directory {
+        /// What the directory really is, links followed.
+        cwd: PathBuf,
+        /// The directories that are allowed.
+        allowed: Vec<String>,
+    },
+    /// The directory cannot be looked at.
+    #[error(transparent)]
+    Unreadable(StartError),
+    /// The decision could not be written down.
+    #[error(
+        "the audit log cannot be written, and nothing runs without it (audit.on_failure): {why}"
+    )]
+    NoAudit {
+        /// What the system said.
+        why: String,
+    },
+}
+
+impl Refused {
+    /// The stable word that clients may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::ByPolicy(refusal) => refusal.code(),
+            Self::NeedsApproval { .. } => "needs_approval",
+            Self::Directory { .. } => "outside_directories",
+            Self::Unreadable(error) => error.code(),
+            Self::NoAudit { .. } => "no_audit",
+        }
+    }
+
+    /// The rule that was decisive, for the audit log.
+    fn rule(&self) -> String {
+        match self {
+            Self::ByPolicy(Refusal::Denied { place, .. } | Refusal::MayBeDenied { place, .. })
+            | Self::NeedsApproval { place, .. } => place.clone(),
+            Self::ByPolicy(refusal) => refusal.code().to_owned(),
+            Self::Directory { .. } => "policy.allowed_directories".to_owned(),
+            Self::Unreadable(error) => error.code().to_owned(),
+            Self::NoAudit { .. } => "audit.on_failure".to_owned(),
+        }
+    }
+}
+
+/// The gate itself.
+#[derive(Debug)]
+pub(super) struct Gate {
+    rules: RwLock<Arc<Rules>>,
+    audit: Option<AuditTrail>,
+}
+
+impl Gate {
+    pub(super) fn new(rules: Rules, audit: Option<AuditTrail>) -> Self {
+        Self { rules: RwLock::new(Arc::new(rules)), audit }
+    }
+
+    /// The rules that hold now.
+    pub(super) fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on these rules hold.
+    pub(super) fn replace(&self, rules: Rules) {
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+    }
+
+    /// Lets a spec pass, or says why not; either way it is written down first. Gives the directory
+    /// that was judged: the job must start in that one, whatever its path leads to by then.
+    pub(super) fn pass(
+        &self,
+        spec: &mut Spec,
+        caller: &Caller,
+        next_id: impl FnOnce() -> JobId,
+    ) -> Result<(JobId, Option<OpenedDir>), Refused> {
+        let rules = self.rules();
+        // Only what may run gets a number.
+        let decided = judge(&rules, spec, caller).map(|passed| (next_id(), passed));
+        let command = spec.program.display();
+        let note = Note {
+            caller,
+            job: decided.as_ref().ok().map(|(job, _)| *job),
+            command: &rules.redactor.mask_text(&command),
+            cwd: &spec.cwd.to_string_lossy(),
+        };
+        let written = self.write_decision(&note, decided.as_ref().map(|(_, passed)| passed));
+        let (job, passed) = decided?;
+        written?;
+        if passed.cwd.is_some() {
+            spec.shell = ShellUse::AsJudged;
+        }
+        Ok((job, passed.cwd))
+    }
+
+    fn write_decision(
+        &self,
+        note: &Note<'_>,
+        decided: Result<&Passed, &Refused>,
+    ) -> Result<(), Refused> {
+        let Some(trail) = &self.audit else { return Ok(()) };
+        let rule = decided.err().map(Refused::rule);
+        let uncertain = decided.ok().and_then(|passed| passed.uncertain.as_deref());
+        let entry = DecisionEntry {
+            tenant: &note.caller.tenant,
+            client: &note.caller.client,
+            job: note.job,
+            command: note.command,
+            cwd: note.cwd,
+            profile: PROFILE,
+            verdict: match decided {
+                Ok(_) => Verdict::Allowed,
+                Err(Refused::NeedsApproval { .. }) => Verdict::Asked,
+                Err(_) => Verdict::Refused,
+            },
+            rule: rule.as_deref(),
+            uncertain,
+        };
+        match trail.log.decision(&entry) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                events::audit_failed(&error);
+                match trail.on_failure {
+                    OnAuditFailure::Count => Ok(()),
+                    OnAuditFailure::Refuse => Err(Refused::NoAudit { why: error.to_string() }),
+                }
+            }
+        }
+    }
+
+    /// Writes the job's ending down once it comes.
+    pub(super) fn follow(&self, job: JobHandle, caller: Caller) {
+        let Some(AuditTrail { log, .. }) = self.audit.clone() else { return };
+        tokio::spawn(async move {
+            let ending = job.finished().await;
+            let elapsed = job.status().elapsed();
+            // Writing may block on a lock or a disk: not on a thread that others wait for.
+            let written = move || write_ending(&log, &caller, (job.id(), elapsed), &ending);
+            tokio::task::spawn_blocking(written).await.ok();
+        });
+    }
+
+    /// Writes down something that concerns no single job.
+    pub(super) fn note(&self, what: &str, detail: &str) {
+        if let Some(trail) = &self.audit
+            && let Err(error) = trail.log.note(&NoteEntry { what, detail })
+        {
+            events::audit_failed(&error);
+        }
+    }
+}
+
+struct Note<'a> {
+    caller: &'a Caller,
+    job: Option<JobId>,
+    command: &'a str,
+    cwd: &'a str,
+}
+
+fn write_ending(log: &Audit, caller: &Caller, (job, elapsed): (JobId, Duration), ending: &Ending) {
+    let Caller { tenant, client } = caller;
+    let entry = EndingEntry { tenant, client, job, outcome: &ending.outcome, elapsed };
+    if let Err(error) = log.ending(&entry) {
+        events::audit_failed(&error);
+    }
+}
+
+/// What is to be known about a spec that may run.
+struct Passed {
+    /// What could not be judged, and was let pass by setting.
+    uncertain: Option<String>,
+    /// The directory that was judged, where there are rules.
+    cwd: Option<OpenedDir>,
+}
+
+fn judge(rules: &Rules, spec: &Spec, caller: &Caller) -> Result<Passed, Refused> {
+    if rules.are_unset() {
+        return Ok(Passed { uncertain: None, cwd: None });
+    }
+    let cwd = opened(rules, &spec.cwd)?;
+    let request = Request {
+        call: match &spec.program {
+            Program::Shell(text) => Call::Shell(text),
+            Program::Direct { program, args } => Call::Direct { program, args },
+        },
+        environment: &spec.env,
+        cwd: &cwd.path().to_string_lossy(),
+        writable: &roots(rules),
+        tenant: &caller.tenant,
+        lane: &spec.lane,
+    };
+    match policy::decide(&rules.policy, &request) {
+        Decision::Allow => Ok(Passed { uncertain: uncertain(rules, &request), cwd: Some(cwd) }),
+        Decision::Ask { command, rule, place } => {
+            Err(Refused::NeedsApproval { command, rule, place })
+        }
+        Decision::Deny(refusal) => Err(Refused::ByPolicy(refusal)),
+    }
+}
+
+fn uncertain(rules: &Rules, request: &Request<'_>) -> Option<String> {
+    match rules.policy.uncertain {
+        OnUncertain::Refuse => None,
+        OnUncertain::Allow => {
+            policy::found(&rules.policy, request).uncertain.map(|doubt| doubt.to_string())
+        }
+    }
+}
+
+/// The directory, opened; an error where it is none, or none of those that are allowed. Links are
+/// followed by the opening itself, so what is judged is what will be used.
+fn opened(rules: &Rules, path: &Path) -> Result<OpenedDir, Refused> {
+    let opened = OpenedDir::open(path).map_err(Refused::Unreadable)?;
+    match &rules.directories {
+        Some(allowed) if !allowed.contains(opened.path()) => {
+            Err(Refused::Directory { cwd: opened.path().to_owned(), allowed: roots(rules) })
+        }
+        Some(_) | None => Ok(opened),
+    }
+}
+
+fn roots(rules: &Rules) -> Vec<String> {
+    let roots = rules.directories.iter().flat_map(AllowedDirectories::roots);
+    roots.map(|root| root.to_string_lossy().into_owned()).collect()
+}
