@@ -1,11 +1,11 @@
 //! `audit verify FILE`.
 
 use std::error::Error;
-use std::io::{self, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::reply::Reply;
 use super::{AuditCommand, AuditVerb, AuditVerifyFlags};
 use crate::telemetry::audit::{self, Mark, Place, Verified, VerifyError};
 
@@ -18,14 +18,6 @@ pub enum Format {
     Json,
 }
 
-/// What the verb has to say, and its exit code.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Reply {
-    stdout: String,
-    stderr: String,
-    code: u8,
-}
-
 /// Carries out the `audit` verb and returns the exit code.
 #[must_use]
 pub fn run(command: &AuditCommand) -> u8 {
@@ -36,11 +28,7 @@ pub fn run(command: &AuditCommand) -> u8 {
 /// Checks an audit log and returns the exit code: 0, or 1 when it does not hold.
 #[must_use]
 pub fn verify(file: &Path, format: Format) -> u8 {
-    let reply = reply(audit::verify(file), format);
-    let told = io::stderr().lock().write_all(reply.stderr.as_bytes());
-    let given = io::stdout().lock().write_all(reply.stdout.as_bytes());
-    // A reader that went away (`| head`) cannot be told anything any more.
-    if told.and(given).is_ok() { reply.code } else { 1 }
+    reply(audit::verify(file), format).give()
 }
 
 fn reply(result: Result<Verified, VerifyError>, format: Format) -> Reply {

@@ -6,18 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use super::reply::Reply;
 use super::{CheckFlags, ConfigCommand, ConfigVerb, InitFlags, ServeFlags, ShowFlags};
 use crate::config::{
     ConfigError, DEFAULT_FILE, Entry, Environment, Loaded, Problem, Sources, load, user_file,
 };
-
-/// What a verb has to say, and its exit code.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Reply {
-    stdout: String,
-    stderr: String,
-    code: u8,
-}
 
 /// Carries out the `config` verb and returns the exit code: 0, or 1 when something is wrong.
 #[must_use]
@@ -27,10 +20,7 @@ pub fn run(command: &ConfigCommand, environment: Environment) -> u8 {
         ConfigVerb::Show(flags) => show(flags, environment),
         ConfigVerb::Init(flags) => init(flags, &environment),
     };
-    let told = io::stderr().lock().write_all(reply.stderr.as_bytes());
-    let given = io::stdout().lock().write_all(reply.stdout.as_bytes());
-    // A reader that went away (`| head`) cannot be told anything any more.
-    if told.and(given).is_ok() { reply.code } else { 1 }
+    reply.give()
 }
 
 fn check(flags: &CheckFlags, environment: Environment) -> Reply {

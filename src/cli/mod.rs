@@ -7,6 +7,7 @@ pub mod config;
 pub mod doctor;
 mod flags;
 pub mod policy;
+mod reply;
 pub mod run;
 pub mod talk;
 

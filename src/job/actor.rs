@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
-use super::feed::{Feed, FeedError};
+use super::feed::Feed;
 use super::handle::StopWish;
-use super::input::{Input, InputEnd, InputError, Key, PlainKey};
+use super::input::{Input, InputError};
 use super::launch::launch;
 use super::pump::Pump;
 use super::seat::JobSeat;
@@ -71,10 +71,10 @@ pub(super) struct JobActor;
 /// What the actor holds. Dropping it unfinished makes the job `lost` (see [`JobSeat`]).
 #[derive(Debug)]
 pub(super) struct Job {
-    seat: JobSeat,
-    state: State,
+    pub(super) seat: JobSeat,
+    pub(super) state: State,
     timers: Timers,
-    feed: Option<Feed>,
+    pub(super) feed: Option<Feed>,
     report: Option<PipelineReport>,
     usage: Usage,
     survivors: Vec<u32>,
@@ -331,62 +331,5 @@ impl Job {
             kill: self.kill.take().map(|clock| clock.note),
         };
         self.seat.finish(ending);
-    }
-
-    fn input(&mut self, input: Input) -> Result<(), InputError> {
-        let id = self.seat.id();
-        if matches!(self.state, State::Finished { .. } | State::Draining { .. }) {
-            return Err(InputError::Finished(id));
-        }
-        if !input.bytes.is_empty() {
-            self.push(input.bytes)?;
-        }
-        if let Some(key) = input.key {
-            self.press(key)?;
-        }
-        match input.end {
-            InputEnd::Open => Ok(()),
-            InputEnd::Closed => self.end_input(),
-        }
-    }
-
-    fn has_terminal(&self) -> bool {
-        self.seat.spec().stdin == Stdin::Terminal
-    }
-
-    fn press(&mut self, key: Key) -> Result<(), InputError> {
-        if self.has_terminal() {
-            return self.push(key.bytes().into());
-        }
-        match key.plain() {
-            PlainKey::Signal(signal) => {
-                if let Some(tree) = self.seat.tree() {
-                    tokio::task::spawn_blocking(move || tree.signal(signal));
-                }
-                Ok(())
-            }
-            PlainKey::End => self.end_input(),
-            PlainKey::Bytes(bytes) => self.push(bytes.into()),
-        }
-    }
-
-    /// A terminal stays open: there the end of input is a key.
-    fn end_input(&mut self) -> Result<(), InputError> {
-        if self.has_terminal() {
-            return self.push(Key::CtrlD.bytes().into());
-        }
-        match self.feed.take() {
-            Some(_) => Ok(()),
-            None => Err(InputError::Closed(self.seat.id())),
-        }
-    }
-
-    fn push(&self, piece: Vec<u8>) -> Result<(), InputError> {
-        let id = self.seat.id();
-        let feed = self.feed.as_ref().ok_or(InputError::Closed(id))?;
-        feed.push(piece).map_err(|refused| match refused {
-            FeedError::Full => InputError::Full(id),
-            FeedError::Closed => InputError::Closed(id),
-        })
     }
 }

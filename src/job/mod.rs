@@ -17,6 +17,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod typing;
 
 pub use actor::JobSettings;
 pub use handle::{JobHandle, StopWish};
