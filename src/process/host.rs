@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{
     Pid, Resource, Rlimit, getpid, getrlimit, prlimit, set_child_subreaper, setrlimit,
@@ -39,10 +40,14 @@ enum Carrier {
 }
 
 impl HostTag {
-    /// The variable that marks the processes of this job; the caller puts it into their environment.
+    /// A variable that marks the processes of one run of this job, and of no other; the caller puts
+    /// it into their environment.
     #[must_use]
     pub fn marker(&self, job: u64) -> (OsString, OsString) {
-        (JOB_VARIABLE.into(), format!("{:x}:{job}", self.tag.to_number()).into())
+        // The number of a job is its yard's; one process may hold several yards.
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        (JOB_VARIABLE.into(), format!("{:x}:{job}:{run}", self.tag.to_number()).into())
     }
 
     /// How the marker of every job of this server begins.
@@ -130,7 +135,8 @@ mod tests {
         assert_eq!(first.inherited(), Tag::read(getpid()));
         let (name, value) = first.marker(7);
         let variable = format!("{}={}", name.display(), value.display());
-        assert_eq!(variable, format!("{}7", first.marker_prefix()));
+        assert!(variable.starts_with(&format!("{}7:", first.marker_prefix())), "{variable}");
+        assert_ne!(first.marker(7).1, value, "two runs of one job are told apart");
     }
 
     #[tokio::test]
