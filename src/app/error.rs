@@ -45,14 +45,14 @@ pub(super) enum AppError {
     NoToken { path: PathBuf },
     #[error("a rule cannot be used ({origin})")]
     Rule { origin: String, source: RuleError },
-    #[error("`{}` cannot be an allowed directory; give one that exists", .path.display())]
-    AllowedDirectory { path: PathBuf, source: io::Error },
+    #[error("`{}` cannot be in policy.allowed_directories ({origin}); give a directory that exists", .path.display())]
+    AllowedDirectory { origin: String, path: PathBuf, source: io::Error },
     #[error("a directory in policy.allowed_directories cannot be used")]
     Directory(#[from] DirectoryError),
-    #[error("a pattern in redact.patterns cannot be used")]
-    Redact(#[from] RedactError),
-    #[error("a pattern in environment.pass or environment.drop cannot be used")]
-    Variable(#[from] NamePatternError),
+    #[error("a pattern in redact.patterns cannot be used ({origin})")]
+    Redact { origin: String, source: RedactError },
+    #[error("a pattern in {key} cannot be used ({origin})")]
+    Variable { key: &'static str, origin: String, source: NamePatternError },
     #[error("the audit log cannot be opened")]
     Audit(#[from] AuditError),
     #[error("the current directory cannot be used; start in an existing one, or set job.cwd")]

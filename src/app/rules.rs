@@ -8,9 +8,7 @@ use crate::config::{self, Environment, Loaded, Settings};
 use crate::output::redact::Redactor;
 use crate::policy::command::Shell as PolicyShell;
 use crate::policy::directories::AllowedDirectories;
-use crate::policy::environment::{
-    Cleaned, EnvironmentRules, Inherit, NamePattern, NamePatternError, clean,
-};
+use crate::policy::environment::{Cleaned, EnvironmentRules, Inherit, NamePattern, clean};
 use crate::policy::rules::{self, CoreTools, Rule, RuleError};
 use crate::policy::{OnUncertain, Policy};
 use crate::process::shell::{Dialect, Shell, judged_by};
@@ -25,8 +23,8 @@ pub(super) fn rules(loaded: &Loaded, shell: &Shell) -> Result<Rules, AppError> {
             origin: origin(loaded, error.place()),
             source: error,
         })?,
-        directories: directories(&settings.policy.allowed_directories)?,
-        redactor: Arc::new(redactor(&settings.redact)?),
+        directories: directories(loaded)?,
+        redactor: Arc::new(redactor(loaded)?),
     })
 }
 
@@ -75,49 +73,53 @@ fn origin(loaded: &Loaded, place: &str) -> String {
 }
 
 /// Links in the list itself are followed once, now.
-fn directories(list: &[PathBuf]) -> Result<Option<AllowedDirectories>, AppError> {
+fn directories(loaded: &Loaded) -> Result<Option<AllowedDirectories>, AppError> {
+    let list = &loaded.settings.policy.allowed_directories;
     if list.is_empty() {
         return Ok(None);
     }
     let resolve = |path: &PathBuf| {
-        path.canonicalize()
-            .map_err(|source| AppError::AllowedDirectory { path: path.clone(), source })
+        path.canonicalize().map_err(|source| AppError::AllowedDirectory {
+            origin: origin(loaded, "policy.allowed_directories"),
+            path: path.clone(),
+            source,
+        })
     };
     let resolved = list.iter().map(resolve).collect::<Result<Vec<_>, _>>()?;
     Ok(Some(AllowedDirectories::new(resolved)?))
 }
 
-fn redactor(settings: &config::RedactSettings) -> Result<Redactor, AppError> {
+fn redactor(loaded: &Loaded) -> Result<Redactor, AppError> {
+    let settings = &loaded.settings.redact;
     let redactor = if settings.builtin {
         Redactor::with_known_secrets(&settings.patterns)
     } else {
         Redactor::new(&settings.patterns)
     };
-    Ok(redactor?)
+    redactor
+        .map_err(|source| AppError::Redact { origin: origin(loaded, "redact.patterns"), source })
 }
 
 /// What masks output before it is stored, where that is wished.
-pub(super) fn at_write(
-    settings: &config::RedactSettings,
-) -> Result<Option<Arc<Redactor>>, AppError> {
-    if settings.at_write { Ok(Some(Arc::new(redactor(settings)?))) } else { Ok(None) }
+pub(super) fn at_write(loaded: &Loaded) -> Result<Option<Arc<Redactor>>, AppError> {
+    let is_wished = loaded.settings.redact.at_write;
+    is_wished.then(|| redactor(loaded).map(Arc::new)).transpose()
 }
 
 /// What jobs find in their environment, and what was left out of it.
-pub(super) fn environment(
-    settings: &config::EnvironmentSettings,
-    environment: &Environment,
-) -> Result<Cleaned, AppError> {
-    let patterns = |texts: &[String]| -> Result<Vec<NamePattern>, NamePatternError> {
-        texts.iter().map(|text| NamePattern::parse(text)).collect()
+pub(super) fn environment(loaded: &Loaded, environment: &Environment) -> Result<Cleaned, AppError> {
+    let settings = &loaded.settings.environment;
+    let patterns = |key: &'static str, texts: &[String]| {
+        let parsed = texts.iter().map(|text| NamePattern::parse(text)).collect::<Result<_, _>>();
+        parsed.map_err(|source| AppError::Variable { key, origin: origin(loaded, key), source })
     };
     let rules = EnvironmentRules {
         inherit: match settings.inherit {
             config::Inherit::Core => Inherit::Core,
             config::Inherit::All => Inherit::All,
         },
-        pass: patterns(&settings.pass)?,
-        drop: patterns(&settings.drop)?,
+        pass: patterns("environment.pass", &settings.pass)?,
+        drop: patterns("environment.drop", &settings.drop)?,
         set: settings
             .set
             .iter()

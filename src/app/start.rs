@@ -118,8 +118,7 @@ impl Start {
     }
 
     fn doctor(&self, flags: &cli::DoctorFlags) -> Result<u8, AppError> {
-        let Loaded { settings, .. } = self.load()?;
-        let cleaned = rules::environment(&settings.environment, &self.sources.environment)?;
+        let cleaned = rules::environment(&self.load()?, &self.sources.environment)?;
         Ok(cli::doctor::run(flags, &cleaned))
     }
 

@@ -91,23 +91,20 @@ pub(super) fn yard(
             lanes: queue.lanes.clone(),
         },
         max_finished: settings.retention.max_finished,
-        job: job(settings, tag, environment)?,
+        job: job(loaded, tag, environment)?,
         rules: rules::rules(loaded, &shell(&settings.job))?,
         audit: rules::audit(settings)?,
     })
 }
 
-fn job(
-    settings: &Settings,
-    tag: HostTag,
-    environment: &Environment,
-) -> Result<JobSettings, AppError> {
+fn job(loaded: &Loaded, tag: HostTag, environment: &Environment) -> Result<JobSettings, AppError> {
+    let settings = &loaded.settings;
     Ok(JobSettings {
         shell: shell(&settings.job),
-        environment: rules::environment(&settings.environment, environment)?.kept,
+        environment: rules::environment(loaded, environment)?.kept,
         tag,
         log: LogSettings { memory_bytes: settings.output.memory, spill_dir: spill_dir(settings) },
-        mask: rules::at_write(&settings.redact)?,
+        mask: rules::at_write(loaded)?,
         drain_quiet: settings.job.drain_quiet,
         drain_max: settings.job.drain_max,
     })

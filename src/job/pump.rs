@@ -3,8 +3,10 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::ActorRef;
+use tokio::time::sleep;
 
 use super::actor::JobMsg;
 use crate::outcome::LimitKind;
@@ -21,6 +23,9 @@ const CHUNK: usize = 128 * 1024;
 const FLOOD_BYTES: u64 = 64 * 1024;
 /// Reads from one stream before the other gets its turn.
 const READS_PER_TURN: usize = 16;
+/// How long the beginning of a line waits for its end, where secrets are hidden in whole lines.
+/// Less than the quiet after which a job without its leader is over.
+const HELD_FOR: Duration = Duration::from_millis(100);
 
 /// Both pipes of one job, and the log they flow into.
 #[derive(Debug)]
@@ -47,6 +52,10 @@ impl Masks {
     fn new(redactor: &Arc<Redactor>) -> Self {
         let masker = || LineMasker::new(Arc::clone(redactor));
         Self { stdout: masker(), stderr: masker() }
+    }
+
+    const fn are_holding(&self) -> bool {
+        self.stdout.is_holding() || self.stderr.is_holding()
     }
 
     const fn of(&mut self, stream: Stream) -> &mut LineMasker {
@@ -116,6 +125,11 @@ impl Pump {
             let stream = tokio::select! {
                 () = self.stdout.ready(), if self.stdout.is_open() => Stream::Stdout,
                 () = self.stderr.ready(), if self.stderr.is_open() => Stream::Stderr,
+                () = sleep(HELD_FOR), if self.is_holding() => {
+                    self.settle(Stream::Stdout);
+                    self.settle(Stream::Stderr);
+                    continue;
+                }
                 else => break,
             };
             self.turn(stream);
@@ -138,7 +152,7 @@ impl Pump {
             };
             match tap.read(&mut buffer) {
                 Read::Bytes(length) => self.take(stream, &buffer[..length]),
-                Read::Nothing => return self.show_held(stream),
+                Read::Nothing => return,
                 Read::End => {
                     *tap = Tap::Closed;
                     return self.show_held(stream);
@@ -157,8 +171,18 @@ impl Pump {
         }
     }
 
+    fn is_holding(&self) -> bool {
+        self.masks.as_ref().is_some_and(Masks::are_holding)
+    }
+
+    /// Shows what is held back, with all that has come meanwhile.
+    fn settle(&mut self, stream: Stream) {
+        self.turn(stream);
+        self.show_held(stream);
+    }
+
     /// A prompt has no newline and must be seen all the same: what waits for its line's end is
-    /// given out once the pipe is empty.
+    /// given out once the job is quiet, or its pipe ends.
     fn show_held(&mut self, stream: Stream) {
         if let Some(masks) = &mut self.masks {
             let held = masks.of(stream).flush();

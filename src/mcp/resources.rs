@@ -5,6 +5,7 @@ use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTempla
 
 use super::address;
 use super::reply::resource_contents;
+use crate::output::redact::Redactor;
 use crate::yard::{JobHandle, Yard};
 
 /// Only so many of the newest jobs are listed; any other can be read by its address.
@@ -12,14 +13,15 @@ const LISTED: usize = 100;
 
 /// The newest jobs, newest first.
 pub(super) async fn list(yard: &Yard) -> Vec<Resource> {
-    yard.list().await.iter().take(LISTED).map(describe).collect()
+    let redactor = yard.redactor();
+    yard.list().await.iter().take(LISTED).map(|job| describe(job, &redactor)).collect()
 }
 
-fn describe(job: &JobHandle) -> Resource {
+fn describe(job: &JobHandle, redactor: &Redactor) -> Resource {
     let spec = job.spec();
     let about = spec.description.clone().unwrap_or_else(|| spec.program.display());
     Resource::new(address::of_output(job.id()), format!("job {} output", job.id()))
-        .with_description(about.chars().take(200).collect::<String>())
+        .with_description(redactor.mask_text(&about).chars().take(200).collect::<String>())
         .with_mime_type("text/plain")
 }
 
@@ -45,7 +47,7 @@ pub(super) async fn read(
     };
     let id = address::job_of(uri).ok_or_else(not_found)?;
     let job = yard.find(id).await.map_err(|_| not_found())?;
-    let contents: ResourceContents = resource_contents(&job, uri, max_bytes)
+    let contents: ResourceContents = resource_contents(&job, uri, max_bytes, &yard.redactor())
         .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
     Ok(ReadResourceResult::new(vec![contents]))
 }

@@ -47,7 +47,9 @@ pub(crate) async fn wait_for<T>(
         // Sent outside the select: a notification that was dropped half-way could still
         // be on its way when the result is, and arrive after it.
         if let Some(progress) = &progress {
-            progress.send(tell()).await;
+            // The last line of output is in it.
+            let text = call.yard.redactor().mask_text(&tell()).into_owned();
+            progress.send(text).await;
         }
     }
 }

@@ -266,6 +266,12 @@ impl LineMasker {
         out
     }
 
+    /// Whether the beginning of a line is held back.
+    #[must_use]
+    pub const fn is_holding(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// Gives what was held back: at the end of the stream, or when it has to be seen now. A secret
     /// that is cut by this is not found.
     pub fn flush(&mut self) -> Vec<u8> {

@@ -292,40 +292,6 @@ fn is_inherited(name: &str, inherit: Inherit) -> bool {
     }
 }
 
-/// Checks the variables of one call against those with power over every shell or the loader.
-///
-/// Whether calls are held to this is the caller's decision.
-///
-/// # Errors
-/// The first variable that may not be set.
-pub fn check_call(env: &[(String, String)]) -> Result<(), ForbiddenVariable> {
-    // Up to a `=`, as the kernel would take it.
-    let real = |name: &str| name.split('=').next().map(str::to_owned).unwrap_or_default();
-    let mut names = env.iter().map(|(name, _)| real(name));
-    match names.find(|name| any_fits(&DANGEROUS, name)) {
-        Some(name) => Err(ForbiddenVariable { name }),
-        None => Ok(()),
-    }
-}
-
-/// A call may not set this variable.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error(
-    "`{name}` cannot be set for a command here: it changes what every shell or program does; leave it out of env"
-)]
-pub struct ForbiddenVariable {
-    /// Its name.
-    pub name: String,
-}
-
-impl ForbiddenVariable {
-    /// The stable word that clients may match on.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        "forbidden_env"
-    }
-}
-
 fn any_fits(patterns: &[&str], name: &str) -> bool {
     patterns.iter().any(|pattern| fits(pattern, name))
 }
@@ -418,18 +384,6 @@ mod tests {
         let cleaned = clean(&[(name, "x".into())], &rules(Inherit::All, &["*"], &[]));
         let dropped = vec![DroppedName { name: "A\u{fffd}".into(), why: Dropped::Unlisted }];
         assert_eq!(cleaned, Cleaned { kept: Vec::new(), dropped });
-    }
-
-    #[test]
-    fn a_call_may_not_set_what_has_power_over_every_shell() {
-        let call = |name: &str| check_call(&[("A".into(), "1".into()), (name.into(), "x".into())]);
-        for name in ["PATH", "RUST_LOG", "ENVIRONMENT", "MY_LD_X", "PS1", ""] {
-            assert_eq!(call(name), Ok(()), "{name}");
-        }
-        for name in ["LD_PRELOAD", "BASH_ENV", "ENV", "PS4", "IFS", "SHELLOPTS", "BASH_FUNC_x%%"] {
-            assert_eq!(call(name), Err(ForbiddenVariable { name: name.into() }), "{name}");
-        }
-        assert!(call("LD_PRELOAD=/x").is_err(), "the kernel ends the name at the first `=`");
     }
 
     #[test]

@@ -1,52 +1,16 @@
 //! The program in a shell: exit codes, streams, help, and the configuration verbs.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc;
-use std::thread;
 
 use rustix::process::Signal;
 
-use crate::harness::{DEADLINE, Marker, Sandbox, eventually_some, signal};
-
-/// Runs the program to its end, within the deadline.
-#[track_caller]
-fn run(sandbox: &Sandbox, arguments: &[&str]) -> Output {
-    let mut command = sandbox.command();
-    command.args(arguments);
-    output_of(command, "")
-}
-
-#[track_caller]
-fn output_of(mut command: Command, input: &str) -> Output {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    let pid = i32::try_from(child.id()).expect("a pid fits");
-    child.stdin.take().expect("it was piped").write_all(input.as_bytes()).ok();
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || sender.send(child.wait_with_output()));
-    match receiver.recv_timeout(DEADLINE) {
-        Ok(output) => output.expect("a child of ours"),
-        Err(error) => {
-            signal(pid, Signal::KILL);
-            panic!("it does not end: {error}");
-        }
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use crate::harness::{Marker, Sandbox, eventually_some, output_of, run_program, signal, text};
 
 /// Runs `shellyard run -- …` and gives back its exit code.
 #[track_caller]
 fn code_of(arguments: &[&str]) -> Option<i32> {
-    run(&Sandbox::new(), arguments).status.code()
+    run_program(&Sandbox::new(), arguments).status.code()
 }
 
 #[test]
@@ -69,7 +33,7 @@ fn run_ends_with_124_on_a_timeout() {
 
 #[test]
 fn run_ends_with_125_when_we_failed() {
-    let output = run(&Sandbox::new(), &["run", "--config", "/no/such/file", "--", "true"]);
+    let output = run_program(&Sandbox::new(), &["run", "--config", "/no/such/file", "--", "true"]);
     assert_eq!(output.status.code(), Some(125), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("/no/such/file"), "{}", text(&output.stderr));
 }
@@ -77,7 +41,7 @@ fn run_ends_with_125_when_we_failed() {
 #[test]
 fn run_keeps_the_streams_apart_and_adds_nothing() {
     let script = "echo out; echo err >&2; printf '\\377\\000'";
-    let output = run(&Sandbox::new(), &["run", "--", "sh", "-c", script]);
+    let output = run_program(&Sandbox::new(), &["run", "--", "sh", "-c", script]);
     assert_eq!(output.stdout, b"out\n\xff\x00");
     assert_eq!(text(&output.stderr), "err\n");
 }
@@ -93,7 +57,7 @@ fn run_passes_its_own_input_on() {
 
 #[test]
 fn run_keeps_every_byte_of_a_large_output() {
-    let output = run(&Sandbox::new(), &["run", "--", "seq", "1", "500000"]);
+    let output = run_program(&Sandbox::new(), &["run", "--", "seq", "1", "500000"]);
     let expected = Command::new("seq").args(["1", "500000"]).output().expect("seq").stdout;
     assert!(output.stdout == expected, "{} of {} bytes", output.stdout.len(), expected.len());
 }
@@ -118,7 +82,7 @@ fn run_that_is_ended_takes_the_command_along() {
 
 #[test]
 fn help_reads_well_and_names_every_verb() {
-    let output = run(&Sandbox::new(), &["--help"]);
+    let output = run_program(&Sandbox::new(), &["--help"]);
     assert!(output.status.success());
     let help = text(&output.stdout);
     for verb in ["serve", "stdio", "run", "config"] {
@@ -126,7 +90,7 @@ fn help_reads_well_and_names_every_verb() {
     }
     assert!(help.lines().all(|line| line.chars().count() <= 120), "{help}");
     for verb in ["serve", "stdio", "run", "config"] {
-        let output = run(&Sandbox::new(), &[verb, "--help"]);
+        let output = run_program(&Sandbox::new(), &[verb, "--help"]);
         assert!(output.status.success(), "{verb} --help");
         assert!(text(&output.stdout).len() > 100, "{verb} --help");
     }
@@ -134,13 +98,13 @@ fn help_reads_well_and_names_every_verb() {
 
 #[test]
 fn version_is_that_of_the_package() {
-    let output = run(&Sandbox::new(), &["--version"]);
+    let output = run_program(&Sandbox::new(), &["--version"]);
     assert_eq!(text(&output.stdout).trim(), concat!("shellyard ", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
 fn a_wrong_flag_is_named_on_stderr() {
-    let output = run(&Sandbox::new(), &["serve", "--bnid", "127.0.0.1:1"]);
+    let output = run_program(&Sandbox::new(), &["serve", "--bnid", "127.0.0.1:1"]);
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("--bind"), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "");
@@ -189,7 +153,7 @@ fn the_usual_place_is_read_when_no_file_is_named() {
 
 #[track_caller]
 fn check(sandbox: &Sandbox, file: &Path) -> Output {
-    run(sandbox, &["config", "check", file.to_str().expect("a path")])
+    run_program(sandbox, &["config", "check", file.to_str().expect("a path")])
 }
 
 #[test]

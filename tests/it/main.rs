@@ -3,11 +3,15 @@
 //! Each module is one topic; `harness` is what they stand on, `tidy` reads the source itself.
 
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod bad_input;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod endings;
+#[cfg(test)]
+mod environment;
 #[cfg(test)]
 mod floods;
 #[cfg(test)]
@@ -21,11 +25,15 @@ mod input;
 #[cfg(test)]
 mod output;
 #[cfg(test)]
+mod policy;
+#[cfg(test)]
 mod policy_fuzz;
 #[cfg(test)]
 mod protocol;
 #[cfg(test)]
 mod queue;
+#[cfg(test)]
+mod redact;
 #[cfg(test)]
 mod replies;
 #[cfg(test)]

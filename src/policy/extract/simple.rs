@@ -248,28 +248,33 @@ impl Walker<'_, '_> {
 
     /// Some variables are code, or change how names are found.
     pub(super) fn check_name(&mut self, name: &str) {
-        const CODE: [&str; 16] = [
-            "PS0",
-            "PS1",
-            "PS2",
-            "PS4",
-            "PROMPT_COMMAND",
-            "BASH_ENV",
-            "ENV",
-            "SHELLOPTS",
-            "BASHOPTS",
-            "BASH_CMDS",
-            "BASH_ALIASES",
-            "BASH_LOADABLES_PATH",
-            "BASH_COMPAT",
-            "POSIXLY_CORRECT",
-            "TEXTDOMAIN",
-            "TEXTDOMAINDIR",
-        ];
-        if CODE.contains(&name) || name.starts_with("BASH_FUNC_") {
+        if is_code(name) {
             self.doubt(Reason::Code("a variable that the shell evaluates"));
         }
     }
+}
+
+/// Whether what a variable of this name holds is run or read by shells.
+pub(super) fn is_code(name: &str) -> bool {
+    const CODE: [&str; 16] = [
+        "PS0",
+        "PS1",
+        "PS2",
+        "PS4",
+        "PROMPT_COMMAND",
+        "BASH_ENV",
+        "ENV",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "BASH_CMDS",
+        "BASH_ALIASES",
+        "BASH_LOADABLES_PATH",
+        "BASH_COMPAT",
+        "POSIXLY_CORRECT",
+        "TEXTDOMAIN",
+        "TEXTDOMAINDIR",
+    ];
+    CODE.contains(&name) || name.starts_with("BASH_FUNC_")
 }
 
 /// A net under the reader: such a word would be an assignment to the shell in some spelling.

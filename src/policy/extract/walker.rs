@@ -2,6 +2,7 @@
 
 use super::heredoc::Pending;
 use super::scope::Scope;
+use super::simple::is_code;
 use crate::policy::command::{
     Assignment, Extraction, Lookup, Reason, Redirect, Shell, SimpleCommand, Uncertain, Via, Word,
 };
@@ -50,10 +51,7 @@ pub(super) struct Walker<'t, 's> {
 /// `environment` are the variables that the caller adds: their values can reach arithmetic.
 #[must_use]
 pub fn extract(text: &str, shell: Shell, environment: &[Assignment]) -> Extraction {
-    let mut sink = Sink::default();
-    for assignment in environment {
-        sink.scope.assign(&assignment.name, assignment.value.clone());
-    }
+    let mut sink = Sink::within(environment);
     if let Err(uncertain) = read(text, shell, Kind::Top, &mut sink) {
         sink.note(uncertain);
     }
@@ -63,10 +61,7 @@ pub fn extract(text: &str, shell: Shell, environment: &[Assignment]) -> Extracti
 /// Finds every command that a program could run which is started directly, with no shell.
 #[must_use]
 pub fn extract_call(program: &str, args: &[String], environment: &[Assignment]) -> Extraction {
-    let mut sink = Sink::default();
-    for assignment in environment {
-        sink.scope.assign(&assignment.name, assignment.value.clone());
-    }
+    let mut sink = Sink::within(environment);
     let words = std::iter::once(program).chain(args.iter().map(String::as_str));
     let command = SimpleCommand::of(words.map(Word::literal).collect());
     if let Some(command) = command
@@ -186,6 +181,19 @@ impl<'t, 's> Walker<'t, 's> {
 }
 
 impl Sink {
+    /// Begins with variables that the caller sets.
+    fn within(environment: &[Assignment]) -> Self {
+        let mut sink = Self::default();
+        for Assignment { name, value, .. } in environment {
+            sink.scope.assign(name, value.clone());
+            if is_code(name) {
+                let reason = Reason::Code("a variable that the shell evaluates");
+                sink.note(Uncertain { reason, at: 0 });
+            }
+        }
+        sink
+    }
+
     /// Keeps the first doubt.
     pub(super) fn note(&mut self, uncertain: Uncertain) {
         self.uncertain.get_or_insert(uncertain);

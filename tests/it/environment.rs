@@ -1,0 +1,152 @@
+//! What a job finds in its environment, and what it is told about names that do not exist.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Launch, Sandbox, Yard, output_of, text};
+
+const KEY_BY_VALUE: &str = "AKIAIOSFODNN7EXAMPLE";
+
+/// A server that has secrets, dangers and harmless things around it.
+fn surrounded(launch: Launch) -> Launch {
+    surroundings().into_iter().fold(launch, |launch, (name, value)| launch.env(name, value))
+}
+
+const fn surroundings() -> [(&'static str, &'static str); 10] {
+    [
+        ("GITHUB_TOKEN", "value-of-a-token"),
+        ("MY_API_KEY", "value-of-a-key"),
+        ("AWS_REGION", "value-of-a-region"),
+        ("HARMLESS_NAME", KEY_BY_VALUE),
+        ("LD_PRELOAD", ""),
+        ("BASH_ENV", "/no/such/start-up"),
+        ("SHELLYARD_QUEUE_SLOTS", "7"),
+        ("JAVA_HOME", "/opt/java"),
+        ("SOMETHING_ELSE", "value-of-something"),
+        ("LC_TIME", "C"),
+    ]
+}
+
+/// The variables that a job of this server sees, as `env` prints them.
+#[track_caller]
+fn seen(yard: &mut Yard) -> Vec<String> {
+    let reply = yard.call("run_command", json!({"command": "env", "args": ["-0"]})).ok();
+    let job = reply.job();
+    let page = yard.read_raw(job, "bytes:0", 1 << 20);
+    let bytes = crate::harness::bytes_of(&page);
+    let names = bytes.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
+    names.map(text).collect()
+}
+
+#[track_caller]
+fn check(seen: &[String], name: &str, expected: Option<&str>) {
+    let prefix = format!("{name}=");
+    let value = seen.iter().find_map(|entry| entry.strip_prefix(&prefix));
+    assert_eq!(value, expected, "{name} in {seen:#?}");
+}
+
+#[test]
+fn secrets_and_dangers_do_not_reach_jobs() {
+    for launch in Launch::both() {
+        let mut yard = surrounded(launch.structured()).start();
+        let seen = seen(&mut yard);
+        for name in ["GITHUB_TOKEN", "MY_API_KEY", "AWS_REGION", "HARMLESS_NAME"] {
+            check(&seen, name, None);
+        }
+        for name in ["LD_PRELOAD", "BASH_ENV", "SHELLYARD_QUEUE_SLOTS", "SOMETHING_ELSE"] {
+            check(&seen, name, None);
+        }
+        check(&seen, "JAVA_HOME", Some("/opt/java"));
+        check(&seen, "LC_TIME", Some("C"));
+        assert!(seen.iter().any(|entry| entry.starts_with("PATH=")), "{seen:?}");
+    }
+}
+
+#[test]
+fn everything_else_can_be_inherited_secrets_still_not() {
+    let config = "[environment]\ninherit = \"all\"\ndrop = [\"LC_*\"]\n";
+    let mut yard = surrounded(Launch::stdio().structured()).config(config).start();
+    let seen = seen(&mut yard);
+    check(&seen, "SOMETHING_ELSE", Some("value-of-something"));
+    for name in ["GITHUB_TOKEN", "HARMLESS_NAME", "LD_PRELOAD", "BASH_ENV", "LC_TIME"] {
+        check(&seen, name, None);
+    }
+}
+
+#[test]
+fn what_is_named_passes_and_what_is_dangerous_never_does() {
+    let config = "[environment]\npass = [\"GITHUB_TOKEN\", \"MY_*\", \"SOMETHING_*\", \
+                  \"LD_PRELOAD\", \"BASH_ENV\"]\nset = [\"CI=1\"]\n";
+    let mut yard = surrounded(Launch::stdio().structured()).config(config).start();
+    let seen = seen(&mut yard);
+    check(&seen, "GITHUB_TOKEN", Some("value-of-a-token"));
+    check(&seen, "SOMETHING_ELSE", Some("value-of-something"));
+    check(&seen, "CI", Some("1"));
+    // A pattern is no name: it does not pass a secret.
+    check(&seen, "MY_API_KEY", None);
+    check(&seen, "LD_PRELOAD", None);
+    check(&seen, "BASH_ENV", None);
+}
+
+#[test]
+fn doctor_lists_names_and_never_a_value() {
+    let sandbox = Sandbox::new();
+    let ask = |arguments: &[&str]| {
+        let mut command = sandbox.command();
+        command.arg("doctor").args(arguments).envs(surroundings());
+        let output = output_of(command, "");
+        assert!(output.status.success(), "{output:?}");
+        let told = text(&output.stdout);
+        for (name, value) in surroundings() {
+            assert!(value.len() < 4 || !told.contains(value), "the value of {name}: {told}");
+        }
+        told
+    };
+    let told = ask(&[]);
+    for line in [
+        "GITHUB_TOKEN (secret_name)",
+        "AWS_REGION (secret_name)",
+        "HARMLESS_NAME (secret_value)",
+        "LD_PRELOAD (dangerous)",
+        "SOMETHING_ELSE (not_listed)",
+    ] {
+        assert!(told.contains(line), "`{line}` is missing in: {told}");
+    }
+    let answer: Value = serde_json::from_str(&ask(&["--json"])).expect("JSON");
+    let dropped = answer["environment"]["dropped"].as_array().expect("a list");
+    let token = json!({"name": "GITHUB_TOKEN", "why": "secret_name"});
+    assert!(dropped.contains(&token), "{answer}");
+    let passed = answer["environment"]["passed"].as_array().expect("a list");
+    assert!(passed.contains(&json!("JAVA_HOME")), "{answer}");
+}
+
+/// A server whose jobs find one program more on their PATH: `cargo`.
+fn with_cargo(launch: Launch) -> (Yard, tempfile::TempDir) {
+    let folder = tempfile::TempDir::new().expect("a temporary directory");
+    let program = folder.path().join("cargo");
+    fs::write(&program, "#!/bin/sh\n").expect("a file of ours");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a file of ours");
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    (launch.env("PATH", &path).start(), folder)
+}
+
+#[test]
+fn a_command_that_does_not_exist_gets_the_name_that_does() {
+    for launch in Launch::both() {
+        let (mut yard, _folder) = with_cargo(launch);
+        for arguments in [
+            json!({"command": "carg build"}),
+            json!({"command": "true; carg build"}),
+            json!({"command": "carg", "args": ["build"]}),
+        ] {
+            let text = yard.call("run_command", arguments.clone()).text();
+            let hint = text.lines().find(|line| line.starts_with("→ did you mean ")).unwrap_or("");
+            let names = hint.trim_start_matches("→ did you mean ").trim_end_matches('?');
+            assert_eq!(names.split(", ").next(), Some("cargo"), "{arguments}: {text}");
+        }
+        let text = yard.run("xqzzyqx").text();
+        assert!(!text.contains("did you mean"), "nothing is like it: {text}");
+    }
+}

@@ -1,0 +1,64 @@
+//! A reload: either all new rules hold, or the old ones go on.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::harness::{Launch, Yard, eventually};
+
+const NO_TOUCH: &str = "[policy]\ndeny = [\"touch\"]\n";
+
+fn reload(yard: &Yard, config: &str) {
+    fs::write(yard.sandbox().path().join("config.toml"), config).expect("a file of ours");
+    yard.signal(Signal::HUP);
+}
+
+fn notes(yard: &Yard, what: &str) -> Vec<Value> {
+    let log = fs::read_to_string(yard.sandbox().data().join("audit.jsonl")).unwrap_or_default();
+    let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    entries.filter(|entry| entry["event"] == "note" && entry["what"] == what).collect()
+}
+
+fn is_refused(yard: &mut Yard, command: &str) -> bool {
+    yard.call("run_command", serde_json::json!({"command": command})).is_error()
+}
+
+#[test]
+fn a_good_file_takes_effect() {
+    for launch in Launch::both() {
+        let mut yard = launch.structured().config(NO_TOUCH).start();
+        assert!(is_refused(&mut yard, "touch made") && !is_refused(&mut yard, "mkdir new"));
+        reload(&yard, "[policy]\ndeny = [\"mkdir\"]\n");
+        eventually("the reload is written down", || notes(&yard, "policy_reloaded").len() == 1);
+        assert!(!is_refused(&mut yard, "touch made"));
+        assert!(is_refused(&mut yard, "mkdir other"));
+        assert!(!yard.work().join("other").exists());
+    }
+}
+
+#[test]
+fn a_bad_file_keeps_the_old_rules_and_says_so() {
+    let bad = [
+        "[policy]\ndeny = [\"re:(\"]\n",
+        "[policy]\nalow = [\"touch\"]\n",
+        "[policy\n",
+        "[policy]\nallowed_directories = [\"/no/such/place\"]\n",
+        "[redact]\npatterns = [\"(\"]\n",
+    ];
+    let mut yard = Launch::http().structured().config(NO_TOUCH).start();
+    for (done, config) in bad.iter().enumerate() {
+        reload(&yard, config);
+        eventually("the refusal is written down", || {
+            notes(&yard, "policy_reload_refused").len() == done + 1
+        });
+        assert!(is_refused(&mut yard, "touch made"), "after {config:?}");
+        assert!(!yard.work().join("made").exists(), "after {config:?}");
+    }
+    let notes = notes(&yard, "policy_reload_refused");
+    let detail = notes[0]["detail"].as_str().expect("a text");
+    assert!(detail.contains("config.toml:2") && detail.contains("policy.deny[0]"), "{detail}");
+    eventually("it is said on stderr", || yard.talk().contains("config.toml:2"));
+    let talk = yard.talk();
+    assert!(talk.contains("old") && talk.contains("policy.deny[0]"), "{talk}");
+}

@@ -1,0 +1,69 @@
+//! Rules that cannot be read: the server does not start, and says where and what to do.
+
+use crate::harness::{Sandbox, output_of, text};
+
+/// Starts a server with this configuration; it must refuse, in these words.
+#[track_caller]
+fn refused(config: &str, words: &[&str]) {
+    for verb in ["stdio", "serve"] {
+        let sandbox = Sandbox::new();
+        let file = sandbox.write("config.toml", config);
+        let mut command = sandbox.command();
+        command.arg(verb).arg("--config").arg(file).arg("--data-dir").arg(sandbox.data());
+        if verb == "serve" {
+            command.args(["--bind", "127.0.0.1:0"]);
+        }
+        let output = output_of(command, "");
+        let told = text(&output.stderr);
+        assert!(!output.status.success(), "{verb} started with {config:?}: {told}");
+        for word in words {
+            assert!(told.contains(word), "{verb}, {config:?}: `{word}` is missing in: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_bad_regular_expression_is_named_with_file_and_line() {
+    let config = "[policy]\n# one good, one bad\ndeny = [\"rm*\", \"re:git (push\"]\n";
+    refused(config, &["config.toml:3", "policy.deny[1]", "git (push", "correct"]);
+}
+
+#[test]
+fn an_unknown_key_is_named_with_file_line_and_what_was_meant() {
+    refused("[policy]\nalow = [\"ls\"]\n", &["config.toml:2", "policy.alow", "`policy.allow`"]);
+    refused("[redact]\n\npattern = []\n", &["config.toml:3", "redact.pattern", "redact.patterns"]);
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_named_with_file_and_line() {
+    refused("[policy]\nuncertain = \"maybe\"\n", &["config.toml:2", "uncertain", "refuse"]);
+    refused("[policy]\ndeny = \"rm\"\n", &["config.toml:2", "policy.deny"]);
+    refused("[audit]\non_failure = \"ignore\"\n", &["config.toml:2", "on_failure", "count"]);
+}
+
+#[test]
+fn rules_that_say_nothing_or_name_no_tool_are_refused() {
+    refused("[policy]\ndeny = [\"\"]\n", &["config.toml:2", "policy.deny", "empty"]);
+    refused(
+        "[policy]\ncoreTools = [\"run_shel_command(ls)\"]\n",
+        &["config.toml:2", "coreTools[0]", "run_shell_command"],
+    );
+    refused("[policy]\nallow = [\"[lan=x] ls\"]\n", &["config.toml:2", "policy.allow[0]", "lane="]);
+}
+
+#[test]
+fn a_bad_redact_pattern_is_named() {
+    let config = "[redact]\npatterns = [\"ok\", \"(?<=x)y\"]\n";
+    refused(config, &["config.toml:2", "redact.patterns", "(?<=x)y", "secret"]);
+}
+
+#[test]
+fn a_missing_allowed_directory_is_named() {
+    let config = "[policy]\nallowed_directories = [\"/\", \"/no/such/place\"]\n";
+    refused(config, &["config.toml:2", "policy.allowed_directories", "/no/such/place", "exists"]);
+}
+
+#[test]
+fn a_bad_name_in_the_environment_is_named() {
+    refused("[environment]\npass = [\"A=b\"]\n", &["config.toml:2", "environment.pass", "A=b"]);
+}

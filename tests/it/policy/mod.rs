@@ -1,0 +1,7 @@
+//! What may run, and where: the verbs that explain it, and the server that holds it.
+
+mod changes;
+mod directories;
+mod gate;
+mod mistakes;
+mod verbs;

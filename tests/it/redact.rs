@@ -1,0 +1,132 @@
+//! Secrets in what is shown, logged and audited; the stored bytes are another matter.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Launch, Yard, bytes_of, eventually};
+
+/// Known by its form, without any setting.
+const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
+/// Known by a pattern of the configuration.
+const OWN: &str = "hunter2-hunter2";
+const CONFIG: &str = "[redact]\npatterns = [\"pin=(?P<secret>\\\\S+)\"]\n[mcp]\nprogress_s = 0.2\n";
+
+/// Writes both secrets; the command line itself holds them, too.
+fn command() -> String {
+    format!("echo key {KEY}; echo pin={OWN} after")
+}
+
+#[track_caller]
+fn assert_masked(what: &str, text: &str) {
+    assert!(!text.contains(KEY), "{what} holds the key: {text}");
+    assert!(!text.contains(OWN), "{what} holds the pin: {text}");
+}
+
+fn raw(yard: &mut Yard, job: u64) -> String {
+    String::from_utf8(bytes_of(&yard.read_raw(job, "bytes:0", 4096))).expect("text")
+}
+
+#[test]
+fn every_reply_is_masked_and_the_raw_log_is_not() {
+    for launch in Launch::both() {
+        let launch = launch.args(&["--result-format", "both"]).config(CONFIG);
+        let mut yard = launch.start();
+        let reply = yard.run(&command());
+        let job = reply.job();
+        assert_eq!(reply["output"], "key [redacted]\npin=[redacted] after\n");
+        assert!(reply.text().contains("pin=[redacted] after"), "{}", reply.text());
+        assert_masked("run_command", &reply.0.to_string());
+        for (tool, arguments) in [
+            ("read_output", json!({"job": job})),
+            ("read_output", json!({"job": job, "grep": "key|pin"})),
+            ("read_output", json!({"job": job, "view": "tail"})),
+            ("wait_jobs", json!({"jobs": [job]})),
+            ("list_jobs", json!({})),
+            ("stop_jobs", json!({"jobs": [job]})),
+        ] {
+            let reply = yard.call(tool, arguments.clone()).ok();
+            assert_masked(&format!("{tool}({arguments})"), &reply.0.to_string());
+        }
+        let listed = yard.call("list_jobs", json!({})).ok().0.to_string();
+        assert!(listed.contains("[redacted]"), "the command is shown: {listed}");
+        assert_eq!(raw(&mut yard, job), format!("key {KEY}\npin={OWN} after\n"));
+    }
+}
+
+#[test]
+fn resources_are_masked() {
+    let mut yard = Launch::stdio().structured().config(CONFIG).start();
+    let uri = yard.run(&command())["uri"].clone();
+    let listed = yard.rpc("resources/list", json!({}));
+    assert!(listed.to_string().contains("[redacted]"), "{listed}");
+    assert_masked("resources/list", &listed.to_string());
+    let read = yard.rpc("resources/read", json!({"uri": uri}));
+    let text = &read["result"]["contents"][0]["text"];
+    assert_eq!(text, "key [redacted]\npin=[redacted] after\n", "{read}");
+}
+
+#[test]
+fn progress_is_masked() {
+    let mut yard = Launch::stdio().structured().config(CONFIG).start();
+    let marker = crate::harness::Marker::new();
+    let job = yard.start(&format!("echo pin={OWN}; sleep {marker}"));
+    marker.wait_alive();
+    let id = yard.begin_with(json!({
+        "name": "wait_jobs", "arguments": {"jobs": [job], "wait_s": 60},
+        "_meta": {"progressToken": "p"},
+    }));
+    let told = yard.stdio().receive("progress", |message| {
+        let text = message["params"]["message"].as_str().unwrap_or_default();
+        message["method"] == "notifications/progress" && text.contains("pin=")
+    });
+    assert_masked("progress", &told.to_string());
+    yard.call("stop_jobs", json!({"jobs": [job]})).ok();
+    assert_masked("wait_jobs", &yard.finish(id).0.to_string());
+}
+
+#[test]
+fn refusals_logs_and_audit_are_masked() {
+    let config = format!("[policy]\ndeny = [\"rm*\"]\n{CONFIG}");
+    let mut yard = Launch::stdio().structured().config(&config).start();
+    yard.run(&command());
+    let refused = yard.call("run_command", json!({"command": format!("rm pin={OWN}")}));
+    assert_masked("a refusal", &refused.0.to_string());
+    let file = yard.sandbox().data().join("audit.jsonl");
+    let audit = || fs::read_to_string(&file).expect("there is an audit log");
+    eventually("the ending is written down", || audit().contains("\"ending\""));
+    assert_masked("the audit log", &audit());
+    let commands: Vec<Value> = audit()
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["command"].clone())
+        .filter(Value::is_string)
+        .collect();
+    let shown = "echo key [redacted]; echo pin=[redacted] after";
+    assert_eq!(commands, [shown, "rm pin=[redacted]"]);
+    eventually("the command is logged", || yard.talk().contains("pin=[redacted] after"));
+    assert_masked("the log", &yard.talk());
+}
+
+#[test]
+fn without_patterns_nothing_is_masked() {
+    let mut yard = Launch::stdio().structured().config("[redact]\nbuiltin = false\n").start();
+    assert_eq!(yard.run(&command())["output"], format!("key {KEY}\npin={OWN} after\n"));
+}
+
+#[test]
+fn at_write_masks_what_is_stored() {
+    let config = CONFIG.replace("[redact]", "[redact]\nat_write = true");
+    let mut yard = Launch::stdio().structured().config(&config).start();
+    // The secret comes in two writes, and one on the other stream; a prompt is shown all the same.
+    let script = format!(
+        "printf 'key {}'; echo '{}'; echo pin={OWN} >&2; printf 'name? '; read name",
+        &KEY[..8],
+        &KEY[8..]
+    );
+    let job = yard.start(&script);
+    eventually("the prompt is shown", || raw(&mut yard, job).ends_with("name? "));
+    yard.call("stop_jobs", json!({"jobs": [job]})).ok();
+    let stored = raw(&mut yard, job);
+    assert_masked("the stored log", &stored);
+    assert!(stored.contains("key [redacted]\n") && stored.contains("pin=[redacted]\n"), "{stored}");
+}
