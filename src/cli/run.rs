@@ -158,7 +158,7 @@ impl Wishes {
 
 fn refused(error: &SubmitError) -> RunResult {
     let exit_code = if error.code() == "queue_full" { TRY_LATER } else { OUR_FAILURE };
-    RunResult { exit_code, message: Some(error.to_string()) }
+    RunResult { exit_code, message: Some(format!("refused, nothing was run: {error}")) }
 }
 
 fn result(ending: &Ending) -> RunResult {
