@@ -16,7 +16,7 @@ const ORDINARY: [&str; 8] = [
     "for f in *.rs; do wc -l \"$f\"; done",
     "npm run build 2>&1 | tee build.log",
     "FOO=bar python3 -c 'print(1)' || echo failed",
-    "find . -name '*.py' -exec grep -l TODO {} +",
+    "find . -name '*.py' -exec grep -l deprecated {} +",
     "test -f Cargo.toml && cat Cargo.toml | sed -n '1,20p'",
 ];
 

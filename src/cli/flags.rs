@@ -22,7 +22,7 @@ const RUN_HELP: &str = "\
 Examples:
   shellyard run -- cargo test
   shellyard run --timeout 60 --cwd /srv/app --env CI=1 -- make check
-  shellyard run --shell -- 'grep -r TODO . | wc -l'
+  shellyard run --shell -- 'grep -r deprecated . | wc -l'
 
 Exit codes: the command's own; 124 when it ran into its timeout, 125 when Shellyard itself
 failed, 126 when it cannot be executed, 127 when it was not found, 128+N when signal N

@@ -20,7 +20,7 @@ const fn request(call: Call<'_>) -> Request<'_> {
     Request {
         call,
         environment: &[],
-        cwd: "/work",
+        cwd: "/srv",
         writable: &[],
         tenant: "local",
         lane: "default",
@@ -151,7 +151,7 @@ const FINE: &[(&str, &str, &str)] = &[
     ("ls", "", "ls 2>&1"),
     ("ls", "", "ls > /dev/null 2>&1"),
     ("ls", "", "ls >&2"),
-    ("echo,cat", "", "echo a | cat > /work/x"),
+    ("echo,cat", "", "echo a | cat > /srv/x"),
     ("echo", "", "f(){ echo hi; }; f"),
     ("", "rm", "git rm x"),
     ("", "rm", "docker rm x"),
