@@ -155,6 +155,21 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// The same with every text in it changed in this way.
+    #[must_use]
+    pub fn with_texts(self, change: impl Fn(String) -> String) -> Self {
+        match self {
+            Self::NotFound { program } => Self::NotFound { program: change(program) },
+            Self::NotExecutable { program } => Self::NotExecutable { program: change(program) },
+            Self::BadCwd { cwd, why } => Self::BadCwd { cwd: change(cwd), why: change(why) },
+            Self::System { program, why } => {
+                Self::System { program: change(program), why: change(why) }
+            }
+            Self::TooLong { bytes } => Self::TooLong { bytes },
+            Self::NulByte { what } => Self::NulByte { what },
+        }
+    }
+
     /// The stable word that clients may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {

@@ -13,19 +13,25 @@ use crate::policy::rules::{self, CoreTools, Rule, RuleError};
 use crate::policy::{OnUncertain, Policy};
 use crate::process::shell::{Dialect, Shell, judged_by};
 use crate::telemetry::audit::{Audit, AuditSettings};
-use crate::yard::{AuditTrail, OnAuditFailure, Rules};
+use crate::yard::{AuditTrail, DEFAULT_LANE, OnAuditFailure, Rules};
 
 /// All rules of a configuration, or the first mistake in them, with its place.
 pub(super) fn rules(loaded: &Loaded, shell: &Shell) -> Result<Rules, AppError> {
     let settings = &loaded.settings;
     Ok(Rules {
-        policy: policy(&settings.policy, shell).map_err(|error| AppError::Rule {
+        policy: checked_policy(settings, shell).map_err(|error| AppError::Rule {
             origin: origin(loaded, error.place()),
             source: error,
         })?,
         directories: directories(loaded)?,
         redactor: Arc::new(redactor(loaded)?),
     })
+}
+
+fn checked_policy(settings: &Settings, shell: &Shell) -> Result<Policy, RuleError> {
+    let policy = policy(&settings.policy, shell)?;
+    check_lanes(&policy, &settings.queue)?;
+    Ok(policy)
 }
 
 fn policy(settings: &config::PolicySettings, shell: &Shell) -> Result<Policy, RuleError> {
@@ -62,6 +68,20 @@ fn policy(settings: &config::PolicySettings, shell: &Shell) -> Result<Policy, Ru
 fn list(key: &str, texts: &[String]) -> Result<Vec<Rule>, RuleError> {
     let rule = |(index, text): (usize, &String)| Rule::parse(text, format!("{key}[{index}]"));
     texts.iter().enumerate().map(rule).collect()
+}
+
+/// A rule for a lane that there is not would never hold.
+fn check_lanes(policy: &Policy, queue: &config::QueueSettings) -> Result<(), RuleError> {
+    let known = || std::iter::once(DEFAULT_LANE).chain(queue.lanes.keys().map(String::as_str));
+    let rules = policy.allow.iter().flatten().chain(&policy.deny).chain(&policy.ask);
+    for (rule, lane) in rules.flat_map(|rule| rule.scope().lanes.iter().map(move |it| (rule, it))) {
+        if !known().any(|known| known == lane) {
+            let (place, lane) = (rule.place().to_owned(), lane.clone());
+            let known = known().map(str::to_owned).collect();
+            return Err(RuleError::UnknownLane { place, lane, known });
+        }
+    }
+    Ok(())
 }
 
 /// Where the key of a place such as `policy.deny[2]` was set.

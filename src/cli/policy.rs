@@ -93,21 +93,27 @@ fn test_cases(file: &Path, out: &mut impl Write) -> io::Result<u8> {
         .map_err(|error| io::Error::other(format!("cannot read {}: {error}", file.display())))?;
     let (mut passed, mut failed) = (0, 0);
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-        let case: Case = serde_json::from_str(line).map_err(|error| {
-            io::Error::other(format!("{}:{number} is no case: {error}", file.display()))
-        })?;
-        let decision = decide_case(&case)
-            .map_err(|error| io::Error::other(format!("{}:{number}: {error}", file.display())))?;
-        if word(&decision) == case.expected {
-            passed += 1;
-        } else {
-            failed += 1;
-            let Case { command, expected, .. } = &case;
-            writeln!(out, "{number}: {command:?}: expected {expected}, {}", reason(&decision))?;
+        match judge_case(line) {
+            Ok(()) => passed += 1,
+            Err(difference) => {
+                failed += 1;
+                writeln!(out, "{number}: {difference}")?;
+            }
         }
     }
     writeln!(out, "{passed} passed, {failed} failed")?;
     Ok(u8::from(failed > 0))
+}
+
+/// What differs from the recorded decision, or why the line is no case.
+fn judge_case(line: &str) -> Result<(), String> {
+    let case: Case = serde_json::from_str(line).map_err(|error| format!("no case: {error}"))?;
+    let decision = decide_case(&case).map_err(|error| error.to_string())?;
+    if word(&decision) == case.expected {
+        return Ok(());
+    }
+    let Case { command, expected, .. } = &case;
+    Err(format!("{command:?}: expected {expected}, {}", reason(&decision)))
 }
 
 fn decide_case(case: &Case) -> Result<Decision, RuleError> {

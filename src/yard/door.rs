@@ -91,7 +91,10 @@ impl Yard {
         submission: Submission,
         caller: &Caller,
     ) -> Result<JobHandle, SubmitError> {
-        let accepted = self.admit(submission, caller).await;
+        // A client's name is what it says of itself, and is written down.
+        let client = self.redactor().mask_text(&caller.client).into_owned();
+        let caller = Caller { tenant: caller.tenant.clone(), client };
+        let accepted = self.admit(submission, &caller).await;
         if let Err(error) = &accepted {
             events::job_rejected(error.rejection());
         }

@@ -9,10 +9,10 @@ use thiserror::Error;
 use super::submission::Caller;
 use crate::ids::JobId;
 use crate::job::JobHandle;
-use crate::outcome::{Ending, StartError};
+use crate::outcome::{Outcome, StartError};
 use crate::output::redact::Redactor;
 use crate::policy::directories::AllowedDirectories;
-use crate::policy::{self, Call, Decision, OnUncertain, Policy, Refusal, Request};
+use crate::policy::{self, Call, Decision, OnUncertain, Opinion, Policy, Refusal, Request};
 use crate::process::OpenedDir;
 use crate::spec::{Program, ShellUse, Spec};
 use crate::telemetry::audit::{Audit, DecisionEntry, EndingEntry, NoteEntry, Verdict};
@@ -155,12 +155,12 @@ impl Gate {
         let rules = self.rules();
         // Only what may run gets a number.
         let decided = judge(&rules, spec, caller).map(|passed| (next_id(), passed));
-        let command = spec.program.display();
+        let (command, cwd) = (spec.program.display(), spec.cwd.to_string_lossy());
         let note = Note {
             caller,
             job: decided.as_ref().ok().map(|(job, _)| *job),
             command: &rules.redactor.mask_text(&command),
-            cwd: &spec.cwd.to_string_lossy(),
+            cwd: &rules.redactor.mask_text(&cwd),
         };
         let written = self.write_decision(&note, decided.as_ref().map(|(_, passed)| passed));
         let (job, passed) = decided?;
@@ -177,7 +177,10 @@ impl Gate {
         decided: Result<&Passed, &Refused>,
     ) -> Result<(), Refused> {
         let Some(trail) = &self.audit else { return Ok(()) };
-        let rule = decided.err().map(Refused::rule);
+        let rule = match decided {
+            Ok(passed) => passed.rule.clone(),
+            Err(refused) => Some(refused.rule()),
+        };
         let uncertain = decided.ok().and_then(|passed| passed.uncertain.as_deref());
         let entry = DecisionEntry {
             tenant: &note.caller.tenant,
@@ -209,11 +212,12 @@ impl Gate {
     /// Writes the job's ending down once it comes.
     pub(super) fn follow(&self, job: JobHandle, caller: Caller) {
         let Some(AuditTrail { log, .. }) = self.audit.clone() else { return };
+        let redactor = Arc::clone(&self.rules().redactor);
         tokio::spawn(async move {
-            let ending = job.finished().await;
+            let outcome = masked(job.finished().await.outcome, &redactor);
             let elapsed = job.status().elapsed();
             // Writing may block on a lock or a disk: not on a thread that others wait for.
-            let written = move || write_ending(&log, &caller, (job.id(), elapsed), &ending);
+            let written = move || write_ending(&log, &caller, (job.id(), elapsed), &outcome);
             tokio::task::spawn_blocking(written).await.ok();
         });
     }
@@ -235,9 +239,29 @@ struct Note<'a> {
     cwd: &'a str,
 }
 
-fn write_ending(log: &Audit, caller: &Caller, (job, elapsed): (JobId, Duration), ending: &Ending) {
+/// What a job could not start with may name a secret.
+fn masked(outcome: Outcome, redactor: &Redactor) -> Outcome {
+    match outcome {
+        Outcome::FailedToStart(why) => {
+            Outcome::FailedToStart(why.with_texts(|text| redactor.mask_text(&text).into_owned()))
+        }
+        Outcome::Exited { .. }
+        | Outcome::Signaled { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Stopped { .. }
+        | Outcome::Limit { .. }
+        | Outcome::Lost { .. } => outcome,
+    }
+}
+
+fn write_ending(
+    log: &Audit,
+    caller: &Caller,
+    (job, elapsed): (JobId, Duration),
+    outcome: &Outcome,
+) {
     let Caller { tenant, client } = caller;
-    let entry = EndingEntry { tenant, client, job, outcome: &ending.outcome, elapsed };
+    let entry = EndingEntry { tenant, client, job, outcome, elapsed };
     if let Err(error) = log.ending(&entry) {
         events::audit_failed(&error);
     }
@@ -245,6 +269,8 @@ fn write_ending(log: &Audit, caller: &Caller, (job, elapsed): (JobId, Duration),
 
 /// What is to be known about a spec that may run.
 struct Passed {
+    /// The rules of the allow list that let it run.
+    rule: Option<String>,
     /// What could not be judged, and was let pass by setting.
     uncertain: Option<String>,
     /// The directory that was judged, where there are rules.
@@ -253,7 +279,7 @@ struct Passed {
 
 fn judge(rules: &Rules, spec: &Spec, caller: &Caller) -> Result<Passed, Refused> {
     if rules.are_unset() {
-        return Ok(Passed { uncertain: None, cwd: None });
+        return Ok(Passed { rule: None, uncertain: None, cwd: None });
     }
     let cwd = opened(rules, &spec.cwd)?;
     let request = Request {
@@ -268,12 +294,36 @@ fn judge(rules: &Rules, spec: &Spec, caller: &Caller) -> Result<Passed, Refused>
         lane: &spec.lane,
     };
     match policy::decide(&rules.policy, &request) {
-        Decision::Allow => Ok(Passed { uncertain: uncertain(rules, &request), cwd: Some(cwd) }),
+        Decision::Allow => Ok(Passed {
+            rule: allowed_by(rules, &request),
+            uncertain: uncertain(rules, &request),
+            cwd: Some(cwd),
+        }),
         Decision::Ask { command, rule, place } => {
             Err(Refused::NeedsApproval { command, rule, place })
         }
         Decision::Deny(refusal) => Err(Refused::ByPolicy(refusal)),
     }
+}
+
+/// The places of the allow rules that let a request run, where there is an allow list.
+fn allowed_by(rules: &Rules, request: &Request<'_>) -> Option<String> {
+    rules.policy.allow.as_ref()?;
+    let mut places: Vec<String> = policy::explain(&rules.policy, request)
+        .findings
+        .into_iter()
+        .filter_map(|finding| match finding.opinion {
+            Opinion::Allowed(rule) => Some(rule.place),
+            Opinion::Denied(_)
+            | Opinion::MayBeDenied(_)
+            | Opinion::Asks(_)
+            | Opinion::NotListed
+            | Opinion::Free => None,
+        })
+        .collect();
+    places.sort();
+    places.dedup();
+    (!places.is_empty()).then(|| places.join(", "))
 }
 
 fn uncertain(rules: &Rules, request: &Request<'_>) -> Option<String> {

@@ -9,7 +9,7 @@ mod tests;
 
 pub use door::{UnknownJob, Yard, YardSettings};
 pub use gate::{AuditTrail, OnAuditFailure, Refused, Rules};
-pub use submission::{Caller, Defaults, Submission, SubmitError};
+pub use submission::{Caller, DEFAULT_LANE, Defaults, Submission, SubmitError};
 
 pub use crate::job::{
     Input, InputEnd, InputError, JobHandle, JobSettings, Key, Liveness, Phase, Status, StopWish,

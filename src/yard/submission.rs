@@ -11,7 +11,7 @@ use crate::supervisor::Refusal;
 use crate::telemetry::Rejection;
 
 /// The lane of jobs that name none: only the slots bound it.
-pub(super) const DEFAULT_LANE: &str = "default";
+pub const DEFAULT_LANE: &str = "default";
 
 /// What a caller asks for; what it leaves out gets the configured default.
 #[derive(Debug, Clone)]

@@ -320,3 +320,20 @@ fn no_log_is_written_where_none_is_wanted() {
     yard.run("true");
     assert!(!log_of(&yard).exists());
 }
+
+#[test]
+fn what_was_allowed_names_the_rule_that_allowed_it() {
+    let mut yard = Launch::stdio().config("[policy]\nallow = [\"ls\", \"echo\"]\n").start();
+    yard.run("echo a; ls");
+    let decisions = of_event(&log_of(&yard), "decision");
+    assert_eq!(decisions[0]["rule"], "policy.allow[0], policy.allow[1]", "{decisions:?}");
+}
+
+#[test]
+fn a_secret_in_the_name_of_a_directory_is_masked() {
+    let secret = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
+    let mut yard = Launch::stdio().start();
+    yard.call("run_command", json!({"command": "true", "cwd": format!("/nope/{secret}")}));
+    let log = fs::read_to_string(log_of(&yard)).expect("there is an audit log");
+    assert!(log.contains("[redacted]") && !log.contains(secret), "{log}");
+}

@@ -31,6 +31,26 @@ pub enum RuleError {
         /// The nearest tool.
         meant: &'static str,
     },
+    /// A shell line where one command is wanted.
+    #[error(
+        "{place} is {found:?}, which is a shell line; write one command, without quotes, and one rule for each"
+    )]
+    ShellLine {
+        /// Where it stands.
+        place: String,
+        /// What was written.
+        found: String,
+    },
+    /// A lane that there is not.
+    #[error("{place} is for lane {lane:?}, which there is not; the lanes are {}", .known.join(", "))]
+    UnknownLane {
+        /// Where it stands.
+        place: String,
+        /// What was written.
+        lane: String,
+        /// The lanes there are.
+        known: Vec<String>,
+    },
     /// A scope that is none.
     #[error(
         "{place} begins with {found:?}; write [lane=NAME,…] or [tenant=NAME,…] before the rule"
@@ -59,6 +79,8 @@ impl RuleError {
             Self::Empty { place }
             | Self::Regex { place, .. }
             | Self::Tool { place, .. }
+            | Self::ShellLine { place, .. }
+            | Self::UnknownLane { place, .. }
             | Self::Scope { place, .. }
             | Self::Shape { place, .. } => place,
         }
@@ -71,6 +93,8 @@ impl RuleError {
             Self::Empty { .. } => "rule_empty",
             Self::Regex { .. } => "rule_regex",
             Self::Tool { .. } => "rule_unknown_tool",
+            Self::ShellLine { .. } => "rule_shell_line",
+            Self::UnknownLane { .. } => "rule_unknown_lane",
             Self::Scope { .. } => "rule_scope",
             Self::Shape { .. } => "rule_malformed",
         }

@@ -45,6 +45,11 @@ impl Match {
     }
 }
 
+/// What no program's name has.
+const SHELL_ONLY: [char; 12] = [';', '|', '&', '<', '>', '(', ')', '$', '`', '"', '\'', '\n'];
+/// What joins commands to a line, wherever it stands.
+const SHELL_LINE: [char; 4] = [';', '|', '&', '\n'];
+
 /// For whom a rule holds. Empty lists mean everybody.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scope {
@@ -58,21 +63,22 @@ impl Scope {
     /// The scope at the beginning of a written rule, and what follows it.
     fn read<'t>(text: &'t str, place: &str) -> Result<(Self, &'t str), RuleError> {
         let text = text.trim();
+        let malformed =
+            |found: &str| RuleError::Scope { place: place.to_owned(), found: found.to_owned() };
         // `[` alone is a command too.
-        let scoped = text.strip_prefix('[').and_then(|it| it.split_once(']'));
-        let Some((inside, rest)) = scoped.filter(|(inside, _)| inside.contains('=')) else {
+        let Some(scoped) = text.strip_prefix('[').filter(|rest| rest.contains('=')) else {
             return Ok((Self::default(), text));
         };
+        let (inside, rest) = scoped.split_once(']').ok_or_else(|| malformed(text))?;
         let mut scope = Self::default();
         for part in inside.split_whitespace() {
-            let names = |list: &str| list.split(',').map(str::to_owned).collect();
-            match part.split_once('=') {
-                Some(("lane" | "lanes", list)) => scope.lanes = names(list),
-                Some(("tenant" | "tenants", list)) => scope.tenants = names(list),
-                Some(_) | None => {
-                    let (place, found) = (place.to_owned(), part.to_owned());
-                    return Err(RuleError::Scope { place, found });
-                }
+            let (key, list) = part.split_once('=').ok_or_else(|| malformed(part))?;
+            let names: Vec<String> = list.split(',').map(str::to_owned).collect();
+            match key {
+                _ if names.iter().any(String::is_empty) => return Err(malformed(part)),
+                "lane" | "lanes" => scope.lanes = names,
+                "tenant" | "tenants" => scope.tenants = names,
+                _ => return Err(malformed(part)),
             }
         }
         Ok((scope, rest.trim()))
@@ -111,6 +117,9 @@ impl Rule {
         let place = place.into();
         let (scope, rest) = Scope::read(text, &place)?;
         let rule = match rest.strip_prefix("re:") {
+            Some(expression) if expression.trim().is_empty() => {
+                return Err(RuleError::Empty { place });
+            }
             Some(expression) => Self::regex(expression.trim(), place)?,
             None => Self::pattern(rest, place)?,
         };
@@ -127,6 +136,11 @@ impl Rule {
         let Some(program) = words.next() else {
             return Err(RuleError::Empty { place });
         };
+        // A rule is about one command with its quotes removed; what only a shell line has would
+        // never match.
+        if program.contains(SHELL_ONLY) || text.contains(SHELL_LINE) {
+            return Err(RuleError::ShellLine { place, found: text.trim().to_owned() });
+        }
         let matcher = Matcher::Words { program, args: words.collect() };
         Ok(Self { matcher, text: text.trim().to_owned(), place, scope: Scope::default() })
     }
@@ -170,6 +184,12 @@ impl Rule {
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    /// For whom it holds.
+    #[must_use]
+    pub const fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// Whether it holds for this tenant and lane.

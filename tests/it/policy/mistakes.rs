@@ -67,3 +67,19 @@ fn a_missing_allowed_directory_is_named() {
 fn a_bad_name_in_the_environment_is_named() {
     refused("[environment]\npass = [\"A=b\"]\n", &["config.toml:2", "environment.pass", "A=b"]);
 }
+
+#[test]
+fn rules_that_could_never_match_are_refused() {
+    for (rule, word) in [
+        ("[lane=build rm", "[lane=NAME"),
+        ("[tenant=] rm", "[tenant=NAME"),
+        ("[lane=buidl] rm", "the lanes are default, build, net"),
+        ("rm;", "shell line"),
+        ("rm && ls", "shell line"),
+        ("'rm'", "shell line"),
+        ("re:", "empty"),
+    ] {
+        let config = format!("[policy]\ndeny = [\"{rule}\"]\n");
+        refused(&config, &["config.toml:2", "policy.deny[0]", word]);
+    }
+}
