@@ -25,36 +25,76 @@ pub(super) fn awk(command: &SimpleCommand) -> Vec<Effect> {
         Ok(scan) => scan,
         Err(odd) => return vec![Effect::unclear("awk", odd)],
     };
-    if scan.has(&["l", "load", "i", "include", "D", "W"]) {
-        return vec![Effect::unclear("awk", "an option that loads code")];
+    if scan.has(&["l", "load", "i", "include", "D", "W", "o", "p", "d", "L"]) {
+        return vec![Effect::unclear("awk", "an option that loads code or may have a value")];
     }
-    let sources = scan.given.iter().filter(|given| given.name == "e" || given.name == "source");
-    let mut programs: Vec<&Word> = sources.filter_map(|given| given.value.as_ref()).collect();
-    match scan.value(&["f", "file", "E", "exec"]).map(opaque_file) {
-        Some(Ok(())) => {}
-        Some(Err(odd)) => return vec![Effect::unclear("awk", odd)],
-        None if programs.is_empty() => programs.extend(command.args.get(scan.rest)),
-        None => {}
+    let mut programs: Vec<&Word> = scan.values(&["e", "source"]).collect();
+    let files = ["f", "file", "E", "exec"];
+    if let Some(odd) = scan.values(&files).find_map(|file| opaque_file(file).err()) {
+        return vec![Effect::unclear("awk", odd)];
     }
-    programs.into_iter().flat_map(check).collect()
+    if programs.is_empty() && !scan.has(&files) {
+        programs.extend(command.args.get(scan.rest));
+    }
+    check(&programs)
 }
 
-fn check(word: &Word) -> Vec<Effect> {
-    let Some(text) = word.value() else {
+/// The programs are read as one, each on lines of its own.
+fn check(programs: &[&Word]) -> Vec<Effect> {
+    let Some(texts) = programs.iter().map(|word| word.value()).collect::<Option<Vec<_>>>() else {
         return vec![Effect::unclear("awk", "a program of unknown value")];
     };
-    match Program::read(text) {
+    match Program::read(&texts.join("\n")) {
         Ok(effects) => effects,
         Err(what) => vec![Effect::unclear("awk", what)],
     }
 }
 
+/// Whether a program has, anywhere, what it takes to run a command.
+fn could_run(text: &str) -> bool {
+    ["system", "getline", "@"].iter().any(|it| text.contains(it))
+        || text.replace("||", "").contains('|')
+}
+
+/// Words, to some awk, after which a slash may be either.
+const KEYWORDS: &[&str] = &[
+    "BEGIN",
+    "BEGINFILE",
+    "END",
+    "ENDFILE",
+    "break",
+    "case",
+    "continue",
+    "default",
+    "delete",
+    "exit",
+    "for",
+    "func",
+    "function",
+    "getline",
+    "if",
+    "length",
+    "next",
+    "nextfile",
+    "switch",
+    "while",
+];
+
 /// A piece of an awk program, as far as it matters here.
 #[derive(Debug, PartialEq, Eq)]
 enum Token {
     Text(String),
+    Pattern,
     Name(String),
     Sign(char),
+}
+
+/// What a slash is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slash {
+    Divides,
+    Starts,
+    Either,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +104,10 @@ struct Program {
 
 impl Program {
     fn read(text: &str) -> Result<Vec<Effect>, String> {
+        // However such a text is read, it runs nothing.
+        if !could_run(text) {
+            return Ok(Vec::new());
+        }
         let mut program = Self::default();
         program.tokenize(text)?;
         program.effects()
@@ -79,14 +123,19 @@ impl Program {
                     self.tokens.push(Token::Text(value));
                     while chars.next_if(|(at, _)| *at <= start + length).is_some() {}
                 }
-                '#' => while chars.next_if(|(_, c)| *c != '\n').is_some() {},
-                '/' if self.is_ambiguous(text.get(start + 1..).unwrap_or_default()) => {
-                    return Err("a slash after a parenthesis".to_owned());
+                '#' => {
+                    let mut last = c;
+                    while let Some((_, c)) = chars.next_if(|(_, c)| *c != '\n') {
+                        last = c;
+                    }
+                    if last == '\\' {
+                        return Err("a comment that ends in a backslash".to_owned());
+                    }
                 }
-                '/' if self.pattern_may_start() => {
+                '\\' | '\r' => return Err("a backslash or a carriage return".to_owned()),
+                '/' => {
                     let rest = text.get(start + 1..).unwrap_or_default();
-                    let length = pattern(rest).ok_or("a pattern without its end")?;
-                    self.tokens.push(Token::Text(String::new()));
+                    let length = self.slash(rest)?;
                     while chars.next_if(|(at, _)| *at <= start + length).is_some() {}
                 }
                 c if c.is_alphanumeric() || c == '_' => {
@@ -95,6 +144,10 @@ impl Program {
                         chars.next_if(|(_, c)| c.is_alphanumeric() || *c == '_')
                     {
                         name.push(c);
+                    }
+                    // `1system` is two words.
+                    if c.is_ascii_digit() && !name.bytes().all(|b| b.is_ascii_digit()) {
+                        return Err(format!("the number {name}"));
                     }
                     self.tokens.push(Token::Name(name));
                 }
@@ -106,21 +159,44 @@ impl Program {
         Ok(())
     }
 
-    /// After `)`, a slash divides, or starts a pattern: `if (x) /y/`. A pattern ends on its line.
-    fn is_ambiguous(&self, rest: &str) -> bool {
-        let line = rest.split('\n').next().unwrap_or_default();
-        self.tokens.last() == Some(&Token::Sign(')')) && line.contains('/')
+    /// Takes a slash; the length of the pattern that it starts, or nothing.
+    fn slash(&mut self, rest: &str) -> Result<usize, String> {
+        match self.meaning() {
+            Slash::Either if rest.contains('/') => {
+                Err("a slash that divides or starts a pattern".to_owned())
+            }
+            // A pattern would have an end.
+            Slash::Either | Slash::Divides => {
+                self.tokens.push(Token::Sign('/'));
+                Ok(0)
+            }
+            Slash::Starts => {
+                let length = pattern(rest).ok_or("a pattern without its end")?;
+                let text = rest.get(..length.saturating_sub(1)).unwrap_or_default();
+                if !brackets_are_closed(text) {
+                    return Err("a pattern with a bracket".to_owned());
+                }
+                self.tokens.push(Token::Pattern);
+                Ok(length)
+            }
+        }
     }
 
-    /// After a value, `/` divides; elsewhere it starts a pattern.
-    fn pattern_may_start(&self) -> bool {
-        match self.tokens.last() {
-            Some(Token::Text(_)) => false,
-            Some(Token::Name(name)) => {
-                matches!(name.as_str(), "return" | "print" | "printf" | "in" | "case")
+    /// What a slash is after the tokens so far, to every awk.
+    fn meaning(&self) -> Slash {
+        match self.tokens.as_slice() {
+            [] => Slash::Starts,
+            [.., Token::Text(_) | Token::Sign(']')] => Slash::Divides,
+            [.., Token::Name(name)] => match name.as_str() {
+                "return" | "print" | "printf" | "in" | "else" | "do" => Slash::Starts,
+                name if KEYWORDS.contains(&name) => Slash::Either,
+                _ => Slash::Divides,
+            },
+            [.., Token::Sign('+'), Token::Sign('+')] | [.., Token::Sign('-'), Token::Sign('-')] => {
+                Slash::Either
             }
-            Some(Token::Sign(sign)) => !matches!(sign, ')' | ']' | '$'),
-            None => true,
+            [.., Token::Sign(sign)] if "{};(,!~&|=<>?:+-*%^".contains(*sign) => Slash::Starts,
+            _ => Slash::Either,
         }
     }
 
@@ -140,7 +216,7 @@ impl Program {
                     effects.push(self.pipe(index)?);
                 }
                 Token::Sign('@') => return Err("the sign @".to_owned()),
-                Token::Text(_) | Token::Name(_) | Token::Sign(_) => {}
+                Token::Text(_) | Token::Pattern | Token::Name(_) | Token::Sign(_) => {}
             }
         }
         Ok(effects)
@@ -206,3 +282,47 @@ fn pattern(text: &str) -> Option<usize> {
     }
     None
 }
+
+/// Whether every bracket expression of a pattern ends inside it, to every awk.
+fn brackets_are_closed(pattern: &str) -> bool {
+    let mut text = pattern.to_owned();
+    for class in CLASSES {
+        text = text.replace(class, "a");
+    }
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => drop(chars.next()),
+            '[' => {
+                chars.next_if_eq(&'^');
+                let mut first = true;
+                loop {
+                    match chars.next() {
+                        Some(']') if !first => break,
+                        Some('\\')
+                            if !matches!(chars.next(), Some('/' | '.' | 't' | 'n' | '-')) =>
+                        {
+                            return false;
+                        }
+                        None | Some(']' | '[') => return false,
+                        Some(_) => first = false,
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    true
+}
+
+const CLASSES: &[&str] = &[
+    "[:alpha:]",
+    "[:digit:]",
+    "[:alnum:]",
+    "[:space:]",
+    "[:blank:]",
+    "[:upper:]",
+    "[:lower:]",
+    "[:punct:]",
+    "[:xdigit:]",
+];

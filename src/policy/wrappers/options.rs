@@ -41,6 +41,12 @@ impl Scan {
         self.given.iter().any(|given| names.contains(&given.name.as_str()))
     }
 
+    /// Every option of these names that has a value.
+    pub(super) fn values(&self, names: &[&str]) -> impl Iterator<Item = &Word> {
+        let named = self.given.iter().filter(|given| names.contains(&given.name.as_str()));
+        named.filter_map(|given| given.value.as_ref())
+    }
+
     pub(super) fn value(&self, names: &[&str]) -> Option<&Word> {
         let named = self.given.iter().rfind(|given| names.contains(&given.name.as_str()));
         named.and_then(|given| given.value.as_ref())
@@ -158,9 +164,13 @@ pub(super) fn is_one(word: &Word) -> bool {
 /// A file of code is opaque, unless it is no file but text that the command is fed.
 pub(super) fn opaque_file(word: &Word) -> Result<(), Odd> {
     match word.value() {
-        Some(path) if path != "-" && !path.starts_with("/dev/") && !path.starts_with("/proc/") => {
-            Ok(())
-        }
+        Some(path) if path != "-" && !path.is_empty() && !path.split('/').any(may_be_fed) => Ok(()),
         Some(_) | None => Err(format!("the file {word}")),
     }
+}
+
+/// Whether a part of a path could lead to an open file of the command, from any directory.
+fn may_be_fed(part: &str) -> bool {
+    matches!(part, ".." | "dev" | "proc" | "self" | "fd" | "stdin")
+        || !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())
 }

@@ -29,7 +29,7 @@ const SED: Grammar = Grammar {
 
 pub(super) fn sed(command: &SimpleCommand) -> Vec<Effect> {
     match scripts(&command.args) {
-        Ok(scripts) => scripts.iter().filter_map(check).collect(),
+        Ok(scripts) => scripts.iter().flat_map(check).collect(),
         Err(odd) => vec![Effect::unclear("sed", odd)],
     }
 }
@@ -44,20 +44,19 @@ fn scripts(args: &[Word]) -> Result<Vec<Word>, String> {
     loop {
         let rest_now: Vec<Word> = rest.iter().map(without_suffix).collect();
         let scan = scan(&rest_now, &SED)?;
-        if let Some(file) = scan.value(&["f", "file"]) {
+        for file in scan.values(&["f", "file"]) {
             opaque_file(file)?;
             from_file = true;
         }
-        let texts =
-            scan.given.iter().filter(|given| given.name == "e" || given.name == "expression");
-        found.extend(texts.filter_map(|given| given.value.clone()));
+        found.extend(scan.values(&["e", "expression"]).cloned());
         let Some((operand, more)) = rest.get(scan.rest..).and_then(<[Word]>::split_first) else {
             break;
         };
         operands.push(operand.clone());
         let closed = scan.rest > 0 && rest.get(scan.rest - 1).is_some_and(|word| word.is("--"));
         rest = more;
-        if closed || operands.len() > 1 && !more.iter().any(|word| word.text.starts_with('-')) {
+        let plain = |word: &Word| !word.text.starts_with('-') && !word.may_become_option();
+        if closed || operands.len() > 1 && more.iter().all(plain) {
             break;
         }
     }
@@ -67,21 +66,29 @@ fn scripts(args: &[Word]) -> Result<Vec<Word>, String> {
     Ok(found)
 }
 
-/// `-i.bak` has its value attached, and only there.
+/// `-i.bak` has its value attached, and only there; other letters may come before the `i`.
 fn without_suffix(word: &Word) -> Word {
-    match word.value() {
-        Some(text) if text.starts_with("-i") => Word::literal("-i"),
-        Some(_) | None => word.clone(),
+    let cluster = word.value().and_then(|text| text.strip_prefix('-'));
+    let end = cluster.and_then(|text| text.find(|c| !SED.flags.contains(c) || c == 'i'));
+    match (cluster, end) {
+        (Some(text), Some(end)) if text.get(end..).is_some_and(|it| it.starts_with('i')) => {
+            Word::literal(format!("-{}i", text.get(..end).unwrap_or_default()))
+        }
+        _ => word.clone(),
     }
 }
 
-fn check(word: &Word) -> Option<Effect> {
+fn check(word: &Word) -> Vec<Effect> {
     let Some(text) = word.value() else {
-        return Some(Effect::unclear("sed", "a script of unknown value"));
+        return vec![Effect::unclear("sed", "a script of unknown value")];
     };
+    // It would go on in the next script.
+    if text.ends_with('\\') {
+        return vec![Effect::unclear("sed", "a script that ends in a backslash")];
+    }
     match Script::new(text).read() {
-        Ok(code) => code.map(|text| Effect::Script { text, reader: SH }),
-        Err(what) => Some(Effect::unclear("sed", what)),
+        Ok(codes) => codes.into_iter().map(|text| Effect::Script { text, reader: SH }).collect(),
+        Err(what) => vec![Effect::unclear("sed", what)],
     }
 }
 
@@ -95,33 +102,26 @@ impl<'t> Script<'t> {
         Self { chars: text.chars().peekable() }
     }
 
-    /// The command line of an `e` command, if there is one.
-    fn read(&mut self) -> Result<Option<String>, String> {
+    /// The command lines of all `e` commands.
+    fn read(&mut self) -> Result<Vec<String>, String> {
+        let mut codes = Vec::new();
         loop {
             self.skip(|c| c.is_whitespace() || matches!(c, ';' | '{' | '}'));
             self.addresses()?;
             let Some(command) = self.chars.next() else {
-                return Ok(None);
+                return Ok(codes);
             };
             match command {
-                'e' => {
-                    let text = self.line();
-                    return match text.trim() {
-                        "" => Err("the command e".to_owned()),
-                        text => Ok(Some(text.to_owned())),
-                    };
-                }
+                'e' => codes.push(self.code()?),
                 's' => self.substitute()?,
                 'y' => {
-                    let mark = self.chars.next().ok_or("the command y")?;
-                    self.until(mark)?;
-                    self.until(mark)?;
+                    let mark = self.mark()?;
+                    self.plain(mark)?;
+                    self.plain(mark)?;
                 }
-                'a' | 'i' | 'c' => self.text(),
+                'a' | 'i' | 'c' => self.text()?,
                 'r' | 'R' | 'w' | 'W' | '#' => drop(self.line()),
-                // To GNU a label ends at `;`, to others at the line's end: what follows is read.
-                ':' => self.skip(|c| !matches!(c, ';' | '\n')),
-                'b' | 't' | 'T' => self.skip(|c| !matches!(c, ';' | '\n' | '}')),
+                ':' | 'b' | 't' | 'T' => self.label(command)?,
                 'q' | 'Q' | 'l' | 'L' => self.skip(|c| c.is_ascii_digit() || c == ' '),
                 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x' | 'z' | '='
                 | 'F' | '{' | '}' => {}
@@ -138,11 +138,49 @@ impl<'t> Script<'t> {
         std::iter::from_fn(|| self.chars.next_if(|c| *c != '\n')).collect()
     }
 
+    /// The command line of an `e`. Backslashes would be taken out of it, or continue it.
+    fn code(&mut self) -> Result<String, String> {
+        let text = self.line();
+        match text.trim() {
+            "" => Err("the command e".to_owned()),
+            text if text.contains('\\') => Err("the command e with a backslash".to_owned()),
+            text => Ok(text.to_owned()),
+        }
+    }
+
+    /// A label. Where an odd one ends depends on the sed.
+    fn label(&mut self, command: char) -> Result<(), String> {
+        let blank = |c: &char| matches!(c, ' ' | '\t');
+        self.skip(|c| blank(&c));
+        let ends = |c: &char| c.is_whitespace() || *c == ';';
+        let label: String = std::iter::from_fn(|| self.chars.next_if(|c| !ends(c))).collect();
+        let name = if command == ':' { &label } else { label.trim_end_matches('}') };
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        self.skip(|c| blank(&c));
+        let ended = matches!(self.chars.peek(), None | Some(';' | '\n' | '}'));
+        if ended && name.chars().all(plain) { Ok(()) } else { Err(format!("the label {label}")) }
+    }
+
     /// Text of `a`, `i`, `c`: it goes on over lines that end in a backslash.
-    fn text(&mut self) {
-        let mut escaped = false;
-        while let Some(c) = self.chars.next_if(|c| escaped || *c != '\n') {
-            escaped = c == '\\' && !escaped;
+    fn text(&mut self) -> Result<(), String> {
+        loop {
+            let line = self.line();
+            let kept = line.trim_end();
+            let slashes = kept.len() - kept.trim_end_matches('\\').len();
+            if slashes > 0 && kept.len() < line.len() {
+                return Err("a text with blanks after a backslash".to_owned());
+            }
+            if slashes.is_multiple_of(2) || self.chars.next().is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What separates the parts of a command.
+    fn mark(&mut self) -> Result<char, String> {
+        match self.chars.next() {
+            None | Some('[' | ']' | '\\' | '\n') => Err("a separator".to_owned()),
+            Some(mark) => Ok(mark),
         }
     }
 
@@ -157,7 +195,7 @@ impl<'t> Script<'t> {
                 }
                 Some('\\') => {
                     self.chars.next();
-                    let mark = self.chars.next().ok_or("an address")?;
+                    let mark = self.mark()?;
                     self.until(mark)?;
                     self.skip(|c| matches!(c, 'I' | 'M'));
                 }
@@ -173,15 +211,22 @@ impl<'t> Script<'t> {
     fn until(&mut self, mark: char) -> Result<(), String> {
         while let Some(c) = self.chars.next() {
             match c {
-                '\\' => {
-                    self.chars.next();
-                }
-                '[' => self.bracket()?,
                 c if c == mark => return Ok(()),
+                '\\' => self.escaped()?,
+                '[' => self.bracket()?,
+                '\n' => break,
                 _ => {}
             }
         }
         Err("a pattern without its end".to_owned())
+    }
+
+    /// What follows a backslash. `\c` takes one more, which could be any sign.
+    fn escaped(&mut self) -> Result<(), String> {
+        match self.chars.next() {
+            None | Some('c') => Err("an escape".to_owned()),
+            Some(_) => Ok(()),
+        }
     }
 
     /// The rest of a bracket expression, in which a mark is plain.
@@ -191,7 +236,8 @@ impl<'t> Script<'t> {
         while let Some(c) = self.chars.next() {
             match (c, self.chars.peek()) {
                 (']', _) => return Ok(()),
-                ('[', Some(':' | '.' | '=')) | ('\\', Some(']')) => {
+                ('[', Some(':')) => self.class()?,
+                ('\n', _) | ('[', Some('.' | '=')) | ('\\', Some(']')) => {
                     return Err("a bracket expression".to_owned());
                 }
                 _ => {}
@@ -200,13 +246,23 @@ impl<'t> Script<'t> {
         Err("a bracket expression without its end".to_owned())
     }
 
+    /// The rest of a class such as `[:alpha:]`.
+    fn class(&mut self) -> Result<(), String> {
+        self.chars.next();
+        self.skip(|c| c.is_ascii_lowercase());
+        match (self.chars.next(), self.chars.next()) {
+            (Some(':'), Some(']')) => Ok(()),
+            _ => Err("a character class".to_owned()),
+        }
+    }
+
     fn substitute(&mut self) -> Result<(), String> {
-        let mark = self.chars.next().ok_or("the command s")?;
+        let mark = self.mark()?;
         self.until(mark)?;
-        self.replacement(mark)?;
-        while let Some(flag) = self.chars.next_if(|c| !matches!(c, ';' | '\n' | '}' | ' ' | '#')) {
+        self.plain(mark)?;
+        while let Some(flag) = self.chars.next_if(|c| !matches!(c, ';' | '\n' | '}' | '#')) {
             match flag {
-                'g' | 'p' | 'i' | 'I' | 'm' | 'M' | '0'..='9' => {}
+                ' ' | '\t' | 'g' | 'p' | 'i' | 'I' | 'm' | 'M' | '0'..='9' => {}
                 'w' => {
                     self.line();
                 }
@@ -216,11 +272,13 @@ impl<'t> Script<'t> {
         Ok(())
     }
 
-    fn replacement(&mut self, mark: char) -> Result<(), String> {
+    /// Goes behind the next `mark` that is not escaped: brackets mean nothing here.
+    fn plain(&mut self, mark: char) -> Result<(), String> {
         while let Some(c) = self.chars.next() {
             match c {
-                '\\' => drop(self.chars.next()),
                 c if c == mark => return Ok(()),
+                '\\' => self.escaped()?,
+                '\n' => break,
                 _ => {}
             }
         }
