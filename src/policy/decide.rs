@@ -327,14 +327,20 @@ fn beside_allow_list(
         return Some(Refusal::Variable { name: name.clone() });
     }
     let here = [request.cwd.to_owned()];
+    let listed: Vec<&str> = allow.iter().map(|rule| rule.text()).collect();
+    let moves = |it: &SimpleCommand| matches!(it.name(), Some("cd" | "pushd" | "popd"));
     let place = Place {
         cwd: request.cwd,
         writable: if request.writable.is_empty() { &here } else { request.writable },
         leaves: found.commands.iter().any(leaves_workspace),
+        moves: found.commands.iter().any(moves),
+        listed: &listed,
     };
     let own = found.commands.iter().flat_map(|command| &command.redirects);
     let objects = |redirect: &Redirect| place.objects(redirect).map(ToString::to_string);
-    let target = found.redirects.iter().chain(own).find_map(objects)?;
+    let target = found.redirects.iter().chain(own).find_map(objects);
+    let written = || found.commands.iter().find_map(|it| place.objects_to(it));
+    let target = target.or_else(|| written().map(|word| word.to_string()))?;
     Some(Refusal::Redirect { target })
 }
 

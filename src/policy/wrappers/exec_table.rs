@@ -143,7 +143,17 @@ pub(super) const TABLE: &[ExecProgram] = &[
     ExecProgram { names: &["nix-shell"], runs: &[text("run"), text("command")], ..PLAIN },
     ExecProgram {
         names: &["gdb", "lldb"],
-        runs: &[unclear("ex"), unclear("x"), unclear("eval-command"), unclear("o"), unclear("s")],
+        runs: &[
+            unclear("ex"),
+            unclear("x"),
+            unclear("eval-command"),
+            unclear("o"),
+            unclear("s"),
+            unclear("args"),
+            unclear("command"),
+            unclear("init-command"),
+            unclear("init-eval-command"),
+        ],
         ..PLAIN
     },
     ExecProgram { names: &["psql", "mysql", "mariadb", "sqlite3", "dc"], ..PLAIN },

@@ -1,6 +1,7 @@
 //! `git`: settings, options and subcommands that run other programs.
 
 use super::dispatch::{Effect, SH};
+use super::editors::{git_editor, git_edits};
 use super::options::{Grammar, Scan, scan};
 use crate::policy::command::{SimpleCommand, Word};
 
@@ -39,118 +40,18 @@ const GLOBAL: Grammar = Grammar {
 };
 
 /// Subcommands that come with git; any other name is a program `git-NAME` or an alias.
-const KNOWN: [&str; 94] = [
-    "add",
-    "am",
-    "annotate",
-    "apply",
-    "archive",
-    "bisect",
-    "blame",
-    "branch",
-    "bundle",
-    "cat-file",
-    "check-attr",
-    "check-ignore",
-    "check-ref-format",
-    "checkout",
-    "checkout-index",
-    "cherry",
-    "cherry-pick",
-    "clean",
-    "clone",
-    "commit",
-    "commit-graph",
-    "commit-tree",
-    "config",
-    "count-objects",
-    "credential",
-    "describe",
-    "diff",
-    "diff-files",
-    "diff-index",
-    "diff-tree",
-    "difftool",
-    "fast-export",
-    "fast-import",
-    "fetch",
-    "fetch-pack",
-    "filter-branch",
-    "for-each-ref",
-    "format-patch",
-    "fsck",
-    "gc",
-    "get-tar-commit-id",
-    "grep",
-    "hash-object",
-    "help",
-    "index-pack",
-    "init",
-    "interpret-trailers",
-    "lfs",
-    "log",
-    "ls-files",
-    "ls-remote",
-    "ls-tree",
-    "mailinfo",
-    "maintenance",
-    "merge",
-    "merge-base",
-    "merge-file",
-    "merge-tree",
-    "mergetool",
-    "mktag",
-    "mktree",
-    "mv",
-    "name-rev",
-    "notes",
-    "pack-refs",
-    "prune",
-    "pack-objects",
-    "pull",
-    "push",
-    "range-diff",
-    "read-tree",
-    "rebase",
-    "reflog",
-    "remote",
-    "repack",
-    "replace",
-    "request-pull",
-    "rerere",
-    "reset",
-    "restore",
-    "rev-list",
-    "rev-parse",
-    "revert",
-    "rm",
-    "send-email",
-    "shortlog",
-    "show",
-    "show-ref",
-    "sparse-checkout",
-    "stash",
-    "status",
-    "submodule",
-    "switch",
-    "tag",
-];
-const KNOWN_TOO: [&str; 14] = [
-    "update-index",
-    "update-ref",
-    "update-server-info",
-    "var",
-    "verify-commit",
-    "verify-pack",
-    "verify-tag",
-    "version",
-    "whatchanged",
-    "worktree",
-    "write-tree",
-    "symbolic-ref",
-    "stripspace",
-    "show-branch",
-];
+const KNOWN: &str = "add am annotate apply archive bisect blame branch bundle cat-file check-attr \
+    check-ignore check-ref-format checkout checkout-index cherry cherry-pick clean clone \
+    commit commit-graph commit-tree config count-objects credential describe diff diff-files \
+    diff-index diff-tree difftool fast-export fast-import fetch fetch-pack filter-branch \
+    for-each-ref format-patch fsck gc get-tar-commit-id grep hash-object help index-pack \
+    init interpret-trailers lfs log ls-files ls-remote ls-tree mailinfo maintenance merge \
+    merge-base merge-file merge-tree mergetool mktag mktree mv name-rev notes pack-refs \
+    prune pack-objects pull push range-diff read-tree rebase reflog remote repack replace \
+    request-pull rerere reset restore rev-list rev-parse revert rm send-email shortlog show \
+    show-ref sparse-checkout stash status submodule switch tag update-index update-ref \
+    update-server-info var verify-commit verify-pack verify-tag version whatchanged worktree \
+    write-tree symbolic-ref stripspace show-branch";
 
 /// The words from the subcommand on; all of them where the options are not understood.
 pub(in crate::policy) fn git_operands(args: &[Word]) -> &[Word] {
@@ -194,7 +95,7 @@ fn settings(scan: &Scan) -> Vec<Effect> {
 /// One setting: harmless, text for a shell, or not understood.
 fn setting(text: &str, literal: bool) -> Option<Effect> {
     /// Settings that only change what is shown or written.
-    const HARMLESS: [&str; 15] = [
+    const HARMLESS: [&str; 22] = [
         "user.",
         "color.",
         "advice.",
@@ -202,6 +103,13 @@ fn setting(text: &str, literal: bool) -> Option<Effect> {
         "core.quotepath",
         "core.autocrlf",
         "core.abbrev",
+        "core.filemode",
+        "core.ignorecase",
+        "diff.renames",
+        "diff.algorithm",
+        "merge.ff",
+        "fetch.prune",
+        "push.autosetupremote",
         "commit.gpgsign",
         "tag.gpgsign",
         "log.",
@@ -224,7 +132,7 @@ fn setting(text: &str, literal: bool) -> Option<Effect> {
         Some(_) | None => None,
     };
     match code {
-        Some("cat" | "true" | "false" | "") if literal => None,
+        Some("cat" | "true" | "false" | "") if literal && is_viewer(&name) => None,
         Some(code) if literal && name.starts_with("alias.") => {
             Some(Effect::Script { text: code.to_owned(), reader: SH })
         }
@@ -232,7 +140,18 @@ fn setting(text: &str, literal: bool) -> Option<Effect> {
     }
 }
 
+/// Whether a setting names a program that only shows or edits a text.
+fn is_viewer(name: &str) -> bool {
+    name.starts_with("pager.") || ["core.pager", "core.editor", "sequence.editor"].contains(&name)
+}
+
 fn subcommand(name: &str, args: &[Word]) -> Vec<Effect> {
+    let mut effects = if git_edits(name, args) { git_editor() } else { Vec::new() };
+    effects.extend(launches(name, args));
+    effects
+}
+
+fn launches(name: &str, args: &[Word]) -> Vec<Effect> {
     match name {
         "bisect" => bisect(args),
         "submodule" => foreach(args),
@@ -248,7 +167,7 @@ fn subcommand(name: &str, args: &[Word]) -> Vec<Effect> {
         "send-email" | "mergetool" | "credential" | "maintenance" => {
             vec![Effect::unclear(&format!("git {name}"), "what it starts")]
         }
-        _ if KNOWN.contains(&name) || KNOWN_TOO.contains(&name) => Vec::new(),
+        _ if KNOWN.split(' ').any(|known| known == name) => Vec::new(),
         _ => {
             // An alias in a configuration file, or a program on PATH.
             let mut words = vec![Word::literal(format!("git-{name}"))];
@@ -274,7 +193,8 @@ fn options_with_code(name: &str, args: &[Word], options: &[&str]) -> Vec<Effect>
         } else {
             word.text.get(option.len()..).filter(|value| !value.is_empty())
         };
-        effects.push(match (attached, word.value(), args.get(index + 1)) {
+        let first = option.starts_with("--") || word.text.starts_with(option);
+        effects.push(match (attached, word.value().filter(|_| first), args.get(index + 1)) {
             (Some(code), Some(_), _) => Effect::Script { text: code.to_owned(), reader: SH },
             (None, Some(_), Some(next)) => Effect::script(next, SH),
             _ => Effect::unclear(&program, format!("the word {word}")),
@@ -284,13 +204,13 @@ fn options_with_code(name: &str, args: &[Word], options: &[&str]) -> Vec<Effect>
 }
 
 /// Whether a word is this option: whole, cut short, or with its value attached.
-fn is_option(text: &str, option: &str) -> bool {
+pub(super) fn is_option(text: &str, option: &str) -> bool {
     if !option.starts_with("--") {
         let letter = option.get(1..).unwrap_or_default();
         return text.starts_with('-') && !text.starts_with("--") && text.contains(letter);
     }
     let name = text.split('=').next().unwrap_or(text);
-    name.len() > 3 && option.starts_with(name)
+    name.len() > 2 && option.starts_with(name)
 }
 
 /// `ext::` runs a command; so do the options that name the program on the other side.
@@ -302,7 +222,7 @@ fn transport(name: &str, args: &[Word]) -> Vec<Effect> {
     for (index, word) in args.iter().enumerate() {
         let named = OPTIONS.iter().any(|option| is_option(&word.text, option));
         let short = name == "clone" && is_option(&word.text, "-u");
-        let setting = name == "clone" && word.is("-c");
+        let setting = name == "clone" && is_option(&word.text, "-c");
         let value = index.checked_sub(1).and_then(|index| args.get(index));
         let free = word.value().is_none()
             && word.text.is_empty()
@@ -342,35 +262,81 @@ fn foreach(args: &[Word]) -> Vec<Effect> {
     }
 }
 
+/// The options of `git config` and where its words start; those behind the first word are words.
+const CONFIG: Grammar = Grammar {
+    flags: "lze",
+    values: "ft",
+    long_flags: &[
+        "get",
+        "get-all",
+        "get-regexp",
+        "get-urlmatch",
+        "list",
+        "unset",
+        "unset-all",
+        "edit",
+        "add",
+        "replace-all",
+        "global",
+        "local",
+        "system",
+        "worktree",
+        "null",
+        "name-only",
+        "show-origin",
+        "show-scope",
+        "bool",
+        "int",
+        "path",
+        "bool-or-int",
+        "includes",
+        "no-includes",
+        "all",
+        "regexp",
+        "append",
+        "fixed-value",
+    ],
+    long_values: &["file", "type", "default", "value", "url"],
+    numbers: false,
+};
+
 /// `git config name value` is `-c name=value` that stays.
 fn config(args: &[Word]) -> Vec<Effect> {
-    const READS: [&str; 10] = [
-        "--get",
-        "--get-all",
-        "--get-regexp",
-        "--list",
-        "-l",
-        "list",
-        "get",
-        "--unset",
-        "--show-origin",
-        "--name-only",
-    ];
-    if args.iter().any(|word| word.value().is_some_and(|text| READS.contains(&text))) {
+    const ACTIONS: [&str; 5] = ["get", "list", "set", "unset", "edit"];
+    const READS: [&str; 8] =
+        ["get", "get-all", "get-regexp", "get-urlmatch", "list", "l", "unset", "unset-all"];
+    let odd = |what: String| vec![Effect::unclear("git config", what)];
+    let mut given = Vec::new();
+    let mut rest = args;
+    let mut action = None;
+    loop {
+        let scan = match scan(rest, &CONFIG) {
+            Ok(scan) => scan,
+            Err(what) => return odd(what),
+        };
+        rest = rest.get(scan.rest..).unwrap_or_default();
+        given.extend(scan.given);
+        let first = rest.first().and_then(Word::value);
+        match first.and_then(|first| ACTIONS.iter().find(|it| **it == first)) {
+            Some(found) if action.is_none() => action = Some(*found),
+            Some(_) | None => break,
+        }
+        rest = rest.get(1..).unwrap_or_default();
+    }
+    let has = |names: &[&str]| given.iter().any(|it| names.contains(&it.name.as_str()));
+    if action == Some("edit") || has(&["e", "edit"]) {
+        return git_editor();
+    }
+    if matches!(action, Some("get" | "list" | "unset")) || (action.is_none() && has(&READS)) {
         return Vec::new();
     }
-    if args.iter().any(|word| is_option(&word.text, "-f") || is_option(&word.text, "--file")) {
-        return vec![Effect::unclear("git config", "another file")];
-    }
-    let operands: Vec<&Word> =
-        args.iter().filter(|word| !word.text.starts_with('-') && !word.is("set")).collect();
-    match operands.as_slice() {
-        [] => vec![Effect::unclear("git config", "an editor")],
-        [name] if name.value().is_some() => Vec::new(),
+    match rest {
+        [name] if name.value().is_some() && action.is_none() => Vec::new(),
+        [_, _, ..] if has(&["f", "file"]) => odd("another file".to_owned()),
         [name, value, ..] => {
             let literal = name.value().is_some() && value.value().is_some();
             setting(&format!("{}={}", name.text, value.text), literal).into_iter().collect()
         }
-        [name] => vec![Effect::unclear("git config", format!("the word {name}"))],
+        [] | [_] => odd("what it changes".to_owned()),
     }
 }

@@ -8,7 +8,7 @@ use crate::policy::command::{Assignment, Reach, SimpleCommand, Value, Word, base
 
 /// What such a program leads to; `None` for any other program.
 pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
-    if let Some(effects) = subcommand(name, command) {
+    if let Some(effects) = opaque(name, command).or_else(|| subcommand(name, command)) {
         return Some(effects);
     }
     let name = if is_loader(name) { "ld.so" } else { name };
@@ -102,7 +102,7 @@ fn leading_assignments<'w>(
 }
 
 /// `ip netns exec NAME command` and its kin: subcommand words, then words to skip.
-const SUBCOMMANDS: [(&str, &[&str], usize); 9] = [
+const SUBCOMMANDS: [(&str, &[&str], usize); 16] = [
     ("ip", &["netns", "exec"], 1),
     ("ip", &["vrf", "exec"], 1),
     ("direnv", &["exec"], 1),
@@ -112,7 +112,41 @@ const SUBCOMMANDS: [(&str, &[&str], usize); 9] = [
     ("pipenv", &["run"], 0),
     ("uv", &["run"], 0),
     ("mise", &["exec"], 0),
+    ("conda", &["run"], 0),
+    ("mamba", &["run"], 0),
+    ("pyenv", &["exec"], 0),
+    ("rbenv", &["exec"], 0),
+    ("asdf", &["exec"], 0),
+    ("perf", &["stat"], 0),
+    ("perf", &["record"], 0),
 ];
+
+/// Programs that run others in ways that are not followed.
+const OPAQUE: [&str; 4] = ["start-stop-daemon", "schroot", "logsave", "watchexec"];
+
+/// Subcommands that run others in ways that are not followed.
+const OPAQUE_WORDS: [(&str, &[&str]); 4] = [
+    ("npm", &["exec", "exe", "ex", "x"]),
+    ("pnpm", &["exec", "dlx"]),
+    ("yarn", &["exec", "dlx"]),
+    ("perf", &["trace", "sched", "lock", "mem", "c2c", "kmem", "kvm", "timechart", "ftrace"]),
+];
+
+fn opaque(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
+    let has = |word: &str| command.args.iter().any(|arg| arg.is(word));
+    let is_first = |word: &str| command.args.first().is_some_and(|arg| arg.is(word));
+    // Behind an option the subcommand may be any word.
+    let behind = command.args.first().is_some_and(|first| first.text.starts_with('-'));
+    let shifted = behind
+        && SUBCOMMANDS.iter().any(|(program, words, _)| {
+            *program == name && words.last().is_some_and(|word| has(word))
+        });
+    let word = OPAQUE_WORDS.iter().any(|(program, words)| {
+        *program == name && words.iter().any(|word| is_first(word) || (behind && has(word)))
+    });
+    let found = shifted || word || (OPAQUE.contains(&name) && !command.args.is_empty());
+    found.then(|| vec![Effect::unclear(name, "the command that it runs")])
+}
 
 fn subcommand(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
     let (_, words, skip) = SUBCOMMANDS.iter().find(|(program, words, _)| {

@@ -140,6 +140,37 @@ pub(super) const SYSTEM: &[Prefix] = &[
         ..PLAIN
     },
     Prefix {
+        names: &["choom"],
+        grammar: Grammar { values: "np", long_values: &["adjust", "pid"], ..NO_OPTIONS },
+        ..PLAIN
+    },
+    Prefix {
+        names: &["cpulimit"],
+        grammar: Grammar { flags: "zivbfm", values: "l", long_values: &["limit"], ..NO_OPTIONS },
+        ..PLAIN
+    },
+    Prefix {
+        names: &["uclampset"],
+        grammar: Grammar { flags: "asR", values: "mMp", ..NO_OPTIONS },
+        ..PLAIN
+    },
+    Prefix {
+        names: &["tini", "docker-init"],
+        grammar: Grammar { flags: "sgvw", values: "pe", ..NO_OPTIONS },
+        ..PLAIN
+    },
+    Prefix {
+        names: &["dumb-init"],
+        grammar: Grammar {
+            flags: "cv",
+            values: "r",
+            long_flags: &["single-child", "verbose"],
+            long_values: &["rewrite"],
+            numbers: false,
+        },
+        ..PLAIN
+    },
+    Prefix {
         names: &["chroot"],
         grammar: Grammar {
             long_flags: &["skip-chdir"],

@@ -43,6 +43,19 @@ pub(super) const EVERYDAY: &[Prefix] = &[
         names: &["nohup", "busybox", "toybox", "builtin", "eatmydata", "catchsegv", "torsocks"],
         ..PLAIN
     },
+    Prefix { names: &["proot", "coreutils"], alone: Alone::Shell, ..PLAIN },
+    Prefix { names: &["gosu", "su-exec"], operands: 1, ..PLAIN },
+    Prefix { names: &["chronic"], grammar: Grammar { flags: "ev", ..NO_OPTIONS }, ..PLAIN },
+    Prefix { names: &["rlwrap"], grammar: Grammar { flags: "cnNrR", ..NO_OPTIONS }, ..PLAIN },
+    Prefix {
+        names: &["npx", "pnpx", "bunx"],
+        grammar: Grammar {
+            flags: "yq",
+            long_flags: &["yes", "no", "no-install", "quiet"],
+            ..NO_OPTIONS
+        },
+        ..PLAIN
+    },
     // Words of zsh that stand before a command; no other shell has them.
     Prefix { names: &["noglob", "nocorrect", "-"], ..PLAIN },
     Prefix { names: &["repeat"], operands: 1, ..PLAIN },

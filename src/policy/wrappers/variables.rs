@@ -119,12 +119,13 @@ fn printf(args: &[Word]) -> Vec<Effect> {
 }
 
 /// `unset 'a[$(command)]'` runs the command; `unset -f` can bring a program back from behind a
-/// function.
+/// function. A name that is gone counts like one that is set.
 fn unset(args: &[Word]) -> Vec<Effect> {
-    let evaluated =
-        args.iter().filter(|word| !word.text.starts_with('-') || word.value().is_none());
+    let named = || args.iter().filter(|word| !word.text.starts_with('-') || word.value().is_none());
+    let cleared = named().map(|word| sets(word, Value::Text(String::new())));
     std::iter::once(Effect::RemovesFunctions)
-        .chain(evaluated.cloned().map(Effect::Evaluates))
+        .chain(named().cloned().map(Effect::Evaluates))
+        .chain(cleared)
         .collect()
 }
 

@@ -19,14 +19,7 @@ const XARGS: Grammar = Grammar {
         "max-lines",
         "eof",
     ],
-    long_values: &[
-        "arg-file",
-        "delimiter",
-        "max-args",
-        "max-procs",
-        "max-chars",
-        "process-slot-var",
-    ],
+    long_values: &["arg-file", "delimiter", "max-args", "max-procs", "max-chars"],
     numbers: false,
 };
 
