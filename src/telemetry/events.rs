@@ -131,12 +131,6 @@ pub fn output_dropped(bytes: u64) {
     metrics::counter!(Counter::OutputDroppedBytes.name()).increment(bytes);
 }
 
-/// The store began to drop what a job writes; told once per job.
-pub fn output_store_failed(id: JobId, why: &dyn Display) {
-    let why = why.to_string();
-    tracing::error!(job_id = %id, ?why, "output cannot be kept; check the data directory's disk");
-}
-
 /// Stray processes of ended jobs were reaped.
 pub fn orphans_reaped(count: u64) {
     tracing::debug!(count, "orphans reaped");
