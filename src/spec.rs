@@ -26,6 +26,8 @@ pub struct Spec {
     pub lane: String,
     /// Which shell runs shell text.
     pub shell: ShellUse,
+    /// Whose job it is.
+    pub tenant: String,
 }
 
 /// Which shell runs shell text.

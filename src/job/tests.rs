@@ -62,6 +62,7 @@ fn order(text: &str) -> Order {
         description: None,
         lane: "default".to_owned(),
         shell: ShellUse::Configured,
+        tenant: "local".to_owned(),
     };
     Order { spec, cwd: None }
 }

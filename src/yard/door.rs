@@ -112,7 +112,7 @@ impl Yard {
         {
             return Ok(known);
         }
-        let mut spec = submission.complete(&self.defaults)?;
+        let mut spec = submission.complete(&self.defaults, &caller.tenant)?;
         let next_id = || JobId::new(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
         let (id, cwd) = self.gate.pass(&mut spec, caller, next_id)?;
         let logged = self.redactor().mask_text(&spec.program.display()).into_owned();

@@ -159,7 +159,7 @@ impl Submission {
     }
 
     /// Checks what was asked for and fills in the rest.
-    pub(super) fn complete(self, defaults: &Defaults) -> Result<Spec, SubmitError> {
+    pub(super) fn complete(self, defaults: &Defaults, tenant: &str) -> Result<Spec, SubmitError> {
         check_program(&self.program)?;
         check_env(&self.env)?;
         self.check_size()?;
@@ -172,6 +172,7 @@ impl Submission {
             description: self.description,
             lane: check_lane(self.lane, defaults)?,
             shell: ShellUse::Configured,
+            tenant: tenant.to_owned(),
         })
     }
 }
@@ -253,12 +254,12 @@ mod tests {
 
     #[track_caller]
     fn refused(submission: Submission, code: &str) {
-        assert_eq!(submission.complete(&defaults()).unwrap_err().code(), code);
+        assert_eq!(submission.complete(&defaults(), "local").unwrap_err().code(), code);
     }
 
     #[test]
     fn what_is_left_out_gets_the_default() {
-        let spec = shell("ls").complete(&defaults()).unwrap();
+        let spec = shell("ls").complete(&defaults(), "local").unwrap();
         assert_eq!(spec.cwd, PathBuf::from("/srv"));
         assert_eq!(spec.limits.timeout, Duration::from_secs(60));
         assert_eq!(spec.lane, DEFAULT_LANE);
@@ -267,7 +268,7 @@ mod tests {
     #[test]
     fn a_relative_directory_starts_at_the_default_one() {
         let spec = Submission { cwd: Some("app".into()), ..shell("ls") };
-        assert_eq!(spec.complete(&defaults()).unwrap().cwd, PathBuf::from("/srv/app"));
+        assert_eq!(spec.complete(&defaults(), "local").unwrap().cwd, PathBuf::from("/srv/app"));
     }
 
     #[test]
