@@ -62,6 +62,7 @@ impl App {
         tokio::spawn(exporter.clone().run_upkeep(UPKEEP));
         let (readiness, ready) = watch::channel(Readiness::Ready);
         let doors = Doors {
+            yard: self.yard.clone(),
             handler: self.handler(),
             metrics: MetricsText::new(move || exporter.render()),
             readiness: ready,

@@ -44,8 +44,11 @@ impl McpMount {
     ) -> Self {
         let sessions = Sessions::new(settings.max_sessions, settings.session_idle);
         let config = config(settings, bound, streams);
-        let service =
-            StreamableHttpService::new(move || Ok(handler.clone()), Arc::new(sessions), config);
+        let service = StreamableHttpService::new(
+            move || Ok(handler.for_connection()),
+            Arc::new(sessions),
+            config,
+        );
         let patience = Patience {
             before_stream: settings.stream_after,
             between_comments: settings.keep_alive_every,

@@ -1,7 +1,8 @@
-//! HTTP: carries requests to the MCP handler and the probes, and keeps strangers out.
+//! HTTP: carries requests to the MCP handler, the API and the probes, and keeps strangers out.
 //!
 //! ```text
 //! Server (accept, bounds, shutdown) → guard (host, origin, token, body) → /mcp → mcp::Handler
+//!                                                                       → /api/v1 → yard::JobOutput
 //!                                                                       → /healthz /readyz /metrics
 //! ```
 //!
@@ -9,6 +10,7 @@
 //! **Invariant:** connections, headers, bodies, sessions and the time that a shutdown takes
 //! are bounded, each by a setting.
 
+mod api;
 mod body;
 mod error;
 mod guard;

@@ -14,6 +14,7 @@ use axum::routing::{any, get};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::api::{self, Api};
 use super::body::{self, BodyError};
 use super::guard::Guard;
 use super::health::{self, Readiness};
@@ -22,10 +23,13 @@ use super::metrics::MetricsText;
 use super::settings::HttpSettings;
 use crate::mcp::Handler;
 use crate::telemetry::{self, events};
+use crate::yard::Yard;
 
 /// What the server leads to.
 #[derive(Debug, Clone)]
 pub struct Doors {
+    /// Where jobs are.
+    pub yard: Yard,
     /// Answers MCP requests.
     pub handler: Handler,
     /// Renders the metrics.
@@ -35,7 +39,10 @@ pub struct Doors {
 }
 
 /// Paths that the MCP endpoint cannot have.
-pub(super) const TAKEN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+pub(super) const TAKEN: [&str; 4] = ["/healthz", "/readyz", "/metrics", "/api"];
+
+/// The beginning of all paths of the API, where the MCP endpoint cannot be either.
+pub(super) const API: &str = "/api/";
 
 /// All routes of a server that listens on `bound`.
 pub(super) fn routes(
@@ -44,7 +51,8 @@ pub(super) fn routes(
     bound: SocketAddr,
     streams: CancellationToken,
 ) -> Router {
-    let Doors { handler, metrics, readiness } = doors;
+    let Doors { yard, handler, metrics, readiness } = doors;
+    let api = Api::new(yard, handler.clone());
     let mcp = McpMount::new(handler, settings, bound, streams);
     let gate = Arc::new(Gate {
         guard: Guard::new(settings, bound),
@@ -53,6 +61,7 @@ pub(super) fn routes(
     });
     Router::new()
         .route(&settings.path, any(move |request: Request| mcp.clone().serve(request)))
+        .nest("/api/v1", api::routes(api))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(move || async move { health::ready(&readiness) }))
         .route("/metrics", get(move || async move { metrics.response() }))

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::error::HttpError;
-use super::routes::{Doors, TAKEN, routes};
+use super::routes::{API, Doors, TAKEN, routes};
 use super::settings::HttpSettings;
 
 /// What answers on their way get before the open streams are closed.
@@ -85,7 +85,10 @@ impl Server {
 
 /// Whether the MCP endpoint can be there: a plain path, of which no other route takes any.
 fn is_usable(path: &str) -> bool {
-    path.starts_with('/') && !path.contains(['{', '}', '?', '#', '*']) && !TAKEN.contains(&path)
+    path.starts_with('/')
+        && !path.contains(['{', '}', '?', '#', '*'])
+        && !path.starts_with(API)
+        && !TAKEN.contains(&path)
 }
 
 /// The next connection, once there is room for it.
@@ -174,7 +177,7 @@ mod tests {
         let first = Server::bind(on("127.0.0.1:0")).await.unwrap();
         let taken = on(&first.local_addr().to_string());
         assert_eq!(Server::bind(taken).await.unwrap_err().code(), "bind_failed");
-        for path in ["", "mcp", "/metrics", "/{id}"] {
+        for path in ["", "mcp", "/metrics", "/{id}", "/api", "/api/v1/jobs"] {
             let settings = HttpSettings { path: path.to_owned(), ..on("127.0.0.1:0") };
             assert_eq!(Server::bind(settings).await.unwrap_err().code(), "bad_path", "{path}");
         }

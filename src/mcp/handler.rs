@@ -10,14 +10,16 @@ use rmcp::model::{
     CompleteResult, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
     GetPromptResponse, Implementation, ListResourceTemplatesResult, ListResourcesResult,
     ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::reply::{Answer, Success, ToolError};
 use super::resources;
 use super::settings::McpSettings;
+use super::subscriptions::Subscriptions;
 use super::tools::{Call, ToolName};
 use super::turn::Turn;
 use crate::telemetry::{CallResult, events};
@@ -47,14 +49,17 @@ const MODERN: ProtocolVersion = ProtocolVersion::V_2026_07_28;
 
 /// The methods that this server answers, by era; anything else is not found. There is no
 /// prompt, and the list says so: the protocol's own caching tests want that list from everyone.
-const OFFERED: [(&str, Eras); 9] = [
+const OFFERED: [(&str, Eras); 12] = [
     ("initialize", Eras::Legacy),
     ("ping", Eras::Legacy),
     ("prompts/list", Eras::Both),
     ("resources/list", Eras::Both),
     ("resources/read", Eras::Both),
+    ("resources/subscribe", Eras::Legacy),
     ("resources/templates/list", Eras::Both),
+    ("resources/unsubscribe", Eras::Legacy),
     ("server/discover", Eras::Modern),
+    ("subscriptions/listen", Eras::Modern),
     ("tools/call", Eras::Both),
     ("tools/list", Eras::Both),
 ];
@@ -67,10 +72,11 @@ enum Eras {
     Both,
 }
 
-/// The MCP server of one yard. A cheap clone; every connection and request may have its own.
+/// The MCP server of one yard. A cheap clone, which stands for the same connection.
 #[derive(Debug, Clone)]
 pub struct Handler {
     shared: Arc<Shared>,
+    subscriptions: Arc<Subscriptions>,
 }
 
 #[derive(Debug)]
@@ -89,12 +95,26 @@ impl Handler {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
+            .enable_resources_subscribe()
+            .enable_resources_list_changed()
             .enable_prompts()
             .build();
         let info = ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("shellyard", env!("CARGO_PKG_VERSION")))
             .with_instructions(INSTRUCTIONS);
-        Self { shared: Arc::new(Shared { yard, settings, tools, info }) }
+        let shared = Arc::new(Shared { yard, settings, tools, info });
+        Self { shared, subscriptions: Arc::default() }
+    }
+
+    /// The same server for another connection, which follows nothing yet.
+    #[must_use]
+    pub fn for_connection(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), subscriptions: Arc::default() }
+    }
+
+    /// Where jobs are.
+    pub(super) fn yard(&self) -> &Yard {
+        &self.shared.yard
     }
 
     /// Names this server in a result's metadata, as the modern era wants it on each result.
@@ -189,11 +209,17 @@ impl ServerHandler for Handler {
 
     async fn list_resources(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let mut result =
-            ListResourcesResult::with_all_items(resources::list(&self.shared.yard).await);
+        let yard = self.yard();
+        if !is_modern(&context) {
+            // Before the look at the list, so that no job is missed. Who never looks at it is
+            // not bothered.
+            self.subscriptions.follow_list(yard, context.peer.clone()).await;
+        }
+        let cursor = request.and_then(|request| request.cursor);
+        let mut result = resources::list(yard, cursor.as_deref()).await?;
         self.stamp_modern(&context, &mut result.meta);
         Ok(result)
     }
@@ -217,6 +243,35 @@ impl ServerHandler for Handler {
         let mut result = resources::read(yard, &request.uri, settings.max_page_bytes).await?;
         self.stamp_modern(&context, &mut result.meta);
         Ok(result.into())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscriptions.follow(self.yard(), &request.uri, context.peer).await
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscriptions.forget(request.uri).await;
+        Ok(())
+    }
+
+    /// All that is asked for. What does not exist is told when listening begins, in words.
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.subscriptions.listen(self.yard(), &context).await
     }
 }
 

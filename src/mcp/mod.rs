@@ -12,17 +12,21 @@
 
 mod address;
 mod args;
+mod follower;
 mod handler;
 mod reply;
 mod resources;
 mod schema;
 mod settings;
 mod snapshot;
+mod status;
+mod subscriptions;
 mod tools;
 mod turn;
 mod wait;
 
 pub use handler::Handler;
 pub use settings::{McpSettings, ResultFormat};
+pub use status::JobState;
 
 pub(crate) use turn::Turn;

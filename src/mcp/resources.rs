@@ -1,53 +1,96 @@
 //! Each job's output as a resource, for clients that attach resources to a conversation.
 
 use rmcp::ErrorData;
-use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use rmcp::model::{ListResourcesResult, ReadResourceResult, ResourceTemplate};
+use tokio::task::spawn_blocking;
 
-use super::address;
-use super::reply::resource_contents;
-use crate::output::redact::Redactor;
+use super::address::{Address, AddressError, TEMPLATES};
+use super::reply::{ContentsError, listed_resource, resource_contents};
+use crate::ids::JobId;
 use crate::yard::{JobHandle, Yard};
 
-/// Only so many of the newest jobs are listed; any other can be read by its address.
-const LISTED: usize = 100;
+/// So many jobs are on one page of the list.
+const PAGE: usize = 100;
 
-/// The newest jobs, newest first.
-pub(super) async fn list(yard: &Yard) -> Vec<Resource> {
+/// The newest jobs, newest first; from the cursor on where one is given.
+pub(super) async fn list(
+    yard: &Yard,
+    cursor: Option<&str>,
+) -> Result<ListResourcesResult, ErrorData> {
+    let before = cursor.map(before_of).transpose()?;
+    let mut jobs = yard.list().await;
+    jobs.retain(|job| before.is_none_or(|before| job.id() < before));
+    let is_all = jobs.len() <= PAGE;
+    jobs.truncate(PAGE);
+    let next = jobs.last().filter(|_| !is_all).map(|job| format!("before:{}", job.id()));
     let redactor = yard.redactor();
-    yard.list().await.iter().take(LISTED).map(|job| describe(job, &redactor)).collect()
+    let describe = move || jobs.iter().map(|job| listed_resource(job, &redactor)).collect();
+    let resources = spawn_blocking(describe).await.map_err(broken)?;
+    let mut result = ListResourcesResult::with_all_items(resources);
+    result.next_cursor = next;
+    Ok(result)
 }
 
-fn describe(job: &JobHandle, redactor: &Redactor) -> Resource {
-    let spec = job.spec();
-    let about = spec.description.clone().unwrap_or_else(|| spec.program.display());
-    Resource::new(address::of_output(job.id()), format!("job {} output", job.id()))
-        .with_description(redactor.mask_text(&about).chars().take(200).collect::<String>())
-        .with_mime_type("text/plain")
+/// The job before which a page begins. A cursor names a job, not a number of them, so that jobs
+/// that appear meanwhile move nothing.
+fn before_of(cursor: &str) -> Result<JobId, ErrorData> {
+    cursor.strip_prefix("before:").and_then(|id| id.parse().ok()).ok_or_else(|| {
+        let message = "unknown cursor: give a nextCursor of resources/list, or leave it out";
+        ErrorData::invalid_params(message, None)
+    })
 }
 
-/// The address form of all of them.
+/// The address forms of all of them.
 pub(super) fn templates() -> Vec<ResourceTemplate> {
-    let template = ResourceTemplate::new(address::TEMPLATE, "job output")
-        .with_description("What a job wrote, both streams in the order in which they came")
-        .with_mime_type("text/plain");
-    vec![template]
+    const ABOUT: [(&str, &str); TEMPLATES.len()] = [
+        ("job output", "What a job wrote, both streams in the order in which they came"),
+        ("job stream", "What a job wrote on one stream: stdout or stderr"),
+        ("part of a job's output", "Bytes from start, up to end where that is given"),
+        ("part of a job's stream", "Bytes from start, counted in that stream"),
+    ];
+    let template = |(uri, (name, about)): (&str, (&str, &str))| {
+        ResourceTemplate::new(uri, name).with_description(about).with_mime_type("text/plain")
+    };
+    TEMPLATES.into_iter().zip(ABOUT).map(template).collect()
 }
 
-/// The output at this address, from its start, up to `max_bytes`.
+/// The output at this address, up to `max_bytes`.
 pub(super) async fn read(
     yard: &Yard,
     uri: &str,
     max_bytes: usize,
 ) -> Result<ReadResourceResult, ErrorData> {
-    let not_found = || {
-        let given: String = uri.chars().take(80).collect();
-        let message =
-            format!("there is no resource `{given}`; job outputs are at {}", address::TEMPLATE);
-        ErrorData::resource_not_found(message, Some(serde_json::json!({ "uri": uri })))
+    let (address, job) = find(yard, uri).await?;
+    let redactor = yard.redactor();
+    let read = move || resource_contents(&job, &address, max_bytes, &redactor);
+    match spawn_blocking(read).await.map_err(broken)? {
+        Ok(contents) => Ok(ReadResourceResult::new(vec![contents])),
+        Err(error @ ContentsError::Outside { .. }) => {
+            Err(ErrorData::invalid_params(error.to_string(), None))
+        }
+        Err(error @ ContentsError::Read(_)) => {
+            Err(ErrorData::internal_error(error.to_string(), None))
+        }
+    }
+}
+
+/// The job at an address.
+pub(super) async fn find(yard: &Yard, uri: &str) -> Result<(Address, JobHandle), ErrorData> {
+    let given: String = uri.chars().take(80).collect();
+    let not_found = |why: &str| {
+        let data = serde_json::json!({ "uri": uri });
+        ErrorData::resource_not_found(format!("there is no resource `{given}`; {why}"), Some(data))
     };
-    let id = address::job_of(uri).ok_or_else(not_found)?;
-    let job = yard.find(id).await.map_err(|_| not_found())?;
-    let contents: ResourceContents = resource_contents(&job, uri, max_bytes, &yard.redactor())
-        .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
-    Ok(ReadResourceResult::new(vec![contents]))
+    let address = Address::parse(uri).map_err(|error| match error {
+        AddressError::Foreign => not_found(&error.to_string()),
+        AddressError::Range => {
+            ErrorData::invalid_params(format!("`{given}` names no part; {error}"), None)
+        }
+    })?;
+    let job = yard.find(address.job).await.map_err(|error| not_found(&error.to_string()))?;
+    Ok((address, job))
+}
+
+fn broken(error: tokio::task::JoinError) -> ErrorData {
+    ErrorData::internal_error(format!("reading broke off: {error}"), None)
 }

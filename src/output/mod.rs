@@ -22,6 +22,7 @@ mod lines;
 mod log;
 mod page;
 mod pieces;
+mod raw;
 mod reader;
 pub mod redact;
 pub mod secrets;
@@ -38,6 +39,7 @@ pub mod view;
 pub use cursor::{Cursor, CursorError, ParsedCursor};
 pub use log::{LogSettings, LogWriter, Progress, open};
 pub use page::{Page, PageEnd, PageRequest};
+pub use raw::{Part, PartRequest, RawReader};
 pub use reader::LogReader;
 pub use spill::check_spill_dir;
 

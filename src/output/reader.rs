@@ -117,7 +117,7 @@ impl LogReader {
         self.shared.read(range)
     }
 
-    #[cfg(test)]
+    /// What it reads from.
     pub(super) fn shared(&self) -> &Shared {
         &self.shared
     }

@@ -131,6 +131,12 @@ pub fn output_dropped(bytes: u64) {
     metrics::counter!(Counter::OutputDroppedBytes.name()).increment(bytes);
 }
 
+/// Stored output could not be read, or not sent.
+pub fn output_unreadable(id: JobId, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::warn!(job_id = %id, ?why, "output not readable");
+}
+
 /// Stray processes of ended jobs were reaped.
 pub fn orphans_reaped(count: u64) {
     tracing::debug!(count, "orphans reaped");
@@ -172,6 +178,23 @@ pub fn mcp_call_finished(tool: &str, result: CallResult, elapsed: Duration) {
     metrics::counter!(Counter::McpCalls.name(), key::TOOL => tool, key::RESULT => result)
         .increment(1);
     metrics::histogram!(Histogram::McpCallDuration.name(), key::TOOL => tool).record(elapsed);
+}
+
+/// A client follows an output from now on.
+#[must_use = "dropping the guard counts the subscription as over"]
+pub fn subscription_opened() -> ActiveSubscription {
+    metrics::gauge!(Gauge::McpSubscriptions.name()).increment(1);
+    ActiveSubscription(())
+}
+
+/// A client that follows an output. Dropping it counts that as over.
+#[derive(Debug)]
+pub struct ActiveSubscription(());
+
+impl Drop for ActiveSubscription {
+    fn drop(&mut self) {
+        metrics::gauge!(Gauge::McpSubscriptions.name()).decrement(1);
+    }
 }
 
 /// An HTTP request or connection was turned away.

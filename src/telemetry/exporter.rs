@@ -130,6 +130,7 @@ fn initial(gauge: Gauge) -> f64 {
         | Gauge::JobsRetained
         | Gauge::JobsRetainedLimit
         | Gauge::OutputStoredBytes
+        | Gauge::McpSubscriptions
         | Gauge::ResidentMemory
         | Gauge::OpenFds => 0.0,
     }

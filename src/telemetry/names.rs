@@ -133,6 +133,8 @@ pub enum Gauge {
     JobsRetainedLimit,
     /// Output that is held for all jobs.
     OutputStoredBytes,
+    /// Outputs that clients follow.
+    McpSubscriptions,
     /// When the process started.
     StartTime,
     /// Memory of the process.
@@ -145,7 +147,7 @@ pub enum Gauge {
 
 impl Gauge {
     /// Every gauge.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::JobsRunning,
         Self::JobsRunningLimit,
         Self::JobsQueued,
@@ -153,6 +155,7 @@ impl Gauge {
         Self::JobsRetained,
         Self::JobsRetainedLimit,
         Self::OutputStoredBytes,
+        Self::McpSubscriptions,
         Self::StartTime,
         Self::ResidentMemory,
         Self::OpenFds,
@@ -170,6 +173,7 @@ impl Gauge {
             Self::JobsRetained => "shellyard_jobs_retained",
             Self::JobsRetainedLimit => "shellyard_jobs_retained_limit",
             Self::OutputStoredBytes => "shellyard_output_stored_bytes",
+            Self::McpSubscriptions => "shellyard_mcp_subscriptions",
             Self::StartTime => "shellyard_start_time_seconds",
             Self::ResidentMemory => "shellyard_resident_memory_bytes",
             Self::OpenFds => "shellyard_open_fds",
@@ -188,6 +192,7 @@ impl Gauge {
             Self::JobsRetained => "Finished jobs that can be read now.",
             Self::JobsRetainedLimit => "Finished jobs that stay readable.",
             Self::OutputStoredBytes => "Output that is held for all jobs, in memory and on disk.",
+            Self::McpSubscriptions => "Outputs that clients follow now, by subscription.",
             Self::StartTime => "When the server started, in seconds since 1970.",
             Self::ResidentMemory => "Resident memory of the server, without its jobs.",
             Self::OpenFds => "Open file descriptors of the server.",
@@ -207,6 +212,7 @@ impl Gauge {
             | Self::JobsQueuedLimit
             | Self::JobsRetained
             | Self::JobsRetainedLimit
+            | Self::McpSubscriptions
             | Self::OpenFds
             | Self::BuildInfo => Unit::Count,
         }
@@ -224,6 +230,7 @@ impl Gauge {
             | Self::JobsRetained
             | Self::JobsRetainedLimit
             | Self::OutputStoredBytes
+            | Self::McpSubscriptions
             | Self::StartTime
             | Self::ResidentMemory
             | Self::OpenFds => &[],

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ractor::SpawnErr;
 use thiserror::Error;
+use tokio::sync::watch;
 
 use super::gate::{AuditTrail, Gate, Rules};
 use super::submission::{Caller, Defaults, Submission, SubmitError};
@@ -28,6 +29,8 @@ pub struct Yard {
     last_id: Arc<AtomicU64>,
     /// Where jobs look for programs.
     path: OsString,
+    /// Says that a job was accepted.
+    appeared: watch::Sender<()>,
 }
 
 /// How many similar names are told.
@@ -78,7 +81,8 @@ impl Yard {
         let supervisor = Supervisor::start(SupervisorSettings { queue, max_finished, job }).await?;
         let gate = Arc::new(Gate::new(rules, audit));
         let (defaults, last_id) = (Arc::new(defaults), Arc::default());
-        Ok(Self { supervisor, defaults, gate, last_id, path })
+        let appeared = watch::Sender::new(());
+        Ok(Self { supervisor, defaults, gate, last_id, path, appeared })
     }
 
     /// Accepts a job, or says why not. A key that is known gives back the job that it named
@@ -119,6 +123,7 @@ impl Yard {
         let job = self.supervisor.submit(Admission { id, spec, cwd, key, logged }).await?;
         // A key that somebody else used in between gives back that one's job.
         if job.id() == id {
+            self.appeared.send_replace(());
             self.gate.follow(job.clone(), caller.clone());
         }
         Ok(job)
@@ -161,6 +166,12 @@ impl Yard {
     /// All jobs that are known, newest first.
     pub async fn list(&self) -> Vec<JobHandle> {
         self.supervisor.list().await
+    }
+
+    /// Changes whenever a job was accepted.
+    #[must_use]
+    pub fn appearances(&self) -> watch::Receiver<()> {
+        self.appeared.subscribe()
     }
 
     /// Begins the end of a job; does not wait for it. Of a job that has finished, what survived

@@ -78,6 +78,34 @@ async def runs_twenty_at_once(client):
         assert f"number-{n}-" in text_of(result), text_of(result)
 
 
+async def hears_of_changes(client):
+    started = await client.call_tool("run_command", {"command": "read x; echo got:$x", "wait_s": 0})
+    job = int(text_of(started).split("job ")[1].split()[0].rstrip("·,"))
+    uri = f"shellyard://jobs/{job}/output"
+    answer = {"job": job, "text": "it\n"}
+    if client.protocol_version >= "2026-07-28":
+        async with client.listen(resource_subscriptions=[uri]) as changes:
+            await client.call_tool("send_input", answer)
+            event = await anext(aiter(changes))
+            assert event.uri == uri, event
+    else:
+        await client.subscribe_resource(uri)
+        await client.call_tool("send_input", answer)
+        while not any(updated == uri for updated in UPDATED):
+            await anyio.sleep(0.05)
+        await client.unsubscribe_resource(uri)
+    contents = (await client.read_resource(uri)).contents
+    assert contents[0].text == "got:it\n", contents
+
+
+UPDATED = []
+
+
+async def note_update(message):
+    if getattr(message, "method", None) == "notifications/resources/updated":
+        UPDATED.append(message.params.uri)
+
+
 async def hears_what_is_wrong(client):
     result = await client.call_tool("read_output", {"job": 4711})
     assert result.is_error and "4711" in text_of(result), result
@@ -96,6 +124,7 @@ CHECKS = (
     works_in_the_background,
     stops_a_job,
     runs_twenty_at_once,
+    hears_of_changes,
     hears_what_is_wrong,
 )
 
@@ -144,7 +173,10 @@ def await_port(server, port):
 
 async def run_checks(target, mode, label):
     passed = failed = 0
-    async with Client(target, mode=mode, read_timeout_seconds=DEADLINE) as client:
+    UPDATED.clear()
+    async with Client(
+        target, mode=mode, read_timeout_seconds=DEADLINE, message_handler=note_update
+    ) as client:
         for check in CHECKS:
             try:
                 with anyio.fail_after(DEADLINE):

@@ -19,6 +19,8 @@ mod harness;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
+mod http_output;
+#[cfg(test)]
 mod hygiene;
 #[cfg(test)]
 mod input;
@@ -42,6 +44,8 @@ mod resources;
 mod sdk;
 #[cfg(test)]
 mod shutdown;
+#[cfg(test)]
+mod subscriptions;
 #[cfg(test)]
 mod tidy;
 #[cfg(test)]

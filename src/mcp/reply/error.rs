@@ -50,6 +50,11 @@ pub(crate) enum ToolError {
         /// What was given.
         given: String,
     },
+    /// An address of a part, which only resources have.
+    #[error(
+        "a range in an address is for resources/read; leave ?start and end out and give cursor=\"bytes:N\" and max_bytes"
+    )]
+    UriRange,
     /// The output could not be read.
     #[error(
         "the output of job {job} could not be read; it is still there if the disk is: try again"
@@ -75,6 +80,7 @@ impl ToolError {
             Self::Query(error) => error.code(),
             Self::ForeignCursor { .. } => "foreign_cursor",
             Self::BadUri { .. } => "bad_uri",
+            Self::UriRange => "uri_range",
             Self::Read { .. } => "read_failed",
         }
     }

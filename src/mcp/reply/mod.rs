@@ -24,7 +24,7 @@ pub(super) use found::{show_matches, show_query};
 pub(super) use hint::{after_job, after_page, reused_key, wait_for_jobs};
 pub(super) use listing::{Counts, list_headline, list_line};
 pub(super) use progress::progress_line;
-pub(super) use resource::resource_contents;
+pub(super) use resource::{ContentsError, listed_resource, resource_contents};
 pub(super) use shown::Shown;
 
 #[cfg(test)]

@@ -4,37 +4,99 @@ use std::io;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rmcp::model::{MetaObject, ResourceContents};
+use rmcp::model::{MetaObject, Resource, ResourceContents};
+use thiserror::Error;
 
+use crate::mcp::address::{Address, ByteRange, of_output};
 use crate::output::redact::Redactor;
 use crate::output::view::{self, Ansi, Fold, Long, ViewOptions};
-use crate::output::{PageEnd, PageRequest};
+use crate::output::{LogReader, PageEnd, Part, PartRequest};
+use crate::spec::Stream;
 use crate::yard::JobHandle;
 
-/// The first `max_bytes` of a job's output: text where it is text, with its secrets masked, else
-/// base64. What was left out is told in the metadata, as the cursor to read on from.
+/// How much decides what kind of content an output is.
+const SAMPLE: usize = 8 * 1024;
+/// Characters of a command or description that are listed.
+const ABOUT_CHARS: usize = 200;
+
+/// Why the contents of a resource cannot be given.
+#[derive(Debug, Error)]
+pub(crate) enum ContentsError {
+    /// The range begins behind the end.
+    #[error(
+        "start={start} is behind the end: there are {total_bytes} bytes; give a start from 0 to {total_bytes}"
+    )]
+    Outside {
+        /// Where it begins.
+        start: u64,
+        /// How much there is.
+        total_bytes: u64,
+    },
+    /// The stored bytes cannot be read.
+    #[error("the output could not be read; it is still there if the disk is: try again")]
+    Read(#[from] io::Error),
+}
+
+/// What a list of resources says about a job's output. Blocks while the disk does.
+pub(crate) fn listed_resource(job: &JobHandle, redactor: &Redactor) -> Resource {
+    let spec = job.spec();
+    let about = spec.description.clone().unwrap_or_else(|| spec.program.display());
+    let about: String = redactor.mask_text(&about).chars().take(ABOUT_CHARS).collect();
+    let resource = Resource::new(of_output(job.id()), format!("job {} output", job.id()))
+        .with_description(about)
+        .with_size(job.output().progress().total_bytes);
+    // One that cannot be read is listed all the same; reading it says why not.
+    match head(job.output(), None) {
+        Ok(head) => resource.with_mime_type(view::mime(&head)),
+        Err(_) => resource,
+    }
+}
+
+/// The output at an address, at most `max_bytes` of it: text where it is text, with its secrets
+/// masked, else base64. The metadata tells how much there is, which bytes these are, and the
+/// address of the next ones where there are more, or may be. Blocks while the disk does.
 pub(crate) fn resource_contents(
     job: &JobHandle,
-    uri: &str,
+    address: &Address,
     max_bytes: usize,
     redactor: &Redactor,
-) -> io::Result<ResourceContents> {
-    let page =
-        job.output().page(&PageRequest { from: 0, stream: None, max_bytes, max_lines: 0 })?;
-    let contents = if view::is_binary(&page.bytes) {
-        ResourceContents::blob(STANDARD.encode(&page.bytes), uri)
+) -> Result<ResourceContents, ContentsError> {
+    let Address { stream, range: ByteRange { start, end }, .. } = *address;
+    let part = job.output().part(&PartRequest { stream, start, end, max_bytes })?;
+    if start > part.total_bytes {
+        return Err(ContentsError::Outside { start, total_bytes: part.total_bytes });
+    }
+    let head = head(job.output(), stream)?;
+    // The beginning tells what all of it is; what is shown may be more than that.
+    let first = if start == 0 && part.bytes.len() > head.len() { &part.bytes } else { &head };
+    let contents = if view::is_binary(first) || view::is_binary(&part.bytes) {
+        ResourceContents::blob(STANDARD.encode(&part.bytes), address.uri())
     } else {
         let options = ViewOptions { ansi: Ansi::Strip, fold: Fold::Off, long: Long::Keep };
-        let text = view::text(&page.bytes, options).text;
-        ResourceContents::text(redactor.mask_text(&text).into_owned(), uri)
+        let text = view::text(&part.bytes, options).text;
+        ResourceContents::text(redactor.mask_text(&text).into_owned(), address.uri())
     };
-    let contents = contents.with_mime_type(view::mime(&page.bytes));
-    Ok(match page.end_kind {
-        PageEnd::Complete => contents,
+    Ok(contents.with_mime_type(view::mime(first)).with_meta(place(&part, address)))
+}
+
+/// The first bytes of an output.
+fn head(log: &LogReader, stream: Option<Stream>) -> io::Result<Vec<u8>> {
+    let request = PartRequest { stream, start: 0, end: Some(SAMPLE as u64), max_bytes: SAMPLE };
+    Ok(log.part(&request)?.bytes)
+}
+
+/// Which bytes a part is, and where it goes on.
+fn place(part: &Part, address: &Address) -> MetaObject {
+    let mut meta = MetaObject::default();
+    meta.insert("total_bytes".to_owned(), part.total_bytes.into());
+    meta.insert("bytes_start".to_owned(), address.range.start.into());
+    meta.insert("bytes_end".to_owned(), part.end.into());
+    match part.end_kind {
+        PageEnd::Complete => {}
         PageEnd::More | PageEnd::CaughtUp => {
-            let mut meta = MetaObject::default();
-            meta.insert("nextCursor".to_owned(), format!("bytes:{}", page.end).into());
-            contents.with_meta(meta)
+            let range = ByteRange { start: part.end, ..address.range };
+            meta.insert("next".to_owned(), Address { range, ..*address }.uri().into());
         }
-    })
+    }
+    meta
 }

@@ -1,9 +1,10 @@
 //! Where in a job's output a caller wants to read.
 
 use crate::ids::JobId;
-use crate::mcp::address;
+use crate::mcp::address::{Address, ByteRange};
 use crate::mcp::reply::{Place, ToolError};
 use crate::output::{Cursor, LogReader, ParsedCursor};
+use crate::spec::Stream;
 use crate::yard::JobHandle;
 
 /// The place that a cursor stands for in the output of `job`.
@@ -37,8 +38,12 @@ pub(super) fn offset_of(place: Place, log: &LogReader) -> u64 {
     }
 }
 
-/// The job whose output an address names.
-pub(super) fn job_of_uri(uri: &str) -> Result<JobId, ToolError> {
+/// The job, and the one stream if any, whose output an address names.
+pub(super) fn target_of_uri(uri: &str) -> Result<(JobId, Option<Stream>), ToolError> {
     let given = || uri.chars().take(80).collect();
-    address::job_of(uri).ok_or_else(|| ToolError::BadUri { given: given() })
+    let address = Address::parse(uri).map_err(|_| ToolError::BadUri { given: given() })?;
+    match address.range {
+        ByteRange::WHOLE => Ok((address.job, address.stream)),
+        ByteRange { .. } => Err(ToolError::UriRange),
+    }
 }

@@ -3,7 +3,7 @@
 use regex::bytes::Regex;
 
 use super::call::Call;
-use super::place::{job_of_uri, offset_of, place_of_cursor, place_of_line};
+use super::place::{offset_of, place_of_cursor, place_of_line, target_of_uri};
 use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
@@ -40,9 +40,9 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
 };
 
 pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
-    let id = target(&mut args)?;
+    let (id, stream) = target(&mut args)?;
     let job = call.yard.find(id).await?;
-    let wish = Wish::read(args, &job, call.settings)?;
+    let wish = Wish::read(args, &job, stream, call.settings)?;
     let now = call.look(&job).await;
     let (log, request) = (job.output(), wish.request);
     match wish.form {
@@ -69,15 +69,16 @@ fn page(now: &Snapshot, shown: &Shown, place: Place) -> Answer {
     }
 }
 
-/// The job that is meant.
-fn target(args: &mut Args) -> Result<JobId, ToolError> {
+/// The job that is meant, and the one stream of it that an address names.
+fn target(args: &mut Args) -> Result<(JobId, Option<Stream>), ToolError> {
     let job = args.job("job")?;
-    let by_uri = args.text("uri")?.as_deref().map(job_of_uri).transpose()?;
+    let by_uri = args.text("uri")?.as_deref().map(target_of_uri).transpose()?;
     match (job, by_uri) {
-        (Some(job), Some(other)) if job != other => {
+        (Some(job), Some((other, _))) if job != other => {
             Err(ArgError::Conflict("`job` and `uri` name different jobs; give one of them").into())
         }
-        (Some(job), _) | (None, Some(job)) => Ok(job),
+        (Some(job), None) => Ok((job, None)),
+        (_, Some(named)) => Ok(named),
         (None, None) => {
             Err(ArgError::Conflict("give `job` or `uri`; list_jobs shows the jobs there are")
                 .into())
@@ -109,11 +110,22 @@ enum View {
 }
 
 impl Wish {
-    fn read(mut args: Args, job: &JobHandle, settings: &McpSettings) -> Result<Self, ToolError> {
+    fn read(
+        mut args: Args,
+        job: &JobHandle,
+        named: Option<Stream>,
+        settings: &McpSettings,
+    ) -> Result<Self, ToolError> {
         let most = settings.max_page_bytes;
         let max_bytes = args.whole("max_bytes", 1..=most as u64)?;
         let max_lines = args.whole("max_lines", 1..=u64::MAX)?;
-        let stream = args.choice("stream", &STREAMS)?;
+        let stream = args.choice("stream", &STREAMS)?.or(named);
+        if named.is_some() && stream != named {
+            return Err(ArgError::Conflict(
+                "`uri` and `stream` name different streams; give one of them",
+            )
+            .into());
+        }
         let view = args.choice("view", &VIEWS)?;
         let mut request = PageRequest {
             from: 0,

@@ -161,10 +161,21 @@ impl HttpAnswer<'_> {
 
     /// The rest of the body as text.
     #[track_caller]
-    pub(crate) fn text(mut self) -> String {
+    pub(crate) fn text(self) -> String {
+        String::from_utf8_lossy(&self.bytes()).into_owned()
+    }
+
+    /// The rest of the body.
+    #[track_caller]
+    pub(crate) fn bytes(mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.body.read_to_end(&mut bytes).expect("a whole body");
-        String::from_utf8_lossy(&bytes).into_owned()
+        bytes
+    }
+
+    /// The body, to be read in pieces.
+    pub(crate) fn body(&mut self) -> &mut impl Read {
+        &mut self.body
     }
 
     /// The next JSON-RPC message, whether the body is one JSON value or a stream of events.

@@ -63,6 +63,27 @@ impl HttpLink {
         connection
     }
 
+    /// A connection on which the session's own stream was asked for, and nothing was read yet.
+    #[track_caller]
+    pub(crate) fn open_stream(&self) -> HttpConnection {
+        let session = self.session.as_deref().expect("a session");
+        let mut connection = HttpConnection::open(&self.address);
+        let request = Request::get("/mcp").header("Accept", "text/event-stream");
+        connection.send(&request.header("Mcp-Session-Id", session));
+        connection
+    }
+
+    /// Ends the session.
+    #[track_caller]
+    pub(crate) fn end_session(&mut self) {
+        let session = self.session.take().expect("a session");
+        let mut connection = HttpConnection::open(&self.address);
+        let request = Request { method: "DELETE", ..Request::get("/mcp") };
+        connection.send(&request.header("Mcp-Session-Id", &session));
+        let status = connection.answer().status;
+        assert!((200..300).contains(&status), "{status}");
+    }
+
     fn request(&self, message: &Value) -> Request {
         let mut request = Request::post("/mcp", message);
         if message["method"] != "initialize" {

@@ -1,0 +1,96 @@
+//! Why a request was not answered, as JSON.
+
+use std::io;
+
+use axum::http::header::{ALLOW, CONTENT_RANGE, CONTENT_TYPE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use thiserror::Error;
+
+use crate::ids::JobIdError;
+use crate::yard::UnknownJob;
+
+/// Why a request was not answered.
+#[derive(Debug, Error)]
+pub(super) enum ApiError {
+    /// What stands for a job is no number.
+    #[error(transparent)]
+    BadJob(#[from] JobIdError),
+    /// A parameter that cannot be meant.
+    #[error("the parameter `{name}` does not fit: {why}")]
+    BadQuery { name: String, why: String },
+    /// There is no such job.
+    #[error(transparent)]
+    Job(#[from] UnknownJob),
+    /// There is nothing at this path.
+    #[error(
+        "there is nothing here; jobs are at /api/v1/jobs, what one wrote at /api/v1/jobs/12/output"
+    )]
+    NoSuchPath,
+    /// Something other than reading was tried.
+    #[error("only GET and HEAD are possible here")]
+    Method,
+    /// The range lies behind the end.
+    #[error(
+        "the range is outside of the {length} bytes that there are; ask for one that starts before them"
+    )]
+    Outside { length: u64 },
+    /// The stored bytes could not be read.
+    #[error("the output could not be read; it is still there if the disk is: try again")]
+    Read(#[from] io::Error),
+}
+
+impl ApiError {
+    /// A parameter that cannot be meant, and what would work.
+    pub(super) fn bad_query(name: &str, why: &str) -> Self {
+        Self::BadQuery { name: name.chars().take(40).collect(), why: why.to_owned() }
+    }
+
+    /// The stable word that clients may match on.
+    pub(super) const fn code(&self) -> &'static str {
+        match self {
+            Self::BadJob(_) => "bad_job",
+            Self::BadQuery { .. } => "bad_query",
+            Self::Job(error) => error.code(),
+            Self::NoSuchPath => "no_such_path",
+            Self::Method => "method_not_allowed",
+            Self::Outside { .. } => "range_not_satisfiable",
+            Self::Read(_) => "read_failed",
+        }
+    }
+
+    const fn status(&self) -> StatusCode {
+        match self {
+            Self::BadJob(_) | Self::BadQuery { .. } => StatusCode::BAD_REQUEST,
+            Self::Job(UnknownJob { .. }) | Self::NoSuchPath => StatusCode::NOT_FOUND,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Outside { .. } => StatusCode::RANGE_NOT_SATISFIABLE,
+            Self::Read(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = json!({"error": {"code": self.code(), "message": self.to_string()}});
+        let kind = [(CONTENT_TYPE, "application/json")];
+        let mut response = (self.status(), kind, body.to_string()).into_response();
+        let headers = response.headers_mut();
+        match self {
+            Self::Method => {
+                headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            }
+            Self::Outside { length } => {
+                let total = HeaderValue::try_from(format!("bytes */{length}"));
+                headers.extend(total.ok().map(|total| (CONTENT_RANGE, total)));
+            }
+            Self::BadJob(_)
+            | Self::BadQuery { .. }
+            | Self::Job(_)
+            | Self::NoSuchPath
+            | Self::Read(_) => {}
+        }
+        response
+    }
+}

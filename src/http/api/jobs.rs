@@ -1,0 +1,48 @@
+//! `/jobs` and `/jobs/{id}`: how jobs stand, in the structured form of the tools' replies.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::Uri;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+
+use super::error::ApiError;
+use super::query::Params;
+use super::routes::Api;
+use crate::mcp::JobState;
+
+const DEFAULT_LIMIT: usize = 20;
+const MAX_LIMIT: usize = 200;
+
+const STATES: [(&str, Option<JobState>); 5] = [
+    ("queued", Some(JobState::Queued)),
+    ("running", Some(JobState::Running)),
+    ("stopping", Some(JobState::Stopping)),
+    ("finished", Some(JobState::Finished)),
+    ("all", None),
+];
+
+/// The newest jobs, newest first.
+pub(super) async fn list(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, ApiError> {
+    let params = Params::read(uri.query(), &["limit", "state"])?;
+    let limit = params.count("limit", MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
+    let state = params.choice("state", &STATES)?.flatten();
+    Ok(json(&api.handler.jobs(state, limit).await))
+}
+
+/// How one job stands.
+pub(super) async fn show(
+    State(api): State<Arc<Api>>,
+    Path(job): Path<String>,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    Params::read(uri.query(), &[])?;
+    Ok(json(&api.handler.job(job.parse()?).await?))
+}
+
+fn json(value: &Value) -> Response {
+    let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
+    (headers, value.to_string()).into_response()
+}

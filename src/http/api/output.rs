@@ -1,0 +1,200 @@
+//! `/jobs/{id}/output`: the bytes that a job wrote, whole or in ranges.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LENGTH,
+    CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::response::Response;
+use tokio::task::spawn_blocking;
+
+use super::body::Sending;
+use super::coding::{Coding, Encoder};
+use super::error::ApiError;
+use super::plan::{Plan, Tag, plan};
+use super::query::Params;
+use super::routes::Api;
+use crate::ids::JobId;
+use crate::spec::Stream;
+use crate::telemetry::events;
+use crate::yard::{ContentKind, JobOutput};
+
+const STREAMS: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];
+const USES: [(&str, Use); 2] = [("1", Use::Download), ("0", Use::View)];
+
+/// What the client does with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    View,
+    Download,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy)]
+struct Wish {
+    job: JobId,
+    stream: Option<Stream>,
+    purpose: Use,
+}
+
+impl Wish {
+    fn read(job: &str, query: Option<&str>) -> Result<Self, ApiError> {
+        let params = Params::read(query, &["stream", "download"])?;
+        Ok(Self {
+            job: job.parse()?,
+            stream: params.choice("stream", &STREAMS)?,
+            purpose: params.choice("download", &USES)?.unwrap_or(Use::View),
+        })
+    }
+
+    /// `job-12-stderr.log`
+    fn file_name(&self, kind: ContentKind) -> String {
+        let stream = self.stream.map(|stream| format!("-{}", stream.name())).unwrap_or_default();
+        let ending = match kind {
+            ContentKind::Text => "log",
+            ContentKind::Known(_) | ContentKind::Bytes => "bin",
+        };
+        format!("job-{}{stream}.{ending}", self.job)
+    }
+
+    /// A name for content that will never change: job, stream, length, and the server that
+    /// counted them.
+    fn tag(&self, output: &JobOutput, server: u64) -> Option<Tag> {
+        let stream = self.stream.map_or("output", Stream::name);
+        let name = format!("{server:x}-{}-{stream}-{}", self.job, output.length());
+        output.is_complete().then(|| Tag::new(name))
+    }
+}
+
+/// Sends what a job wrote.
+pub(super) async fn send(
+    State(api): State<Arc<Api>>,
+    Path(job): Path<String>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let wish = Wish::read(&job, uri.query())?;
+    let output = api.yard.output(wish.job, wish.stream).await?;
+    let tag = wish.tag(&output, api.server);
+    let plan = plan(&method, &headers, output.length(), tag.as_ref());
+    let reply = Reply { api: &api, wish, output, tag };
+    match plan {
+        Plan::Outside => Err(ApiError::Outside { length: reply.output.length() }),
+        Plan::NotModified(coding) => reply.not_modified(coding),
+        Plan::Whole(coding) => reply.whole(coding).await,
+        Plan::Part(range) => reply.part(range).await,
+    }
+}
+
+/// An answer in the making.
+struct Reply<'a> {
+    api: &'a Api,
+    wish: Wish,
+    output: JobOutput,
+    tag: Option<Tag>,
+}
+
+impl Reply<'_> {
+    fn not_modified(&self, coding: Coding) -> Result<Response, ApiError> {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        self.describe(response.headers_mut(), coding)?;
+        Ok(response)
+    }
+
+    async fn whole(self, coding: Coding) -> Result<Response, ApiError> {
+        let length = self.output.length();
+        // An encoder takes memory: while too many are at work, bytes go out as they are.
+        let permit = match coding {
+            Coding::Identity => None,
+            Coding::Gzip | Coding::Zstd => Arc::clone(&self.api.encoders).try_acquire_owned().ok(),
+        };
+        let coding = if permit.is_some() { coding } else { Coding::Identity };
+        let (kind, mut sending) = self.open(0..length, coding).await?;
+        sending.permit = permit;
+        let mut response = Response::new(sending.into_body());
+        let headers = response.headers_mut();
+        self.describe(headers, coding)?;
+        self.describe_content(headers, kind)?;
+        match coding {
+            Coding::Identity => set(headers, CONTENT_LENGTH, &length.to_string())?,
+            Coding::Gzip | Coding::Zstd => set(headers, CONTENT_ENCODING, coding.name())?,
+        }
+        Ok(response)
+    }
+
+    async fn part(self, range: Range<u64>) -> Result<Response, ApiError> {
+        let (total, length) = (self.output.length(), range.end - range.start);
+        let content_range = format!("bytes {}-{}/{total}", range.start, range.end - 1);
+        let (kind, sending) = self.open(range, Coding::Identity).await?;
+        let mut response = Response::new(sending.into_body());
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        let headers = response.headers_mut();
+        self.describe(headers, Coding::Identity)?;
+        self.describe_content(headers, kind)?;
+        set(headers, CONTENT_RANGE, &content_range)?;
+        set(headers, CONTENT_LENGTH, &length.to_string())?;
+        Ok(response)
+    }
+
+    /// What kind of content it is, and the bytes of a range, ready to be read.
+    async fn open(
+        &self,
+        range: Range<u64>,
+        coding: Coding,
+    ) -> Result<(ContentKind, Sending), ApiError> {
+        let (job, output) = (self.wish.job, self.output.clone());
+        let open = move || {
+            let (kind, blocks) = (output.kind()?, output.read(range)?);
+            let encoder = Encoder::new(coding)?;
+            Ok((kind, Sending { job, blocks, encoder, permit: None }))
+        };
+        let opened = spawn_blocking(open).await.map_err(io::Error::other).flatten();
+        Ok(opened.inspect_err(|error| events::output_unreadable(job, error))?)
+    }
+
+    /// What holds for every answer about this output.
+    fn describe(&self, headers: &mut HeaderMap, coding: Coding) -> Result<(), ApiError> {
+        set(headers, VARY, "accept-encoding")?;
+        // A copy may be kept, but it has to be asked for again: jobs go on, and are freed.
+        set(headers, CACHE_CONTROL, "private, no-cache")?;
+        match &self.tag {
+            Some(tag) => set(headers, ETAG, &tag.of(coding)),
+            None => Ok(()),
+        }
+    }
+
+    /// What holds for an answer with content. It is written by any program, so that a browser
+    /// must not guess what it is, nor run it as a page of ours.
+    fn describe_content(&self, headers: &mut HeaderMap, kind: ContentKind) -> Result<(), ApiError> {
+        let mime = match kind {
+            ContentKind::Text => "text/plain; charset=utf-8",
+            ContentKind::Known(mime) => mime,
+            ContentKind::Bytes => "application/octet-stream",
+        };
+        set(headers, CONTENT_TYPE, mime)?;
+        set(headers, ACCEPT_RANGES, "bytes")?;
+        set(headers, X_CONTENT_TYPE_OPTIONS, "nosniff")?;
+        set(headers, CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox")?;
+        match self.wish.purpose {
+            Use::View => Ok(()),
+            Use::Download => {
+                let name = self.wish.file_name(kind);
+                set(headers, CONTENT_DISPOSITION, &format!("attachment; filename=\"{name}\""))
+            }
+        }
+    }
+}
+
+/// None of our values has a character that a header cannot have.
+fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), ApiError> {
+    headers.insert(name, HeaderValue::from_str(value).map_err(io::Error::other)?);
+    Ok(())
+}

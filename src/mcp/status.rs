@@ -1,0 +1,79 @@
+//! How jobs stand, for doors that speak no MCP: the structured form of replies, secrets masked.
+
+use rmcp::model::JsonObject;
+use serde_json::Value;
+
+use super::handler::Handler;
+use super::reply::{Answer, Part};
+use super::settings::ResultFormat;
+use super::snapshot::Snapshot;
+use crate::ids::JobId;
+use crate::yard::{JobHandle, Phase, UnknownJob};
+
+/// Where a job is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobState {
+    /// It waits for a slot.
+    Queued,
+    /// It runs.
+    Running,
+    /// It is being ended.
+    Stopping,
+    /// It has ended.
+    Finished,
+}
+
+impl JobState {
+    const fn of(phase: &Phase) -> Self {
+        match phase {
+            Phase::Queued => Self::Queued,
+            Phase::Running => Self::Running,
+            Phase::Stopping => Self::Stopping,
+            Phase::Finished(_) => Self::Finished,
+        }
+    }
+}
+
+impl Handler {
+    /// How one job stands: the fields of a structured reply, without output.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub async fn job(&self, id: JobId) -> Result<Value, UnknownJob> {
+        let job = self.yard().find(id).await?;
+        let now = Snapshot::take(self.yard(), &job).await;
+        let answer = names(&job)
+            .into_iter()
+            .fold(Answer::about(&now, None), |answer, (name, it)| answer.with_field(&name, it));
+        Ok(self.structured(answer))
+    }
+
+    /// The newest jobs in this state, or in any, newest first: `{"jobs": [ … ]}`.
+    pub async fn jobs(&self, state: Option<JobState>, limit: usize) -> Value {
+        let jobs = self.yard().list().await;
+        let is_wanted =
+            |job: &&JobHandle| state.is_none_or(|state| state == JobState::of(&job.status().phase));
+        let mut parts = Vec::new();
+        for job in jobs.iter().filter(is_wanted).take(limit) {
+            let now = Snapshot::take(self.yard(), job).await;
+            parts.push(Part::listed(&now, String::new(), names(job)));
+        }
+        self.structured(Answer::several(Some(String::new()), parts))
+    }
+
+    fn structured(&self, answer: Answer) -> Value {
+        let masked = answer.with_hint(None).masked(&self.yard().redactor());
+        masked.into_result(ResultFormat::Structured).structured_content.unwrap_or_default()
+    }
+}
+
+/// What tells a job from others, for people.
+fn names(job: &JobHandle) -> JsonObject {
+    let spec = job.spec();
+    let mut names = JsonObject::new();
+    names.insert("command".into(), spec.program.display().into());
+    if let Some(description) = &spec.description {
+        names.insert("description".into(), description.as_str().into());
+    }
+    names
+}

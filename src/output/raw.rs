@@ -1,0 +1,264 @@
+//! The bytes of a log, or of one of its streams, exactly as they were written.
+//!
+//! Positions here are counted from the first byte of what is read: of one stream, only its own
+//! bytes count. To find a position in one stream costs a walk over the runs before it.
+
+use std::io;
+use std::ops::Range;
+
+use super::log::Progress;
+use super::page::{PageEnd, Rest, cut};
+use super::reader::LogReader;
+use super::shared::Shared;
+use crate::spec::Stream;
+
+/// The largest block of a [`RawReader`].
+const BLOCK: u64 = 128 * 1024;
+/// Records that are looked at together in a seek.
+const RUNS_AT_ONCE: u64 = 1024;
+/// The smallest part: one character always fits, so that every part makes progress.
+const MIN_PART: u64 = 4;
+
+impl Progress {
+    /// Bytes kept of one stream, or of both.
+    #[must_use]
+    pub const fn bytes_of(&self, stream: Option<Stream>) -> u64 {
+        match stream {
+            None => self.total_bytes,
+            Some(Stream::Stdout) => self.total_bytes - self.stderr_bytes,
+            Some(Stream::Stderr) => self.stderr_bytes,
+        }
+    }
+}
+
+/// Reads a fixed range block by block, in bounded memory.
+#[derive(Debug)]
+pub struct RawReader {
+    log: LogReader,
+    stream: Option<Stream>,
+    /// The log's offset from which to look for the next byte.
+    at: u64,
+    left: u64,
+}
+
+impl RawReader {
+    /// The next bytes, at most 128 KiB; nothing at the end of the range. Blocks while the disk
+    /// does.
+    ///
+    /// # Errors
+    /// When they cannot be read, or are no longer there.
+    pub fn next_block(&mut self) -> io::Result<Option<Vec<u8>>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let wanted = self.left.min(BLOCK) as usize;
+        let mut block = Vec::with_capacity(wanted);
+        let total = self.log.progress().total_bytes;
+        let mut pieces = self.log.pieces(self.stream, self.at, total);
+        while block.len() < wanted {
+            let (offset, piece) = pieces.next()?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            // Where something is missing, nothing is better than other bytes in its place.
+            if self.stream.is_none() && offset != self.at {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let taken = piece.len().min(wanted - block.len());
+            block.extend_from_slice(&piece[..taken]);
+            self.at = offset + taken as u64;
+        }
+        self.left -= wanted as u64;
+        Ok(Some(block))
+    }
+
+    fn read_all(mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        while let Some(block) = self.next_block()? {
+            bytes.extend_from_slice(&block);
+        }
+        Ok(bytes)
+    }
+}
+
+/// Which part to read.
+#[derive(Debug, Clone, Copy)]
+pub struct PartRequest {
+    /// Of this stream alone, or of both.
+    pub stream: Option<Stream>,
+    /// The position of the first byte.
+    pub start: u64,
+    /// The position after the last byte; to the end where none is named.
+    pub end: Option<u64>,
+    /// At most so many bytes; fewer than 4 count as 4.
+    pub max_bytes: usize,
+}
+
+/// A part of a log or of one of its streams.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The bytes. What is too long ends like a page: on a whole line where one fits.
+    pub bytes: Vec<u8>,
+    /// The position after the last one.
+    pub end: u64,
+    /// What comes after it, of what was asked for.
+    pub end_kind: PageEnd,
+    /// All bytes of the log or stream at the time of the read.
+    pub total_bytes: u64,
+}
+
+impl LogReader {
+    /// Starts to read a range of positions that have been published.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn raw(&self, stream: Option<Stream>, range: Range<u64>) -> io::Result<RawReader> {
+        let at = match stream {
+            None => range.start,
+            Some(stream) => offset_of(self.shared(), stream, range.start)?,
+        };
+        let left = range.end.saturating_sub(range.start);
+        Ok(RawReader { log: self.clone(), stream, at, left })
+    }
+
+    /// Reads one part. Repeated with `start` set to the last one's `end`, this gives every byte
+    /// exactly once. A start past the end gives an empty part.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn part(&self, request: &PartRequest) -> io::Result<Part> {
+        // One look, before the bytes: see `page`.
+        let progress = self.progress();
+        let total_bytes = progress.bytes_of(request.stream);
+        let end = request.end.unwrap_or(u64::MAX).min(total_bytes);
+        let start = request.start.min(end);
+        let limit = (request.max_bytes as u64).max(MIN_PART);
+        let rest = if end - start > limit {
+            Rest::Bytes
+        } else if progress.closed || request.end == Some(end) {
+            Rest::Closed
+        } else {
+            Rest::Open
+        };
+        let range = start..end.min(start.saturating_add(limit));
+        let mut bytes = self.raw(request.stream, range)?.read_all()?;
+        let (kept, end_kind) = cut(&bytes, 0, rest);
+        bytes.truncate(kept);
+        Ok(Part { bytes, end: start + kept as u64, end_kind, total_bytes })
+    }
+}
+
+/// The log's offset of the byte at `position` of one stream; of one not yet written, the end of
+/// the runs there are.
+fn offset_of(shared: &Shared, stream: Stream, position: u64) -> io::Result<u64> {
+    let (mut number, mut before, mut end) = (0, 0, 0);
+    loop {
+        let runs = shared.runs(number..number + RUNS_AT_ONCE)?;
+        let Some(last) = runs.last() else { return Ok(end) };
+        (number, end) = (number + runs.len() as u64, last.end());
+        for run in runs.iter().filter(|run| run.stream == stream) {
+            let length = run.end() - run.offset;
+            if position - before < length {
+                return Ok(run.offset + (position - before));
+            }
+            before += length;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::log::{LogSettings, LogWriter, open};
+    use super::*;
+
+    fn log(memory_bytes: usize) -> (LogWriter, LogReader, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = LogSettings { memory_bytes, spill_dir: folder.path().to_owned() };
+        let (writer, reader) = open(&settings);
+        (writer, reader, folder)
+    }
+
+    fn part(log: &LogReader, start: u64, end: Option<u64>, max_bytes: usize) -> Part {
+        log.part(&PartRequest { stream: None, start, end, max_bytes }).unwrap()
+    }
+
+    #[test]
+    fn a_part_that_fits_is_exact_and_a_longer_one_ends_on_a_line() {
+        let (mut writer, reader, _folder) = log(1024);
+        writer.append(Stream::Stdout, b"one\ntwo\nthree\n");
+        let exact = part(&reader, 1, Some(6), 100);
+        assert_eq!((&exact.bytes[..], exact.end_kind), (&b"ne\ntw"[..], PageEnd::Complete));
+        let long = part(&reader, 0, None, 6);
+        assert_eq!((&long.bytes[..], long.end, long.end_kind), (&b"one\n"[..], 4, PageEnd::More));
+        assert_eq!(part(&reader, 14, None, 6).end_kind, PageEnd::CaughtUp);
+        assert_eq!(part(&reader, 99, None, 6).bytes, b"");
+        writer.close();
+        assert_eq!(part(&reader, 8, Some(99), 100).end_kind, PageEnd::Complete);
+    }
+
+    #[test]
+    fn a_begun_character_waits_for_its_end_unless_the_range_names_it() {
+        let (mut writer, reader, _folder) = log(1024);
+        writer.append(Stream::Stdout, &"aé".as_bytes()[..2]);
+        assert_eq!(part(&reader, 0, None, 100).bytes, b"a");
+        assert_eq!(part(&reader, 0, Some(2), 100).bytes, b"a\xc3");
+    }
+
+    /// Bytes by stream, as they come.
+    fn writes() -> impl Strategy<Value = Vec<(bool, Vec<u8>)>> {
+        proptest::collection::vec(
+            (any::<bool>(), proptest::collection::vec(any::<u8>(), 0..90)),
+            0..60,
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn every_range_of_every_view_is_exactly_what_was_written(
+            writes in writes(), ends in (0.0..1.0f64, 0.0..1.0f64),
+        ) {
+            let (mut writer, reader, _folder) = log(200);
+            let mut views = [Vec::new(), Vec::new(), Vec::new()];
+            for (is_error, bytes) in &writes {
+                let stream = if *is_error { Stream::Stderr } else { Stream::Stdout };
+                writer.append(stream, bytes);
+                views[0].extend_from_slice(bytes);
+                views[1 + usize::from(*is_error)].extend_from_slice(bytes);
+            }
+            let streams = [None, Some(Stream::Stdout), Some(Stream::Stderr)];
+            for (stream, view) in streams.into_iter().zip(&views) {
+                prop_assert_eq!(reader.progress().bytes_of(stream), view.len() as u64);
+                let at = |share: f64| (share * (view.len() + 1) as f64) as usize;
+                let (start, end) = (at(ends.0.min(ends.1)), at(ends.0.max(ends.1)));
+                let read = reader.raw(stream, start as u64..end as u64).unwrap().read_all().unwrap();
+                prop_assert_eq!(&read, &view[start..end]);
+            }
+        }
+
+        #[test]
+        fn following_the_ends_gives_every_byte_once(writes in writes(), max_bytes in 1..50usize) {
+            let (mut writer, reader, _folder) = log(200);
+            let mut errors = Vec::new();
+            for (is_error, bytes) in &writes {
+                let stream = if *is_error { Stream::Stderr } else { Stream::Stdout };
+                writer.append(stream, bytes);
+                if *is_error {
+                    errors.extend_from_slice(bytes);
+                }
+            }
+            writer.close();
+            let (mut read, mut start) = (Vec::new(), 0);
+            loop {
+                let stream = Some(Stream::Stderr);
+                let request = PartRequest { stream, start, end: None, max_bytes };
+                let part = reader.part(&request).unwrap();
+                read.extend_from_slice(&part.bytes);
+                start = part.end;
+                if part.end_kind == PageEnd::Complete {
+                    break;
+                }
+                prop_assert!(!part.bytes.is_empty());
+            }
+            prop_assert_eq!(read, errors);
+        }
+    }
+}
