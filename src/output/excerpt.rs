@@ -3,9 +3,11 @@
 
 use std::io;
 use std::ops::Range;
+use std::time::Duration;
 
 use memchr::{memchr, memrchr};
 
+use super::digest::Reach;
 use super::hidden::look_through;
 pub use super::hidden::{ErrorLine, Hidden};
 use super::log::Progress;
@@ -24,8 +26,8 @@ const HEAD_SHARE: usize = 5;
 const WHOLE_LINES: ViewOptions =
     ViewOptions { ansi: Ansi::Strip, fold: Fold::Repeats, long: Long::Keep };
 
-/// A larger hidden part is only looked through so far from each of its sides.
-const SCAN_BYTES: u64 = 32 * 1024 * 1024;
+/// How far a hidden part is looked through: a reply must not wait long for it.
+const REACH: Reach = Reach { each_side: 32 * 1024 * 1024, time: Duration::from_secs(2) };
 
 /// How much text an excerpt may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -222,7 +224,7 @@ impl<'a> Frame<'a> {
         let hidden = if hidden_range.is_empty() {
             None
         } else {
-            Some(look_through(self.reader, hidden_range, SCAN_BYTES)?)
+            Some(look_through(self.reader, self.from..self.end, hidden_range, REACH)?)
         };
         let shown_parts = head.into_iter().chain([last]).filter(|part| !part.range.is_empty());
         Ok(Excerpt {

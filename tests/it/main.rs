@@ -9,6 +9,8 @@ mod bad_input;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
+mod digest;
+#[cfg(test)]
 mod endings;
 #[cfg(test)]
 mod environment;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::harness::{Launch, Marker, Reply, assert_nothing_null, eventually};
 
 /// Every field that the structured form may have.
-const FIELDS: [&str; 46] = [
+const FIELDS: [&str; 47] = [
     "job",
     "state",
     "outcome",
@@ -47,6 +47,7 @@ const FIELDS: [&str; 46] = [
     "tail_bytes_start",
     "hidden_errors",
     "hidden_errors_count",
+    "digest",
     "bad_bytes",
     "killed",
     "limit",

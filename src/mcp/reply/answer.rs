@@ -144,6 +144,12 @@ impl Answer {
         self
     }
 
+    /// The same with a body of its own.
+    pub(crate) fn with_body(mut self, body: String) -> Self {
+        self.body = body;
+        self
+    }
+
     /// The same with a first line of its own.
     pub(crate) fn with_verdict(mut self, verdict: String) -> Self {
         self.verdict = verdict;

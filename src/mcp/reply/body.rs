@@ -5,6 +5,7 @@ use std::io;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use super::digest::in_short;
 use super::error::ToolError;
 use super::shown::{Cut, Form, Shown, Span};
 use super::words::{count, size, thousands};
@@ -169,20 +170,25 @@ fn joined(excerpt: &Excerpt) -> (String, Option<Cut>) {
         first_hidden,
         errors_count: hidden.map_or(0, |hidden| hidden.errors_count),
         errors: hidden.map(|hidden| hidden.errors.clone()).unwrap_or_default(),
+        digest: hidden.map(|hidden| hidden.digest.clone()),
     };
     text.extend(tail.map(|tail| tail.text.as_str()));
     (text, Some(cut))
 }
 
-/// `[… lines 16-1032 hidden; 75 look like errors:`, those lines, and `]`.
+/// `[… lines 16-1032 hidden; 75 look like errors:`, those lines, the digest in short, and `]`.
 fn mark(hidden: &Hidden) -> String {
     let what = if hidden.first_line == hidden.last_line {
         format!("{} of line {}", size(hidden.bytes), hidden.first_line)
     } else {
         format!("lines {}-{}", hidden.first_line, hidden.last_line)
     };
+    let digest = in_short(&hidden.digest).map(|digest| format!("  digest: {digest}\n"));
     if hidden.errors_count == 0 {
-        return format!("[… {what} hidden]\n");
+        return match digest {
+            Some(digest) => format!("[… {what} hidden:\n{digest}]\n"),
+            None => format!("[… {what} hidden]\n"),
+        };
     }
     let many = if hidden.scanned_all { "" } else { "at least " };
     let verb = if hidden.errors_count == 1 { "looks like an error" } else { "look like errors" };
@@ -194,6 +200,7 @@ fn mark(hidden: &Hidden) -> String {
         }
         text.push_str(&format!("  {}: {}\n", error.line, error.text));
     }
+    text.extend(digest);
     text + "]\n"
 }
 
@@ -268,6 +275,7 @@ pub(crate) fn beyond_end(job: &Snapshot, place: Place) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::digest::Digest;
     use crate::output::excerpt::ErrorLine;
     use crate::output::{LogSettings, open};
     use crate::spec::Stream;
@@ -281,6 +289,7 @@ mod tests {
             errors_count,
             errors: listed.iter().map(error).collect(),
             scanned_all: true,
+            digest: Digest::default(),
         }
     }
 

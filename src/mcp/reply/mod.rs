@@ -6,6 +6,7 @@
 
 mod answer;
 mod body;
+mod digest;
 mod error;
 mod found;
 mod hint;
@@ -19,6 +20,7 @@ mod words;
 
 pub(super) use answer::{Answer, Part, Success};
 pub(super) use body::{Place, beyond_end, show, show_from, show_page, show_raw};
+pub(super) use digest::show_digest;
 pub(super) use error::ToolError;
 pub(super) use found::{show_matches, show_query};
 pub(super) use hint::{after_job, after_page, reused_key, wait_for_jobs};
@@ -27,5 +29,7 @@ pub(super) use progress::progress_line;
 pub(super) use resource::{ContentsError, listed_resource, resource_contents};
 pub(super) use shown::Shown;
 
+#[cfg(test)]
+mod digest_tests;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! The part of a job's output that is in one answer.
 
 use crate::output::PageEnd;
+use crate::output::digest::Digest;
 use crate::output::excerpt::ErrorLine;
 use crate::spec::Stream;
 
@@ -43,6 +44,8 @@ pub(crate) struct Cut {
     /// Lines that are left out and look like errors: how many, and some of them.
     pub(crate) errors_count: u64,
     pub(crate) errors: Vec<ErrorLine>,
+    /// What matters in all of it, where lines are left out.
+    pub(crate) digest: Option<Digest>,
 }
 
 /// Lines from `first` to `last`, counted from 1, both included.

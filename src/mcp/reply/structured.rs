@@ -5,6 +5,7 @@
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
+use super::digest::short_fields;
 use super::shown::{Cut, Form, Shown};
 use super::words::kill_note;
 use crate::mcp::address;
@@ -144,6 +145,9 @@ fn beyond_cut(fields: &mut Fields, tail: &str, cut: &Cut) {
     let errors: Vec<Value> = cut.errors.iter().map(error).collect();
     fields.put_if(cut.errors_count > 0, "hidden_errors_count", cut.errors_count);
     fields.put_if(!errors.is_empty(), "hidden_errors", errors);
+    if let Some(digest) = &cut.digest {
+        fields.put("digest", short_fields(digest));
+    }
 }
 
 /// Of a job whose output is not shown: where to start reading it.

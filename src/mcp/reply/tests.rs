@@ -111,6 +111,7 @@ fn cut() -> Shown {
         first_hidden: 16,
         errors_count: 1,
         errors: vec![error],
+        digest: None,
     };
     Shown {
         cut: Some(cut),

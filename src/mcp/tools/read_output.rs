@@ -7,8 +7,8 @@ use super::place::{offset_of, place_of_cursor, place_of_line, target_of_uri};
 use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
-    Answer, Place, Shown, ToolError, after_page, beyond_end, show_matches, show_page, show_query,
-    show_raw,
+    Answer, Place, Shown, ToolError, after_page, beyond_end, show_digest, show_matches, show_page,
+    show_query, show_raw,
 };
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::settings::McpSettings;
@@ -21,15 +21,16 @@ use crate::yard::JobHandle;
 pub(super) const SPEC: ToolSpec = ToolSpec {
     name: "read_output",
     about: "Reads a job's output, while it runs or after: a page from cursor or line on (default: \
-            from the start), head, tail, or raw (base64). grep finds lines by regex; query applies \
-            JMESPath to JSON output. Reading consumes nothing.",
+            from the start), head, tail, raw (base64), or digest (errors, and how tools ended). \
+            grep finds lines by regex; query applies JMESPath to JSON output. Reading consumes \
+            nothing.",
     effect: Effect::Reads,
     fields: &[
         Field::optional("job", Kind::Whole, "Job number; or give uri"),
         Field::optional("uri", Kind::Text, ""),
         Field::optional("cursor", Kind::Text, "A next_cursor"),
         Field::optional("line", Kind::Whole, "First line wanted, from 1"),
-        Field::optional("view", Kind::Choice(&["next", "head", "tail", "raw"]), ""),
+        Field::optional("view", Kind::Choice(&["next", "head", "tail", "raw", "digest"]), ""),
         Field::optional("grep", Kind::Text, "Regex: only lines that match"),
         Field::optional("context", Kind::Whole, "Lines around each match"),
         Field::optional("query", Kind::Text, "JMESPath"),
@@ -57,6 +58,7 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
         Form::Grep { pattern, context } => {
             show_matches(&now, log, request, (pattern, context)).await
         }
+        Form::Digest => show_digest(&now, log, request).await,
         Form::Query(expression) => show_query(&now, log, request, expression).await,
     }
 }
@@ -97,6 +99,7 @@ struct Wish {
 enum Form {
     Text,
     Raw,
+    Digest,
     Grep { pattern: Regex, context: usize },
     Query(String),
 }
@@ -107,6 +110,7 @@ enum View {
     Head,
     Tail,
     Raw,
+    Digest,
 }
 
 impl Wish {
@@ -140,8 +144,13 @@ impl Wish {
 }
 
 const STREAMS: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];
-const VIEWS: [(&str, View); 4] =
-    [("next", View::Next), ("head", View::Head), ("tail", View::Tail), ("raw", View::Raw)];
+const VIEWS: [(&str, View); 5] = [
+    ("next", View::Next),
+    ("head", View::Head),
+    ("tail", View::Tail),
+    ("raw", View::Raw),
+    ("digest", View::Digest),
+];
 
 fn as_size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
@@ -165,14 +174,20 @@ fn start(
             "view head and tail know where to start; leave `cursor` and `line` out, or use view next",
         )
         .into()),
-        (Some(cursor), None, None | Some(View::Next | View::Raw)) => place_of_cursor(&cursor, job),
-        (None, Some(line), None | Some(View::Next | View::Raw)) => place_of_line(line, job),
+        (Some(cursor), None, None | Some(View::Next | View::Raw | View::Digest)) => {
+            place_of_cursor(&cursor, job)
+        }
+        (None, Some(line), None | Some(View::Next | View::Raw | View::Digest)) => {
+            place_of_line(line, job)
+        }
         (None, None, Some(View::Tail)) => job
             .output()
             .tail_start(request.stream, request.max_bytes, request.max_lines)
             .map(Place::Offset)
             .map_err(|source| ToolError::Read { job: job.id(), source }),
-        (None, None, None | Some(View::Next | View::Head | View::Raw)) => Ok(Place::Offset(0)),
+        (None, None, None | Some(View::Next | View::Head | View::Raw | View::Digest)) => {
+            Ok(Place::Offset(0))
+        }
     }
 }
 
@@ -185,6 +200,7 @@ fn form(args: &mut Args, view: Option<View>) -> Result<Form, ToolError> {
     }
     match (grep, query, view) {
         (None, None, Some(View::Raw)) => Ok(Form::Raw),
+        (None, None, Some(View::Digest)) => Ok(Form::Digest),
         (None, None, None | Some(View::Next | View::Head | View::Tail)) => Ok(Form::Text),
         (Some(pattern), None, None | Some(View::Next)) => {
             Ok(Form::Grep { pattern: compile(&pattern)?, context: context.map_or(0, as_size) })

@@ -1,0 +1,177 @@
+//! What matters in an output: as a view of its own, and wherever a reply is cut.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Launch, Marker, Yard, assert_nothing_null, eventually};
+
+/// A real log that is kept beside the tests.
+fn log(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs").join(name);
+    path.to_string_lossy().into_owned()
+}
+
+/// Lines that hide what is between them.
+fn buried(name: &str) -> String {
+    let padding = "seq -f 'line %g of something long that nobody reads' 1 3000";
+    format!("{padding}; cat {}; {padding}", log(name))
+}
+
+#[track_caller]
+fn digest(yard: &mut Yard, arguments: Value) -> Value {
+    let mut wanted = json!({"view": "digest"});
+    wanted.as_object_mut().unwrap().extend(arguments.as_object().unwrap().clone());
+    let reply = yard.call("read_output", wanted).ok();
+    assert_nothing_null(reply.structured());
+    reply["digest"].clone()
+}
+
+#[test]
+fn a_digest_tells_what_failed_and_where() {
+    for launch in Launch::both() {
+        let mut yard = launch.start();
+        let job = yard.run(&format!("cat {}; exit 101", log("cargo-test.log"))).job();
+        let reply = yard.call("read_output", json!({"job": job, "view": "digest"})).ok();
+        let text = reply.text();
+        assert!(reply.verdict().starts_with("digest of 63 lines · exit 101 · "), "{text}");
+        let failed = "cargo test: 4 passed, 3 failed, 1 skipped: tests::error_is_shown, tests::adds_wrongly, broken";
+        assert!(text.contains(failed), "{text}");
+        assert!(text.contains("\nfirst error:\n5- running 5 tests\n"), "{text}");
+        assert!(text.contains("\n7: test tests::error_is_shown ... FAILED\n8- "), "{text}");
+        assert!(text.contains("last error:"), "{text}");
+        assert!(text.len() < 3500, "{} bytes", text.len());
+    }
+}
+
+#[test]
+fn the_structured_form_of_a_digest_is_complete() {
+    let mut yard = Launch::stdio().structured().start();
+    let job = yard.run(&format!("cat {}", log("pytest.log"))).job();
+    let digest = digest(&mut yard, json!({"job": job}));
+    assert_eq!(digest["lines"], 53);
+    assert_eq!(digest["complete"], true);
+    let size = std::fs::metadata(log("pytest.log")).unwrap().len();
+    assert_eq!(digest["scanned_bytes"], size);
+    let ending = &digest["endings"][0];
+    assert_eq!((&ending["tool"], &ending["line"]), (&json!("pytest"), &json!(53)));
+    for (name, number) in
+        [("passed", 3), ("failed", 2), ("skipped", 1), ("errors", 1), ("warnings", 2)]
+    {
+        assert_eq!(ending[name], number, "{name}");
+    }
+    assert_eq!(ending["failed_names"][0], "test_store.py::test_misses");
+    let errors = digest["error_lines"].as_array().unwrap();
+    assert_eq!(errors.len(), 10);
+    assert!(digest["errors"].as_u64().unwrap() > 10, "all are counted");
+    assert_eq!(digest["first_error"]["line"], errors[0]["line"]);
+    assert_eq!(digest["last_error"]["text"], errors[9]["text"]);
+    assert_eq!(digest["last_error"]["before"].as_array().unwrap().len(), 2);
+    assert_eq!(digest["first_error"]["after"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_digest_is_of_one_stream_or_from_a_place_on_where_that_is_asked() {
+    let mut yard = Launch::stdio().structured().start();
+    let command = "echo error: out; echo warning: err >&2; sleep 0.2; echo fine; echo error: late";
+    let job = yard.run(command).job();
+    let both = digest(&mut yard, json!({"job": job}));
+    assert_eq!(
+        (&both["errors"], &both["warnings"], &both["lines"]),
+        (&json!(2), &json!(1), &json!(4))
+    );
+    let err = digest(&mut yard, json!({"job": job, "stream": "stderr"}));
+    assert_eq!(
+        (&err["errors"], &err["warnings"], &err["lines"]),
+        (&json!(0), &json!(1), &json!(1))
+    );
+    assert!(err.get("first_error").is_none(), "{err}");
+    let late = digest(&mut yard, json!({"job": job, "line": 4}));
+    assert_eq!((&late["errors"], &late["error_lines"][0]["line"]), (&json!(1), &json!(4)));
+}
+
+#[test]
+fn a_running_job_has_a_digest() {
+    let marker = Marker::new();
+    let mut yard = Launch::stdio().structured().start();
+    let job = yard.start(&format!("echo 'fatal: no'; sleep {marker}"));
+    eventually("the error is in the digest", || {
+        let digest = digest(&mut yard, json!({"job": job}));
+        digest["endings"][0]["tool"] == "git" && digest["errors"] == 1
+    });
+}
+
+#[test]
+fn a_cut_lists_its_errors_and_tells_the_digest_in_short() {
+    let mut yard = Launch::stdio().start();
+    let command = buried("make.log");
+    let reply = yard.run(&command);
+    let text = reply.text();
+    assert!(
+        text.contains(" hidden; 4 look like errors:\n  3006: main.c:6:14: error: format"),
+        "{text}"
+    );
+    assert!(text.contains("\n  3026: make: *** [<builtin>: main.o] Error 1\n"), "{text}");
+    assert!(
+        text.contains(
+            "\n  digest: 4 errors (3006 … 3026), 3 warnings (3003 … 3022) · cc: 2 errors"
+        ),
+        "{text}"
+    );
+    let waited = yard.call("wait_jobs", json!({"jobs": [reply.job()]})).ok().text();
+    assert!(waited.contains("\n  digest: 4 errors"), "{waited}");
+}
+
+#[test]
+fn a_cut_without_errors_still_tells_how_its_tools_ended() {
+    let mut yard = Launch::stdio().start();
+    let text = yard.run(&buried("cargo-build.log")).text();
+    assert!(text.contains(" hidden:\n  digest: cargo: Finished `dev` profile"), "{text}");
+    let quiet = yard.run("seq 1 20000").text();
+    assert!(quiet.contains(" hidden]\n") && !quiet.contains("digest"), "{quiet}");
+}
+
+#[test]
+fn the_structured_form_of_a_cut_has_the_digest() {
+    let mut yard = Launch::stdio().structured().start();
+    let reply = yard.run(&buried("java-stack.log"));
+    assert_nothing_null(reply.structured());
+    let digest = &reply["digest"];
+    assert_eq!(
+        (&digest["errors"], &digest["complete"]),
+        (&reply["hidden_errors_count"], &json!(true))
+    );
+    assert_eq!(digest["endings"][0]["tool"], "java");
+    let text = digest["endings"][0]["text"].as_str().unwrap();
+    assert!(text.contains("(App.java:8), caused by java.lang.NumberFormatException"), "{text}");
+    let whole = yard.run("echo error: shown whole");
+    assert!(whole.structured().get("digest").is_none(), "nothing was cut");
+}
+
+#[test]
+fn progress_that_is_drawn_again_counts_once() {
+    let mut yard = Launch::stdio().structured().start();
+    let draw = r"printf '\033[1A\033[2Kstep %s failed, retrying\n' $i";
+    let bar = r"printf '\rerror rate %s%%' $i";
+    let command = format!(
+        "echo start; echo; for i in $(seq 1 50); do {draw}; done; for i in $(seq 1 50); do {bar}; done; echo"
+    );
+    let job = yard.run(&command).job();
+    let digest = digest(&mut yard, json!({"job": job}));
+    assert_eq!(digest["errors"], 2, "{digest}");
+    assert_eq!(digest["error_lines"][0]["text"], "step 50 failed, retrying");
+    assert_eq!(digest["error_lines"][1]["text"], "error rate 50%");
+}
+
+#[test]
+fn a_digest_goes_with_no_search() {
+    let mut yard = Launch::stdio().start();
+    let job = yard.run("echo hi").job();
+    for other in ["grep", "query"] {
+        let arguments = json!({"job": job, "view": "digest", other: "x"});
+        let error = yard.call("read_output", arguments).error_text();
+        assert!(error.contains("leave `view` out"), "{error}");
+    }
+    let text = yard.call("read_output", json!({"job": job, "view": "digest"})).ok().text();
+    assert!(text.ends_with("\nno errors; no warnings"), "{text}");
+}
