@@ -94,6 +94,8 @@ pub enum LimitKind {
     OutputBytes(u64),
     /// More lines written than this.
     OutputLines(u64),
+    /// More bytes written than this, by a job that asked to be ended then.
+    LargeOutput(u64),
 }
 
 impl fmt::Display for LimitKind {
@@ -101,6 +103,9 @@ impl fmt::Display for LimitKind {
         match self {
             Self::OutputBytes(limit) => write!(f, "output limit of {limit} bytes reached"),
             Self::OutputLines(limit) => write!(f, "output limit of {limit} lines reached"),
+            Self::LargeOutput(limit) => {
+                write!(f, "output over {limit} bytes, which on_large_output makes an error")
+            }
         }
     }
 }

@@ -20,6 +20,8 @@ pub struct Spec {
     pub stdin: Stdin,
     /// Bounds on the run.
     pub limits: Limits,
+    /// What becomes of it when it writes a lot.
+    pub on_large_output: LargeOutput,
     /// The caller's own words for it, shown in lists.
     pub description: Option<String>,
     /// The lane it queues in.
@@ -97,6 +99,25 @@ pub struct Limits {
     pub output_bytes: u64,
     /// The run is ended when it has written more lines than this.
     pub output_lines: u64,
+    /// From here on output is large.
+    pub large_bytes: u64,
+}
+
+/// What becomes of a job that writes a lot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LargeOutput {
+    /// All of it is kept, up to the job's bound, where the job is ended.
+    Spill,
+    /// Its beginning and its end are kept, and it runs to its own end.
+    Truncate,
+    /// It is ended.
+    Error,
+}
+
+impl LargeOutput {
+    /// Each with the word for it on the wire.
+    pub const WORDS: [(&'static str, Self); 3] =
+        [("spill", Self::Spill), ("truncate", Self::Truncate), ("error", Self::Error)];
 }
 
 /// One of the two streams that a job writes.

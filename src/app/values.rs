@@ -10,10 +10,10 @@ use super::rules;
 use crate::config::{self, Environment, Loaded, Settings};
 use crate::http::{HttpSettings, Token};
 use crate::mcp::{McpSettings, ResultFormat};
-use crate::output::LogSettings;
+use crate::output::{LogSettings, Quota, QuotaLimits};
 use crate::process::host::HostTag;
 use crate::process::shell::Shell;
-use crate::spec::Limits;
+use crate::spec::{LargeOutput, Limits};
 use crate::telemetry::setup::{Format, Logging};
 use crate::yard::{Defaults, JobSettings, QueueLimits, YardSettings};
 
@@ -81,7 +81,12 @@ pub(super) fn yard(
     Ok(YardSettings {
         defaults: Defaults {
             cwd: cwd(settings)?,
-            limits: limits(&settings.job),
+            limits: limits(settings),
+            on_large_output: match settings.output.on_large_output {
+                config::OnLargeOutput::Spill => LargeOutput::Spill,
+                config::OnLargeOutput::Truncate => LargeOutput::Truncate,
+                config::OnLargeOutput::Error => LargeOutput::Error,
+            },
             max_timeout: settings.job.max_timeout,
             lanes: queue.lanes.keys().cloned().collect(),
         },
@@ -104,6 +109,10 @@ fn job(loaded: &Loaded, tag: HostTag, environment: &Environment) -> Result<JobSe
         environment: rules::environment(loaded, environment)?.kept,
         tag,
         log: LogSettings { memory_bytes: settings.output.memory, spill_dir: spill_dir(settings) },
+        quota: Quota::new(QuotaLimits {
+            store_bytes: settings.output.max_store,
+            tenant_bytes: settings.output.max_tenant,
+        }),
         mask: rules::at_write(loaded)?,
         drain_quiet: settings.job.drain_quiet,
         drain_max: settings.job.drain_max,
@@ -122,12 +131,14 @@ pub(super) fn spill_dir(settings: &Settings) -> PathBuf {
     settings.server.data_dir.join("spill")
 }
 
-fn limits(job: &config::JobSettings) -> Limits {
+fn limits(settings: &Settings) -> Limits {
+    let job = &settings.job;
     Limits {
         timeout: job.timeout,
         grace: job.grace,
         output_bytes: job.max_output,
         output_lines: job.max_lines.unwrap_or(u64::MAX),
+        large_bytes: settings.output.large,
     }
 }
 

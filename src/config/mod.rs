@@ -31,6 +31,6 @@ pub use origin::Origin;
 pub use places::user_file;
 pub use settings::{
     AuditSettings, EnvironmentSettings, HttpSettings, Inherit, JobSettings, LogFormat, LogSettings,
-    McpSettings, OnAuditFailure, OutputSettings, PolicySettings, QueueSettings, RedactSettings,
-    ResultFormat, RetentionSettings, ServerSettings, Settings, Shell, Uncertain,
+    McpSettings, OnAuditFailure, OnLargeOutput, OutputSettings, PolicySettings, QueueSettings,
+    RedactSettings, ResultFormat, RetentionSettings, ServerSettings, Settings, Shell, Uncertain,
 };

@@ -281,6 +281,26 @@ pub enum OnAuditFailure {
 pub struct OutputSettings {
     /// Bytes of a job's output that are kept in memory.
     pub memory: usize,
+    /// From here on the output of a job is large.
+    pub large: u64,
+    /// What becomes of a job that writes that much.
+    pub on_large_output: OnLargeOutput,
+    /// Bytes of output that are kept of all jobs together.
+    pub max_store: u64,
+    /// Bytes of output that are kept of the jobs of one tenant.
+    pub max_tenant: u64,
+}
+
+/// What becomes of a job that writes a lot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnLargeOutput {
+    /// All of it is kept.
+    Spill,
+    /// Its middle is not kept.
+    Truncate,
+    /// It is ended.
+    Error,
 }
 
 /// `[retention]`

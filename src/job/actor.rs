@@ -12,13 +12,13 @@ use super::feed::Feed;
 use super::handle::StopWish;
 use super::input::{Input, InputError};
 use super::launch::launch;
-use super::pump::Pump;
+use super::pump::{Bounds, Pump};
 use super::seat::JobSeat;
 use super::state::{Effect, Event, Grace, Pace, Rest, State};
 use super::timers::{Timer, Timers};
 use crate::outcome::{Ending, KillNote, LimitKind, Outcome, SIGTERM, StartError, Usage};
-use crate::output::LogSettings;
 use crate::output::redact::Redactor;
+use crate::output::{LogSettings, Quota};
 use crate::process::host::HostTag;
 use crate::process::shell::Shell;
 use crate::process::{self, Exit, ExitKind, PipelineReport, Process, Tree};
@@ -35,6 +35,8 @@ pub struct JobSettings {
     pub tag: HostTag,
     /// How output is kept.
     pub log: LogSettings,
+    /// How much output may be kept of all jobs together.
+    pub quota: Arc<Quota>,
     /// What hides secrets in output before it is stored, where that is wished.
     pub mask: Option<Arc<Redactor>>,
     /// After the leader ended and survivors hold the pipes: how long they must be quiet.
@@ -187,8 +189,8 @@ impl Job {
         self.report = report;
         self.feed = stdin.map(Feed::start);
         self.send_first_input();
-        let limits = self.seat.spec().limits;
-        let pump = Pump::new(stdout, stderr, writer, limits, myself.clone());
+        let bounds = Bounds::of(self.seat.id(), self.seat.spec());
+        let pump = Pump::new(stdout, stderr, writer, bounds, myself.clone());
         tokio::spawn(pump.with_masks(self.seat.settings.mask.as_ref()).run());
         let actor = myself.clone();
         tokio::spawn(async move {

@@ -9,11 +9,12 @@ use ractor::ActorRef;
 use tokio::time::sleep;
 
 use super::actor::JobMsg;
+use crate::ids::JobId;
 use crate::outcome::LimitKind;
 use crate::output::redact::{LineMasker, Redactor};
 use crate::output::{LogWriter, Progress};
 use crate::process::OutputPipe;
-use crate::spec::{Limits, Stream};
+use crate::spec::{LargeOutput, Spec, Stream};
 use crate::telemetry::events;
 
 /// What one read takes at the most, for a job that writes little and for a flood.
@@ -34,11 +35,39 @@ pub(super) struct Pump {
     stderr: Tap,
     masks: Option<Masks>,
     writer: LogWriter,
-    limits: Limits,
-    kept: u64,
+    bounds: Bounds,
+    taken: u64,
     dropped: u64,
     flow: Flow,
     actor: ActorRef<JobMsg>,
+}
+
+/// How much a job may write.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    job: JobId,
+    bytes: u64,
+    /// What a job that writes more bytes has run into.
+    past_bytes: LimitKind,
+    lines: u64,
+}
+
+impl Bounds {
+    /// The bounds of this job.
+    pub(super) const fn of(job: JobId, spec: &Spec) -> Self {
+        let limits = &spec.limits;
+        let (bytes, past_bytes) = match spec.on_large_output {
+            LargeOutput::Error if limits.large_bytes < limits.output_bytes => {
+                (limits.large_bytes, LimitKind::LargeOutput(limits.large_bytes))
+            }
+            LargeOutput::Error | LargeOutput::Spill => {
+                (limits.output_bytes, LimitKind::OutputBytes(limits.output_bytes))
+            }
+            // However much it writes, a bounded part of it is kept.
+            LargeOutput::Truncate => (u64::MAX, LimitKind::OutputBytes(u64::MAX)),
+        };
+        Self { job, bytes, past_bytes, lines: limits.output_lines }
+    }
 }
 
 /// What hides secrets before they are stored, one for each stream.
@@ -96,7 +125,7 @@ impl Pump {
         stdout: OutputPipe,
         stderr: Option<OutputPipe>,
         writer: LogWriter,
-        limits: Limits,
+        bounds: Bounds,
         actor: ActorRef<JobMsg>,
     ) -> Self {
         let stderr = stderr.map_or(Tap::Closed, Tap::Open);
@@ -105,8 +134,8 @@ impl Pump {
             stderr,
             masks: None,
             writer,
-            limits,
-            kept: 0,
+            bounds,
+            taken: 0,
             dropped: 0,
             flow: Flow::Kept,
             actor,
@@ -194,15 +223,15 @@ impl Pump {
         if self.flow == Flow::Discarded {
             return;
         }
-        let room = self.limits.output_bytes - self.kept;
+        let room = self.bounds.bytes - self.taken;
         let kept = &bytes[..bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
         let progress = self.writer.append(stream, kept);
-        self.kept += kept.len() as u64;
+        self.taken += kept.len() as u64;
         self.count(stream, kept.len() as u64, &progress);
         if let Some(limit) = self.passed(kept.len() < bytes.len(), &progress) {
             self.flow = Flow::Discarded;
             self.actor.cast(JobMsg::LimitHit(limit)).ok();
-        } else if self.flow == Flow::Kept && self.kept > FLOOD_BYTES {
+        } else if self.flow == Flow::Kept && self.taken > FLOOD_BYTES {
             self.flow = Flow::Flooding;
             self.stdout.grow();
             self.stderr.grow();
@@ -210,19 +239,19 @@ impl Pump {
     }
 
     fn count(&mut self, stream: Stream, written: u64, progress: &Progress) {
+        if let (0, Some(why)) = (self.dropped, progress.dropped_why) {
+            events::output_being_dropped(self.bounds.job, why);
+        }
         let dropped = progress.dropped_bytes - self.dropped;
         self.dropped = progress.dropped_bytes;
         events::output_captured(stream, written - dropped);
-        if dropped > 0 {
-            events::output_dropped(dropped);
-        }
     }
 
     fn passed(&self, cut: bool, progress: &Progress) -> Option<LimitKind> {
         if cut {
-            Some(LimitKind::OutputBytes(self.limits.output_bytes))
-        } else if progress.lines > self.limits.output_lines {
-            Some(LimitKind::OutputLines(self.limits.output_lines))
+            Some(self.bounds.past_bytes)
+        } else if progress.lines > self.bounds.lines {
+            Some(LimitKind::OutputLines(self.bounds.lines))
         } else {
             None
         }

@@ -11,9 +11,9 @@ use super::handle::{JobHandle, Shared};
 use super::status::{Phase, Status};
 use crate::ids::JobId;
 use crate::outcome::{Ending, Outcome, StopBy};
-use crate::output::{self, LogReader, LogWriter};
+use crate::output::{self, Keep, LogBounds, LogReader, LogWriter};
 use crate::process::{Cwd, OpenedDir, Tree};
-use crate::spec::{Spec, Stdin};
+use crate::spec::{LargeOutput, Spec, Stdin};
 use crate::telemetry::{ActiveJob, events};
 
 /// The writing side of a job: whoever holds it owes the world an outcome.
@@ -50,7 +50,7 @@ pub fn create(id: JobId, order: Order, settings: &Arc<JobSettings>) -> (JobSeat,
         Stdin::Text(text) => std::mem::take(text),
         Stdin::Closed | Stdin::Open | Stdin::Inherited | Stdin::Terminal => String::new(),
     };
-    let (writer, output) = output::open(&settings.log);
+    let (writer, output) = output::open_bounded(&settings.log, log_bounds(&spec, settings));
     let (status, watching) = watch::channel(Status::queued_now());
     let shared = Arc::new(Shared::new(id, spec, watching, output));
     let seat = JobSeat {
@@ -63,6 +63,15 @@ pub fn create(id: JobId, order: Order, settings: &Arc<JobSettings>) -> (JobSeat,
         status,
     };
     (seat, JobHandle::new(shared))
+}
+
+/// How much of the job's output is kept, and on whose account.
+fn log_bounds(spec: &Spec, settings: &JobSettings) -> LogBounds {
+    let keep = match spec.on_large_output {
+        LargeOutput::Spill | LargeOutput::Error => Keep::All,
+        LargeOutput::Truncate => Keep::Ends(spec.limits.large_bytes),
+    };
+    LogBounds { keep, allowance: settings.quota.allowance(&spec.tenant) }
 }
 
 impl JobSeat {

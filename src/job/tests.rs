@@ -9,10 +9,10 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use super::*;
 use crate::ids::JobId;
 use crate::outcome::Outcome;
-use crate::output::{LogSettings, PageEnd, PageRequest};
+use crate::output::{LogSettings, PageEnd, PageRequest, Quota};
 use crate::process::host;
 use crate::process::shell::Shell;
-use crate::spec::{Limits, Program, ShellUse, Spec, Stdin};
+use crate::spec::{LargeOutput, Limits, Program, ShellUse, Spec, Stdin};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -44,6 +44,7 @@ fn settings() -> Arc<JobSettings> {
         environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
         tag: host::prepare().unwrap(),
         log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir() },
+        quota: Quota::unlimited(),
         mask: None,
         drain_quiet: Duration::from_millis(150),
         drain_max: Duration::from_secs(2),
@@ -51,14 +52,20 @@ fn settings() -> Arc<JobSettings> {
 }
 
 fn order(text: &str) -> Order {
-    let limits =
-        Limits { timeout: LONG, grace: LONG, output_bytes: 1 << 20, output_lines: 1 << 20 };
+    let limits = Limits {
+        timeout: LONG,
+        grace: LONG,
+        output_bytes: 1 << 20,
+        output_lines: 1 << 20,
+        large_bytes: 1 << 20,
+    };
     let spec = Spec {
         program: Program::Shell(text.to_owned()),
         cwd: PathBuf::from("/"),
         env: Vec::new(),
         stdin: Stdin::Closed,
         limits,
+        on_large_output: LargeOutput::Spill,
         description: None,
         lane: "default".to_owned(),
         shell: ShellUse::Configured,

@@ -46,8 +46,10 @@ pub struct Excerpt {
     pub sections: Vec<Section>,
     /// What lies before the last section and is not shown.
     pub hidden: Option<Hidden>,
-    /// Where it starts.
+    /// Where it starts: where it was asked for, or where bytes resume after that.
     pub from: u64,
+    /// Bytes between the two that are not there.
+    pub gap_bytes: u64,
     /// Where it ends: a read from here on gives what comes after it.
     pub end: u64,
     /// The log's bytes at the time of the excerpt.
@@ -76,6 +78,7 @@ pub struct Section {
 /// Shows the log from `from` on: all of it where it fits, else one fifth of the budget from its
 /// head and the rest from its tail, on whole lines where they fit.
 pub fn excerpt(reader: &LogReader, from: u64, budget: Budget) -> io::Result<Excerpt> {
+    let reader = &reader.frozen();
     let frame = Frame::new(reader, from)?;
     let room = Room::of(budget);
     if let Some(part) = frame.everything(room)? {
@@ -88,9 +91,10 @@ pub fn excerpt(reader: &LogReader, from: u64, budget: Budget) -> io::Result<Exce
 
 /// Shows the last lines that fit the budget; what comes before them is not spoken of.
 pub fn tail(reader: &LogReader, budget: Budget) -> io::Result<Excerpt> {
+    let reader = &reader.frozen();
     let mut frame = Frame::new(reader, 0)?;
     let part = frame.tail(0, Room::of(budget))?;
-    frame.from = part.range.start;
+    (frame.from, frame.gap_bytes) = (part.range.start, 0);
     frame.finish(None, part)
 }
 
@@ -165,6 +169,7 @@ struct Frame<'a> {
     reader: &'a LogReader,
     progress: Progress,
     from: u64,
+    gap_bytes: u64,
     /// The log's end, less a character that has only begun.
     end: u64,
 }
@@ -173,15 +178,18 @@ impl<'a> Frame<'a> {
     fn new(reader: &'a LogReader, from: u64) -> io::Result<Self> {
         let progress = reader.progress();
         let total = progress.total_bytes;
-        let last = reader.read(total.saturating_sub(3).max(from)..total)?;
+        let (asked, from) = (from, reader.resume(from));
+        let tail = reader.solid_around(from..total).start;
+        let last = reader.read(total.saturating_sub(3).max(from).max(tail)..total)?;
         let begun = if progress.closed { 0 } else { last.len() - whole_characters(&last) };
         let end = (total - begun as u64).max(from);
-        Ok(Self { reader, progress, from, end })
+        Ok(Self { reader, progress, from, gap_bytes: from - asked, end })
     }
 
     /// All of it, if it fits.
     fn everything(&self, room: Room) -> io::Result<Option<Part>> {
-        if self.end - self.from > room.raw_bytes() {
+        let has_hole = self.solid().end < self.end;
+        if has_hole || self.end - self.from > room.raw_bytes() {
             return Ok(None);
         }
         let lines = shown(&self.reader.read(self.from..self.end)?, WHOLE_LINES);
@@ -189,9 +197,15 @@ impl<'a> Frame<'a> {
         Ok(all_fit.then(|| Part::starting_at(self.from, lines)))
     }
 
+    /// Where the first hole begins, and the last one ends.
+    fn solid(&self) -> Range<u64> {
+        self.reader.solid_around(self.from..self.end)
+    }
+
     /// The first whole lines that fit, else the beginning of the first line.
     fn head(&self, room: Room) -> io::Result<Part> {
-        let window = self.from..self.end.min(self.from.saturating_add(room.raw_bytes()));
+        let end = self.end.min(self.solid().end);
+        let window = self.from..end.min(self.from.saturating_add(room.raw_bytes()));
         let bytes = self.reader.read(window)?;
         let whole_lines = memrchr(b'\n', &bytes).map_or(0, |newline| newline + 1);
         let mut lines = shown(&bytes[..whole_lines], WHOLE_LINES);
@@ -206,6 +220,7 @@ impl<'a> Frame<'a> {
 
     /// The last whole lines that fit, else the end of the last line; nothing before `from`.
     fn tail(&self, from: u64, room: Room) -> io::Result<Part> {
+        let from = from.max(self.solid().start);
         let start = from.max(self.end.saturating_sub(room.raw_bytes()));
         let bytes = self.reader.read(start..self.end)?;
         let first_line = if start == from { 0 } else { line_length(&bytes) };
@@ -231,6 +246,7 @@ impl<'a> Frame<'a> {
             sections: shown_parts.map(|part| self.section(part)).collect::<io::Result<_>>()?,
             hidden,
             from: self.from,
+            gap_bytes: self.gap_bytes,
             end: self.end,
             total_bytes: self.progress.total_bytes,
             lines: self.progress.lines + u64::from(self.progress.open_line),

@@ -16,6 +16,8 @@ pub struct Hidden {
     pub last_line: u64,
     /// Its bytes.
     pub bytes: u64,
+    /// Those of them that are not there.
+    pub missing_bytes: u64,
     /// Its lines that look like errors, all of them that were looked at.
     pub errors_count: u64,
     /// The first five and the last five of them.
@@ -43,6 +45,7 @@ pub(super) fn look_through(
         first_line: reader.line_at(hidden.start)?,
         last_line: reader.line_at(hidden.end - 1)?,
         bytes: hidden.end - hidden.start,
+        missing_bytes: reader.missing(hidden.clone()),
         errors_count: errors.count,
         errors: errors.listed,
         scanned_all: digest.complete,

@@ -16,7 +16,8 @@ use crate::spec::Stream;
 pub(super) const RUN_BYTES: usize = 64 * 1024;
 /// Records kept in memory before they move to a file (32 KiB).
 pub(super) const RUNS_IN_MEMORY: usize = 1024;
-const RECORD: usize = 32;
+/// Bytes of one record in the file.
+pub(super) const RECORD: usize = 32;
 
 /// One stretch of the log that one stream wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +138,15 @@ impl Stored {
 pub(super) struct Index {
     stored: Stored,
     recent: Vec<Run>,
+    last: LastRun,
+}
+
+/// Whether the last run takes more bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum LastRun {
+    #[default]
+    Grows,
+    Ended,
 }
 
 impl Index {
@@ -148,18 +158,31 @@ impl Index {
     /// How many bytes of `stream` the next [`Index::add`] may speak of.
     pub(super) fn room_for(&self, stream: Stream) -> usize {
         match self.recent.last() {
-            Some(last) if last.room_for(stream) > 0 => last.room_for(stream),
+            Some(last) if self.last == LastRun::Grows && last.room_for(stream) > 0 => {
+                last.room_for(stream)
+            }
             Some(_) | None => RUN_BYTES,
         }
+    }
+
+    /// Whatever is added next starts a run of its own.
+    pub(super) const fn end_run(&mut self) {
+        self.last = LastRun::Ended;
     }
 
     /// Adds bytes at the end: to the last run where it has room for them, else as a new one.
     pub(super) fn add(&mut self, run: Run) {
         match self.recent.last_mut() {
-            Some(last) if last.room_for(run.stream) >= run.length as usize => {
+            Some(last)
+                if self.last == LastRun::Grows
+                    && last.room_for(run.stream) >= run.length as usize =>
+            {
                 last.length += run.length;
             }
-            Some(_) | None => self.recent.push(run),
+            Some(_) | None => {
+                self.recent.push(run);
+                self.last = LastRun::Grows;
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::io;
 
 use memchr::memchr;
 
-use super::pieces::Pieces;
+use super::pieces::{Pieces, Step};
 
 /// A line longer than this comes in parts.
 pub(super) const PART_BYTES: usize = 64 * 1024;
@@ -24,8 +24,8 @@ pub(super) struct Line<'a> {
 
 /// The lines that some pieces of a log make up.
 #[derive(Debug)]
-pub(super) struct Lines<'a> {
-    pieces: Pieces<'a>,
+pub(super) struct Lines {
+    pieces: Pieces,
     /// The unfinished line of earlier pieces, then the newest piece.
     buffer: Vec<u8>,
     /// Where in the buffer the newest piece starts, and which offset that is.
@@ -37,13 +37,13 @@ pub(super) struct Lines<'a> {
     continues: bool,
 }
 
-impl<'a> Lines<'a> {
-    pub(super) fn new(pieces: Pieces<'a>) -> Self {
+impl Lines {
+    pub(super) fn new(pieces: Pieces) -> Self {
         let buffer = Vec::new();
         Self { pieces, buffer, piece: (0, 0), start: (0, 0), scanned: 0, continues: false }
     }
 
-    /// The next line; bytes after the last newline count as one.
+    /// The next line; bytes after the last newline count as one, and so do bytes before a hole.
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
             if let Some(newline) = memchr(b'\n', &self.buffer[self.scanned..]) {
@@ -51,17 +51,23 @@ impl<'a> Lines<'a> {
                 return Ok(Some(self.take(end, Ends::Line)));
             }
             self.scanned = self.buffer.len();
-            let is_overlong = self.scanned - self.start.0 >= PART_BYTES;
-            if is_overlong || !self.refill()? {
-                let is_empty = self.start.0 == self.buffer.len();
-                return Ok((!is_empty).then(|| self.take(self.buffer.len(), Ends::Part)));
+            if self.scanned - self.start.0 >= PART_BYTES {
+                return Ok(Some(self.take(self.buffer.len(), Ends::Part)));
+            }
+            let is_empty = self.start.0 == self.buffer.len();
+            match self.pieces.step()? {
+                Step::Piece => self.refill(),
+                Step::Hole if is_empty => self.continues = false,
+                Step::Hole => return Ok(Some(self.take(self.buffer.len(), Ends::Hole))),
+                Step::End if is_empty => return Ok(None),
+                Step::End => return Ok(Some(self.take(self.buffer.len(), Ends::Part))),
             }
         }
     }
 
-    /// Adds the next piece behind what is not yet given.
-    fn refill(&mut self) -> io::Result<bool> {
-        let Some((offset, piece)) = self.pieces.next()? else { return Ok(false) };
+    /// Adds the newest piece behind what is not yet given.
+    fn refill(&mut self) {
+        let Some((offset, piece)) = self.pieces.piece() else { return };
         self.buffer.drain(..self.start.0);
         self.start.0 = 0;
         self.scanned = self.buffer.len();
@@ -70,14 +76,13 @@ impl<'a> Lines<'a> {
             self.start.1 = offset;
         }
         self.buffer.extend_from_slice(piece);
-        Ok(true)
     }
 
     /// Gives what comes before `end`, which lies in the newest piece or at its end.
     fn take(&mut self, end: usize, ends: Ends) -> Line<'_> {
         let next = match ends {
             Ends::Line => end + 1,
-            Ends::Part => end,
+            Ends::Part | Ends::Hole => end,
         };
         let (start, offset) = self.start;
         let continues = self.continues;
@@ -93,4 +98,5 @@ impl<'a> Lines<'a> {
 enum Ends {
     Line,
     Part,
+    Hole,
 }

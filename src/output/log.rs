@@ -10,11 +10,14 @@ use std::time::Instant;
 use memchr::memchr_iter;
 use tokio::sync::watch;
 
-use super::index::Run;
+use super::index::{RECORD, Run};
+use super::parts::{Keep, Parts};
+use super::quota::Allowance;
 use super::reader::LogReader;
-use super::shared::Shared;
-use super::spill::{Store, nameless_file, push_bounded, write_prefix};
+use super::shared::{Mark, Shared};
+use super::spill::{Store, Taken, nameless_file, push_bounded, reason, write_prefix};
 use crate::spec::Stream;
+use crate::telemetry::{DropReason, events};
 
 /// The largest piece that is stored at once.
 const WRITE_BYTES: usize = 1024 * 1024;
@@ -32,42 +35,67 @@ pub struct LogSettings {
 /// How far a log has come. One value is one moment: `closed` and `total_bytes` belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// Bytes kept, of both streams: the offset after the last one.
+    /// Bytes of both streams that have offsets: the offset after the last one.
     pub total_bytes: u64,
     /// Newlines among them.
     pub lines: u64,
     /// Whether bytes follow the last newline.
     pub open_line: bool,
-    /// Bytes kept that came from stderr.
+    /// Those of them that came from stderr.
     pub stderr_bytes: u64,
-    /// Bytes that could not be kept (disk full, I/O error).
+    /// Bytes that could not be kept. They have no offsets.
     pub dropped_bytes: u64,
+    /// Why, the last time.
+    pub dropped_why: Option<DropReason>,
+    /// Bytes that were kept and left again, from the middle. They have offsets.
+    pub removed_bytes: u64,
     /// Nothing will follow.
     pub closed: bool,
     /// When the job last wrote.
     pub last_output: Option<Instant>,
 }
 
-/// Starts an empty log: one writer, and a reader that may be cloned freely.
+/// What bounds a log.
+#[derive(Debug, Clone)]
+pub struct LogBounds {
+    /// How much of it is kept.
+    pub keep: Keep,
+    /// What its bytes are taken from.
+    pub allowance: Allowance,
+}
+
+/// Starts an empty log without bounds: one writer, and a reader that may be cloned freely.
 #[must_use]
 pub fn open(settings: &LogSettings) -> (LogWriter, LogReader) {
-    let shared = Arc::new(Shared::new());
+    open_bounded(settings, LogBounds { keep: Keep::All, allowance: Allowance::unlimited() })
+}
+
+/// Starts an empty log: one writer, and a reader that may be cloned freely.
+#[must_use]
+pub fn open_bounded(settings: &LogSettings, bounds: LogBounds) -> (LogWriter, LogReader) {
+    let part = Arc::new(Shared::new(Mark::default(), bounds.allowance.charge()));
+    let parts = Arc::new(Parts::new(Arc::clone(&part)));
     let (published, progress) = watch::channel(Progress::default());
     let writer = LogWriter {
-        shared: Arc::clone(&shared),
+        parts: Arc::clone(&parts),
+        part,
         settings: settings.clone(),
+        bounds,
         opened: Instant::now(),
         now: Progress::default(),
         published,
     };
-    (writer, LogReader::new(shared, progress))
+    (writer, LogReader::new(parts, progress))
 }
 
 /// The one writer of a log. Dropping it closes the log.
 #[derive(Debug)]
 pub struct LogWriter {
-    shared: Arc<Shared>,
+    parts: Arc<Parts>,
+    /// The last of them, which grows.
+    part: Arc<Shared>,
     settings: LogSettings,
+    bounds: LogBounds,
     opened: Instant,
     /// Ahead of what is published only inside `append` and `close`.
     now: Progress,
@@ -83,12 +111,14 @@ impl LogWriter {
         if bytes.is_empty() {
             return self.now;
         }
-        let kept = if self.now.closed { 0 } else { self.keep(stream, bytes) };
+        let taken = if self.now.closed {
+            Taken::only(0, DropReason::IoError)
+        } else {
+            self.keep(stream, bytes)
+        };
         self.now.last_output = Some(Instant::now());
-        if kept < bytes.len() {
-            let lost = (bytes.len() - kept) as u64;
-            self.shared.lock().gaps.note(self.now.total_bytes, lost);
-            self.now.dropped_bytes += lost;
+        if let Some(why) = taken.lost {
+            self.lose((bytes.len() - taken.bytes) as u64, why);
         }
         // Last: a reader that sees this progress can read all bytes that it speaks of.
         self.published.send_replace(self.now);
@@ -100,89 +130,153 @@ impl LogWriter {
         if self.now.closed {
             return;
         }
-        let mut inner = self.shared.lock();
-        inner.index.shrink();
-        if let Store::Memory(memory) = &mut inner.store {
-            memory.shrink_to_fit();
-        }
-        drop(inner);
+        self.part.shrink();
         self.now.closed = true;
         self.published.send_replace(self.now);
     }
 
-    /// Keeps as many of the bytes as possible, from the first on, and says how many.
-    fn keep(&mut self, stream: Stream, bytes: &[u8]) -> usize {
-        let mut kept = 0;
-        // In blocks, so that one huge write cannot add more runs than memory may hold.
-        for block in bytes.chunks(WRITE_BYTES) {
-            let taken = self.keep_block(stream, block);
-            kept += taken;
-            if taken < block.len() {
-                break;
-            }
-        }
-        kept
+    fn lose(&mut self, bytes: u64, why: DropReason) {
+        self.parts.note_lost(self.now.total_bytes, bytes);
+        self.now.dropped_bytes += bytes;
+        self.now.dropped_why = Some(why);
+        events::output_dropped(why, bytes);
     }
 
-    fn keep_block(&mut self, stream: Stream, block: &[u8]) -> usize {
+    /// Keeps as many of the bytes as possible, from the first on.
+    fn keep(&mut self, stream: Stream, bytes: &[u8]) -> Taken {
+        let mut kept = 0;
+        while kept < bytes.len() {
+            let rest = &bytes[kept..];
+            // In blocks, so that one huge write cannot add more runs than memory may hold.
+            let block = &rest[..rest.len().min(WRITE_BYTES).min(self.room_in_part())];
+            let taken = self.keep_block(stream, block);
+            kept += taken.bytes;
+            if taken.lost.is_some() {
+                return Taken { bytes: kept, ..taken };
+            }
+        }
+        Taken::all(kept)
+    }
+
+    /// How many bytes the part takes; a full one is followed by another.
+    fn room_in_part(&mut self) -> usize {
+        let end = self.bounds.keep.end_of_part(self.part.start().offset);
+        if self.now.total_bytes >= end {
+            self.start_part();
+            return self.room_in_part();
+        }
+        usize::try_from(end - self.now.total_bytes).unwrap_or(usize::MAX)
+    }
+
+    fn start_part(&mut self) {
+        self.part.shrink();
+        let start = Mark { offset: self.now.total_bytes, lines: self.now.lines };
+        self.part = Arc::new(Shared::new(start, self.bounds.allowance.charge()));
+        let left = self.parts.push(Arc::clone(&self.part));
+        self.now.removed_bytes += left.map_or(0, |part| part.span());
+        // Here too, so that what is published never ends before the parts that are left begin.
+        self.published.send_replace(self.now);
+    }
+
+    fn keep_block(&mut self, stream: Stream, block: &[u8]) -> Taken {
         // Without room for their runs, bytes could not be told apart by stream or found by line.
-        if self.move_runs().is_err() {
-            return 0;
+        if let Err(why) = self.move_runs() {
+            return Taken::only(0, why);
         }
         let taken = self.store(block);
-        self.note(stream, &block[..taken]);
+        self.note(stream, &block[..taken.bytes]);
         taken
     }
 
     /// Moves runs from memory to their file when there are too many.
-    fn move_runs(&self) -> io::Result<()> {
+    fn move_runs(&self) -> Result<(), DropReason> {
         let (stored, runs) = {
-            let inner = self.shared.lock();
+            let inner = self.part.lock();
             let Some(overdue) = inner.index.overdue() else { return Ok(()) };
             (inner.index.stored().clone(), overdue.to_vec())
         };
-        let stored = stored.append(&runs, || nameless_file(&self.settings.spill_dir))?;
-        self.shared.lock().index.moved(runs.len(), stored);
+        let bytes = runs.len() * RECORD;
+        self.take_room(bytes)?;
+        let stored = stored.append(&runs, || nameless_file(&self.settings.spill_dir));
+        let stored = stored.map_err(|error| {
+            self.part.lock().charge.put_back(bytes);
+            reason(&error)
+        })?;
+        self.part.lock().index.moved(runs.len(), stored);
         Ok(())
     }
 
-    /// Puts the bytes into the store and says how many it took.
-    fn store(&self, bytes: &[u8]) -> usize {
+    /// Takes room for all of the bytes or for none.
+    fn take_room(&self, bytes: usize) -> Result<(), DropReason> {
+        let mut inner = self.part.lock();
+        match inner.charge.take(bytes) {
+            (_, None) => Ok(()),
+            (taken, Some(why)) => {
+                inner.charge.put_back(taken);
+                Err(why)
+            }
+        }
+    }
+
+    /// Puts the bytes into the store, as far as there is room and the store takes them.
+    fn store(&self, bytes: &[u8]) -> Taken {
         let limit = self.settings.memory_bytes;
-        let file = {
-            let mut inner = self.shared.lock();
+        let (room, lost, file) = {
+            let mut inner = self.part.lock();
+            let (room, lost) = inner.charge.take(bytes.len());
             match &mut inner.store {
-                Store::Memory(memory) if memory.len() + bytes.len() <= limit => {
-                    push_bounded(memory, bytes, limit);
-                    return bytes.len();
+                Store::Memory(memory) if memory.len() + room <= limit => {
+                    push_bounded(memory, &bytes[..room], limit);
+                    return Taken { bytes: room, lost };
                 }
-                Store::Memory(_) => None,
-                Store::Spilled(file) => Some(Arc::clone(file)),
+                Store::Memory(_) => (room, lost, None),
+                Store::Spilled(file) => (room, lost, Some(Arc::clone(file))),
             }
         };
-        match file {
-            Some(file) => write_prefix(&file, bytes, self.now.total_bytes),
+        let bytes = &bytes[..room];
+        let taken = match file {
+            Some(file) => self.write(&file, bytes),
             None => self.spill(bytes),
+        };
+        if taken.bytes < room {
+            self.part.lock().charge.put_back(room - taken.bytes);
+        }
+        Taken { bytes: taken.bytes, lost: taken.lost.or(lost) }
+    }
+
+    fn write(&self, file: &File, bytes: &[u8]) -> Taken {
+        let position = self.part.position(self.now.total_bytes);
+        // A write behind the end of a file that was cut would hide the cut.
+        let looked = match file.metadata() {
+            Ok(metadata) if metadata.len() < position => self.part.look_for_cut(),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match looked {
+            Ok(()) => write_prefix(file, bytes, position),
+            Err(error) => Taken::only(0, reason(&error)),
         }
     }
 
     /// Moves the memory to a file and adds the bytes there. Without a file, memory takes what
     /// it still may.
-    fn spill(&self, bytes: &[u8]) -> usize {
+    fn spill(&self, bytes: &[u8]) -> Taken {
         let file = self.spill_file();
-        let mut inner = self.shared.lock();
-        let Store::Memory(memory) = &mut inner.store else { return 0 };
+        let mut inner = self.part.lock();
+        let Store::Memory(memory) = &mut inner.store else {
+            return Taken::only(0, DropReason::IoError);
+        };
         match file {
             Ok(file) => {
                 let file = Arc::new(file);
                 inner.store = Store::Spilled(Arc::clone(&file));
                 drop(inner);
-                write_prefix(&file, bytes, self.now.total_bytes)
+                self.write(&file, bytes)
             }
-            Err(_) => {
+            Err(error) => {
                 let room = self.settings.memory_bytes - memory.len();
                 push_bounded(memory, &bytes[..room], self.settings.memory_bytes);
-                room
+                Taken::only(room, reason(&error))
             }
         }
     }
@@ -190,7 +284,7 @@ impl LogWriter {
     /// A file that holds all that memory holds.
     fn spill_file(&self) -> io::Result<File> {
         // A copy, so that readers need not wait for the disk. Nobody else adds to it meanwhile.
-        let bytes = match &self.shared.lock().store {
+        let bytes = match &self.part.lock().store {
             Store::Memory(memory) => memory.clone(),
             Store::Spilled(_) => Vec::new(),
         };
@@ -202,7 +296,7 @@ impl LogWriter {
     /// Adds bytes that the store has taken to the index and to the progress.
     fn note(&mut self, stream: Stream, mut bytes: &[u8]) {
         let time = self.opened.elapsed().as_micros() as u64;
-        let mut inner = self.shared.lock();
+        let mut inner = self.part.lock();
         while let Some(last) = bytes.last() {
             let (run, rest) = bytes.split_at(bytes.len().min(inner.index.room_for(stream)));
             let (offset, line) = (self.now.total_bytes, self.now.lines);
@@ -215,6 +309,7 @@ impl LogWriter {
             }
             bytes = rest;
         }
+        inner.end = Mark { offset: self.now.total_bytes, lines: self.now.lines };
     }
 }
 

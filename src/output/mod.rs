@@ -1,7 +1,7 @@
 //! Everything that jobs write: kept as it came, read by absolute offset, shown as text.
 //!
 //! ```text
-//! pump → LogWriter::append → store (memory, then one spill file) + index of runs → progress (watch)
+//! pump → LogWriter::append → part: store (memory, then one spill file) + index of runs → progress (watch)
 //!                                        ↓
 //!            LogReader::page / tail_start / offset_of_line / wait_past, any number of readers
 //!                                        ↓
@@ -11,6 +11,8 @@
 //! **The store holds bytes, never text.** Views change a reply and leave the store alone.
 //! **Offsets are absolute and stay valid**: from memory to spill, from running to finished.
 //! **Reading never consumes** and never waits for another reader or for a slow disk's writer.
+//! **What is missing is told**: bytes that no store could take have no offsets and are counted
+//! (`gap`); a middle that was not wanted, or a file that was cut, is a hole in the offsets (`kept`).
 //! **Publish last**: [`Progress`] moves only after the bytes it speaks of can be read.
 
 mod cursor;
@@ -18,11 +20,14 @@ mod gap;
 mod growth;
 mod hidden;
 mod index;
+mod kept;
 mod lines;
 mod log;
 mod page;
+mod parts;
 mod pieces;
 mod raw;
+mod quota;
 mod reader;
 pub mod redact;
 pub mod secrets;
@@ -37,12 +42,16 @@ pub mod search;
 pub mod view;
 
 pub use cursor::{Cursor, CursorError, ParsedCursor};
-pub use log::{LogSettings, LogWriter, Progress, open};
+pub use log::{LogBounds, LogSettings, LogWriter, Progress, open, open_bounded};
 pub use page::{Page, PageEnd, PageRequest};
 pub use raw::{Part, PartRequest, RawReader};
+pub use parts::Keep;
+pub use quota::{Allowance, Quota, QuotaLimits};
 pub use reader::LogReader;
 pub use spill::check_spill_dir;
 
+#[cfg(test)]
+mod bounds_tests;
 #[cfg(test)]
 mod excerpt_tests;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The log against a naive model: any writes, any pages, in memory and in the spill file.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::collection::vec;
@@ -236,12 +237,16 @@ fn nothing_is_added_after_the_close() {
 
 /// Bytes of content and of index that a log holds in memory.
 fn memory_of(reader: &LogReader) -> (usize, usize) {
-    let inner = reader.shared().lock();
-    let store = match &inner.store {
-        spill::Store::Memory(memory) => memory.capacity(),
-        spill::Store::Spilled(_) => 0,
+    let of_part = |part: &Arc<shared::Shared>| {
+        let inner = part.lock();
+        let store = match &inner.store {
+            spill::Store::Memory(memory) => memory.capacity(),
+            spill::Store::Spilled(_) => 0,
+        };
+        (store, inner.index.memory_bytes())
     };
-    (store, inner.index.memory_bytes())
+    let parts = reader.parts().all();
+    parts.iter().map(of_part).fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
 }
 
 #[test]

@@ -33,18 +33,19 @@ impl PageRequest {
 ///
 /// It ends on a whole line where one fits, else on a whole character and escape code. An open log's last bytes
 /// are held back while they are the beginning of a character (at most 3 bytes). A `from` past
-/// the end gives an empty page with `start == end == from`.
+/// the end gives an empty page with `start == end == from`. A hole ends a page; a page from inside
+/// one starts behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// The bytes; of one stream where that was asked for.
     pub bytes: Vec<u8>,
-    /// Where it starts: the `from` of the request.
+    /// Where it starts: the `from` of the request, or where bytes resume after it.
     pub start: u64,
     /// Where the next page starts. Bytes of the other stream count here too.
     pub end: u64,
     /// What comes after it.
     pub end_kind: PageEnd,
-    /// Bytes that the job wrote between `start` and `end` and that could not be kept.
+    /// Bytes that the job wrote between the `from` of the request and `end` and that are not there.
     pub gap_bytes: u64,
     /// The log's bytes at the time of the read: to wait for more than this page could see,
     /// wait past this number, not past `end`.
@@ -69,6 +70,8 @@ pub(super) enum Rest {
     Bytes,
     /// Nothing yet.
     Open,
+    /// A hole.
+    Hole,
     /// Nothing ever.
     Closed,
 }
@@ -82,6 +85,7 @@ pub(super) fn cut(bytes: &[u8], max_lines: usize, rest: Rest) -> (usize, PageEnd
     }
     match rest {
         Rest::Closed => (bytes.len(), PageEnd::Complete),
+        Rest::Hole => (bytes.len(), PageEnd::More),
         Rest::Open => (whole_characters(bytes), PageEnd::CaughtUp),
         Rest::Bytes => {
             let lines = memrchr(b'\n', bytes).map(|newline| newline + 1);

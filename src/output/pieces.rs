@@ -1,10 +1,13 @@
 //! Walks over a part of a log, piece by piece, in either direction, in bounded memory.
 
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::index::{RUN_BYTES, Run};
-use super::shared::Shared;
+use super::kept::Kept;
+use super::shared::{Shared, Stretch};
 use crate::spec::Stream;
 
 /// Records that are fetched at once.
@@ -21,37 +24,115 @@ pub(super) enum Toward {
     Start,
 }
 
-/// The bytes of a range that belong to one stream, or all of them.
+/// The bytes of a range that belong to one stream, or all of them, as far as they are there.
 ///
 /// No piece is longer than 64 KiB; neighbours may or may not touch.
 #[derive(Debug)]
-pub(super) struct Pieces<'a> {
-    shared: &'a Shared,
+pub(super) struct Pieces {
+    /// The first is the one that is walked over.
+    legs: VecDeque<Leg>,
+}
+
+/// What comes next in a walk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A piece.
+    Piece,
+    /// A hole: what comes after it does not follow on what came before.
+    Hole,
+    /// Nothing.
+    End,
+}
+
+impl Pieces {
+    /// Starts a walk over a range that has been published.
+    pub(super) fn new(
+        kept: &Kept,
+        stream: Option<Stream>,
+        range: Range<u64>,
+        toward: Toward,
+    ) -> Self {
+        let leg = |stretch: &Stretch| {
+            let range = stretch.range.start.max(range.start)..stretch.range.end.min(range.end);
+            (!range.is_empty()).then(|| Leg::new(&stretch.shared, stream, range, toward))
+        };
+        let legs = kept.stretches.iter().filter_map(leg);
+        let legs = match toward {
+            Toward::End => legs.collect(),
+            Toward::Start => legs.rev().collect(),
+        };
+        Self { legs }
+    }
+
+    /// The next piece and the offset of its first byte. Holes are skipped.
+    pub(super) fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
+        while self.step()? == Step::Hole {}
+        Ok(self.piece())
+    }
+
+    /// Moves on: to the next piece, or over a hole.
+    pub(super) fn step(&mut self) -> io::Result<Step> {
+        while let Some(leg) = self.legs.front_mut() {
+            if leg.advance()? {
+                return Ok(Step::Piece);
+            }
+            let left = self.legs.pop_front();
+            if let (Some(left), Some(next)) = (left, self.legs.front())
+                && !left.touches(next)
+            {
+                return Ok(Step::Hole);
+            }
+        }
+        Ok(Step::End)
+    }
+
+    /// The piece that the last step led to.
+    pub(super) fn piece(&self) -> Option<(u64, &[u8])> {
+        self.legs.front().map(|leg| (leg.piece.start, leg.window.get(&leg.piece)))
+    }
+}
+
+/// A walk over one stretch.
+#[derive(Debug)]
+struct Leg {
+    shared: Arc<Shared>,
     stream: Option<Stream>,
     toward: Toward,
     /// What is still to come.
     range: Range<u64>,
     runs: Option<Runs>,
     window: Window,
+    /// Where it is now: a part of the window.
+    piece: Range<u64>,
 }
 
-impl<'a> Pieces<'a> {
-    /// Starts a walk over a range that has been published.
-    pub(super) fn new(
-        shared: &'a Shared,
+impl Leg {
+    fn new(
+        shared: &Arc<Shared>,
         stream: Option<Stream>,
         range: Range<u64>,
         toward: Toward,
     ) -> Self {
-        let window = Window { start: 0, bytes: Vec::new(), bounds: range.clone(), toward };
-        Self { shared, stream, toward, range, runs: None, window }
+        let start = range.start;
+        let window = Window { start, bytes: Vec::new(), bounds: range.clone(), toward };
+        let (shared, piece) = (Arc::clone(shared), start..start);
+        Self { shared, stream, toward, range, runs: None, window, piece }
     }
 
-    /// The next piece and the offset of its first byte.
-    pub(super) fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
-        let Some(piece) = self.next_range()? else { return Ok(None) };
-        let bytes = self.window.get(self.shared, piece.clone())?;
-        Ok(Some((piece.start, bytes)))
+    /// Whether the next leg goes on where this one ends.
+    fn touches(&self, next: &Self) -> bool {
+        match self.toward {
+            Toward::End => self.window.bounds.end == next.window.bounds.start,
+            Toward::Start => self.window.bounds.start == next.window.bounds.end,
+        }
+    }
+
+    /// Moves on to the next piece, if there is one.
+    fn advance(&mut self) -> io::Result<bool> {
+        let Some(piece) = self.next_range()? else { return Ok(false) };
+        self.window.cover(&self.shared, &piece)?;
+        self.piece = piece;
+        Ok(true)
     }
 
     fn next_range(&mut self) -> io::Result<Option<Range<u64>>> {
@@ -76,9 +157,9 @@ impl<'a> Pieces<'a> {
     fn next_run(&mut self, stream: Stream) -> io::Result<Option<Range<u64>>> {
         let runs = match &mut self.runs {
             Some(runs) => runs,
-            None => self.runs.insert(Runs::new(self.shared, &self.range, self.toward)?),
+            None => self.runs.insert(Runs::new(&self.shared, &self.range, self.toward)?),
         };
-        while let Some(run) = runs.next(self.shared)? {
+        while let Some(run) = runs.next(&self.shared)? {
             let piece = run.offset.max(self.range.start)..run.end().min(self.range.end);
             if run.offset >= self.range.end || run.end() <= self.range.start {
                 return Ok(None);
@@ -157,12 +238,17 @@ struct Window {
 }
 
 impl Window {
-    fn get(&mut self, shared: &Shared, range: Range<u64>) -> io::Result<&[u8]> {
-        if range.start < self.start || range.end > self.start + self.bytes.len() as u64 {
-            self.load(shared, &range)?;
-        }
+    /// Makes sure that a range is in the window.
+    fn cover(&mut self, shared: &Shared, range: &Range<u64>) -> io::Result<()> {
+        let is_outside =
+            range.start < self.start || range.end > self.start + self.bytes.len() as u64;
+        if is_outside { self.load(shared, range) } else { Ok(()) }
+    }
+
+    /// The bytes of a range that is covered.
+    fn get(&self, range: &Range<u64>) -> &[u8] {
         let from = (range.start - self.start) as usize;
-        Ok(&self.bytes[from..from + (range.end - range.start) as usize])
+        &self.bytes[from..from + (range.end - range.start) as usize]
     }
 
     fn load(&mut self, shared: &Shared, range: &Range<u64>) -> io::Result<()> {

@@ -103,8 +103,13 @@ fn whole_output(
     stream: Option<Stream>,
     max: usize,
 ) -> Result<Vec<u8>, QueryError> {
+    let reader = &reader.frozen();
+    let total = reader.progress().total_bytes;
+    if reader.missing(0..total) > 0 {
+        return Err(QueryError::TooLarge { what: "an output that was not kept whole" });
+    }
     let mut bytes = Vec::new();
-    let mut pieces = reader.pieces(stream, 0, reader.progress().total_bytes);
+    let mut pieces = reader.pieces(stream, 0, total);
     while let Some((_, piece)) = pieces.next()? {
         if bytes.len() + piece.len() > max {
             return Err(QueryError::TooLarge { what: "an output of over 16 MiB" });

@@ -6,10 +6,10 @@
 use std::io;
 use std::ops::Range;
 
+use super::kept::Kept;
 use super::log::Progress;
 use super::page::{PageEnd, Rest, cut};
 use super::reader::LogReader;
-use super::shared::Shared;
 use crate::spec::Stream;
 
 /// The largest block of a [`RawReader`].
@@ -94,6 +94,8 @@ pub struct PartRequest {
 /// A part of a log or of one of its streams.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
+    /// The position of the first byte.
+    pub start: u64,
     /// The bytes. What is too long ends like a page: on a whole line where one fits.
     pub bytes: Vec<u8>,
     /// The position after the last one.
@@ -105,21 +107,25 @@ pub struct Part {
 }
 
 impl LogReader {
-    /// Starts to read a range of positions that have been published.
+    /// Starts to read a range of positions that have been published. Whatever happens to the log
+    /// meanwhile, what is there now stays readable.
     ///
     /// # Errors
-    /// When the index cannot be read.
+    /// When the index cannot be read; of one stream, also when any byte of the log is missing,
+    /// since its positions are then unknown.
     pub fn raw(&self, stream: Option<Stream>, range: Range<u64>) -> io::Result<RawReader> {
+        let log = self.frozen();
         let at = match stream {
             None => range.start,
-            Some(stream) => offset_of(self.shared(), stream, range.start)?,
+            Some(stream) => offset_of(&log.kept(), stream, range.start)?,
         };
         let left = range.end.saturating_sub(range.start);
-        Ok(RawReader { log: self.clone(), stream, at, left })
+        Ok(RawReader { log, stream, at, left })
     }
 
     /// Reads one part. Repeated with `start` set to the last one's `end`, this gives every byte
-    /// exactly once. A start past the end gives an empty part.
+    /// exactly once. A start past the end gives an empty part. Bytes that are not there are
+    /// skipped: a part starts behind them, and ends before the next such.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -128,8 +134,15 @@ impl LogReader {
         let progress = self.progress();
         let total_bytes = progress.bytes_of(request.stream);
         let end = request.end.unwrap_or(u64::MAX).min(total_bytes);
-        let start = request.start.min(end);
-        let limit = (request.max_bytes as u64).max(MIN_PART);
+        let start = match request.stream {
+            None => self.resume(request.start.min(end)).min(end),
+            Some(_) => request.start.min(end),
+        };
+        let solid = match request.stream {
+            None => self.first_hole(start..end).map_or(end, |hole| hole.start),
+            Some(_) => end,
+        };
+        let limit = (request.max_bytes as u64).max(MIN_PART).min(solid - start);
         let rest = if end - start > limit {
             Rest::Bytes
         } else if progress.closed || request.end == Some(end) {
@@ -141,26 +154,35 @@ impl LogReader {
         let mut bytes = self.raw(request.stream, range)?.read_all()?;
         let (kept, end_kind) = cut(&bytes, 0, rest);
         bytes.truncate(kept);
-        Ok(Part { bytes, end: start + kept as u64, end_kind, total_bytes })
+        Ok(Part { start, bytes, end: start + kept as u64, end_kind, total_bytes })
     }
 }
 
 /// The log's offset of the byte at `position` of one stream; of one not yet written, the end of
 /// the runs there are.
-fn offset_of(shared: &Shared, stream: Stream, position: u64) -> io::Result<u64> {
-    let (mut number, mut before, mut end) = (0, 0, 0);
-    loop {
-        let runs = shared.runs(number..number + RUNS_AT_ONCE)?;
-        let Some(last) = runs.last() else { return Ok(end) };
-        (number, end) = (number + runs.len() as u64, last.end());
-        for run in runs.iter().filter(|run| run.stream == stream) {
-            let length = run.end() - run.offset;
-            if position - before < length {
-                return Ok(run.offset + (position - before));
+fn offset_of(kept: &Kept, stream: Stream, position: u64) -> io::Result<u64> {
+    if kept.missing(0..kept.total()) > 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut before = 0;
+    for stretch in &kept.stretches {
+        let mut number = 0;
+        loop {
+            let runs = stretch.shared.runs(number..number + RUNS_AT_ONCE)?;
+            number += runs.len() as u64;
+            if runs.is_empty() {
+                break;
             }
-            before += length;
+            for run in runs.iter().filter(|run| run.stream == stream) {
+                let length = run.end() - run.offset;
+                if position - before < length {
+                    return Ok(run.offset + (position - before));
+                }
+                before += length;
+            }
         }
     }
+    Ok(kept.total())
 }
 
 #[cfg(test)]

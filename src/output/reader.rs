@@ -4,61 +4,77 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use memchr::memchr_iter;
 use tokio::sync::watch;
 
+use super::kept::Kept;
 use super::log::Progress;
 use super::page::{Page, PageEnd, PageRequest, Rest, cut};
+use super::parts::Parts;
 use super::pieces::{Pieces, Toward};
-use super::shared::Shared;
 use super::tail::{TailLimits, tail_start};
 use crate::spec::Stream;
 
 /// Reads one log, while it is written and after. Cheap to clone; readers do not notice each other.
 #[derive(Debug, Clone)]
 pub struct LogReader {
-    shared: Arc<Shared>,
+    parts: Arc<Parts>,
     progress: watch::Receiver<Progress>,
+    /// Set where several reads must speak of the same moment.
+    frozen: Option<Arc<Kept>>,
 }
 
 impl LogReader {
-    pub(super) fn new(shared: Arc<Shared>, progress: watch::Receiver<Progress>) -> Self {
-        Self { shared, progress }
+    pub(super) const fn new(parts: Arc<Parts>, progress: watch::Receiver<Progress>) -> Self {
+        Self { parts, progress, frozen: None }
     }
 
-    /// How far the log has come. All bytes that it speaks of can be read.
+    /// A reader of the log as it is now: it sees nothing that comes later, and whatever is there
+    /// stays there for it.
+    pub(super) fn frozen(&self) -> Self {
+        Self { frozen: Some(self.kept()), ..self.clone() }
+    }
+
+    pub(super) fn kept(&self) -> Arc<Kept> {
+        match &self.frozen {
+            Some(kept) => Arc::clone(kept),
+            None => Arc::new(self.parts.kept(&self.progress)),
+        }
+    }
+
+    /// How far the log has come. All bytes that it speaks of can be read, or are in a hole.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        *self.progress.borrow()
+        self.frozen.as_ref().map_or_else(|| *self.progress.borrow(), |kept| kept.progress)
     }
 
     /// Reads one page. Repeated with `from` set to the last page's `end`, this gives every byte
-    /// of the log, or of one of its streams, exactly once.
+    /// of the log that is there, or of one of its streams, exactly once.
     pub fn page(&self, request: &PageRequest) -> io::Result<Page> {
-        // One look at the progress, before the bytes: a later look at `closed` could call a page
-        // complete although its last bytes arrived in between.
-        let progress = self.progress();
+        // One look at the log: a later look at `closed` could call a page complete although its
+        // last bytes arrived in between.
+        let kept = self.kept();
+        let total_bytes = kept.total();
+        let start = kept.resume(request.from);
+        let solid =
+            Solid { kept: &kept, stream: request.stream, range: start..kept.solid_end(start) };
         let limit = request.byte_limit();
-        let mut bytes = self.gather(request, limit.saturating_add(1), progress.total_bytes)?;
+        let mut bytes = solid.gather(limit.saturating_add(1))?;
         let rest = if bytes.len() > limit {
             Rest::Bytes
-        } else if progress.closed {
+        } else if solid.range.end < total_bytes {
+            Rest::Hole
+        } else if kept.progress.closed {
             Rest::Closed
         } else {
             Rest::Open
         };
         bytes.truncate(limit);
-        let (kept, end_kind) = cut(&bytes, request.max_lines, rest);
-        let everything = kept == bytes.len() && rest != Rest::Bytes;
-        bytes.truncate(kept);
-        let end = if everything {
-            request.from.max(progress.total_bytes)
-        } else {
-            self.offset_after(request, kept as u64, progress.total_bytes)?
-        };
-        let gap_bytes = self.gap(request.from, end, end_kind);
-        let total_bytes = progress.total_bytes;
-        Ok(Page { bytes, start: request.from, end, end_kind, gap_bytes, total_bytes })
+        let (length, end_kind) = cut(&bytes, request.max_lines, rest);
+        let everything = length == bytes.len() && rest != Rest::Bytes;
+        bytes.truncate(length);
+        let end = if everything { solid.range.end } else { solid.offset_after(length as u64)? };
+        let gap_bytes = kept.missing(request.from..end) + self.lost(request.from, end, end_kind);
+        Ok(Page { bytes, start, end, end_kind, gap_bytes, total_bytes })
     }
 
     /// Where a page of the last bytes and lines would start, whichever limit is hit first
@@ -70,32 +86,25 @@ impl LogReader {
         max_lines: usize,
     ) -> io::Result<u64> {
         let limits = TailLimits { bytes: max_bytes as u64, lines: max_lines };
-        tail_start(&self.shared, stream, self.progress().total_bytes, limits)
+        tail_start(&self.kept(), stream, limits)
     }
 
     /// The offset of a line's first byte; lines are counted from 1. `None` for a line of which
-    /// no byte has been written yet.
+    /// no byte has been written yet. Of a line that is not there, where the hole starts.
     pub fn offset_of_line(&self, line: u64) -> io::Result<Option<u64>> {
-        let progress = self.progress();
-        let Some(newlines) = line.checked_sub(1).filter(|before| *before <= progress.lines) else {
+        let kept = self.kept();
+        let Some(newlines) = line.checked_sub(1).filter(|before| *before <= kept.progress.lines)
+        else {
             return Ok(None);
         };
-        let offset = self.offset_after_newlines(newlines, progress.total_bytes)?;
-        Ok(Some(offset).filter(|offset| *offset < progress.total_bytes))
+        let offset = kept.offset_after_newlines(newlines)?;
+        Ok(Some(offset).filter(|offset| *offset < kept.total()))
     }
 
-    /// The number of the line, counted from 1, that the byte at `offset` belongs to. Past the
-    /// end: the line that the next byte will belong to.
+    /// The number of the line, counted from 1, that the byte at `offset` belongs to. Inside a
+    /// hole: of its last line; past the end: of the line that the next byte will belong to.
     pub fn line_at(&self, offset: u64) -> io::Result<u64> {
-        let progress = self.progress();
-        if offset >= progress.total_bytes {
-            return Ok(progress.lines + 1);
-        }
-        let Some((_, run)) = self.shared.find_run(|run| run.offset <= offset)? else {
-            return Ok(1);
-        };
-        let before = self.shared.read(run.offset..offset)?;
-        Ok(run.line + memchr_iter(b'\n', &before).count() as u64 + 1)
+        self.kept().line_at(offset)
     }
 
     /// Returns once the log holds more than `seen` bytes, or is closed. No wake-up is lost, and
@@ -107,29 +116,82 @@ impl LogReader {
         progress.wait_for(is_past).await.ok();
     }
 
-    /// Starts a walk over all bytes from `from` to `to`, which must have been published.
-    pub(super) fn pieces(&self, stream: Option<Stream>, from: u64, to: u64) -> Pieces<'_> {
-        Pieces::new(&self.shared, stream, from..to, Toward::End)
+    /// Starts a walk over all bytes from `from` to `to`, which must have been published. Holes
+    /// are skipped.
+    pub(super) fn pieces(&self, stream: Option<Stream>, from: u64, to: u64) -> Pieces {
+        Pieces::new(&self.kept(), stream, from..to, Toward::End)
     }
 
-    /// The bytes of a range that has been published.
+    /// The bytes of a range that has been published and has no hole.
     pub(super) fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
-        self.shared.read(range)
+        self.kept().read(range)
     }
 
-    /// What it reads from.
-    pub(super) fn shared(&self) -> &Shared {
-        &self.shared
+    /// The first byte at or after `offset` that is there; past all of them: the end.
+    pub(super) fn resume(&self, offset: u64) -> u64 {
+        self.kept().resume(offset)
     }
 
-    /// At most `limit` bytes of the wanted stream, from the wanted offset up to `total`.
-    fn gather(&self, request: &PageRequest, limit: usize, total: u64) -> io::Result<Vec<u8>> {
-        if request.stream.is_none() {
-            let length = total.saturating_sub(request.from).min(limit as u64);
-            return self.shared.read(request.from..request.from + length);
+    /// The bytes around a hole-free range: from where the last hole before `end` ends, and to
+    /// where the first one after `start` begins.
+    pub(super) fn solid_around(&self, range: Range<u64>) -> Range<u64> {
+        let kept = self.kept();
+        kept.solid_start(range.end)..kept.solid_end(range.start)
+    }
+
+    /// The first hole in the range, where there is one.
+    #[must_use]
+    pub fn first_hole(&self, range: Range<u64>) -> Option<Range<u64>> {
+        let kept = self.kept();
+        let start = kept.solid_end(range.start);
+        (start < range.end.min(kept.total())).then(|| start..kept.resume(start))
+    }
+
+    /// How many bytes of the range are not there; past the end there are none.
+    #[must_use]
+    pub fn missing(&self, range: Range<u64>) -> u64 {
+        self.kept().missing(range)
+    }
+
+    #[cfg(test)]
+    pub(super) fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// Bytes that were lost in the part that a page covers.
+    fn lost(&self, start: u64, end: u64, end_kind: PageEnd) -> u64 {
+        match end_kind {
+            // What is lost at the very end belongs to the next page, unless there is none.
+            PageEnd::Complete => self.parts.lost(start..=end),
+            PageEnd::More | PageEnd::CaughtUp => match end.checked_sub(1) {
+                Some(last) if last >= start => self.parts.lost(start..=last),
+                Some(_) | None => 0,
+            },
+        }
+    }
+}
+
+/// A range without holes, and the stream that is wanted of it.
+#[derive(Debug)]
+struct Solid<'a> {
+    kept: &'a Kept,
+    stream: Option<Stream>,
+    range: Range<u64>,
+}
+
+impl Solid<'_> {
+    fn pieces(&self) -> Pieces {
+        Pieces::new(self.kept, self.stream, self.range.clone(), Toward::End)
+    }
+
+    /// At most `limit` bytes of the wanted stream, from the start on.
+    fn gather(&self, limit: usize) -> io::Result<Vec<u8>> {
+        let Range { start, end } = self.range;
+        if self.stream.is_none() {
+            return self.kept.read(start..start + (end - start).min(limit as u64));
         }
         let mut bytes = Vec::new();
-        let mut pieces = self.pieces(request.stream, request.from, total);
+        let mut pieces = self.pieces();
         while bytes.len() < limit
             && let Some((_, piece)) = pieces.next()?
         {
@@ -139,40 +201,18 @@ impl LogReader {
     }
 
     /// The offset after the first `length` bytes of the wanted stream.
-    fn offset_after(&self, request: &PageRequest, length: u64, total: u64) -> io::Result<u64> {
-        if request.stream.is_none() || length == 0 {
-            return Ok(request.from + length);
+    fn offset_after(&self, length: u64) -> io::Result<u64> {
+        if self.stream.is_none() || length == 0 {
+            return Ok(self.range.start + length);
         }
         let mut left = length;
-        let mut pieces = self.pieces(request.stream, request.from, total);
+        let mut pieces = self.pieces();
         while let Some((offset, piece)) = pieces.next()? {
             if piece.len() as u64 >= left {
                 return Ok(offset + left);
             }
             left -= piece.len() as u64;
         }
-        Ok(total)
-    }
-
-    fn offset_after_newlines(&self, newlines: u64, total: u64) -> io::Result<u64> {
-        // The newline that is looked for is in the last run that begins before it.
-        let Some((_, run)) = self.shared.find_run(|run| run.line < newlines)? else {
-            return Ok(0);
-        };
-        let bytes = self.shared.read(run.offset..run.end().min(total))?;
-        let newline = memchr_iter(b'\n', &bytes).nth((newlines - run.line - 1) as usize);
-        Ok(newline.map_or(total, |position| run.offset + position as u64 + 1))
-    }
-
-    /// Bytes that were lost in the part that a page covers.
-    fn gap(&self, start: u64, end: u64, end_kind: PageEnd) -> u64 {
-        match end_kind {
-            // What is lost at the very end belongs to the next page, unless there is none.
-            PageEnd::Complete => self.shared.lost(start..=end),
-            PageEnd::More | PageEnd::CaughtUp => match end.checked_sub(1) {
-                Some(last) if last >= start => self.shared.lost(start..=last),
-                Some(_) | None => 0,
-            },
-        }
+        Ok(self.range.end)
     }
 }

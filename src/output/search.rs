@@ -97,6 +97,7 @@ pub struct FoundLine {
 /// Searches from `from` to the end of the log, in bounded memory. Lines over 64 KiB are
 /// searched in parts, and count once.
 pub fn search(reader: &LogReader, request: &SearchRequest<'_>) -> io::Result<Found> {
+    let reader = &reader.frozen();
     let progress = reader.progress();
     let mut listing = Listing::new(reader, *request);
     let mut lines = Lines::new(reader.pieces(request.stream, request.from, progress.total_bytes));

@@ -1,38 +1,128 @@
-//! What the writer and all readers of one log share: the store and the index, behind one lock.
+//! One part of a log, shared by its writer and all readers: the store and the index, behind one
+//! lock. Most logs have one part.
 
 use std::io;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::gap::Gaps;
 use super::index::{Index, Numbered, Run};
+use super::quota::Charge;
 use super::spill::Store;
+
+/// A place in a log, and the newlines before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Mark {
+    pub(super) offset: u64,
+    pub(super) lines: u64,
+}
+
+/// Bytes of a part that are there.
+#[derive(Debug, Clone)]
+pub(super) struct Stretch {
+    pub(super) shared: Arc<Shared>,
+    pub(super) range: Range<u64>,
+    /// Newlines in the log before it.
+    pub(super) lines: u64,
+}
 
 /// The lock is held for copies in memory only, never during file access: a slow disk delays
 /// its writer, not the readers.
 #[derive(Debug)]
 pub(super) struct Shared {
+    /// Where the part starts; its store counts from here.
+    start: Mark,
     inner: Mutex<Inner>,
 }
 
-/// Invariant: every byte that the index speaks of is in the store.
+/// Invariant: every byte that the index speaks of is in the store, or in `cut`.
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) store: Store,
     pub(super) index: Index,
-    pub(super) gaps: Gaps,
+    /// The end of what the index speaks of.
+    pub(super) end: Mark,
+    /// What somebody else cut off the file. A later cut widens it.
+    cut: Option<Cut>,
+    pub(super) charge: Charge,
+}
+
+/// Bytes that are gone, and where the part goes on. A run starts there.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    from: u64,
+    to: Mark,
 }
 
 impl Shared {
-    /// An empty log.
-    pub(super) fn new() -> Self {
+    /// An empty part of a log.
+    pub(super) fn new(start: Mark, charge: Charge) -> Self {
         let inner = Inner {
             store: Store::Memory(Vec::new()),
             index: Index::default(),
-            gaps: Gaps::default(),
+            end: start,
+            cut: None,
+            charge,
         };
-        Self { inner: Mutex::new(inner) }
+        Self { start, inner: Mutex::new(inner) }
+    }
+
+    /// Where the part starts.
+    pub(super) const fn start(&self) -> Mark {
+        self.start
+    }
+
+    /// How many bytes the part spans.
+    pub(super) fn span(&self) -> u64 {
+        self.lock().end.offset - self.start.offset
+    }
+
+    /// Where in the store the byte at this offset of the log is.
+    pub(super) const fn position(&self, offset: u64) -> u64 {
+        offset.saturating_sub(self.start.offset)
+    }
+
+    /// Gives spare memory and room back once nothing will follow.
+    pub(super) fn shrink(&self) {
+        let mut inner = self.lock();
+        inner.index.shrink();
+        inner.charge.settle();
+        if let Store::Memory(memory) = &mut inner.store {
+            memory.shrink_to_fit();
+        }
+    }
+
+    /// Notes what is gone where the file was cut by somebody else. Without this a later write
+    /// would make the missing bytes read as zeroes.
+    pub(super) fn look_for_cut(&self) -> io::Result<()> {
+        let (file, end) = match &*self.lock() {
+            Inner { store: Store::Spilled(file), end, .. } => (Arc::clone(file), *end),
+            Inner { store: Store::Memory(_), .. } => return Ok(()),
+        };
+        let there = self.start.offset + file.metadata()?.len();
+        if there < end.offset {
+            let mut inner = self.lock();
+            // The end may have moved meanwhile; what came then may be gone too.
+            let to = inner.end;
+            let from = inner.cut.map_or(there, |known| known.from.min(there));
+            inner.cut = Some(Cut { from, to });
+            inner.index.end_run();
+        }
+        Ok(())
+    }
+
+    /// What is there of the bytes before `end`, in order.
+    pub(super) fn stretches(self: &Arc<Self>, end: u64) -> impl Iterator<Item = Stretch> {
+        let inner = self.lock();
+        let end = inner.end.offset.min(end);
+        let (first, second) = match inner.cut {
+            None => (self.start.offset..end, None),
+            Some(cut) => (self.start.offset..cut.from.min(end), Some((cut.to.offset..end, cut.to))),
+        };
+        drop(inner);
+        let parts = [Some((first, self.start)), second].into_iter().flatten();
+        let there = parts.filter(|(range, _)| !range.is_empty());
+        there.map(|(range, mark)| Stretch { shared: Arc::clone(self), range, lines: mark.lines })
     }
 
     /// A panic elsewhere cannot break the invariant, since bytes are added before their run:
@@ -46,16 +136,17 @@ impl Shared {
         if buffer.is_empty() {
             return Ok(());
         }
+        let position = self.position(offset);
         let file = match &self.lock().store {
             Store::Memory(memory) => {
-                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                let start = usize::try_from(position).unwrap_or(usize::MAX);
                 let bytes = memory.get(start..).and_then(|rest| rest.get(..buffer.len()));
                 buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
                 return Ok(());
             }
             Store::Spilled(file) => Arc::clone(file),
         };
-        file.read_exact_at(buffer, offset)
+        file.read_exact_at(buffer, position)
     }
 
     /// The bytes of this range, which must have been published.
@@ -87,10 +178,5 @@ impl Shared {
         let mut runs = stored.read(numbers)?;
         runs.extend(recent);
         Ok(runs)
-    }
-
-    /// How many bytes were lost before any of these offsets.
-    pub(super) fn lost(&self, offsets: RangeInclusive<u64>) -> u64 {
-        self.lock().gaps.within(offsets)
     }
 }

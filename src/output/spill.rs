@@ -6,6 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::telemetry::DropReason;
+
 /// The bytes of one log. Offsets into it are the log's own.
 #[derive(Debug)]
 pub(super) enum Store {
@@ -48,18 +50,46 @@ pub fn check_spill_dir(dir: &Path) -> io::Result<()> {
     nameless_file(dir)?.write_all_at(b"x", 0)
 }
 
-/// Writes as much as the file takes and says how much that was: a full disk keeps a prefix.
-pub(super) fn write_prefix(file: &File, bytes: &[u8], offset: u64) -> usize {
+/// How many bytes were taken, from the first on, and why not all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) bytes: usize,
+    pub(super) lost: Option<DropReason>,
+}
+
+impl Taken {
+    /// All of them.
+    pub(super) const fn all(bytes: usize) -> Self {
+        Self { bytes, lost: None }
+    }
+
+    /// So many, and no more because of this.
+    pub(super) const fn only(bytes: usize, why: DropReason) -> Self {
+        Self { bytes, lost: Some(why) }
+    }
+}
+
+/// What an error of the system means for the bytes that were to be written.
+pub(super) fn reason(error: &io::Error) -> DropReason {
+    let is_full = matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    );
+    if is_full { DropReason::DiskFull } else { DropReason::IoError }
+}
+
+/// Writes as much as the file takes: a full disk keeps a prefix.
+pub(super) fn write_prefix(file: &File, bytes: &[u8], position: u64) -> Taken {
     let mut written = 0;
     while written < bytes.len() {
-        match file.write_at(&bytes[written..], offset + written as u64) {
-            Ok(0) => break,
+        match file.write_at(&bytes[written..], position + written as u64) {
+            Ok(0) => return Taken::only(written, DropReason::IoError),
             Ok(count) => written += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => break,
+            Err(error) => return Taken::only(written, reason(&error)),
         }
     }
-    written
+    Taken::all(written)
 }
 
 #[cfg(test)]
@@ -87,8 +117,19 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_keeps_nothing_and_says_so() {
+    fn what_cannot_be_written_has_a_reason() {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        assert_eq!(write_prefix(&full, b"bytes", 0), 0);
+        assert_eq!(write_prefix(&full, b"bytes", 0), Taken::only(0, DropReason::DiskFull));
+        let unwritable = File::open("/dev/null").unwrap();
+        assert_eq!(write_prefix(&unwritable, b"bytes", 0), Taken::only(0, DropReason::IoError));
+        for (error, expected) in [
+            (libc::EDQUOT, DropReason::DiskFull),
+            (libc::EFBIG, DropReason::DiskFull),
+            (libc::EIO, DropReason::IoError),
+            (libc::EROFS, DropReason::IoError),
+            (libc::EMFILE, DropReason::IoError),
+        ] {
+            assert_eq!(reason(&io::Error::from_raw_os_error(error)), expected, "{error}");
+        }
     }
 }

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use memchr::memrchr_iter;
 
+use super::kept::Kept;
 use super::page::to_character_start;
 use super::pieces::{Pieces, Toward};
-use super::shared::Shared;
 use crate::spec::Stream;
 
 /// How much of the end is wanted.
@@ -19,15 +19,16 @@ pub(super) struct TailLimits {
     pub(super) lines: usize,
 }
 
-/// Walks back from `total` and gives the lowest start that keeps within the limits: the start
-/// of a line where a whole one fits, else of a character.
+/// Walks back from the end and gives the lowest start that keeps within the limits: the start
+/// of a line where a whole one fits, else of a character. Never before a hole.
 pub(super) fn tail_start(
-    shared: &Shared,
+    kept: &Kept,
     stream: Option<Stream>,
-    total: u64,
     limits: TailLimits,
 ) -> io::Result<u64> {
-    let mut pieces = Pieces::new(shared, stream, 0..total, Toward::Start);
+    let total = kept.total();
+    let first = kept.solid_start(total);
+    let mut pieces = Pieces::new(kept, stream, first..total, Toward::Start);
     let mut tail = Tail { limits, bytes: 0, lines: 0, line_start: None };
     while let Some((offset, piece)) = pieces.next()? {
         if let Some(start) = tail.look_through(offset, piece) {
@@ -37,10 +38,10 @@ pub(super) fn tail_start(
         tail.bytes += piece.len() as u64;
         if tail.bytes > limits.bytes {
             let cut = offset + piece.len() as u64 - room;
-            return tail.line_start.map_or_else(|| character_start(shared, stream, cut..total), Ok);
+            return tail.line_start.map_or_else(|| character_start(kept, stream, cut..total), Ok);
         }
     }
-    Ok(0)
+    Ok(first)
 }
 
 /// What the walk has passed so far, seen from the end of the log.
@@ -77,9 +78,9 @@ impl Tail {
 }
 
 /// The first start of a character in the range.
-fn character_start(shared: &Shared, stream: Option<Stream>, range: Range<u64>) -> io::Result<u64> {
+fn character_start(kept: &Kept, stream: Option<Stream>, range: Range<u64>) -> io::Result<u64> {
     let start = range.start;
-    let mut pieces = Pieces::new(shared, stream, range, Toward::End);
+    let mut pieces = Pieces::new(kept, stream, range, Toward::End);
     let first = pieces.next()?;
     Ok(first.map_or(start, |(offset, piece)| offset + to_character_start(piece) as u64))
 }

@@ -87,6 +87,7 @@ fn set_up(tag: Tag) -> Host {
     // Before Linux 5.11 this fails, and what we were started with passes on as it does by default.
     raw::close_inherited_on_exec().ok();
     raw::keep_exit_statuses();
+    raw::survive_file_size_limit();
     let carried = tag.put_on(None) && Tag::read(getpid()) == Some(tag);
     let carrier = if carried { Carrier::LimitAndEnvironment } else { Carrier::EnvironmentOnly };
     Host { tag: HostTag { tag, carrier }, open_files: raise_open_files() }

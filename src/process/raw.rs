@@ -143,6 +143,13 @@ pub(super) fn keep_exit_statuses() {
     }
 }
 
+/// Makes a write beyond the limit on file sizes an error, as one to a full disk is, instead of
+/// the end of this process. Children get the default back.
+pub(super) fn survive_file_size_limit() {
+    // SAFETY: runs no code of ours.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// An initialised `posix_spawn_file_actions_t`, which stays where it is and is destroyed on drop.
 struct FileActions<'a>(&'a mut libc::posix_spawn_file_actions_t);
 

@@ -83,6 +83,7 @@ impl Actor for SupervisorActor {
             doors: Doors::Open,
         };
         let QueueLimits { slots, max_queued, .. } = *supervision.queue.limits();
+        events::store_limit_known(supervision.job.quota.limit());
         events::limits_known(Limits { slots, queued: max_queued, retained: settings.max_finished });
         Ok(supervision)
     }
@@ -210,10 +211,8 @@ impl Supervision {
 
     fn ended(&mut self, id: JobId) {
         self.queue.release(id);
-        let forgotten = self.registry.retire(id);
-        for job in &forgotten {
-            events::output_freed(job.output().progress().total_bytes);
-        }
+        // Their output is freed with the last reader of it.
+        drop(self.registry.retire(id));
         events::retained_changed(self.registry.finished());
     }
 }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::labels::{self, CallResult, Refusal, Rejection, key};
+use super::labels::{self, CallResult, DropReason, Refusal, Rejection, key};
 use super::names::{Counter, Gauge, Histogram};
 use super::process;
 use crate::ids::JobId;
@@ -118,17 +118,32 @@ pub fn retained_changed(finished: usize) {
 /// A job wrote bytes, and they were kept.
 pub fn output_captured(stream: Stream, bytes: u64) {
     metrics::counter!(Counter::OutputBytes.name(), key::STREAM => stream.name()).increment(bytes);
+}
+
+/// All logs together may hold so much.
+pub fn store_limit_known(bytes: u64) {
+    metrics::gauge!(Gauge::OutputStoredLimitBytes.name()).set(bytes as f64);
+}
+
+/// Room was taken for bytes in memory or on disk.
+pub fn output_stored(bytes: u64) {
     metrics::gauge!(Gauge::OutputStoredBytes.name()).increment(bytes as f64);
 }
 
-/// Bytes that were kept were freed with their job.
+/// Room that was taken is free again.
 pub fn output_freed(bytes: u64) {
     metrics::gauge!(Gauge::OutputStoredBytes.name()).decrement(bytes as f64);
 }
 
 /// A job wrote bytes that could not be kept.
-pub fn output_dropped(bytes: u64) {
-    metrics::counter!(Counter::OutputDroppedBytes.name()).increment(bytes);
+pub fn output_dropped(reason: DropReason, bytes: u64) {
+    metrics::counter!(Counter::OutputDroppedBytes.name(), key::REASON => reason.word())
+        .increment(bytes);
+}
+
+/// A job's output can no longer be kept whole; told once for each job.
+pub fn output_being_dropped(id: JobId, reason: DropReason) {
+    tracing::warn!(job_id = %id, reason = reason.word(), "output dropped, the job goes on");
 }
 
 /// Stored output could not be read, or not sent.

@@ -131,6 +131,7 @@ fn initial(gauge: Gauge) -> f64 {
         | Gauge::JobsRetainedLimit
         | Gauge::OutputStoredBytes
         | Gauge::McpSubscriptions
+        | Gauge::OutputStoredLimitBytes
         | Gauge::ResidentMemory
         | Gauge::OpenFds => 0.0,
     }
@@ -153,7 +154,7 @@ fn series(name: &'static str, labels: &[LabelSet]) -> Vec<Key> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::labels::{CallResult, Refusal, Rejection};
+    use super::super::labels::{CallResult, DropReason, Refusal, Rejection};
     use super::*;
     use crate::ids::JobId;
     use crate::outcome::{Outcome, StopBy};
@@ -251,8 +252,11 @@ mod tests {
             events::queue_changed(1);
             events::retained_changed(1);
             events::output_captured(Stream::Stderr, 10);
+            events::output_stored(10);
             events::output_freed(4);
-            events::output_dropped(1);
+            events::store_limit_known(1000);
+            events::output_dropped(DropReason::StoreFull, 1);
+            events::output_being_dropped(JOB, DropReason::StoreFull);
             events::orphans_reaped(2);
             events::actor_failed("job", &"boom");
             events::mcp_call_finished("stop_jobs", CallResult::Ok, Duration::from_secs(1));
@@ -263,6 +267,9 @@ mod tests {
         let text = rendered_after(everything);
         assert_eq!(value(&text, "shellyard_jobs_running_limit"), 1.0);
         assert_eq!(value(&text, "shellyard_output_stored_bytes"), 6.0);
+        assert_eq!(value(&text, "shellyard_output_stored_limit_bytes"), 1000.0);
+        let dropped = "shellyard_output_dropped_bytes_total{reason=\"store_full\"}";
+        assert_eq!(value(&text, dropped), 1.0);
         assert_eq!(value(&text, "shellyard_output_bytes_total{stream=\"stderr\"}"), 10.0);
         assert_eq!(value(&text, "shellyard_http_refused_total{reason=\"origin\"}"), 1.0);
         let other = "shellyard_mcp_calls_total{tool=\"other\",result=\"error\"}";

@@ -119,6 +119,35 @@ impl Refusal {
         ["host", "origin", "auth", "headers", "body", "connections"];
 }
 
+/// Why bytes that a job wrote could not be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropReason {
+    /// The disk, or a limit on files, has no room.
+    DiskFull,
+    /// The file could not be made or written.
+    IoError,
+    /// All logs together are at their cap.
+    StoreFull,
+    /// The tenant's logs are at their cap.
+    TenantFull,
+}
+
+impl DropReason {
+    /// The label value, and the word for it on the wire.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::DiskFull => "disk_full",
+            Self::IoError => "io_error",
+            Self::StoreFull => "store_full",
+            Self::TenantFull => "tenant_full",
+        }
+    }
+
+    /// Every word that [`DropReason::word`] can give.
+    pub const WORDS: [&'static str; 4] = ["disk_full", "io_error", "store_full", "tenant_full"];
+}
+
 /// How a tool call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallResult {
@@ -169,6 +198,13 @@ mod tests {
             Refusal::Connections,
         ];
         assert_eq!(refusals.map(Refusal::word), Refusal::WORDS);
+        let drops = [
+            DropReason::DiskFull,
+            DropReason::IoError,
+            DropReason::StoreFull,
+            DropReason::TenantFull,
+        ];
+        assert_eq!(drops.map(DropReason::word), DropReason::WORDS);
         assert_eq!([CallResult::Ok, CallResult::Error].map(CallResult::word), CallResult::WORDS);
         assert_eq!([Stream::Stdout, Stream::Stderr].map(Stream::name), STREAMS);
     }

@@ -2,7 +2,7 @@
 
 use metrics::Unit;
 
-use super::labels::{CallResult, Refusal, Rejection, STREAMS, TOOLS, VERSIONS, key};
+use super::labels::{CallResult, DropReason, Refusal, Rejection, STREAMS, TOOLS, VERSIONS, key};
 use crate::outcome::Outcome;
 
 /// A label and every value that it can have.
@@ -73,7 +73,7 @@ impl Counter {
             Self::JobsRejected => "Jobs that were not accepted, by reason.",
             Self::JobsFinished => "Jobs that ended, by outcome.",
             Self::OutputBytes => "Bytes that jobs wrote, by stream.",
-            Self::OutputDroppedBytes => "Bytes that jobs wrote and that could not be kept.",
+            Self::OutputDroppedBytes => "Bytes that could not be kept, by reason.",
             Self::OrphansReaped => "Stray processes of ended jobs that were reaped.",
             Self::ActorFailures => "Actors that failed; their jobs read as lost.",
             Self::AuditFailures => "Lines of the audit log that could not be written.",
@@ -105,10 +105,10 @@ impl Counter {
             Self::JobsRejected => &[(key::REASON, &Rejection::WORDS)],
             Self::JobsFinished => &[(key::OUTCOME, &Outcome::WORDS)],
             Self::OutputBytes => &[(key::STREAM, &STREAMS)],
+            Self::OutputDroppedBytes => &[(key::REASON, &DropReason::WORDS)],
             Self::McpCalls => &[(key::TOOL, &TOOLS), (key::RESULT, &CallResult::WORDS)],
             Self::HttpRefused => &[(key::REASON, &Refusal::WORDS)],
             Self::JobsSubmitted
-            | Self::OutputDroppedBytes
             | Self::OrphansReaped
             | Self::ActorFailures
             | Self::AuditFailures => &[],
@@ -135,6 +135,8 @@ pub enum Gauge {
     OutputStoredBytes,
     /// Outputs that clients follow.
     McpSubscriptions,
+    /// Output that may be held for all jobs.
+    OutputStoredLimitBytes,
     /// When the process started.
     StartTime,
     /// Memory of the process.
@@ -147,7 +149,7 @@ pub enum Gauge {
 
 impl Gauge {
     /// Every gauge.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::JobsRunning,
         Self::JobsRunningLimit,
         Self::JobsQueued,
@@ -156,6 +158,7 @@ impl Gauge {
         Self::JobsRetainedLimit,
         Self::OutputStoredBytes,
         Self::McpSubscriptions,
+        Self::OutputStoredLimitBytes,
         Self::StartTime,
         Self::ResidentMemory,
         Self::OpenFds,
@@ -174,6 +177,7 @@ impl Gauge {
             Self::JobsRetainedLimit => "shellyard_jobs_retained_limit",
             Self::OutputStoredBytes => "shellyard_output_stored_bytes",
             Self::McpSubscriptions => "shellyard_mcp_subscriptions",
+            Self::OutputStoredLimitBytes => "shellyard_output_stored_limit_bytes",
             Self::StartTime => "shellyard_start_time_seconds",
             Self::ResidentMemory => "shellyard_resident_memory_bytes",
             Self::OpenFds => "shellyard_open_fds",
@@ -193,6 +197,7 @@ impl Gauge {
             Self::JobsRetainedLimit => "Finished jobs that stay readable.",
             Self::OutputStoredBytes => "Output that is held for all jobs, in memory and on disk.",
             Self::McpSubscriptions => "Outputs that clients follow now, by subscription.",
+            Self::OutputStoredLimitBytes => "Output that may be held for all jobs.",
             Self::StartTime => "When the server started, in seconds since 1970.",
             Self::ResidentMemory => "Resident memory of the server, without its jobs.",
             Self::OpenFds => "Open file descriptors of the server.",
@@ -204,7 +209,9 @@ impl Gauge {
     #[must_use]
     pub const fn unit(self) -> Unit {
         match self {
-            Self::OutputStoredBytes | Self::ResidentMemory => Unit::Bytes,
+            Self::OutputStoredBytes | Self::OutputStoredLimitBytes | Self::ResidentMemory => {
+                Unit::Bytes
+            }
             Self::StartTime => Unit::Seconds,
             Self::JobsRunning
             | Self::JobsRunningLimit
@@ -231,6 +238,7 @@ impl Gauge {
             | Self::JobsRetainedLimit
             | Self::OutputStoredBytes
             | Self::McpSubscriptions
+            | Self::OutputStoredLimitBytes
             | Self::StartTime
             | Self::ResidentMemory
             | Self::OpenFds => &[],
@@ -346,8 +354,10 @@ mod tests {
     #[test]
     fn every_limit_stands_beside_its_use() {
         let names = Gauge::ALL.map(Gauge::name);
-        for limit in names.iter().filter_map(|name| name.strip_suffix("_limit")) {
-            assert!(names.contains(&limit), "{limit}");
+        let is_limit = |name: &&&str| name.ends_with("_limit") || name.contains("_limit_");
+        for limit in names.iter().filter(is_limit) {
+            let used = limit.replacen("_limit", "", 1);
+            assert!(names.contains(&used.as_str()), "{limit}");
         }
     }
 

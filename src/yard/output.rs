@@ -67,6 +67,16 @@ impl JobOutput {
         Ok(kind_of(&sample))
     }
 
+    /// The first bytes of a range that were not kept, where there are such. Of one stream, any of
+    /// the log: which stream they were of is not known.
+    #[must_use]
+    pub fn first_hole(&self, range: Range<u64>) -> Option<Range<u64>> {
+        self.log.first_hole(match self.stream {
+            None => range,
+            Some(_) => 0..self.then.total_bytes,
+        })
+    }
+
     /// Starts to read a range of it; positions count its own bytes, from 0. Blocks while the
     /// disk does.
     ///

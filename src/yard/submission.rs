@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::gate::Refused;
-use crate::spec::{Limits, Program, ShellUse, Spec, Stdin};
+use crate::spec::{LargeOutput, Limits, Program, ShellUse, Spec, Stdin};
 use crate::supervisor::Refusal;
 use crate::telemetry::Rejection;
 
@@ -26,6 +26,8 @@ pub struct Submission {
     pub stdin: Stdin,
     /// The longest it may run.
     pub timeout: Option<Duration>,
+    /// What becomes of it when it writes a lot.
+    pub on_large_output: Option<LargeOutput>,
     /// The caller's own words for it.
     pub description: Option<String>,
     /// The lane to queue in.
@@ -59,6 +61,8 @@ pub struct Defaults {
     pub cwd: PathBuf,
     /// Limits of jobs that name none.
     pub limits: Limits,
+    /// What becomes of a job that writes a lot and does not say.
+    pub on_large_output: LargeOutput,
     /// The largest timeout that can be asked for.
     pub max_timeout: Duration,
     /// The lanes there are, beside the default one.
@@ -152,6 +156,7 @@ impl Submission {
             env: Vec::new(),
             stdin: Stdin::Closed,
             timeout: None,
+            on_large_output: None,
             description: None,
             lane: None,
             key: None,
@@ -169,6 +174,7 @@ impl Submission {
             env: self.env,
             stdin: self.stdin,
             limits: Limits { timeout: check_timeout(self.timeout, defaults)?, ..defaults.limits },
+            on_large_output: self.on_large_output.unwrap_or(defaults.on_large_output),
             description: self.description,
             lane: check_lane(self.lane, defaults)?,
             shell: ShellUse::Configured,
@@ -239,10 +245,12 @@ mod tests {
             grace: Duration::from_secs(5),
             output_bytes: 1000,
             output_lines: 1000,
+            large_bytes: 1000,
         };
         Defaults {
             cwd: "/srv".into(),
             limits,
+            on_large_output: LargeOutput::Spill,
             max_timeout: Duration::from_secs(100),
             lanes: vec!["build".to_owned()],
         }

@@ -8,11 +8,11 @@ use std::time::Duration;
 use super::*;
 use crate::outcome::{LimitKind, Outcome, StopBy};
 use crate::output::redact::Redactor;
-use crate::output::{LogSettings, PageEnd, PageRequest};
+use crate::output::{LogSettings, PageEnd, PageRequest, Quota};
 use crate::policy::Policy;
 use crate::process::host;
 use crate::process::shell::Shell;
-use crate::spec::{Limits, Program, Stdin, Stream};
+use crate::spec::{LargeOutput, Limits, Program, Stdin, Stream};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -22,6 +22,7 @@ fn settings(slots: usize) -> YardSettings {
         grace: Duration::from_millis(300),
         output_bytes: 1 << 20,
         output_lines: 10_000,
+        large_bytes: 1 << 20,
     };
     let path = std::env::split_paths("/usr/local/bin:/usr/bin:/bin");
     let path = std::env::join_paths(path).unwrap();
@@ -29,6 +30,7 @@ fn settings(slots: usize) -> YardSettings {
         defaults: Defaults {
             cwd: PathBuf::from("/"),
             limits,
+            on_large_output: LargeOutput::Spill,
             max_timeout: LONG,
             lanes: vec!["build".to_owned()],
         },
@@ -43,6 +45,7 @@ fn settings(slots: usize) -> YardSettings {
             environment: vec![("PATH".into(), path)],
             tag: host::prepare().unwrap(),
             log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir() },
+            quota: Quota::unlimited(),
             mask: None,
             drain_quiet: Duration::from_millis(150),
             drain_max: Duration::from_secs(2),

@@ -49,6 +49,8 @@ mod shutdown;
 #[cfg(test)]
 mod subscriptions;
 #[cfg(test)]
+mod store;
+#[cfg(test)]
 mod tidy;
 #[cfg(test)]
 mod waiting;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::harness::{Launch, Marker, Reply, assert_nothing_null, eventually};
 
 /// Every field that the structured form may have.
-const FIELDS: [&str; 47] = [
+const FIELDS: [&str; 49] = [
     "job",
     "state",
     "outcome",
@@ -28,6 +28,8 @@ const FIELDS: [&str; 47] = [
     "end",
     "gap_bytes",
     "dropped_bytes",
+    "dropped_why",
+    "removed_bytes",
     "truncated",
     "waiting_for_input",
     "background_pids",

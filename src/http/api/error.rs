@@ -1,6 +1,7 @@
 //! Why a request was not answered, as JSON.
 
 use std::io;
+use std::ops::Range;
 
 use axum::http::header::{ALLOW, CONTENT_RANGE, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
@@ -36,6 +37,11 @@ pub(super) enum ApiError {
         "the range is outside of the {length} bytes that there are; ask for one that starts before them"
     )]
     Outside { length: u64 },
+    /// Some of the bytes were not kept.
+    #[error(
+        "bytes {} to {} of the output were not kept; ask for `Range: bytes=` of those before or after them, without `stream`", .hole.start, .hole.end - 1
+    )]
+    NotKept { hole: Range<u64> },
     /// The stored bytes could not be read.
     #[error("the output could not be read; it is still there if the disk is: try again")]
     Read(#[from] io::Error),
@@ -56,6 +62,7 @@ impl ApiError {
             Self::NoSuchPath => "no_such_path",
             Self::Method => "method_not_allowed",
             Self::Outside { .. } => "range_not_satisfiable",
+            Self::NotKept { .. } => "not_kept",
             Self::Read(_) => "read_failed",
         }
     }
@@ -66,6 +73,7 @@ impl ApiError {
             Self::Job(UnknownJob { .. }) | Self::NoSuchPath => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Outside { .. } => StatusCode::RANGE_NOT_SATISFIABLE,
+            Self::NotKept { .. } => StatusCode::GONE,
             Self::Read(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -89,6 +97,7 @@ impl IntoResponse for ApiError {
             | Self::BadQuery { .. }
             | Self::Job(_)
             | Self::NoSuchPath
+            | Self::NotKept { .. }
             | Self::Read(_) => {}
         }
         response

@@ -150,6 +150,9 @@ impl Reply<'_> {
         range: Range<u64>,
         coding: Coding,
     ) -> Result<(ContentKind, Sending), ApiError> {
+        if let Some(hole) = self.output.first_hole(range.clone()) {
+            return Err(ApiError::NotKept { hole });
+        }
         let (job, output) = (self.wish.job, self.output.clone());
         let open = move || {
             let (kind, blocks) = (output.kind()?, output.read(range)?);

@@ -123,7 +123,7 @@ fn shown_excerpt(log: &LogReader, excerpt: Excerpt) -> io::Result<Shown> {
         start: excerpt.from,
         end,
         end_kind,
-        gap_bytes: 0,
+        gap_bytes: excerpt.gap_bytes,
         bad_bytes,
         form: Form::Text,
         stream: None,
@@ -183,16 +183,20 @@ fn mark(hidden: &Hidden) -> String {
     } else {
         format!("lines {}-{}", hidden.first_line, hidden.last_line)
     };
+    let what = match hidden.missing_bytes {
+        0 => format!("{what} hidden"),
+        missing => format!("{what} hidden, {} of it not kept", size(missing)),
+    };
     let digest = in_short(&hidden.digest).map(|digest| format!("  digest: {digest}\n"));
     if hidden.errors_count == 0 {
         return match digest {
-            Some(digest) => format!("[… {what} hidden:\n{digest}]\n"),
-            None => format!("[… {what} hidden]\n"),
+            Some(digest) => format!("[… {what}:\n{digest}]\n"),
+            None => format!("[… {what}]\n"),
         };
     }
     let many = if hidden.scanned_all { "" } else { "at least " };
     let verb = if hidden.errors_count == 1 { "looks like an error" } else { "look like errors" };
-    let mut text = format!("[… {what} hidden; {many}{} {verb}:\n", hidden.errors_count);
+    let mut text = format!("[… {what}; {many}{} {verb}:\n", hidden.errors_count);
     let skipped = hidden.errors_count - hidden.errors.len() as u64;
     for (index, error) in hidden.errors.iter().enumerate() {
         if skipped > 0 && index == hidden.errors.len() / 2 {
@@ -286,6 +290,7 @@ mod tests {
             first_line: 16,
             last_line: 1032,
             bytes: 30_000,
+            missing_bytes: 0,
             errors_count,
             errors: listed.iter().map(error).collect(),
             scanned_all: true,
@@ -308,6 +313,8 @@ mod tests {
         assert!(some.contains("\n  … 73 more\n  900: "), "{some}");
         let one_line = Hidden { last_line: 16, ..hidden(0, &[]) };
         assert_eq!(mark(&one_line), "[… 30 KB of line 16 hidden]\n");
+        let holed = Hidden { missing_bytes: 20_000, ..hidden(0, &[]) };
+        assert_eq!(mark(&holed), "[… lines 16-1032 hidden, 20 KB of it not kept]\n");
         let unsure = Hidden { scanned_all: false, ..hidden(2, &[20, 21]) };
         assert!(mark(&unsure).contains("hidden; at least 2 look like errors"));
     }

@@ -22,7 +22,7 @@ pub(crate) async fn show_matches(
     request: PageRequest,
     (pattern, context): (Regex, usize),
 ) -> Result<Answer, ToolError> {
-    let found = read(job, log, move |log| {
+    let (found, missing) = read(job, log, move |log| {
         let wanted = SearchRequest {
             pattern: &pattern,
             stream: request.stream,
@@ -31,19 +31,26 @@ pub(crate) async fn show_matches(
             max_matches: if request.max_lines == 0 { usize::MAX } else { request.max_lines },
             max_bytes: request.max_bytes,
         };
-        search(log, &wanted)
+        Ok((search(log, &wanted)?, log.missing(request.from..u64::MAX)))
     })
     .await?;
-    Ok(matches(job, &found, request))
+    Ok(matches(job, &found, missing, request))
 }
 
-fn matches(job: &Snapshot, found: &Found, request: PageRequest) -> Answer {
+fn matches(job: &Snapshot, found: &Found, missing: u64, request: PageRequest) -> Answer {
     let shown = Shown {
         end: found.next.unwrap_or(job.output.total_bytes),
         end_kind: found.end_kind,
+        gap_bytes: missing,
         ..plain(listing(found), request)
     };
-    let headline = format!("{} · {}", tally(found.matches, job.lines()), verdict(job, None));
+    let unsearched = if missing > 0 {
+        format!(" · {} not there to search", size(missing))
+    } else {
+        String::new()
+    };
+    let headline =
+        format!("{}{unsearched} · {}", tally(found.matches, job.lines()), verdict(job, None));
     let more = found.next.map(|next| {
         format!("more: read_output(job={}, grep=\"…\", cursor=\"bytes:{next}\")", job.job)
     });

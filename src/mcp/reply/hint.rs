@@ -4,7 +4,7 @@ use super::shown::{Form, Shown};
 use super::words::size;
 use crate::ids::JobId;
 use crate::mcp::snapshot::{Snapshot, State};
-use crate::output::PageEnd;
+use crate::output::{PageEnd, Progress};
 
 /// What to do after an answer about one job; nothing where all is said.
 pub(crate) fn after_job(job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
@@ -19,7 +19,7 @@ pub(crate) fn after_job(job: &Snapshot, shown: Option<&Shown>) -> Option<String>
         }
         State::Finished(_) => {
             let line = shown.and_then(|shown| shown.cut.as_ref())?.first_hidden;
-            let kept = kept(job.output.dropped_bytes);
+            let kept = kept(&job.output);
             Some(format!(
                 "{kept}: read_output(job={id}, line={line}) or read_output(job={id}, grep=\"…\")"
             ))
@@ -28,8 +28,8 @@ pub(crate) fn after_job(job: &Snapshot, shown: Option<&Shown>) -> Option<String>
 }
 
 /// What can still be read.
-fn kept(dropped_bytes: u64) -> String {
-    match dropped_bytes {
+fn kept(output: &Progress) -> String {
+    match output.dropped_bytes + output.removed_bytes {
         0 => "full log kept".to_owned(),
         lost => format!("{} of output lost, the rest kept", size(lost)),
     }

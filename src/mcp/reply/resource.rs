@@ -89,7 +89,7 @@ fn head(log: &LogReader, stream: Option<Stream>) -> io::Result<Vec<u8>> {
 fn place(part: &Part, address: &Address) -> MetaObject {
     let mut meta = MetaObject::default();
     meta.insert("total_bytes".to_owned(), part.total_bytes.into());
-    meta.insert("bytes_start".to_owned(), address.range.start.into());
+    meta.insert("bytes_start".to_owned(), part.start.into());
     meta.insert("bytes_end".to_owned(), part.end.into());
     match part.end_kind {
         PageEnd::Complete => {}

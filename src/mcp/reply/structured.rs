@@ -32,6 +32,10 @@ pub(crate) fn fields(job: &Snapshot, shown: Option<&Shown>) -> JsonObject {
     fields.put("total_bytes", job.output.total_bytes);
     fields.put("lines", job.lines());
     fields.put_if(job.output.dropped_bytes > 0, "dropped_bytes", job.output.dropped_bytes);
+    if let Some(why) = job.output.dropped_why {
+        fields.put("dropped_why", why.word());
+    }
+    fields.put_if(job.output.removed_bytes > 0, "removed_bytes", job.output.removed_bytes);
     fields.put_if(job.waits_for_input(), "waiting_for_input", true);
     fields.put_if(!job.survivors.is_empty(), "background_pids", job.survivors.clone());
     fields.put("uri", address::of_output(job.job));
@@ -91,6 +95,7 @@ const fn limit_word(which: LimitKind) -> &'static str {
     match which {
         LimitKind::OutputBytes(_) => "output_bytes",
         LimitKind::OutputLines(_) => "output_lines",
+        LimitKind::LargeOutput(_) => "large_output",
     }
 }
 

@@ -4,6 +4,7 @@ use super::shown::{Form, Shown};
 use super::words::{bound, count, exact, kill_note, rough, size, thousands};
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{Ending, LimitKind, Outcome, StopBy, signal_name};
+use crate::telemetry::DropReason;
 
 /// What became of a job, in one line; with what is shown of its output, if any is.
 pub(crate) fn verdict(job: &Snapshot, shown: Option<&Shown>) -> String {
@@ -69,6 +70,9 @@ pub(super) fn ended(ending: &Ending) -> String {
         Outcome::Limit { which: LimitKind::OutputLines(limit) } => {
             format!("output limit of {} reached", count(*limit, "line", "lines"))
         }
+        Outcome::Limit { which: LimitKind::LargeOutput(limit) } => {
+            format!("output over {}, which on_large_output makes an error", size(*limit))
+        }
         Outcome::FailedToStart(error) => format!("failed to start: {error}"),
         Outcome::Lost { why } => format!("lost: {why}"),
     };
@@ -124,7 +128,13 @@ fn remarks(job: &Snapshot, shown: Option<&Shown>) -> Vec<String> {
     }
     remarks.extend(survivors(&job.survivors));
     if job.output.dropped_bytes > 0 {
-        remarks.push(format!("{} of output could not be kept", size(job.output.dropped_bytes)));
+        let why = job.output.dropped_why.map_or("", dropped_why);
+        let dropped = size(job.output.dropped_bytes);
+        remarks.push(format!("{dropped} of output could not be kept{why}"));
+    }
+    if job.output.removed_bytes > 0 {
+        let removed = size(job.output.removed_bytes);
+        remarks.push(format!("{removed} in the middle not kept (on_large_output: truncate)"));
     }
     if let Some(gap) = shown.map(|shown| shown.gap_bytes).filter(|gap| *gap > 0) {
         remarks.push(format!("{} removed before this", size(gap)));
@@ -137,6 +147,16 @@ fn remarks(job: &Snapshot, shown: Option<&Shown>) -> Vec<String> {
         remarks.push(format!("{bytes} not text, shown as \u{fffd} or ␀"));
     }
     remarks
+}
+
+/// Why bytes were dropped, in words that say whose limit it was.
+const fn dropped_why(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::DiskFull => " (disk full)",
+        DropReason::IoError => " (the disk cannot be written)",
+        DropReason::StoreFull => " (output.max_store reached)",
+        DropReason::TenantFull => " (output.max_tenant reached)",
+    }
 }
 
 fn survivors(pids: &[u32]) -> Option<String> {

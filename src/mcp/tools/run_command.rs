@@ -10,7 +10,7 @@ use crate::mcp::snapshot::Snapshot;
 use crate::mcp::turn::Turn;
 use crate::mcp::wait::{WaitEnd, wait_for};
 use crate::outcome::StopBy;
-use crate::spec::{Program, Stdin};
+use crate::spec::{LargeOutput, Program, Stdin};
 use crate::yard::{Input, JobHandle, StopWish, Submission, Yard};
 
 /// How long a job in the background gets to start before the call answers.
@@ -42,6 +42,11 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
         Field::optional("description", Kind::Text, "Your words for it, shown in lists"),
         Field::optional("lane", Kind::Text, "Queue lane"),
         Field::optional("tty", Kind::Flag, "Run in a terminal"),
+        Field::optional(
+            "on_large_output",
+            Kind::Choice(&["spill", "truncate", "error"]),
+            "Keep all, keep both ends, or stop",
+        ),
         Field::optional("key", Kind::Text, "Same key, same job: a retry runs nothing twice"),
     ],
 };
@@ -108,6 +113,7 @@ impl Wish {
             env: args.pairs("env")?,
             stdin,
             timeout: args.seconds("timeout_s")?,
+            on_large_output: args.choice("on_large_output", &LargeOutput::WORDS)?,
             description: args.text("description")?,
             lane: args.text("lane")?,
             key: args.text("key")?,

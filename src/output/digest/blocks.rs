@@ -30,16 +30,16 @@ impl Block<'_> {
 
 /// The blocks that some pieces of a log make up.
 #[derive(Debug)]
-pub(super) struct Blocks<'a> {
-    pieces: Pieces<'a>,
+pub(super) struct Blocks {
+    pieces: Pieces,
     buffer: Vec<u8>,
     starts: Vec<(usize, u64)>,
     /// How much of the buffer was given last.
     given: usize,
 }
 
-impl<'a> Blocks<'a> {
-    pub(super) const fn new(pieces: Pieces<'a>) -> Self {
+impl Blocks {
+    pub(super) const fn new(pieces: Pieces) -> Self {
         Self { pieces, buffer: Vec::new(), starts: Vec::new(), given: 0 }
     }
 

@@ -1,0 +1,107 @@
+//! The parts of one log: all in one, or a head and the last parts of what came after it.
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use super::gap::Gaps;
+use super::kept::Kept;
+use super::log::Progress;
+use super::shared::Shared;
+
+/// Parts behind the head that stay: those before the newest are full, and together they hold
+/// at least the wanted tail.
+const TAIL_PARTS: usize = 3;
+
+/// How much of a log is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// All of it.
+    All,
+    /// At least the first and the last half of so many bytes; at most a quarter more than these.
+    Ends(u64),
+}
+
+impl Keep {
+    /// Where the part that starts at this offset ends.
+    pub(super) fn end_of_part(self, start: u64) -> u64 {
+        match self {
+            Self::All => u64::MAX,
+            Self::Ends(bytes) => {
+                let head = bytes.div_ceil(2);
+                let tail = head.div_ceil(TAIL_PARTS as u64 - 1);
+                let length = if start == 0 { head } else { tail };
+                start.saturating_add(length.max(1))
+            }
+        }
+    }
+}
+
+/// What the writer and all readers of one log share.
+///
+/// A part that leaves is dropped whole, its file with it, and nothing is ever overwritten: whoever
+/// still reads it reads what was written.
+#[derive(Debug)]
+pub(super) struct Parts {
+    inner: Mutex<Inner>,
+}
+
+/// Invariant: the parts of `tail` lie one behind the other, and end where the log does.
+#[derive(Debug)]
+struct Inner {
+    head: Arc<Shared>,
+    tail: VecDeque<Arc<Shared>>,
+    gaps: Gaps,
+}
+
+impl Parts {
+    /// A log that has only its first part.
+    pub(super) fn new(head: Arc<Shared>) -> Self {
+        let inner = Inner { head, tail: VecDeque::new(), gaps: Gaps::default() };
+        Self { inner: Mutex::new(inner) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a part at the end. Gives the one that leaves for it, if one does.
+    pub(super) fn push(&self, part: Arc<Shared>) -> Option<Arc<Shared>> {
+        let mut inner = self.lock();
+        inner.tail.push_back(part);
+        (inner.tail.len() > TAIL_PARTS).then(|| inner.tail.pop_front()).flatten()
+    }
+
+    /// Notes that bytes were lost right before this offset.
+    pub(super) fn note_lost(&self, offset: u64, bytes: u64) {
+        self.lock().gaps.note(offset, bytes);
+    }
+
+    /// How many bytes were lost before any of these offsets.
+    pub(super) fn lost(&self, offsets: RangeInclusive<u64>) -> u64 {
+        self.lock().gaps.within(offsets)
+    }
+
+    /// What can be read now, and goes on being readable for as long as this is held.
+    pub(super) fn kept(&self, progress: &watch::Receiver<Progress>) -> Kept {
+        let inner = self.lock();
+        // Under the lock: what was published when a part left or came is in the other parts.
+        let progress = *progress.borrow();
+        let parts: Vec<_> = std::iter::once(&inner.head).chain(&inner.tail).cloned().collect();
+        drop(inner);
+        for part in &parts {
+            // A file that cannot be asked says so when it is read.
+            part.look_for_cut().ok();
+        }
+        let stretches = parts.iter().flat_map(|part| part.stretches(progress.total_bytes));
+        Kept { stretches: stretches.collect(), progress }
+    }
+
+    #[cfg(test)]
+    pub(super) fn all(&self) -> Vec<Arc<Shared>> {
+        let inner = self.lock();
+        std::iter::once(&inner.head).chain(&inner.tail).cloned().collect()
+    }
+}

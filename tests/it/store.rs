@@ -1,0 +1,320 @@
+//! Output that is too much: for a job's wish, for a cap, for the disk. The job and the server go
+//! on, and whatever is missing is named.
+
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use serde_json::{Value, json};
+
+use crate::harness::{HttpConnection, Launch, Request, Yard, bytes_of, eventually_some};
+
+/// Writes as many bytes as each line of its input says: lines of `x`, then a dot.
+const WRITER: &str = "while read n; do head -c $n /dev/zero | tr '\\0' x; echo .; done";
+
+/// A job that writes on demand.
+#[track_caller]
+fn start_writer(yard: &mut Yard) -> u64 {
+    yard.start(WRITER)
+}
+
+/// Has it write, and waits until all of that was kept or dropped; what is said of the job then.
+#[track_caller]
+fn write(yard: &mut Yard, job: u64, bytes: u64) -> Value {
+    let before = amount(&look(yard, job));
+    yard.call("send_input", json!({"job": job, "text": format!("{bytes}\n")})).ok();
+    eventually_some("it has written", || {
+        let now = look(yard, job);
+        (amount(&now) == before + bytes + 2).then_some(now)
+    })
+}
+
+#[track_caller]
+fn look(yard: &mut Yard, job: u64) -> Value {
+    let arguments = json!({"job": job, "view": "tail", "max_bytes": 4});
+    yard.call("read_output", arguments).ok().structured().clone()
+}
+
+fn amount(job: &Value) -> u64 {
+    let field = |name: &str| job[name].as_u64().unwrap_or(0);
+    field("total_bytes") + field("dropped_bytes")
+}
+
+fn run_with(yard: &mut Yard, command: &str, on_large_output: &str) -> Value {
+    let arguments = json!({"command": command, "on_large_output": on_large_output});
+    yard.call("run_command", arguments).ok().structured().clone()
+}
+
+fn expected_output(command: &str) -> Vec<u8> {
+    Command::new("sh").args(["-c", command]).output().expect("a shell").stdout
+}
+
+/// Reads a job from the start to its end; checks each byte, and gives what is said to be missing.
+#[track_caller]
+fn check_all(yard: &mut Yard, job: u64, expected: &[u8]) -> u64 {
+    let (mut next, mut missing) = (Some("bytes:0".to_owned()), 0);
+    while let Some(cursor) = next {
+        let page = yard.read_raw(job, &cursor, 1 << 20);
+        let start = page["bytes_start"].as_u64().expect("a place") as usize;
+        let bytes = bytes_of(&page);
+        assert!(bytes == expected[start..start + bytes.len()], "wrong bytes at {start}");
+        missing += page["gap_bytes"].as_u64().unwrap_or(0);
+        next = page["next_cursor"].as_str().map(str::to_owned);
+    }
+    missing
+}
+
+#[test]
+fn truncate_keeps_both_ends_and_true_offsets_while_the_job_runs_on() {
+    const COMMAND: &str = "seq 1 300000";
+    let config = "[output]\nlarge = \"64 KiB\"\n[job]\nmax_output = \"1 MiB\"\n";
+    let mut yard = Launch::stdio().structured().config(config).start();
+    let expected = expected_output(COMMAND);
+    let reply = run_with(&mut yard, COMMAND, "truncate");
+    assert_eq!((&reply["exit_code"], &reply["lines"]), (&json!(0), &json!(300_000)), "{reply}");
+    assert_eq!(reply["total_bytes"], expected.len());
+    let removed = reply["removed_bytes"].as_u64().expect("some left");
+    assert!(removed > expected.len() as u64 - 90_000, "{reply}");
+    assert!(reply["tail"].as_str().is_some_and(|tail| tail.ends_with("299999\n300000\n")));
+    let job = reply["job"].as_u64().expect("a number");
+    assert_eq!(check_all(&mut yard, job, &expected), removed);
+    let found = yard.call("read_output", json!({"job": job, "grep": "^(7|299998)$"})).ok();
+    assert_eq!(found["output"], "7: 7\n--\n299998: 299998\n");
+    let last = yard.call("read_output", json!({"job": job, "line": 300_000})).ok();
+    assert_eq!(last["output"], "300000\n");
+    let middle = yard.call("read_output", json!({"job": job, "line": 150_000})).ok();
+    assert_eq!(middle["gap_bytes"], removed, "{}", middle.0);
+    let query = yard.call("read_output", json!({"job": job, "query": "[0]"}));
+    assert!(query.error_text().contains("not kept whole"), "{}", query.0);
+}
+
+#[test]
+fn a_truncated_log_names_its_hole_in_the_text() {
+    let mut yard = Launch::http().config("[output]\nlarge = \"64 KiB\"\n").start();
+    let arguments = json!({"command": "seq 1 300000", "on_large_output": "truncate"});
+    let reply = yard.call("run_command", arguments).ok();
+    let verdict = reply.verdict();
+    assert!(verdict.contains("MB in the middle not kept (on_large_output: truncate)"), "{verdict}");
+    assert!(reply.text().contains("MB of it not kept]\n"), "{}", reply.text());
+    assert!(!reply.text().contains("full log kept"), "{}", reply.text());
+}
+
+#[test]
+fn a_reader_that_follows_a_truncated_job_never_gets_a_wrong_byte() {
+    const COMMAND: &str = "seq 1 3000000";
+    let config = "[output]\nlarge = \"256 KiB\"\non_large_output = \"truncate\"\n";
+    let mut yard = Launch::stdio().structured().config(config).start();
+    let expected = expected_output(COMMAND);
+    let job = yard.start(COMMAND);
+    let missing = check_all(&mut yard, job, &expected);
+    assert!(missing < expected.len() as u64);
+    assert_eq!(yard.wait_finished(job)["total_bytes"], expected.len());
+}
+
+#[test]
+fn error_ends_the_job_and_keeps_what_came_until_then() {
+    let config = "[output]\nlarge = \"64 KiB\"\n";
+    let mut yard = Launch::stdio().structured().config(config).start();
+    let reply = run_with(&mut yard, "yes", "error");
+    assert_eq!((&reply["outcome"], &reply["limit"]), (&json!("limit"), &json!("large_output")));
+    assert_eq!(reply["total_bytes"], 64 * 1024);
+    let bad = yard.call("run_command", json!({"command": "true", "on_large_output": "keep"}));
+    assert!(bad.error_text().contains("one of spill, truncate, error"), "{}", bad.0);
+    let mut yard =
+        Launch::stdio().config(&format!("{config}on_large_output = \"error\"\n")).start();
+    let verdict = yard.run("yes").verdict();
+    assert!(verdict.starts_with("output over 66 KB, which on_large_output makes an error"));
+}
+
+#[test]
+fn at_a_cap_the_job_runs_on_and_what_was_dropped_is_named_until_room_comes_back() {
+    let config = "[output]\nmax_store = \"300 KiB\"\n[retention]\nmax_finished = 1\n";
+    let mut yard = Launch::http().structured().config(config).start();
+    let job = start_writer(&mut yard);
+    assert_eq!(write(&mut yard, job, 200_000)["dropped_bytes"], Value::Null);
+    let other = yard.run("head -c 200000 /dev/zero | tr '\\0' y; echo over >&2");
+    assert_eq!((&other["exit_code"], &other["dropped_why"]), (&json!(0), &json!("store_full")));
+    let dropped = other["dropped_bytes"].as_u64().expect("some");
+    assert!(dropped > 90_000, "{}", other.0);
+    let metrics = metrics(&mut yard);
+    let counted = |series: &str| {
+        let found = metrics.lines().find_map(|line| line.strip_prefix(series));
+        found.and_then(|value| value.trim().parse::<f64>().ok()).expect("the series is there")
+    };
+    let by_reason =
+        |reason: &str| format!("shellyard_output_dropped_bytes_total{{reason=\"{reason}\"}}");
+    assert_eq!(counted(&by_reason("store_full")), dropped as f64);
+    assert_eq!(counted(&by_reason("disk_full")), 0.0);
+    assert_eq!(counted("shellyard_output_stored_limit_bytes"), 300.0 * 1024.0);
+    assert!(counted("shellyard_output_stored_bytes") <= 300.0 * 1024.0);
+    assert_eq!(yard.talk().matches("output dropped, the job goes on").count(), 1);
+    // A finished job is forgotten for the next, and its room is free.
+    yard.run("true");
+    let later = write(&mut yard, job, 50_000);
+    assert_eq!(later["dropped_bytes"], Value::Null, "{later}");
+}
+
+fn metrics(yard: &mut Yard) -> String {
+    let mut connection = HttpConnection::open(yard.http().address());
+    connection.send(&Request::get("/metrics"));
+    connection.answer().text()
+}
+
+#[test]
+fn the_cap_of_a_tenant_has_a_name_of_its_own() {
+    let config = "[output]\nmax_tenant = \"100 KiB\"\n";
+    let mut yard = Launch::stdio().config(config).start();
+    let verdict = yard.run("head -c 200000 /dev/zero").verdict();
+    assert!(verdict.contains("could not be kept (output.max_tenant reached)"), "{verdict}");
+    assert!(verdict.starts_with("exit 0"), "{verdict}");
+}
+
+/// A small file system of its own over a directory; gone on drop.
+#[derive(Debug)]
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// `None` where we may not mount.
+    fn over(path: PathBuf, options: &str) -> Option<Self> {
+        let mounted = quietly("mount", &["-t", "tmpfs", "-o", options, "tmpfs"], &path);
+        mounted.then_some(Self(path))
+    }
+
+    fn change(&self, options: &str) {
+        assert!(quietly("mount", &["-o", &format!("remount,{options}")], &self.0));
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        quietly("umount", &["-l"], &self.0);
+    }
+}
+
+fn quietly(program: &str, args: &[&str], path: &Path) -> bool {
+    let mut command = Command::new(program);
+    let status = command.args(args).arg(path).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn spill_dir(yard: &Yard) -> PathBuf {
+    yard.sandbox().data().join("spill")
+}
+
+#[test]
+fn a_full_disk_stops_nothing_and_its_room_is_used_once_there_is_some() {
+    let mut yard = Launch::stdio().structured().start();
+    let Some(disk) = SmallDisk::over(spill_dir(&yard), "size=1m") else { return };
+    let job = start_writer(&mut yard);
+    assert_eq!(write(&mut yard, job, 500_000)["dropped_bytes"], Value::Null);
+    let full = write(&mut yard, job, 2_000_000);
+    assert_eq!((&full["dropped_why"], &full["state"]), (&json!("disk_full"), &json!("running")));
+    let dropped = full["dropped_bytes"].as_u64().expect("some");
+    assert!(dropped > 1_000_000, "{full}");
+    yard.assert_alive();
+    disk.change("size=8m");
+    let later = write(&mut yard, job, 300_000);
+    assert_eq!(later["dropped_bytes"], dropped, "{later}");
+    assert_eq!(yard.read_raw(job, "bytes:0", 1000)["bytes_end"], 1000);
+}
+
+#[test]
+fn without_a_place_to_spill_memory_keeps_what_it_may() {
+    let mut yard = Launch::stdio().structured().start();
+    let Some(disk) = SmallDisk::over(spill_dir(&yard), "size=1m,ro") else { return };
+    let job = start_writer(&mut yard);
+    let refused = write(&mut yard, job, 100_000);
+    assert_eq!(
+        (&refused["dropped_why"], &refused["total_bytes"]),
+        (&json!("io_error"), &json!(65_536))
+    );
+    disk.change("rw");
+    let later = write(&mut yard, job, 100_000);
+    assert_eq!(later["total_bytes"], 65_536 + 100_002, "{later}");
+}
+
+#[test]
+fn a_spill_directory_that_is_deleted_is_made_again() {
+    let mut yard = Launch::stdio().structured().start();
+    let job = start_writer(&mut yard);
+    write(&mut yard, job, 100_000);
+    fs::remove_dir_all(yard.sandbox().data()).expect("ours");
+    assert_eq!(write(&mut yard, job, 100_000)["dropped_bytes"], Value::Null);
+    let reply = yard.run("head -c 100000 /dev/zero");
+    assert_eq!((&reply["total_bytes"], &reply["dropped_bytes"]), (&json!(100_000), &Value::Null));
+}
+
+/// Sets a limit of the server as it runs; `None` is the most that it may have.
+fn set_limit(yard: &Yard, resource: Resource, current: Option<u64>) {
+    let pid = Pid::from_raw(i32::try_from(yard.pid()).expect("a pid fits"));
+    // The server was started by us, with our own bounds.
+    let maximum = getrlimit(resource).maximum;
+    let limit = Rlimit { current: current.or(maximum), maximum };
+    prlimit(pid, resource, limit).expect("a process of ours");
+}
+
+#[test]
+fn a_limit_on_file_sizes_does_not_end_the_server() {
+    let mut yard = Launch::stdio().structured().start();
+    let job = start_writer(&mut yard);
+    set_limit(&yard, Resource::Fsize, Some(150_000));
+    let full = write(&mut yard, job, 400_000);
+    assert_eq!(
+        (&full["dropped_why"], &full["total_bytes"]),
+        (&json!("disk_full"), &json!(150_000))
+    );
+    set_limit(&yard, Resource::Fsize, None);
+    assert_eq!(write(&mut yard, job, 400_000)["total_bytes"], 550_002);
+}
+
+#[test]
+fn without_files_to_open_a_job_that_runs_goes_on() {
+    let mut yard = Launch::stdio().structured().start();
+    let job = start_writer(&mut yard);
+    // Those three are open: from now on nothing can be opened.
+    set_limit(&yard, Resource::Nofile, Some(3));
+    let refused = write(&mut yard, job, 200_000);
+    assert_eq!(refused["dropped_why"], "io_error", "{refused}");
+    set_limit(&yard, Resource::Nofile, None);
+    let dropped = refused["dropped_bytes"].clone();
+    assert_eq!(write(&mut yard, job, 200_000)["dropped_bytes"], dropped);
+    yard.assert_alive();
+}
+
+/// The spill files that a server holds open: they have no name any more.
+fn spill_files(yard: &Yard) -> Vec<PathBuf> {
+    let spill = spill_dir(yard);
+    let fds = fs::read_dir(format!("/proc/{}/fd", yard.pid())).expect("it is alive");
+    let fds = fds.filter_map(|fd| Some(fd.ok()?.path()));
+    fds.filter(|fd| fs::read_link(fd).is_ok_and(|target| target.starts_with(&spill))).collect()
+}
+
+#[test]
+fn a_spill_file_that_is_cut_underneath_shows_a_gap_and_never_wrong_bytes() {
+    let mut yard = Launch::stdio().structured().start();
+    let job = start_writer(&mut yard);
+    write(&mut yard, job, 500_000);
+    let other = yard.run("seq 1 50000").job();
+    let files = spill_files(&yard);
+    let holds_ours = |path: &&PathBuf| {
+        let mut first = [0];
+        let file = fs::File::open(path).expect("a file of the server");
+        file.read_exact_at(&mut first, 0).is_ok() && first == *b"x"
+    };
+    let path = files.iter().find(holds_ours).expect("it has spilled");
+    fs::OpenOptions::new().write(true).open(path).expect("ours").set_len(100_000).expect("cut");
+    let gone = yard.read_raw(job, "bytes:100000", 1000);
+    assert_eq!((&gone["gap_bytes"], &gone["end"]), (&json!(400_002), &json!("caught_up")));
+    write(&mut yard, job, 10);
+    let before = yard.read_raw(job, "bytes:99990", 1000);
+    assert_eq!((bytes_of(&before), &before["end"]), (b"xxxxxxxxxx".to_vec(), &json!("more")));
+    let after = yard.read_raw(job, "bytes:100000", 1000);
+    assert_eq!((&after["gap_bytes"], &after["bytes_start"]), (&json!(400_002), &json!(500_002)));
+    assert_eq!(bytes_of(&after), b"xxxxxxxxxx.\n");
+    let found = yard.call("read_output", json!({"job": job, "grep": "\\."})).ok();
+    assert_eq!(found["output"], "2: xxxxxxxxxx.\n");
+    assert_eq!(found["gap_bytes"], 400_002);
+    check_all(&mut yard, other, &expected_output("seq 1 50000"));
+}
