@@ -15,7 +15,7 @@ use crate::process::host::HostTag;
 use crate::process::shell::Shell;
 use crate::spec::{LargeOutput, Limits};
 use crate::telemetry::setup::{Format, Logging};
-use crate::yard::{Defaults, JobSettings, QueueLimits, YardSettings};
+use crate::yard::{Bounds, Defaults, JobSettings, QueueLimits, Retention, YardSettings};
 
 pub(super) fn logging(settings: &config::LogSettings, environment: &Environment) -> Logging {
     let coloured = std::io::stderr().is_terminal() && !environment.refuses_color();
@@ -95,7 +95,8 @@ pub(super) fn yard(
             max_queued: queue.max_queued,
             lanes: queue.lanes.clone(),
         },
-        max_finished: settings.retention.max_finished,
+        retention: retention(&settings.retention),
+        compress_from: settings.output.compress_from,
         job: job(loaded, tag, environment)?,
         rules: rules::rules(loaded, &shell(&settings.job))?,
         audit: rules::audit(settings)?,
@@ -117,6 +118,22 @@ fn job(loaded: &Loaded, tag: HostTag, environment: &Environment) -> Result<JobSe
         drain_quiet: settings.job.drain_quiet,
         drain_max: settings.job.drain_max,
     })
+}
+
+fn retention(settings: &config::RetentionSettings) -> Retention {
+    let tenant_finished = settings.tenant_max_finished;
+    Retention {
+        all: Bounds {
+            finished: Some(settings.max_finished),
+            age: settings.max_age,
+            bytes: settings.max_bytes,
+        },
+        tenant: Bounds {
+            finished: tenant_finished.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+            age: settings.tenant_max_age,
+            bytes: settings.tenant_max_bytes,
+        },
+    }
 }
 
 pub(super) fn shell(settings: &config::JobSettings) -> Shell {

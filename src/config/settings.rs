@@ -289,6 +289,9 @@ pub struct OutputSettings {
     pub max_store: u64,
     /// Bytes of output that are kept of the jobs of one tenant.
     pub max_tenant: u64,
+    /// Finished output of so many bytes is compressed; `None` = never.
+    #[serde(deserialize_with = "zero_is_none")]
+    pub compress_from: Option<u64>,
 }
 
 /// What becomes of a job that writes a lot.
@@ -309,6 +312,21 @@ pub enum OnLargeOutput {
 pub struct RetentionSettings {
     /// Finished jobs that stay readable.
     pub max_finished: usize,
+    /// How long they do; `None` = no bound.
+    #[serde(rename = "max_age_s", deserialize_with = "zero_seconds_is_none")]
+    pub max_age: Option<Duration>,
+    /// What they may store; `None` = no bound.
+    #[serde(deserialize_with = "zero_is_none")]
+    pub max_bytes: Option<u64>,
+    /// Finished jobs of each tenant that stay readable; `None` = no bound of its own.
+    #[serde(deserialize_with = "zero_is_none")]
+    pub tenant_max_finished: Option<u64>,
+    /// How long they do; `None` = no bound of its own.
+    #[serde(rename = "tenant_max_age_s", deserialize_with = "zero_seconds_is_none")]
+    pub tenant_max_age: Option<Duration>,
+    /// What those of each tenant may store; `None` = no bound of its own.
+    #[serde(deserialize_with = "zero_is_none")]
+    pub tenant_max_bytes: Option<u64>,
 }
 
 /// `[server]`
@@ -352,6 +370,10 @@ fn milliseconds<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Erro
 
 fn zero_is_none<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u64>, D::Error> {
     Ok(Some(u64::deserialize(input)?).filter(|&number| number > 0))
+}
+
+fn zero_seconds_is_none<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Duration>, D::Error> {
+    Ok(Some(seconds(input)?).filter(|time| !time.is_zero()))
 }
 
 fn path_or_none<'de, D: Deserializer<'de>>(input: D) -> Result<Option<PathBuf>, D::Error> {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ractor::{ActorRef, call};
+use ractor::{ActorRef, ActorStatus, call};
 use tokio::sync::watch;
 
 use super::actor::JobMsg;
@@ -100,6 +100,31 @@ impl JobHandle {
             let why = "the job's actor went away without an outcome".to_owned();
             Ending::without_process(Outcome::Lost { why })
         })
+    }
+
+    /// Whether it has ended, nothing of it runs any more, and its output is complete.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let is_left = || {
+            let actor = self.shared.actor.get();
+            actor.is_none_or(|actor| actor.get_status() == ActorStatus::Stopped)
+        };
+        let status = self.status();
+        let ending = status.ending();
+        ending.is_some_and(|ending| ending.survivors.is_empty() || is_left())
+            && self.shared.output.progress().closed
+    }
+
+    /// Returns once the job [is settled](Self::is_settled). Survivors are followed by the job's
+    /// actor, so its end is theirs.
+    pub async fn settled(&self) {
+        self.finished().await;
+        if let Some(actor) = self.shared.actor.get().filter(|_| !self.is_settled()) {
+            // Without a time limit there is no error.
+            actor.wait(None).await.ok();
+        }
+        // An actor that failed leaves before its pipes have ended.
+        self.shared.output.wait_past(u64::MAX).await;
     }
 
     /// A look at its processes; nothing when none was started or none is left.

@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 use super::address::{Address, AddressError, TEMPLATES};
 use super::reply::{ContentsError, listed_resource, resource_contents};
 use crate::ids::JobId;
-use crate::yard::{JobHandle, Yard};
+use crate::yard::{FindError, JobHandle, Yard};
 
 /// So many jobs are on one page of the list.
 const PAGE: usize = 100;
@@ -87,7 +87,13 @@ pub(super) async fn find(yard: &Yard, uri: &str) -> Result<(Address, JobHandle),
             ErrorData::invalid_params(format!("`{given}` names no part; {error}"), None)
         }
     })?;
-    let job = yard.find(address.job).await.map_err(|error| not_found(&error.to_string()))?;
+    let job = yard.find(address.job).await.map_err(|error| match error {
+        FindError::Unknown { .. } => not_found(&error.to_string()),
+        FindError::Freed { .. } => {
+            let data = serde_json::json!({ "uri": uri, "error_code": error.code() });
+            ErrorData::resource_not_found(error.to_string(), Some(data))
+        }
+    })?;
     Ok((address, job))
 }
 

@@ -8,7 +8,7 @@ use super::reply::{Answer, Part};
 use super::settings::ResultFormat;
 use super::snapshot::Snapshot;
 use crate::ids::JobId;
-use crate::yard::{JobHandle, Phase, UnknownJob};
+use crate::yard::{FindError, JobHandle, Phase};
 
 /// Where a job is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Handler {
     ///
     /// # Errors
     /// When there is no such job.
-    pub async fn job(&self, id: JobId) -> Result<Value, UnknownJob> {
+    pub async fn job(&self, id: JobId) -> Result<Value, FindError> {
         let job = self.yard().find(id).await?;
         let now = Snapshot::take(self.yard(), &job).await;
         let answer = names(&job)

@@ -154,7 +154,7 @@ impl Log {
         let parts = self.reader.parts().all();
         let file = |part: &Arc<shared::Shared>| match &part.lock().store {
             Store::Spilled(file) => Some(Arc::clone(file)),
-            Store::Memory(_) => None,
+            Store::Memory(_) | Store::Packed(_) => None,
         };
         parts.iter().filter_map(file).collect()
     }

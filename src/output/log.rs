@@ -231,6 +231,8 @@ impl LogWriter {
                 }
                 Store::Memory(_) => (room, lost, None),
                 Store::Spilled(file) => (room, lost, Some(Arc::clone(file))),
+                // Only closed logs are packed.
+                Store::Packed(_) => (0, lost, None),
             }
         };
         let bytes = &bytes[..room];
@@ -286,7 +288,7 @@ impl LogWriter {
         // A copy, so that readers need not wait for the disk. Nobody else adds to it meanwhile.
         let bytes = match &self.part.lock().store {
             Store::Memory(memory) => memory.clone(),
-            Store::Spilled(_) => Vec::new(),
+            Store::Spilled(_) | Store::Packed(_) => Vec::new(),
         };
         let file = nameless_file(&self.settings.spill_dir)?;
         file.write_all_at(&bytes, 0)?;

@@ -9,13 +9,15 @@
 //! ```
 //!
 //! **The store holds bytes, never text.** Views change a reply and leave the store alone.
-//! **Offsets are absolute and stay valid**: from memory to spill, from running to finished.
+//! **Offsets are absolute and stay valid**: from memory to spill, from running to finished to
+//! compressed.
 //! **Reading never consumes** and never waits for another reader or for a slow disk's writer.
 //! **What is missing is told**: bytes that no store could take have no offsets and are counted
 //! (`gap`); a middle that was not wanted, or a file that was cut, is a hole in the offsets (`kept`).
 //! **Publish last**: [`Progress`] moves only after the bytes it speaks of can be read.
 
 mod cursor;
+mod frame_cache;
 mod gap;
 mod growth;
 mod hidden;
@@ -23,11 +25,13 @@ mod index;
 mod kept;
 mod lines;
 mod log;
+mod packed;
+mod packer;
 mod page;
 mod parts;
 mod pieces;
-mod raw;
 mod quota;
+mod raw;
 mod reader;
 pub mod redact;
 pub mod secrets;
@@ -43,10 +47,12 @@ pub mod view;
 
 pub use cursor::{Cursor, CursorError, ParsedCursor};
 pub use log::{LogBounds, LogSettings, LogWriter, Progress, open, open_bounded};
+pub use packed::Packed;
+pub use packer::{Packer, Packing};
 pub use page::{Page, PageEnd, PageRequest};
-pub use raw::{Part, PartRequest, RawReader};
 pub use parts::Keep;
-pub use quota::{Allowance, Quota, QuotaLimits};
+pub use quota::{Allowance, Quota, QuotaLimits, Shortage};
+pub use raw::{Part, PartRequest, RawReader};
 pub use reader::LogReader;
 pub use spill::check_spill_dir;
 

@@ -241,7 +241,7 @@ fn memory_of(reader: &LogReader) -> (usize, usize) {
         let inner = part.lock();
         let store = match &inner.store {
             spill::Store::Memory(memory) => memory.capacity(),
-            spill::Store::Spilled(_) => 0,
+            spill::Store::Spilled(_) | spill::Store::Packed(_) => 0,
         };
         (store, inner.index.memory_bytes())
     };

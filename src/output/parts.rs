@@ -99,7 +99,7 @@ impl Parts {
         Kept { stretches: stretches.collect(), progress }
     }
 
-    #[cfg(test)]
+    /// All of them, in order.
     pub(super) fn all(&self) -> Vec<Arc<Shared>> {
         let inner = self.lock();
         std::iter::once(&inner.head).chain(&inner.tail).cloned().collect()

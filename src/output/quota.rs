@@ -77,11 +77,32 @@ impl Quota {
         self.store.limit
     }
 
+    /// Which caps are nearly reached, and how much would have to be given back.
+    #[must_use]
+    pub fn shortages(&self) -> Vec<Shortage> {
+        let of_store = self.store.shortage().map(|bytes| Shortage { tenant: None, bytes });
+        let tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_tenants = tenants.iter().filter_map(|(name, account)| {
+            let tenant = Some(name.clone());
+            account.shortage().map(|bytes| Shortage { tenant, bytes })
+        });
+        of_store.into_iter().chain(of_tenants).collect()
+    }
+
     /// Returns once a log was refused room, or a cap is nearly reached, since the last return.
     /// For one waiter; a wish that comes before the wait is not lost.
     pub async fn wants_room(&self) {
         self.wanted.notified().await;
     }
+}
+
+/// Room that is short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortage {
+    /// Whose cap is near; `None`: that of the whole store.
+    pub tenant: Option<String>,
+    /// How many bytes would have to be given back.
+    pub bytes: u64,
 }
 
 /// One counter and its limit.
@@ -108,7 +129,13 @@ impl Account {
 
     /// Whether less than a tenth is left.
     fn is_nearly_full(&self) -> bool {
-        self.used.load(Ordering::Relaxed) > self.limit - self.limit / 10
+        self.shortage().is_some()
+    }
+
+    /// What is missing to the tenth that shall be left.
+    fn shortage(&self) -> Option<u64> {
+        let used = self.used.load(Ordering::Relaxed);
+        used.checked_sub(self.limit - self.limit / 10).filter(|bytes| *bytes > 0)
     }
 }
 

@@ -47,6 +47,18 @@ impl LogReader {
         self.frozen.as_ref().map_or_else(|| *self.progress.borrow(), |kept| kept.progress)
     }
 
+    /// What the log takes in memory or on the disk: less than its bytes once it is compressed.
+    #[must_use]
+    pub fn stored_bytes(&self) -> u64 {
+        self.parts.all().iter().map(|part| part.stored_bytes()).sum()
+    }
+
+    /// The log in its compressed form, once it has one.
+    #[cfg(test)]
+    pub(super) fn packed(&self) -> Option<Arc<super::Packed>> {
+        self.parts.all().first()?.packed()
+    }
+
     /// Reads one page. Repeated with `from` set to the last page's `end`, this gives every byte
     /// of the log that is there, or of one of its streams, exactly once.
     pub fn page(&self, request: &PageRequest) -> io::Result<Page> {
@@ -153,7 +165,6 @@ impl LogReader {
         self.kept().missing(range)
     }
 
-    #[cfg(test)]
     pub(super) fn parts(&self) -> &Parts {
         &self.parts
     }

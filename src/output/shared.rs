@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::index::{Index, Numbered, Run};
+use super::packed::{Packed, Raw};
 use super::quota::Charge;
 use super::spill::Store;
 
@@ -97,7 +98,7 @@ impl Shared {
     pub(super) fn look_for_cut(&self) -> io::Result<()> {
         let (file, end) = match &*self.lock() {
             Inner { store: Store::Spilled(file), end, .. } => (Arc::clone(file), *end),
-            Inner { store: Store::Memory(_), .. } => return Ok(()),
+            Inner { store: Store::Memory(_) | Store::Packed(_), .. } => return Ok(()),
         };
         let there = self.start.offset + file.metadata()?.len();
         if there < end.offset {
@@ -137,16 +138,25 @@ impl Shared {
             return Ok(());
         }
         let position = self.position(offset);
-        let file = match &self.lock().store {
+        let inner = self.lock();
+        match &inner.store {
             Store::Memory(memory) => {
                 let start = usize::try_from(position).unwrap_or(usize::MAX);
                 let bytes = memory.get(start..).and_then(|rest| rest.get(..buffer.len()));
                 buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
-                return Ok(());
+                Ok(())
             }
-            Store::Spilled(file) => Arc::clone(file),
-        };
-        file.read_exact_at(buffer, position)
+            Store::Spilled(file) => {
+                let file = Arc::clone(file);
+                drop(inner);
+                file.read_exact_at(buffer, position)
+            }
+            Store::Packed(packed) => {
+                let packed = Arc::clone(packed);
+                drop(inner);
+                packed.read_at(position, buffer)
+            }
+        }
     }
 
     /// The bytes of this range, which must have been published.
@@ -178,5 +188,50 @@ impl Shared {
         let mut runs = stored.read(numbers)?;
         runs.extend(recent);
         Ok(runs)
+    }
+
+    /// What the part takes in memory or on the disk, its index aside.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        let inner = self.lock();
+        match &inner.store {
+            Store::Memory(memory) => memory.len() as u64,
+            Store::Spilled(_) => inner.end.offset - self.start.offset,
+            Store::Packed(packed) => packed.stored_bytes(),
+        }
+    }
+
+    /// The spill file and what it holds, where the part is in one that is whole.
+    pub(super) fn spilled(&self) -> Option<Raw> {
+        let inner = self.lock();
+        match &inner.store {
+            Store::Spilled(file) if inner.cut.is_none() => {
+                let bytes = inner.end.offset - self.start.offset;
+                Some(Raw { file: Arc::clone(file), bytes })
+            }
+            Store::Memory(_) | Store::Spilled(_) | Store::Packed(_) => None,
+        }
+    }
+
+    /// Where the part is compressed: that form of it.
+    #[cfg(test)]
+    pub(super) fn packed(&self) -> Option<Arc<Packed>> {
+        match &self.lock().store {
+            Store::Packed(packed) => Some(Arc::clone(packed)),
+            Store::Memory(_) | Store::Spilled(_) => None,
+        }
+    }
+
+    /// From now on the bytes of the closed log are read from here. Whoever reads the spill file
+    /// just now finishes with it.
+    pub(super) fn replace_spilled(&self, raw_bytes: u64, packed: Packed) {
+        let saved = raw_bytes.saturating_sub(packed.stored_bytes());
+        let packed = Store::Packed(Arc::new(packed));
+        let mut inner = self.lock();
+        let spilled = std::mem::replace(&mut inner.store, packed);
+        inner.charge.put_back(usize::try_from(saved).unwrap_or(usize::MAX));
+        inner.charge.settle();
+        drop(inner);
+        // After the lock: the last one to close a large file waits for the disk.
+        drop(spilled);
     }
 }

@@ -1,4 +1,5 @@
-//! Where a log's bytes are: in memory while they are few, then in one nameless file.
+//! Where a log's bytes are: in memory while they are few, then in one nameless file, in the end
+//! in a compressed one.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io;
@@ -6,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::packed::Packed;
 use crate::telemetry::DropReason;
 
 /// The bytes of one log. Offsets into it are the log's own.
@@ -15,6 +17,8 @@ pub(super) enum Store {
     Memory(Vec<u8>),
     /// All bytes, from offset 0, none left in memory.
     Spilled(Arc<File>),
+    /// The same in less room, once nothing is added any more.
+    Packed(Arc<Packed>),
 }
 
 /// Adds to a memory store without growing its buffer past `limit`, as doubling alone would.

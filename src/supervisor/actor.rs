@@ -3,24 +3,35 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
-use super::door::{Admission, Refusal};
+use super::door::{Admission, FindError, Refusal};
 use super::queue::{Full, Queue, QueueLimits, QueuePlace};
-use super::registry::Registry;
+use super::registry::{Forgotten, Registry};
+use super::retention::Retention;
 use crate::ids::JobId;
 use crate::job::{self, JobHandle, JobSeat, JobSettings, Order, StopWish};
 use crate::outcome::StopBy;
+use crate::output::{Packer, Quota, Shortage};
 use crate::telemetry::events::{self, Limits};
+
+/// How long a wish for room is left to work before the next one.
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
+
+/// Finished jobs that are freed in one turn: a sweep never keeps a caller waiting for long.
+const FREED_PER_TURN: usize = 256;
 
 /// What the supervisor needs to know.
 #[derive(Debug, Clone)]
 pub struct SupervisorSettings {
     /// Bounds of the queue.
     pub queue: QueueLimits,
-    /// Finished jobs that stay readable.
-    pub max_finished: usize,
+    /// What stays of finished jobs.
+    pub retention: Retention,
+    /// Finished logs of so many bytes are compressed; `None` = none are.
+    pub compress_from: Option<u64>,
     /// What all jobs have in common.
     pub job: JobSettings,
 }
@@ -31,19 +42,26 @@ pub(super) enum SupervisorMsg {
     /// From the yard. Replies once the job can be found.
     Submit(Box<Admission>, RpcReplyPort<Result<JobHandle, Refusal>>),
     /// From the yard.
-    Find(JobId, RpcReplyPort<Option<JobHandle>>),
+    Find(JobId, RpcReplyPort<Result<JobHandle, FindError>>),
     /// From the yard.
     FindKey(String, RpcReplyPort<Option<JobHandle>>),
     /// From the yard. Newest first.
     List(RpcReplyPort<Vec<JobHandle>>),
     /// From the yard. Replies once the stop has begun.
-    Stop(JobId, StopWish, RpcReplyPort<Option<JobHandle>>),
+    Stop(JobId, StopWish, RpcReplyPort<Result<JobHandle, FindError>>),
     /// From the yard.
     Place(JobId, RpcReplyPort<Option<QueuePlace>>),
     /// From the yard, at shutdown.
     Close(RpcReplyPort<Vec<JobHandle>>),
     /// From a watching task: this job has its outcome.
     Ended(JobId),
+    /// From a watching task: nothing of this finished job runs any more, or its log now takes
+    /// less room.
+    Settled(JobId),
+    /// From ourselves: a job gets too old, or the last sweep left some for another turn.
+    Sweep,
+    /// From a watching task: a cap on stored output is near.
+    MakeRoom(Shortage),
 }
 
 #[derive(Debug)]
@@ -57,6 +75,9 @@ pub(super) struct Supervision {
     /// Invariant: one seat for each job that waits in `queue`.
     seats: HashMap<JobId, JobSeat>,
     doors: Doors,
+    packer: Option<Packer>,
+    /// When a sweep comes by itself.
+    next_sweep: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,19 +93,24 @@ impl Actor for SupervisorActor {
 
     async fn pre_start(
         &self,
-        _myself: ActorRef<SupervisorMsg>,
+        myself: ActorRef<SupervisorMsg>,
         settings: SupervisorSettings,
     ) -> Result<Supervision, ActorProcessingErr> {
+        let spill_dir = settings.job.log.spill_dir.clone();
         let supervision = Supervision {
             queue: Queue::new(settings.queue),
-            registry: Registry::new(settings.max_finished),
+            registry: Registry::new(settings.retention),
+            packer: settings.compress_from.map(|bytes| Packer::new(bytes, spill_dir)),
             job: Arc::new(settings.job),
             seats: HashMap::new(),
             doors: Doors::Open,
+            next_sweep: None,
         };
         let QueueLimits { slots, max_queued, .. } = *supervision.queue.limits();
         events::store_limit_known(supervision.job.quota.limit());
-        events::limits_known(Limits { slots, queued: max_queued, retained: settings.max_finished });
+        tokio::spawn(watch_for_shortages(Arc::clone(&supervision.job.quota), myself));
+        let retained = settings.retention.all.finished.unwrap_or_default();
+        events::limits_known(Limits { slots, queued: max_queued, retained });
         Ok(supervision)
     }
 
@@ -120,8 +146,20 @@ impl Actor for SupervisorActor {
                 reply.send(supervision.close()).ok();
             }
             SupervisorMsg::Ended(id) => {
-                supervision.ended(id);
+                supervision.ended(id, &myself);
                 supervision.dispatch(&myself).await;
+            }
+            SupervisorMsg::Settled(id) => {
+                supervision.registry.ended(id);
+                supervision.sweep(&myself);
+            }
+            SupervisorMsg::Sweep => {
+                supervision.next_sweep = None;
+                supervision.sweep(&myself);
+            }
+            SupervisorMsg::MakeRoom(Shortage { tenant, bytes }) => {
+                supervision.registry.want_room(tenant.as_deref(), bytes);
+                supervision.sweep(&myself);
             }
         }
         Ok(())
@@ -166,7 +204,7 @@ impl Supervision {
         let (seat, handle) = job::create(id, Order { spec, cwd }, &self.job);
         self.seats.insert(id, seat);
         self.registry.insert(handle.clone(), key);
-        watch_for_the_end(handle.clone(), myself.clone());
+        tokio::spawn(watch_for_the_end(handle.clone(), self.packer.clone(), myself.clone()));
         Ok(handle)
     }
 
@@ -181,14 +219,14 @@ impl Supervision {
         events::queue_changed(self.queue.waiting());
     }
 
-    fn stop(&mut self, id: JobId, wish: StopWish) -> Option<JobHandle> {
+    fn stop(&mut self, id: JobId, wish: StopWish) -> Result<JobHandle, FindError> {
         let job = self.registry.find(id)?.clone();
         if self.queue.withdraw(id) {
             self.end_waiting(id, wish.by);
         } else {
             job.stop(wish);
         }
-        Some(job)
+        Ok(job)
     }
 
     fn end_waiting(&mut self, id: JobId, by: StopBy) {
@@ -209,20 +247,73 @@ impl Supervision {
         jobs
     }
 
-    fn ended(&mut self, id: JobId) {
+    fn ended(&mut self, id: JobId, myself: &ActorRef<SupervisorMsg>) {
         self.queue.release(id);
-        // Their output is freed with the last reader of it.
-        drop(self.registry.retire(id));
+        self.registry.ended(id);
+        self.sweep(myself);
+    }
+
+    /// Frees who has to go, some now and the rest in another turn.
+    fn sweep(&mut self, myself: &ActorRef<SupervisorMsg>) {
+        let forgotten = self.registry.sweep(FREED_PER_TURN);
         events::retained_changed(self.registry.finished());
+        for Forgotten { job, bytes, why } in &forgotten {
+            events::job_freed(job.id(), &job.spec().tenant, why.reason(), *bytes);
+        }
+        let is_done = forgotten.len() < FREED_PER_TURN;
+        let due = if is_done { self.registry.due() } else { Some(Instant::now()) };
+        if !forgotten.is_empty() {
+            // Closing files may take a while: not while others wait for an answer.
+            tokio::task::spawn_blocking(move || drop(forgotten));
+        }
+        self.sweep_at(due, myself);
+    }
+
+    /// Sets the clock, unless it rings before that anyway.
+    fn sweep_at(&mut self, due: Option<Instant>, myself: &ActorRef<SupervisorMsg>) {
+        let Some(due) = due else { return };
+        if self.next_sweep.is_none_or(|next| due < next) {
+            self.next_sweep = Some(due);
+            let pause = due.saturating_duration_since(Instant::now());
+            myself.send_after(pause, || SupervisorMsg::Sweep);
+        }
     }
 }
 
 /// The end of a job frees its slot, however it ended: its status says so even when its actor
-/// failed.
-fn watch_for_the_end(job: JobHandle, supervisor: ActorRef<SupervisorMsg>) {
-    tokio::spawn(async move {
-        job.finished().await;
-        // A supervisor that is gone needs no slots.
-        supervisor.cast(SupervisorMsg::Ended(job.id())).ok();
-    });
+/// failed. Then it is followed until nothing of it runs, and its log is compressed.
+/// Asks for room whenever a cap on stored output is near.
+async fn watch_for_shortages(quota: Arc<Quota>, supervisor: ActorRef<SupervisorMsg>) {
+    loop {
+        quota.wants_room().await;
+        for shortage in quota.shortages() {
+            // A supervisor that is gone frees nothing.
+            if supervisor.cast(SupervisorMsg::MakeRoom(shortage)).is_err() {
+                return;
+            }
+        }
+        // Where only running jobs hold the room, no wish can be met: not to be asked in a hurry.
+        tokio::time::sleep(SHORTAGE_PAUSE).await;
+    }
+}
+
+async fn watch_for_the_end(
+    job: JobHandle,
+    packer: Option<Packer>,
+    supervisor: ActorRef<SupervisorMsg>,
+) {
+    let id = job.id();
+    // A supervisor that is gone needs no slots.
+    let tell = |message| supervisor.cast(message).ok();
+    job.finished().await;
+    tell(SupervisorMsg::Ended(id));
+    if !job.is_settled() {
+        job.settled().await;
+        tell(SupervisorMsg::Settled(id));
+    }
+    let Some(packing) = packer.and_then(|packer| packer.consider(job.output())) else { return };
+    // Whoever waits for its turn keeps nothing that could be freed.
+    drop(job);
+    packing.run().await;
+    tell(SupervisorMsg::Settled(id));
 }

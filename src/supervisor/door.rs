@@ -1,14 +1,20 @@
 //! The door of the supervisor room.
 
+use std::time::{Duration, SystemTime};
+
 use ractor::{Actor, ActorRef, SpawnErr, call};
 use thiserror::Error;
 
 use super::actor::{SupervisorActor, SupervisorMsg, SupervisorSettings};
+use super::freed::{Freed, InWords};
 use super::queue::QueuePlace;
 use crate::ids::JobId;
 use crate::job::{JobHandle, StopWish};
+#[cfg(test)]
+use crate::output::Shortage;
 use crate::process::OpenedDir;
 use crate::spec::Spec;
+use crate::telemetry::audit::rfc3339;
 
 /// A handle on the supervisor. A cheap clone.
 #[derive(Debug, Clone)]
@@ -45,6 +51,52 @@ pub enum Refusal {
     Draining,
 }
 
+/// Why a job cannot be found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum FindError {
+    /// There never was such a job, or it was freed so long ago that nobody remembers.
+    #[error("there is no job {id}; list_jobs shows the jobs there are")]
+    Unknown {
+        /// What was asked for.
+        id: JobId,
+    },
+    /// It had finished and is gone, with its output.
+    #[error(
+        "job {id} was freed {} ago ({}): {why}; run it again if it is still needed",
+        InWords(Duration::from_secs(ago.as_secs())),
+        rfc3339(*at)
+    )]
+    Freed {
+        /// What was asked for.
+        id: JobId,
+        /// When it was freed.
+        at: SystemTime,
+        /// How long ago that is.
+        ago: Duration,
+        /// Why.
+        why: Freed,
+    },
+}
+
+impl FindError {
+    /// The stable word that clients may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown { .. } => "unknown_job",
+            Self::Freed { .. } => "job_freed",
+        }
+    }
+
+    /// The job that was asked for.
+    #[must_use]
+    pub const fn id(&self) -> JobId {
+        match self {
+            Self::Unknown { id } | Self::Freed { id, .. } => *id,
+        }
+    }
+}
+
 impl Supervisor {
     /// Starts the supervisor.
     ///
@@ -65,8 +117,11 @@ impl Supervisor {
     }
 
     /// The job with this number.
-    pub async fn find(&self, id: JobId) -> Option<JobHandle> {
-        call!(self.actor, SupervisorMsg::Find, id).ok().flatten()
+    ///
+    /// # Errors
+    /// When there is none, or no longer.
+    pub async fn find(&self, id: JobId) -> Result<JobHandle, FindError> {
+        call!(self.actor, SupervisorMsg::Find, id).unwrap_or(Err(FindError::Unknown { id }))
     }
 
     /// The job that was submitted under this key.
@@ -79,14 +134,24 @@ impl Supervisor {
         call!(self.actor, SupervisorMsg::List).unwrap_or_default()
     }
 
-    /// Begins the end of a job, waiting or running; nothing when there is no such job.
-    pub async fn stop(&self, id: JobId, wish: StopWish) -> Option<JobHandle> {
-        call!(self.actor, SupervisorMsg::Stop, id, wish).ok().flatten()
+    /// Begins the end of a job, waiting or running.
+    ///
+    /// # Errors
+    /// When there is no such job, or no longer.
+    pub async fn stop(&self, id: JobId, wish: StopWish) -> Result<JobHandle, FindError> {
+        call!(self.actor, SupervisorMsg::Stop, id, wish).unwrap_or(Err(FindError::Unknown { id }))
     }
 
     /// Where a waiting job stands; nothing once it has started.
     pub async fn place(&self, id: JobId) -> Option<QueuePlace> {
         call!(self.actor, SupervisorMsg::Place, id).ok().flatten()
+    }
+
+    /// Frees the oldest finished jobs that store anything, until they have given back so many
+    /// bytes or there are none left. Does not wait for it.
+    #[cfg(test)]
+    pub(crate) fn sweep_for(&self, bytes: u64) {
+        self.actor.cast(SupervisorMsg::MakeRoom(Shortage { tenant: None, bytes })).ok();
     }
 
     /// From now on nothing is accepted, and what waits is ended. Gives the jobs that run, or

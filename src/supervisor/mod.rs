@@ -2,13 +2,17 @@
 //! of its own, and outlives the failure of any of them.
 //!
 //! The door is [`Supervisor`]. Who waits and who may start is decided in `queue.rs`, who is
-//! known and who is forgotten in `registry.rs`; both are pure.
+//! freed in `retention.rs`; both are pure. `registry.rs` keeps who is known, `freed.rs` who was.
 
 mod actor;
 mod door;
+mod freed;
 mod queue;
 mod registry;
+mod retention;
 
 pub use actor::SupervisorSettings;
-pub use door::{Admission, Refusal, Supervisor};
+pub use door::{Admission, FindError, Refusal, Supervisor};
+pub use freed::{Freed, Scope};
 pub use queue::{QueueLimits, QueuePlace};
+pub use retention::{Bounds, Retention};

@@ -1,73 +1,122 @@
-//! Who is known, and who is forgotten. Pure apart from the handles it keeps.
+//! Who is known, who is forgotten, and who was.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Instant, SystemTime};
 
+use super::door::FindError;
+use super::freed::{Freed, FreedJobs};
+use super::retention::{Kept, Ledger, Rest, Retention};
 use crate::ids::JobId;
 use crate::job::JobHandle;
 
 /// Every job that can be found.
 ///
-/// Invariant: `finished` holds ids of `jobs` in the order in which they ended, and `keys`
-/// names only jobs in `jobs`.
+/// Invariant: `ledger` speaks only of jobs in `jobs`, and `keys` names only those, each by the
+/// key that is kept beside it.
 #[derive(Debug)]
 pub(super) struct Registry {
-    jobs: BTreeMap<JobId, JobHandle>,
+    jobs: BTreeMap<JobId, Known>,
     keys: HashMap<String, JobId>,
-    finished: VecDeque<JobId>,
-    max_finished: usize,
+    ledger: Ledger,
+    freed: FreedJobs,
+}
+
+#[derive(Debug)]
+struct Known {
+    job: JobHandle,
+    key: Option<String>,
+}
+
+/// A job that nobody can find any more. Dropping it may close files.
+#[derive(Debug)]
+pub(super) struct Forgotten {
+    pub(super) job: JobHandle,
+    /// What it stored.
+    pub(super) bytes: u64,
+    pub(super) why: Freed,
 }
 
 impl Registry {
-    pub(super) fn new(max_finished: usize) -> Self {
+    pub(super) fn new(retention: Retention) -> Self {
         Self {
             jobs: BTreeMap::new(),
             keys: HashMap::new(),
-            finished: VecDeque::new(),
-            max_finished,
+            ledger: Ledger::new(retention),
+            freed: FreedJobs::default(),
         }
     }
 
     pub(super) fn insert(&mut self, job: JobHandle, key: Option<String>) {
-        if let Some(key) = key {
+        if let Some(key) = key.clone() {
             self.keys.insert(key, job.id());
         }
-        self.jobs.insert(job.id(), job);
+        self.jobs.insert(job.id(), Known { job, key });
     }
 
-    pub(super) fn find(&self, id: JobId) -> Option<&JobHandle> {
-        self.jobs.get(&id)
+    pub(super) fn find(&self, id: JobId) -> Result<&JobHandle, FindError> {
+        if let Some(known) = self.jobs.get(&id) {
+            return Ok(&known.job);
+        }
+        Err(match self.freed.get(id) {
+            Some((at, why)) => {
+                FindError::Freed { id, at, ago: at.elapsed().unwrap_or_default(), why }
+            }
+            None => FindError::Unknown { id },
+        })
     }
 
     pub(super) fn find_key(&self, key: &str) -> Option<&JobHandle> {
-        self.find(*self.keys.get(key)?)
+        self.find(*self.keys.get(key)?).ok()
     }
 
     /// Newest first.
     pub(super) fn all(&self) -> Vec<JobHandle> {
-        self.jobs.values().rev().cloned().collect()
+        self.jobs.values().rev().map(|known| known.job.clone()).collect()
     }
 
     pub(super) fn finished(&self) -> usize {
-        self.finished.len()
+        self.ledger.len()
     }
 
-    /// The job has ended: it may be forgotten once enough others ended after it. Gives those
-    /// that are forgotten now.
-    pub(super) fn retire(&mut self, id: JobId) -> Vec<JobHandle> {
-        self.finished.push_back(id);
+    /// The job has ended, or what is left of it has changed since.
+    pub(super) fn ended(&mut self, id: JobId) {
+        let Some(Known { job, .. }) = self.jobs.get(&id) else { return };
+        let Some(finished) = job.status().ending().map(|ending| ending.at) else { return };
+        self.ledger.put(Kept {
+            id,
+            tenant: job.spec().tenant.clone(),
+            finished,
+            bytes: job.output().stored_bytes(),
+            rest: if job.is_settled() { Rest::Over } else { Rest::Alive },
+        });
+    }
+
+    /// At least so many bytes of finished jobs have to go, if there are as many: of this tenant,
+    /// or of any.
+    pub(super) fn want_room(&mut self, tenant: Option<&str>, bytes: u64) {
+        self.ledger.want_room(tenant, bytes);
+    }
+
+    /// Frees those who have to go, `most` at the most.
+    pub(super) fn sweep(&mut self, most: usize) -> Vec<Forgotten> {
+        let (now, clock) = (Instant::now(), SystemTime::now());
         let mut forgotten = Vec::new();
-        let mut at = 0;
-        while self.finished.len() > self.max_finished && at < self.finished.len() {
-            let id = self.finished[at];
-            // Who is forgotten can no longer be stopped, so jobs with survivors are passed over.
-            if self.jobs.get(&id).is_some_and(|job| !job.survivors().is_empty()) {
-                at += 1;
-                continue;
+        while forgotten.len() < most
+            && let Some((kept, why)) = self.ledger.free_next(now)
+        {
+            self.freed.note(kept.id, clock, why);
+            let Some(Known { job, key }) = self.jobs.remove(&kept.id) else { continue };
+            // The key named that run, which can no longer be had: used again, it runs anew.
+            if let Some(key) = key {
+                self.keys.remove(&key);
             }
-            self.finished.remove(at);
-            self.keys.retain(|_, named| *named != id);
-            forgotten.extend(self.jobs.remove(&id));
+            forgotten.push(Forgotten { job, bytes: kept.bytes, why });
         }
         forgotten
+    }
+
+    /// When somebody gets too old.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.ledger.due()
     }
 }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::labels::{self, CallResult, DropReason, Refusal, Rejection, key};
+use super::labels::{self, CallResult, DropReason, FreedReason, Refusal, Rejection, key};
 use super::names::{Counter, Gauge, Histogram};
 use super::process;
 use crate::ids::JobId;
@@ -128,6 +128,26 @@ pub fn store_limit_known(bytes: u64) {
 /// Room was taken for bytes in memory or on disk.
 pub fn output_stored(bytes: u64) {
     metrics::gauge!(Gauge::OutputStoredBytes.name()).increment(bytes as f64);
+}
+
+/// A finished log of so many bytes now takes only `stored`.
+pub fn output_compressed(raw: u64, stored: u64) {
+    tracing::debug!(raw, stored, "output compressed");
+    metrics::counter!(Counter::OutputCompressedBytes.name()).increment(raw);
+}
+
+/// A finished log could not be compressed; it stays as it is.
+pub fn compression_failed(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::warn!(?why, "output not compressed; it stays readable as it is");
+}
+
+/// A finished job was freed; its output had taken so many bytes.
+pub fn job_freed(id: JobId, tenant: &str, reason: FreedReason, bytes: u64) {
+    tracing::info!(job_id = %id, ?tenant, reason = reason.word(), bytes, "job freed");
+    metrics::counter!(Counter::RetentionFreedJobs.name(), key::REASON => reason.word())
+        .increment(1);
+    metrics::counter!(Counter::RetentionFreedBytes.name()).increment(bytes);
 }
 
 /// Room that was taken is free again.

@@ -154,7 +154,7 @@ fn series(name: &'static str, labels: &[LabelSet]) -> Vec<Key> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::labels::{CallResult, DropReason, Refusal, Rejection};
+    use super::super::labels::{CallResult, DropReason, FreedReason, Refusal, Rejection};
     use super::*;
     use crate::ids::JobId;
     use crate::outcome::{Outcome, StopBy};
@@ -257,6 +257,9 @@ mod tests {
             events::store_limit_known(1000);
             events::output_dropped(DropReason::StoreFull, 1);
             events::output_being_dropped(JOB, DropReason::StoreFull);
+            events::output_compressed(3, 1);
+            events::compression_failed(&"no");
+            events::job_freed(JOB, "local", FreedReason::Age, 4);
             events::orphans_reaped(2);
             events::actor_failed("job", &"boom");
             events::mcp_call_finished("stop_jobs", CallResult::Ok, Duration::from_secs(1));
@@ -270,6 +273,8 @@ mod tests {
         assert_eq!(value(&text, "shellyard_output_stored_limit_bytes"), 1000.0);
         let dropped = "shellyard_output_dropped_bytes_total{reason=\"store_full\"}";
         assert_eq!(value(&text, dropped), 1.0);
+        assert_eq!(value(&text, "shellyard_output_compressed_bytes_total"), 3.0);
+        assert_eq!(value(&text, "shellyard_retention_freed_jobs_total{reason=\"age\"}"), 1.0);
         assert_eq!(value(&text, "shellyard_output_bytes_total{stream=\"stderr\"}"), 10.0);
         assert_eq!(value(&text, "shellyard_http_refused_total{reason=\"origin\"}"), 1.0);
         let other = "shellyard_mcp_calls_total{tool=\"other\",result=\"error\"}";

@@ -148,6 +148,35 @@ impl DropReason {
     pub const WORDS: [&'static str; 4] = ["disk_full", "io_error", "store_full", "tenant_full"];
 }
 
+/// Why a finished job was freed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FreedReason {
+    /// It had ended too long ago.
+    Age,
+    /// Finished jobs stored too much.
+    Bytes,
+    /// Too many had finished.
+    Count,
+    /// Room was needed for what jobs write now.
+    Room,
+}
+
+impl FreedReason {
+    /// The label value.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Age => "age",
+            Self::Bytes => "bytes",
+            Self::Count => "count",
+            Self::Room => "room",
+        }
+    }
+
+    /// Every word that [`FreedReason::word`] can give.
+    pub const WORDS: [&'static str; 4] = ["age", "bytes", "count", "room"];
+}
+
 /// How a tool call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallResult {
@@ -205,6 +234,8 @@ mod tests {
             DropReason::TenantFull,
         ];
         assert_eq!(drops.map(DropReason::word), DropReason::WORDS);
+        let freed = [FreedReason::Age, FreedReason::Bytes, FreedReason::Count, FreedReason::Room];
+        assert_eq!(freed.map(FreedReason::word), FreedReason::WORDS);
         assert_eq!([CallResult::Ok, CallResult::Error].map(CallResult::word), CallResult::WORDS);
         assert_eq!([Stream::Stdout, Stream::Stderr].map(Stream::name), STREAMS);
     }

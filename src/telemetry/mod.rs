@@ -19,4 +19,4 @@ pub mod setup;
 
 pub use events::ActiveJob;
 pub use exporter::Exporter;
-pub use labels::{CallResult, DropReason, Refusal, Rejection};
+pub use labels::{CallResult, DropReason, FreedReason, Refusal, Rejection};

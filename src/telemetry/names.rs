@@ -2,7 +2,9 @@
 
 use metrics::Unit;
 
-use super::labels::{CallResult, DropReason, Refusal, Rejection, STREAMS, TOOLS, VERSIONS, key};
+use super::labels::{
+    CallResult, DropReason, FreedReason, Refusal, Rejection, STREAMS, TOOLS, VERSIONS, key,
+};
 use crate::outcome::Outcome;
 
 /// A label and every value that it can have.
@@ -21,6 +23,12 @@ pub enum Counter {
     OutputBytes,
     /// Bytes that jobs wrote and that could not be kept.
     OutputDroppedBytes,
+    /// Bytes that were compressed, as they were before.
+    OutputCompressedBytes,
+    /// Finished jobs that were freed.
+    RetentionFreedJobs,
+    /// What they took in memory and on disk.
+    RetentionFreedBytes,
     /// Stray processes of ended jobs that were reaped.
     OrphansReaped,
     /// Actors that failed.
@@ -35,12 +43,15 @@ pub enum Counter {
 
 impl Counter {
     /// Every counter.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::JobsSubmitted,
         Self::JobsRejected,
         Self::JobsFinished,
         Self::OutputBytes,
         Self::OutputDroppedBytes,
+        Self::OutputCompressedBytes,
+        Self::RetentionFreedJobs,
+        Self::RetentionFreedBytes,
         Self::OrphansReaped,
         Self::ActorFailures,
         Self::AuditFailures,
@@ -57,6 +68,9 @@ impl Counter {
             Self::JobsFinished => "shellyard_jobs_finished_total",
             Self::OutputBytes => "shellyard_output_bytes_total",
             Self::OutputDroppedBytes => "shellyard_output_dropped_bytes_total",
+            Self::OutputCompressedBytes => "shellyard_output_compressed_bytes_total",
+            Self::RetentionFreedJobs => "shellyard_retention_freed_jobs_total",
+            Self::RetentionFreedBytes => "shellyard_retention_freed_bytes_total",
             Self::OrphansReaped => "shellyard_orphans_reaped_total",
             Self::ActorFailures => "shellyard_actor_failures_total",
             Self::AuditFailures => "shellyard_audit_failures_total",
@@ -74,6 +88,9 @@ impl Counter {
             Self::JobsFinished => "Jobs that ended, by outcome.",
             Self::OutputBytes => "Bytes that jobs wrote, by stream.",
             Self::OutputDroppedBytes => "Bytes that could not be kept, by reason.",
+            Self::OutputCompressedBytes => "Bytes of finished logs that are now stored compressed.",
+            Self::RetentionFreedJobs => "Finished jobs that were freed, by reason.",
+            Self::RetentionFreedBytes => "Bytes in memory and on disk that freed jobs had taken.",
             Self::OrphansReaped => "Stray processes of ended jobs that were reaped.",
             Self::ActorFailures => "Actors that failed; their jobs read as lost.",
             Self::AuditFailures => "Lines of the audit log that could not be written.",
@@ -86,10 +103,14 @@ impl Counter {
     #[must_use]
     pub const fn unit(self) -> Unit {
         match self {
-            Self::OutputBytes | Self::OutputDroppedBytes => Unit::Bytes,
+            Self::OutputBytes
+            | Self::OutputDroppedBytes
+            | Self::OutputCompressedBytes
+            | Self::RetentionFreedBytes => Unit::Bytes,
             Self::JobsSubmitted
             | Self::JobsRejected
             | Self::JobsFinished
+            | Self::RetentionFreedJobs
             | Self::OrphansReaped
             | Self::ActorFailures
             | Self::AuditFailures
@@ -108,7 +129,10 @@ impl Counter {
             Self::OutputDroppedBytes => &[(key::REASON, &DropReason::WORDS)],
             Self::McpCalls => &[(key::TOOL, &TOOLS), (key::RESULT, &CallResult::WORDS)],
             Self::HttpRefused => &[(key::REASON, &Refusal::WORDS)],
+            Self::RetentionFreedJobs => &[(key::REASON, &FreedReason::WORDS)],
             Self::JobsSubmitted
+            | Self::OutputCompressedBytes
+            | Self::RetentionFreedBytes
             | Self::OrphansReaped
             | Self::ActorFailures
             | Self::AuditFailures => &[],

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ractor::SpawnErr;
-use thiserror::Error;
 use tokio::sync::watch;
 
 use super::gate::{AuditTrail, Gate, Rules};
@@ -16,7 +15,9 @@ use crate::job::{JobHandle, JobSettings, StopWish};
 use crate::outcome::{Ending, Outcome, StartError, StopBy};
 use crate::output::redact::Redactor;
 use crate::process::similar;
-use crate::supervisor::{Admission, QueueLimits, QueuePlace, Supervisor, SupervisorSettings};
+use crate::supervisor::{
+    Admission, FindError, QueueLimits, QueuePlace, Retention, Supervisor, SupervisorSettings,
+};
 use crate::telemetry::events;
 
 /// The service's one door. A cheap clone.
@@ -43,8 +44,10 @@ pub struct YardSettings {
     pub defaults: Defaults,
     /// Bounds of the queue.
     pub queue: QueueLimits,
-    /// Finished jobs that stay readable.
-    pub max_finished: usize,
+    /// What stays of finished jobs.
+    pub retention: Retention,
+    /// Finished logs of so many bytes are compressed; `None` = none are.
+    pub compress_from: Option<u64>,
     /// What all jobs have in common.
     pub job: JobSettings,
     /// What may run, where, and what is masked.
@@ -53,32 +56,18 @@ pub struct YardSettings {
     pub audit: Option<AuditTrail>,
 }
 
-/// There is no such job, or no longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("there is no job {id}; list_jobs shows the jobs there are")]
-pub struct UnknownJob {
-    /// What was asked for.
-    pub id: JobId,
-}
-
-impl UnknownJob {
-    /// The stable word that clients may match on.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        "unknown_job"
-    }
-}
-
 impl Yard {
     /// Opens a yard in this process.
     ///
     /// # Errors
     /// When its supervisor could not be started.
     pub async fn open(settings: YardSettings) -> Result<Self, SpawnErr> {
-        let YardSettings { defaults, queue, max_finished, job, rules, audit } = settings;
+        let YardSettings { defaults, queue, retention, compress_from, job, rules, audit } =
+            settings;
         let path = job.environment.iter().find(|(name, _)| name == "PATH");
         let path = path.map(|(_, path)| path.clone()).unwrap_or_default();
-        let supervisor = Supervisor::start(SupervisorSettings { queue, max_finished, job }).await?;
+        let supervising = SupervisorSettings { queue, retention, compress_from, job };
+        let supervisor = Supervisor::start(supervising).await?;
         let gate = Arc::new(Gate::new(rules, audit));
         let (defaults, last_id) = (Arc::new(defaults), Arc::default());
         let appeared = watch::Sender::new(());
@@ -158,9 +147,9 @@ impl Yard {
     /// The job with this number.
     ///
     /// # Errors
-    /// When there is none.
-    pub async fn find(&self, id: JobId) -> Result<JobHandle, UnknownJob> {
-        self.supervisor.find(id).await.ok_or(UnknownJob { id })
+    /// When there is none, or no longer.
+    pub async fn find(&self, id: JobId) -> Result<JobHandle, FindError> {
+        self.supervisor.find(id).await
     }
 
     /// All jobs that are known, newest first.
@@ -178,9 +167,16 @@ impl Yard {
     /// is ended.
     ///
     /// # Errors
-    /// When there is no such job.
-    pub async fn stop(&self, id: JobId, wish: StopWish) -> Result<JobHandle, UnknownJob> {
-        self.supervisor.stop(id, wish).await.ok_or(UnknownJob { id })
+    /// When there is no such job, or no longer.
+    pub async fn stop(&self, id: JobId, wish: StopWish) -> Result<JobHandle, FindError> {
+        self.supervisor.stop(id, wish).await
+    }
+
+    /// Frees the oldest finished jobs that store anything, until they have given back so many
+    /// bytes or there are none left. Does not wait for it.
+    #[cfg(test)]
+    pub(super) fn sweep_for(&self, bytes: u64) {
+        self.supervisor.sweep_for(bytes);
     }
 
     /// Where a waiting job stands; nothing once it has started.

@@ -8,7 +8,7 @@ mod submission;
 #[cfg(test)]
 mod tests;
 
-pub use door::{UnknownJob, Yard, YardSettings};
+pub use door::{Yard, YardSettings};
 pub use gate::{AuditTrail, OnAuditFailure, Refused, Rules};
 pub use output::{ContentKind, JobOutput};
 pub use submission::{Caller, DEFAULT_LANE, Defaults, Submission, SubmitError};
@@ -17,4 +17,4 @@ pub use crate::job::{
     Input, InputEnd, InputError, JobHandle, JobSettings, Key, Liveness, Phase, Status, StopWish,
 };
 pub use crate::output::RawReader;
-pub use crate::supervisor::{QueueLimits, QueuePlace};
+pub use crate::supervisor::{Bounds, FindError, QueueLimits, QueuePlace, Retention};

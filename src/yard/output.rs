@@ -3,11 +3,12 @@
 use std::io;
 use std::ops::Range;
 
-use super::door::{UnknownJob, Yard};
+use super::door::Yard;
 use crate::ids::JobId;
 use crate::output::view::{is_binary, mime};
 use crate::output::{LogReader, Progress, RawReader};
 use crate::spec::Stream;
+use crate::supervisor::FindError;
 
 /// How much decides what kind of content it is.
 const SAMPLE: u64 = 8 * 1024;
@@ -38,7 +39,7 @@ impl Yard {
     ///
     /// # Errors
     /// When there is no such job.
-    pub async fn output(&self, id: JobId, stream: Option<Stream>) -> Result<JobOutput, UnknownJob> {
+    pub async fn output(&self, id: JobId, stream: Option<Stream>) -> Result<JobOutput, FindError> {
         let log = self.find(id).await?.output().clone();
         let then = log.progress();
         Ok(JobOutput { log, stream, then })

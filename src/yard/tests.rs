@@ -39,7 +39,11 @@ fn settings(slots: usize) -> YardSettings {
             max_queued: 3,
             lanes: BTreeMap::from([("build".to_owned(), 1)]),
         },
-        max_finished: 4,
+        retention: Retention {
+            all: Bounds { finished: Some(4), ..Bounds::default() },
+            tenant: Bounds::default(),
+        },
+        compress_from: None,
         job: JobSettings {
             shell: Shell::Auto,
             environment: vec![("PATH".into(), path)],
@@ -242,7 +246,78 @@ async fn the_oldest_finished_jobs_are_forgotten_beyond_the_bound() {
     }
     let numbers: Vec<u64> = yard.list().await.iter().map(|job| job.id().number()).collect();
     assert_eq!(numbers, [6, 5, 4, 3]);
-    assert_eq!(yard.find(crate::ids::JobId::new(1)).await.unwrap_err().code(), "unknown_job");
+    assert_eq!(yard.find(crate::ids::JobId::new(1)).await.unwrap_err().code(), "job_freed");
+}
+
+/// Asks for room until this job cannot be found any more, and gives the reason. The supervisor
+/// hears of an end by a message, so that one wish may come too early.
+async fn swept(yard: &Yard, id: crate::ids::JobId) -> FindError {
+    let waiting = async {
+        loop {
+            yard.sweep_for(u64::MAX);
+            match yard.find(id).await {
+                Ok(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                Err(error) => return error,
+            }
+        }
+    };
+    tokio::time::timeout(LONG, waiting).await.expect("the job is freed")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_a_job_that_is_freed_reads_on_and_its_key_runs_anew() {
+    let yard = yard(1).await;
+    let keyed = || Submission { key: Some("once".to_owned()), ..shell("seq 1 100000") };
+    let job = yard.submit(keyed(), &caller()).await.unwrap();
+    ended(&job).await;
+    let before = text(&job);
+    assert!(before.len() > 1024, "spilled");
+    let error = swept(&yard, job.id()).await;
+    assert_eq!(error.code(), "job_freed");
+    assert!(error.to_string().contains("needed its room"), "{error}");
+    assert_eq!(text(&job), before);
+    let again = yard.submit(keyed(), &caller()).await.unwrap();
+    assert_ne!(again.id(), job.id());
+    ended(&again).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_with_survivors_is_kept_until_they_are_gone() {
+    let yard = yard(1).await;
+    let job = yard.submit(shell("echo kept; sleep 300 & true"), &caller()).await.unwrap();
+    assert!(!ended(&job).await.survivors.is_empty());
+    let later = yard.submit(shell("echo later"), &caller()).await.unwrap();
+    ended(&later).await;
+    swept(&yard, later.id()).await;
+    assert!(yard.find(job.id()).await.is_ok() && !job.is_settled());
+    let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
+    yard.stop(job.id(), wish).await.unwrap();
+    tokio::time::timeout(LONG, job.settled()).await.expect("its survivors end");
+    assert!(job.is_settled());
+    swept(&yard, job.id()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sweep_of_more_than_one_turn_goes_on_by_itself() {
+    let mut settings = settings(1);
+    settings.retention = Retention::default();
+    settings.queue.max_queued = 1000;
+    let yard = Yard::open(settings).await.unwrap();
+    for _ in 0..600 {
+        yard.submit(shell("echo hi"), &caller()).await.unwrap();
+    }
+    // With one slot, this one runs once the supervisor has heard of every end before it.
+    let last = yard.submit(shell("sleep 300"), &caller()).await.unwrap();
+    tokio::time::timeout(LONG, last.started()).await.expect("its turn comes");
+    yard.sweep_for(u64::MAX);
+    let waiting = async {
+        while yard.list().await.len() > 1 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, waiting).await.expect("one wish frees them all");
+    assert_eq!(yard.list().await[0].id(), last.id());
+    yard.drain(Duration::ZERO, Duration::ZERO).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

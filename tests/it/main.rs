@@ -9,6 +9,8 @@ mod bad_input;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
+mod compression;
+#[cfg(test)]
 mod digest;
 #[cfg(test)]
 mod endings;
@@ -43,13 +45,15 @@ mod replies;
 #[cfg(test)]
 mod resources;
 #[cfg(test)]
+mod retention;
+#[cfg(test)]
 mod sdk;
 #[cfg(test)]
 mod shutdown;
 #[cfg(test)]
-mod subscriptions;
-#[cfg(test)]
 mod store;
+#[cfg(test)]
+mod subscriptions;
 #[cfg(test)]
 mod tidy;
 #[cfg(test)]

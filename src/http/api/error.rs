@@ -10,7 +10,7 @@ use serde_json::json;
 use thiserror::Error;
 
 use crate::ids::JobIdError;
-use crate::yard::UnknownJob;
+use crate::yard::FindError;
 
 /// Why a request was not answered.
 #[derive(Debug, Error)]
@@ -23,7 +23,7 @@ pub(super) enum ApiError {
     BadQuery { name: String, why: String },
     /// There is no such job.
     #[error(transparent)]
-    Job(#[from] UnknownJob),
+    Job(#[from] FindError),
     /// There is nothing at this path.
     #[error(
         "there is nothing here; jobs are at /api/v1/jobs, what one wrote at /api/v1/jobs/12/output"
@@ -70,10 +70,10 @@ impl ApiError {
     const fn status(&self) -> StatusCode {
         match self {
             Self::BadJob(_) | Self::BadQuery { .. } => StatusCode::BAD_REQUEST,
-            Self::Job(UnknownJob { .. }) | Self::NoSuchPath => StatusCode::NOT_FOUND,
+            Self::Job(FindError::Unknown { .. }) | Self::NoSuchPath => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Outside { .. } => StatusCode::RANGE_NOT_SATISFIABLE,
-            Self::NotKept { .. } => StatusCode::GONE,
+            Self::Job(FindError::Freed { .. }) | Self::NotKept { .. } => StatusCode::GONE,
             Self::Read(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

@@ -12,7 +12,7 @@ use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::Snapshot;
 use crate::outcome::Outcome;
 use crate::output::redact::Redactor;
-use crate::yard::UnknownJob;
+use crate::yard::FindError;
 
 /// What a tool answers: the verdict, the body, at most one `→` line, and the same in
 /// structured form.
@@ -76,13 +76,13 @@ impl Part {
         self
     }
 
-    /// A job that was asked for but does not exist.
-    pub(crate) fn missing(unknown: &UnknownJob) -> Self {
+    /// A job that was asked for but does not exist, or no longer.
+    pub(crate) fn missing(error: &FindError) -> Self {
         let mut fields = JsonObject::new();
-        fields.insert("job".into(), unknown.id.number().into());
-        fields.insert("error".into(), unknown.to_string().into());
-        fields.insert("error_code".into(), unknown.code().into());
-        Self { text: unknown.to_string(), fields }
+        fields.insert("job".into(), error.id().number().into());
+        fields.insert("error".into(), error.to_string().into());
+        fields.insert("error_code".into(), error.code().into());
+        Self { text: error.to_string(), fields }
     }
 }
 

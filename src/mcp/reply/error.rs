@@ -10,7 +10,7 @@ use crate::mcp::args::ArgError;
 use crate::output::CursorError;
 use crate::output::query::QueryError;
 use crate::output::search::PatternError;
-use crate::yard::{InputError, SubmitError, UnknownJob};
+use crate::yard::{FindError, InputError, SubmitError};
 
 /// Why a tool could not do what it was asked. A command that fails is not among these.
 #[derive(Debug, Error)]
@@ -18,9 +18,9 @@ pub(crate) enum ToolError {
     /// The arguments cannot be used.
     #[error(transparent)]
     Args(#[from] ArgError),
-    /// There is no such job.
+    /// There is no such job, or no longer.
     #[error(transparent)]
-    UnknownJob(#[from] UnknownJob),
+    Find(#[from] FindError),
     /// The command was not accepted.
     #[error("refused, nothing was run: {0}")]
     Submit(#[from] SubmitError),
@@ -72,7 +72,7 @@ impl ToolError {
     pub(crate) const fn code(&self) -> &'static str {
         match self {
             Self::Args(error) => error.code(),
-            Self::UnknownJob(error) => error.code(),
+            Self::Find(error) => error.code(),
             Self::Submit(error) => error.code(),
             Self::Input(error) => error.code(),
             Self::Cursor(error) => error.code(),

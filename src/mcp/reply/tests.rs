@@ -16,7 +16,7 @@ use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{Ending, KillNote, LimitKind, Outcome, StartError, StopBy, Usage};
 use crate::output::excerpt::ErrorLine;
 use crate::output::{PageEnd, Progress};
-use crate::yard::{Liveness, QueuePlace, UnknownJob};
+use crate::yard::{FindError, Liveness, QueuePlace};
 
 fn snapshot(job: u64, state: State, elapsed_ms: u64) -> Snapshot {
     Snapshot {
@@ -422,7 +422,7 @@ fn a_failure_of_ours_is_marked_in_every_format() {
 #[test]
 fn several_jobs_are_told_one_by_one() {
     let one = Part::job(&exited(1, 0, 0), Some(&shown("a\n", &[])));
-    let two = Part::missing(&UnknownJob { id: JobId::new(9) });
+    let two = Part::missing(&FindError::Unknown { id: JobId::new(9) });
     let result = Answer::several(None, vec![one, two]).into_result(ResultFormat::Both);
     let result = serde_json::to_value(result).unwrap();
     assert_eq!(

@@ -11,7 +11,7 @@ use crate::mcp::reply::{Answer, Part, ToolError, wait_for_jobs};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::wait::wait_for;
 use crate::outcome::{StopBy, signal_name};
-use crate::yard::{JobHandle, StopWish, UnknownJob};
+use crate::yard::{FindError, JobHandle, StopWish};
 
 /// What the end of a tree may take after SIGKILL.
 const AFTER_KILL: Duration = Duration::from_secs(2);
@@ -78,7 +78,7 @@ struct Stopped {
     lingering: usize,
 }
 
-async fn stop(call: Call<'_>, job: JobId, wish: StopWish) -> Result<Stopped, UnknownJob> {
+async fn stop(call: Call<'_>, job: JobId, wish: StopWish) -> Result<Stopped, FindError> {
     // Before the stop: afterwards they may be gone.
     let lingering = call.yard.find(job).await?.survivors().len();
     Ok(Stopped { job: call.yard.stop(job, wish).await?, lingering })

@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const SECONDS_PER_DAY: u64 = 86_400;
 
 /// `2026-11-15T04:01:21.042Z`: UTC, with milliseconds. A clock before 1970 reads as 1970.
-pub(super) fn rfc3339(moment: SystemTime) -> String {
+#[must_use]
+pub fn rfc3339(moment: SystemTime) -> String {
     let since = moment.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let (days, second) = (since.as_secs() / SECONDS_PER_DAY, since.as_secs() % SECONDS_PER_DAY);
     let (year, month, day) = date(days);

@@ -36,6 +36,7 @@ mod writer;
 mod tests;
 
 pub use chain::{Mark, Place, Verified};
+pub use clock::rfc3339;
 pub use entry::{DecisionEntry, EndingEntry, NoteEntry, Verdict};
 pub use error::{AuditError, VerifyError};
 pub use verify::verify;

@@ -1,0 +1,101 @@
+//! A finished log is compressed in the background, and nobody can tell by reading it.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::harness::{HttpConnection, Launch, Request, Yard, bytes_of, eventually};
+
+/// About 20 MB that compress well, on both streams.
+const LARGE: &str = "seq 1 2500000; seq -f 'error: number %.0f failed' 1 1000 >&2; seq 1 30000";
+
+const STORED: &str = "shellyard_output_stored_bytes";
+const COMPRESSED: &str = "shellyard_output_compressed_bytes_total";
+
+/// The value of one series that has no labels.
+#[track_caller]
+fn metric(yard: &mut Yard, name: &str) -> f64 {
+    let mut connection = HttpConnection::open(yard.http().address());
+    connection.send(&Request::get("/metrics"));
+    let text = connection.answer().text();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
+}
+
+fn start(compress_from: &str) -> Yard {
+    let config = format!("[output]\ncompress_from = {compress_from:?}\n");
+    Launch::http().structured().config(&config).start()
+}
+
+/// What a reply shows of the log.
+fn shown(reply: &Value) -> Vec<Value> {
+    let fields = ["output", "stdout", "stderr", "bytes_start", "bytes_end", "lines", "matches"];
+    fields.iter().map(|field| reply[field].clone()).collect()
+}
+
+/// All that can be asked of a log.
+fn everything(yard: &mut Yard, job: u64) -> Vec<Vec<Value>> {
+    let questions = [
+        json!({"job": job, "view": "head"}),
+        json!({"job": job, "view": "tail"}),
+        json!({"job": job, "view": "tail", "stream": "stderr", "max_lines": 7}),
+        json!({"job": job, "line": 1_234_567, "max_lines": 20}),
+        json!({"job": job, "cursor": "bytes:9999999", "stream": "stdout"}),
+        json!({"job": job, "grep": "^1?99999[0-9]?$", "context": 2}),
+        json!({"job": job, "grep": "number 7.*failed", "stream": "stderr"}),
+    ];
+    let ask = |question| shown(yard.call("read_output", question).ok().structured());
+    questions.into_iter().map(ask).collect()
+}
+
+fn all_pages(yard: &mut Yard, job: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let page = yard.read_raw(job, &format!("bytes:{}", bytes.len()), 1 << 20);
+        bytes.extend(bytes_of(&page));
+        if page["end"] != "more" {
+            return bytes;
+        }
+    }
+}
+
+#[test]
+fn a_log_answers_every_question_after_compression_as_before() {
+    let mut yard = start("1 MiB");
+    // Its child holds the log open for a while: nothing is compressed under a writer.
+    let job = yard.start(&format!("{LARGE}; while [ ! -e gate ]; do sleep 0.05; done &"));
+    let total = yard.wait_finished(job)["total_bytes"].as_u64().expect("a number");
+    assert!(total > 19_000_000, "{total}");
+    assert_eq!(metric(&mut yard, STORED), total as f64);
+    let (before, raw) = (everything(&mut yard, job), all_pages(&mut yard, job));
+    assert_eq!(metric(&mut yard, COMPRESSED), 0.0);
+    fs::write(yard.work().join("gate"), "").expect("the gate opens");
+    eventually("it is compressed", || metric(&mut yard, COMPRESSED) == total as f64);
+    let stored = metric(&mut yard, STORED);
+    assert!(stored > 0.0 && stored * 3.0 < total as f64, "{stored} of {total}");
+    assert!(everything(&mut yard, job) == before);
+    assert!(raw.len() as u64 == total && all_pages(&mut yard, job) == raw);
+}
+
+#[test]
+fn small_and_incompressible_logs_stay_as_they_are() {
+    let mut yard = start("100 KiB");
+    let random = yard.run("head -c 300000 /dev/urandom").job();
+    let small = yard.run("seq 1 10000").job();
+    // Logs take turns, so this one is compressed after the random one was tried.
+    let large = yard.run("seq 1 200000").job();
+    let total = yard.wait_finished(large)["total_bytes"].as_u64().expect("a number");
+    eventually("the large one is compressed", || metric(&mut yard, COMPRESSED) > 0.0);
+    assert_eq!(metric(&mut yard, COMPRESSED), total as f64);
+    assert_eq!(all_pages(&mut yard, random).len(), 300_000);
+    assert!(all_pages(&mut yard, small).ends_with(b"\n10000\n"));
+}
+
+#[test]
+fn compression_can_be_switched_off() {
+    let mut yard = start("0");
+    let job = yard.run("seq 1 300000").job();
+    let total = yard.wait_finished(job)["total_bytes"].as_u64().expect("a number");
+    assert_eq!(all_pages(&mut yard, job).len() as u64, total);
+    assert_eq!((metric(&mut yard, STORED), metric(&mut yard, COMPRESSED)), (total as f64, 0.0));
+}

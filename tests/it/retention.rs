@@ -1,0 +1,160 @@
+//! What stays of finished jobs, and what a reader of something freed is told.
+
+use serde_json::{Value, json};
+
+use crate::harness::{HttpConnection, Launch, Marker, Reply, Request, Yard, bytes_of, eventually};
+
+fn start(retention: &str) -> Yard {
+    Launch::stdio().structured().config(&format!("[retention]\n{retention}\n")).start()
+}
+
+fn read(yard: &mut Yard, job: u64) -> Reply {
+    yard.call("read_output", json!({"job": job}))
+}
+
+/// The numbers of all jobs that are listed, newest first.
+fn listed(yard: &mut Yard) -> Vec<u64> {
+    let reply = yard.call("list_jobs", json!({})).ok();
+    reply["jobs"].as_array().expect("a list").iter().filter_map(|job| job["job"].as_u64()).collect()
+}
+
+/// Waits until a job is freed, and checks what is said of it.
+#[track_caller]
+fn expect_freed(yard: &mut Yard, job: u64, why: &str) {
+    eventually(&format!("job {job} is freed"), || read(yard, job).is_error());
+    let reply = read(yard, job);
+    assert_eq!(reply["error_code"], "job_freed", "{}", reply.0);
+    let text = reply["error"].as_str().expect("words").to_owned();
+    assert!(text.starts_with(&format!("job {job} was freed ")), "{text}");
+    assert!(text.contains(why), "{text}");
+    assert!(text.ends_with("run it again if it is still needed"), "{text}");
+}
+
+#[test]
+fn each_bound_frees_the_oldest_and_is_named() {
+    for (setting, why) in [
+        ("max_finished = 2", "more than 2 jobs had finished (retention.max_finished)"),
+        ("tenant_max_finished = 2", "(retention.tenant_max_finished)"),
+        ("max_bytes = 2500", "finished jobs stored more than 2500 bytes (retention.max_bytes)"),
+        ("tenant_max_bytes = 2500", "(retention.tenant_max_bytes)"),
+    ] {
+        let mut yard = start(setting);
+        for _ in 0..3 {
+            yard.run("head -c 1000 /dev/zero");
+        }
+        expect_freed(&mut yard, 1, why);
+        assert_eq!(listed(&mut yard), [3, 2], "{setting}");
+        assert!(!read(&mut yard, 3).is_error());
+    }
+}
+
+#[test]
+fn a_store_that_is_nearly_full_frees_the_oldest_and_takes_what_comes() {
+    for cap in ["max_store", "max_tenant"] {
+        let config = format!("[output]\n{cap} = \"3 MiB\"\ncompress_from = 0\n");
+        let mut yard = Launch::stdio().structured().config(&config).start();
+        for job in 1..=6 {
+            let status = yard.run("head -c 1000000 /dev/zero | tr '\\0' x");
+            assert_eq!((status.job(), &status["total_bytes"]), (job, &json!(1_000_000)), "{cap}");
+            // The wish for room is met a moment after it was made.
+            eventually("there is room again", || listed(&mut yard).len() <= 2);
+        }
+        expect_freed(&mut yard, 1, "running jobs needed its room");
+        assert_eq!(listed(&mut yard), [6, 5], "{cap}");
+    }
+}
+
+#[test]
+fn who_gets_too_old_is_freed_although_nothing_else_happens() {
+    for (setting, why) in [
+        ("max_age_s = 0.2", "older than 0.2 seconds (retention.max_age_s)"),
+        ("tenant_max_age_s = 0.2", "older than 0.2 seconds (retention.tenant_max_age_s)"),
+    ] {
+        let mut yard = start(setting);
+        let running = yard.start("sleep 300");
+        let first = yard.run("echo one").job();
+        expect_freed(&mut yard, first, why);
+        let second = yard.run("echo two").job();
+        expect_freed(&mut yard, second, why);
+        assert_eq!(listed(&mut yard), [running], "a running one never goes");
+    }
+}
+
+#[test]
+fn every_door_tells_freed_from_unknown() {
+    let mut yard = start("max_finished = 1");
+    yard.run("echo one");
+    yard.run("echo two");
+    expect_freed(&mut yard, 1, "retention.max_finished");
+    for tool in ["wait_jobs", "stop_jobs"] {
+        let reply = yard.call(tool, json!({"jobs": [1]}));
+        assert_eq!(reply.only_job()["error_code"], "job_freed", "{}", reply.0);
+        let reply = yard.call(tool, json!({"jobs": [99]}));
+        assert_eq!(reply.only_job()["error_code"], "unknown_job", "{}", reply.0);
+    }
+    let reply = yard.call("send_input", json!({"job": 1, "text": "x"}));
+    assert_eq!(reply["error_code"], "job_freed", "{}", reply.0);
+    let answer = yard.rpc("resources/read", json!({"uri": "shellyard://jobs/1/output"}));
+    let message = answer["error"]["message"].as_str().expect("an error");
+    assert!(message.contains("job 1 was freed"), "{answer}");
+    assert_eq!(answer["error"]["data"]["error_code"], "job_freed", "{answer}");
+}
+
+#[test]
+fn a_job_whose_processes_outlived_it_stays() {
+    let marker = Marker::new();
+    let mut yard = start("max_finished = 1");
+    let daemon = yard.run(&format!("sleep {marker} & echo one")).job();
+    yard.run("echo two");
+    let third = yard.run("echo three").job();
+    expect_freed(&mut yard, 2, "retention.max_finished");
+    eventually("the newest goes too, since the oldest cannot", || listed(&mut yard) == [daemon]);
+    expect_freed(&mut yard, third, "retention.max_finished");
+}
+
+#[test]
+fn a_reader_that_pages_while_its_job_is_swept_gets_right_bytes_or_is_told() {
+    let mut yard = start("max_finished = 1");
+    let job = yard.run("seq 1 100000").job();
+    let whole: String = (1..=100_000).map(|number| format!("{number}\n")).collect();
+    yard.start("while [ ! -e gate ]; do sleep 0.01; done");
+    let mut read = Vec::new();
+    let told = loop {
+        if read.len() > 2 * whole.len() {
+            std::fs::write(yard.work().join("gate"), "").expect("the gate opens");
+        }
+        let cursor = format!("bytes:{}", read.len() % whole.len());
+        let page = json!({"job": job, "view": "raw", "cursor": cursor, "max_bytes": 20_000});
+        let reply = yard.call("read_output", page);
+        if reply.is_error() {
+            break reply;
+        }
+        read.extend(bytes_of(reply.structured()));
+    };
+    assert_eq!(told["error_code"], "job_freed", "{}", told.0);
+    let repeated = whole.as_bytes().iter().cycle().take(read.len());
+    assert!(read.iter().eq(repeated), "every byte before that was right");
+}
+
+#[test]
+fn what_was_freed_is_counted() {
+    let config = "[retention]\nmax_finished = 2\n";
+    let mut yard = Launch::http().structured().config(config).start();
+    for _ in 0..5 {
+        yard.run("head -c 1000 /dev/zero");
+    }
+    let count = "shellyard_retention_freed_jobs_total{reason=\"count\"} 3";
+    let counted = |yard: &mut Yard| {
+        let mut connection = HttpConnection::open(yard.http().address());
+        connection.send(&Request::get("/metrics"));
+        let text = connection.answer().text();
+        let has = |line: &str| text.lines().any(|known| known == line);
+        has(count)
+            && has("shellyard_retention_freed_bytes_total 3000")
+            && has("shellyard_output_stored_bytes 2000")
+            && has("shellyard_jobs_retained 2")
+    };
+    eventually("three are counted, and only two store anything", || counted(&mut yard));
+    let known: Value = yard.call("list_jobs", json!({})).ok()["jobs"].clone();
+    assert_eq!(known.as_array().map(Vec::len), Some(2), "{known}");
+}
