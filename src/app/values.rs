@@ -63,7 +63,7 @@ pub(super) fn mcp(settings: &config::McpSettings) -> McpSettings {
         wait_max: settings.max_wait_with_progress,
         wait_max_quiet: settings.max_wait,
         progress_every: settings.progress,
-        inline_bytes: settings.inline_bytes,
+        max_tokens: settings.max_tokens,
         page_bytes: settings.page_bytes,
         max_page_bytes: settings.max_page_bytes,
         cancel_stops_job: settings.cancel_stops_job,

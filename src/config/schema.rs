@@ -40,7 +40,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("mcp.max_wait_s", Rule::Seconds { min: 0.0, max: DAY }),
     setting("mcp.max_wait_with_progress_s", Rule::Seconds { min: 0.0, max: DAY }),
     setting("mcp.progress_s", Rule::Seconds { min: 0.1, max: 3600.0 }),
-    setting("mcp.inline_bytes", Rule::Size { min: KIB, max: MIB }),
+    setting("mcp.max_tokens", Rule::Count { min: 500, max: 400_000 }),
     setting("mcp.page_bytes", Rule::Size { min: KIB, max: 16 * MIB }),
     setting("mcp.max_page_bytes", Rule::Size { min: KIB, max: 16 * MIB }),
     setting("mcp.cancel_stops_job", Rule::Switch),

@@ -92,8 +92,8 @@ pub struct McpSettings {
     /// The time between two progress notifications.
     #[serde(rename = "progress_s", deserialize_with = "seconds")]
     pub progress: Duration,
-    /// How much output a text result shows.
-    pub inline_bytes: usize,
+    /// The most that one reply may take, in tokens.
+    pub max_tokens: u64,
     /// The page of read_output when the caller does not say.
     pub page_bytes: usize,
     /// The largest page that a caller may ask for.

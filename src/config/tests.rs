@@ -98,7 +98,7 @@ fn the_defaults_are_the_documented_ones() {
     assert_eq!((http.max_body, http.max_headers, http.max_connections), (4 << 20, 32 << 10, 1024));
     assert_eq!((http.token_file, http.header_timeout), (None, Duration::from_secs(30)));
     assert_eq!((mcp.result_format, mcp.wait), (ResultFormat::Text, Duration::from_secs(30)));
-    assert_eq!((mcp.inline_bytes, mcp.page_bytes, mcp.max_page_bytes), (20480, 16384, 1 << 20));
+    assert_eq!((mcp.max_tokens, mcp.page_bytes, mcp.max_page_bytes), (8000, 16384, 1 << 20));
     assert!(mcp.cancel_stops_job);
     assert_eq!((queue.slots_for(4), queue.max_queued), (8, 1000));
     assert_eq!(queue.lanes, [("build".into(), 2), ("net".into(), 4)].into());

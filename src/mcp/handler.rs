@@ -16,7 +16,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use super::reply::{Answer, Success, ToolError};
+use super::reply::{Answer, Success, TokenBudget, ToolError};
 use super::resources;
 use super::settings::McpSettings;
 use super::subscriptions::Subscriptions;
@@ -166,7 +166,8 @@ impl ServerHandler for Handler {
         };
         let started = Instant::now();
         let Shared { yard, settings, .. } = &*self.shared;
-        let call = Call { yard, settings, request: &context };
+        let budget = TokenBudget::asked(request.arguments.as_ref(), settings.max_tokens);
+        let call = Call { yard, settings, request: &context, budget };
         if tool != ToolName::RunCommand {
             // Only jobs are numbered in the order of their calls.
             Turn::end(&context);
@@ -174,8 +175,9 @@ impl ServerHandler for Handler {
         let answer = answer_of(tool.name(), tool.call(call, request.arguments)).await;
         let success = call_result(answer.success());
         events::mcp_call_finished(tool.name(), success, started.elapsed());
-        let answer = answer.masked(&yard.redactor());
-        let mut result: CallToolResult = answer.into_result(self.shared.settings.result_format);
+        let format = settings.result_format;
+        let answer = answer.masked(&yard.redactor()).within(budget, format);
+        let mut result: CallToolResult = answer.into_result(format);
         self.stamp_modern(&context, &mut result.meta);
         Ok(result.into())
     }

@@ -15,8 +15,8 @@ pub struct McpSettings {
     pub wait_max_quiet: Duration,
     /// How often a waiting call sends progress.
     pub progress_every: Duration,
-    /// The most output in one answer of `run_command` and `wait_jobs`.
-    pub inline_bytes: usize,
+    /// The most that one answer may take, in tokens, when the caller does not say.
+    pub max_tokens: u64,
     /// The page of `read_output` when the caller does not say.
     pub page_bytes: usize,
     /// The most output that a caller may ask for in one page.
@@ -33,7 +33,7 @@ impl Default for McpSettings {
             wait_max: Duration::from_secs(600),
             wait_max_quiet: Duration::from_secs(50),
             progress_every: Duration::from_secs(5),
-            inline_bytes: 16 * 1024,
+            max_tokens: 8000,
             page_bytes: 16 * 1024,
             max_page_bytes: 1024 * 1024,
             cancel_stops_job: true,

@@ -133,7 +133,7 @@ impl Log {
     }
 
     fn check_excerpts(&self) {
-        let budget = Budget { max_bytes: 30, max_lines: 0 };
+        let budget = Budget::of_bytes(30);
         for from in [0, self.model.len() as u64 / 2] {
             let shown = excerpt(&self.reader, from, budget).unwrap();
             assert!(shown.from >= from && shown.gap_bytes == shown.from - from);
@@ -263,7 +263,7 @@ fn a_hole_is_named_once_and_reading_goes_on_behind_it() {
     assert_eq!(log.reader.line_at(890).unwrap(), 99);
     assert_eq!(log.reader.offset_of_line(99).unwrap(), Some(882));
     assert_eq!(log.reader.offset_of_line(50).unwrap(), Some(20), "where the hole starts");
-    let budget = Budget { max_bytes: 10_000, max_lines: 0 };
+    let budget = Budget::of_bytes(10_000);
     let shown = excerpt(&log.reader, 0, budget).unwrap();
     let hidden = shown.hidden.unwrap();
     assert_eq!(shown.sections.len(), 2);
@@ -357,7 +357,7 @@ async fn readers_of_a_log_that_loses_its_middle_meanwhile_never_get_a_wrong_byte
             assert_eq!((page.end - page.start) as usize, page.bytes.len());
             missing += page.gap_bytes;
             from = page.end;
-            let shown = excerpt(&reader, 0, Budget { max_bytes: 1000, max_lines: 0 }).unwrap();
+            let shown = excerpt(&reader, 0, Budget::of_bytes(1000)).unwrap();
             for section in shown.sections {
                 let length = (section.end - section.start) as usize;
                 assert_eq!(section.text.into_bytes(), numbered(section.start, length));

@@ -5,15 +5,13 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
-use memchr::{memchr, memrchr};
-
 use super::digest::Reach;
 use super::hidden::look_through;
 pub use super::hidden::{ErrorLine, Hidden};
 use super::log::Progress;
-use super::page::{to_character_start, whole_characters, whole_text};
+use super::page::whole_text;
 use super::reader::LogReader;
-use super::view::{Ansi, Fold, LINE_CHARS, Long, Shown, ViewOptions, shown};
+use super::view::{Ansi, Charset, Fold, LINE_CHARS, Long, Shown, ViewOptions, shown};
 
 /// Raw bytes that are read for each byte of text that is wanted: views make text shorter, and a
 /// progress bar of many kilobytes is one line.
@@ -29,13 +27,26 @@ const WHOLE_LINES: ViewOptions =
 /// How far a hidden part is looked through: a reply must not wait long for it.
 const REACH: Reach = Reach { each_side: 32 * 1024 * 1024, time: Duration::from_secs(2) };
 
+/// So much of the end is looked at for a character that has only begun.
+const LAST_BYTES: u64 = 256;
+
 /// How much text an excerpt may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Budget {
-    /// Bytes of text in all sections together.
+    /// What all sections together may cost.
     pub max_bytes: usize,
+    /// What a text costs: its bytes, or its bytes in the form in which it is sent.
+    pub cost: fn(&str) -> usize,
     /// Lines of text in all sections together; 0 means any number.
     pub max_lines: usize,
+}
+
+impl Budget {
+    /// So many bytes of text, and any number of lines.
+    #[must_use]
+    pub const fn of_bytes(max_bytes: usize) -> Self {
+        Self { max_bytes, cost: str::len, max_lines: 0 }
+    }
 }
 
 /// What is shown of a log. Sections and the hidden part lie one behind the other and cover
@@ -56,6 +67,8 @@ pub struct Excerpt {
     pub total_bytes: u64,
     /// The log's lines at the time of the excerpt, an unfinished last one included.
     pub lines: u64,
+    /// The character set of the log.
+    pub charset: Charset,
 }
 
 /// A stretch of a log, shown as text.
@@ -102,22 +115,23 @@ pub fn tail(reader: &LogReader, budget: Budget) -> io::Result<Excerpt> {
 #[derive(Debug, Clone, Copy)]
 struct Room {
     bytes: usize,
+    cost: fn(&str) -> usize,
     lines: usize,
 }
 
 impl Room {
     fn of(budget: Budget) -> Self {
         let lines = if budget.max_lines == 0 { usize::MAX } else { budget.max_lines };
-        Self { bytes: budget.max_bytes, lines }
+        Self { bytes: budget.max_bytes, cost: budget.cost, lines }
     }
 
     fn head(self) -> Self {
-        Self { bytes: self.bytes / HEAD_SHARE, lines: self.lines / HEAD_SHARE }
+        Self { bytes: self.bytes / HEAD_SHARE, lines: self.lines / HEAD_SHARE, ..self }
     }
 
     fn tail(self) -> Self {
         let head = self.head();
-        Self { bytes: self.bytes - head.bytes, lines: self.lines - head.lines }
+        Self { bytes: self.bytes - head.bytes, lines: self.lines - head.lines, ..self }
     }
 
     fn raw_bytes(self) -> u64 {
@@ -135,10 +149,11 @@ impl Room {
     }
 
     fn takes(&mut self, line: &Shown) -> bool {
-        let fits = self.lines > 0 && line.text.len() <= self.bytes;
+        let (rows, cost) = (line.rows(), (self.cost)(&line.text));
+        let fits = rows <= self.lines && cost <= self.bytes;
         if fits {
-            self.lines -= 1;
-            self.bytes -= line.text.len();
+            self.lines -= rows;
+            self.bytes -= cost;
         }
         fits
     }
@@ -172,18 +187,20 @@ struct Frame<'a> {
     gap_bytes: u64,
     /// The log's end, less a character that has only begun.
     end: u64,
+    charset: Charset,
 }
 
 impl<'a> Frame<'a> {
     fn new(reader: &'a LogReader, from: u64) -> io::Result<Self> {
         let progress = reader.progress();
+        let charset = reader.charset()?;
+        let from = charset.aligned(from);
         let total = progress.total_bytes;
         let (asked, from) = (from, reader.resume(from));
-        let tail = reader.solid_around(from..total).start;
-        let last = reader.read(total.saturating_sub(3).max(from).max(tail)..total)?;
-        let begun = if progress.closed { 0 } else { last.len() - whole_characters(&last) };
-        let end = (total - begun as u64).max(from);
-        Ok(Self { reader, progress, from, gap_bytes: from - asked, end })
+        let tail = reader.solid_around(from..total).start.max(from);
+        let begun = if progress.closed { 0 } else { begun(reader, tail, total, charset)? };
+        let end = (total - begun).max(from);
+        Ok(Self { reader, progress, from, gap_bytes: from - asked, end, charset })
     }
 
     /// All of it, if it fits.
@@ -192,7 +209,7 @@ impl<'a> Frame<'a> {
         if has_hole || self.end - self.from > room.raw_bytes() {
             return Ok(None);
         }
-        let lines = shown(&self.reader.read(self.from..self.end)?, WHOLE_LINES);
+        let lines = self.shown(&self.reader.read(self.from..self.end)?, WHOLE_LINES);
         let all_fit = room.take(lines.iter()) == lines.len();
         Ok(all_fit.then(|| Part::starting_at(self.from, lines)))
     }
@@ -207,13 +224,12 @@ impl<'a> Frame<'a> {
         let end = self.end.min(self.solid().end);
         let window = self.from..end.min(self.from.saturating_add(room.raw_bytes()));
         let bytes = self.reader.read(window)?;
-        let whole_lines = memrchr(b'\n', &bytes).map_or(0, |newline| newline + 1);
-        let mut lines = shown(&bytes[..whole_lines], WHOLE_LINES);
+        let whole_lines = &bytes[..self.charset.last_line_end(&bytes).unwrap_or(0)];
+        let mut lines =
+            self.shown_in(whole_lines, WHOLE_LINES, |lines| room.take(lines.iter()) > 0);
         lines.truncate(room.take(lines.iter()));
         if lines.is_empty() {
-            let part = &bytes[..room.part_of_line().min(bytes.len())];
-            let part = &part[..whole_text(part)];
-            lines = shown(&part[..line_length(part)], ViewOptions::default());
+            lines = self.beginning(&bytes[..self.line_length(&bytes)], room);
         }
         Ok(Part::starting_at(self.from, lines))
     }
@@ -221,17 +237,67 @@ impl<'a> Frame<'a> {
     /// The last whole lines that fit, else the end of the last line; nothing before `from`.
     fn tail(&self, from: u64, room: Room) -> io::Result<Part> {
         let from = from.max(self.solid().start);
-        let start = from.max(self.end.saturating_sub(room.raw_bytes()));
-        let bytes = self.reader.read(start..self.end)?;
-        let first_line = if start == from { 0 } else { line_length(&bytes) };
-        let mut lines = shown(&bytes[first_line..], ViewOptions::default());
+        let start = self.charset.aligned(from.max(self.end.saturating_sub(room.raw_bytes())));
+        let bytes = self.reader.read(start.min(self.end)..self.end)?;
+        let first_line = if start == from { 0 } else { self.line_length(&bytes) };
+        let fits = |lines: &[Shown]| room.take(lines.iter().rev()) > 0;
+        let mut lines = self.shown_in(&bytes[first_line..], ViewOptions::default(), fits);
         let kept = room.take(lines.iter().rev());
         lines.drain(..lines.len() - kept);
         if lines.is_empty() {
-            let part = &bytes[bytes.len() - room.part_of_line().min(bytes.len())..];
-            lines = shown(&part[to_character_start(part)..], ViewOptions::default());
+            lines = self.ending(&bytes, room);
         }
         Ok(Part::ending_at(self.end, lines))
+    }
+
+    /// As much of the beginning of a line as fits.
+    fn beginning(&self, line: &[u8], room: Room) -> Vec<Shown> {
+        let mut length = room.part_of_line().min(line.len());
+        loop {
+            length = whole_text(&line[..length], self.charset);
+            let lines = self.shown(&line[..length], ViewOptions::default());
+            if length == 0 || room.take(lines.iter()) == lines.len() {
+                return lines;
+            }
+            length /= 2;
+        }
+    }
+
+    /// As much of the end as fits.
+    fn ending(&self, bytes: &[u8], room: Room) -> Vec<Shown> {
+        let mut length = room.part_of_line().min(bytes.len());
+        loop {
+            let part = &bytes[bytes.len() - length..];
+            let skip = self.charset.to_character_start(self.end - length as u64, part);
+            let lines = self.shown(&part[skip.min(length)..], ViewOptions::default());
+            if length == 0 || room.take(lines.iter()) == lines.len() {
+                return lines;
+            }
+            length /= 2;
+        }
+    }
+
+    fn shown(&self, bytes: &[u8], options: ViewOptions) -> Vec<Shown> {
+        shown(bytes, self.charset, options)
+    }
+
+    /// On one screen; where nothing of that fits, each line by itself.
+    fn shown_in(
+        &self,
+        bytes: &[u8],
+        options: ViewOptions,
+        fits: impl Fn(&[Shown]) -> bool,
+    ) -> Vec<Shown> {
+        let lines = self.shown(bytes, options);
+        if fits(&lines) || lines.iter().all(|line| line.rows() == 1) {
+            return lines;
+        }
+        self.shown(bytes, ViewOptions { ansi: Ansi::StripLines, ..options })
+    }
+
+    /// The length of the first line, with its newline.
+    fn line_length(&self, bytes: &[u8]) -> usize {
+        self.charset.line_ends(bytes).next().unwrap_or(bytes.len())
     }
 
     fn finish(&self, head: Option<Part>, last: Part) -> io::Result<Excerpt> {
@@ -250,6 +316,7 @@ impl<'a> Frame<'a> {
             end: self.end,
             total_bytes: self.progress.total_bytes,
             lines: self.progress.lines + u64::from(self.progress.open_line),
+            charset: self.charset,
         })
     }
 
@@ -267,7 +334,10 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The length of the first line, with its newline.
-fn line_length(bytes: &[u8]) -> usize {
-    memchr(b'\n', bytes).map_or(bytes.len(), |newline| newline + 1)
+/// How many of the last bytes are a character that has only begun.
+fn begun(reader: &LogReader, from: u64, total: u64, charset: Charset) -> io::Result<u64> {
+    let start = charset.aligned(total.saturating_sub(LAST_BYTES).max(from)).min(total);
+    let last = reader.read(start..total)?;
+    let line = &last[charset.last_line_end(&last).unwrap_or(0)..];
+    Ok((line.len() - charset.whole_characters(line)) as u64)
 }

@@ -1,7 +1,8 @@
 //! Pages: how much of a log one read gives, and where it ends.
 
-use memchr::{memchr_iter, memrchr};
+use memchr::memrchr;
 
+use super::view::Charset;
 use crate::spec::Stream;
 
 /// The smallest page: one character always fits, so that every page makes progress.
@@ -77,8 +78,13 @@ pub(super) enum Rest {
 }
 
 /// How many of `bytes` make a page, and what comes after it.
-pub(super) fn cut(bytes: &[u8], max_lines: usize, rest: Rest) -> (usize, PageEnd) {
-    if let Some(length) = line_limit(bytes, max_lines)
+pub(super) fn cut(
+    bytes: &[u8],
+    charset: Charset,
+    max_lines: usize,
+    rest: Rest,
+) -> (usize, PageEnd) {
+    if let Some(length) = line_limit(bytes, charset, max_lines)
         && (length < bytes.len() || rest == Rest::Bytes)
     {
         return (length, PageEnd::More);
@@ -86,24 +92,23 @@ pub(super) fn cut(bytes: &[u8], max_lines: usize, rest: Rest) -> (usize, PageEnd
     match rest {
         Rest::Closed => (bytes.len(), PageEnd::Complete),
         Rest::Hole => (bytes.len(), PageEnd::More),
-        Rest::Open => (whole_characters(bytes), PageEnd::CaughtUp),
+        Rest::Open => (charset.whole_characters(bytes), PageEnd::CaughtUp),
         Rest::Bytes => {
-            let lines = memrchr(b'\n', bytes).map(|newline| newline + 1);
-            (lines.unwrap_or_else(|| whole_text(bytes)), PageEnd::More)
+            let lines = charset.last_line_end(bytes);
+            (lines.unwrap_or_else(|| whole_text(bytes, charset)), PageEnd::More)
         }
     }
 }
 
 /// Where the line limit ends the page, if it does.
-fn line_limit(bytes: &[u8], max_lines: usize) -> Option<usize> {
-    let last = max_lines.checked_sub(1)?;
-    memchr_iter(b'\n', bytes).nth(last).map(|newline| newline + 1)
+fn line_limit(bytes: &[u8], charset: Charset, max_lines: usize) -> Option<usize> {
+    charset.line_ends(bytes).nth(max_lines.checked_sub(1)?)
 }
 
 /// The length without a character or an escape code that has begun but not ended; never 0 for
 /// the sake of an escape code, so that every page makes progress.
-pub(super) fn whole_text(bytes: &[u8]) -> usize {
-    let length = whole_characters(bytes);
+pub(super) fn whole_text(bytes: &[u8], charset: Charset) -> usize {
+    let length = charset.whole_characters(bytes);
     let window = length.saturating_sub(MAX_ESCAPE);
     let begun = memrchr(0x1b, &bytes[window..length]).map(|escape| window + escape);
     match begun {
@@ -121,36 +126,17 @@ fn is_begun_escape(rest: &[u8]) -> bool {
     }
 }
 
-/// The length without a character that has begun but not ended.
-pub(super) fn whole_characters(bytes: &[u8]) -> usize {
-    for begun in 1..=bytes.len().min(3) {
-        let tail = &bytes[bytes.len() - begun..];
-        if is_continuation(tail[0]) {
-            continue;
-        }
-        let incomplete = matches!(str::from_utf8(tail), Err(error) if error.error_len().is_none());
-        return if incomplete { bytes.len() - begun } else { bytes.len() };
-    }
-    bytes.len()
-}
-
-/// How many bytes to skip to get to the start of a character; 0 where there is no sense in it.
-pub(super) fn to_character_start(bytes: &[u8]) -> usize {
-    let skip = bytes.iter().take(4).take_while(|byte| is_continuation(**byte)).count();
-    if skip < 4 { skip } else { 0 }
-}
-
-const fn is_continuation(byte: u8) -> bool {
-    byte & 0b1100_0000 == 0b1000_0000
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[track_caller]
     fn check(bytes: &[u8], max_lines: usize, rest: Rest, expected: (usize, PageEnd)) {
-        assert_eq!(cut(bytes, max_lines, rest), expected, "{bytes:?} {max_lines} {rest:?}");
+        assert_eq!(
+            cut(bytes, Charset::Utf8, max_lines, rest),
+            expected,
+            "{bytes:?} {max_lines} {rest:?}"
+        );
     }
 
     #[test]
@@ -193,6 +179,19 @@ mod tests {
         let begun = &"é".as_bytes()[..1];
         check(begun, 0, Rest::Open, (0, PageEnd::CaughtUp));
         check(begun, 0, Rest::Closed, (1, PageEnd::Complete));
+    }
+
+    #[test]
+    fn a_page_of_another_charset_ends_on_its_lines_and_characters() {
+        let charset = Charset::Legacy(encoding_rs::SHIFT_JIS);
+        let (bytes, _, _) = encoding_rs::SHIFT_JIS.encode("日本語");
+        assert_eq!(cut(&bytes[..5], charset, 0, Rest::Bytes), (4, PageEnd::More));
+        assert_eq!(cut(&bytes[..5], charset, 0, Rest::Open), (4, PageEnd::CaughtUp));
+        let wide: Vec<u8> = "ab\ncd".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let charset = Charset::of(&wide);
+        assert_eq!(cut(&wide, charset, 0, Rest::Bytes), (6, PageEnd::More));
+        assert_eq!(cut(&wide, charset, 1, Rest::Closed), (6, PageEnd::More));
+        assert_eq!(cut(&wide[..5], charset, 0, Rest::Bytes), (4, PageEnd::More));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::kept::Kept;
 use super::log::Progress;
 use super::page::{PageEnd, Rest, cut};
 use super::reader::LogReader;
+use super::view::Charset;
 use crate::spec::Stream;
 
 /// The largest block of a [`RawReader`].
@@ -152,7 +153,7 @@ impl LogReader {
         };
         let range = start..end.min(start.saturating_add(limit));
         let mut bytes = self.raw(request.stream, range)?.read_all()?;
-        let (kept, end_kind) = cut(&bytes, 0, rest);
+        let (kept, end_kind) = cut(&bytes, Charset::Utf8, 0, rest);
         bytes.truncate(kept);
         Ok(Part { start, bytes, end: start + kept as u64, end_kind, total_bytes })
     }

@@ -12,6 +12,7 @@ use super::page::{Page, PageEnd, PageRequest, Rest, cut};
 use super::parts::Parts;
 use super::pieces::{Pieces, Toward};
 use super::tail::{TailLimits, tail_start};
+use super::view::{Charset, SAMPLE_BYTES};
 use crate::spec::Stream;
 
 /// Reads one log, while it is written and after. Cheap to clone; readers do not notice each other.
@@ -62,6 +63,11 @@ impl LogReader {
     /// Reads one page. Repeated with `from` set to the last page's `end`, this gives every byte
     /// of the log that is there, or of one of its streams, exactly once.
     pub fn page(&self, request: &PageRequest) -> io::Result<Page> {
+        self.page_in(request, Charset::Utf8)
+    }
+
+    /// The same, ending on whole lines and characters of this character set.
+    pub fn page_in(&self, request: &PageRequest, charset: Charset) -> io::Result<Page> {
         // One look at the log: a later look at `closed` could call a page complete although its
         // last bytes arrived in between.
         let kept = self.kept();
@@ -81,12 +87,37 @@ impl LogReader {
             Rest::Open
         };
         bytes.truncate(limit);
-        let (length, end_kind) = cut(&bytes, request.max_lines, rest);
+        let (length, end_kind) = cut(&bytes, charset, request.max_lines, rest);
         let everything = length == bytes.len() && rest != Rest::Bytes;
         bytes.truncate(length);
         let end = if everything { solid.range.end } else { solid.offset_after(length as u64)? };
         let gap_bytes = kept.missing(request.from..end) + self.lost(request.from, end, end_kind);
         Ok(Page { bytes, start, end, end_kind, gap_bytes, total_bytes })
+    }
+
+    /// The character set of the log. The first 16 KiB decide, so it may change while there
+    /// are fewer, and never after.
+    pub fn charset(&self) -> io::Result<Charset> {
+        let kept = self.kept();
+        // The head of a log is kept, whatever else is not; unless somebody cut its file.
+        let length = kept.solid_end(0).min(SAMPLE_BYTES as u64);
+        Ok(Charset::of(&kept.read(0..length)?))
+    }
+
+    /// The bytes of a page with the offset of each stretch that has no gap in it: those of one
+    /// stream may lie apart.
+    pub fn stretches(&self, request: &PageRequest, page: &Page) -> io::Result<Vec<(u64, Vec<u8>)>> {
+        let mut stretches: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut pieces = self.pieces(request.stream, page.start, page.end);
+        while let Some((offset, piece)) = pieces.next()? {
+            match stretches.last_mut() {
+                Some((start, bytes)) if *start + bytes.len() as u64 == offset => {
+                    bytes.extend_from_slice(piece);
+                }
+                Some(_) | None => stretches.push((offset, piece.to_vec())),
+            }
+        }
+        Ok(stretches)
     }
 
     /// Where a page of the last bytes and lines would start, whichever limit is hit first

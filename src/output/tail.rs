@@ -6,8 +6,8 @@ use std::ops::Range;
 use memchr::memrchr_iter;
 
 use super::kept::Kept;
-use super::page::to_character_start;
 use super::pieces::{Pieces, Toward};
+use super::view::Charset;
 use crate::spec::Stream;
 
 /// How much of the end is wanted.
@@ -82,5 +82,7 @@ fn character_start(kept: &Kept, stream: Option<Stream>, range: Range<u64>) -> io
     let start = range.start;
     let mut pieces = Pieces::new(kept, stream, range, Toward::End);
     let first = pieces.next()?;
-    Ok(first.map_or(start, |(offset, piece)| offset + to_character_start(piece) as u64))
+    Ok(first.map_or(start, |(offset, piece)| {
+        offset + Charset::Utf8.to_character_start(offset, piece) as u64
+    }))
 }

@@ -7,6 +7,8 @@ mod audit;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod budget;
+#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod compression;
@@ -56,5 +58,7 @@ mod store;
 mod subscriptions;
 #[cfg(test)]
 mod tidy;
+#[cfg(test)]
+mod views;
 #[cfg(test)]
 mod waiting;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::harness::{Launch, Marker, Reply, assert_nothing_null, eventually};
 
 /// Every field that the structured form may have.
-const FIELDS: [&str; 49] = [
+const FIELDS: [&str; 51] = [
     "job",
     "state",
     "outcome",
@@ -55,6 +55,8 @@ const FIELDS: [&str; 49] = [
     "limit",
     "stopped_by",
     "ended_processes",
+    "charset",
+    "jobs_left_out",
 ];
 
 #[test]

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::Value;
 
+use super::budget::{TokenBudget, escaped_len};
 use super::shown::Shown;
+use super::trim::{json_size, trim_fields, trim_text};
 use super::words::count;
 use super::{hint, structured, verdict};
 use crate::mcp::settings::ResultFormat;
@@ -23,6 +25,8 @@ pub(crate) struct Answer {
     hint: Option<String>,
     fields: JsonObject,
     success: Success,
+    /// The budget that it was made for, where that is not the call's.
+    budget: Option<TokenBudget>,
 }
 
 /// Whether *we* did what was asked. A command that failed is a success of ours.
@@ -33,7 +37,7 @@ pub(crate) enum Success {
 }
 
 /// What an answer about several jobs says about one of them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Part {
     text: String,
     fields: JsonObject,
@@ -47,6 +51,15 @@ impl Part {
             push_block(&mut text, &shown.text);
         }
         Self { text, fields: structured::fields(job, shown) }
+    }
+
+    /// What it takes in an answer, what stands between two of them included.
+    pub(crate) fn size(&self, format: ResultFormat) -> usize {
+        let text = self.text.len() + "\n\n".len();
+        match format {
+            ResultFormat::Text => text,
+            ResultFormat::Structured | ResultFormat::Both => text.max(json_size(&self.fields) + 1),
+        }
     }
 
     /// A job in a list: a line of its own, and what names it beside the usual fields.
@@ -97,6 +110,7 @@ impl Answer {
             hint: hint::after_job(job, shown),
             fields: structured::fields(job, shown),
             success: if failed { Success::Failed } else { Success::Done },
+            budget: None,
         }
     }
 
@@ -116,7 +130,7 @@ impl Answer {
         };
         let mut fields = JsonObject::new();
         fields.insert("jobs".into(), Value::Array(jobs));
-        Self { verdict, body, hint: None, fields, success: Success::Done }
+        Self { verdict, body, hint: None, fields, success: Success::Done, budget: None }
     }
 
     /// That the call failed, and why.
@@ -124,7 +138,8 @@ impl Answer {
         let mut fields = JsonObject::new();
         fields.insert("error".into(), message.as_str().into());
         fields.insert("error_code".into(), code.into());
-        Self { verdict: message, body: String::new(), hint: None, fields, success: Success::Failed }
+        let (body, success) = (String::new(), Success::Failed);
+        Self { verdict: message, body, hint: None, fields, success, budget: None }
     }
 
     /// What the `→` line says, where there is one.
@@ -168,6 +183,46 @@ impl Answer {
         self
     }
 
+    /// The same, made for this budget.
+    pub(crate) const fn with_budget(mut self, budget: TokenBudget) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// What it takes in a format: the larger one of its text and its structured form.
+    pub(crate) fn size(&self, format: ResultFormat) -> usize {
+        match format {
+            ResultFormat::Text => self.text().len(),
+            ResultFormat::Structured | ResultFormat::Both => {
+                self.text_in(format).len().max(json_size(&self.fields) + self.json_hint_size())
+            }
+        }
+    }
+
+    /// The same within the budget that it was made for, else within this one: what is still too
+    /// long is cut.
+    pub(crate) fn within(mut self, budget: TokenBudget, format: ResultFormat) -> Self {
+        let limit = self.budget.unwrap_or(budget).bytes();
+        if self.size(format) <= limit {
+            return self;
+        }
+        // Even if JSON takes six bytes for each of its characters, it leaves room for the rest.
+        self.hint = self.hint.map(|hint| trim_text(&hint, limit / 8));
+        if self.text_in(format).len() > limit {
+            self.verdict = trim_text(&self.verdict, limit / 2);
+            let hint = self.hint().map_or(0, |hint| hint.len() + "\n→ ".len());
+            self.body = trim_text(&self.body, limit.saturating_sub(self.verdict.len() + hint + 1));
+        }
+        let hint = self.json_hint_size();
+        trim_fields(&mut self.fields, limit.saturating_sub(hint));
+        self
+    }
+
+    /// What the hint adds to the structured form.
+    fn json_hint_size(&self) -> usize {
+        self.hint().map_or(0, |hint| escaped_len(hint) + r#","hint":"""#.len())
+    }
+
     /// The same with every secret masked. Bytes that were asked for as they are stay as they are.
     pub(crate) fn masked(mut self, redactor: &Redactor) -> Self {
         if self.fields.contains_key("encoding") {
@@ -198,12 +253,7 @@ impl Answer {
 
     /// The result on the wire, in the form that was configured.
     pub(crate) fn into_result(self, format: ResultFormat) -> CallToolResult {
-        let text = match format {
-            // Clients show the text of a failure, and nothing else of it.
-            ResultFormat::Structured if self.success == Success::Done => self.verdict.clone(),
-            ResultFormat::Structured | ResultFormat::Text | ResultFormat::Both => self.text(),
-        };
-        let content = vec![ContentBlock::text(text)];
+        let content = vec![ContentBlock::text(self.text_in(format))];
         let mut result = match self.success {
             Success::Done => CallToolResult::success(content),
             Success::Failed => CallToolResult::error(content),
@@ -212,6 +262,14 @@ impl Answer {
             result.structured_content = Some(Value::Object(self.structured()));
         }
         result
+    }
+
+    fn text_in(&self, format: ResultFormat) -> String {
+        match format {
+            // Clients show the text of a failure, and nothing else of it.
+            ResultFormat::Structured if self.success == Success::Done => self.verdict.clone(),
+            ResultFormat::Structured | ResultFormat::Text | ResultFormat::Both => self.text(),
+        }
     }
 
     fn structured(self) -> JsonObject {

@@ -1,6 +1,7 @@
 //! The body of an answer: which part of a job's output is shown, and as what.
 
 use std::io;
+use std::ops::RangeInclusive;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +12,8 @@ use super::shown::{Cut, Form, Shown, Span};
 use super::words::{count, size, thousands};
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::Outcome;
-use crate::output::excerpt::{Budget, Excerpt, Hidden, Section, excerpt, tail};
+use crate::output::excerpt::{Budget, ErrorLine, Excerpt, Hidden, Section, excerpt, tail};
+use crate::output::view::Charset;
 use crate::output::{LogReader, Page, PageEnd, PageRequest, view};
 
 /// Where a caller wanted to start.
@@ -29,25 +31,32 @@ const READ_HERE: u64 = 256 * 1024;
 /// What decides whether output is text.
 const SNIFFED_BYTES: usize = 8 * 1024;
 
+/// How much of bytes that are no text is shown: so much, but less where there is less room. A byte
+/// takes about five in a hexdump.
+const DUMPED_BYTES: RangeInclusive<usize> = 32..=256;
+const ROOM_OF_DUMPED: usize = 8;
+
+/// Where output is cut, so much of the room is kept for the error lines inside the cut …
+const ERRORS_BYTES: usize = 2560;
+/// … but at most one part of so many.
+const ERRORS_SHARE: usize = 4;
+
 /// What an answer about a job shows: of one that ended all, or head and tail; of one that
 /// runs the tail; of one that never ran nothing.
 pub(crate) async fn show(
     job: &Snapshot,
     log: &LogReader,
-    max_bytes: usize,
+    budget: Budget,
 ) -> Result<Option<Shown>, ToolError> {
-    let budget = Budget { max_bytes, max_lines: 0 };
     let shown = match &job.state {
         State::Queued(_) => return Ok(None),
         State::Finished(ending) if matches!(ending.outcome, Outcome::FailedToStart(_)) => {
             return Ok(None);
         }
         State::Running(_) | State::Stopping => {
-            read(job, log, move |log| shown_excerpt(log, tail(log, budget)?)).await?
+            read(job, log, move |log| shown_excerpt(log, tail(log, budget)?, budget)).await?
         }
-        State::Finished(_) => {
-            read(job, log, move |log| shown_excerpt(log, excerpt(log, 0, budget)?)).await?
-        }
+        State::Finished(_) => read(job, log, move |log| from_offset(log, 0, budget)).await?,
     };
     Ok(Some(shown))
 }
@@ -57,10 +66,18 @@ pub(crate) async fn show_from(
     job: &Snapshot,
     log: &LogReader,
     from: u64,
-    max_bytes: usize,
+    budget: Budget,
 ) -> Result<Shown, ToolError> {
-    let budget = Budget { max_bytes, max_lines: 0 };
-    read(job, log, move |log| shown_excerpt(log, excerpt(log, from, budget)?)).await
+    read(job, log, move |log| from_offset(log, from, budget)).await
+}
+
+/// All, or head and tail with room for the errors between them.
+pub(super) fn from_offset(log: &LogReader, from: u64, budget: Budget) -> io::Result<Shown> {
+    let left = log.progress().total_bytes.saturating_sub(from);
+    let is_cut = left > budget.max_bytes as u64;
+    let kept = if is_cut { ERRORS_BYTES.min(budget.max_bytes / ERRORS_SHARE) } else { 0 };
+    let text = Budget { max_bytes: budget.max_bytes - kept, ..budget };
+    shown_excerpt(log, excerpt(log, from, text)?, budget)
 }
 
 /// One page, as text.
@@ -78,12 +95,16 @@ pub(crate) async fn show_raw(
     log: &LogReader,
     request: PageRequest,
 ) -> Result<Shown, ToolError> {
-    read(job, log, move |log| {
-        let page = log.page(&request)?;
-        let text = STANDARD.encode(&page.bytes);
-        Ok(Shown { text, form: Form::Base64, ..placed(log, &request, &page)? })
-    })
-    .await
+    read(job, log, move |log| shown_raw(log, &request)).await
+}
+
+/// One page, as a hexdump of the bytes as they were written.
+pub(crate) async fn show_dump(
+    job: &Snapshot,
+    log: &LogReader,
+    request: PageRequest,
+) -> Result<Shown, ToolError> {
+    read(job, log, move |log| shown_dump(log, &request)).await
 }
 
 /// Reads a log, away from the runtime's threads where it is large.
@@ -103,9 +124,12 @@ pub(super) async fn read<T: Send + 'static>(
     result.map_err(|source| ToolError::Read { job: job.job, source })
 }
 
-fn shown_excerpt(log: &LogReader, excerpt: Excerpt) -> io::Result<Shown> {
-    if let Some(binary) = binary(log, excerpt.from)? {
+fn shown_excerpt(log: &LogReader, mut excerpt: Excerpt, budget: Budget) -> io::Result<Shown> {
+    if let Some(binary) = binary(log, &excerpt, budget)? {
         return Ok(binary);
+    }
+    if let Some(hidden) = &mut excerpt.hidden {
+        list_what_fits(hidden, budget);
     }
     let is_whole = excerpt.from == 0 && excerpt.hidden.is_none();
     let span = |section: &Section| Span { first: section.first_line, last: section.last_line };
@@ -125,9 +149,34 @@ fn shown_excerpt(log: &LogReader, excerpt: Excerpt) -> io::Result<Shown> {
         end_kind,
         gap_bytes: excerpt.gap_bytes,
         bad_bytes,
-        form: Form::Text,
+        form: text_form(excerpt.charset),
         stream: None,
     })
+}
+
+/// Plain text, or text with the name of what it was decoded from.
+fn text_form(charset: Charset) -> Form {
+    charset.name().map_or(Form::Text, |charset| Form::Decoded { charset })
+}
+
+/// Leaves out error lines from the middle of the list until it has room. Their number stays.
+fn list_what_fits(hidden: &mut Hidden, budget: Budget) {
+    let cost = |error: &ErrorLine| (budget.cost)(&error.text) + "  123456: \n".len();
+    let mut left = ERRORS_BYTES.max(budget.max_bytes / ERRORS_SHARE).min(budget.max_bytes / 2);
+    let count = hidden.errors.len();
+    // From the outer ones inwards.
+    let order = (0..count).map(|rank| if rank % 2 == 0 { rank / 2 } else { count - 1 - rank / 2 });
+    let mut fits = vec![false; count];
+    for index in order {
+        let takes = cost(&hidden.errors[index]);
+        if takes > left {
+            break;
+        }
+        left -= takes;
+        fits[index] = true;
+    }
+    let mut fits = fits.into_iter();
+    hidden.errors.retain(|_| fits.next().unwrap_or(false));
 }
 
 /// The section before the hidden part; where there is no room for one, the only one is the tail.
@@ -208,15 +257,29 @@ fn mark(hidden: &Hidden) -> String {
     text + "]\n"
 }
 
-fn shown_page(log: &LogReader, request: &PageRequest) -> io::Result<Shown> {
+pub(super) fn shown_raw(log: &LogReader, request: &PageRequest) -> io::Result<Shown> {
     let page = log.page(request)?;
-    if view::is_binary(&page.bytes) {
-        return described(log, request, &page);
+    let text = STANDARD.encode(&page.bytes);
+    Ok(Shown { text, form: Form::Base64, ..placed(log, request, &page)? })
+}
+
+pub(super) fn shown_dump(log: &LogReader, request: &PageRequest) -> io::Result<Shown> {
+    let page = log.page(request)?;
+    let text = view::dump(&log.stretches(request, &page)?);
+    Ok(Shown { text, form: Form::Hexdump, ..placed(log, request, &page)? })
+}
+
+pub(super) fn shown_page(log: &LogReader, request: &PageRequest) -> io::Result<Shown> {
+    let charset = log.charset()?;
+    let request = &PageRequest { from: charset.aligned(request.from), ..*request };
+    let page = log.page_in(request, charset)?;
+    if view::is_binary_in(&page.bytes, charset) {
+        return described(log, request, &page, request.max_bytes);
     }
     let options = view::ViewOptions { long: view::Long::KeepFirst, ..Default::default() };
-    let text = view::text(&page.bytes, options);
-    let bad_bytes = text.bad_bytes as u64;
-    Ok(Shown { text: text.text, bad_bytes, ..placed(log, request, &page)? })
+    let text = view::text_in(&page.bytes, charset, options);
+    let (bad_bytes, form) = (text.bad_bytes as u64, text_form(charset));
+    Ok(Shown { text: text.text, bad_bytes, form, ..placed(log, request, &page)? })
 }
 
 /// Where a page lies; its text is still to come.
@@ -242,18 +305,27 @@ fn placed(log: &LogReader, request: &PageRequest, page: &Page) -> io::Result<Sho
 }
 
 /// A description instead, where the output from `from` on is no text.
-fn binary(log: &LogReader, from: u64) -> io::Result<Option<Shown>> {
-    let request = PageRequest { from, stream: None, max_bytes: SNIFFED_BYTES, max_lines: 0 };
-    let page = log.page(&request)?;
-    if view::is_binary(&page.bytes) { described(log, &request, &page).map(Some) } else { Ok(None) }
+fn binary(log: &LogReader, excerpt: &Excerpt, budget: Budget) -> io::Result<Option<Shown>> {
+    let request =
+        PageRequest { from: excerpt.from, stream: None, max_bytes: SNIFFED_BYTES, max_lines: 0 };
+    let page = log.page_in(&request, excerpt.charset)?;
+    let is_binary = view::is_binary_in(&page.bytes, excerpt.charset);
+    is_binary.then(|| described(log, &request, &page, budget.max_bytes)).transpose()
 }
 
 /// The description stands for all bytes of the page, so that a reader who goes on gets on.
-fn described(log: &LogReader, request: &PageRequest, page: &Page) -> io::Result<Shown> {
+fn described(
+    log: &LogReader,
+    request: &PageRequest,
+    page: &Page,
+    room: usize,
+) -> io::Result<Shown> {
     let mime = view::mime(&page.bytes).to_owned();
     let amount = size(page.total_bytes.saturating_sub(page.start));
+    let dumped = (room / ROOM_OF_DUMPED).clamp(*DUMPED_BYTES.start(), *DUMPED_BYTES.end());
+    let dump = view::hexdump(&page.bytes[..page.bytes.len().min(dumped)]);
     Ok(Shown {
-        text: format!("[binary output: {mime}, {amount}]\n{}", view::hexdump(&page.bytes)),
+        text: format!("[binary output: {mime}, {amount}]\n{dump}"),
         // Lines mean nothing in it.
         spans: Vec::new(),
         form: Form::Binary { mime },
@@ -328,8 +400,8 @@ mod tests {
     }
 
     fn shown_of(log: &LogReader, max_bytes: usize) -> Shown {
-        let budget = Budget { max_bytes, max_lines: 0 };
-        shown_excerpt(log, excerpt(log, 0, budget).unwrap()).unwrap()
+        let budget = Budget::of_bytes(max_bytes);
+        shown_excerpt(log, excerpt(log, 0, budget).unwrap(), budget).unwrap()
     }
 
     #[test]

@@ -51,24 +51,42 @@ pub(crate) fn wait_for_jobs(jobs: &[JobId]) -> Option<String> {
 }
 
 fn wait_for(jobs: &[JobId]) -> String {
-    let jobs: Vec<String> = jobs.iter().map(ToString::to_string).collect();
     format!(
         "wait_jobs(jobs=[{}]) returns on exit; do other work meanwhile, do not poll",
-        jobs.join(",")
+        list(jobs)
     )
+}
+
+/// That the output of these jobs is not shown, before what else there is to say.
+pub(crate) fn no_room(jobs: &[JobId], next: Option<String>) -> Option<String> {
+    if jobs.is_empty() {
+        return next;
+    }
+    let said = format!("no room for the output of jobs [{}]: read_output(job=…)", list(jobs));
+    Some(next.map_or(said.clone(), |next| format!("{said}; {next}")))
+}
+
+/// The numbers of the first jobs.
+fn list(jobs: &[JobId]) -> String {
+    const NAMED: usize = 50;
+    let named: Vec<String> = jobs.iter().take(NAMED).map(ToString::to_string).collect();
+    named.join(",") + if jobs.len() > NAMED { ",…" } else { "" }
 }
 
 /// How to read on after a page.
 pub(crate) fn after_page(job: &Snapshot, shown: &Shown) -> Option<String> {
     let (id, start, end) = (job.job, shown.start, shown.end);
-    let raw = match shown.form {
-        Form::Text => return after_text(job, shown),
-        Form::Base64 => None,
-        Form::Binary { .. } => Some(format!(
-            "these bytes: read_output(job={id}, view=\"raw\", cursor=\"bytes:{start}\")"
-        )),
+    let (raw, view) = match shown.form {
+        Form::Text | Form::Decoded { .. } => return after_text(job, shown),
+        Form::Base64 => (None, "view=\"raw\", "),
+        Form::Hexdump => (None, "view=\"hexdump\", "),
+        Form::Binary { .. } => (
+            Some(format!(
+                "these bytes: read_output(job={id}, view=\"raw\", cursor=\"bytes:{start}\")"
+            )),
+            "",
+        ),
     };
-    let view = if raw.is_some() { "" } else { "view=\"raw\", " };
     let more = (shown.end_kind == PageEnd::More)
         .then(|| format!("more: read_output(job={id}, {view}cursor=\"bytes:{end}\")"));
     let said: Vec<String> = raw.into_iter().chain(more).collect();

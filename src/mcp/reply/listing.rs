@@ -7,6 +7,8 @@ use crate::outcome::Outcome;
 
 /// Characters of a command that a list shows.
 const COMMAND_CHARS: usize = 100;
+/// Characters of a command that the structured form of a list shows.
+const NAME_CHARS: usize = 500;
 
 /// How many jobs there are of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -73,6 +75,17 @@ fn open(word: &str, job: &Snapshot) -> Vec<String> {
         parts.push("waiting for input".to_owned());
     }
     parts
+}
+
+/// A name as the structured form of a list has it: cut where it is huge.
+pub(crate) fn clipped(name: &str) -> String {
+    match name.char_indices().nth(NAME_CHARS) {
+        None => name.to_owned(),
+        Some((end, _)) => {
+            let missing = name[end..].chars().count() as u64;
+            format!("{}… [+{} chars]", &name[..end], thousands(missing))
+        }
+    }
 }
 
 /// Text on one line, cut where it is long.

@@ -6,6 +6,7 @@
 
 mod answer;
 mod body;
+mod budget;
 mod digest;
 mod error;
 mod found;
@@ -15,20 +16,24 @@ mod progress;
 mod resource;
 mod shown;
 mod structured;
+mod trim;
 mod verdict;
 mod words;
 
 pub(super) use answer::{Answer, Part, Success};
-pub(super) use body::{Place, beyond_end, show, show_from, show_page, show_raw};
+pub(super) use body::{Place, beyond_end, show, show_dump, show_from, show_page, show_raw};
+pub(super) use budget::{Fit, TokenBudget, shares};
 pub(super) use digest::show_digest;
 pub(super) use error::ToolError;
 pub(super) use found::{show_matches, show_query};
-pub(super) use hint::{after_job, after_page, reused_key, wait_for_jobs};
-pub(super) use listing::{Counts, list_headline, list_line};
+pub(super) use hint::{after_job, after_page, no_room, reused_key, wait_for_jobs};
+pub(super) use listing::{Counts, clipped, list_headline, list_line};
 pub(super) use progress::progress_line;
 pub(super) use resource::{ContentsError, listed_resource, resource_contents};
 pub(super) use shown::Shown;
 
+#[cfg(test)]
+mod budget_tests;
 #[cfg(test)]
 mod digest_tests;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::output::excerpt::{Budget, tail};
 use crate::yard::JobHandle;
 
 /// The last output line, with room for any usual one.
-const LAST_LINE: Budget = Budget { max_bytes: 200, max_lines: 1 };
+const LAST_LINE: Budget = Budget { max_lines: 1, ..Budget::of_bytes(200) };
 
 /// How far the first of these jobs that is not over has come.
 pub(crate) fn progress_line<'a>(jobs: impl IntoIterator<Item = &'a JobHandle>) -> String {

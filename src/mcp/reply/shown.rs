@@ -60,8 +60,15 @@ pub(crate) struct Span {
 pub(crate) enum Form {
     /// As text.
     Text,
+    /// As text that was written in another character set than UTF-8.
+    Decoded {
+        /// Which one.
+        charset: String,
+    },
     /// As base64 of the bytes as they were written.
     Base64,
+    /// As a hexdump of the bytes as they were written.
+    Hexdump,
     /// As a description of bytes that are no text.
     Binary {
         /// What they look like.

@@ -130,7 +130,9 @@ fn output(fields: &mut Fields, shown: &Shown) {
     fields.put(name, shown.head());
     match &shown.form {
         Form::Text => {}
+        Form::Decoded { charset } => fields.put("charset", charset.as_str()),
         Form::Base64 => fields.put("encoding", "base64"),
+        Form::Hexdump => fields.put("encoding", "hexdump"),
         Form::Binary { mime } => fields.put("mime", mime.as_str()),
     }
     place(fields, shown.start, shown.end, shown.end_kind);

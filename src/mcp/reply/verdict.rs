@@ -139,9 +139,7 @@ fn remarks(job: &Snapshot, shown: Option<&Shown>) -> Vec<String> {
     if let Some(gap) = shown.map(|shown| shown.gap_bytes).filter(|gap| *gap > 0) {
         remarks.push(format!("{} removed before this", size(gap)));
     }
-    if let Some(raw) = shown.filter(|shown| shown.form == Form::Base64) {
-        remarks.push(format!("base64 of bytes {} to {}", raw.start, raw.end));
-    }
+    remarks.extend(shown.and_then(form));
     if let Some(bad) = shown.map(|shown| shown.bad_bytes).filter(|bad| *bad > 0) {
         let bytes = count(bad, "byte", "bytes");
         remarks.push(format!("{bytes} not text, shown as \u{fffd} or ␀"));
@@ -156,6 +154,17 @@ const fn dropped_why(reason: DropReason) -> &'static str {
         DropReason::IoError => " (the disk cannot be written)",
         DropReason::StoreFull => " (output.max_store reached)",
         DropReason::TenantFull => " (output.max_tenant reached)",
+    }
+}
+
+/// How the text is to be understood, where it is not plain text.
+fn form(shown: &Shown) -> Option<String> {
+    let bytes = format!("of bytes {} to {}", shown.start, shown.end);
+    match &shown.form {
+        Form::Text | Form::Binary { .. } => None,
+        Form::Decoded { charset } => Some(format!("decoded from {charset}")),
+        Form::Base64 => Some(format!("base64 {bytes}")),
+        Form::Hexdump => Some(format!("hexdump {bytes}")),
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
 
+use crate::mcp::reply::{Answer, Fit, TokenBudget};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
 use crate::yard::{Caller, JobHandle, Yard};
@@ -18,6 +19,8 @@ pub(crate) struct Call<'a> {
     pub(crate) settings: &'a McpSettings,
     /// The request: its cancellation and its way to the client.
     pub(crate) request: &'a RequestContext<RoleServer>,
+    /// How much its answer may take.
+    pub(crate) budget: TokenBudget,
 }
 
 impl Call<'_> {
@@ -28,6 +31,11 @@ impl Call<'_> {
             None => self.settings.wait_max_quiet,
         };
         asked.unwrap_or(self.settings.wait_default).min(most)
+    }
+
+    /// Makes answers fit that have, beside output, what `bare` has.
+    pub(crate) fn fit(&self, bare: &Answer) -> Fit {
+        Fit::new(self.budget, self.settings.result_format, self.yard.redactor(), bare)
     }
 
     /// Who calls.

@@ -5,7 +5,7 @@ use rmcp::model::JsonObject;
 use super::call::Call;
 use super::{list_jobs, read_output, run_command, send_input, stop_jobs, wait_jobs};
 use crate::mcp::args::Args;
-use crate::mcp::reply::{Answer, ToolError};
+use crate::mcp::reply::{Answer, TokenBudget, ToolError};
 use crate::mcp::schema::ToolSpec;
 
 /// One of the tools.
@@ -58,7 +58,8 @@ impl ToolName {
         call: Call<'_>,
         arguments: Option<JsonObject>,
     ) -> Result<Answer, ToolError> {
-        let args = Args::new(arguments, self.spec().fields)?;
+        let mut args = Args::new(arguments, self.spec().fields)?;
+        args.whole(TokenBudget::ARGUMENT, TokenBudget::BOUNDS)?;
         match self {
             Self::RunCommand => run_command::call(call, args).await,
             Self::WaitJobs => wait_jobs::call(call, args).await,

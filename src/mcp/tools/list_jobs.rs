@@ -4,7 +4,7 @@ use rmcp::model::JsonObject;
 
 use super::call::Call;
 use crate::mcp::args::Args;
-use crate::mcp::reply::{Answer, Counts, Part, ToolError, list_headline, list_line};
+use crate::mcp::reply::{Answer, Counts, Part, ToolError, clipped, list_headline, list_line};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::yard::{JobHandle, Phase};
 
@@ -77,11 +77,31 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     for job in shown {
         parts.push(part(call, job).await);
     }
-    let headline = list_headline(counts, shown.len(), matching.len());
-    let answer = Answer::several(Some(headline), parts);
-    let more = (shown.len() < matching.len())
-        .then(|| format!("more: list_jobs(limit={}), or narrow it with state or text", MAX_LIMIT));
-    Ok(answer.with_hint(more))
+    let answer = |parts: &[Part]| {
+        let headline = list_headline(counts, parts.len(), matching.len());
+        let more = if parts.len() < shown.len() {
+            Some("no room for more: narrow it with state or text".to_owned())
+        } else {
+            (shown.len() < matching.len()).then(|| {
+                format!("more: list_jobs(limit={MAX_LIMIT}), or narrow it with state or text")
+            })
+        };
+        Answer::several(Some(headline), parts.to_vec()).with_hint(more)
+    };
+    let mut fit = call.fit(&answer(&[]));
+    loop {
+        let sizes = parts.iter().map(|part| part.size(call.settings.result_format));
+        let fitting = how_many(sizes, fit.size());
+        if let Some(answer) = fit.settle(answer(&parts[..fitting])) {
+            return Ok(answer);
+        }
+    }
+}
+
+/// How many of the first sizes have room together.
+fn how_many(sizes: impl Iterator<Item = usize>, room: usize) -> usize {
+    let mut left = room;
+    sizes.take_while(|size| left.checked_sub(*size).map(|rest| left = rest).is_some()).count()
 }
 
 async fn part(call: Call<'_>, job: &JobHandle) -> Part {
@@ -90,10 +110,10 @@ async fn part(call: Call<'_>, job: &JobHandle) -> Part {
     let command = spec.program.display();
     let mut names = JsonObject::new();
     if let Some(description) = &spec.description {
-        names.insert("description".into(), description.as_str().into());
+        names.insert("description".into(), clipped(description).into());
     }
     let line = list_line(&now, &command, spec.description.as_deref());
-    names.insert("command".into(), command.into());
+    names.insert("command".into(), clipped(&command).into());
     Part::listed(&now, line, names)
 }
 

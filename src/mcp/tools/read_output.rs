@@ -7,8 +7,8 @@ use super::place::{offset_of, place_of_cursor, place_of_line, target_of_uri};
 use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
-    Answer, Place, Shown, ToolError, after_page, beyond_end, show_digest, show_matches, show_page,
-    show_query, show_raw,
+    Answer, Place, Shown, ToolError, after_page, beyond_end, show_digest, show_dump, show_matches,
+    show_page, show_query, show_raw,
 };
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::settings::McpSettings;
@@ -21,22 +21,23 @@ use crate::yard::JobHandle;
 pub(super) const SPEC: ToolSpec = ToolSpec {
     name: "read_output",
     about: "Reads a job's output, while it runs or after: a page from cursor or line on (default: \
-            from the start), head, tail, raw (base64), or digest (errors, and how tools ended). \
-            grep finds lines by regex; query applies JMESPath to JSON output. Reading consumes \
-            nothing.",
+            from the start), head, tail; as text, hexdump, base64 or raw (base64); or digest \
+            (errors, and how tools ended). grep finds lines by regex; query applies JMESPath to \
+            JSON output. Reading consumes nothing.",
     effect: Effect::Reads,
     fields: &[
         Field::optional("job", Kind::Whole, "Job number; or give uri"),
         Field::optional("uri", Kind::Text, ""),
         Field::optional("cursor", Kind::Text, "A next_cursor"),
         Field::optional("line", Kind::Whole, "First line wanted, from 1"),
-        Field::optional("view", Kind::Choice(&["next", "head", "tail", "raw", "digest"]), ""),
+        Field::optional("view", Kind::Choice(&VIEW_WORDS), ""),
         Field::optional("grep", Kind::Text, "Regex: only lines that match"),
         Field::optional("context", Kind::Whole, "Lines around each match"),
         Field::optional("query", Kind::Text, "JMESPath"),
         Field::optional("stream", Kind::Choice(&["stdout", "stderr"]), "Default both"),
         Field::optional("max_bytes", Kind::Whole, ""),
         Field::optional("max_lines", Kind::Whole, ""),
+        Field::optional("max_tokens", Kind::Whole, "Of the answer"),
     ],
 };
 
@@ -45,21 +46,13 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     let job = call.yard.find(id).await?;
     let wish = Wish::read(args, &job, stream, call.settings)?;
     let now = call.look(&job).await;
-    let (log, request) = (job.output(), wish.request);
-    match wish.form {
-        Form::Text => {
-            let shown = show_page(&now, log, request).await?;
-            Ok(page(&now, &shown, wish.place))
+    let bare = call.fit(&Answer::about(&now, None));
+    let mut fit = bare.for_page(wish.max_bytes, call.settings.page_bytes);
+    loop {
+        let answer = wish.answer(&now, &job, fit.size()).await?;
+        if let Some(answer) = fit.settle(answer) {
+            return Ok(answer);
         }
-        Form::Raw => {
-            let shown = show_raw(&now, log, request).await?;
-            Ok(page(&now, &shown, wish.place))
-        }
-        Form::Grep { pattern, context } => {
-            show_matches(&now, log, request, (pattern, context)).await
-        }
-        Form::Digest => show_digest(&now, log, request).await,
-        Form::Query(expression) => show_query(&now, log, request, expression).await,
     }
 }
 
@@ -90,9 +83,18 @@ fn target(args: &mut Args) -> Result<(JobId, Option<Stream>), ToolError> {
 
 /// What a call asks for.
 struct Wish {
-    place: Place,
-    request: PageRequest,
+    start: Start,
+    stream: Option<Stream>,
+    max_bytes: Option<usize>,
+    max_lines: usize,
     form: Form,
+}
+
+/// Where to read from.
+enum Start {
+    At(Place),
+    /// As far before the end as there is room for.
+    Tail,
 }
 
 /// In which form output is wanted.
@@ -100,6 +102,7 @@ enum Form {
     Text,
     Raw,
     Digest,
+    Hexdump,
     Grep { pattern: Regex, context: usize },
     Query(String),
 }
@@ -111,6 +114,7 @@ enum View {
     Tail,
     Raw,
     Digest,
+    Hexdump,
 }
 
 impl Wish {
@@ -121,8 +125,6 @@ impl Wish {
         settings: &McpSettings,
     ) -> Result<Self, ToolError> {
         let most = settings.max_page_bytes;
-        let max_bytes = args.whole("max_bytes", 1..=most as u64)?;
-        let max_lines = args.whole("max_lines", 1..=u64::MAX)?;
         let stream = args.choice("stream", &STREAMS)?.or(named);
         if named.is_some() && stream != named {
             return Err(ArgError::Conflict(
@@ -131,38 +133,74 @@ impl Wish {
             .into());
         }
         let view = args.choice("view", &VIEWS)?;
-        let mut request = PageRequest {
-            from: 0,
+        Ok(Self {
+            max_bytes: args.whole("max_bytes", 1..=most as u64)?.map(as_size),
+            max_lines: args.whole("max_lines", 1..=u64::MAX)?.map_or(0, as_size),
             stream,
-            max_bytes: max_bytes.map_or(settings.page_bytes, as_size),
-            max_lines: max_lines.map_or(0, as_size),
+            start: start(&mut args, view, job)?,
+            form: form(&mut args, view)?,
+        })
+    }
+
+    /// The answer with a page of at most so many bytes.
+    async fn answer(
+        &self,
+        now: &Snapshot,
+        job: &JobHandle,
+        max_bytes: usize,
+    ) -> Result<Answer, ToolError> {
+        let log = job.output();
+        let place = self.place(job, max_bytes)?;
+        let (stream, max_lines) = (self.stream, self.max_lines);
+        let request = PageRequest { from: offset_of(place, log), stream, max_bytes, max_lines };
+        let shown = match &self.form {
+            Form::Text => show_page(now, log, request).await?,
+            Form::Raw => show_raw(now, log, request).await?,
+            Form::Hexdump => show_dump(now, log, request).await?,
+            Form::Grep { pattern, context } => {
+                return show_matches(now, log, request, (pattern.clone(), *context)).await;
+            }
+            Form::Digest => return show_digest(now, log, request).await,
+            Form::Query(expression) => {
+                return show_query(now, log, request, expression.clone()).await;
+            }
         };
-        let place = start(&mut args, view, job, request)?;
-        request.from = offset_of(place, job.output());
-        Ok(Self { place, request, form: form(&mut args, view)? })
+        Ok(page(now, &shown, place))
+    }
+
+    fn place(&self, job: &JobHandle, max_bytes: usize) -> Result<Place, ToolError> {
+        match self.start {
+            Start::At(place) => Ok(place),
+            Start::Tail => job
+                .output()
+                .tail_start(self.stream, max_bytes, self.max_lines)
+                .map(Place::Offset)
+                .map_err(|source| ToolError::Read { job: job.id(), source }),
+        }
     }
 }
 
 const STREAMS: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];
-const VIEWS: [(&str, View); 5] = [
+const VIEWS: [(&str, View); 8] = [
     ("next", View::Next),
     ("head", View::Head),
     ("tail", View::Tail),
     ("raw", View::Raw),
     ("digest", View::Digest),
+    // The same as next and raw, by the names of what they give.
+    ("text", View::Next),
+    ("base64", View::Raw),
+    ("hexdump", View::Hexdump),
 ];
+const VIEW_WORDS: [&str; 8] =
+    ["next", "head", "tail", "raw", "digest", "text", "base64", "hexdump"];
 
 fn as_size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// Where to read from.
-fn start(
-    args: &mut Args,
-    view: Option<View>,
-    job: &JobHandle,
-    request: PageRequest,
-) -> Result<Place, ToolError> {
+fn start(args: &mut Args, view: Option<View>, job: &JobHandle) -> Result<Start, ToolError> {
     let cursor = args.text_or_number("cursor")?;
     let line = args.whole("line", 1..=u64::MAX)?;
     match (cursor, line, view) {
@@ -174,19 +212,15 @@ fn start(
             "view head and tail know where to start; leave `cursor` and `line` out, or use view next",
         )
         .into()),
-        (Some(cursor), None, None | Some(View::Next | View::Raw | View::Digest)) => {
-            place_of_cursor(&cursor, job)
+        (Some(cursor), None, None | Some(View::Next | View::Raw | View::Hexdump | View::Digest)) => {
+            place_of_cursor(&cursor, job).map(Start::At)
         }
-        (None, Some(line), None | Some(View::Next | View::Raw | View::Digest)) => {
-            place_of_line(line, job)
+        (None, Some(line), None | Some(View::Next | View::Raw | View::Hexdump | View::Digest)) => {
+            place_of_line(line, job).map(Start::At)
         }
-        (None, None, Some(View::Tail)) => job
-            .output()
-            .tail_start(request.stream, request.max_bytes, request.max_lines)
-            .map(Place::Offset)
-            .map_err(|source| ToolError::Read { job: job.id(), source }),
-        (None, None, None | Some(View::Next | View::Head | View::Raw | View::Digest)) => {
-            Ok(Place::Offset(0))
+        (None, None, Some(View::Tail)) => Ok(Start::Tail),
+        (None, None, None | Some(View::Next | View::Head | View::Raw | View::Hexdump | View::Digest)) => {
+            Ok(Start::At(Place::Offset(0)))
         }
     }
 }
@@ -201,15 +235,17 @@ fn form(args: &mut Args, view: Option<View>) -> Result<Form, ToolError> {
     match (grep, query, view) {
         (None, None, Some(View::Raw)) => Ok(Form::Raw),
         (None, None, Some(View::Digest)) => Ok(Form::Digest),
+        (None, None, Some(View::Hexdump)) => Ok(Form::Hexdump),
         (None, None, None | Some(View::Next | View::Head | View::Tail)) => Ok(Form::Text),
         (Some(pattern), None, None | Some(View::Next)) => {
             Ok(Form::Grep { pattern: compile(&pattern)?, context: context.map_or(0, as_size) })
         }
         (None, Some(expression), None | Some(View::Next)) => Ok(Form::Query(expression)),
         (Some(_), Some(_), _) => Err(ArgError::Conflict("give `grep` or `query`, not both").into()),
-        (Some(_), None, _) | (None, Some(_), _) => {
-            Err(ArgError::Conflict("`grep` and `query` look at the whole output; leave `view` out")
-                .into())
-        }
+        (Some(_), None, _) | (None, Some(_), _) => Err(ArgError::Conflict(
+            "`grep` and `query` give text of their own; leave `view` out, or read the bytes with \
+                 view and cursor alone",
+        )
+        .into()),
     }
 }

@@ -48,6 +48,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
             "Keep all, keep both ends, or stop",
         ),
         Field::optional("key", Kind::Text, "Same key, same job: a retry runs nothing twice"),
+        Field::optional("max_tokens", Kind::Whole, "Of the answer"),
     ],
 };
 
@@ -73,16 +74,20 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError
         }
     }
     let now = call.look(&job).await;
-    let shown = show(&now, job.output(), call.settings.inline_bytes).await?;
-    let answer = Answer::about(&now, shown.as_ref());
-    if let Some(key) = key.filter(|_| !is_ours) {
-        let hint = reused_key(&key, answer.hint());
-        return Ok(answer.with_hint(Some(hint)));
+    let reused = key.filter(|_| !is_ours);
+    let mut fit = call.fit(&Answer::about(&now, None));
+    loop {
+        let shown = show(&now, job.output(), fit.excerpt()).await?;
+        let answer = Answer::about(&now, shown.as_ref());
+        let hint = match &reused {
+            Some(key) => Some(reused_key(key, answer.hint())),
+            None => did_you_mean(call.yard, &now, shown.as_ref()).await,
+        };
+        let answer = if hint.is_some() { answer.with_hint(hint) } else { answer };
+        if let Some(answer) = fit.settle(answer) {
+            return Ok(answer);
+        }
     }
-    Ok(match did_you_mean(call.yard, &now, shown.as_ref()).await {
-        Some(hint) => answer.with_hint(Some(hint)),
-        None => answer,
-    })
 }
 
 /// What a command that was not found may have meant.

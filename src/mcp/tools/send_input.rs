@@ -49,8 +49,13 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     job.send_input(input).await?;
     wait_for(call, REACTION, job.output().wait_past(before), String::new).await;
     let now = call.look(&job).await;
-    let shown = show_from(&now, job.output(), before, call.settings.inline_bytes).await?;
-    Ok(Answer::about(&now, Some(&shown)))
+    let mut fit = call.fit(&Answer::about(&now, None));
+    loop {
+        let shown = show_from(&now, job.output(), before, fit.excerpt()).await?;
+        if let Some(answer) = fit.settle(Answer::about(&now, Some(&shown))) {
+            return Ok(answer);
+        }
+    }
 }
 
 fn input(mut args: Args) -> Result<Input, ArgError> {

@@ -42,9 +42,9 @@ pub(super) async fn first_match(
 
 fn matching_line(bytes: &[u8], pattern: &Regex) -> Option<u64> {
     let options = view::ViewOptions {
+        ansi: view::Ansi::StripLines,
         fold: view::Fold::Off,
         long: view::Long::Keep,
-        ..view::ViewOptions::default()
     };
     let shown = view::text(bytes, options);
     let index = shown.text.lines().position(|line| pattern.is_match(line.as_bytes()))?;

@@ -12,11 +12,13 @@ use super::until::first_match;
 use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
-    Answer, Part, Shown, ToolError, after_job, progress_line, show, show_from, wait_for_jobs,
+    Answer, Part, Shown, ToolError, after_job, no_room, progress_line, shares, show, show_from,
+    wait_for_jobs,
 };
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::snapshot::Snapshot;
 use crate::mcp::wait::{WaitEnd, wait_for};
+use crate::output::excerpt::Budget;
 use crate::output::search::compile;
 use crate::yard::JobHandle;
 
@@ -36,8 +38,12 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
         ),
         Field::optional("wait_s", Kind::Seconds, "Default 30"),
         Field::optional("cursor", Kind::Text, "Output is new from here (one job only)"),
+        Field::optional("max_tokens", Kind::Whole, "Of the answer"),
     ],
 };
+
+/// A smaller share of the room than this says less than it takes to say where it lies.
+const WORTH_SHOWING: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -83,23 +89,69 @@ async fn answer(
     settled: &[Settled],
     missing: Vec<Part>,
 ) -> Result<Answer, ToolError> {
-    let budget = call.settings.inline_bytes / waits.len();
-    let mut parts = Vec::new();
-    let mut open = Vec::new();
-    let mut hint = None;
+    let mut looks = Vec::new();
     for (index, wait) in waits.iter().enumerate() {
-        let now = call.look(wait.job).await;
         let line = settled.iter().find(|event| event.index == index).and_then(|event| event.line);
-        let shown = wait.shown(&now, line, budget).await?;
-        if now.ending().is_none() {
-            open.push(now.job);
-        }
-        hint = after_job(&now, shown.as_ref());
-        parts.push(Part::job(&now, shown.as_ref()).with_match(line));
+        looks.push(Look { wait, now: call.look(wait.job).await, line });
     }
-    parts.extend(missing);
-    let hint = if waits.len() == 1 { hint } else { wait_for_jobs(&open) };
-    Ok(Answer::several(None, parts).with_hint(hint))
+    let bare = looks.iter().map(|look| look.part(None)).chain(missing.iter().cloned()).collect();
+    let mut fit = call.fit(&Answer::several(None, bare).with_hint(hint(&looks, &[], None)));
+    let wants: Vec<usize> = looks.iter().map(Look::wants).collect();
+    loop {
+        let (mut parts, mut unshown, mut next) = (Vec::new(), Vec::new(), None);
+        for (look, share) in looks.iter().zip(shares(&wants, fit.size())) {
+            let shown = if share < look.wants().min(WORTH_SHOWING) {
+                unshown.push(look.now.job);
+                None
+            } else {
+                look.wait.shown(&look.now, look.line, fit.excerpt_of(share)).await?
+            };
+            next = after_job(&look.now, shown.as_ref());
+            parts.push(look.part(shown.as_ref()));
+        }
+        parts.extend(missing.iter().cloned());
+        let hint = hint(&looks, &unshown, next);
+        if let Some(answer) = fit.settle(Answer::several(None, parts).with_hint(hint)) {
+            return Ok(answer);
+        }
+    }
+}
+
+/// What to do next: with one job what it takes, with several how to wait for those that go on.
+fn hint(looks: &[Look<'_>], unshown: &[JobId], next: Option<String>) -> Option<String> {
+    let open = looks.iter().filter(|look| look.now.ending().is_none()).map(|look| look.now.job);
+    let next = match looks {
+        [_] => next,
+        _ => wait_for_jobs(&open.collect::<Vec<_>>()),
+    };
+    no_room(unshown, next)
+}
+
+/// One job that was waited for, as it is when the wait is over.
+struct Look<'a> {
+    wait: &'a Wait<'a>,
+    now: Snapshot,
+    /// The line that matched.
+    line: Option<u64>,
+}
+
+impl Look<'_> {
+    fn part(&self, shown: Option<&Shown>) -> Part {
+        Part::job(&self.now, shown).with_match(self.line)
+    }
+
+    /// How much of the answer its output would take, if all of it were shown.
+    fn wants(&self) -> usize {
+        let total = self.now.output.total_bytes;
+        let from = match self.wait.since {
+            Some(since) => since,
+            None if self.now.ending().is_some() || self.line.is_some() => 0,
+            None => return 0,
+        };
+        // JSON may double it, and so may text in another character set.
+        let most = total.saturating_sub(from).saturating_mul(2);
+        usize::try_from(most).unwrap_or(usize::MAX)
+    }
 }
 
 /// What a call asks for.
@@ -185,7 +237,7 @@ impl<'a> Wait<'a> {
         &self,
         now: &Snapshot,
         line: Option<u64>,
-        budget: usize,
+        budget: Budget,
     ) -> Result<Option<Shown>, ToolError> {
         match self.since {
             Some(since) => show_from(now, self.job.output(), since, budget).await.map(Some),

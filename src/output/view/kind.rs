@@ -1,10 +1,9 @@
-//! What kind of content bytes are, and how to show those that are no text.
-
-use std::fmt::Write as _;
+//! What kind of content bytes are.
 
 use infer::MatcherType;
 use serde::de::IgnoredAny;
 
+use super::charset::Charset;
 use super::shown::decode;
 
 /// How much of the content is looked at.
@@ -13,8 +12,6 @@ const SAMPLE: usize = 8 * 1024;
 const JUDGED_FROM: usize = 64;
 /// JSON is only recognised up to this size, because all of it has to be parsed.
 const MAX_JSON: usize = 1024 * 1024;
-/// How much a hexdump shows.
-const HEXDUMP: usize = 256;
 
 /// Whether the content is no text: more than three tenths of it are no UTF-8, NUL bytes or other
 /// control characters that no text has; or it has a known signature and some of it is no text.
@@ -30,6 +27,16 @@ pub fn is_binary(content: &[u8]) -> bool {
     let no_text = bad_bytes + sample.iter().filter(|byte| is_odd_control(**byte)).count();
     (sample.len() >= JUDGED_FROM && no_text * 10 > sample.len() * 3)
         || (bad_bytes > 0 && infer::get(sample).is_some_and(|kind| !is_text(kind.matcher_type())))
+}
+
+/// The same for a log in this character set: where it is not UTF-8, more than three tenths of the
+/// content are none of its characters.
+#[must_use]
+pub fn is_binary_in(content: &[u8], charset: Charset) -> bool {
+    match charset {
+        Charset::Utf8 => is_binary(content),
+        Charset::Legacy(_) | Charset::Wide(_) => charset.decode(content).1 * 10 > content.len() * 3,
+    }
 }
 
 /// A control character that neither lays out text nor colours it. NUL is counted as a bad byte.
@@ -68,32 +75,6 @@ fn is_json(content: &[u8]) -> bool {
         && serde_json::Deserializer::from_slice(content)
             .into_iter::<IgnoredAny>()
             .all(|it| it.is_ok())
-}
-
-/// The first 256 bytes as `hexdump -C` shows them, without squeezing equal lines.
-#[must_use]
-pub fn hexdump(bytes: &[u8]) -> String {
-    let bytes = &bytes[..bytes.len().min(HEXDUMP)];
-    let mut dump = String::new();
-    for (number, row) in bytes.chunks(16).enumerate() {
-        let hex: String = (0..16).map(|column| hex_cell(row, column)).collect();
-        let ascii: String = row.iter().map(|byte| printable(*byte)).collect();
-        // Writing to a string cannot fail.
-        writeln!(dump, "{:08x} {hex} |{ascii}|", number * 16).ok();
-    }
-    if !bytes.is_empty() {
-        writeln!(dump, "{:08x}", bytes.len()).ok();
-    }
-    dump
-}
-
-fn hex_cell(row: &[u8], column: usize) -> String {
-    let gap = if column.is_multiple_of(8) { " " } else { "" };
-    row.get(column).map_or_else(|| format!("{gap}   "), |byte| format!("{gap}{byte:02x} "))
-}
-
-fn printable(byte: u8) -> char {
-    if byte.is_ascii_graphic() || byte == b' ' { char::from(byte) } else { '.' }
 }
 
 #[cfg(test)]
@@ -149,23 +130,10 @@ mod tests {
         assert!(is_binary(&[1, 2, 3, b'a'].repeat(50)));
     }
 
-    #[test]
-    fn a_hexdump_has_the_classic_form() {
-        let expected = "\
-00000000  89 50 4e 47 0d 0a 1a 0a  00 00 00 0d 49 48 44 52  |.PNG........IHDR|
-00000010  00 00 00 01 00 00 00 01  08 06 00 00 00           |.............|
-0000001d
-";
-        assert_eq!(hexdump(PNG), expected);
-        assert_eq!(hexdump(b""), "");
-        assert_eq!(hexdump(&[7; 5000]).lines().count(), 17);
-    }
-
     proptest! {
         #[test]
         fn any_bytes_have_a_kind(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
             prop_assert!(mime(&bytes).contains('/'));
-            prop_assert!(hexdump(&bytes).len() < 2000);
         }
     }
 }

@@ -4,74 +4,24 @@ use std::borrow::Cow;
 
 use anstream::adapter::strip_str;
 
+use super::codes::{Code, codes};
+use super::row::Row;
+
 /// One line, without its newline, as a screen shows it in the end: escape codes act or vanish,
 /// text after a `\r` overwrites from the line's start, and a longer earlier text sticks out.
+/// Codes that reach other rows are left out.
 pub(crate) fn on_screen(line: &str) -> Cow<'_, str> {
     // A line that ends in CRLF needs no screen.
     let line = line.trim_end_matches('\r');
     if !line.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
         return Cow::Borrowed(line);
     }
-    if !line.contains('\r') {
+    if codes(line).all(|code| matches!(code, Code::Text(_))) {
         return Cow::Owned(strip_str(line).to_string());
     }
     let mut row = Row::default();
-    for overwrite in line.split('\r') {
-        row.column = 0;
-        row.write_with_erasures(overwrite);
-    }
-    Cow::Owned(row.cells.into_iter().collect())
-}
-
-/// The part of the line that an erase code clears.
-#[derive(Debug, Clone, Copy)]
-enum Erase {
-    ToEnd,
-    All,
-}
-
-/// How the erase codes of progress bars are written.
-const ERASE_CODES: [(&str, Erase); 3] =
-    [("\x1b[K", Erase::ToEnd), ("\x1b[0K", Erase::ToEnd), ("\x1b[2K", Erase::All)];
-
-/// One row of a screen that is as wide as need be.
-#[derive(Debug, Default)]
-struct Row {
-    cells: Vec<char>,
-    column: usize,
-}
-
-impl Row {
-    fn write_with_erasures(&mut self, mut text: &str) {
-        while let Some((at, code, erase)) = next_erasure(text) {
-            self.write(&text[..at]);
-            match erase {
-                Erase::ToEnd => self.cells.truncate(self.column),
-                Erase::All => self.cells.clear(),
-            }
-            text = &text[at + code.len()..];
-        }
-        self.write(text);
-    }
-
-    fn write(&mut self, text: &str) {
-        for character in strip_str(text).flat_map(str::chars) {
-            if self.cells.len() < self.column {
-                self.cells.resize(self.column, ' ');
-            }
-            match self.cells.get_mut(self.column) {
-                Some(cell) => *cell = character,
-                None => self.cells.push(character),
-            }
-            self.column += 1;
-        }
-    }
-}
-
-fn next_erasure(text: &str) -> Option<(usize, &'static str, Erase)> {
-    let found =
-        ERASE_CODES.iter().filter_map(|(code, erase)| Some((text.find(code)?, *code, *erase)));
-    found.min_by_key(|(at, ..)| *at)
+    codes(line).fold(0, |column, code| row.apply(column, code));
+    Cow::Owned(row.text())
 }
 
 #[cfg(test)]
@@ -98,6 +48,18 @@ mod tests {
         check("downloading\r\x1b[2Kdone", "done");
         check("abcdef\rxy\x1b[0K", "xy");
         check("long text\x1b[2K\rnew", "new");
+        check("abcdef\x1b[3D\x1b[1K", "    ef");
+        check("abcdef\r\x1b[Jxy", "xy");
+    }
+
+    #[test]
+    fn the_cursor_goes_where_it_is_sent_in_its_row() {
+        check("abc\x08\x08X", "aXc");
+        check("abc\x08 \x08", "ab ");
+        check("50%\x1b[1G60%", "60%");
+        check("ab\x1b[3Cc", "ab   c");
+        check("ab\x1b[Dc", "ac");
+        assert!(on_screen("\x1b[9999Cx").len() < 300, "no screen is endless");
     }
 
     #[test]

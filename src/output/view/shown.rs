@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr_iter;
-
+use super::charset::Charset;
+use super::codes::leaves_row;
+use super::grid::{self, play};
 use super::screen::on_screen;
 
 /// Lines longer than this many characters are cut, unless they are wanted whole.
@@ -14,9 +15,11 @@ const FOLD_FROM: usize = 3;
 /// What to do with escape codes and `\r`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ansi {
-    /// Show each line as a screen would in the end.
+    /// Show the lines as a screen would in the end: what was written over is gone.
     #[default]
     Strip,
+    /// The same for each line by itself, so that there are as many as in the source.
+    StripLines,
     /// Leave them in. Only CRLF becomes LF.
     Keep,
 }
@@ -65,10 +68,16 @@ pub struct Text {
     pub lines: usize,
 }
 
-/// Shows bytes as text. Never fails, whatever the bytes are.
+/// Shows bytes as text, as UTF-8. Never fails, whatever the bytes are.
 #[must_use]
 pub fn text(bytes: &[u8], options: ViewOptions) -> Text {
-    let lines = shown(bytes, options);
+    text_in(bytes, Charset::Utf8, options)
+}
+
+/// Shows bytes of a log in this character set as text. Never fails, whatever the bytes are.
+#[must_use]
+pub fn text_in(bytes: &[u8], charset: Charset, options: ViewOptions) -> Text {
+    let lines = shown(bytes, charset, options);
     Text {
         text: lines.iter().map(|line| line.text.as_str()).collect(),
         bad_bytes: lines.iter().map(|line| line.bad_bytes).sum(),
@@ -76,12 +85,13 @@ pub fn text(bytes: &[u8], options: ViewOptions) -> Text {
     }
 }
 
-/// One line as it is shown, and what of the source it stands for.
+/// One line as it is shown, and what of the source it stands for; or several that belong together,
+/// because the cursor went back and forth between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shown {
     /// The text, with its newline where the source has one.
     pub(crate) text: String,
-    /// Source lines: more than one where repeats were folded.
+    /// Source lines: more than one where repeats were folded or lines written over.
     pub(crate) lines: usize,
     /// Source bytes, newlines included.
     pub(crate) bytes: usize,
@@ -94,84 +104,134 @@ impl Shown {
         self.text.strip_suffix('\n').unwrap_or(&self.text)
     }
 
+    /// How many lines the text has.
+    pub(crate) fn rows(&self) -> usize {
+        self.content().split('\n').count()
+    }
+
     /// Leaves out what is overlong, and says how much that was.
     fn cut(&mut self, max: usize) {
         if self.text.len() > max {
             let newline = &self.text[self.content().len()..];
-            self.text = cut_chars(self.content(), max) + newline;
+            let rows: Vec<String> =
+                self.content().split('\n').map(|row| cut_chars(row, max)).collect();
+            self.text = rows.join("\n") + newline;
         }
     }
 
     /// Says how many equal lines it stands for.
-    fn count(&mut self) {
+    fn count(&mut self, lines: usize) {
         let content = self.content();
         let gap = if content.is_empty() { "" } else { " " };
         let newline = &self.text[content.len()..];
-        self.text = format!("{content}{gap}(×{}){newline}", with_commas(self.lines));
+        self.text = format!("{content}{gap}(×{}){newline}", with_commas(lines));
     }
 }
 
 /// Shows bytes line by line. The source bytes of all lines together are all bytes.
-pub(crate) fn shown(bytes: &[u8], options: ViewOptions) -> Vec<Shown> {
-    let each = bytes.split_inclusive(|byte| *byte == b'\n');
-    let lines: Vec<Shown> = each.map(|line| show_line(line, options.ansi)).collect();
+pub(crate) fn shown(bytes: &[u8], charset: Charset, options: ViewOptions) -> Vec<Shown> {
+    let lines = on_one_screen(decoded(bytes, charset), options.ansi);
     let same = |one: &Shown, next: &Shown| {
-        options.fold == Fold::Repeats && one.content() == next.content()
+        options.fold == Fold::Repeats && one.rows() == 1 && one.content() == next.content()
     };
-    let mut shown: Vec<Shown> = lines.chunk_by(same).flat_map(fold).collect();
+    let mut shown: Vec<(Shown, usize)> = lines.chunk_by(same).flat_map(fold).collect();
     let whole = match options.long {
         Long::Cut => 0,
         Long::KeepFirst => 1,
         Long::Keep => shown.len(),
     };
-    for (index, line) in shown.iter_mut().enumerate() {
+    for (index, (line, repeats)) in shown.iter_mut().enumerate() {
         if index >= whole {
             line.cut(LINE_CHARS);
         }
         // Not before the cut, which would take the number away.
-        if line.lines > 1 {
-            line.count();
+        if *repeats > 1 {
+            line.count(*repeats);
         }
+    }
+    shown.into_iter().map(|(line, _)| line).collect()
+}
+
+/// One line of the source as text, in full length, with all that it tells a terminal.
+struct Decoded<'a> {
+    text: Cow<'a, str>,
+    newline: &'static str,
+    bytes: usize,
+    bad_bytes: usize,
+}
+
+fn decoded(bytes: &[u8], charset: Charset) -> Vec<Decoded<'_>> {
+    let lines = charset.lines(bytes).into_iter();
+    lines.map(|line| Decoded::new(charset.decode(line), line.len())).collect()
+}
+
+impl<'a> Decoded<'a> {
+    fn new((mut text, bad_bytes): (Cow<'a, str>, usize), bytes: usize) -> Self {
+        let newline = if text.ends_with('\n') { "\n" } else { "" };
+        let content = text.len() - newline.len();
+        match &mut text {
+            Cow::Borrowed(text) => *text = &text[..content],
+            Cow::Owned(text) => text.truncate(content),
+        }
+        Self { text, newline, bytes, bad_bytes }
+    }
+}
+
+fn on_one_screen(lines: Vec<Decoded<'_>>, ansi: Ansi) -> Vec<Shown> {
+    match ansi {
+        Ansi::Strip if lines.iter().any(|line| leaves_row(&line.text)) => played(&lines),
+        Ansi::Strip | Ansi::StripLines => lines.iter().map(|line| line.shown(on_screen)).collect(),
+        Ansi::Keep => lines
+            .iter()
+            .map(|line| line.shown(|text| Cow::Borrowed(text.strip_suffix('\r').unwrap_or(text))))
+            .collect(),
+    }
+}
+
+impl Decoded<'_> {
+    fn shown(&self, show: impl Fn(&str) -> Cow<'_, str>) -> Shown {
+        let text = show(&self.text).into_owned() + self.newline;
+        Shown { text, lines: 1, bytes: self.bytes, bad_bytes: self.bad_bytes }
+    }
+}
+
+/// All lines on one screen: each block of rows stands for some of them, in order.
+fn played(lines: &[Decoded<'_>]) -> Vec<Shown> {
+    let sources = lines.iter().map(|line| grid::Source { text: &line.text, newline: line.newline });
+    let mut rest = lines;
+    let mut shown = Vec::new();
+    for rows in play(sources) {
+        let (these, after) = rest.split_at(rows.lines.min(rest.len()));
+        rest = after;
+        shown.push(Shown {
+            text: rows.text,
+            lines: these.len(),
+            bytes: these.iter().map(|line| line.bytes).sum(),
+            bad_bytes: these.iter().map(|line| line.bad_bytes).sum(),
+        });
     }
     shown
 }
 
-/// One line in full length.
-fn show_line(source: &[u8], ansi: Ansi) -> Shown {
-    let (content, newline) = match source.strip_suffix(b"\n") {
-        Some(content) => (content, "\n"),
-        None => (source, ""),
-    };
-    let (decoded, bad_bytes) = decode(content);
-    let line = match ansi {
-        Ansi::Strip => on_screen(&decoded),
-        Ansi::Keep => Cow::Borrowed(decoded.strip_suffix('\r').unwrap_or(&decoded)),
-    };
-    Shown { text: line.into_owned() + newline, lines: 1, bytes: source.len(), bad_bytes }
-}
-
-/// Equal lines: each of them while they are few, else one with their number.
-fn fold(group: &[Shown]) -> Vec<Shown> {
+/// Equal lines: each of them while they are few, else one; with how often it was there.
+fn fold(group: &[Shown]) -> Vec<(Shown, usize)> {
     match group.last() {
-        Some(last) if group.len() >= FOLD_FROM => vec![Shown {
-            text: last.text.clone(),
-            lines: group.len(),
-            bytes: group.iter().map(|line| line.bytes).sum(),
-            bad_bytes: group.iter().map(|line| line.bad_bytes).sum(),
-        }],
-        Some(_) | None => group.to_vec(),
+        Some(last) if group.len() >= FOLD_FROM => {
+            let line = Shown {
+                text: last.text.clone(),
+                lines: group.iter().map(|line| line.lines).sum(),
+                bytes: group.iter().map(|line| line.bytes).sum(),
+                bad_bytes: group.iter().map(|line| line.bad_bytes).sum(),
+            };
+            vec![(line, group.len())]
+        }
+        Some(_) | None => group.iter().map(|line| (line.clone(), 1)).collect(),
     }
 }
 
 /// Lossy UTF-8 with visible NULs, and how many bytes were no text.
 pub(crate) fn decode(bytes: &[u8]) -> (Cow<'_, str>, usize) {
-    let nuls = memchr_iter(0, bytes).count();
-    let text = String::from_utf8_lossy(bytes);
-    if nuls == 0 && matches!(text, Cow::Borrowed(_)) {
-        return (text, 0);
-    }
-    let bad: usize = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
-    (Cow::Owned(text.replace('\0', "␀")), bad + nuls)
+    Charset::Utf8.decode(bytes)
 }
 
 /// At most `max` characters of a line, and the number of those that are missing.
@@ -264,12 +324,28 @@ mod tests {
         check(b"\x1b[1ma\rb\x1b[0m\r\n", "b\n");
     }
 
+    #[test]
+    fn lines_that_were_written_over_count_and_each_can_still_be_shown_by_itself() {
+        let bytes = b"a 1%\nb 1%\n\x1b[2Aa 9%\nb 9%\n";
+        assert_eq!(text(bytes, ViewOptions::default()).text, "a 9%\nb 9%\n");
+        assert_eq!(text(bytes, ViewOptions::default()).lines, 4);
+        let each = ViewOptions { ansi: Ansi::StripLines, ..ViewOptions::default() };
+        assert_eq!(text(bytes, each).text, "a 1%\nb 1%\na 9%\nb 9%\n");
+    }
+
+    #[test]
+    fn a_folded_line_counts_how_often_it_is_seen_and_not_how_often_it_was_written() {
+        let over = "\x1b[1A\x1b[2Ksame\nmore\n".repeat(3);
+        check(format!("more\n{over}").as_bytes(), "same (×3)\nmore\n");
+    }
+
     /// Words, controls, escape codes, repeats and rubbish.
     fn any_output() -> impl Strategy<Value = Vec<u8>> {
         let part = prop_oneof![
             "[ab\r\n\t€]{0,8}".prop_map(String::into_bytes),
             Just(b"\x1b[31m".to_vec()),
             Just(b"\x1b[K".to_vec()),
+            Just(b"\x1b[2A".to_vec()),
             Just(b"\x1b]0;".to_vec()),
             Just(b"same\n".repeat(4)),
             vec(any::<u8>(), 0..8),
@@ -281,17 +357,19 @@ mod tests {
         #[test]
         fn any_bytes_can_be_shown_and_are_accounted_for(
             bytes in any_output(),
-            ansi in prop_oneof![Just(Ansi::Strip), Just(Ansi::Keep)],
+            ansi in prop_oneof![Just(Ansi::Strip), Just(Ansi::StripLines), Just(Ansi::Keep)],
             fold in prop_oneof![Just(Fold::Repeats), Just(Fold::Off)],
         ) {
-            let lines = shown(&bytes, ViewOptions { ansi, fold, ..ViewOptions::default() });
+            let options = ViewOptions { ansi, fold, ..ViewOptions::default() };
+            let lines = shown(&bytes, Charset::Utf8, options);
             prop_assert_eq!(lines.iter().map(|line| line.bytes).sum::<usize>(), bytes.len());
             let source_lines = bytes.split_inclusive(|byte| *byte == b'\n').count();
             prop_assert_eq!(lines.iter().map(|line| line.lines).sum::<usize>(), source_lines);
             let bad: usize = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
             let bad = bad + bytes.iter().filter(|byte| **byte == 0).count();
             prop_assert_eq!(lines.iter().map(|line| line.bad_bytes).sum::<usize>(), bad);
-            for line in &lines {
+            // On a screen, the rows of one block are shown together.
+            for line in lines.iter().filter(|_| ansi != Ansi::Strip) {
                 let newlines = line.text.matches('\n').count();
                 prop_assert!(newlines == 0 || (newlines == 1 && line.text.ends_with('\n')));
             }

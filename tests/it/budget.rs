@@ -1,0 +1,171 @@
+//! No reply takes more of its reader's context than its budget, whatever a job wrote.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Launch, Reply, Yard};
+
+/// What 8,000 tokens stand for, at 2.5 bytes each.
+const DEFAULT_BYTES: usize = 20_000;
+
+/// Commands that write much of what is hard to keep short.
+const FLOODS: [(&str, &str); 11] = [
+    ("random bytes", "head -c 200000 /dev/urandom"),
+    ("one endless line", "head -c 300000 /dev/zero | tr '\\0' x"),
+    ("base64", "head -c 100000 /dev/urandom | base64 -w 0"),
+    ("chinese", "for i in $(seq 3000); do printf '错误：找不到文件%s\\n' $i; done"),
+    ("colours", "for i in $(seq 5000); do printf '\\033[31m%s\\033[0m\\n' $i; done"),
+    (
+        "control characters",
+        "for i in $(seq 3000); do printf '\\001\\002\\007 \\037 %s\\n' $i; done",
+    ),
+    ("NULs", "seq 1 20000 | tr '\\n' '\\0'"),
+    ("emoji", "for i in $(seq 3000); do printf '👩‍👩‍👧‍👦 %s\\n' $i; done"),
+    ("quotes", "for i in $(seq 5000); do printf '\"\\\\\"\\\\\\t\\r\\n'; done"),
+    ("surrogates", "for i in $(seq 5000); do printf '\\355\\240\\200 text %s\\n' $i; done"),
+    (
+        "errors",
+        "for i in $(seq 5000); do echo \"error: \\\"$i\\\" 错误错误错误错误错误错误错误错误\"; done",
+    ),
+];
+
+#[track_caller]
+fn check(reply: &Reply, bytes: usize, what: &str) {
+    let text = reply.text().len();
+    assert!(text <= bytes, "{text} bytes of text, {bytes} at most: {what}");
+    let structured = &reply.0["result"]["structuredContent"];
+    let json = if structured.is_null() { 0 } else { structured.to_string().len() };
+    assert!(json <= bytes, "{json} bytes of JSON, {bytes} at most: {what}");
+}
+
+/// All text pages of a job lie one behind the other, each within the budget.
+#[track_caller]
+fn check_pages(yard: &mut Yard, job: u64, view: &str, total: u64) {
+    let mut cursor = "bytes:0".to_owned();
+    let mut at = 0;
+    // A page of a view that takes many characters for a byte is small: some are enough.
+    for _ in 0..12 {
+        let arguments = json!({"job": job, "cursor": cursor, "view": view});
+        let page = yard.call("read_output", arguments).ok();
+        check(&page, DEFAULT_BYTES, view);
+        assert_eq!(page["bytes_start"], at, "{view}");
+        at = page["bytes_end"].as_u64().expect("an end");
+        match page["next_cursor"].as_str() {
+            Some(next) => next.clone_into(&mut cursor),
+            None => return assert_eq!(at, total, "{view}"),
+        }
+        assert_eq!(cursor, format!("bytes:{at}"));
+    }
+}
+
+#[test]
+fn no_flood_is_answered_with_one_in_text_form() {
+    let mut yard = Launch::stdio().start();
+    for (what, command) in FLOODS {
+        let reply = yard.run(command);
+        check(&reply, DEFAULT_BYTES, what);
+        let job = reply.job();
+        for view in ["next", "head", "tail", "raw", "hexdump", "base64", "text"] {
+            let arguments = json!({"job": job, "view": view, "max_bytes": 1 << 20});
+            check(&yard.call("read_output", arguments).ok(), DEFAULT_BYTES, what);
+        }
+        let arguments = json!({"job": job, "grep": ".", "max_bytes": 1 << 20, "context": 3});
+        check(&yard.call("read_output", arguments).ok(), DEFAULT_BYTES, what);
+        let small = json!({"jobs": [job], "max_tokens": 500});
+        check(&yard.call("wait_jobs", small).ok(), 1250, what);
+        let small = json!({"job": job, "max_tokens": 500});
+        check(&yard.call("read_output", small).ok(), 1250, what);
+    }
+}
+
+#[test]
+fn no_flood_is_answered_with_one_in_structured_form_and_each_byte_can_be_had() {
+    let mut yard = Launch::stdio().args(&["--result-format", "both"]).start();
+    for (what, command) in FLOODS {
+        let reply = yard.run(command);
+        check(&reply, DEFAULT_BYTES, what);
+        let (job, total) = (reply.job(), reply["total_bytes"].as_u64().expect("a total"));
+        for view in ["next", "raw", "hexdump"] {
+            check_pages(&mut yard, job, view, total);
+        }
+        let grep = json!({"job": job, "grep": "."});
+        check(&yard.call("read_output", grep).ok(), DEFAULT_BYTES, what);
+        let small = json!({"jobs": [job], "max_tokens": 500});
+        check(&yard.call("wait_jobs", small).ok(), 1250, what);
+    }
+}
+
+#[test]
+fn a_program_gets_the_page_that_it_asks_for_and_no_more_than_the_tokens_it_names() {
+    let mut yard = Launch::stdio().structured().start();
+    let job = yard.run("seq 1 200000").job();
+    let asked = json!({"job": job, "max_bytes": 1_000_000});
+    let page = yard.call("read_output", asked).ok();
+    assert!(page["bytes_end"].as_u64() > Some(990_000), "{}", page["bytes_end"]);
+    let named = json!({"job": job, "max_bytes": 1_000_000, "max_tokens": 1000});
+    let page = yard.call("read_output", named).ok();
+    check(&page, 2500, "max_tokens wins");
+    assert!(page["bytes_end"].as_u64() > Some(1000), "and is used: {}", page["bytes_end"]);
+}
+
+#[test]
+fn a_call_and_the_configuration_set_the_budget() {
+    let mut yard = Launch::stdio().config("[mcp]\nmax_tokens = 600\n").start();
+    let command = "seq 1 100000";
+    let reply = yard.run(command);
+    check(&reply, 1500, "as configured");
+    assert!(reply.text().contains("hidden"), "the cut is named: {}", reply.text());
+    let more = yard.call("run_command", json!({"command": command, "max_tokens": 20_000})).ok();
+    check(&more, 50_000, "as asked");
+    assert!(more.text().len() > 30_000, "what is asked for is used: {}", more.text().len());
+    let refused = yard.call("run_command", json!({"command": command, "max_tokens": 7}));
+    assert!(refused.error_text().contains("from 500 to 400000"), "{}", refused.error_text());
+}
+
+#[test]
+fn many_jobs_share_one_budget_and_what_has_no_room_is_named() {
+    let mut yard = Launch::stdio().args(&["--result-format", "both"]).start();
+    let note = "x".repeat(3000);
+    let small = yard.run("echo a small output").job();
+    let jobs: Vec<u64> = (0..60).map(|_| yard.run(&format!("seq 1 2000 # {note}")).job()).collect();
+    let few: Vec<u64> = jobs[..3].iter().copied().chain([small]).collect();
+    let reply = yard.call("wait_jobs", json!({"jobs": few, "mode": "all"})).ok();
+    check(&reply, DEFAULT_BYTES, "a few jobs");
+    let shown = reply["jobs"].as_array().expect("a list").clone();
+    assert_eq!(shown[3]["output"], "a small output\n", "a small one is shown whole");
+    for job in &shown[..3] {
+        assert!(job["tail"].as_str().is_some_and(|tail| tail.len() > 1000), "{job}");
+    }
+    let reply = yard.call("wait_jobs", json!({"jobs": jobs, "mode": "all"})).ok();
+    check(&reply, DEFAULT_BYTES, "many jobs");
+    assert!(reply.text().contains("no room for the output of jobs"), "{}", reply.text());
+    for (limit, name) in [(200, "list_jobs"), (10, "list_jobs")] {
+        check(&yard.call(name, json!({"limit": limit})).ok(), DEFAULT_BYTES, name);
+    }
+    let listed = yard.call("list_jobs", json!({"limit": 200})).ok();
+    assert!(listed.text().contains("no room for more"), "{}", listed.text());
+    assert!(listed.verdict().contains("showing the newest"), "{}", listed.verdict());
+    check(&yard.call("stop_jobs", json!({"jobs": jobs})).ok(), DEFAULT_BYTES, "stop_jobs");
+}
+
+#[test]
+fn errors_and_echoes_keep_the_budget() {
+    let mut yard = Launch::stdio().args(&["--result-format", "both"]).start();
+    let long = "\u{1}\"long".repeat(20_000);
+    let marker: Vec<Reply> = [
+        ("run_command", json!({"command": long.clone(), "args": ["x"], "max_tokens": 500})),
+        ("run_command", json!({"command": "true", "cwd": long.clone(), "max_tokens": 500})),
+        ("run_command", json!({"command": "true", "lane": long.clone(), "max_tokens": 500})),
+        ("read_output", json!({"job": 1, "cursor": long.clone(), "max_tokens": 500})),
+        ("read_output", json!({"uri": long.clone(), "max_tokens": 500})),
+        ("read_output", json!({"job": 1, "grep": format!("({long}"), "max_tokens": 500})),
+        ("wait_jobs", json!({"jobs": (1000..3000).collect::<Vec<u64>>(), "max_tokens": 500})),
+        ("wait_jobs", json!({"jobs": [1], "until": format!("({long}"), "max_tokens": 500})),
+    ]
+    .into_iter()
+    .map(|(tool, arguments): (&str, Value)| yard.call(tool, arguments))
+    .collect();
+    for reply in &marker {
+        check(reply, 1250, &reply.text().chars().take(200).collect::<String>());
+    }
+    yard.assert_alive();
+}
