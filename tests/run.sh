@@ -76,6 +76,7 @@ counted() {
 
 say "clients"
 python_client
+command -v rg >/dev/null || debian ripgrep
 conformance_suite
 
 check "format" cargo fmt --check

@@ -8,7 +8,9 @@ mod calls;
 mod client;
 mod decisions;
 mod flood;
+mod reading;
 mod report;
+mod search;
 mod server;
 
 use std::io::{self, Write as _};
@@ -22,10 +24,25 @@ struct Scale {
     rounds: usize,
     calls: usize,
     flood_bytes: u64,
+    /// The log in which pages are read.
+    log_bytes: u64,
+    search_bytes: u64,
 }
 
-const FULL: Scale = Scale { rounds: 5, calls: 4_000, flood_bytes: 1 << 30 };
-const QUICK: Scale = Scale { rounds: 1, calls: 256, flood_bytes: 32 << 20 };
+const FULL: Scale = Scale {
+    rounds: 5,
+    calls: 4_000,
+    flood_bytes: 1 << 30,
+    log_bytes: 10_000 << 20,
+    search_bytes: 1 << 30,
+};
+const QUICK: Scale = Scale {
+    rounds: 1,
+    calls: 256,
+    flood_bytes: 32 << 20,
+    log_bytes: 64 << 20,
+    search_bytes: 64 << 20,
+};
 
 fn main() -> ExitCode {
     let flags: Vec<String> = std::env::args().skip(1).collect();
@@ -52,6 +69,8 @@ fn measure(scale: Scale) -> Vec<Row> {
         }
     }
     rows.extend(flood::measure(scale.rounds, scale.flood_bytes));
+    rows.extend(reading::measure(scale.log_bytes));
+    rows.extend(search::measure(scale.rounds, scale.search_bytes));
     rows.extend(decisions::measure(scale.rounds, 10 * scale.calls));
     rows
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -55,6 +55,14 @@ impl Server {
     /// The file system that it spills to.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The largest file that it has open.
+    pub(crate) fn largest_file(&self) -> PathBuf {
+        let open = fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("the server runs");
+        let files = open.flatten().map(|entry| entry.path());
+        let size = |path: &PathBuf| fs::metadata(path).map_or(0, |file| file.len());
+        files.max_by_key(size).expect("it has files open")
     }
 
     /// The most memory that it ever held.

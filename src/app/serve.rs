@@ -110,7 +110,10 @@ impl App {
     }
 
     fn handler(&self) -> Handler {
-        Handler::new(self.yard.clone(), values::mcp(&self.settings.mcp))
+        Handler::new(
+            self.yard.clone(),
+            values::mcp(&self.settings.mcp, self.settings.output.search),
+        )
     }
 }
 

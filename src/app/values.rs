@@ -4,6 +4,7 @@ use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use super::error::AppError;
 use super::rules;
@@ -52,7 +53,7 @@ fn tokens(path: &Path) -> Result<Vec<Token>, AppError> {
     if tokens.is_empty() { Err(AppError::NoToken { path: path.into() }) } else { Ok(tokens) }
 }
 
-pub(super) fn mcp(settings: &config::McpSettings) -> McpSettings {
+pub(super) fn mcp(settings: &config::McpSettings, search_time: Duration) -> McpSettings {
     McpSettings {
         result_format: match settings.result_format {
             config::ResultFormat::Text => ResultFormat::Text,
@@ -66,6 +67,7 @@ pub(super) fn mcp(settings: &config::McpSettings) -> McpSettings {
         max_tokens: settings.max_tokens,
         page_bytes: settings.page_bytes,
         max_page_bytes: settings.max_page_bytes,
+        search_time,
         cancel_stops_job: settings.cancel_stops_job,
     }
 }

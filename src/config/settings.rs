@@ -292,6 +292,9 @@ pub struct OutputSettings {
     /// Finished output of so many bytes is compressed; `None` = never.
     #[serde(deserialize_with = "zero_is_none")]
     pub compress_from: Option<u64>,
+    /// How long one search or query may take.
+    #[serde(rename = "search_s", deserialize_with = "seconds")]
+    pub search: Duration,
 }
 
 /// What becomes of a job that writes a lot.

@@ -75,6 +75,11 @@ impl Args {
         }
     }
 
+    /// Whether one of these was given and not yet taken.
+    pub(crate) fn has_any(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.values.contains_key(*name))
+    }
+
     /// A text, and nothing else.
     pub(crate) fn text(&mut self, name: &'static str) -> Result<Option<String>, ArgError> {
         self.values.remove(name).map(|value| into_text(value, name, "a text")).transpose()

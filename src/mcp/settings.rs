@@ -21,6 +21,8 @@ pub struct McpSettings {
     pub page_bytes: usize,
     /// The most output that a caller may ask for in one page.
     pub max_page_bytes: usize,
+    /// How long one search or query may take.
+    pub search_time: Duration,
     /// Whether cancelling a waiting `run_command` also stops the job that it started.
     pub cancel_stops_job: bool,
 }
@@ -36,6 +38,7 @@ impl Default for McpSettings {
             max_tokens: 8000,
             page_bytes: 16 * 1024,
             max_page_bytes: 1024 * 1024,
+            search_time: Duration::from_secs(10),
             cancel_stops_job: true,
         }
     }

@@ -9,7 +9,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::excerpt::{Budget, excerpt, tail};
-use super::search::{SearchRequest, compile, search};
+use super::patience::Patience;
+use super::pattern::Pattern;
+use super::search::{SearchRequest, Select, search};
 use super::spill::Store;
 use super::*;
 use crate::spec::Stream;
@@ -113,16 +115,18 @@ impl Log {
     }
 
     fn check_search(&self, starts: &[u64]) {
-        let pattern = compile("a").unwrap();
+        let pattern = Pattern::new("a").unwrap();
+        let (patience, _leash) = Patience::start(Duration::from_secs(3600));
         let request = SearchRequest {
             pattern: &pattern,
+            select: Select::Matching,
             stream: None,
             from: 0,
             context: 0,
             max_matches: usize::MAX,
             max_bytes: usize::MAX,
         };
-        let found = search(&self.reader, &request).unwrap();
+        let found = search(&self.reader, &request, &patience).unwrap();
         assert_eq!(found.lines.len() as u64, found.matches);
         for line in found.lines {
             let end = line.offset + line.text.len() as u64;

@@ -5,7 +5,7 @@
 //!                                        ↓
 //!            LogReader::page / tail_start / offset_of_line / wait_past, any number of readers
 //!                                        ↓
-//!            view (bytes → text)   excerpt (what a reply shows)   search   query
+//!            view (bytes → text)   excerpt (what a reply shows)   scan → search   query
 //! ```
 //!
 //! **The store holds bytes, never text.** Views change a reply and leave the store alone.
@@ -16,12 +16,15 @@
 //! (`gap`); a middle that was not wanted, or a file that was cut, is a hole in the offsets (`kept`).
 //! **Publish last**: [`Progress`] moves only after the bytes it speaks of can be read.
 
+mod block;
 mod cursor;
 mod frame_cache;
 mod gap;
+mod gathered;
 mod growth;
 mod hidden;
 mod index;
+mod json_lines;
 mod kept;
 mod lines;
 mod log;
@@ -30,17 +33,22 @@ mod packer;
 mod page;
 mod parts;
 mod pieces;
+mod query_plan;
 mod quota;
 mod raw;
 mod reader;
 pub mod redact;
+mod scan;
 pub mod secrets;
 mod shared;
 mod spill;
 mod tail;
 
+pub mod across;
 pub mod digest;
 pub mod excerpt;
+pub mod patience;
+pub mod pattern;
 pub mod query;
 pub mod search;
 pub mod view;

@@ -76,14 +76,38 @@ impl Pieces {
             if leg.advance()? {
                 return Ok(Step::Piece);
             }
-            let left = self.legs.pop_front();
-            if let (Some(left), Some(next)) = (left, self.legs.front())
-                && !left.touches(next)
-            {
+            if self.leaves_hole() {
                 return Ok(Step::Hole);
             }
         }
         Ok(Step::End)
+    }
+
+    /// Moves on, and writes the next piece into `buffer` at `position`, growing it where it is
+    /// too short; the offsets that the piece has.
+    pub(super) fn step_into(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        position: usize,
+    ) -> io::Result<(Step, Range<u64>)> {
+        while let Some(leg) = self.legs.front_mut() {
+            if let Some(piece) = leg.advance_into(buffer, position)? {
+                return Ok((Step::Piece, piece));
+            }
+            if self.leaves_hole() {
+                return Ok((Step::Hole, 0..0));
+            }
+        }
+        Ok((Step::End, 0..0))
+    }
+
+    /// Leaves a stretch that is passed; whether a hole comes after it.
+    fn leaves_hole(&mut self) -> bool {
+        let left = self.legs.pop_front();
+        match (left, self.legs.front()) {
+            (Some(left), Some(next)) => !left.touches(next),
+            (Some(_) | None, _) => false,
+        }
     }
 
     /// The piece that the last step led to.
@@ -133,6 +157,29 @@ impl Leg {
         self.window.cover(&self.shared, &piece)?;
         self.piece = piece;
         Ok(true)
+    }
+
+    /// Writes the next piece into `buffer`; its offsets.
+    fn advance_into(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        position: usize,
+    ) -> io::Result<Option<Range<u64>>> {
+        let Some(piece) = self.next_range()? else { return Ok(None) };
+        let end = position + (piece.end - piece.start) as usize;
+        if buffer.len() < end {
+            buffer.resize(end, 0);
+        }
+        let target = &mut buffer[position..end];
+        match self.stream {
+            None => self.shared.read_at(piece.start, target)?,
+            // Runs may be tiny: what is read is shared between them.
+            Some(_) => {
+                self.window.cover(&self.shared, &piece)?;
+                target.copy_from_slice(self.window.get(&piece));
+            }
+        }
+        Ok(Some(piece))
     }
 
     fn next_range(&mut self) -> io::Result<Option<Range<u64>>> {

@@ -1,21 +1,18 @@
 //! Searching a log on the server: matching lines with context, and a count of all of them.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 
-use anstream::adapter::strip_bytes;
-use memchr::memchr;
-use regex::bytes::{Regex, RegexBuilder};
-use thiserror::Error;
+use memchr::memchr_iter;
 
-use super::lines::{Line, Lines};
+use super::index::RUN_BYTES;
 use super::page::PageEnd;
+use super::patience::Patience;
+use super::pattern::{Pattern, searchable};
 use super::reader::LogReader;
+use super::scan::{Kind, Scan, Stretch};
 use crate::spec::Stream;
 
-/// A compiled pattern may take so much memory.
-const PATTERN_BYTES: usize = 1024 * 1024;
 /// So much of a found line is given; of a match deep inside it, what is around the match.
 const TEXT_BYTES: usize = 2000;
 /// Of those, so much before the match.
@@ -23,39 +20,13 @@ const TEXT_BEFORE: usize = 200;
 /// The most context lines on each side.
 const MAX_CONTEXT: usize = 100;
 
-/// What was given is not a pattern that can be searched for.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error(
-    "`{given}` cannot be used as a regular expression: {why}; the syntax is that of Rust's regex crate (no look-around, no back-references), escape special characters with a backslash"
-)]
-pub struct PatternError {
-    given: String,
-    why: String,
-}
-
-impl PatternError {
-    /// The stable word that clients may match on.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        "bad_regex"
-    }
-}
-
-/// Makes a pattern ready for [`search`]. It is matched against single lines.
-pub fn compile(pattern: &str) -> Result<Regex, PatternError> {
-    let given = || pattern.chars().take(100).collect();
-    if pattern.len() > PATTERN_BYTES {
-        return Err(PatternError { given: given(), why: "it is larger than 1 MiB".to_owned() });
-    }
-    let compiled = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build();
-    compiled.map_err(|error| PatternError { given: given(), why: error.to_string() })
-}
-
 /// What to search for, and how much of it to list.
 #[derive(Debug, Clone, Copy)]
 pub struct SearchRequest<'a> {
     /// Matched against each line without its newline, `\r` and escape codes.
-    pub pattern: &'a Regex,
+    pub pattern: &'a Pattern,
+    /// Which lines are found.
+    pub select: Select,
     /// Only this stream, or both in the order in which they came.
     pub stream: Option<Stream>,
     /// Where to start.
@@ -68,16 +39,40 @@ pub struct SearchRequest<'a> {
     pub max_bytes: usize,
 }
 
+/// Which lines a search finds. What it finds is called a match either way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Select {
+    /// Those that the pattern matches.
+    Matching,
+    /// Those that it does not.
+    Others,
+}
+
+impl Select {
+    const fn takes(self, kind: Kind) -> bool {
+        match (self, kind) {
+            (Self::Matching, Kind::Match) | (Self::Others, Kind::Other) => true,
+            (Self::Matching, Kind::Other) | (Self::Others, Kind::Match) => false,
+        }
+    }
+}
+
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// Matches and their context, in order, each line once.
     pub lines: Vec<FoundLine>,
-    /// Matching lines from the start of the search to the end of the log, listed or not.
+    /// Matching lines from the start of the search to `searched_to`, listed or not.
     pub matches: u64,
-    /// Where a search for the matches that are not listed has to start.
+    /// How far the search came.
+    pub searched_to: u64,
+    /// Whether it did not come to the end of the log.
+    pub time_over: bool,
+    /// Bytes that were not there to search.
+    pub missing_bytes: u64,
+    /// Where the search has to start that finds what is not listed or was not searched.
     pub next: Option<u64>,
-    /// `More` when matches are not listed, else whether the log is complete.
+    /// `More` where there is a `next`, else whether the log is complete.
     pub end_kind: PageEnd,
 }
 
@@ -86,7 +81,7 @@ pub struct Found {
 pub struct FoundLine {
     /// Its number in the log, counted from 1.
     pub number: u64,
-    /// The offset of the line's first byte; of a line over 64 KiB, of the part that matched.
+    /// The offset of the line's first byte; of a line over 64 KiB, of the part that is given.
     pub offset: u64,
     /// Whether it matches, or is context.
     pub is_match: bool,
@@ -94,120 +89,144 @@ pub struct FoundLine {
     pub text: Vec<u8>,
 }
 
-/// Searches from `from` to the end of the log, in bounded memory. Lines over 64 KiB are
-/// searched in parts, and count once.
-pub fn search(reader: &LogReader, request: &SearchRequest<'_>) -> io::Result<Found> {
+/// Searches from `from` to the end of the log, in bounded memory, as long as patience lasts.
+/// Lines over 64 KiB are searched in parts, and count once.
+pub fn search(
+    reader: &LogReader,
+    request: &SearchRequest<'_>,
+    patience: &Patience,
+) -> io::Result<Found> {
     let reader = &reader.frozen();
     let progress = reader.progress();
     let mut listing = Listing::new(reader, *request);
-    let mut lines = Lines::new(reader.pieces(request.stream, request.from, progress.total_bytes));
-    while let Some(line) = lines.next()? {
-        listing.look_at(line)?;
+    let pieces = reader.pieces(request.stream, request.from, progress.total_bytes);
+    let mut scan = Scan::new(pieces, request.from, request.pattern, patience);
+    while let Some(stretch) = scan.next()? {
+        listing.look_at(&stretch)?;
     }
-    let end_kind = match (listing.stopped_at, progress.closed) {
+    let time_over = !scan.is_complete();
+    let total = request.from.max(progress.total_bytes);
+    let searched_to = if time_over { scan.reached() } else { total };
+    let next = listing.stopped_at.or(time_over.then_some(searched_to));
+    let end_kind = match (next, progress.closed) {
         (Some(_), _) => PageEnd::More,
         (None, false) => PageEnd::CaughtUp,
         (None, true) => PageEnd::Complete,
     };
-    Ok(Found { lines: listing.lines, matches: listing.matches, next: listing.stopped_at, end_kind })
+    let Listing { lines, matches, .. } = listing;
+    let missing_bytes = reader.missing(request.from..u64::MAX);
+    Ok(Found { lines, matches, searched_to, time_over, missing_bytes, next, end_kind })
 }
 
 /// The listing as it grows.
 #[derive(Debug)]
 struct Listing<'a> {
-    reader: &'a LogReader,
     request: SearchRequest<'a>,
+    numbers: LineNumbers<'a>,
     lines: Vec<FoundLine>,
     bytes: usize,
     matches: u64,
-    /// Lines that become context if a match follows: offset and text.
-    before: VecDeque<(u64, Vec<u8>)>,
+    /// Lines that become context if a match follows, at most as many as are wanted.
+    before: VecDeque<Context>,
     /// How many lines after the last match are still wanted.
     after: usize,
-    /// Whether an earlier part of the current line matched.
-    line_matched: bool,
-    /// The end of the last line that was listed.
-    listed_to: u64,
-    /// Set once no more matches are listed: where the listing ends.
+    /// Set once no more is listed: where the first line is that is wanted and not listed.
     stopped_at: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Context {
+    offset: u64,
+    text: Vec<u8>,
 }
 
 impl<'a> Listing<'a> {
     fn new(reader: &'a LogReader, request: SearchRequest<'a>) -> Self {
         let context = request.context.min(MAX_CONTEXT);
         Self {
-            reader,
             request: SearchRequest { context, ..request },
+            numbers: LineNumbers { reader, last: None },
             lines: Vec::new(),
             bytes: 0,
             matches: 0,
             before: VecDeque::new(),
             after: 0,
-            line_matched: false,
-            listed_to: request.from,
             stopped_at: None,
         }
     }
 
-    fn look_at(&mut self, line: Line<'_>) -> io::Result<()> {
-        let text = searchable(line.bytes);
-        let found = self.request.pattern.find(&text);
-        let counted_before = line.continues && self.line_matched;
-        self.line_matched = counted_before || found.is_some();
-        match found {
-            Some(found) if !counted_before => {
-                self.matches += 1;
-                self.list_match(line, around(&text, found.start()))
+    fn look_at(&mut self, stretch: &Stretch<'_>) -> io::Result<()> {
+        match (self.request.select.takes(stretch.kind), self.stopped_at) {
+            (true, None) => self.list_matches(stretch),
+            (true, Some(_)) => {
+                self.matches += stretch.count();
+                Ok(())
             }
-            // Parts of a line that is listed already add nothing.
-            Some(_) => Ok(()),
-            None if line.continues => Ok(()),
-            None => self.list_context(line, &text),
+            (false, None) if self.request.context > 0 => self.list_context(stretch),
+            (false, None | Some(_)) => Ok(()),
         }
     }
 
-    fn list_match(&mut self, line: Line<'_>, text: &[u8]) -> io::Result<()> {
-        if self.stopped_at.is_some() {
-            return Ok(());
+    fn list_matches(&mut self, stretch: &Stretch<'_>) -> io::Result<()> {
+        for line in stretch.lines() {
+            self.matches += 1;
+            if self.stopped_at.is_none() {
+                let text = searchable(&stretch.bytes[line.clone()]);
+                let shown = around(&text, self.request.pattern).to_vec();
+                self.list_match(stretch.offset_at(line.start), shown)?;
+            }
         }
+        Ok(())
+    }
+
+    fn list_match(&mut self, offset: u64, text: Vec<u8>) -> io::Result<()> {
+        let before = std::mem::take(&mut self.before);
         let listed_all = self.matches > self.request.max_matches as u64;
         if listed_all || (self.bytes > 0 && !self.has_room(text.len())) {
-            self.stopped_at = Some(self.listed_to);
+            self.stopped_at = Some(before.front().map_or(offset, |context| context.offset));
             return Ok(());
         }
         // The newest context lines that leave room for the match.
         let mut room = self.request.max_bytes.saturating_sub(self.bytes + text.len());
-        let fitting = self.before.iter().rev().take_while(|(_, context)| {
-            let fits = context.len() <= room;
-            room = room.saturating_sub(context.len());
+        let fitting = before.iter().rev().take_while(|context| {
+            let fits = context.text.len() <= room;
+            room = room.saturating_sub(context.text.len());
             fits
         });
-        let skipped = self.before.len() - fitting.count();
-        for (offset, context) in std::mem::take(&mut self.before).into_iter().skip(skipped) {
-            self.push(offset, context, Role::Context)?;
+        let skipped = before.len() - fitting.count();
+        for context in before.into_iter().skip(skipped) {
+            self.push(context.offset, context.text, Role::Context)?;
         }
-        self.push(line.offset, text.to_vec(), Role::Match)?;
-        self.listed_to = line.end;
         self.after = self.request.context;
+        self.push(offset, text, Role::Match)
+    }
+
+    fn list_context(&mut self, stretch: &Stretch<'_>) -> io::Result<()> {
+        let mut lines = stretch.lines();
+        while self.after > 0
+            && let Some(line) = lines.next()
+        {
+            let context = context(stretch, line.start, &stretch.bytes[line]);
+            if !self.has_room(context.text.len()) {
+                self.after = 0;
+                self.remember(context);
+                break;
+            }
+            self.after -= 1;
+            self.push(context.offset, context.text, Role::Context)?;
+        }
+        let newest: Vec<_> = lines.rev().take(self.request.context).collect();
+        for line in newest.into_iter().rev() {
+            self.remember(context(stretch, line.start, &stretch.bytes[line]));
+        }
         Ok(())
     }
 
-    fn list_context(&mut self, line: Line<'_>, text: &[u8]) -> io::Result<()> {
-        if self.stopped_at.is_some() || self.request.context == 0 {
-            return Ok(());
-        }
-        let text = around(text, 0);
-        if self.after > 0 && self.has_room(text.len()) {
-            self.after -= 1;
-            self.listed_to = line.end;
-            return self.push(line.offset, text.to_vec(), Role::Context);
-        }
-        self.after = 0;
+    fn remember(&mut self, context: Context) {
         if self.before.len() == self.request.context {
             self.before.pop_front();
         }
-        self.before.push_back((line.offset, text.to_vec()));
-        Ok(())
+        self.before.push_back(context);
     }
 
     fn has_room(&self, bytes: usize) -> bool {
@@ -216,7 +235,7 @@ impl<'a> Listing<'a> {
 
     fn push(&mut self, offset: u64, text: Vec<u8>, role: Role) -> io::Result<()> {
         self.bytes += text.len();
-        let number = self.reader.line_at(offset)?;
+        let number = self.numbers.at(offset)?;
         self.lines.push(FoundLine { number, offset, is_match: role == Role::Match, text });
         Ok(())
     }
@@ -229,18 +248,45 @@ enum Role {
     Context,
 }
 
-/// The line as a person would search it.
-fn searchable(line: &[u8]) -> Cow<'_, [u8]> {
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    match memchr(0x1b, line) {
-        Some(_) => Cow::Owned(strip_bytes(line).into_vec()),
-        None => Cow::Borrowed(line),
-    }
+fn context(stretch: &Stretch<'_>, position: usize, line: &[u8]) -> Context {
+    let mut text = searchable(line).into_owned();
+    text.truncate(TEXT_BYTES);
+    Context { offset: stretch.offset_at(position), text }
 }
 
 /// The part of a line that is listed: its beginning, or what is around a match further inside.
-fn around(line: &[u8], position: usize) -> &[u8] {
-    let in_beginning = line.len() <= TEXT_BYTES || position < TEXT_BYTES - TEXT_BEFORE;
+fn around<'t>(line: &'t [u8], pattern: &Pattern) -> &'t [u8] {
+    if line.len() <= TEXT_BYTES {
+        return line;
+    }
+    let position = pattern.find(line).unwrap_or(0);
+    let in_beginning = position < TEXT_BYTES - TEXT_BEFORE;
     let start = if in_beginning { 0 } else { position - TEXT_BEFORE };
     &line[start..line.len().min(start + TEXT_BYTES)]
+}
+
+/// Numbers of lines that are asked for in order: near the last one, only what lies between
+/// is counted.
+#[derive(Debug)]
+struct LineNumbers<'a> {
+    reader: &'a LogReader,
+    /// An offset whose line is known.
+    last: Option<(u64, u64)>,
+}
+
+impl LineNumbers<'_> {
+    fn at(&mut self, offset: u64) -> io::Result<u64> {
+        let number = match self.last {
+            Some((near, number))
+                if (near..near + RUN_BYTES as u64).contains(&offset)
+                    && self.reader.missing(near..offset) == 0 =>
+            {
+                let between = self.reader.read(near..offset)?;
+                number + memchr_iter(b'\n', &between).count() as u64
+            }
+            Some(_) | None => self.reader.line_at(offset)?,
+        };
+        self.last = Some((offset, number));
+        Ok(number)
+    }
 }

@@ -1,10 +1,13 @@
 //! Searches against a naive model.
 
+use std::time::Duration;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
-use regex::bytes::Regex;
 
-use super::search::{Found, SearchRequest, compile, search};
+use super::patience::Patience;
+use super::pattern::Pattern;
+use super::search::{Found, SearchRequest, Select};
 use super::{LogReader, LogSettings, LogWriter, PageEnd, open};
 use crate::spec::Stream;
 
@@ -18,9 +21,25 @@ fn log(writes: &[(Stream, &[u8])]) -> (LogWriter, LogReader, tempfile::TempDir) 
     (writer, reader, dir)
 }
 
-fn request(pattern: &Regex) -> SearchRequest<'_> {
-    let (max_matches, max_bytes) = (100, 100_000);
-    SearchRequest { pattern, stream: None, from: 0, context: 0, max_matches, max_bytes }
+fn compile(pattern: &str) -> Pattern {
+    Pattern::new(pattern).unwrap()
+}
+
+fn request(pattern: &Pattern) -> SearchRequest<'_> {
+    SearchRequest {
+        pattern,
+        select: Select::Matching,
+        stream: None,
+        from: 0,
+        context: 0,
+        max_matches: 100,
+        max_bytes: 100_000,
+    }
+}
+
+fn search(reader: &LogReader, request: &SearchRequest<'_>) -> std::io::Result<Found> {
+    let (patience, _leash) = Patience::start(Duration::from_secs(3600));
+    super::search::search(reader, request, &patience)
 }
 
 fn listed(found: &Found) -> Vec<String> {
@@ -34,7 +53,7 @@ fn listed(found: &Found) -> Vec<String> {
 #[test]
 fn matches_come_with_their_context_and_each_line_once() {
     let (mut writer, reader, _dir) = log(&[(Stream::Stdout, b"a\nb\nX1\nX2\nc\nd\ne\nf\nX3")]);
-    let pattern = compile("^X").unwrap();
+    let pattern = compile("^X");
     let with_context = SearchRequest { context: 1, ..request(&pattern) };
     let found = search(&reader, &with_context).unwrap();
     assert_eq!(listed(&found), ["2-b", "3:X1", "4:X2", "5-c", "8-f", "9:X3"]);
@@ -47,7 +66,7 @@ fn matches_come_with_their_context_and_each_line_once() {
 fn what_is_not_listed_is_counted_and_can_be_reached() {
     let content = "match\nother\n".repeat(10);
     let (_writer, reader, _dir) = log(&[(Stream::Stdout, content.as_bytes())]);
-    let pattern = compile("match").unwrap();
+    let pattern = compile("match");
     let mut at = SearchRequest { max_matches: 4, ..request(&pattern) };
     let mut numbers = Vec::new();
     loop {
@@ -73,7 +92,7 @@ fn one_stream_is_searched_as_if_it_were_alone() {
         (Stream::Stderr, b"more\n"),
     ];
     let (_writer, reader, _dir) = log(&writes);
-    let pattern = compile("match").unwrap();
+    let pattern = compile("match");
     let stdout = SearchRequest { stream: Some(Stream::Stdout), ..request(&pattern) };
     assert_eq!(listed(&search(&reader, &stdout).unwrap()), ["1:out match"]);
 }
@@ -81,7 +100,7 @@ fn one_stream_is_searched_as_if_it_were_alone() {
 #[test]
 fn colours_and_carriage_returns_do_not_hide_a_match() {
     let (_writer, reader, _dir) = log(&[(Stream::Stdout, b"\x1b[31mer\x1b[1mror\x1b[0m\r\n")]);
-    let found = search(&reader, &request(&compile("^error$").unwrap())).unwrap();
+    let found = search(&reader, &request(&compile("^error$"))).unwrap();
     assert_eq!(listed(&found), ["1:error"]);
 }
 
@@ -92,7 +111,7 @@ fn a_match_deep_inside_an_endless_line_is_shown_and_counted_once() {
     content.extend(vec![b'x'; 300_000]);
     content.extend_from_slice(b"NEEDLE\nlast NEEDLE\n");
     let (_writer, reader, _dir) = log(&[(Stream::Stdout, &content)]);
-    let found = search(&reader, &request(&compile("NEEDLE").unwrap())).unwrap();
+    let found = search(&reader, &request(&compile("NEEDLE"))).unwrap();
     assert_eq!(found.matches, 2);
     assert!(found.lines[0].text.windows(6).any(|window| window == b"NEEDLE"));
     assert!(found.lines.iter().all(|line| line.text.len() <= 2000));
@@ -100,25 +119,91 @@ fn a_match_deep_inside_an_endless_line_is_shown_and_counted_once() {
 }
 
 #[test]
-fn a_bad_pattern_says_what_is_wrong() {
-    for pattern in ["(", "[z-a]", "a{99999}{99999}", "(?<=x)y"] {
-        let error = compile(pattern).unwrap_err();
-        assert_eq!(error.code(), "bad_regex");
-        assert!(error.to_string().contains("regular expression"), "{error}");
-    }
-    assert!(compile(&"x".repeat(20_000_000)).unwrap_err().to_string().len() < 1000);
+fn what_does_not_match_can_be_asked_for() {
+    let (_writer, reader, _dir) = log(&[(Stream::Stdout, b"a\nX\nb\nc\nX")]);
+    let pattern = compile("X");
+    let others = SearchRequest { select: Select::Others, ..request(&pattern) };
+    let found = search(&reader, &others).unwrap();
+    assert_eq!(
+        (listed(&found), found.matches),
+        (vec!["1:a".into(), "3:b".into(), "4:c".into()], 3)
+    );
+    let with_context = SearchRequest { context: 1, max_matches: 1, ..others };
+    let found = search(&reader, &with_context).unwrap();
+    assert_eq!(listed(&found), ["1:a", "2-X"]);
+    assert_eq!((found.matches, found.next, found.end_kind), (3, Some(4), PageEnd::More));
 }
 
-fn any_line() -> impl Strategy<Value = (Stream, String)> {
+#[test]
+fn a_search_whose_time_is_over_tells_how_far_it_came_and_goes_on_from_there() {
+    let content = "match\n".repeat(100_000);
+    let (_writer, reader, _dir) = log(&[(Stream::Stdout, content.as_bytes())]);
+    let pattern = compile("match");
+    let (over, _leash) = Patience::start(Duration::ZERO);
+    let mut at =
+        SearchRequest { max_matches: usize::MAX, max_bytes: usize::MAX, ..request(&pattern) };
+    let (mut matches, mut rounds) = (0, 0);
+    loop {
+        let found = super::search::search(&reader, &at, &over).unwrap();
+        assert_eq!(found.matches as usize, found.lines.len());
+        matches += found.matches;
+        rounds += 1;
+        let Some(next) = found.next else { break };
+        assert!(found.time_over && next == found.searched_to && next > at.from);
+        at.from = next;
+    }
+    assert_eq!(matches, 100_000);
+    assert!(rounds > 5, "{rounds}");
+}
+
+#[test]
+fn patterns_that_ruin_other_engines_take_linear_time_or_are_refused() {
+    let content = "x".repeat(50_000) + "\n" + &"a".repeat(50_000) + "\n";
+    let (_writer, reader, _dir) = log(&[(Stream::Stdout, content.as_bytes())]);
+    for pattern in ["(a*)*b", "(x+x+)+y", "(a|aa)+$", "(.*)(.*)(.*)(.*)z"] {
+        let pattern = compile(pattern);
+        search(&reader, &request(&pattern)).unwrap();
+    }
+}
+
+/// Text with colours, `\r`, empty lines and unfinished ones.
+fn any_write() -> impl Strategy<Value = (Stream, String)> {
     let stream = prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)];
-    (stream, prop_oneof![3 => "[ab]{0,4}\n", 1 => "[ab]{0,3}"])
+    let text = prop_oneof![
+        6 => "[ab ]{0,4}\n",
+        2 => "[ab\r]{0,3}",
+        1 => "[ab]{0,3}\r\n",
+        1 => Just("a\u{1b}[31mb\u{1b}[0m\n".to_owned()),
+        1 => Just("\u{1b}[1mb".to_owned()),
+    ];
+    (stream, text)
+}
+
+fn any_pattern() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "ab", "^a", "b$", "^$", "", r"a\s*b", "[^a]b", r"\bb", r"\Aa", r"b\z", "(?i)AB", "a|^b$",
+        r"^[^b]*$", r"\r",
+    ])
+}
+
+/// What a line by line search finds: texts of lines.
+fn naive(text: &str, pattern: &str, select: Select) -> Vec<String> {
+    let pattern = regex::Regex::new(pattern).unwrap();
+    let shown = |line: &str| {
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        anstream::adapter::strip_str(line).to_string()
+    };
+    let lines = text.split_terminator('\n').map(shown);
+    lines.filter(|line| pattern.is_match(line) == (select == Select::Matching)).collect()
 }
 
 proptest! {
     #[test]
-    fn a_search_finds_what_a_naive_one_finds(
-        writes in vec(any_line(), 0..40),
+    fn a_search_finds_what_a_naive_one_finds_and_each_of_it_once(
+        writes in vec(any_write(), 0..40),
         stream in proptest::option::of(prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)]),
+        pattern in any_pattern(),
+        select in prop_oneof![Just(Select::Matching), Just(Select::Others)],
         context in 0..3_usize,
         max_matches in 1..5_usize,
         max_bytes in 0..60_usize,
@@ -127,9 +212,10 @@ proptest! {
         let (_writer, reader, _dir) = log(&bytes);
         let wanted = writes.iter().filter(|(of, _)| stream.is_none_or(|stream| stream == *of));
         let text: String = wanted.map(|(_, text)| text.as_str()).collect();
-        let expected: Vec<&str> = text.lines().filter(|line| line.contains("ab")).collect();
-        let pattern = compile("ab").unwrap();
-        let mut request = SearchRequest { stream, context, max_matches, max_bytes, ..request(&pattern) };
+        let expected = naive(&text, pattern, select);
+        let pattern = compile(pattern);
+        let mut request =
+            SearchRequest { stream, select, context, max_matches, max_bytes, ..request(&pattern) };
         let mut matches = Vec::new();
         loop {
             let found = search(&reader, &request).unwrap();
@@ -137,6 +223,9 @@ proptest! {
             let of_page = found.lines.iter().filter(|line| line.is_match);
             matches.extend(of_page.map(|line| String::from_utf8(line.text.clone()).unwrap()));
             prop_assert!(found.lines.windows(2).all(|pair| pair[0].offset < pair[1].offset));
+            for line in &found.lines {
+                prop_assert_eq!(line.number, reader.line_at(line.offset).unwrap());
+            }
             let Some(next) = found.next else { break };
             prop_assert!(next > request.from);
             request.from = next;

@@ -51,6 +51,8 @@ mod retention;
 #[cfg(test)]
 mod sdk;
 #[cfg(test)]
+mod search;
+#[cfg(test)]
 mod shutdown;
 #[cfg(test)]
 mod store;

@@ -65,7 +65,10 @@ fn a_view_that_does_not_fit_is_refused_with_what_would_work() {
     for (arguments, words) in [
         (json!({"job": job, "view": "hexdump", "grep": "x"}), "leave `view` out"),
         (json!({"job": job, "view": "base64", "query": "a"}), "leave `view` out"),
-        (json!({"job": job, "view": "octal"}), "next, head, tail, raw, digest, text, base64, hexdump"),
+        (
+            json!({"job": job, "view": "octal"}),
+            "next, head, tail, raw, digest, text, base64, hexdump",
+        ),
         (json!({"job": job, "view": "tail", "line": 3}), "use view next"),
     ] {
         let error = yard.call("read_output", arguments).error_text();

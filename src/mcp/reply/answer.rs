@@ -69,12 +69,31 @@ impl Part {
         Self { text: line, fields }
     }
 
+    /// A job in which something was found: a line of its own, what was found, and what names it
+    /// beside the usual fields.
+    pub(crate) fn found(job: &Snapshot, line: String, shown: &Shown, names: JsonObject) -> Self {
+        let mut part = Self { text: line, fields: structured::fields(job, Some(shown)) };
+        push_block(&mut part.text, &shown.text);
+        part.fields.extend(names);
+        part
+    }
+
     /// The same, saying which line matched.
     pub(crate) fn with_match(mut self, line: Option<u64>) -> Self {
         if let Some(line) = line {
             let end_of_verdict = self.text.find('\n').unwrap_or(self.text.len());
             self.text.insert_str(end_of_verdict, &format!(" · line {line} matches"));
             self.fields.insert("matched_line".into(), line.into());
+        }
+        self
+    }
+
+    /// The same, saying how many lines of its output match, if that was asked for.
+    pub(crate) fn with_matches(mut self, matches: Option<u64>) -> Self {
+        if let Some(matches) = matches {
+            let said = count(matches, "line matches", "lines match");
+            self.text.push_str(&format!(" · {said}"));
+            self.fields.insert("matches".into(), matches.into());
         }
         self
     }

@@ -8,8 +8,8 @@ use super::answer::Answer;
 use crate::ids::JobId;
 use crate::mcp::args::ArgError;
 use crate::output::CursorError;
+use crate::output::pattern::PatternError;
 use crate::output::query::QueryError;
-use crate::output::search::PatternError;
 use crate::yard::{FindError, InputError, SubmitError};
 
 /// Why a tool could not do what it was asked. A command that fails is not among these.
@@ -55,6 +55,9 @@ pub(crate) enum ToolError {
         "a range in an address is for resources/read; leave ?start and end out and give cursor=\"bytes:N\" and max_bytes"
     )]
     UriRange,
+    /// A search broke off.
+    #[error("the search broke off; try again, or search one job at a time")]
+    Search(#[source] io::Error),
     /// The output could not be read.
     #[error(
         "the output of job {job} could not be read; it is still there if the disk is: try again"
@@ -81,7 +84,7 @@ impl ToolError {
             Self::ForeignCursor { .. } => "foreign_cursor",
             Self::BadUri { .. } => "bad_uri",
             Self::UriRange => "uri_range",
-            Self::Read { .. } => "read_failed",
+            Self::Search(_) | Self::Read { .. } => "read_failed",
         }
     }
 

@@ -2,67 +2,67 @@
 
 use std::fmt::Write as _;
 
-use regex::bytes::Regex;
-
 use super::answer::Answer;
-use super::body::read;
-use super::error::ToolError;
 use super::shown::{Form, Shown};
 use super::verdict::verdict;
 use super::words::{count, size, thousands};
 use crate::mcp::snapshot::Snapshot;
-use crate::output::query::query;
-use crate::output::search::{Found, SearchRequest, search};
-use crate::output::{LogReader, PageEnd, PageRequest};
+use crate::output::search::{Found, Select};
+use crate::output::{PageEnd, PageRequest};
 
-/// The lines that match, with their numbers and so many lines of context around each.
-pub(crate) async fn show_matches(
+/// The lines of a job that were looked for, with their numbers and their context.
+pub(crate) fn matches_answer(
     job: &Snapshot,
-    log: &LogReader,
+    found: &Found,
+    select: Select,
     request: PageRequest,
-    (pattern, context): (Regex, usize),
-) -> Result<Answer, ToolError> {
-    let (found, missing) = read(job, log, move |log| {
-        let wanted = SearchRequest {
-            pattern: &pattern,
-            stream: request.stream,
-            from: request.from,
-            context,
-            max_matches: if request.max_lines == 0 { usize::MAX } else { request.max_lines },
-            max_bytes: request.max_bytes,
-        };
-        Ok((search(log, &wanted)?, log.missing(request.from..u64::MAX)))
-    })
-    .await?;
-    Ok(matches(job, &found, missing, request))
-}
-
-fn matches(job: &Snapshot, found: &Found, missing: u64, request: PageRequest) -> Answer {
-    let shown = Shown {
-        end: found.next.unwrap_or(job.output.total_bytes),
-        end_kind: found.end_kind,
-        gap_bytes: missing,
-        ..plain(listing(found), request)
-    };
-    let unsearched = if missing > 0 {
-        format!(" · {} not there to search", size(missing))
-    } else {
-        String::new()
-    };
-    let headline =
-        format!("{}{unsearched} · {}", tally(found.matches, job.lines()), verdict(job, None));
+) -> Answer {
+    let tally = tally(found.matches, job.lines(), select);
+    let headline = [Some(tally), searched(job, found), missing(found), Some(verdict(job, None))];
+    let headline: Vec<String> = headline.into_iter().flatten().collect();
     let more = found.next.map(|next| {
         format!("more: read_output(job={}, grep=\"…\", cursor=\"bytes:{next}\")", job.job)
     });
-    Answer::about(job, Some(&shown))
-        .with_verdict(headline)
+    Answer::about(job, Some(&listed(job, found, request)))
+        .with_verdict(headline.join(" · "))
         .with_hint(more)
         .with_field("matches", found.matches)
+        .with_field("searched_bytes", found.searched_to.saturating_sub(request.from))
+}
+
+/// The listing as the part of the output that is shown.
+pub(super) fn listed(job: &Snapshot, found: &Found, request: PageRequest) -> Shown {
+    Shown {
+        end: found.next.unwrap_or(job.output.total_bytes),
+        end_kind: found.end_kind,
+        gap_bytes: found.missing_bytes,
+        ..plain(listing(found), request)
+    }
+}
+
+/// How far a search came whose time was over.
+pub(super) fn searched(job: &Snapshot, found: &Found) -> Option<String> {
+    found.time_over.then(|| {
+        let (to, total) = (found.searched_to, job.output.total_bytes.max(1));
+        let percent = to.saturating_mul(100) / total;
+        format!("time is over: searched up to {} of {} ({percent} %)", size(to), size(total))
+    })
+}
+
+/// How much there was nothing left of to search.
+pub(super) fn missing(found: &Found) -> Option<String> {
+    (found.missing_bytes > 0).then(|| format!("{} not there to search", size(found.missing_bytes)))
 }
 
 /// `1 of 12 lines matches`.
-fn tally(matches: u64, lines: u64) -> String {
-    let verb = if matches == 1 || lines == 1 { "matches" } else { "match" };
+pub(super) fn tally(matches: u64, lines: u64, select: Select) -> String {
+    let is_one = matches == 1 || lines == 1;
+    let verb = match (select, is_one) {
+        (Select::Matching, true) => "matches",
+        (Select::Matching, false) => "match",
+        (Select::Others, true) => "does not match",
+        (Select::Others, false) => "do not match",
+    };
     format!("{} of {} {verb}", thousands(matches), count(lines, "line", "lines"))
 }
 
@@ -83,15 +83,8 @@ fn listing(found: &Found) -> String {
     text
 }
 
-/// What a query on the output gives.
-pub(crate) async fn show_query(
-    job: &Snapshot,
-    log: &LogReader,
-    request: PageRequest,
-    expression: String,
-) -> Result<Answer, ToolError> {
-    let stream = request.stream;
-    let result = read(job, log, move |log| Ok(query(log, stream, &expression))).await??;
+/// What a query on the output gave.
+pub(crate) fn query_answer(job: &Snapshot, result: String, request: PageRequest) -> Answer {
     let (text, hint) = cut(result, request.max_bytes);
     let truncated = hint.is_some();
     let shown = Shown {
@@ -102,7 +95,7 @@ pub(crate) async fn show_query(
     let answer = Answer::about(job, Some(&shown))
         .with_verdict(format!("query result · {}", verdict(job, None)))
         .with_hint(hint);
-    Ok(if truncated { answer.with_field("truncated", true) } else { answer })
+    if truncated { answer.with_field("truncated", true) } else { answer }
 }
 
 /// A result that is too long is cut at a character, and says so.
@@ -147,7 +140,9 @@ mod tests {
             (1, 12, "1 of 12 lines matches"),
             (1_200, 9_000, "1,200 of 9,000 lines match"),
         ] {
-            assert_eq!(tally(matches, lines), expected);
+            assert_eq!(tally(matches, lines, Select::Matching), expected);
         }
+        assert_eq!(tally(1, 12, Select::Others), "1 of 12 lines does not match");
+        assert_eq!(tally(4, 12, Select::Others), "4 of 12 lines do not match");
     }
 }

@@ -89,7 +89,7 @@ pub(crate) fn clipped(name: &str) -> String {
 }
 
 /// Text on one line, cut where it is long.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     let flat: String = text
         .trim()
         .chars()

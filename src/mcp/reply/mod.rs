@@ -10,6 +10,7 @@ mod budget;
 mod digest;
 mod error;
 mod found;
+mod found_jobs;
 mod hint;
 mod listing;
 mod progress;
@@ -25,7 +26,8 @@ pub(super) use body::{Place, beyond_end, show, show_dump, show_from, show_page, 
 pub(super) use budget::{Fit, TokenBudget, shares};
 pub(super) use digest::show_digest;
 pub(super) use error::ToolError;
-pub(super) use found::{show_matches, show_query};
+pub(super) use found::{matches_answer, query_answer};
+pub(super) use found_jobs::{Across, FoundIn, jobs_answer, share};
 pub(super) use hint::{after_job, after_page, no_room, reused_key, wait_for_jobs};
 pub(super) use listing::{Counts, clipped, list_headline, list_line};
 pub(super) use progress::progress_line;

@@ -1,13 +1,16 @@
 //! What a tool has at hand while it works on one call.
 
+use std::io;
 use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
+use tokio_util::sync::CancellationToken;
 
 use crate::mcp::reply::{Answer, Fit, TokenBudget};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
+use crate::output::patience::Patience;
 use crate::yard::{Caller, JobHandle, Yard};
 
 /// What a tool has at hand while it works on one call.
@@ -44,8 +47,80 @@ impl Call<'_> {
         Caller::local(client.as_deref().unwrap_or("unknown"))
     }
 
+    /// Looks through output, away from the runtime's threads: until all is looked at, the time
+    /// for it is over, or the client no longer wants the answer.
+    pub(crate) async fn look_through<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Patience) -> T + Send + 'static,
+    ) -> io::Result<T> {
+        look_until(self.settings.search_time, &self.request.ct, look).await
+    }
+
     /// Looks at a job now.
     pub(crate) async fn look(&self, job: &JobHandle) -> Snapshot {
         Snapshot::take(self.yard, job).await
+    }
+}
+
+/// Runs `look` on a thread where it may block. Its patience is over after `time`, when the call
+/// is cancelled, or when this future is dropped.
+async fn look_until<T: Send + 'static>(
+    time: Duration,
+    cancelled: &CancellationToken,
+    look: impl FnOnce(&Patience) -> T + Send + 'static,
+) -> io::Result<T> {
+    let (patience, leash) = Patience::start(time);
+    let mut looking = tokio::task::spawn_blocking(move || look(&patience));
+    let looked = tokio::select! {
+        biased;
+        looked = &mut looking => looked,
+        () = cancelled.cancelled() => {
+            drop(leash);
+            looking.await
+        }
+    };
+    looked.map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread::yield_now;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+    const SOON: Duration = Duration::from_secs(60);
+
+    /// Looks until patience is over, and tells when it begins and when it ends.
+    fn look_on(tell: Sender<()>) -> impl FnOnce(&Patience) + Send + 'static {
+        move |patience| {
+            tell.send(()).ok();
+            while !patience.is_over() {
+                yield_now();
+            }
+            tell.send(()).ok();
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_cancelled_call_no_longer_looks() {
+        let (tell, told) = channel();
+        let cancelled = CancellationToken::new();
+        let call = cancelled.clone();
+        let looking = tokio::spawn(async move { look_until(LONG, &call, look_on(tell)).await });
+        told.recv_timeout(SOON).unwrap();
+        cancelled.cancel();
+        tokio::time::timeout(SOON, looking).await.unwrap().unwrap().unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_call_that_is_gone_no_longer_looks() {
+        let (tell, told) = channel();
+        let never = CancellationToken::new();
+        let looking = tokio::spawn(async move { look_until(LONG, &never, look_on(tell)).await });
+        told.recv_timeout(SOON).unwrap();
+        looking.abort();
+        told.recv_timeout(SOON).unwrap();
     }
 }

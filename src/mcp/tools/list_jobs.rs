@@ -3,6 +3,7 @@
 use rmcp::model::JsonObject;
 
 use super::call::Call;
+use super::grep::{self, Grep};
 use crate::mcp::args::Args;
 use crate::mcp::reply::{Answer, Counts, Part, ToolError, clipped, list_headline, list_line};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
@@ -23,6 +24,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
             "Default all",
         ),
         Field::optional("text", Kind::Text, "Only where command or description has this"),
+        Field::optional("grep", Kind::Text, "Only where output matches this regex"),
         Field::optional("limit", Kind::Whole, "Default 20"),
     ],
 };
@@ -65,20 +67,26 @@ const STATES: [(&str, Wanted); 5] = [
 pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
     let wanted = args.choice("state", &STATES)?.unwrap_or(Wanted::All);
     let text = args.text("text")?.map(|text| text.to_lowercase());
+    let grep = args.text("grep")?.as_deref().map(Grep::lines).transpose()?;
     let limit = args.whole("limit", 1..=MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
     let jobs = call.yard.list().await;
     let counts = count(&jobs);
-    let is_wanted = |job: &&JobHandle| {
+    let is_wanted = |job: &JobHandle| {
         wanted.takes(&job.status().phase) && text.as_deref().is_none_or(|text| says(job, text))
     };
-    let matching: Vec<&JobHandle> = jobs.iter().filter(is_wanted).collect();
+    let wanted = jobs.into_iter().filter(is_wanted).collect();
+    let (matching, unsearched) = match grep {
+        Some(grep) => grep::count(call, wanted, grep).await?,
+        None => (wanted.into_iter().map(|job| (job, None)).collect(), None),
+    };
     let shown = &matching[..matching.len().min(usize::try_from(limit).unwrap_or(usize::MAX))];
     let mut parts = Vec::with_capacity(shown.len());
-    for job in shown {
-        parts.push(part(call, job).await);
+    for (job, matches) in shown {
+        parts.push(part(call, job).await.with_matches(*matches));
     }
     let answer = |parts: &[Part]| {
         let headline = list_headline(counts, parts.len(), matching.len());
+        let headline = std::iter::once(headline).chain(unsearched.clone()).collect::<Vec<_>>();
         let more = if parts.len() < shown.len() {
             Some("no room for more: narrow it with state or text".to_owned())
         } else {
@@ -86,7 +94,7 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
                 format!("more: list_jobs(limit={MAX_LIMIT}), or narrow it with state or text")
             })
         };
-        Answer::several(Some(headline), parts.to_vec()).with_hint(more)
+        Answer::several(Some(headline.join(" · ")), parts.to_vec()).with_hint(more)
     };
     let mut fit = call.fit(&answer(&[]));
     loop {

@@ -1,20 +1,19 @@
 //! `read_output`: any part of a job's output, at any time. Never blocks, never consumes.
 
-use regex::bytes::Regex;
-
 use super::call::Call;
+use super::grep::{self, Grep};
 use super::place::{offset_of, place_of_cursor, place_of_line, target_of_uri};
 use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
-    Answer, Place, Shown, ToolError, after_page, beyond_end, show_digest, show_dump, show_matches,
-    show_page, show_query, show_raw,
+    Answer, Place, Shown, ToolError, after_page, beyond_end, query_answer, show_digest, show_dump,
+    show_page, show_raw,
 };
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
 use crate::output::PageRequest;
-use crate::output::search::compile;
+use crate::output::query::query;
 use crate::spec::Stream;
 use crate::yard::JobHandle;
 
@@ -26,13 +25,18 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
             JSON output. Reading consumes nothing.",
     effect: Effect::Reads,
     fields: &[
-        Field::optional("job", Kind::Whole, "Job number; or give uri"),
+        Field::optional(
+            "job",
+            Kind::Whole,
+            "Job number; or give uri; grep alone searches all jobs",
+        ),
         Field::optional("uri", Kind::Text, ""),
         Field::optional("cursor", Kind::Text, "A next_cursor"),
         Field::optional("line", Kind::Whole, "First line wanted, from 1"),
         Field::optional("view", Kind::Choice(&VIEW_WORDS), ""),
         Field::optional("grep", Kind::Text, "Regex: only lines that match"),
         Field::optional("context", Kind::Whole, "Lines around each match"),
+        Field::optional("invert", Kind::Flag, "Lines that do not match"),
         Field::optional("query", Kind::Text, "JMESPath"),
         Field::optional("stream", Kind::Choice(&["stdout", "stderr"]), "Default both"),
         Field::optional("max_bytes", Kind::Whole, ""),
@@ -42,18 +46,56 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
 };
 
 pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
-    let (id, stream) = target(&mut args)?;
+    let Some((id, stream)) = target(&mut args)? else { return search_all(call, args).await };
     let job = call.yard.find(id).await?;
     let wish = Wish::read(args, &job, stream, call.settings)?;
     let now = call.look(&job).await;
     let bare = call.fit(&Answer::about(&now, None));
     let mut fit = bare.for_page(wish.max_bytes, call.settings.page_bytes);
-    loop {
-        let answer = wish.answer(&now, &job, fit.size()).await?;
-        if let Some(answer) = fit.settle(answer) {
-            return Ok(answer);
+    let log = job.output().clone();
+    match &wish.form {
+        Form::Grep(grep) => {
+            let page = wish.request(&job, fit.size())?;
+            grep::in_job(call, &now, log, grep.clone(), (page, fit)).await
         }
+        Form::Query(expression) => {
+            let page = wish.request(&job, fit.size())?;
+            let expression = expression.clone();
+            let look = move |patience: &_| query(&log, page.stream, &expression, patience);
+            let result = call.look_through(look).await;
+            let result = result.map_err(|source| ToolError::Read { job: id, source })??;
+            loop {
+                let page = PageRequest { max_bytes: fit.size(), ..page };
+                if let Some(answer) = fit.settle(query_answer(&now, result.clone(), page)) {
+                    return Ok(answer);
+                }
+            }
+        }
+        Form::Page(look) => loop {
+            let answer = wish.answer(&now, &job, (*look, fit.size())).await?;
+            if let Some(answer) = fit.settle(answer) {
+                return Ok(answer);
+            }
+        },
     }
+}
+
+/// Without a job, a grep searches all of them.
+async fn search_all(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
+    let Some(grep) = Grep::read(&mut args)? else {
+        let why = "give `job` or `uri`; list_jobs shows the jobs there are";
+        return Err(ArgError::Conflict(why).into());
+    };
+    let (max_bytes, page) = page_request(&mut args, call.settings)?;
+    if args.has_any(&["cursor", "line", "view", "query"]) {
+        let why =
+            "a grep over all jobs takes no `cursor`, `line`, `view` or `query`; give `job` too";
+        return Err(ArgError::Conflict(why).into());
+    }
+    let bare = call.fit(&Answer::several(None, Vec::new()));
+    let fit = bare.for_page(max_bytes, call.settings.page_bytes);
+    let page = PageRequest { max_bytes: fit.size(), ..page };
+    grep::in_all_jobs(call, grep, (page, fit)).await
 }
 
 fn page(now: &Snapshot, shown: &Shown, place: Place) -> Answer {
@@ -64,20 +106,17 @@ fn page(now: &Snapshot, shown: &Shown, place: Place) -> Answer {
     }
 }
 
-/// The job that is meant, and the one stream of it that an address names.
-fn target(args: &mut Args) -> Result<(JobId, Option<Stream>), ToolError> {
+/// The job that is meant, if one is, and the one stream of it that an address names.
+fn target(args: &mut Args) -> Result<Option<(JobId, Option<Stream>)>, ToolError> {
     let job = args.job("job")?;
     let by_uri = args.text("uri")?.as_deref().map(target_of_uri).transpose()?;
     match (job, by_uri) {
         (Some(job), Some((other, _))) if job != other => {
             Err(ArgError::Conflict("`job` and `uri` name different jobs; give one of them").into())
         }
-        (Some(job), None) => Ok((job, None)),
-        (_, Some(named)) => Ok(named),
-        (None, None) => {
-            Err(ArgError::Conflict("give `job` or `uri`; list_jobs shows the jobs there are")
-                .into())
-        }
+        (Some(job), None) => Ok(Some((job, None))),
+        (_, Some(named)) => Ok(Some(named)),
+        (None, None) => Ok(None),
     }
 }
 
@@ -99,12 +138,18 @@ enum Start {
 
 /// In which form output is wanted.
 enum Form {
+    Page(Look),
+    Grep(Grep),
+    Query(String),
+}
+
+/// How a page is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
     Text,
     Raw,
     Digest,
     Hexdump,
-    Grep { pattern: Regex, context: usize },
-    Query(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,30 +187,28 @@ impl Wish {
         })
     }
 
+    /// What is asked of the log, for an answer with at most so many bytes of it.
+    fn request(&self, job: &JobHandle, max_bytes: usize) -> Result<PageRequest, ToolError> {
+        let from = offset_of(self.place(job, max_bytes)?, job.output());
+        Ok(PageRequest { from, stream: self.stream, max_bytes, max_lines: self.max_lines })
+    }
+
     /// The answer with a page of at most so many bytes.
     async fn answer(
         &self,
         now: &Snapshot,
         job: &JobHandle,
-        max_bytes: usize,
+        (look, max_bytes): (Look, usize),
     ) -> Result<Answer, ToolError> {
         let log = job.output();
-        let place = self.place(job, max_bytes)?;
-        let (stream, max_lines) = (self.stream, self.max_lines);
-        let request = PageRequest { from: offset_of(place, log), stream, max_bytes, max_lines };
-        let shown = match &self.form {
-            Form::Text => show_page(now, log, request).await?,
-            Form::Raw => show_raw(now, log, request).await?,
-            Form::Hexdump => show_dump(now, log, request).await?,
-            Form::Grep { pattern, context } => {
-                return show_matches(now, log, request, (pattern.clone(), *context)).await;
-            }
-            Form::Digest => return show_digest(now, log, request).await,
-            Form::Query(expression) => {
-                return show_query(now, log, request, expression.clone()).await;
-            }
+        let request = self.request(job, max_bytes)?;
+        let shown = match look {
+            Look::Text => show_page(now, log, request).await?,
+            Look::Raw => show_raw(now, log, request).await?,
+            Look::Hexdump => show_dump(now, log, request).await?,
+            Look::Digest => return show_digest(now, log, request).await,
         };
-        Ok(page(now, &shown, place))
+        Ok(page(now, &shown, self.place(job, max_bytes)?))
     }
 
     fn place(&self, job: &JobHandle, max_bytes: usize) -> Result<Place, ToolError> {
@@ -178,6 +221,17 @@ impl Wish {
                 .map_err(|source| ToolError::Read { job: job.id(), source }),
         }
     }
+}
+
+/// What a search over all jobs is bounded by: the bytes that were asked for, if any were.
+fn page_request(
+    args: &mut Args,
+    settings: &McpSettings,
+) -> Result<(Option<usize>, PageRequest), ToolError> {
+    let max_bytes = args.whole("max_bytes", 1..=settings.max_page_bytes as u64)?.map(as_size);
+    let max_lines = args.whole("max_lines", 1..=u64::MAX)?.map_or(0, as_size);
+    let stream = args.choice("stream", &STREAMS)?;
+    Ok((max_bytes, PageRequest { from: 0, stream, max_bytes: 0, max_lines }))
 }
 
 const STREAMS: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];
@@ -226,20 +280,16 @@ fn start(args: &mut Args, view: Option<View>, job: &JobHandle) -> Result<Start, 
 }
 
 fn form(args: &mut Args, view: Option<View>) -> Result<Form, ToolError> {
-    let grep = args.text("grep")?;
+    let grep = Grep::read(args)?;
     let query = args.text("query")?;
-    let context = args.whole("context", 0..=100)?;
-    if context.is_some() && grep.is_none() {
-        return Err(ArgError::Conflict("`context` goes with `grep`; give a grep too").into());
-    }
     match (grep, query, view) {
-        (None, None, Some(View::Raw)) => Ok(Form::Raw),
-        (None, None, Some(View::Digest)) => Ok(Form::Digest),
-        (None, None, Some(View::Hexdump)) => Ok(Form::Hexdump),
-        (None, None, None | Some(View::Next | View::Head | View::Tail)) => Ok(Form::Text),
-        (Some(pattern), None, None | Some(View::Next)) => {
-            Ok(Form::Grep { pattern: compile(&pattern)?, context: context.map_or(0, as_size) })
+        (None, None, Some(View::Raw)) => Ok(Form::Page(Look::Raw)),
+        (None, None, Some(View::Digest)) => Ok(Form::Page(Look::Digest)),
+        (None, None, Some(View::Hexdump)) => Ok(Form::Page(Look::Hexdump)),
+        (None, None, None | Some(View::Next | View::Head | View::Tail)) => {
+            Ok(Form::Page(Look::Text))
         }
+        (Some(grep), None, None | Some(View::Next)) => Ok(Form::Grep(grep)),
         (None, Some(expression), None | Some(View::Next)) => Ok(Form::Query(expression)),
         (Some(_), Some(_), _) => Err(ArgError::Conflict("give `grep` or `query`, not both").into()),
         (Some(_), None, _) | (None, Some(_), _) => Err(ArgError::Conflict(

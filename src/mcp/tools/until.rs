@@ -2,8 +2,7 @@
 
 use std::io;
 
-use regex::bytes::Regex;
-
+use crate::output::pattern::Pattern;
 use crate::output::{LogReader, PageEnd, PageRequest, view};
 
 /// How much output is looked at in one step.
@@ -15,7 +14,7 @@ const STEP_BYTES: usize = 64 * 1024;
 pub(super) async fn first_match(
     log: &LogReader,
     mut from: u64,
-    pattern: &Regex,
+    pattern: &Pattern,
 ) -> io::Result<Option<u64>> {
     loop {
         let request = PageRequest { from, stream: None, max_bytes: STEP_BYTES, max_lines: 0 };
@@ -40,7 +39,7 @@ pub(super) async fn first_match(
     }
 }
 
-fn matching_line(bytes: &[u8], pattern: &Regex) -> Option<u64> {
+fn matching_line(bytes: &[u8], pattern: &Pattern) -> Option<u64> {
     let options = view::ViewOptions {
         ansi: view::Ansi::StripLines,
         fold: view::Fold::Off,
@@ -65,7 +64,7 @@ mod tests {
     async fn a_line_is_found_when_its_last_part_arrives() {
         let (mut writer, reader) = log();
         writer.append(Stream::Stdout, b"one\nReady on ");
-        let pattern = Regex::new("Ready on port").unwrap();
+        let pattern = Pattern::new("Ready on port").unwrap();
         let waiting = tokio::spawn(async move { first_match(&reader, 0, &pattern).await.unwrap() });
         tokio::task::yield_now().await;
         writer.append(Stream::Stdout, b"port 80");
@@ -77,7 +76,7 @@ mod tests {
         let (mut writer, reader) = log();
         let seen = writer.append(Stream::Stdout, b"ready\n").total_bytes;
         writer.close();
-        let pattern = Regex::new("ready").unwrap();
+        let pattern = Pattern::new("ready").unwrap();
         assert_eq!(first_match(&reader, seen, &pattern).await.unwrap(), None);
         assert_eq!(first_match(&reader, 0, &pattern).await.unwrap(), Some(1));
     }
@@ -86,7 +85,7 @@ mod tests {
     async fn a_match_far_inside_a_long_line_counts() {
         let (mut writer, reader) = log();
         writer.append(Stream::Stdout, format!("{}ready\n", "x".repeat(5000)).as_bytes());
-        let pattern = Regex::new("ready$").unwrap();
+        let pattern = Pattern::new("ready$").unwrap();
         assert_eq!(first_match(&reader, 0, &pattern).await.unwrap(), Some(1));
     }
 
@@ -94,7 +93,7 @@ mod tests {
     async fn colours_do_not_hide_a_match() {
         let (mut writer, reader) = log();
         writer.append(Stream::Stdout, b"a\nb\n\x1b[32mserver\x1b[0m up\n");
-        let pattern = Regex::new("^server up$").unwrap();
+        let pattern = Pattern::new("^server up$").unwrap();
         assert_eq!(first_match(&reader, 0, &pattern).await.unwrap(), Some(3));
     }
 }

@@ -4,7 +4,6 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
-use regex::bytes::Regex;
 
 use super::call::Call;
 use super::place::{offset_of, place_of_cursor};
@@ -19,7 +18,7 @@ use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::snapshot::Snapshot;
 use crate::mcp::wait::{WaitEnd, wait_for};
 use crate::output::excerpt::Budget;
-use crate::output::search::compile;
+use crate::output::pattern::Pattern;
 use crate::yard::JobHandle;
 
 pub(super) const SPEC: ToolSpec = ToolSpec {
@@ -158,7 +157,7 @@ impl Look<'_> {
 struct Wish {
     jobs: Vec<JobId>,
     mode: Mode,
-    until: Option<Regex>,
+    until: Option<Pattern>,
     wait: Option<Duration>,
     cursor: Option<String>,
 }
@@ -182,7 +181,7 @@ impl Wish {
         Ok(Self {
             jobs,
             mode: args.choice("mode", &modes)?.unwrap_or(Mode::Any),
-            until: args.text("until")?.as_deref().map(compile).transpose()?,
+            until: args.text("until")?.as_deref().map(Pattern::new).transpose()?,
             wait: args.seconds("wait_s")?,
             cursor,
         })
@@ -213,7 +212,7 @@ impl<'a> Wait<'a> {
     }
 
     /// Over once the job ended or a line of it matched; gives that line.
-    fn event<'b>(&'b self, until: Option<&'b Regex>) -> Event<'b> {
+    fn event<'b>(&'b self, until: Option<&'b Pattern>) -> Event<'b> {
         Box::pin(async move {
             let Some(pattern) = until else {
                 self.job.finished().await;

@@ -1,0 +1,125 @@
+//! Bytes per second searched in one long log, beside ripgrep on the very same file.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::json;
+
+use crate::client::Client;
+use crate::report::{Row, median};
+use crate::server::Server;
+
+const MB: f64 = 1e6;
+const BLOCK_BYTES: usize = 16 << 20;
+/// The last line, so that the job need not end: what has ended may be packed.
+const LAST: &str = "all lines are written";
+
+/// What is looked for: a literal, a class behind it, one in any case, and a class alone.
+const PATTERNS: [&str; 4] =
+    ["needle-0007", "ERROR [a-z]+ [0-9]{5}", "(?i)error CONNECTION", "[0-9]{9}"];
+
+/// The rate of each search, and how much memory all of them took.
+pub(crate) fn measure(rounds: usize, bytes: u64) -> Vec<Row> {
+    let server = Server::start(&[("SHELLYARD_MCP_RESULT_FORMAT", "structured")]);
+    let mut client = Client::connect(server.address());
+    let (job, total) = write_log(&mut client, server.folder(), bytes);
+    let file = server.largest_file();
+    search(&mut client, job, "nothing like it");
+    let before = server.peak_rss_mib();
+    let mut rows: Vec<Row> = PATTERNS
+        .iter()
+        .map(|pattern| {
+            let pairs: Vec<(f64, f64)> = (0..rounds)
+                .map(|_| {
+                    let (expected, floor) = timed(|| ripgrep(pattern, &file));
+                    let (found, ours) = timed(|| search(&mut client, job, pattern));
+                    assert_eq!(found, expected, "both find the same lines");
+                    (ours, floor)
+                })
+                .collect();
+            let rate = |pick: fn(&(f64, f64)) -> f64| {
+                total as f64 / MB / median(pairs.iter().map(pick).collect())
+            };
+            Row {
+                what: format!("{} MiB searched for `{pattern}`", bytes >> 20),
+                unit: "MB/s",
+                ours: rate(|(ours, _)| *ours),
+                floor: Some(rate(|(_, floor)| *floor)),
+            }
+        })
+        .collect();
+    rows.push(Row {
+        what: "memory grown by these searches".into(),
+        unit: "MiB",
+        ours: server.peak_rss_mib() - before,
+        floor: None,
+    });
+    rows
+}
+
+fn timed<T>(task: impl FnOnce() -> T) -> (T, f64) {
+    let start = Instant::now();
+    let result = task();
+    (result, start.elapsed().as_secs_f64())
+}
+
+/// Starts a job that writes about so many bytes of lines; its number, and the bytes it wrote.
+fn write_log(client: &mut Client, folder: &Path, bytes: u64) -> (u64, u64) {
+    let block = folder.join("block");
+    fs::write(&block, lines()).expect("room on the disk");
+    let times = bytes.div_ceil(BLOCK_BYTES as u64);
+    let script = format!(
+        "i=0; while [ $i -lt {times} ]; do cat '{}'; i=$((i+1)); done; echo {LAST}; sleep 3600",
+        block.display()
+    );
+    let job = client.structured("run_command", &json!({"command": script, "wait_s": 0}));
+    let job = job["job"].as_u64().expect("a job");
+    let until = json!({"jobs": [job], "until": format!("^{LAST}$"), "wait_s": 45});
+    loop {
+        let status = client.structured("wait_jobs", &until)["jobs"][0].clone();
+        assert_eq!(status["state"], "running", "{status}");
+        if status.get("matched_line").is_some() {
+            return (job, status["total_bytes"].as_u64().expect("a size"));
+        }
+    }
+}
+
+/// A block of log lines, each of them a little different; a few hundred are rare ones.
+fn lines() -> String {
+    let mut text = String::with_capacity(BLOCK_BYTES + 200);
+    let mut number = 0_u64;
+    while text.len() < BLOCK_BYTES {
+        let noise = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        let level = if number.is_multiple_of(997) { "ERROR connection" } else { "INFO request" };
+        let rare = if number.is_multiple_of(50_021) { " needle-0007" } else { "" };
+        text += &format!(
+            "2026-01-01T00:00:{:02}.{:03}Z {level} {:05} took {noise} us on worker-{}{rare}\n",
+            number / 1000 % 60,
+            number % 1000,
+            number % 100_000,
+            number % 16,
+        );
+        number += 1;
+    }
+    text
+}
+
+/// How many lines match, as we count them.
+fn search(client: &mut Client, job: u64, pattern: &str) -> u64 {
+    let arguments = json!({"job": job, "grep": pattern, "max_lines": 10});
+    let found = client.structured("read_output", &arguments);
+    found["matches"].as_u64().expect("a count")
+}
+
+/// How many lines match, as ripgrep counts them.
+fn ripgrep(pattern: &str, file: &Path) -> u64 {
+    let output = Command::new("rg")
+        .args(["--no-config", "-c", "-e", pattern])
+        .arg(file)
+        .output()
+        .expect("ripgrep is measured beside us; install it: apt-get install ripgrep");
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.trim().parse().unwrap_or(0)
+}

@@ -1,0 +1,186 @@
+//! What a search looks for: a regex that is matched against single lines, many lines at a time.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use anstream::adapter::strip_bytes;
+use grep_matcher::{LineMatchKind, Matcher};
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use memchr::{memchr, memrchr};
+use thiserror::Error;
+
+/// A pattern may be so long, and take so much memory when compiled.
+const PATTERN_BYTES: usize = 1024 * 1024;
+/// What matching may remember, so that each byte is looked at once.
+const CACHE_BYTES: usize = 4 * 1024 * 1024;
+
+/// What was given is not a pattern that can be searched for.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "`{given}` cannot be used as a regular expression: {why}; the syntax is that of Rust's regex crate (no look-around, no back-references), escape special characters with a backslash"
+)]
+pub struct PatternError {
+    given: String,
+    why: String,
+}
+
+impl PatternError {
+    /// The stable word that clients may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        "bad_regex"
+    }
+}
+
+/// A regex that never matches across the end of a line, whatever it says. Matching takes time
+/// in proportion to the text, whatever the pattern.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    matcher: RegexMatcher,
+    reach: Reach,
+}
+
+/// How much text a pattern may be given at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// Any number of lines: the first match is in the first line that matches.
+    Lines,
+    /// One line: `\A` and `\z` stand for the ends of the text that is given.
+    Line,
+}
+
+impl Pattern {
+    /// Makes a pattern ready.
+    ///
+    /// # Errors
+    /// When it is no regex, asks for a newline, or would take too much memory.
+    pub fn new(pattern: &str) -> Result<Self, PatternError> {
+        let refuse = |why| PatternError { given: pattern.chars().take(100).collect(), why };
+        if pattern.len() > PATTERN_BYTES {
+            return Err(refuse("it is larger than 1 MiB".to_owned()));
+        }
+        let built = RegexMatcherBuilder::new()
+            .multi_line(true)
+            .line_terminator(Some(b'\n'))
+            .size_limit(PATTERN_BYTES)
+            .dfa_size_limit(CACHE_BYTES)
+            .build(pattern);
+        let matcher = built.map_err(|error| refuse(why_not(pattern, &error)))?;
+        let reach = match matcher.line_terminator() {
+            Some(_) => Reach::Lines,
+            None => Reach::Line,
+        };
+        Ok(Self { matcher, reach })
+    }
+
+    /// Whether a line, given without its newline, matches as it is.
+    #[must_use]
+    pub fn is_match(&self, line: &[u8]) -> bool {
+        // This matcher's error has no values: neither here nor below can it fail.
+        self.matcher.is_match(line).unwrap_or(false)
+    }
+
+    /// Where in a line the first match starts.
+    pub(super) fn find(&self, line: &[u8]) -> Option<usize> {
+        self.matcher.find(line).ok().flatten().map(|found| found.start())
+    }
+
+    /// The first of some lines that matches, with its newline. The lines are taken as they are:
+    /// see [`searchable`].
+    pub(super) fn find_line(&self, lines: &[u8]) -> Option<Range<usize>> {
+        let mut at = 0;
+        while at < lines.len() {
+            let (line, certain) = self.next_candidate(lines, at)?;
+            if certain || self.is_match(without_newline(&lines[line.clone()])) {
+                return Some(line);
+            }
+            at = line.end;
+        }
+        None
+    }
+
+    /// The next line at or after `at` that may match, and whether it does for certain.
+    fn next_candidate(&self, lines: &[u8], at: usize) -> Option<(Range<usize>, bool)> {
+        if self.reach == Reach::Line {
+            return Some((line_around(lines, at), false));
+        }
+        let found = self.matcher.find_candidate_line(&lines[at..]).ok().flatten();
+        let (position, certain) = match found? {
+            LineMatchKind::Confirmed(position) => (position, true),
+            LineMatchKind::Candidate(position) => (position, false),
+        };
+        // Behind the last newline there is no line, though an empty match is found there.
+        Some((line_around(lines, at + position), certain)).filter(|(line, _)| !line.is_empty())
+    }
+}
+
+/// The line that a position belongs to, with its newline.
+pub(super) fn line_around(lines: &[u8], position: usize) -> Range<usize> {
+    let start = memrchr(b'\n', &lines[..position]).map_or(0, |newline| newline + 1);
+    let end = memchr(b'\n', &lines[position..]).map_or(lines.len(), |end| position + end + 1);
+    start..end
+}
+
+/// A line without the newline at its end, where there is one.
+pub(super) fn without_newline(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\n").unwrap_or(line)
+}
+
+/// A line as a person would search it: without newline, `\r` before it, and escape codes.
+pub(super) fn searchable(line: &[u8]) -> Cow<'_, [u8]> {
+    let line = without_newline(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    match memchr(0x1b, line) {
+        Some(_) => Cow::Owned(strip_bytes(line).into_vec()),
+        None => Cow::Borrowed(line),
+    }
+}
+
+/// In words that speak of the pattern as it was given, where there are such.
+fn why_not(pattern: &str, error: &grep_regex::Error) -> String {
+    match regex::bytes::Regex::new(pattern) {
+        Err(error @ regex::Error::Syntax(_)) => error.to_string(),
+        Ok(_) | Err(_) => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn first(pattern: &str, lines: &str) -> Option<String> {
+        let found = Pattern::new(pattern).unwrap().find_line(lines.as_bytes());
+        found.map(|line| lines[line].to_owned())
+    }
+
+    #[test]
+    fn a_match_stays_inside_its_line() {
+        assert_eq!(first(r"a\s+b", "a\nb\na b\n").as_deref(), Some("a b\n"));
+        assert_eq!(first("a[^x]b", "a\nb\na-b").as_deref(), Some("a-b"));
+        assert_eq!(first("(?s)a.b", "a\nb\n"), None);
+        assert_eq!(first("^b$", "ab\nb\nbc\n").as_deref(), Some("b\n"));
+        for anchored in [r"\Ab\z", "(?-m)^b$"] {
+            assert_eq!(first(anchored, "ab\nb\nbc\n").as_deref(), Some("b\n"), "{anchored}");
+        }
+    }
+
+    #[test]
+    fn an_empty_match_is_one_in_a_line_that_is_there() {
+        assert_eq!(first("^$", "a\n"), None);
+        assert_eq!(first("^$", "a\n\nb\n").as_deref(), Some("\n"));
+        assert_eq!(first("", "a\nb").as_deref(), Some("a\n"));
+        assert_eq!(first("x*$", "").as_deref(), None);
+    }
+
+    #[test]
+    fn a_bad_pattern_says_what_is_wrong() {
+        for pattern in ["(", "[z-a]", "a{99999}{99999}", "a{1000}{1000}", "(?<=x)y", r"a\nb"] {
+            let error = Pattern::new(pattern).unwrap_err();
+            assert_eq!(error.code(), "bad_regex");
+            assert!(error.to_string().contains("regular expression"), "{error}");
+            assert!(!error.to_string().contains("(?:"), "{error}");
+        }
+        assert!(Pattern::new(&"x".repeat(20_000_000)).unwrap_err().to_string().len() < 1000);
+    }
+}

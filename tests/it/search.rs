@@ -1,0 +1,215 @@
+//! Finding what matters on the server: grep in one job and in all, and JMESPath queries.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Launch, Yard, eventually};
+
+#[track_caller]
+fn grep(yard: &mut Yard, arguments: Value) -> Value {
+    yard.call("read_output", arguments).ok().structured().clone()
+}
+
+#[test]
+fn every_match_of_a_large_log_is_found_once_by_going_on() {
+    for launch in Launch::both() {
+        let mut yard = launch.structured().start();
+        let job = yard.start("seq 1 300000");
+        yard.wait_finished(job);
+        let mut arguments = json!({"job": job, "grep": "7{3}", "max_lines": 100});
+        let (mut lines, mut rest) = (Vec::new(), None);
+        loop {
+            let found = grep(&mut yard, arguments.clone());
+            let left = found["matches"].as_u64().expect("a count");
+            assert!(rest.is_none_or(|rest| rest == left), "{found}");
+            let page = found["output"].as_str().expect("lines").to_owned();
+            rest = Some(left - page.lines().filter(|line| *line != "--").count() as u64);
+            lines.extend(page.lines().filter(|line| *line != "--").map(str::to_owned));
+            if found["end"] == "complete" {
+                break;
+            }
+            assert_eq!(found["end"], "more", "{found}");
+            arguments["cursor"] = found["next_cursor"].clone();
+        }
+        let wanted = (1..=300_000).map(|number: u32| number.to_string());
+        let wanted = wanted.filter(|number| number.contains("777"));
+        let wanted: Vec<String> = wanted.map(|number| format!("{number}: {number}")).collect();
+        assert_eq!(lines, wanted);
+    }
+}
+
+#[test]
+fn lines_that_do_not_match_can_be_asked_for_per_stream() {
+    let mut yard = Launch::stdio().structured().start();
+    let job = yard.run("echo ok; echo ERROR >&2; echo noise >&2; echo OK; echo last").job();
+    let found = grep(&mut yard, json!({"job": job, "grep": "(?i)^ok$", "invert": true}));
+    assert_eq!(found["matches"], 3, "{found}");
+    // Which stream's pipe is read first is not ours to say: only the order within one is sure.
+    let of_stdout = json!({"job": job, "grep": "(?i)^ok$", "invert": "true", "stream": "stdout"});
+    let found = grep(&mut yard, of_stdout);
+    assert_eq!(found["matches"], 1, "{found}");
+    assert!(found["stdout"].as_str().is_some_and(|lines| lines.ends_with(": last\n")), "{found}");
+    let every = grep(&mut yard, json!({"job": job, "grep": ""}));
+    assert_eq!(every["matches"], 5);
+    assert_eq!(every["searched_bytes"], every["total_bytes"]);
+    let mut yard = Launch::stdio().start();
+    let job = yard.run("printf 'a\\nb\\nb\\n'").job();
+    let text = yard.call("read_output", json!({"job": job, "grep": "b", "invert": true}));
+    assert!(text.ok().text().starts_with("1 of 3 lines does not match · exit 0"), "in words");
+}
+
+#[test]
+fn all_jobs_are_searched_newest_first_running_ones_too() {
+    let mut yard = Launch::stdio().structured().start();
+    let old = yard.run("echo one needle; echo hay; echo two needle").job();
+    yard.run("echo nothing here");
+    let running = yard.start("echo a needle that waits; exec sleep 600");
+    let until = json!({"jobs": [running], "until": "needle", "wait_s": 30});
+    yard.call("wait_jobs", until).ok();
+    let found = grep(&mut yard, json!({"grep": "needle$|waits"}));
+    assert_eq!((&found["matches"], &found["matching_jobs"]), (&json!(3), &json!(2)), "{found}");
+    assert_eq!(found["searched_jobs"], 3);
+    let jobs = found["jobs"].as_array().expect("jobs");
+    let numbers: Vec<&Value> = jobs.iter().map(|job| &job["job"]).collect();
+    assert_eq!(numbers, [&json!(running), &json!(old)]);
+    assert_eq!((&jobs[0]["state"], &jobs[0]["matches"]), (&json!("running"), &json!(1)));
+    assert_eq!(jobs[1]["output"], "1: one needle\n--\n3: two needle\n");
+    assert_eq!((&jobs[1]["exit_code"], &jobs[1]["end"]), (&json!(0), &json!("complete")));
+    for field in ["command", "outcome", "uri"] {
+        assert!(jobs[1][field].is_string(), "{field}: {found}");
+    }
+    yard.call("stop_jobs", json!({"jobs": [running]})).ok();
+}
+
+#[test]
+fn jobs_share_the_room_of_a_reply_and_the_rest_is_named() {
+    let mut yard = Launch::stdio().start();
+    yard.run("echo quiet");
+    for _ in 0..12 {
+        yard.run("seq -f 'needle %05g' 1 500");
+    }
+    let reply = yard.call("read_output", json!({"grep": "needle", "max_bytes": 1024})).ok();
+    let text = reply.text();
+    assert!(text.starts_with("6,000 lines match, in 12 of 13 jobs\n"), "{text}");
+    assert!(text.contains("job 13 · exit 0 · seq -f 'needle %05g' 1 500 · 500 of 500 lines match"));
+    assert!(text.len() < 2048, "{} bytes: {text}", text.len());
+    for line in ["1: needle 00001\n", "2: needle 00002\n"] {
+        assert!(text.contains(line), "{text}");
+    }
+    let hint = text.lines().last().expect("a hint");
+    assert!(hint.starts_with("→ ") && hint.contains(" more jobs match: "), "{hint}");
+    assert!(hint.contains("2 (500)") && hint.contains("read_output(job="), "{hint}");
+}
+
+#[test]
+fn a_list_can_be_narrowed_to_jobs_whose_output_matches() {
+    let mut yard = Launch::stdio().structured().start();
+    yard.run("echo alpha; echo alpha");
+    yard.run("echo beta");
+    yard.run("echo alpha # with a comment");
+    let list = yard.call("list_jobs", json!({"grep": "^alpha$"})).ok();
+    let jobs = list.structured()["jobs"].as_array().expect("jobs").clone();
+    let matches: Vec<(&Value, &Value)> =
+        jobs.iter().map(|job| (&job["job"], &job["matches"])).collect();
+    assert_eq!(matches, [(&json!(3), &json!(1)), (&json!(1), &json!(2))]);
+    let both = yard.call("list_jobs", json!({"grep": "alpha", "text": "comment"})).ok();
+    assert_eq!(both.structured()["jobs"].as_array().map(Vec::len), Some(1));
+    let mut yard = Launch::stdio().start();
+    yard.run("echo alpha; echo alpha");
+    let text = yard.call("list_jobs", json!({"grep": "alpha"})).ok().text();
+    assert!(text.contains("2 lines match"), "{text}");
+}
+
+#[test]
+fn a_search_that_takes_too_long_says_how_far_it_came() {
+    let hurried = Launch::stdio().config("[output]\nsearch_s = 0.001");
+    let mut yard = hurried.structured().start();
+    let job = yard.start("seq 1 3000000");
+    yard.wait_finished(job);
+    let found = grep(&mut yard, json!({"job": job, "grep": "^1$|^2999999$"}));
+    assert_eq!(found["end"], "more", "{found}");
+    let searched = found["searched_bytes"].as_u64().expect("bytes");
+    assert!(searched > 0 && searched < found["total_bytes"].as_u64().expect("bytes"), "{found}");
+    assert_eq!(found["next_cursor"], format!("bytes:{searched}"));
+    assert_eq!((&found["matches"], &found["output"]), (&json!(1), &json!("1: 1\n")));
+    let text = yard.call("read_output", json!({"job": job, "grep": "none"})).ok();
+    assert!(text.verdict().contains("time is over: searched up to "), "{}", text.verdict());
+    let all = grep(&mut yard, json!({"grep": "^1$"}));
+    assert_eq!(all["unsearched_jobs"], 1, "{all}");
+}
+
+/// CPU time that a process has used, in ticks.
+fn cpu_ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let after_name = stat.rsplit(')').next().expect("a name");
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    [11, 12].iter().map(|index| fields[*index].parse::<u64>().expect("a number")).sum()
+}
+
+#[test]
+fn a_search_ends_when_its_caller_no_longer_wants_it() {
+    let patient = Launch::stdio().config("[output]\nsearch_s = 3600");
+    let mut yard = patient.structured().start();
+    let letters = "head -c 20000000 /dev/urandom | tr '\\000-\\177' a | tr '\\200-\\377' b";
+    let job = yard.start(&format!("{letters} | fold -w 50000"));
+    yard.wait_finished(job);
+    // Which of the last 300 letters were an `a` is more than any automaton can remember.
+    let slow = json!({"job": job, "grep": "a[ab]{300}[^ab]"});
+    let before = cpu_ticks(yard.pid());
+    let id = yard.begin("read_output", slow);
+    eventually("the search has begun", || cpu_ticks(yard.pid()) > before + 20);
+    yard.notify("notifications/cancelled", json!({"requestId": id}));
+    let (mut last, mut unchanged) = (0, 0);
+    eventually("the server is idle", || {
+        let now = cpu_ticks(yard.pid());
+        unchanged = if now == last { unchanged + 1 } else { 0 };
+        last = now;
+        unchanged == 100
+    });
+    yard.assert_alive();
+}
+
+#[test]
+fn a_query_streams_json_lines_of_any_size() {
+    let patient = Launch::stdio().config("[output]\nsearch_s = 600");
+    let mut yard = patient.structured().start();
+    let line = r#"{"n": %g, "level": "info", "pad": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}"#;
+    let job = yard.start(&format!("seq -f '{line}' 1 250000"));
+    let total = yard.wait_finished(job)["total_bytes"].as_u64().expect("a size");
+    assert!(total > 16 << 20, "{total}: more than a query may hold");
+    for (query, expected) in [
+        ("[?n == `7`].n", "[7]"),
+        ("[0].level", "\"info\""),
+        ("[?level=='error'].msg | length(@)", "0"),
+    ] {
+        let result = yard.call("read_output", json!({"job": job, "query": query})).ok();
+        assert_eq!(result["output"], expected, "{query}");
+    }
+    let reply = yard.call("read_output", json!({"job": job, "query": "reverse(@)"}));
+    assert!(reply.error_text().contains("[?level=='error'].msg"), "{}", reply.0);
+}
+
+#[test]
+fn searches_that_cannot_be_made_say_what_would_work() {
+    let mut yard = Launch::stdio().structured().start();
+    let job = yard.run("head -c 300 /dev/urandom; printf '\\0\\377\\n'").job();
+    for (arguments, code, words) in [
+        (json!({"job": job, "grep": "a\\nb"}), "bad_regex", "\\n"),
+        (json!({"job": job, "grep": "a{1000}{1000}"}), "bad_regex", "size limit"),
+        (json!({"job": job, "query": "[*].a"}), "not_json", "binary"),
+        (json!({"job": job, "context": 2}), "conflicting_arguments", "`grep`"),
+        (json!({"job": job, "invert": true}), "conflicting_arguments", "`grep`"),
+        (json!({"grep": "x", "cursor": "bytes:0"}), "conflicting_arguments", "`job`"),
+        (json!({"grep": "x", "query": "a"}), "conflicting_arguments", "`job`"),
+        (json!({"context": 2}), "conflicting_arguments", "`grep`"),
+        (json!({}), "conflicting_arguments", "list_jobs"),
+        (json!({"grep": "("}), "bad_regex", "unclosed"),
+    ] {
+        let reply = yard.call("read_output", arguments.clone());
+        assert!(reply.error_text().contains(words), "{arguments}: {}", reply.0);
+        assert_eq!(reply.structured()["error_code"], code, "{arguments}");
+    }
+    let reply = yard.call("list_jobs", json!({"grep": "["}));
+    assert_eq!(reply.structured()["error_code"], "bad_regex");
+}
