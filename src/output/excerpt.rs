@@ -27,6 +27,9 @@ const WHOLE_LINES: ViewOptions =
 /// How far a hidden part is looked through: a reply must not wait long for it.
 const REACH: Reach = Reach { each_side: 32 * 1024 * 1024, time: Duration::from_secs(2) };
 
+/// How far what comes before the tail of a running job is looked through: it is looked at often.
+const GLANCE: Reach = Reach { each_side: 4 * 1024 * 1024, time: Duration::from_millis(200) };
+
 /// So much of the end is looked at for a character that has only begun.
 const LAST_BYTES: u64 = 256;
 
@@ -57,6 +60,8 @@ pub struct Excerpt {
     pub sections: Vec<Section>,
     /// What lies before the last section and is not shown.
     pub hidden: Option<Hidden>,
+    /// What lies before `from`, where only the tail was asked for.
+    pub before: Option<Hidden>,
     /// Where it starts: where it was asked for, or where bytes resume after that.
     pub from: u64,
     /// Bytes between the two that are not there.
@@ -102,13 +107,15 @@ pub fn excerpt(reader: &LogReader, from: u64, budget: Budget) -> io::Result<Exce
     frame.finish(Some(head), tail)
 }
 
-/// Shows the last lines that fit the budget; what comes before them is not spoken of.
+/// Shows the last lines that fit the budget, and tells of the errors before them.
 pub fn tail(reader: &LogReader, budget: Budget) -> io::Result<Excerpt> {
     let reader = &reader.frozen();
     let mut frame = Frame::new(reader, 0)?;
     let part = frame.tail(0, Room::of(budget))?;
+    let (all, before) = (frame.from..frame.end, frame.from..part.range.start);
+    let before = (!before.is_empty()).then(|| look_through(reader, all, before, GLANCE));
     (frame.from, frame.gap_bytes) = (part.range.start, 0);
-    frame.finish(None, part)
+    Ok(Excerpt { before: before.transpose()?, ..frame.finish(None, part)? })
 }
 
 /// How much text still fits.
@@ -311,6 +318,7 @@ impl<'a> Frame<'a> {
         Ok(Excerpt {
             sections: shown_parts.map(|part| self.section(part)).collect::<io::Result<_>>()?,
             hidden,
+            before: None,
             from: self.from,
             gap_bytes: self.gap_bytes,
             end: self.end,

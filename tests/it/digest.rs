@@ -175,3 +175,22 @@ fn a_digest_goes_with_no_search() {
     let text = yard.call("read_output", json!({"job": job, "view": "digest"})).ok().text();
     assert!(text.ends_with("\nno errors; no warnings"), "{text}");
 }
+
+#[test]
+fn a_running_job_tells_of_the_errors_before_its_last_lines() {
+    let marker = Marker::new();
+    let command = format!("{}; sleep {marker}", buried("cargo-errors.log"));
+    // The same key gives back the same job, as it is by then.
+    let run = json!({"command": command, "key": "one", "wait_s": 0});
+    let mut yard = Launch::stdio().args(&["--result-format", "both"]).start();
+    yard.call("run_command", run.clone()).ok();
+    marker.wait_alive();
+    let reply = yard.call("run_command", run).ok();
+    let text = reply.text();
+    assert!(text.starts_with("running "), "{text}");
+    assert!(text.contains("hidden; 4 look like errors:\n  3002: error[E0425]"), "{text}");
+    assert!(text.contains("  digest: 4 errors (3002 … 3033)"), "{text}");
+    assert_eq!((&reply["hidden_errors_count"], &reply["digest"]["errors"]), (&json!(4), &json!(4)));
+    assert_eq!(reply["hidden_errors"][0]["line"], 3002);
+    assert!(reply["output"].as_str().is_some_and(|output| !output.contains("hidden")));
+}

@@ -176,10 +176,11 @@ fn the_cap_of_a_tenant_has_a_name_of_its_own() {
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// `None` where we may not mount.
-    fn over(path: PathBuf, options: &str) -> Option<Self> {
+    #[track_caller]
+    fn over(path: PathBuf, options: &str) -> Self {
         let mounted = quietly("mount", &["-t", "tmpfs", "-o", options, "tmpfs"], &path);
-        mounted.then_some(Self(path))
+        assert!(mounted, "this test mounts a tmpfs: run it as root, or under `unshare -rm`");
+        Self(path)
     }
 
     fn change(&self, options: &str) {
@@ -206,7 +207,7 @@ fn spill_dir(yard: &Yard) -> PathBuf {
 #[test]
 fn a_full_disk_stops_nothing_and_its_room_is_used_once_there_is_some() {
     let mut yard = Launch::stdio().structured().start();
-    let Some(disk) = SmallDisk::over(spill_dir(&yard), "size=1m") else { return };
+    let disk = SmallDisk::over(spill_dir(&yard), "size=1m");
     let job = start_writer(&mut yard);
     assert_eq!(write(&mut yard, job, 500_000)["dropped_bytes"], Value::Null);
     let full = write(&mut yard, job, 2_000_000);
@@ -223,7 +224,7 @@ fn a_full_disk_stops_nothing_and_its_room_is_used_once_there_is_some() {
 #[test]
 fn without_a_place_to_spill_memory_keeps_what_it_may() {
     let mut yard = Launch::stdio().structured().start();
-    let Some(disk) = SmallDisk::over(spill_dir(&yard), "size=1m,ro") else { return };
+    let disk = SmallDisk::over(spill_dir(&yard), "size=1m,ro");
     let job = start_writer(&mut yard);
     let refused = write(&mut yard, job, 100_000);
     assert_eq!(

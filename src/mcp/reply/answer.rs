@@ -48,7 +48,7 @@ impl Part {
     pub(crate) fn job(job: &Snapshot, shown: Option<&Shown>) -> Self {
         let mut text = verdict::verdict(job, shown);
         if let Some(shown) = shown {
-            push_block(&mut text, &shown.text);
+            push_block(&mut text, &shown.body());
         }
         Self { text, fields: structured::fields(job, shown) }
     }
@@ -125,7 +125,7 @@ impl Answer {
             job.ending().is_some_and(|ending| matches!(ending.outcome, Outcome::FailedToStart(_)));
         Self {
             verdict: verdict::verdict(job, shown),
-            body: shown.map(|shown| shown.text.clone()).unwrap_or_default(),
+            body: shown.map(Shown::body).unwrap_or_default(),
             hint: hint::after_job(job, shown),
             fields: structured::fields(job, shown),
             success: if failed { Success::Failed } else { Success::Done },

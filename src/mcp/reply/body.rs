@@ -54,7 +54,7 @@ pub(crate) async fn show(
             return Ok(None);
         }
         State::Running(_) | State::Stopping => {
-            read(job, log, move |log| shown_excerpt(log, tail(log, budget)?, budget)).await?
+            read(job, log, move |log| last_lines(log, budget)).await?
         }
         State::Finished(_) => read(job, log, move |log| from_offset(log, 0, budget)).await?,
     };
@@ -73,11 +73,20 @@ pub(crate) async fn show_from(
 
 /// All, or head and tail with room for the errors between them.
 pub(super) fn from_offset(log: &LogReader, from: u64, budget: Budget) -> io::Result<Shown> {
+    shown_excerpt(log, excerpt(log, from, beside_errors(log, from, budget))?, budget)
+}
+
+/// The last lines, with room for the errors before them.
+fn last_lines(log: &LogReader, budget: Budget) -> io::Result<Shown> {
+    shown_excerpt(log, tail(log, beside_errors(log, 0, budget))?, budget)
+}
+
+/// What is left of the budget for output from `from` on, where it is cut.
+fn beside_errors(log: &LogReader, from: u64, budget: Budget) -> Budget {
     let left = log.progress().total_bytes.saturating_sub(from);
     let is_cut = left > budget.max_bytes as u64;
     let kept = if is_cut { ERRORS_BYTES.min(budget.max_bytes / ERRORS_SHARE) } else { 0 };
-    let text = Budget { max_bytes: budget.max_bytes - kept, ..budget };
-    shown_excerpt(log, excerpt(log, from, text)?, budget)
+    Budget { max_bytes: budget.max_bytes - kept, ..budget }
 }
 
 /// One page, as text.
@@ -128,7 +137,7 @@ fn shown_excerpt(log: &LogReader, mut excerpt: Excerpt, budget: Budget) -> io::R
     if let Some(binary) = binary(log, &excerpt, budget)? {
         return Ok(binary);
     }
-    if let Some(hidden) = &mut excerpt.hidden {
+    for hidden in [&mut excerpt.hidden, &mut excerpt.before].into_iter().flatten() {
         list_what_fits(hidden, budget);
     }
     let is_whole = excerpt.from == 0 && excerpt.hidden.is_none();
@@ -142,6 +151,7 @@ fn shown_excerpt(log: &LogReader, mut excerpt: Excerpt, budget: Budget) -> io::R
     };
     Ok(Shown {
         text,
+        before: excerpt.before,
         spans,
         cut,
         start: excerpt.from,
@@ -226,7 +236,7 @@ fn joined(excerpt: &Excerpt) -> (String, Option<Cut>) {
 }
 
 /// `[… lines 16-1032 hidden; 75 look like errors:`, those lines, the digest in short, and `]`.
-fn mark(hidden: &Hidden) -> String {
+pub(super) fn mark(hidden: &Hidden) -> String {
     let what = if hidden.first_line == hidden.last_line {
         format!("{} of line {}", size(hidden.bytes), hidden.first_line)
     } else {
@@ -292,6 +302,7 @@ fn placed(log: &LogReader, request: &PageRequest, page: &Page) -> io::Result<Sho
     };
     Ok(Shown {
         text: String::new(),
+        before: None,
         spans,
         cut: None,
         start: page.start,

@@ -115,6 +115,7 @@ fn cut(mut text: String, max_bytes: usize) -> (String, Option<String>) {
 fn plain(text: String, request: PageRequest) -> Shown {
     Shown {
         text,
+        before: None,
         spans: Vec::new(),
         cut: None,
         start: request.from,

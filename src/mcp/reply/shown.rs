@@ -1,8 +1,9 @@
 //! The part of a job's output that is in one answer.
 
+use super::body::mark;
 use crate::output::PageEnd;
 use crate::output::digest::Digest;
-use crate::output::excerpt::ErrorLine;
+use crate::output::excerpt::{ErrorLine, Hidden};
 use crate::spec::Stream;
 
 /// The part of a job's output that is in one answer, already as text.
@@ -10,6 +11,8 @@ use crate::spec::Stream;
 pub(crate) struct Shown {
     /// What is shown, marks for what is left out included.
     pub(crate) text: String,
+    /// What comes before it and is not shown, of a job that runs.
+    pub(crate) before: Option<Hidden>,
     /// The lines that are shown, where not all are; empty when nothing was cut.
     pub(crate) spans: Vec<Span>,
     /// What is left out in the middle, where something is.
@@ -80,6 +83,14 @@ impl Shown {
     /// What is shown, as text.
     pub(crate) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// What an answer has below its verdict: the text, and before it the errors that came before.
+    pub(crate) fn body(&self) -> String {
+        let matters =
+            |hidden: &&Hidden| hidden.errors_count > 0 || !hidden.digest.endings.is_empty();
+        let mark = self.before.as_ref().filter(matters).map(mark);
+        mark.unwrap_or_default() + &self.text
     }
 
     /// Whether output of the job is left out on purpose, to keep the answer short.

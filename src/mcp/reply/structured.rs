@@ -12,6 +12,7 @@ use crate::mcp::address;
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{Ending, LimitKind, Outcome, signal_name};
 use crate::output::PageEnd;
+use crate::output::digest::Digest;
 use crate::output::excerpt::ErrorLine;
 use crate::spec::Stream;
 
@@ -142,17 +143,25 @@ fn output(fields: &mut Fields, shown: &Shown) {
     if let Some(cut) = &shown.cut {
         beyond_cut(fields, &shown.text[cut.tail..], cut);
     }
+    if let Some(before) = &shown.before {
+        hidden(fields, before.errors_count, &before.errors, Some(&before.digest));
+    }
 }
 
 /// The tail and the error lines before it: what a reader of the head alone must not miss.
 fn beyond_cut(fields: &mut Fields, tail: &str, cut: &Cut) {
     fields.put("tail", tail);
     fields.put("tail_bytes_start", cut.tail_start);
+    hidden(fields, cut.errors_count, &cut.errors, cut.digest.as_ref());
+}
+
+/// The errors in what is not shown, and what matters in all of it.
+fn hidden(fields: &mut Fields, count: u64, errors: &[ErrorLine], digest: Option<&Digest>) {
     let error = |error: &ErrorLine| json!({"line": error.line, "text": error.text});
-    let errors: Vec<Value> = cut.errors.iter().map(error).collect();
-    fields.put_if(cut.errors_count > 0, "hidden_errors_count", cut.errors_count);
+    let errors: Vec<Value> = errors.iter().map(error).collect();
+    fields.put_if(count > 0, "hidden_errors_count", count);
     fields.put_if(!errors.is_empty(), "hidden_errors", errors);
-    if let Some(digest) = &cut.digest {
+    if let Some(digest) = digest {
         fields.put("digest", short_fields(digest));
     }
 }

@@ -58,6 +58,7 @@ fn wrote(mut job: Snapshot, lines: u64, total_bytes: u64) -> Snapshot {
 fn shown(text: &str, spans: &[(u64, u64)]) -> Shown {
     Shown {
         text: text.to_owned(),
+        before: None,
         spans: spans.iter().map(|(first, last)| Span { first: *first, last: *last }).collect(),
         cut: None,
         start: 0,
