@@ -26,18 +26,20 @@ pub struct Spec {
     pub description: Option<String>,
     /// The lane it queues in.
     pub lane: String,
-    /// Which shell runs shell text.
+    /// How the shell runs shell text.
     pub shell: ShellUse,
+    /// The shell that runs it; `None`: the configured one.
+    pub shell_path: Option<String>,
     /// Whose job it is.
     pub tenant: String,
 }
 
-/// Which shell runs shell text.
+/// How the shell runs shell text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShellUse {
-    /// The configured one, as it likes.
+    /// As it likes.
     Configured,
-    /// One that reads the text exactly as it was judged: no start-up files, no other dialect.
+    /// So that it reads the text exactly as it was judged: no start-up files, no other dialect.
     AsJudged,
 }
 

@@ -63,5 +63,6 @@ const fn request(text: &str) -> Request<'_> {
         writable: &[],
         tenant: "local",
         lane: "default",
+        shell: None,
     }
 }

@@ -1,6 +1,5 @@
 //! From settings to rules: what may run, where, with which variables, and what is masked.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::error::AppError;
@@ -29,7 +28,10 @@ pub(super) fn rules(loaded: &Loaded, shell: &Shell) -> Result<Rules, AppError> {
 }
 
 fn checked_policy(settings: &Settings, shell: &Shell) -> Result<Policy, RuleError> {
-    let policy = policy(&settings.policy, shell)?;
+    let mut policy = policy(&settings.policy, shell)?;
+    policy
+        .deny
+        .extend(blocked("shell_tool.blocked_commands", &settings.shell_tool.blocked_commands)?);
     check_lanes(&policy, &settings.queue)?;
     Ok(policy)
 }
@@ -48,7 +50,7 @@ fn policy(settings: &config::PolicySettings, shell: &Shell) -> Result<Policy, Ru
     }
     let mut deny = list("policy.deny", &settings.deny)?;
     deny.extend(rules::exclude_tools(settings.exclude_tools.iter().map(String::as_str))?);
-    deny.extend(rules::blocked_commands(settings.blocked_commands.iter().map(String::as_str))?);
+    deny.extend(blocked("policy.blocked_commands", &settings.blocked_commands)?);
     Ok(Policy {
         allow: (!allows_all).then_some(allow),
         deny,
@@ -68,6 +70,10 @@ fn policy(settings: &config::PolicySettings, shell: &Shell) -> Result<Policy, Ru
 fn list(key: &str, texts: &[String]) -> Result<Vec<Rule>, RuleError> {
     let rule = |(index, text): (usize, &String)| Rule::parse(text, format!("{key}[{index}]"));
     texts.iter().enumerate().map(rule).collect()
+}
+
+fn blocked(key: &str, texts: &[String]) -> Result<Vec<Rule>, RuleError> {
+    rules::blocked_commands(key, texts.iter().map(String::as_str))
 }
 
 /// A rule for a lane that there is not would never hold.
@@ -94,18 +100,22 @@ fn origin(loaded: &Loaded, place: &str) -> String {
 
 /// Links in the list itself are followed once, now.
 fn directories(loaded: &Loaded) -> Result<Option<AllowedDirectories>, AppError> {
-    let list = &loaded.settings.policy.allowed_directories;
-    if list.is_empty() {
-        return Ok(None);
-    }
-    let resolve = |path: &PathBuf| {
-        path.canonicalize().map_err(|source| AppError::AllowedDirectory {
-            origin: origin(loaded, "policy.allowed_directories"),
+    let settings = &loaded.settings;
+    let lists = [
+        ("policy.allowed_directories", &settings.policy.allowed_directories),
+        ("shell_tool.allowed_directories", &settings.shell_tool.allowed_directories),
+    ];
+    let mut resolved = Vec::new();
+    for (key, path) in lists.iter().flat_map(|(key, list)| list.iter().map(move |it| (*key, it))) {
+        resolved.push(path.canonicalize().map_err(|source| AppError::AllowedDirectory {
+            origin: origin(loaded, key),
             path: path.clone(),
             source,
-        })
-    };
-    let resolved = list.iter().map(resolve).collect::<Result<Vec<_>, _>>()?;
+        })?);
+    }
+    if resolved.is_empty() {
+        return Ok(None);
+    }
     Ok(Some(AllowedDirectories::new(resolved)?))
 }
 

@@ -10,7 +10,7 @@ use super::error::AppError;
 use super::signals::{self, Signals};
 use super::{rules, values};
 use crate::cli::talk;
-use crate::config::{Loaded, Settings, Sources, load};
+use crate::config::{Loaded, ServerName, Settings, Sources, load};
 use crate::http::{Doors, MetricsText, Readiness, Server};
 use crate::mcp::Handler;
 use crate::output;
@@ -80,6 +80,10 @@ impl App {
     }
 
     pub(super) async fn serve_stdio(self, signals: &mut Signals) {
+        match self.settings.mcp.server_name {
+            ServerName::Shellyard => {}
+            ServerName::McpzShell => events::shell_server_started(),
+        }
         let shutdown = CancellationToken::new();
         tokio::select! {
             () = stdio::serve(self.handler(), shutdown.clone()) => {}
@@ -110,10 +114,7 @@ impl App {
     }
 
     fn handler(&self) -> Handler {
-        Handler::new(
-            self.yard.clone(),
-            values::mcp(&self.settings.mcp, self.settings.output.search),
-        )
+        Handler::new(self.yard.clone(), values::mcp(&self.settings))
     }
 }
 

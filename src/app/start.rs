@@ -43,6 +43,10 @@ pub fn run(cli: Cli) -> ExitCode {
             let start = Start::new(flags.server.config.clone(), flags.server.values(), environment);
             (start.stdio(), FAILURE)
         }
+        Command::Server(cli::ServerCommand { verb: cli::ServerVerb::Shell(flags) }) => {
+            let start = Start::new(flags.config.clone(), flags.values(), environment);
+            (start.stdio(), FAILURE)
+        }
         Command::Run(flags) => {
             let start = Start::new(flags.config.clone(), flags.values(), environment);
             (start.run(flags), RUN_FAILURE)

@@ -4,13 +4,15 @@ use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
-use std::time::Duration;
 
 use super::error::AppError;
 use super::rules;
 use crate::config::{self, Environment, Loaded, Settings};
 use crate::http::{HttpSettings, Token};
-use crate::mcp::{McpSettings, ResultFormat};
+use crate::mcp::{
+    Dialect, DialectSettings, ExecuteCommandSettings, ExecuteSettings, McpSettings, ResultFormat,
+    RunShellCommandSettings, ServerName, ShellToolSettings,
+};
 use crate::output::{LogSettings, Quota, QuotaLimits};
 use crate::process::host::HostTag;
 use crate::process::shell::Shell;
@@ -53,8 +55,15 @@ fn tokens(path: &Path) -> Result<Vec<Token>, AppError> {
     if tokens.is_empty() { Err(AppError::NoToken { path: path.into() }) } else { Ok(tokens) }
 }
 
-pub(super) fn mcp(settings: &config::McpSettings, search_time: Duration) -> McpSettings {
+pub(super) fn mcp(all: &Settings) -> McpSettings {
+    let settings = &all.mcp;
     McpSettings {
+        dialects: settings.dialects.iter().map(dialect).collect(),
+        server_name: match settings.server_name {
+            config::ServerName::Shellyard => ServerName::Shellyard,
+            config::ServerName::McpzShell => ServerName::McpzShell,
+        },
+        dialect: dialects(all),
         result_format: match settings.result_format {
             config::ResultFormat::Text => ResultFormat::Text,
             config::ResultFormat::Structured => ResultFormat::Structured,
@@ -67,8 +76,50 @@ pub(super) fn mcp(settings: &config::McpSettings, search_time: Duration) -> McpS
         max_tokens: settings.max_tokens,
         page_bytes: settings.page_bytes,
         max_page_bytes: settings.max_page_bytes,
-        search_time,
+        search_time: all.output.search,
         cancel_stops_job: settings.cancel_stops_job,
+    }
+}
+
+const fn dialect(dialect: &config::Dialect) -> Dialect {
+    match dialect {
+        config::Dialect::Native => Dialect::Native,
+        config::Dialect::Shell => Dialect::Shell,
+        config::Dialect::Execute => Dialect::Execute,
+        config::Dialect::RunShellCommand => Dialect::RunShellCommand,
+        config::Dialect::ExecuteCommand => Dialect::ExecuteCommand,
+        config::Dialect::ShellExec => Dialect::ShellExec,
+    }
+}
+
+fn dialects(all: &Settings) -> DialectSettings {
+    let Settings { shell_tool, execute, run_shell_command, execute_command, .. } = all;
+    DialectSettings {
+        shell: ShellToolSettings {
+            default_timeout: shell_tool.default_timeout,
+            max_timeout: shell_tool.max_timeout,
+            max_output: shell_tool.max_output_size,
+            log_commands: shell_tool.log_commands,
+            abort_file: shell_tool.abort_file.clone(),
+        },
+        execute: ExecuteSettings {
+            max_output: execute.max_output_bytes,
+            logged: if execute.log_full_output {
+                execute.max_output_bytes
+            } else {
+                execute.log_output_bytes
+            },
+        },
+        run_shell_command: RunShellCommandSettings {
+            marker: Some(run_shell_command.marker.clone()).filter(|name| !name.is_empty()),
+        },
+        execute_command: ExecuteCommandSettings {
+            timeout: execute_command.timeout,
+            shell: execute_command.shell.clone(),
+            stderr: execute_command.stderr,
+            verbose: execute_command.verbose,
+            max_output: execute_command.max_output,
+        },
     }
 }
 

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::server::ServerCommand;
 use crate::config::FlagValue;
 
 const EXAMPLES: &str = "\
 Examples:
   shellyard serve                         answer MCP at http://127.0.0.1:8000/mcp
   shellyard stdio                         answer MCP on stdin and stdout, for a client to start
+  shellyard server shell -w /srv/app      answer MCP with the tool execute_command and file tools
   shellyard run -- cargo test             run one command as a job and pass its exit code on
   shellyard run --shell -- 'make | tee log'
   shellyard config show                   every setting, and where it came from
@@ -45,6 +47,8 @@ pub enum Command {
     Serve(ServeFlags),
     /// Answer MCP on stdin and stdout, until stdin ends.
     Stdio(StdioFlags),
+    /// Run a built-in MCP server.
+    Server(ServerCommand),
     /// Run one command as a job: its output, its exit code.
     Run(RunFlags),
     /// Check, show or start a configuration.
@@ -185,6 +189,10 @@ pub struct ServerFlags {
     /// Where output is kept.
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<String>,
+    /// Which tools are offered: native, shell, execute, run_shell_command, execute_command,
+    /// shell_exec, or several of them.
+    #[arg(long, value_name = "NAME[,NAME]")]
+    pub dialect: Option<String>,
     /// What tool results carry.
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "structured", "both"])]
     pub result_format: Option<String>,
@@ -202,6 +210,7 @@ impl ServerFlags {
     pub fn values(&self) -> Vec<FlagValue> {
         let values = [
             set("server.data_dir", "--data-dir", self.data_dir.as_ref()),
+            set("mcp.dialects", "--dialect", self.dialect.as_ref()),
             set("mcp.result_format", "--result-format", self.result_format.as_ref()),
             set("log.format", "--log-format", self.log_format.as_ref()),
             set("queue.slots", "--slots", self.slots.as_ref()),
@@ -297,7 +306,12 @@ pub struct InitFlags {
     pub stdout: bool,
 }
 
-fn set(key: &'static str, flag: &'static str, value: Option<&impl ToString>) -> Option<FlagValue> {
+/// A setting, where its flag was given.
+pub(super) fn set(
+    key: &'static str,
+    flag: &'static str,
+    value: Option<&impl ToString>,
+) -> Option<FlagValue> {
     value.map(|value| FlagValue { key, flag, value: value.to_string() })
 }
 
@@ -337,7 +351,7 @@ mod tests {
     #[test]
     fn every_flag_of_serve_reaches_its_setting() {
         let line = "shellyard serve --bind 127.0.0.1:1 --path /x --token-file /t --data-dir /d \
-                    --result-format both --log-format json --slots 3";
+                    --dialect shell,native --result-format both --log-format json --slots 3";
         let Command::Serve(flags) = parse(line) else { panic!("not serve") };
         let sources = Sources {
             file: Some("/dev/null".into()),
@@ -357,6 +371,7 @@ mod tests {
             ("http.bind", "--bind"),
             ("http.path", "--path"),
             ("http.token_file", "--token-file"),
+            ("mcp.dialects", "--dialect"),
             ("mcp.result_format", "--result-format"),
             ("queue.slots", "--slots"),
             ("server.data_dir", "--data-dir"),

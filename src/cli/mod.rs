@@ -9,6 +9,7 @@ mod flags;
 pub mod policy;
 mod reply;
 pub mod run;
+mod server;
 pub mod talk;
 
 pub use flags::{
@@ -16,3 +17,4 @@ pub use flags::{
     DoctorFlags, InitFlags, PolicyCommand, PolicyExplainFlags, PolicyTestFlags, PolicyVerb,
     RunFlags, ServeFlags, ServerFlags, ShowFlags, StdioFlags,
 };
+pub use server::{ServerCommand, ServerVerb, ShellServerFlags};

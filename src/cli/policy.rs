@@ -37,6 +37,7 @@ fn request<'t>(text: &'t str, cwd: &'t str) -> Request<'t> {
         writable: &[],
         tenant: "local",
         lane: "default",
+        shell: None,
     }
 }
 

@@ -36,6 +36,10 @@ pub(super) enum Rule {
     Count { min: u64, max: u64 },
     /// One of these words.
     Word(&'static [&'static str]),
+    /// A list of at least one of these words.
+    Words(&'static [&'static str]),
+    /// The name of a variable, or empty for none.
+    Name,
     /// True or false.
     Switch,
     /// A filter for log lines.
@@ -65,6 +69,9 @@ impl Rule {
             }
             Self::Count { min, max } => whole(value.as_integer()?.try_into().ok()?, min, max),
             Self::Word(words) => text_that(value, |text| words.contains(&text)),
+            Self::Words(words) => texts_that(value, |text| words.contains(&text))
+                .filter(|list| list.as_array().is_some_and(|list| !list.is_empty())),
+            Self::Name => text_that(value, |text| text.is_empty() || is_name(text)),
             Self::Switch => value.as_bool().map(Value::Boolean),
             Self::Filter => text_that(value, |text| EnvFilter::builder().parse(text).is_ok()),
         }
@@ -76,16 +83,20 @@ impl Rule {
         let parsed = match self {
             Self::Count { .. } => text.trim().parse().ok().map(Value::Integer),
             Self::Seconds { .. } => text.trim().parse().ok().map(Value::Float),
-            Self::Switch => text.trim().parse().ok().map(Value::Boolean),
-            Self::Hosts | Self::Origins | Self::Texts | Self::Directories | Self::Variables => {
-                Some(list_of(text))
-            }
+            Self::Switch => switch(text).map(Value::Boolean),
+            Self::Hosts
+            | Self::Origins
+            | Self::Texts
+            | Self::Directories
+            | Self::Variables
+            | Self::Words(_) => Some(list_of(text)),
             Self::Address
             | Self::Route
             | Self::Path
             | Self::Shell
             | Self::Size { .. }
             | Self::Word(_)
+            | Self::Name
             | Self::Filter => None,
         };
         parsed.unwrap_or_else(|| Value::String(text.to_owned()))
@@ -116,9 +127,20 @@ impl Rule {
             Self::Seconds { min, max } => format!("a number of seconds from {min} to {max}"),
             Self::Count { min, max } => format!("a whole number from {min} to {max}"),
             Self::Word(words) => format!("one of \"{}\"", words.join("\", \"")),
+            Self::Words(words) => format!("a list of some of \"{}\"", words.join("\", \"")),
+            Self::Name => "the name of a variable such as \"CI\", or \"\"".into(),
             Self::Switch => "true or false".into(),
             Self::Filter => "a log filter such as \"info\" or \"warn,shellyard=debug\"".into(),
         }
+    }
+}
+
+/// Variables are set to 1 as often as to true.
+fn switch(text: &str) -> Option<bool> {
+    match text.trim() {
+        "1" | "true" => Some(true),
+        "0" | "false" => Some(false),
+        _ => None,
     }
 }
 
@@ -166,6 +188,10 @@ fn is_origin(text: &str) -> bool {
 
 fn is_variable(text: &str) -> bool {
     text.split_once('=').is_some_and(|(name, _)| !name.is_empty())
+}
+
+fn is_name(text: &str) -> bool {
+    !text.contains(['=', '\0'])
 }
 
 fn size_of(value: &Value) -> Option<u64> {

@@ -18,8 +18,14 @@ use crate::spec::JOB_VARIABLE;
 /// Every setting with its default and a comment: what `config init` writes.
 pub const DEFAULT_FILE: &str = include_str!("../../config/default.toml");
 
-/// The names that a requirement document gives to two of our settings.
-const ALIASES: [(&str, &str); 2] = [("MCP_HTTP_BIND", "http.bind"), ("MCP_HTTP_PATH", "http.path")];
+/// The names that a requirement document gives to some of our settings.
+const ALIASES: [(&str, &str); 5] = [
+    ("MCP_HTTP_BIND", "http.bind"),
+    ("MCP_HTTP_PATH", "http.path"),
+    ("MCP_EXEC_MAX_OUTPUT_BYTES", "execute.max_output_bytes"),
+    ("MCP_EXEC_LOG_FULL_OUTPUT", "execute.log_full_output"),
+    ("MCP_EXEC_LOG_OUTPUT_BYTES", "execute.log_output_bytes"),
+];
 
 /// What is laid over the defaults.
 #[derive(Debug, Clone, Default)]

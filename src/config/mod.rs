@@ -30,7 +30,9 @@ pub use load::{DEFAULT_FILE, FlagValue, Loaded, Sources, load};
 pub use origin::Origin;
 pub use places::user_file;
 pub use settings::{
-    AuditSettings, EnvironmentSettings, HttpSettings, Inherit, JobSettings, LogFormat, LogSettings,
-    McpSettings, OnAuditFailure, OnLargeOutput, OutputSettings, PolicySettings, QueueSettings,
-    RedactSettings, ResultFormat, RetentionSettings, ServerSettings, Settings, Shell, Uncertain,
+    AuditSettings, Dialect, EnvironmentSettings, ExecuteCommandSettings, ExecuteSettings,
+    HttpSettings, Inherit, JobSettings, LogFormat, LogSettings, McpSettings, OnAuditFailure,
+    OnLargeOutput, OutputSettings, PolicySettings, QueueSettings, RedactSettings, ResultFormat,
+    RetentionSettings, RunShellCommandSettings, ServerName, ServerSettings, Settings, Shell,
+    ShellToolSettings, Uncertain,
 };

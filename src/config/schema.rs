@@ -20,6 +20,10 @@ const PIB: u64 = 1 << 50;
 const DAY: f64 = 86_400.0;
 const YEAR: f64 = 365.0 * DAY;
 
+/// The words for `mcp.dialects`.
+const DIALECTS: [&str; 6] =
+    ["native", "shell", "execute", "run_shell_command", "execute_command", "shell_exec"];
+
 /// The section whose keys are free names.
 const LANES: &str = "queue.lanes";
 const LANE: Rule = Rule::Count { min: 1, max: 100_000 };
@@ -35,6 +39,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("http.max_headers", Rule::Size { min: 8 * KIB, max: MIB }),
     setting("http.header_timeout_s", Rule::Seconds { min: 0.1, max: 3600.0 }),
     setting("http.max_connections", Rule::Count { min: 1, max: 1_000_000 }),
+    setting("mcp.dialects", Rule::Words(&DIALECTS)),
+    setting("mcp.server_name", Rule::Word(&["shellyard", "mcpz-shell"])),
     setting("mcp.result_format", Rule::Word(&["text", "structured", "both"])),
     setting("mcp.wait_s", Rule::Seconds { min: 0.0, max: DAY }),
     setting("mcp.max_wait_s", Rule::Seconds { min: 0.0, max: DAY }),
@@ -75,6 +81,22 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("audit.max_bytes", Rule::Size { min: 64 * KIB, max: PIB }),
     setting("audit.keep", Rule::Count { min: 1, max: 10_000 }),
     setting("audit.on_failure", Rule::Word(&["count", "refuse"])),
+    setting("shell_tool.default_timeout", Rule::Seconds { min: 1.0, max: DAY }),
+    setting("shell_tool.max_timeout", Rule::Seconds { min: 1.0, max: DAY }),
+    setting("shell_tool.max_output_size", Rule::Size { min: 1, max: GIB }),
+    setting("shell_tool.allowed_directories", Rule::Directories),
+    setting("shell_tool.blocked_commands", Rule::Texts),
+    setting("shell_tool.log_commands", Rule::Switch),
+    setting("shell_tool.abort_file", Rule::Path),
+    setting("execute.max_output_bytes", Rule::Size { min: 0, max: GIB }),
+    setting("execute.log_full_output", Rule::Switch),
+    setting("execute.log_output_bytes", Rule::Size { min: 0, max: MIB }),
+    setting("run_shell_command.marker", Rule::Name),
+    setting("execute_command.timeout", Rule::Seconds { min: 0.001, max: YEAR }),
+    setting("execute_command.shell", Rule::Path),
+    setting("execute_command.stderr", Rule::Switch),
+    setting("execute_command.verbose", Rule::Switch),
+    setting("execute_command.max_output", Rule::Size { min: 1, max: GIB }),
     setting("output.memory", Rule::Size { min: 4 * KIB, max: 64 * MIB }),
     setting("output.large", Rule::Size { min: 4 * KIB, max: PIB }),
     setting("output.on_large_output", Rule::Word(&["spill", "truncate", "error"])),
@@ -100,6 +122,7 @@ pub(super) const ORDERED: &[(&str, &str)] = &[
     ("mcp.max_wait_s", "mcp.max_wait_with_progress_s"),
     ("mcp.page_bytes", "mcp.max_page_bytes"),
     ("job.timeout_s", "job.max_timeout_s"),
+    ("shell_tool.default_timeout", "shell_tool.max_timeout"),
     ("job.drain_quiet_ms", "job.drain_max_ms"),
 ];
 

@@ -150,6 +150,12 @@ impl JobHandle {
         }
     }
 
+    /// Its processes that are alive right now, the leader first.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        self.shared.tree.get().map(|tree| tree.alive()).unwrap_or_default()
+    }
+
     /// Begins the end of the job; does not wait for it. Of a job that has finished, what
     /// survived is ended.
     pub fn stop(&self, wish: StopWish) {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use super::actor::JobSettings;
 use crate::ids::JobId;
-use crate::process::shell::{self, Invocation};
+use crate::process::shell::{self, Invocation, Shell};
 use crate::process::{Cwd, Launch, LaunchStdin, Report};
 use crate::spec::{Program, ShellUse, Spec, Stdin};
 
@@ -32,9 +32,11 @@ type Words = (OsString, Option<OsString>, Vec<OsString>, Report);
 fn command(spec: &Spec, settings: &JobSettings) -> Words {
     match &spec.program {
         Program::Shell(text) => {
+            let named = spec.shell_path.clone().map(Shell::Path);
+            let shell = named.as_ref().unwrap_or(&settings.shell);
             let invocation = match spec.shell {
-                ShellUse::Configured => shell::invocation(&settings.shell, text),
-                ShellUse::AsJudged => shell::judged_invocation(&settings.shell, text),
+                ShellUse::Configured => shell::invocation(shell, text),
+                ShellUse::AsJudged => shell::judged_invocation(shell, text),
             };
             let Invocation { program, arg0, args, report } = invocation;
             (program, Some(arg0), args, report)

@@ -69,6 +69,7 @@ fn order(text: &str) -> Order {
         description: None,
         lane: "default".to_owned(),
         shell: ShellUse::Configured,
+        shell_path: None,
         tenant: "local".to_owned(),
     };
     Order { spec, cwd: None }

@@ -16,11 +16,12 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use super::reply::{Answer, Success, TokenBudget, ToolError};
+use super::offer::{Offer, Offered};
+use super::reply::{Answer, Foreign, TokenBudget, ToolError};
 use super::resources;
-use super::settings::McpSettings;
+use super::settings::{McpSettings, ServerName};
 use super::subscriptions::Subscriptions;
-use super::tools::{Call, ToolName};
+use super::tools::Call;
 use super::turn::Turn;
 use crate::telemetry::{CallResult, events};
 use crate::yard::Yard;
@@ -83,7 +84,7 @@ pub struct Handler {
 struct Shared {
     yard: Yard,
     settings: McpSettings,
-    tools: Vec<Tool>,
+    offer: Offer,
     info: ServerConfig,
 }
 
@@ -91,18 +92,9 @@ impl Handler {
     /// A handler that runs its tools on `yard`.
     #[must_use]
     pub fn new(yard: Yard, settings: McpSettings) -> Self {
-        let tools = ToolName::ALL.iter().map(|tool| tool.spec().definition()).collect();
-        let capabilities = ServerCapabilities::builder()
-            .enable_tools()
-            .enable_resources()
-            .enable_resources_subscribe()
-            .enable_resources_list_changed()
-            .enable_prompts()
-            .build();
-        let info = ServerConfig::new(capabilities)
-            .with_server_info(Implementation::new("shellyard", env!("CARGO_PKG_VERSION")))
-            .with_instructions(INSTRUCTIONS);
-        let shared = Arc::new(Shared { yard, settings, tools, info });
+        let offer = Offer::of(&settings.dialects, &settings.dialect);
+        let info = info(settings.server_name);
+        let shared = Arc::new(Shared { yard, settings, offer, info });
         Self { shared, subscriptions: Arc::default() }
     }
 
@@ -135,7 +127,7 @@ impl ServerHandler for Handler {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.shared.tools.iter().find(|tool| tool.name == name).cloned()
+        self.shared.offer.definitions().iter().find(|tool| tool.name == name).cloned()
     }
 
     async fn list_tools(
@@ -147,7 +139,7 @@ impl ServerHandler for Handler {
             let message = "unknown cursor: all tools are on the first page; leave cursor out";
             return Err(ErrorData::invalid_params(message, None));
         }
-        let mut result = ListToolsResult::with_all_items(self.shared.tools.clone());
+        let mut result = ListToolsResult::with_all_items(self.shared.offer.definitions().to_vec());
         if is_modern(&context) {
             result.ttl_ms = u64::try_from(TOOLS_TTL.as_millis()).ok();
             result.cache_scope = Some(CacheScope::Private);
@@ -161,23 +153,30 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(tool) = ToolName::from_name(&request.name) else {
-            return Err(unknown_tool(&request.name));
-        };
+        let Shared { yard, settings, offer, .. } = &*self.shared;
+        let tool = offer.find(&request.name)?;
         let started = Instant::now();
-        let Shared { yard, settings, .. } = &*self.shared;
         let budget = TokenBudget::asked(request.arguments.as_ref(), settings.max_tokens);
         let call = Call { yard, settings, request: &context, budget };
-        if tool != ToolName::RunCommand {
+        if !tool.runs() {
             // Only jobs are numbered in the order of their calls.
             Turn::end(&context);
         }
-        let answer = answer_of(tool.name(), tool.call(call, request.arguments)).await;
-        let success = call_result(answer.success());
+        let mut result = match tool {
+            Offered::Native(tool) => answer_of(tool.name(), tool.call(call, request.arguments))
+                .await
+                .masked(&yard.redactor())
+                .within(budget, settings.result_format)
+                .into_result(settings.result_format),
+            Offered::Dialect(tool) => {
+                reply_of(tool.name(), tool.call(call, request.arguments.unwrap_or_default()))
+                    .await
+                    .masked(&yard.redactor())
+                    .into_result()
+            }
+        };
+        let success = call_result(&result);
         events::mcp_call_finished(tool.name(), success, started.elapsed());
-        let format = settings.result_format;
-        let answer = answer.masked(&yard.redactor()).within(budget, format);
-        let mut result: CallToolResult = answer.into_result(format);
         self.stamp_modern(&context, &mut result.meta);
         Ok(result.into())
     }
@@ -277,6 +276,28 @@ impl ServerHandler for Handler {
     }
 }
 
+/// What the server says of itself.
+fn info(name: ServerName) -> ServerConfig {
+    let tools = ServerCapabilities::builder().enable_tools();
+    let implementation = |name| Implementation::new(name, env!("CARGO_PKG_VERSION"));
+    match name {
+        ServerName::Shellyard => {
+            let capabilities = tools
+                .enable_resources()
+                .enable_resources_subscribe()
+                .enable_resources_list_changed()
+                .enable_prompts()
+                .build();
+            ServerConfig::new(capabilities)
+                .with_server_info(implementation("shellyard"))
+                .with_instructions(INSTRUCTIONS)
+        }
+        ServerName::McpzShell => {
+            ServerConfig::new(tools.build()).with_server_info(implementation("mcpz-shell"))
+        }
+    }
+}
+
 /// A tool's answer. A failure becomes one, and so does a panic: without an answer the caller
 /// would wait for ever.
 async fn answer_of(tool: &str, run: impl Future<Output = Result<Answer, ToolError>>) -> Answer {
@@ -290,27 +311,23 @@ async fn answer_of(tool: &str, run: impl Future<Output = Result<Answer, ToolErro
     }
 }
 
-const fn call_result(success: Success) -> CallResult {
-    match success {
-        Success::Done => CallResult::Ok,
-        Success::Failed => CallResult::Error,
-    }
+/// The same for a dialect's tool.
+async fn reply_of(tool: &str, run: impl Future<Output = Foreign>) -> Foreign {
+    let reply = AssertUnwindSafe(Box::pin(run)).catch_unwind().await;
+    reply.unwrap_or_else(|_| Foreign::failure(format!("{tool} failed inside the server")))
+}
+
+fn call_result(result: &CallToolResult) -> CallResult {
+    if result.is_error == Some(true) { CallResult::Error } else { CallResult::Ok }
 }
 
 fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| version >= MODERN)
 }
 
-fn unknown_tool(name: &str) -> ErrorData {
-    let known: Vec<&str> = ToolName::ALL.iter().map(|tool| tool.name()).collect();
-    let given: String = name.chars().take(60).collect();
-    let message = format!("unknown tool `{given}`; this server has {}", known.join(", "));
-    ErrorData::invalid_params(message, None)
-}
-
 fn unknown_method(name: &str) -> ErrorData {
     let given: String = name.chars().take(60).collect();
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method `{given}`"), None)
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("Method not found: {given}"), None)
 }
 
 /// What is wrong with a request that rmcp could not read: the method, or its params.
@@ -334,12 +351,16 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::mcp::settings::ResultFormat;
 
     #[tokio::test]
     async fn a_tool_that_panics_is_answered_for() {
         let answer = answer_of("run_command", async { panic!("boom") }).await;
-        assert_eq!(answer.success(), Success::Failed);
         assert!(answer.text().contains("run_command failed inside the server"));
+        let result = answer.into_result(ResultFormat::Text);
+        assert_eq!(call_result(&result), CallResult::Error);
+        let reply = reply_of("shell", async { panic!("boom") }).await;
+        assert!(reply.is_error);
     }
 
     #[test]
@@ -360,7 +381,7 @@ mod tests {
         assert!(message.contains("expected a map"), "{message}");
         check("tools/call", None, Eras::Legacy, known);
         let message = check("tools/explode", None, Eras::Legacy, unknown);
-        assert_eq!(message, "unknown method `tools/explode`");
+        assert_eq!(message, "Method not found: tools/explode");
         check("initialize", None, Eras::Legacy, known);
         check("initialize", None, Eras::Modern, unknown);
         check("server/discover", None, Eras::Modern, known);

@@ -12,8 +12,10 @@
 
 mod address;
 mod args;
+mod dialect;
 mod follower;
 mod handler;
+mod offer;
 mod reply;
 mod resources;
 mod schema;
@@ -25,8 +27,12 @@ mod tools;
 mod turn;
 mod wait;
 
+pub use dialect::{
+    Dialect, DialectSettings, ExecuteCommandSettings, ExecuteSettings, RunShellCommandSettings,
+    ShellToolSettings,
+};
 pub use handler::Handler;
-pub use settings::{McpSettings, ResultFormat};
+pub use settings::{McpSettings, ResultFormat, ServerName};
 pub use status::JobState;
 
 pub(crate) use turn::Turn;

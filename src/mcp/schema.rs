@@ -80,30 +80,36 @@ pub(crate) enum Effect {
     Reads,
     /// It runs or feeds a program, which may do anything.
     Runs,
+    /// It writes what it is given; doing it twice changes nothing more.
+    Writes,
     /// It ends work; doing it twice changes nothing more.
     Ends,
 }
 
-impl ToolSpec {
-    /// The definition that `tools/list` shows.
-    pub(crate) fn definition(&self) -> Tool {
-        Tool::new(self.name, self.about, self.input_schema()).with_annotations(self.annotations())
-    }
-
-    fn annotations(&self) -> ToolAnnotations {
-        match self.effect {
-            Effect::Reads => ToolAnnotations::new().read_only(true).open_world(false),
-            Effect::Runs => ToolAnnotations::new()
+impl Effect {
+    /// What clients are told of it.
+    pub(crate) fn annotations(self) -> ToolAnnotations {
+        match self {
+            Self::Reads => ToolAnnotations::new().read_only(true).open_world(false),
+            Self::Runs => ToolAnnotations::new()
                 .read_only(false)
                 .destructive(true)
                 .idempotent(false)
                 .open_world(true),
-            Effect::Ends => ToolAnnotations::new()
+            Self::Writes | Self::Ends => ToolAnnotations::new()
                 .read_only(false)
                 .destructive(true)
                 .idempotent(true)
                 .open_world(false),
         }
+    }
+}
+
+impl ToolSpec {
+    /// The definition that `tools/list` shows.
+    pub(crate) fn definition(&self) -> Tool {
+        Tool::new(self.name, self.about, self.input_schema())
+            .with_annotations(self.effect.annotations())
     }
 
     fn input_schema(&self) -> JsonObject {

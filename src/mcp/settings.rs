@@ -2,9 +2,17 @@
 
 use std::time::Duration;
 
+use super::dialect::{Dialect, DialectSettings};
+
 /// Settings of the MCP surface.
 #[derive(Debug, Clone)]
 pub struct McpSettings {
+    /// Which tools are offered, in this order.
+    pub dialects: Vec<Dialect>,
+    /// What the server calls itself.
+    pub server_name: ServerName,
+    /// What the dialects' tools are told.
+    pub dialect: DialectSettings,
     /// Which form a tool's answer takes.
     pub result_format: ResultFormat,
     /// How long `run_command` and `wait_jobs` wait when the caller does not say.
@@ -30,6 +38,9 @@ pub struct McpSettings {
 impl Default for McpSettings {
     fn default() -> Self {
         Self {
+            dialects: vec![Dialect::Native],
+            server_name: ServerName::Shellyard,
+            dialect: DialectSettings::default(),
             result_format: ResultFormat::Text,
             wait_default: Duration::from_secs(30),
             wait_max: Duration::from_secs(600),
@@ -42,6 +53,15 @@ impl Default for McpSettings {
             cancel_stops_job: true,
         }
     }
+}
+
+/// What the server calls itself, and thus what it says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerName {
+    /// All that it is.
+    Shellyard,
+    /// As the server that `execute_command` comes from: its tools, and nothing more.
+    McpzShell,
 }
 
 /// Which form a tool's answer takes. Each form is complete by itself.

@@ -26,7 +26,7 @@ impl fmt::Display for Cursor {
 }
 
 /// A cursor as a client gave it: `bytes:N`, `line:N`, a bare `N` (bytes), each with or without
-/// `job:J:` before it. White space around it does not matter.
+/// `job:J:` before it or `@J` after it. White space around it does not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParsedCursor {
     /// The job that it names, if it names one.
@@ -41,6 +41,15 @@ impl fmt::Display for ParsedCursor {
             Some(job) => write!(f, "job:{job}:{}", self.cursor),
             None => self.cursor.fmt(f),
         }
+    }
+}
+
+impl ParsedCursor {
+    /// The same with the job last, as in `bytes:12@7`: for clients that expect the place first.
+    #[must_use]
+    pub fn place_first(&self) -> String {
+        let place = self.cursor;
+        self.job.map_or_else(|| place.to_string(), |job| format!("{place}@{job}"))
     }
 }
 
@@ -89,12 +98,13 @@ impl FromStr for ParsedCursor {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
         let malformed = || CursorError::Malformed { given: shown(text) };
-        let (job, place) = match text.strip_prefix("job:") {
+        let named = match text.strip_prefix("job:") {
+            None => text.split_once('@').map(|(place, job)| (job, place)),
+            Some(rest) => Some(rest.split_once(':').ok_or_else(malformed)?),
+        };
+        let (job, place) = match named {
             None => (None, text),
-            Some(rest) => {
-                let (job, place) = rest.split_once(':').ok_or_else(malformed)?;
-                (Some(job.parse().map_err(|_| malformed())?), place)
-            }
+            Some((job, place)) => (Some(job.parse().map_err(|_| malformed())?), place),
         };
         let cursor = match place.split_once(':') {
             None => Cursor::Bytes(number(place, text)?),
@@ -145,6 +155,7 @@ mod tests {
         check("job:7:bytes:12", Some(7), Cursor::Bytes(12));
         check("job:7:line:3", Some(7), Cursor::Line(3));
         check("job:7:12", Some(7), Cursor::Bytes(12));
+        check("bytes:12@7", Some(7), Cursor::Bytes(12));
         check("bytes:18446744073709551615", None, Cursor::Bytes(u64::MAX));
     }
 
@@ -161,6 +172,10 @@ mod tests {
             "job:0:bytes:1",
             "job:x:bytes:1",
             "job:1",
+            "job:1:bytes:2@3",
+            "bytes:1@",
+            "bytes:1@0",
+            "bytes:1@2@3",
             "bytes:1.5",
             "bytes:--1",
             "line:",
@@ -182,6 +197,7 @@ mod tests {
                 for job in [None, Some(JobId::new(job))] {
                     let given = ParsedCursor { job, cursor };
                     prop_assert_eq!(given.to_string().parse(), Ok(given));
+                    prop_assert_eq!(given.place_first().parse(), Ok(given));
                 }
             }
         }

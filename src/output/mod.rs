@@ -22,6 +22,7 @@ mod frame_cache;
 mod gap;
 mod gathered;
 mod growth;
+mod gzip;
 mod hidden;
 mod index;
 mod json_lines;
@@ -43,6 +44,8 @@ pub mod secrets;
 mod shared;
 mod spill;
 mod tail;
+mod tally;
+mod within;
 
 pub mod across;
 pub mod digest;
@@ -54,6 +57,7 @@ pub mod search;
 pub mod view;
 
 pub use cursor::{Cursor, CursorError, ParsedCursor};
+pub use gzip::{GzipError, Gzipped, gzip};
 pub use log::{LogBounds, LogSettings, LogWriter, Progress, open, open_bounded};
 pub use packed::Packed;
 pub use packer::{Packer, Packing};
@@ -63,6 +67,8 @@ pub use quota::{Allowance, Quota, QuotaLimits, Shortage};
 pub use raw::{Part, PartRequest, RawReader};
 pub use reader::LogReader;
 pub use spill::check_spill_dir;
+pub use tally::{Tally, count_lines, tally};
+pub use within::{log_offset, stream_offset};
 
 #[cfg(test)]
 mod bounds_tests;

@@ -117,11 +117,16 @@ pub(super) fn whole_text(bytes: &[u8], charset: Charset) -> usize {
     }
 }
 
-/// Whether what follows an ESC is the beginning of a colour or cursor code (CSI), not all of it.
+/// What ends a title (OSC), where no ESC does.
+const BELL: u8 = 0x07;
+
+/// Whether what follows an ESC is the beginning of a colour or cursor code (CSI) or of a title
+/// (OSC), not all of it.
 fn is_begun_escape(rest: &[u8]) -> bool {
     match rest {
         [] => true,
         [b'[', code @ ..] => code.iter().all(|byte| (0x20..0x40).contains(byte)),
+        [b']', title @ ..] => !title.contains(&BELL),
         [_, ..] => false,
     }
 }
@@ -154,12 +159,12 @@ mod tests {
 
     #[test]
     fn a_line_longer_than_the_page_is_split_between_escape_codes() {
-        for begun in ["\x1b", "\x1b[", "\x1b[3", "\x1b[38;5;1"] {
+        for begun in ["\x1b", "\x1b[", "\x1b[3", "\x1b[38;5;1", "\x1b]0;title"] {
             let page = format!("red{begun}");
             check(page.as_bytes(), 0, Rest::Bytes, (3, PageEnd::More));
             check(begun.as_bytes(), 0, Rest::Bytes, (begun.len(), PageEnd::More));
         }
-        for whole in ["a\x1b[31m", "a\x1b[31mb", "a\x1bM"] {
+        for whole in ["a\x1b[31m", "a\x1b[31mb", "a\x1bM", "a\x1b]0;t\x07", "a\x1b]0;t\x1b\\"] {
             check(whole.as_bytes(), 0, Rest::Bytes, (whole.len(), PageEnd::More));
         }
         let endless = format!("a\x1b[{}", "1".repeat(MAX_ESCAPE));

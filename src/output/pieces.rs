@@ -101,6 +101,17 @@ impl Pieces {
         Ok((Step::End, 0..0))
     }
 
+    /// The offsets of the next piece, which is not read.
+    pub(super) fn next_range(&mut self) -> io::Result<Option<Range<u64>>> {
+        while let Some(leg) = self.legs.front_mut() {
+            if let Some(range) = leg.next_range()? {
+                return Ok(Some(range));
+            }
+            self.legs.pop_front();
+        }
+        Ok(None)
+    }
+
     /// Leaves a stretch that is passed; whether a hole comes after it.
     fn leaves_hole(&mut self) -> bool {
         let left = self.legs.pop_front();
@@ -182,7 +193,8 @@ impl Leg {
         Ok(Some(piece))
     }
 
-    fn next_range(&mut self) -> io::Result<Option<Range<u64>>> {
+    /// Where the next piece is; its bytes are not read.
+    pub(super) fn next_range(&mut self) -> io::Result<Option<Range<u64>>> {
         if self.range.is_empty() {
             return Ok(None);
         }

@@ -104,15 +104,36 @@ pub fn query(
     expression: &str,
     patience: &Patience,
 ) -> Result<String, QueryError> {
+    check_length(expression)?;
+    with_deep_stack(|| apply(reader, stream, expression, patience))
+}
+
+/// Parser and interpreter are recursive: on a stack that the longest query cannot exhaust.
+fn with_deep_stack<T: Send>(
+    run: impl FnOnce() -> Result<T, QueryError> + Send,
+) -> Result<T, QueryError> {
+    thread::scope(|scope| {
+        let running = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run)?;
+        running.join().unwrap_or_else(|_| Err(bad("it broke the interpreter".to_owned())))
+    })
+}
+
+/// Whether an expression is JMESPath at all: to be asked before there is anything to query.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(expression: &str) -> Result<(), QueryError> {
+    check_length(expression)?;
+    with_deep_stack(|| {
+        jmespath::compile(expression).map(drop).map_err(|error| bad(error.to_string()))
+    })
+}
+
+fn check_length(expression: &str) -> Result<(), QueryError> {
     if expression.len() > MAX_QUERY {
         return Err(bad(format!("it is longer than {MAX_QUERY} bytes")));
     }
-    // Parser and interpreter are recursive: on a stack that the longest query cannot exhaust.
-    thread::scope(|scope| {
-        let apply = || apply(reader, stream, expression, patience);
-        let running = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, apply)?;
-        running.join().unwrap_or_else(|_| Err(bad("it broke the interpreter".to_owned())))
-    })
+    Ok(())
 }
 
 fn apply(

@@ -6,17 +6,15 @@
 use std::io;
 use std::ops::Range;
 
-use super::kept::Kept;
 use super::log::Progress;
 use super::page::{PageEnd, Rest, cut};
 use super::reader::LogReader;
 use super::view::Charset;
+use super::within::log_offset;
 use crate::spec::Stream;
 
 /// The largest block of a [`RawReader`].
 const BLOCK: u64 = 128 * 1024;
-/// Records that are looked at together in a seek.
-const RUNS_AT_ONCE: u64 = 1024;
 /// The smallest part: one character always fits, so that every part makes progress.
 const MIN_PART: u64 = 4;
 
@@ -118,7 +116,10 @@ impl LogReader {
         let log = self.frozen();
         let at = match stream {
             None => range.start,
-            Some(stream) => offset_of(&log.kept(), stream, range.start)?,
+            Some(_) if log.missing(0..log.progress().total_bytes) > 0 => {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            Some(stream) => log_offset(&log, stream, range.start)?,
         };
         let left = range.end.saturating_sub(range.start);
         Ok(RawReader { log, stream, at, left })
@@ -157,33 +158,6 @@ impl LogReader {
         bytes.truncate(kept);
         Ok(Part { start, bytes, end: start + kept as u64, end_kind, total_bytes })
     }
-}
-
-/// The log's offset of the byte at `position` of one stream; of one not yet written, the end of
-/// the runs there are.
-fn offset_of(kept: &Kept, stream: Stream, position: u64) -> io::Result<u64> {
-    if kept.missing(0..kept.total()) > 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    let mut before = 0;
-    for stretch in &kept.stretches {
-        let mut number = 0;
-        loop {
-            let runs = stretch.shared.runs(number..number + RUNS_AT_ONCE)?;
-            number += runs.len() as u64;
-            if runs.is_empty() {
-                break;
-            }
-            for run in runs.iter().filter(|run| run.stream == stream) {
-                let length = run.end() - run.offset;
-                if position - before < length {
-                    return Ok(run.offset + (position - before));
-                }
-                before += length;
-            }
-        }
-    }
-    Ok(kept.total())
 }
 
 #[cfg(test)]

@@ -68,6 +68,8 @@ pub struct Request<'r> {
     pub tenant: &'r str,
     /// The lane it would queue in.
     pub lane: &'r str,
+    /// How the shell reads that runs the text; `None`: as the policy's own.
+    pub shell: Option<Shell>,
 }
 
 /// The answer to a request.
@@ -178,7 +180,7 @@ pub fn found(policy: &Policy, request: &Request<'_>) -> Extraction {
         })
         .collect();
     match request.call {
-        Call::Shell(text) => extract(text, policy.shell, &environment),
+        Call::Shell(text) => extract(text, request.shell.unwrap_or(policy.shell), &environment),
         Call::Direct { program, args } => extract_call(program, args, &environment),
     }
 }

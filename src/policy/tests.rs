@@ -17,7 +17,15 @@ fn policy(allow: &str, deny: &str) -> Policy {
 }
 
 const fn request(call: Call<'_>) -> Request<'_> {
-    Request { call, environment: &[], cwd: "/srv", writable: &[], tenant: "local", lane: "default" }
+    Request {
+        call,
+        environment: &[],
+        cwd: "/srv",
+        writable: &[],
+        tenant: "local",
+        lane: "default",
+        shell: None,
+    }
 }
 
 fn decided(policy: &Policy, text: &str) -> Decision {

@@ -2,7 +2,10 @@
 
 use std::io;
 
-use rmcp::model::{ClientJsonRpcMessage, ErrorCode, ErrorData, RequestId};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ErrorCode, ErrorData, InitializedNotification,
+    JsonRpcMessage, RequestId,
+};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
@@ -79,11 +82,12 @@ pub(super) enum Decoded {
 
 fn decode(line: &[u8]) -> Decoded {
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
-    if line.is_empty() {
+    // A session that is pasted by hand has comments between its messages; no message begins so.
+    if line.is_empty() || line.starts_with(b"#") {
         return Decoded::Nothing;
     }
     if let Ok(message) = serde_json::from_slice(line) {
-        return Decoded::Message(Box::new(message));
+        return Decoded::Message(Box::new(in_full(message)));
     }
     match serde_json::from_slice::<Value>(line) {
         Err(error) => {
@@ -100,9 +104,56 @@ fn decode(line: &[u8]) -> Decoded {
     }
 }
 
+/// Some clients call `notifications/initialized` by its last part.
+fn in_full(mut message: ClientJsonRpcMessage) -> ClientJsonRpcMessage {
+    if let JsonRpcMessage::Notification(notification) = &mut message
+        && let ClientNotification::CustomNotification(custom) = &notification.notification
+        && custom.method == "initialized"
+    {
+        notification.notification = InitializedNotification::default().into();
+    }
+    message
+}
+
 fn too_long() -> ErrorData {
     let text = format!(
         "the message is longer than {MAX_LINE_BYTES} bytes; write large input to a file and name that"
     );
     ErrorData::invalid_request(text, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn method(line: &str) -> Option<String> {
+        match decode(line.as_bytes()) {
+            Decoded::Message(message) => {
+                let message = serde_json::to_value(&*message).unwrap();
+                Some(message["method"].as_str().unwrap().to_owned())
+            }
+            Decoded::Nothing => None,
+            Decoded::Faulty(error, _) => panic!("{line}: {error:?}"),
+        }
+    }
+
+    #[test]
+    fn the_short_form_of_the_opening_means_the_long_one() {
+        for (given, meant) in [
+            ("initialized", "notifications/initialized"),
+            ("notifications/initialized", "notifications/initialized"),
+            ("initialised", "initialised"),
+        ] {
+            let line = format!(r#"{{"jsonrpc":"2.0","method":"{given}"}}"#);
+            assert_eq!(method(&line).as_deref(), Some(meant));
+        }
+    }
+
+    #[test]
+    fn comments_and_empty_lines_say_nothing() {
+        for line in ["", "  \t", "# List tools:", "  # {\"jsonrpc\":\"2.0\"}", "\u{feff}#"] {
+            assert_eq!(method(line), None, "{line:?}");
+        }
+    }
 }

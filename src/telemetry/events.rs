@@ -172,6 +172,31 @@ pub fn output_unreadable(id: JobId, why: &dyn Display) {
     tracing::warn!(job_id = %id, ?why, "output not readable");
 }
 
+/// A job ended whose output is to be in the log, as far as it is given here.
+pub fn output_logged(id: JobId, stdout: &str, stderr: &str) {
+    tracing::info!(job_id = %id, ?stdout, ?stderr, "job output");
+}
+
+/// A server of the dialect `execute_command` answers on stdin and stdout.
+pub fn shell_server_started() {
+    tracing::info!("mcpz shell server started");
+}
+
+/// A command whose caller wants to see it is about to run.
+pub fn command_executing(command: &str) {
+    tracing::info!("[mcpz] Executing: {}", on_one_line(&shortened(command)));
+}
+
+/// A command whose caller wants to see it has ended.
+pub fn command_exited(code: &str) {
+    tracing::info!("[mcpz] Exit code: {code}");
+}
+
+/// A command whose caller wants to see it could not run.
+pub fn command_failed(why: &str) {
+    tracing::info!("[mcpz] Error: {}", on_one_line(why));
+}
+
 /// Stray processes of ended jobs were reaped.
 pub fn orphans_reaped(count: u64) {
     tracing::debug!(count, "orphans reaped");
@@ -245,6 +270,12 @@ pub fn audit_failed(why: &dyn Display) {
     metrics::counter!(Counter::AuditFailures.name()).increment(1);
 }
 
+/// The file that stops a workflow could not be written.
+pub fn abort_file_failed(path: &Path, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(?path, ?why, "abort file not written; check shell_tool.abort_file");
+}
+
 /// New rules hold.
 pub fn rules_reloaded() {
     tracing::info!("rules reloaded");
@@ -284,4 +315,17 @@ fn shortened(command: &str) -> String {
         short.push('…');
     }
     short
+}
+
+/// The text without anything that could begin a line of its own.
+fn on_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
 }

@@ -22,9 +22,25 @@ pub(super) const VERSIONS: [&str; 1] = [env!("CARGO_PKG_VERSION")];
 /// Values of [`key::STREAM`].
 pub(super) const STREAMS: [&str; 2] = ["stdout", "stderr"];
 
-/// Values of [`key::TOOL`]: the native tools, and one word for whatever else is asked for.
-pub(super) const TOOLS: [&str; 7] =
-    ["run_command", "wait_jobs", "read_output", "list_jobs", "send_input", "stop_jobs", OTHER];
+/// Values of [`key::TOOL`]: every tool of every dialect, and one word for whatever else is asked for.
+pub(super) const TOOLS: [&str; 16] = [
+    "run_command",
+    "wait_jobs",
+    "read_output",
+    "list_jobs",
+    "send_input",
+    "stop_jobs",
+    "shell",
+    "execute",
+    "run_shell_command",
+    "execute_command",
+    "read_file",
+    "write_file",
+    "list_directory",
+    "shell_exec",
+    "read_file_chunk",
+    OTHER,
+];
 
 const OTHER: &str = "other";
 

@@ -168,6 +168,9 @@ mod tests {
             let text = logged(format, "info", || events::job_submitted(JobId::new(1), FORGERY));
             assert_eq!(text.lines().count(), 1, "{text}");
             assert!(!text.contains('\u{1b}'), "{text:?}");
+            let text = logged(format, "info", || events::command_executing(FORGERY));
+            assert_eq!(text.lines().count(), 1, "{text}");
+            assert!(!text.contains('\u{1b}') && text.contains("Executing: echo hi"), "{text:?}");
         }
     }
 

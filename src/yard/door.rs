@@ -1,6 +1,8 @@
 //! The yard itself.
 
 use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,7 +11,8 @@ use ractor::SpawnErr;
 use tokio::sync::watch;
 
 use super::gate::{AuditTrail, Gate, Rules};
-use super::submission::{Caller, Defaults, Submission, SubmitError};
+use super::spilled::Spilled;
+use super::submission::{Caller, Defaults, Logged, Submission, SubmitError, Within};
 use crate::ids::JobId;
 use crate::job::{JobHandle, JobSettings, StopWish};
 use crate::outcome::{Ending, Outcome, StartError, StopBy};
@@ -24,14 +27,16 @@ use crate::telemetry::events;
 #[derive(Debug, Clone)]
 pub struct Yard {
     supervisor: Supervisor,
-    defaults: Arc<Defaults>,
-    gate: Arc<Gate>,
+    pub(super) defaults: Arc<Defaults>,
+    pub(super) gate: Arc<Gate>,
     /// The last job number that was given out.
     last_id: Arc<AtomicU64>,
     /// Where jobs look for programs.
     path: OsString,
     /// Says that a job was accepted.
     appeared: watch::Sender<()>,
+    /// What those who come back for output need.
+    pub(super) spilled: Arc<Spilled>,
 }
 
 /// How many similar names are told.
@@ -60,18 +65,20 @@ impl Yard {
     /// Opens a yard in this process.
     ///
     /// # Errors
-    /// When its supervisor could not be started.
+    /// When its supervisor could not be started, or the system has no random numbers.
     pub async fn open(settings: YardSettings) -> Result<Self, SpawnErr> {
         let YardSettings { defaults, queue, retention, compress_from, job, rules, audit } =
             settings;
         let path = job.environment.iter().find(|(name, _)| name == "PATH");
         let path = path.map(|(_, path)| path.clone()).unwrap_or_default();
+        let spilled = Spilled::new(job.log.spill_dir.clone());
+        let spilled = spilled.map_err(|error| SpawnErr::StartupFailed(error.into()))?;
         let supervising = SupervisorSettings { queue, retention, compress_from, job };
         let supervisor = Supervisor::start(supervising).await?;
         let gate = Arc::new(Gate::new(rules, audit));
         let (defaults, last_id) = (Arc::new(defaults), Arc::default());
-        let appeared = watch::Sender::new(());
-        Ok(Self { supervisor, defaults, gate, last_id, path, appeared })
+        let (appeared, spilled) = (watch::Sender::new(()), Arc::new(spilled));
+        Ok(Self { supervisor, defaults, gate, last_id, path, appeared, spilled })
     }
 
     /// Accepts a job, or says why not. A key that is known gives back the job that it named
@@ -84,14 +91,18 @@ impl Yard {
         submission: Submission,
         caller: &Caller,
     ) -> Result<JobHandle, SubmitError> {
-        // A client's name is what it says of itself, and is written down.
-        let client = self.redactor().mask_text(&caller.client).into_owned();
-        let caller = Caller { tenant: caller.tenant.clone(), client };
+        let caller = self.known_as(caller);
         let accepted = self.admit(submission, &caller).await;
         if let Err(error) = &accepted {
             events::job_rejected(error.rejection());
         }
         accepted
+    }
+
+    /// The caller as it is written down: a client's name is what it says of itself.
+    pub(super) fn known_as(&self, caller: &Caller) -> Caller {
+        let client = self.redactor().mask_text(&caller.client).into_owned();
+        Caller { tenant: caller.tenant.clone(), client }
     }
 
     async fn admit(
@@ -105,10 +116,18 @@ impl Yard {
         {
             return Ok(known);
         }
+        let (within, logged) = (submission.within, submission.logged);
         let mut spec = submission.complete(&self.defaults, &caller.tenant)?;
+        let root = match within {
+            Within::Anywhere => None,
+            Within::DefaultDirectory => Some(self.defaults.cwd.as_path()),
+        };
         let next_id = || JobId::new(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
-        let (id, cwd) = self.gate.pass(&mut spec, caller, next_id)?;
-        let logged = self.redactor().mask_text(&spec.program.display()).into_owned();
+        let (id, cwd) = self.gate.pass(&mut spec, caller, root, next_id)?;
+        let logged = match logged {
+            Logged::Yes => self.redactor().mask_text(&spec.program.display()).into_owned(),
+            Logged::No => "(not logged)".to_owned(),
+        };
         let job = self.supervisor.submit(Admission { id, spec, cwd, key, logged }).await?;
         // A key that somebody else used in between gives back that one's job.
         if job.id() == id {
@@ -121,6 +140,7 @@ impl Yard {
     /// From now on these rules hold; jobs that are accepted already go on.
     pub fn replace_rules(&self, rules: Rules) {
         self.gate.replace(rules);
+        self.spilled.forget_packed();
         self.gate.note("policy_reloaded", "from now on the new rules hold");
     }
 
@@ -136,6 +156,15 @@ impl Yard {
         let (name, path) = (name.to_owned(), self.path.clone());
         let look = move || similar::similar(&name, &path, SIMILAR);
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
+    }
+
+    /// Writes a file by which a workflow around a failed command learns of it. That it cannot be
+    /// written is logged: the failure itself is told in any case.
+    pub async fn write_abort_file(&self, path: PathBuf, text: String) {
+        let write = move || fs::write(&path, text).map_err(|error| (path, error));
+        if let Ok(Err((path, error))) = tokio::task::spawn_blocking(write).await {
+            events::abort_file_failed(&path, &error);
+        }
     }
 
     /// What masks secrets in text that leaves the yard.

@@ -14,6 +14,7 @@ use crate::output::redact::Redactor;
 use crate::policy::directories::AllowedDirectories;
 use crate::policy::{self, Call, Decision, OnUncertain, Opinion, Policy, Refusal, Request};
 use crate::process::OpenedDir;
+use crate::process::shell::{Dialect, Shell, judged_by};
 use crate::spec::{Program, ShellUse, Spec};
 use crate::telemetry::audit::{Audit, DecisionEntry, EndingEntry, NoteEntry, Verdict};
 use crate::telemetry::events;
@@ -83,6 +84,14 @@ pub enum Refused {
         /// The directories that are allowed.
         allowed: Vec<String>,
     },
+    /// The directory does not lie in the one that the caller is bound to.
+    #[error("`{}` is outside the project root `{}`; give a directory below it", .cwd.display(), .root.display())]
+    OutsideRoot {
+        /// What the directory really is, links followed.
+        cwd: PathBuf,
+        /// Where it would have to lie.
+        root: PathBuf,
+    },
     /// The directory cannot be looked at.
     #[error(transparent)]
     Unreadable(StartError),
@@ -103,7 +112,7 @@ impl Refused {
         match self {
             Self::ByPolicy(refusal) => refusal.code(),
             Self::NeedsApproval { .. } => "needs_approval",
-            Self::Directory { .. } => "outside_directories",
+            Self::Directory { .. } | Self::OutsideRoot { .. } => "outside_directories",
             Self::Unreadable(error) => error.code(),
             Self::NoAudit { .. } => "no_audit",
         }
@@ -116,6 +125,7 @@ impl Refused {
             | Self::NeedsApproval { place, .. } => place.clone(),
             Self::ByPolicy(refusal) => refusal.code().to_owned(),
             Self::Directory { .. } => "policy.allowed_directories".to_owned(),
+            Self::OutsideRoot { .. } => self.code().to_owned(),
             Self::Unreadable(error) => error.code().to_owned(),
             Self::NoAudit { .. } => "audit.on_failure".to_owned(),
         }
@@ -145,16 +155,18 @@ impl Gate {
     }
 
     /// Lets a spec pass, or says why not; either way it is written down first. Gives the directory
-    /// that was judged: the job must start in that one, whatever its path leads to by then.
+    /// that was judged: the job must start in that one, whatever its path leads to by then. Where
+    /// there is a root, the directory must lie in it.
     pub(super) fn pass(
         &self,
         spec: &mut Spec,
         caller: &Caller,
+        root: Option<&Path>,
         next_id: impl FnOnce() -> JobId,
     ) -> Result<(JobId, Option<OpenedDir>), Refused> {
         let rules = self.rules();
         // Only what may run gets a number.
-        let decided = judge(&rules, spec, caller).map(|passed| (next_id(), passed));
+        let decided = judge(&rules, spec, caller, root).map(|passed| (next_id(), passed));
         let (command, cwd) = (spec.program.display(), spec.cwd.to_string_lossy());
         let note = Note {
             caller,
@@ -171,7 +183,8 @@ impl Gate {
         Ok((job, passed.cwd))
     }
 
-    fn write_decision(
+    /// Writes a decision down; an error where nothing may happen without that.
+    pub(super) fn write_decision(
         &self,
         note: &Note<'_>,
         decided: Result<&Passed, &Refused>,
@@ -232,11 +245,12 @@ impl Gate {
     }
 }
 
-struct Note<'a> {
-    caller: &'a Caller,
-    job: Option<JobId>,
-    command: &'a str,
-    cwd: &'a str,
+/// What is written down beside a decision, secrets masked.
+pub(super) struct Note<'a> {
+    pub(super) caller: &'a Caller,
+    pub(super) job: Option<JobId>,
+    pub(super) command: &'a str,
+    pub(super) cwd: &'a str,
 }
 
 /// What a job could not start with may name a secret.
@@ -268,7 +282,7 @@ fn write_ending(
 }
 
 /// What is to be known about a spec that may run.
-struct Passed {
+pub(super) struct Passed {
     /// The rules of the allow list that let it run.
     rule: Option<String>,
     /// What could not be judged, and was let pass by setting.
@@ -277,11 +291,23 @@ struct Passed {
     cwd: Option<OpenedDir>,
 }
 
-fn judge(rules: &Rules, spec: &Spec, caller: &Caller) -> Result<Passed, Refused> {
-    if rules.are_unset() {
+fn judge(
+    rules: &Rules,
+    spec: &Spec,
+    caller: &Caller,
+    root: Option<&Path>,
+) -> Result<Passed, Refused> {
+    if rules.are_unset() && root.is_none() {
         return Ok(Passed { rule: None, uncertain: None, cwd: None });
     }
     let cwd = opened(rules, &spec.cwd)?;
+    if let Some(root) = root {
+        let root = OpenedDir::open(root).map_err(Refused::Unreadable)?;
+        if !cwd.path().starts_with(root.path()) {
+            let (cwd, root) = (cwd.path().to_owned(), root.path().to_owned());
+            return Err(Refused::OutsideRoot { cwd, root });
+        }
+    }
     let request = Request {
         call: match &spec.program {
             Program::Shell(text) => Call::Shell(text),
@@ -292,17 +318,32 @@ fn judge(rules: &Rules, spec: &Spec, caller: &Caller) -> Result<Passed, Refused>
         writable: &roots(rules),
         tenant: &caller.tenant,
         lane: &spec.lane,
+        shell: spec.shell_path.as_deref().map(read_by),
     };
-    match policy::decide(&rules.policy, &request) {
+    let passed = decide(rules, &request)?;
+    Ok(Passed { cwd: Some(cwd), ..passed })
+}
+
+/// What the policy says; the directory is not part of it.
+pub(super) fn decide(rules: &Rules, request: &Request<'_>) -> Result<Passed, Refused> {
+    match policy::decide(&rules.policy, request) {
         Decision::Allow => Ok(Passed {
-            rule: allowed_by(rules, &request),
-            uncertain: uncertain(rules, &request),
-            cwd: Some(cwd),
+            rule: allowed_by(rules, request),
+            uncertain: uncertain(rules, request),
+            cwd: None,
         }),
         Decision::Ask { command, rule, place } => {
             Err(Refused::NeedsApproval { command, rule, place })
         }
         Decision::Deny(refusal) => Err(Refused::ByPolicy(refusal)),
+    }
+}
+
+/// How the shell at this path reads its text.
+fn read_by(path: &str) -> policy::command::Shell {
+    match judged_by(&Shell::Path(path.to_owned())) {
+        Dialect::Bash => policy::command::Shell::Bash,
+        Dialect::Posix => policy::command::Shell::Posix,
     }
 }
 
@@ -337,7 +378,7 @@ fn uncertain(rules: &Rules, request: &Request<'_>) -> Option<String> {
 
 /// The directory, opened; an error where it is none, or none of those that are allowed. Links are
 /// followed by the opening itself, so what is judged is what will be used.
-fn opened(rules: &Rules, path: &Path) -> Result<OpenedDir, Refused> {
+pub(super) fn opened(rules: &Rules, path: &Path) -> Result<OpenedDir, Refused> {
     let opened = OpenedDir::open(path).map_err(Refused::Unreadable)?;
     match &rules.directories {
         Some(allowed) if !allowed.contains(opened.path()) => {
@@ -347,7 +388,8 @@ fn opened(rules: &Rules, path: &Path) -> Result<OpenedDir, Refused> {
     }
 }
 
-fn roots(rules: &Rules) -> Vec<String> {
+/// The allowed directories, as text.
+pub(super) fn roots(rules: &Rules) -> Vec<String> {
     let roots = rules.directories.iter().flat_map(AllowedDirectories::roots);
     roots.map(|root| root.to_string_lossy().into_owned()).collect()
 }

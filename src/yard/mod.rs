@@ -1,17 +1,21 @@
-//! The service's one door: submit, find, list, stop, drain. Transports and tools know nothing
-//! of actors; whatever runs the jobs stands behind this.
+//! The service's one door: submit, find, list, stop, drain; and files. Transports and tools know
+//! nothing of actors; whatever runs the jobs stands behind this.
 
 mod door;
+mod files;
 mod gate;
 mod output;
+mod spilled;
 mod submission;
 #[cfg(test)]
 mod tests;
+mod ticket;
 
 pub use door::{Yard, YardSettings};
+pub use files::{FileError, FileKind, FilePage, Listed, Listing, Written};
 pub use gate::{AuditTrail, OnAuditFailure, Refused, Rules};
 pub use output::{ContentKind, JobOutput};
-pub use submission::{Caller, DEFAULT_LANE, Defaults, Submission, SubmitError};
+pub use submission::{Caller, DEFAULT_LANE, Defaults, Logged, Submission, SubmitError, Within};
 
 pub use crate::job::{
     Input, InputEnd, InputError, JobHandle, JobSettings, Key, Liveness, Phase, Status, StopWish,

@@ -34,6 +34,30 @@ pub struct Submission {
     pub lane: Option<String>,
     /// A name for this wish: the same key never runs twice.
     pub key: Option<String>,
+    /// The shell for shell text, by its path; `None`: the configured one.
+    pub shell: Option<String>,
+    /// Which directories it may run in, beside what the rules say.
+    pub within: Within,
+    /// Whether the command may stand in the log; the audit log has it in any case.
+    pub logged: Logged,
+}
+
+/// Which directories a submission may run in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Within {
+    /// Any.
+    Anywhere,
+    /// The directory of jobs that name none, and those below it, links followed.
+    DefaultDirectory,
+}
+
+/// Whether a command may stand in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Logged {
+    /// It is logged.
+    Yes,
+    /// Only the job's number is.
+    No,
 }
 
 /// Who submits.
@@ -160,6 +184,9 @@ impl Submission {
             description: None,
             lane: None,
             key: None,
+            shell: None,
+            within: Within::Anywhere,
+            logged: Logged::Yes,
         }
     }
 
@@ -178,6 +205,7 @@ impl Submission {
             description: self.description,
             lane: check_lane(self.lane, defaults)?,
             shell: ShellUse::Configured,
+            shell_path: self.shell,
             tenant: tenant.to_owned(),
         })
     }

@@ -13,6 +13,8 @@ mod cli;
 #[cfg(test)]
 mod compression;
 #[cfg(test)]
+mod dialect;
+#[cfg(test)]
 mod digest;
 #[cfg(test)]
 mod endings;

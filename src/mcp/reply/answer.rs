@@ -254,11 +254,6 @@ impl Answer {
         self
     }
 
-    /// Whether we did what was asked.
-    pub(crate) const fn success(&self) -> Success {
-        self.success
-    }
-
     /// The whole text.
     pub(crate) fn text(&self) -> String {
         let mut text = self.verdict.clone();
@@ -300,13 +295,13 @@ impl Answer {
     }
 }
 
-fn mask(text: &mut String, redactor: &Redactor) {
+pub(super) fn mask(text: &mut String, redactor: &Redactor) {
     if let Cow::Owned(masked) = redactor.mask_text(text) {
         *text = masked;
     }
 }
 
-fn mask_value(value: &mut Value, redactor: &Redactor) {
+pub(super) fn mask_value(value: &mut Value, redactor: &Redactor) {
     match value {
         Value::String(text) => mask(text, redactor),
         Value::Array(values) => values.iter_mut().for_each(|value| mask_value(value, redactor)),

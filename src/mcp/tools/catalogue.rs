@@ -30,11 +30,6 @@ impl ToolName {
         Self::StopJobs,
     ];
 
-    /// The tool with this name on the wire.
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|tool| tool.name() == name)
-    }
-
     /// Its name on the wire.
     pub(crate) const fn name(self) -> &'static str {
         self.spec().name
@@ -112,12 +107,10 @@ mod tests {
     }
 
     #[test]
-    fn every_tool_is_found_by_its_name_and_says_what_it_does_to_the_world() {
+    fn every_tool_says_what_it_does_to_the_world() {
         for (tool, listed) in ToolName::ALL.into_iter().zip(listed()) {
-            assert_eq!(ToolName::from_name(tool.name()), Some(tool));
             assert_eq!(listed["name"], tool.name());
             assert!(listed["annotations"]["readOnlyHint"].is_boolean());
         }
-        assert_eq!(ToolName::from_name("rm"), None);
     }
 }

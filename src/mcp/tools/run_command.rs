@@ -11,7 +11,7 @@ use crate::mcp::turn::Turn;
 use crate::mcp::wait::{WaitEnd, wait_for};
 use crate::outcome::StopBy;
 use crate::spec::{LargeOutput, Program, Stdin};
-use crate::yard::{Input, JobHandle, StopWish, Submission, Yard};
+use crate::yard::{Input, JobHandle, Logged, StopWish, Submission, Within, Yard};
 
 /// How long a job in the background gets to start before the call answers.
 const START: Duration = Duration::from_secs(1);
@@ -122,6 +122,9 @@ impl Wish {
             description: args.text("description")?,
             lane: args.text("lane")?,
             key: args.text("key")?,
+            shell: None,
+            within: Within::Anywhere,
+            logged: Logged::Yes,
         };
         Ok(Self { submission, typed, wait })
     }

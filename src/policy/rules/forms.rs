@@ -35,9 +35,10 @@ pub fn wildcards(flag: &str, list: &str) -> Result<Vec<Rule>, RuleError> {
 /// # Errors
 /// An empty entry.
 pub fn blocked_commands<'p>(
+    key: &str,
     list: impl IntoIterator<Item = &'p str>,
 ) -> Result<Vec<Rule>, RuleError> {
-    patterns("policy.blocked_commands", list)
+    patterns(key, list)
 }
 
 /// What a `coreTools` list says about the shell tool.

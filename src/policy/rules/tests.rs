@@ -25,7 +25,7 @@ fn wildcards_are_separated_by_commas() {
 
 #[test]
 fn blocked_commands_may_have_arguments() {
-    let rules = blocked_commands(["rm -rf", "format", "dd"]).unwrap();
+    let rules = blocked_commands("policy.blocked_commands", ["rm -rf", "format", "dd"]).unwrap();
     assert_eq!(rules[0].matches(&command("rm -f -r x"), Side::Deny), Match::Yes);
     assert_eq!(rules[0].matches(&command("rm x"), Side::Deny), Match::No);
     assert_eq!(rules[0].place(), "policy.blocked_commands[0]");

@@ -87,6 +87,7 @@ pub(crate) struct Launch {
 enum Over {
     Stdio,
     Http,
+    ServerShell,
 }
 
 impl Launch {
@@ -98,6 +99,11 @@ impl Launch {
     /// Over HTTP on a loopback port, speaking 2025-11-25.
     pub(crate) fn http() -> Self {
         Self::over(Over::Http)
+    }
+
+    /// `server shell`, over stdin and stdout, speaking 2024-11-05.
+    pub(crate) fn server_shell() -> Self {
+        Self::over(Over::ServerShell).era(Era::Legacy("2024-11-05"))
     }
 
     /// One of each, so that a test can hold for both.
@@ -160,6 +166,9 @@ impl Launch {
         let mut command = sandbox.command();
         match self.over {
             Over::Stdio => command.arg("stdio").stdin(Stdio::piped()).stdout(Stdio::piped()),
+            Over::ServerShell => {
+                command.args(["server", "shell"]).stdin(Stdio::piped()).stdout(Stdio::piped())
+            }
             Over::Http => command.args(["serve", "--bind", "127.0.0.1:0"]).stdin(Stdio::null()),
         };
         command.arg("--data-dir").arg(sandbox.data()).args(&self.args);
@@ -173,7 +182,7 @@ impl Launch {
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary starts");
         let link = match self.over {
-            Over::Stdio => Link::Stdio(stdio_link(&mut child)),
+            Over::Stdio | Over::ServerShell => Link::Stdio(stdio_link(&mut child)),
             Over::Http => Link::Http(HttpLink::new(self.era)),
         };
         Yard::new(child, sandbox, link, self.era)

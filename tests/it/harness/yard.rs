@@ -191,6 +191,14 @@ impl Yard {
         &self.sandbox
     }
 
+    /// Waits until the server has said this in its log.
+    #[track_caller]
+    pub(crate) fn expect_talk(&self, words: &str) {
+        eventually_some(&format!("the log says {words}"), || {
+            self.talk().contains(words).then_some(())
+        });
+    }
+
     /// What it wrote on stderr so far.
     pub(crate) fn talk(&self) -> String {
         self.talk.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -1,0 +1,24 @@
+//! The checked values.
+//!
+//! Every field has a key in `config/default.toml` and every key a field: unknown and
+//! missing fields both fail the read. Ranges were checked before, per layer.
+
+mod all;
+mod doors;
+mod jobs;
+mod read;
+mod safety;
+mod store;
+mod tools;
+
+pub use all::Settings;
+pub use doors::{
+    Dialect, HttpSettings, LogFormat, LogSettings, McpSettings, ResultFormat, ServerName,
+    ServerSettings,
+};
+pub use jobs::{JobSettings, PolicySettings, QueueSettings, Shell, Uncertain};
+pub use safety::{AuditSettings, EnvironmentSettings, Inherit, OnAuditFailure, RedactSettings};
+pub use store::{OnLargeOutput, OutputSettings, RetentionSettings};
+pub use tools::{
+    ExecuteCommandSettings, ExecuteSettings, RunShellCommandSettings, ShellToolSettings,
+};

@@ -1,0 +1,195 @@
+//! `execute`: a command or a program with arguments; seven fields back.
+
+use std::io;
+use std::time::Duration;
+
+use rmcp::model::JsonObject;
+use serde_json::{Value, json};
+
+use super::run::{Captured, captured, submit, to_its_end};
+use crate::mcp::args::{ArgError, Args};
+use crate::mcp::reply::Foreign;
+use crate::mcp::schema::{Field, Kind};
+use crate::mcp::tools::Call;
+use crate::outcome::{Ending, Outcome};
+use crate::spec::{Program, Stdin, Stream};
+use crate::telemetry::events;
+use crate::yard::{JobHandle, Submission};
+
+/// No arguments means `sh -c`.
+const SHELL: &str = "/bin/sh";
+
+const FIELDS: [Field; 4] = [
+    Field::required("command", Kind::Text, ""),
+    Field::optional("args", Kind::Texts, ""),
+    Field::optional("stdin", Kind::Text, ""),
+    Field::optional("timeout_ms", Kind::Whole, ""),
+];
+
+pub(super) const ABOUT: &str = "Runs a command and returns the captured output.";
+
+pub(super) fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "description": "Command string or executable name."},
+            "args": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Array of arguments. When present, the command is executed directly without a shell."
+            },
+            "stdin": {"type": "string", "description": "String content passed to stdin."},
+            "timeout_ms": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "Timeout in milliseconds. The process is killed on timeout."
+            }
+        },
+        "required": ["command"]
+    })
+}
+
+pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
+    match execute(call, arguments).await {
+        Ok(reply) => reply,
+        Err(text) => Foreign::failure(text),
+    }
+}
+
+async fn execute(call: Call<'_>, arguments: JsonObject) -> Result<Foreign, String> {
+    let submission = submission(arguments)?;
+    let job = submit(call, submission).await.map_err(|error| failure(&error.to_string()))?;
+    let ending = to_its_end(call, &job).await;
+    match ending.outcome {
+        Outcome::FailedToStart(_) => Err(failure("spawn failed")),
+        Outcome::Lost { .. } => Err(failure("wait failed")),
+        Outcome::Exited { .. }
+        | Outcome::Signaled { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Stopped { .. }
+        | Outcome::Limit { .. } => {
+            let most = call.settings.dialect.execute.max_output;
+            let output = Output::of(&job, most).await.map_err(|_| failure("read failed"))?;
+            log(call, &job, &output);
+            Ok(Foreign::fields(fields(&job, &ending, &output)))
+        }
+    }
+}
+
+fn failure(why: &str) -> String {
+    format!("Error: execute: {why}")
+}
+
+fn submission(arguments: JsonObject) -> Result<Submission, String> {
+    let read = || {
+        let mut args = Args::new(Some(arguments), &FIELDS)?;
+        let command = args.text("command")?.unwrap_or_default();
+        let (words, stdin) = (args.texts("args")?, args.text("stdin")?);
+        Ok((command, words, stdin, args.whole("timeout_ms", 1..=u64::MAX)?))
+    };
+    let (command, words, stdin, timeout) =
+        read().map_err(|error: ArgError| format!("Error: {error}"))?;
+    if command.trim().is_empty() {
+        return Err("Error: command: empty".to_owned());
+    }
+    let program = match words {
+        Some(args) => Program::Direct { program: command, args },
+        None => Program::Shell(command),
+    };
+    Ok(Submission {
+        stdin: stdin.map_or(Stdin::Closed, Stdin::Text),
+        timeout: timeout.map(Duration::from_millis),
+        shell: Some(SHELL.to_owned()),
+        ..Submission::new(program)
+    })
+}
+
+/// What a reply holds of both streams.
+#[derive(Debug)]
+struct Output {
+    stdout: Captured,
+    stderr: Captured,
+}
+
+impl Output {
+    /// Together at most `most` bytes. Neither stream takes more than half from the other: a flood
+    /// on one never hides an error on the other.
+    async fn of(job: &JobHandle, most: usize) -> io::Result<Self> {
+        let progress = job.output().progress();
+        let stderr_bytes = usize::try_from(progress.stderr_bytes).unwrap_or(usize::MAX);
+        let stdout_bytes = usize::try_from(progress.total_bytes - progress.stderr_bytes);
+        let for_stderr = share(most, stderr_bytes, stdout_bytes.unwrap_or(usize::MAX));
+        Ok(Self {
+            stdout: captured(job, Some(Stream::Stdout), most - for_stderr).await?,
+            stderr: captured(job, Some(Stream::Stderr), for_stderr).await?,
+        })
+    }
+}
+
+/// How much of `most` goes to a stream of `own` bytes beside one of `other` bytes.
+fn share(most: usize, own: usize, other: usize) -> usize {
+    let left_over = most.saturating_sub(other);
+    own.min(left_over.max(most / 2))
+}
+
+fn fields(job: &JobHandle, ending: &Ending, output: &Output) -> JsonObject {
+    let exit_code = match ending.outcome {
+        Outcome::Exited { code } => Value::from(code),
+        Outcome::Signaled { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Stopped { .. }
+        | Outcome::Limit { .. }
+        | Outcome::FailedToStart(_)
+        | Outcome::Lost { .. } => Value::Null,
+    };
+    let elapsed = u64::try_from(job.status().elapsed().as_millis()).unwrap_or(u64::MAX);
+    let mut fields = JsonObject::new();
+    fields.insert("stdout".into(), output.stdout.text().into());
+    fields.insert("stderr".into(), output.stderr.text().into());
+    fields.insert("exit_code".into(), exit_code);
+    fields.insert("timed_out".into(), matches!(ending.outcome, Outcome::TimedOut { .. }).into());
+    fields.insert("stdout_truncated".into(), output.stdout.is_cut.into());
+    fields.insert("stderr_truncated".into(), output.stderr.is_cut.into());
+    fields.insert("elapsed_ms".into(), elapsed.into());
+    fields
+}
+
+/// Logs as much of the output as is configured.
+fn log(call: Call<'_>, job: &JobHandle, output: &Output) {
+    let most = call.settings.dialect.execute.logged;
+    let redactor = call.yard.redactor();
+    let shown = |stream: &Captured| {
+        let text = stream.text();
+        let end = text.floor_char_boundary(most);
+        redactor.mask_text(&text[..end]).into_owned()
+    };
+    events::output_logged(job.id(), &shown(&output.stdout), &shown(&output.stderr));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neither_stream_hides_the_other() {
+        for (own, other, expected) in
+            [(0, 9000, 0), (10, 9000, 10), (9000, 10, 90), (9000, 9000, 50), (60, 20, 60)]
+        {
+            assert_eq!(share(100, own, other), expected, "{own} beside {other}");
+        }
+    }
+
+    #[test]
+    fn without_arguments_a_shell_reads_the_command() {
+        let of = |given: Value| submission(given.as_object().cloned().unwrap_or_default());
+        let shell = of(json!({"command": "echo hi", "timeout_ms": 1500})).unwrap();
+        assert_eq!(shell.program, Program::Shell("echo hi".to_owned()));
+        assert_eq!(shell.timeout, Some(Duration::from_millis(1500)));
+        let direct = of(json!({"command": "echo", "args": []})).unwrap();
+        assert!(matches!(direct.program, Program::Direct { .. }));
+        for empty in ["", " \n\t"] {
+            assert_eq!(of(json!({"command": empty})).unwrap_err(), "Error: command: empty");
+        }
+        assert!(of(json!({})).unwrap_err().starts_with("Error: missing argument `command`"));
+    }
+}

@@ -1,0 +1,27 @@
+//! Tools that people already call, each as its own document describes it: names, arguments,
+//! defaults, limits, fields and error texts. `docs/dialects.md` goes through them point by point.
+//!
+//! One file per document. A dialect maps arguments to a submission and a job to a reply, and has
+//! no logic of its own: jobs, policy and output are the ones that the native tools use.
+
+mod execute;
+mod execute_command;
+mod list_directory;
+mod name;
+mod read_file;
+mod read_file_chunk;
+mod run;
+mod run_shell_command;
+mod settings;
+mod shell;
+mod shell_exec;
+mod tool;
+mod write_file;
+
+pub use name::Dialect;
+pub use settings::{
+    DialectSettings, ExecuteCommandSettings, ExecuteSettings, RunShellCommandSettings,
+    ShellToolSettings,
+};
+
+pub(super) use tool::DialectTool;

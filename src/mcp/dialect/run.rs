@@ -1,0 +1,133 @@
+//! What all dialects do: run a command to its end, and read what it wrote.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+
+use crate::mcp::reply::progress_line;
+use crate::mcp::tools::Call;
+use crate::mcp::turn::Turn;
+use crate::mcp::wait::{WaitEnd, wait_for};
+use crate::outcome::{Ending, StopBy};
+use crate::output::{LogReader, PageEnd, PageRequest};
+use crate::spec::Stream;
+use crate::yard::{JobHandle, StopWish, Submission, SubmitError};
+
+/// Longer than any deadline: the job's own is the bound of the wait.
+const AS_LONG_AS_IT_TAKES: Duration = Duration::from_secs(365 * 86_400);
+
+/// What is read of a log at a time.
+const PAGE_BYTES: usize = 256 * 1024;
+
+/// Accepts a job; later calls of the same client may go on from here.
+pub(super) async fn submit(
+    call: Call<'_>,
+    submission: Submission,
+) -> Result<JobHandle, SubmitError> {
+    let job = call.yard.submit(submission, &call.caller()).await?;
+    Turn::end(call.request);
+    Ok(job)
+}
+
+/// Waits until a job has ended, its deadline being the bound. A caller that goes away takes the
+/// job with it.
+pub(super) async fn to_its_end(call: Call<'_>, job: &JobHandle) -> Ending {
+    let waited = wait_for(call, AS_LONG_AS_IT_TAKES, job.finished(), || progress_line([job])).await;
+    match waited {
+        WaitEnd::Done(ending) => ending,
+        WaitEnd::Over | WaitEnd::Cancelled => {
+            let wish = StopWish { by: StopBy::Cancel, signal: None, grace: None };
+            job.stop(wish);
+            job.finished().await
+        }
+    }
+}
+
+/// What one stream holds, up to a bound.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Captured {
+    /// Its first bytes.
+    pub(super) bytes: Vec<u8>,
+    /// Whether more was written.
+    pub(super) is_cut: bool,
+}
+
+impl Captured {
+    /// As text: what is no UTF-8 reads as `�`.
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
+/// The first `max` bytes of a stream of a job, or of both in the order in which they came.
+pub(super) async fn captured(
+    job: &JobHandle,
+    stream: Option<Stream>,
+    max: usize,
+) -> io::Result<Captured> {
+    let log = job.output().clone();
+    spawn_blocking(move || gather(&log, stream, max)).await.map_err(io::Error::other)?
+}
+
+fn gather(log: &LogReader, stream: Option<Stream>, max: usize) -> io::Result<Captured> {
+    let mut bytes = Vec::new();
+    let mut from = 0;
+    loop {
+        // One byte more than wanted tells whether anything is cut.
+        let max_bytes = PAGE_BYTES.min(max + 1 - bytes.len());
+        let page = log.page(&PageRequest { from, stream, max_bytes, max_lines: 0 })?;
+        bytes.extend_from_slice(&page.bytes);
+        from = page.end;
+        if bytes.len() > max {
+            bytes.truncate(whole_characters(&bytes, max));
+            return Ok(Captured { bytes, is_cut: true });
+        }
+        match page.end_kind {
+            PageEnd::More => {}
+            PageEnd::CaughtUp | PageEnd::Complete => return Ok(Captured { bytes, is_cut: false }),
+        }
+    }
+}
+
+/// The largest length up to `max` that splits no UTF-8 character.
+fn whole_characters(bytes: &[u8], max: usize) -> usize {
+    let continues = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    (max.saturating_sub(3)..=max).rev().find(|at| !continues(at)).unwrap_or(max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::{LogSettings, open};
+
+    fn log_of(bytes: &[u8]) -> LogReader {
+        let (mut writer, reader) =
+            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir() });
+        writer.append(Stream::Stdout, bytes);
+        writer.close();
+        reader
+    }
+
+    #[test]
+    fn a_bound_cuts_between_characters_and_says_so() {
+        let log = log_of("abcdé€".as_bytes());
+        for (max, text, is_cut) in [
+            (0, "", true),
+            (4, "abcd", true),
+            (5, "abcd", true),
+            (6, "abcdé", true),
+            (9, "abcdé€", false),
+        ] {
+            let captured = gather(&log, None, max).unwrap();
+            assert_eq!((captured.text().as_str(), captured.is_cut), (text, is_cut), "{max}");
+        }
+        assert_eq!(gather(&log, Some(Stream::Stderr), 4).unwrap(), Captured::default());
+    }
+
+    #[test]
+    fn output_of_many_pages_comes_whole() {
+        let bytes = b"0123456789\n".repeat(100_000);
+        assert_eq!(gather(&log_of(&bytes), None, bytes.len()).unwrap().bytes, bytes);
+    }
+}

@@ -1,0 +1,284 @@
+//! `run_shell_command`: a command line for bash, in the foreground or in the background.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use rmcp::model::JsonObject;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::run::{Captured, captured, submit, to_its_end};
+use crate::mcp::args::{ArgError, Args};
+use crate::mcp::reply::Foreign;
+use crate::mcp::schema::{Field, Kind};
+use crate::mcp::tools::Call;
+use crate::outcome::{Ending, Outcome};
+use crate::spec::{Program, Stream};
+use crate::yard::{JobHandle, Submission, Within};
+
+const SHELL: &str = "bash";
+
+/// What a command in the background gets to start; the reply does not wait for a full queue.
+const START: Duration = Duration::from_secs(1);
+
+/// What it then gets to fail at once, if it is to fail at once.
+const FIRST_MOMENT: Duration = Duration::from_millis(200);
+
+const FIELDS: [Field; 4] = [
+    Field::required("command", Kind::Text, ""),
+    Field::optional("description", Kind::Text, ""),
+    Field::optional("directory", Kind::Text, ""),
+    // Its absence has an error of its own.
+    Field::optional(IS_BACKGROUND, Kind::Flag, ""),
+];
+
+const IS_BACKGROUND: &str = "is_background";
+
+pub(super) const ABOUT: &str = "Executes a shell command as `bash -c <command>`. Set \
+    is_background=true for commands that go on running (servers, watchers, daemons), and false for \
+    commands to wait for. Returns Command, Directory, Stdout, Stderr, Error, Exit Code, Signal and \
+    Background PIDs.";
+
+pub(super) fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "description": "Exact bash command to execute as `bash -c <command>`"},
+            "description": {
+                "type": "string",
+                "description": "Brief description of the command for the user."
+            },
+            "directory": {
+                "type": "string",
+                "description": "Directory to run the command in, relative to the project root. Default: the project root."
+            },
+            IS_BACKGROUND: {
+                "type": "boolean",
+                "description": "Whether to run the command in the background. Must be given for every command: true for long-running processes, false for one-time commands."
+            }
+        },
+        "required": ["command", IS_BACKGROUND]
+    })
+}
+
+pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
+    run(call, arguments).await.unwrap_or_else(|text| Foreign::failure(format!("Error: {text}")))
+}
+
+async fn run(call: Call<'_>, arguments: JsonObject) -> Result<Foreign, String> {
+    let wish = Wish::read(arguments)?;
+    let mut submission = wish.submission;
+    let marker = &call.settings.dialect.run_shell_command.marker;
+    submission.env.extend(marker.iter().map(|name| (name.clone(), "1".to_owned())));
+    let job = submit(call, submission).await.map_err(|error| error.to_string())?;
+    let ending = match wish.mode {
+        Mode::Foreground => Some(to_its_end(call, &job).await),
+        Mode::Background => first_moment(&job).await,
+    };
+    let report = Report::of(call, &job, ending).await;
+    let report = report.map_err(|error| format!("the output cannot be read: {error}"))?;
+    let failed = matches!(&report.ending, Some(Ending { outcome: Outcome::FailedToStart(_), .. }));
+    Ok(Foreign { is_error: failed, ..report.reply(&job) })
+}
+
+/// How a job that goes on by itself has ended, where it did so at once.
+async fn first_moment(job: &JobHandle) -> Option<Ending> {
+    timeout(START, job.started()).await.ok()?;
+    timeout(FIRST_MOMENT, job.finished()).await.ok()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Foreground,
+    Background,
+}
+
+/// What a call asks for.
+#[derive(Debug)]
+struct Wish {
+    submission: Submission,
+    mode: Mode,
+}
+
+impl Wish {
+    fn read(arguments: JsonObject) -> Result<Self, String> {
+        if arguments.get(IS_BACKGROUND).is_none_or(Value::is_null) {
+            return Err(format!(
+                "missing argument `{IS_BACKGROUND}`: it must be given for every command; say true \
+                 for servers, watchers and daemons that go on running, false for a command to wait \
+                 for"
+            ));
+        }
+        let wish = Self::from_args(arguments).map_err(|error| error.to_string())?;
+        match &wish.submission {
+            Submission { program: Program::Shell(text), .. } if text.trim().is_empty() => {
+                Err("`command` is empty; give a command to run".to_owned())
+            }
+            Submission { cwd: Some(cwd), .. } if cwd.is_absolute() => Err(format!(
+                "`directory` must be relative to the project root, but `{}` is a full path",
+                cwd.display()
+            )),
+            Submission { .. } => Ok(wish),
+        }
+    }
+
+    fn from_args(arguments: JsonObject) -> Result<Self, ArgError> {
+        let mut args = Args::new(Some(arguments), &FIELDS)?;
+        let command = args.text("command")?.unwrap_or_default();
+        let mode = if args.flag(IS_BACKGROUND)? { Mode::Background } else { Mode::Foreground };
+        let submission = Submission {
+            cwd: args.text("directory")?.map(Into::into),
+            description: described(args.text("description")?, mode),
+            shell: Some(SHELL.to_owned()),
+            within: Within::DefaultDirectory,
+            ..Submission::new(Program::Shell(command))
+        };
+        Ok(Self { submission, mode })
+    }
+}
+
+/// The description as it is shown: it tells what runs in the background.
+fn described(description: Option<String>, mode: Mode) -> Option<String> {
+    match (description, mode) {
+        (description, Mode::Foreground) => description,
+        (Some(description), Mode::Background) => Some(format!("{description} [background]")),
+        (None, Mode::Background) => Some("[background]".to_owned()),
+    }
+}
+
+/// Everything that a reply tells.
+#[derive(Debug)]
+struct Report {
+    stdout: Captured,
+    stderr: Captured,
+    /// Nothing while it runs.
+    ending: Option<Ending>,
+    pids: Vec<u32>,
+}
+
+impl Report {
+    async fn of(call: Call<'_>, job: &JobHandle, ending: Option<Ending>) -> io::Result<Self> {
+        let most = call.settings.max_page_bytes;
+        let pids = if ending.is_some() { job.survivors() } else { job.pids() };
+        Ok(Self {
+            stdout: captured(job, Some(Stream::Stdout), most).await?,
+            stderr: captured(job, Some(Stream::Stderr), most).await?,
+            ending,
+            pids,
+        })
+    }
+
+    fn reply(&self, job: &JobHandle) -> Foreign {
+        let rows = self.rows(job);
+        let text: Vec<String> = rows.iter().map(|(name, value)| row(name, value)).collect();
+        let fields = rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        Foreign { structured: Some(fields), ..Foreign::text(text.join("\n")) }
+    }
+
+    /// The document's fields, in its order.
+    fn rows(&self, job: &JobHandle) -> Vec<(&'static str, Value)> {
+        let spec = job.spec();
+        let description = spec.description.as_ref().map(|text| ("Description", json!(text)));
+        let (error, code, signal) = ended(self.ending.as_ref());
+        let rows = [
+            ("Directory", json!(displayed(&spec.cwd))),
+            ("Stdout", json!(shown(&self.stdout, job))),
+            ("Stderr", json!(shown(&self.stderr, job))),
+            ("Error", json!(error)),
+            ("Exit Code", json!(code)),
+            ("Signal", json!(signal)),
+            ("Background PIDs", json!(self.pids)),
+        ];
+        let command = ("Command", json!(spec.program.display()));
+        std::iter::once(command).chain(description).chain(rows).collect()
+    }
+}
+
+fn displayed(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The text, and what of it is missing.
+fn shown(captured: &Captured, job: &JobHandle) -> String {
+    let mut text = captured.text();
+    if captured.is_cut {
+        text.push_str(&format!(
+            "\n[… cut here; all of it is kept as the output of job {}]",
+            job.id()
+        ));
+    }
+    text
+}
+
+/// `Stdout: (empty)` for nothing, as the document's own tool writes it.
+fn row(name: &str, value: &Value) -> String {
+    let text = match value {
+        Value::Null => "(none)".to_owned(),
+        Value::String(text) if text.is_empty() => "(empty)".to_owned(),
+        Value::String(text) => text.strip_suffix('\n').unwrap_or(text).to_owned(),
+        Value::Array(items) if items.is_empty() => "(none)".to_owned(),
+        Value::Array(items) => items.iter().map(Value::to_string).collect::<Vec<_>>().join(", "),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
+    };
+    format!("{name}: {text}")
+}
+
+/// Error, exit code and signal of a job; nothing of one that runs.
+fn ended(ending: Option<&Ending>) -> (Option<String>, Option<i32>, Option<i32>) {
+    let Some(ending) = ending else { return (None, None, None) };
+    match &ending.outcome {
+        Outcome::Exited { code } => (None, Some(*code), None),
+        Outcome::Signaled { signal, .. } => (None, None, Some(*signal)),
+        Outcome::TimedOut { after } => {
+            let seconds = after.as_secs_f64();
+            (
+                Some(format!("the command was ended after its deadline of {seconds} seconds")),
+                None,
+                None,
+            )
+        }
+        Outcome::Stopped { by } => {
+            (Some(format!("the command was stopped ({})", by.word())), None, None)
+        }
+        Outcome::Limit { which } => (Some(which.to_string()), None, None),
+        Outcome::FailedToStart(error) => (Some(error.to_string()), None, None),
+        Outcome::Lost { why } => (Some(why.clone()), None, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(given: Value) -> String {
+        Wish::read(given.as_object().cloned().unwrap_or_default()).unwrap_err()
+    }
+
+    #[test]
+    fn how_it_runs_must_be_said() {
+        for given in [json!({"command": "ls"}), json!({"command": "ls", IS_BACKGROUND: null})] {
+            let said = refused(given);
+            assert!(said.contains(IS_BACKGROUND) && said.contains("every command"), "{said}");
+        }
+        assert!(
+            refused(json!({"command": "ls", IS_BACKGROUND: "maybe"})).contains("true or false")
+        );
+    }
+
+    #[test]
+    fn what_runs_in_the_background_says_so() {
+        assert_eq!(
+            described(Some("Start".into()), Mode::Background).unwrap(),
+            "Start [background]"
+        );
+        assert_eq!(described(None, Mode::Background).unwrap(), "[background]");
+        assert_eq!(described(None, Mode::Foreground), None);
+    }
+
+    #[test]
+    fn the_directory_is_relative() {
+        let said = refused(json!({"command": "ls", "directory": "/etc", IS_BACKGROUND: false}));
+        assert!(said.contains("relative to the project root"), "{said}");
+    }
+}

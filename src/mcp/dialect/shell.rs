@@ -1,0 +1,290 @@
+//! `shell`: a shell command with a deadline; a sentence and metadata back.
+
+use std::io;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rmcp::model::JsonObject;
+use serde_json::{Value, json};
+
+use super::run::{Captured, captured, submit, to_its_end};
+use super::settings::ShellToolSettings;
+use crate::mcp::args::{ArgError, Args};
+use crate::mcp::reply::{Foreign, Words};
+use crate::mcp::schema::{Field, Kind};
+use crate::mcp::tools::Call;
+use crate::outcome::{Ending, Outcome, signal_name};
+use crate::output::view;
+use crate::spec::{Program, Stream};
+use crate::yard::{JobHandle, Logged, Submission, SubmitError};
+
+const FIELDS: [Field; 4] = [
+    Field::required("command", Kind::Text, ""),
+    Field::optional("working_directory", Kind::Text, ""),
+    Field::optional("timeout", Kind::Whole, ""),
+    Field::optional("environment", Kind::Pairs, ""),
+];
+
+pub(super) const ABOUT: &str = "Execute shell commands with timeout and output capture";
+
+pub(super) fn schema(settings: &ShellToolSettings) -> Value {
+    let (default, most) = (settings.default_timeout.as_secs(), settings.max_timeout.as_secs());
+    json!({
+        "type": "object",
+        "properties": {
+            "command": {
+                "type": "string",
+                "description": "The shell command to execute",
+                "minLength": 1
+            },
+            "working_directory": {
+                "type": "string",
+                "description": "Working directory for command execution (optional, defaults to current directory)"
+            },
+            "timeout": {
+                "type": "integer",
+                "description": format!(
+                    "Command timeout in seconds (optional, defaults to {default} seconds / {} minutes)",
+                    default / 60
+                ),
+                "minimum": 1,
+                "maximum": most,
+                "default": default
+            },
+            "environment": {
+                "type": "object",
+                "description": "Additional environment variables to set (optional)",
+                "additionalProperties": {"type": "string"}
+            }
+        },
+        "required": ["command"]
+    })
+}
+
+pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
+    let settings = &call.settings.dialect.shell;
+    let reply = match submission(arguments, settings) {
+        Ok(submission) => run(call, submission).await,
+        Err(text) => Foreign::failure(text),
+    };
+    if let Some(path) = settings.abort_file.as_ref().filter(|_| reply.is_error) {
+        let reply = reply.clone().masked(&call.yard.redactor());
+        call.yard.write_abort_file(path.clone(), reply.whole_text()).await;
+    }
+    reply
+}
+
+fn submission(arguments: JsonObject, settings: &ShellToolSettings) -> Result<Submission, String> {
+    let read = || {
+        let mut args = Args::new(Some(arguments), &FIELDS)?;
+        let command = args.text("command")?.unwrap_or_default();
+        let timeout = args.whole("timeout", 1..=settings.max_timeout.as_secs())?;
+        Ok(Submission {
+            cwd: args.text("working_directory")?.map(Into::into),
+            env: args.pairs("environment")?,
+            timeout: Some(timeout.map_or(settings.default_timeout, Duration::from_secs)),
+            logged: if settings.log_commands { Logged::Yes } else { Logged::No },
+            ..Submission::new(Program::Shell(command))
+        })
+    };
+    read().map_err(|error: ArgError| error.to_string())
+}
+
+async fn run(call: Call<'_>, submission: Submission) -> Foreign {
+    let asked = json!(submission.program.display());
+    let job = match submit(call, submission).await {
+        Ok(job) => job,
+        Err(error) => return refused(asked, &error),
+    };
+    let ending = to_its_end(call, &job).await;
+    match Output::of(&job, call.settings.dialect.shell.max_output).await {
+        Ok(output) => {
+            let advice = advice(call, &ending, &output).await;
+            reply(&job, &ending, &output, advice)
+        }
+        Err(error) => {
+            Foreign::failure(format!("The output of the command could not be read: {error}"))
+        }
+    }
+}
+
+/// Nothing was run.
+fn refused(command: Value, error: &SubmitError) -> Foreign {
+    let text = match error {
+        SubmitError::Rules(_) => format!("Permission denied, nothing was run: {error}"),
+        SubmitError::EmptyCommand
+        | SubmitError::TooLong { .. }
+        | SubmitError::Timeout { .. }
+        | SubmitError::EnvName { .. }
+        | SubmitError::UnknownLane { .. }
+        | SubmitError::Refused(_) => format!("Command refused, nothing was run: {error}"),
+    };
+    let mut fields = JsonObject::new();
+    fields.insert("command".into(), command);
+    fields.insert("error".into(), text.as_str().into());
+    fields.insert("error_code".into(), error.code().into());
+    Foreign { is_error: true, ..with_metadata(text, fields) }
+}
+
+/// What a job wrote, as far as a reply holds it.
+#[derive(Debug)]
+struct Output {
+    stdout: Captured,
+    stderr: Captured,
+}
+
+impl Output {
+    async fn of(job: &JobHandle, most: usize) -> io::Result<Self> {
+        Ok(Self {
+            stdout: captured(job, Some(Stream::Stdout), most).await?,
+            stderr: captured(job, Some(Stream::Stderr), most).await?,
+        })
+    }
+}
+
+/// What to do about a command that was not found, or that may not be run.
+async fn advice(call: Call<'_>, ending: &Ending, output: &Output) -> Option<String> {
+    let said = output.stderr.text();
+    let names = call.yard.similar_commands(ending, &said).await;
+    if !names.is_empty() {
+        return Some(format!("Command not found; did you mean {}?", names.join(", ")));
+    }
+    match ending.outcome {
+        Outcome::Exited { code: 127 } => {
+            Some("Command not found; check its name, or give its full path".to_owned())
+        }
+        Outcome::Exited { code: 126 } => Some(
+            "Permission denied: the file is there but cannot be executed; make it executable \
+             (chmod +x), or run it with its interpreter"
+                .to_owned(),
+        ),
+        Outcome::Exited { code } if code != 0 && said.contains("Permission denied") => Some(
+            "Permission denied: the user of the server may not do this; use a path that it may \
+             use, or change the permissions"
+                .to_owned(),
+        ),
+        Outcome::Exited { .. }
+        | Outcome::Signaled { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Stopped { .. }
+        | Outcome::Limit { .. }
+        | Outcome::FailedToStart(_)
+        | Outcome::Lost { .. } => None,
+    }
+}
+
+fn reply(job: &JobHandle, ending: &Ending, output: &Output, advice: Option<String>) -> Foreign {
+    let mut fields = JsonObject::new();
+    fields.insert("command".into(), job.spec().program.display().into());
+    fields.insert("working_directory".into(), job.spec().cwd.display().to_string().into());
+    if let Outcome::TimedOut { after } = ending.outcome {
+        fields.insert("timeout_seconds".into(), after.as_secs().into());
+        put_stream(&mut fields, "partial_stdout", &output.stdout);
+        put_stream(&mut fields, "partial_stderr", &output.stderr);
+    } else {
+        put_ending(&mut fields, ending);
+        let elapsed = u64::try_from(job.status().elapsed().as_millis()).unwrap_or(u64::MAX);
+        fields.insert("execution_time_ms".into(), elapsed.into());
+        put_stream(&mut fields, "stdout", &output.stdout);
+        put_stream(&mut fields, "stderr", &output.stderr);
+    }
+    let mut text = sentence(ending);
+    if let Some(advice) = advice {
+        text = format!("{text}\n{advice}");
+        fields.insert("suggestion".into(), advice.into());
+    }
+    let is_error = !matches!(ending.outcome, Outcome::Exited { code: 0 });
+    Foreign { is_error, ..with_metadata(text, fields) }
+}
+
+/// The sentence, and the metadata in each of the places where a client may look for it.
+fn with_metadata(text: String, fields: JsonObject) -> Foreign {
+    let mut meta = JsonObject::new();
+    meta.insert("metadata".into(), Value::Object(fields.clone()));
+    Foreign {
+        detail: Some(Words::Pretty(fields.clone())),
+        structured: Some(fields),
+        meta: Some(meta),
+        ..Foreign::text(text)
+    }
+}
+
+fn sentence(ending: &Ending) -> String {
+    match &ending.outcome {
+        Outcome::Exited { code: 0 } => "Command executed successfully".to_owned(),
+        Outcome::Exited { code } => format!("Command failed with exit code {code}"),
+        Outcome::Signaled { signal, .. } => {
+            format!("Command terminated by signal {signal} ({})", signal_name(*signal))
+        }
+        Outcome::TimedOut { after } => {
+            format!("Command timed out after {} seconds", after.as_secs())
+        }
+        Outcome::Stopped { by } => format!("Command stopped ({})", by.word()),
+        Outcome::Limit { which } => format!("Command ended: {which}"),
+        Outcome::FailedToStart(error) => format!("Command could not be started: {error}"),
+        Outcome::Lost { why } => format!("Command lost: {why}"),
+    }
+}
+
+fn put_ending(fields: &mut JsonObject, ending: &Ending) {
+    let code = match &ending.outcome {
+        Outcome::Exited { code } => Value::from(*code),
+        Outcome::Signaled { signal, .. } => {
+            fields.insert("signal".into(), (*signal).into());
+            fields.insert("signal_name".into(), signal_name(*signal).into());
+            Value::Null
+        }
+        Outcome::TimedOut { .. }
+        | Outcome::Stopped { .. }
+        | Outcome::Limit { .. }
+        | Outcome::FailedToStart(_)
+        | Outcome::Lost { .. } => Value::Null,
+    };
+    fields.insert("exit_code".into(), code);
+}
+
+/// A stream as text; one that is no text is described, and its bytes are beside it as base64.
+fn put_stream(fields: &mut JsonObject, name: &str, stream: &Captured) {
+    if view::is_binary(&stream.bytes) {
+        let (mime, length) = (view::mime(&stream.bytes), stream.bytes.len());
+        let about = format!("[binary output: {mime}, {length} bytes; see {name}_base64]");
+        fields.insert(name.to_owned(), about.into());
+        fields.insert(format!("{name}_base64"), STANDARD.encode(&stream.bytes).into());
+    } else {
+        fields.insert(name.to_owned(), stream.text().into());
+    }
+    if stream.is_cut {
+        fields.insert(format!("{name}_truncated"), true.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(given: Value) -> Result<Submission, String> {
+        submission(given.as_object().cloned().unwrap_or_default(), &ShellToolSettings::default())
+    }
+
+    #[test]
+    fn the_deadline_is_the_default_or_within_bounds() {
+        let timeout = |given| read(given).unwrap().timeout.unwrap().as_secs();
+        assert_eq!(timeout(json!({"command": "x"})), 300);
+        assert_eq!(timeout(json!({"command": "x", "timeout": 1800})), 1800);
+        for bad in [json!(0), json!(1801), json!(-1), json!(1.5), json!("soon")] {
+            let said = read(json!({"command": "x", "timeout": bad})).unwrap_err();
+            assert!(said.contains("`timeout`"), "{said}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_come_back_whole() {
+        let mut fields = JsonObject::new();
+        let bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff\xfe".to_vec();
+        put_stream(&mut fields, "stdout", &Captured { bytes: bytes.clone(), is_cut: true });
+        assert!(fields["stdout"].as_str().unwrap().contains("image/png"));
+        assert_eq!(fields["stdout_base64"], STANDARD.encode(bytes));
+        assert_eq!(fields["stdout_truncated"], true);
+    }
+}

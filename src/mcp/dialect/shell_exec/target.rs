@@ -1,0 +1,108 @@
+//! Which run a call is about: a new one, or the one that its cursor names.
+
+use super::error::ExecError;
+use super::wish::{Large, Place, Wish};
+use crate::mcp::dialect::run::{submit, to_its_end};
+use crate::mcp::reply::progress_line;
+use crate::mcp::tools::Call;
+use crate::mcp::turn::Turn;
+use crate::mcp::wait::{WaitEnd, wait_for};
+use crate::outcome::{Ending, StopBy};
+use crate::output::LogReader;
+use crate::yard::{JobHandle, StopWish};
+
+/// A run that has ended, and how.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) job: JobHandle,
+    pub(super) ending: Ending,
+}
+
+/// The run that a call is about, at its end. Nothing is run where there is one already.
+pub(super) async fn target(call: Call<'_>, wish: &Wish) -> Result<Run, ExecError> {
+    match wish.cursor {
+        None => run(call, wish).await,
+        Some(place) => match earlier(call, wish, place).await? {
+            Some(job) => {
+                Turn::end(call.request);
+                at_its_end(call, job).await
+            }
+            None => run(call, wish).await,
+        },
+    }
+}
+
+/// The run that a cursor reads on in. The very start of a command that never ran is where every
+/// run begins, and names none.
+async fn earlier(
+    call: Call<'_>,
+    wish: &Wish,
+    Place { offset, given }: Place,
+) -> Result<Option<JobHandle>, ExecError> {
+    let tenant = call.caller().tenant;
+    let mut same = call.yard.list_like(&wish.submission, &tenant).await?.into_iter();
+    match given.job {
+        None => match same.next() {
+            None if offset > 0 => Err(ExecError::NeverRan(given)),
+            latest => Ok(latest),
+        },
+        Some(id) => match same.find(|job| job.id() == id) {
+            Some(job) => Ok(Some(job)),
+            None => {
+                let other = call.yard.find(id).await;
+                let is_known = other.is_ok_and(|job| job.spec().tenant == tenant);
+                Err(if is_known {
+                    ExecError::OtherCommand(given)
+                } else {
+                    ExecError::UnknownRun(given)
+                })
+            }
+        },
+    }
+}
+
+async fn run(call: Call<'_>, wish: &Wish) -> Result<Run, ExecError> {
+    let job = submit(call, wish.submission.clone()).await?;
+    let ending = match wish.large {
+        Large::Error => {
+            let guard = stop_when_large(&job, wish.limits.bytes as u64);
+            tokio::join!(to_its_end(call, &job), guard).0
+        }
+        Large::Spill | Large::SpillAlways | Large::Truncate => to_its_end(call, &job).await,
+    };
+    Ok(Run { job, ending })
+}
+
+/// Waits for a run that another call may still wait for: giving up does not end it.
+async fn at_its_end(call: Call<'_>, job: JobHandle) -> Result<Run, ExecError> {
+    let limit = call.yard.max_timeout();
+    match wait_for(call, limit, job.finished(), || progress_line([&job])).await {
+        WaitEnd::Done(ending) => Ok(Run { job, ending }),
+        WaitEnd::Over => Err(ExecError::StillRuns(limit)),
+        WaitEnd::Cancelled => Err(ExecError::Cancelled),
+    }
+}
+
+/// Ends a job that writes more than it may; returns when the job has ended or is told to.
+async fn stop_when_large(job: &JobHandle, limit: u64) {
+    tokio::select! {
+        _ = job.finished() => {}
+        () = exceeded(job.output(), limit) => {
+            job.stop(StopWish { by: StopBy::Client, signal: None, grace: None });
+        }
+    }
+}
+
+/// Returns once stdout has more than `limit` bytes; never, if it never has.
+async fn exceeded(log: &LogReader, limit: u64) {
+    loop {
+        let progress = log.progress();
+        if progress.total_bytes - progress.stderr_bytes > limit {
+            return;
+        }
+        if progress.closed {
+            return std::future::pending().await;
+        }
+        log.wait_past(progress.total_bytes).await;
+    }
+}

@@ -1,0 +1,115 @@
+//! What `tools/list` shows, and who answers to a name.
+
+use rmcp::ErrorData;
+use rmcp::model::Tool;
+
+use super::dialect::{Dialect, DialectSettings, DialectTool};
+use super::tools::ToolName;
+
+/// The tools of the dialects that were chosen.
+#[derive(Debug)]
+pub(super) struct Offer {
+    tools: Vec<Offered>,
+    definitions: Vec<Tool>,
+}
+
+/// A tool that is offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Offered {
+    /// One of our own.
+    Native(ToolName),
+    /// One that a requirement document describes.
+    Dialect(DialectTool),
+}
+
+impl Offer {
+    /// The tools of these dialects, in their order, each once.
+    pub(super) fn of(dialects: &[Dialect], settings: &DialectSettings) -> Self {
+        let mut tools: Vec<Offered> = Vec::new();
+        for dialect in dialects {
+            for tool in tools_of(*dialect) {
+                if !tools.contains(&tool) {
+                    tools.push(tool);
+                }
+            }
+        }
+        let definitions = tools.iter().map(|tool| tool.definition(settings)).collect();
+        Self { tools, definitions }
+    }
+
+    /// What each of them says about itself.
+    pub(super) fn definitions(&self) -> &[Tool] {
+        &self.definitions
+    }
+
+    /// The tool of this name, if it is offered.
+    pub(super) fn find(&self, name: &str) -> Result<Offered, ErrorData> {
+        self.tools.iter().copied().find(|tool| tool.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = self.tools.iter().map(|tool| tool.name()).collect();
+            let given: String = name.chars().take(60).collect();
+            let message = format!("unknown tool `{given}`; this server has {}", known.join(", "));
+            ErrorData::invalid_params(message, None)
+        })
+    }
+}
+
+fn tools_of(dialect: Dialect) -> Vec<Offered> {
+    match dialect {
+        Dialect::Native => ToolName::ALL.into_iter().map(Offered::Native).collect(),
+        Dialect::Shell
+        | Dialect::Execute
+        | Dialect::RunShellCommand
+        | Dialect::ExecuteCommand
+        | Dialect::ShellExec => dialect.tools().iter().copied().map(Offered::Dialect).collect(),
+    }
+}
+
+impl Offered {
+    /// Its name on the wire.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Native(tool) => tool.name(),
+            Self::Dialect(tool) => tool.name(),
+        }
+    }
+
+    /// Whether a call of it may start a job.
+    pub(super) const fn runs(self) -> bool {
+        match self {
+            Self::Native(tool) => matches!(tool, ToolName::RunCommand),
+            Self::Dialect(tool) => tool.runs(),
+        }
+    }
+
+    fn definition(self, settings: &DialectSettings) -> Tool {
+        match self {
+            Self::Native(tool) => tool.spec().definition(),
+            Self::Dialect(tool) => tool.definition(settings),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer(dialects: &[Dialect]) -> Offer {
+        Offer::of(dialects, &DialectSettings::default())
+    }
+
+    #[test]
+    fn a_mix_lists_each_tool_once_in_the_order_of_the_choice() {
+        let offer = offer(&[Dialect::Execute, Dialect::Native, Dialect::Execute]);
+        let names: Vec<&str> = offer.definitions().iter().map(|tool| tool.name.as_ref()).collect();
+        assert_eq!(names[..2], ["execute", "run_command"]);
+        assert_eq!(names.len(), 7);
+    }
+
+    #[test]
+    fn only_what_is_offered_answers() {
+        let offer = offer(&[Dialect::Native]);
+        assert!(offer.find("run_command").is_ok());
+        let refused = offer.find("execute").unwrap_err();
+        assert!(refused.message.contains("this server has run_command"), "{}", refused.message);
+    }
+}

@@ -1,0 +1,85 @@
+//! The file calls of the yard.
+
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::error::FileError;
+use super::list::{self, Listing};
+use super::pass::pass;
+use super::place::Place;
+use super::read::{self, FilePage};
+use super::write::{self, Written};
+use crate::yard::{Caller, Yard};
+
+/// How long a file system may take to answer; a dead network drive never does.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Yard {
+    /// At most `most` bytes of a file beneath the working directory, from `from` on.
+    ///
+    /// # Errors
+    /// When a rule says no, or there is no such file beneath the working directory.
+    pub async fn read_file(
+        &self,
+        path: &str,
+        from: u64,
+        most: usize,
+        caller: &Caller,
+    ) -> Result<FilePage, FileError> {
+        let act = move |place: &Place| read::page(place, from, most);
+        self.with_file("read_file", path, caller, act).await
+    }
+
+    /// Gives a file beneath the working directory this content, in one step. Its directory must
+    /// be there.
+    ///
+    /// # Errors
+    /// When a rule says no, or no regular file can be at this path.
+    pub async fn write_file(
+        &self,
+        path: &str,
+        content: String,
+        caller: &Caller,
+    ) -> Result<Written, FileError> {
+        let act = move |place: &Place| write::replace(place, content.as_bytes());
+        self.with_file("write_file", path, caller, act).await
+    }
+
+    /// At most `most` things in a directory: the working directory, or one beneath it.
+    ///
+    /// # Errors
+    /// When a rule says no, or there is no such directory beneath the working directory.
+    pub async fn list_directory(
+        &self,
+        path: &str,
+        most: usize,
+        caller: &Caller,
+    ) -> Result<Listing, FileError> {
+        let act = move |place: &Place| list::list(place, most);
+        self.with_file("list_directory", path, caller, act).await
+    }
+
+    /// Passes the gate and acts, on a thread that may block.
+    async fn with_file<T: Send + 'static>(
+        &self,
+        tool: &'static str,
+        path: &str,
+        caller: &Caller,
+        act: impl FnOnce(&Place) -> Result<T, FileError> + Send + 'static,
+    ) -> Result<T, FileError> {
+        let (yard, given, caller) = (self.clone(), path.to_owned(), self.known_as(caller));
+        let work = move || {
+            let cwd = &yard.defaults.cwd;
+            let root = pass(&yard.gate, [tool, &given], cwd, &caller)?;
+            act(&Place::new(root, cwd, &given)?)
+        };
+        let path = path.to_owned();
+        match timeout(PATIENCE, spawn_blocking(work)).await {
+            Ok(Ok(done)) => done,
+            Ok(Err(panic)) => Err(FileError::System { path, source: panic.into() }),
+            Err(_) => Err(FileError::Slow { path, patience: PATIENCE }),
+        }
+    }
+}

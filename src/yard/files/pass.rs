@@ -1,0 +1,42 @@
+//! How a file call passes the gate.
+
+use std::path::Path;
+
+use crate::policy::{Call, Request};
+use crate::process::OpenedDir;
+use crate::yard::gate::{Gate, Note, decide, opened, roots};
+use crate::yard::{Caller, DEFAULT_LANE, Refused};
+
+/// Lets a file call pass as the command `TOOL PATH`, or says why not; either way it is written
+/// down first. Gives the working directory that was judged.
+pub(super) fn pass(
+    gate: &Gate,
+    [tool, path]: [&str; 2],
+    cwd: &Path,
+    caller: &Caller,
+) -> Result<OpenedDir, Refused> {
+    let rules = gate.rules();
+    let decided = opened(&rules, cwd).and_then(|root| {
+        let request = Request {
+            call: Call::Direct { program: tool, args: &[path.to_owned()] },
+            environment: &[],
+            cwd: &root.path().to_string_lossy(),
+            writable: &roots(&rules),
+            tenant: &caller.tenant,
+            lane: DEFAULT_LANE,
+            shell: None,
+        };
+        let passed = decide(&rules, &request)?;
+        Ok((root, passed))
+    });
+    let (command, cwd) = (format!("{tool} {path}"), cwd.to_string_lossy());
+    let note = Note {
+        caller,
+        job: None,
+        command: &rules.redactor.mask_text(&command),
+        cwd: &rules.redactor.mask_text(&cwd),
+    };
+    let written = gate.write_decision(&note, decided.as_ref().map(|(_, passed)| passed));
+    let (root, _) = decided?;
+    written.map(|()| root)
+}

@@ -1,0 +1,71 @@
+//! Tickets: names for a job that nobody can guess, for addresses that leave its tenant's sight.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::ids::JobId;
+
+/// Bytes of a ticket that cannot be guessed.
+const PROOF_BYTES: usize = 16;
+
+/// Makes and checks tickets. They follow from a secret that only this server has: nothing is
+/// kept for them, and they end with the server.
+pub(super) struct Tickets {
+    secret: [u8; 32],
+}
+
+impl fmt::Debug for Tickets {
+    /// Without the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tickets").finish_non_exhaustive()
+    }
+}
+
+impl Tickets {
+    /// With a fresh secret.
+    pub(super) fn new() -> Result<Self, getrandom::Error> {
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret)?;
+        Ok(Self { secret })
+    }
+
+    /// The ticket of a job: digits, a `-` and hexadecimal digits.
+    pub(super) fn of(&self, job: JobId) -> String {
+        format!("{job}-{}", self.proof(job))
+    }
+
+    /// The job that a ticket names; nothing where it is none of ours.
+    pub(super) fn job_of(&self, ticket: &str) -> Option<JobId> {
+        let (job, proof) = ticket.split_once('-')?;
+        let job: JobId = job.parse().ok()?;
+        bool::from(self.proof(job).as_bytes().ct_eq(proof.as_bytes())).then_some(job)
+    }
+
+    fn proof(&self, job: JobId) -> String {
+        // Both have a fixed length, so that nothing can be added to what is hashed.
+        let hash = Sha256::new().chain_update(self.secret).chain_update(job.number().to_be_bytes());
+        hash.finalize()[..PROOF_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_names_its_job_and_no_other_text_does() {
+        let tickets = Tickets::new().unwrap();
+        let job = JobId::new(12);
+        let ticket = tickets.of(job);
+        assert_eq!(tickets.job_of(&ticket), Some(job));
+        assert_eq!(ticket.len(), "12-".len() + 2 * PROOF_BYTES);
+        let other_job = ticket.replacen("12-", "13-", 1);
+        let cut = &ticket[..ticket.len() - 1];
+        for forged in ["", "12", "12-", "-", &other_job, cut, "x-y"] {
+            assert_eq!(tickets.job_of(forged), None, "{forged}");
+        }
+        assert_eq!(Tickets::new().unwrap().job_of(&ticket), None, "of another server");
+    }
+}

@@ -1,0 +1,41 @@
+//! Which tools are offered, by flag and by file.
+
+use serde_json::json;
+
+use super::{check_listed, names, speaking};
+use crate::harness::{Launch, Sandbox, run_program, text};
+
+#[test]
+fn the_native_tools_are_the_default() {
+    check_listed("native");
+    let mut yard = Launch::stdio().start();
+    assert_eq!(names(&mut yard)[0], "run_command");
+    let refused = yard.call("execute", json!({"command": "true"})).error_text();
+    assert!(refused.contains("unknown tool `execute`"), "{refused}");
+}
+
+#[test]
+fn a_mix_offers_all_of_its_tools_and_they_share_one_yard() {
+    for launch in speaking("native,execute") {
+        let mut yard = launch.start();
+        assert_eq!(names(&mut yard).len(), 7);
+        yard.call("execute", json!({"command": "echo from a dialect"})).ok();
+        let seen = yard.call("read_output", json!({"job": 1})).ok().text();
+        assert!(seen.contains("from a dialect"), "{seen}");
+    }
+}
+
+#[test]
+fn the_file_chooses_as_well() {
+    let mut yard = Launch::stdio().config("[mcp]\ndialects = [\"execute\"]\n").start();
+    assert_eq!(names(&mut yard), ["execute"]);
+}
+
+#[test]
+fn a_dialect_that_there_is_not_is_refused_with_those_there_are() {
+    let sandbox = Sandbox::new();
+    let output = run_program(&sandbox, &["stdio", "--dialect", "klingon"]);
+    let said = text(&output.stderr);
+    assert!(!output.status.success());
+    assert!(said.contains("klingon") && said.contains("run_shell_command"), "{said}");
+}

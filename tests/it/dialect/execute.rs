@@ -1,0 +1,152 @@
+//! `execute`, as its document says.
+
+use serde_json::{Value, json};
+
+use super::{check_listed, speaking};
+use crate::harness::{Launch, Reply, Yard};
+
+const FIELDS: [&str; 7] = [
+    "stdout",
+    "stderr",
+    "exit_code",
+    "timed_out",
+    "stdout_truncated",
+    "stderr_truncated",
+    "elapsed_ms",
+];
+
+fn each(check: impl Fn(&mut Yard)) {
+    for launch in speaking("execute") {
+        check(&mut launch.start());
+    }
+}
+
+/// The fields, after checking that text and structured content are the same.
+#[track_caller]
+fn fields(reply: Reply) -> Value {
+    let reply = reply.ok();
+    let from_text: Value = serde_json::from_str(&reply.text()).expect("the text is JSON");
+    assert_eq!(&from_text, reply.structured());
+    let mut names: Vec<_> = from_text.as_object().expect("an object").keys().collect();
+    names.sort_unstable();
+    let mut expected = FIELDS;
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+    from_text
+}
+
+#[test]
+fn it_is_listed_as_documented() {
+    check_listed("execute");
+}
+
+#[test]
+fn arguments_go_to_the_program_without_a_shell() {
+    each(|yard| {
+        let run = json!({"command": "echo", "args": ["hello", "$HOME;ls"]});
+        let fields = fields(yard.call("execute", run));
+        assert_eq!(
+            (&fields["stdout"], &fields["exit_code"]),
+            (&json!("hello $HOME;ls\n"), &json!(0))
+        );
+        assert_eq!(fields["timed_out"], false);
+        assert!(fields["elapsed_ms"].is_u64(), "{fields}");
+    });
+}
+
+#[test]
+fn a_command_alone_goes_to_sh() {
+    each(|yard| {
+        let run = json!({"command": "perl -e \"print 1;\" || printf 1"});
+        assert_eq!(fields(yard.call("execute", run))["stdout"], "1");
+        let shell = fields(
+            yard.call("execute", json!({"command": "echo $0 ${BASH_VERSION:-none}; exit 3"})),
+        );
+        assert_eq!((&shell["stdout"], &shell["exit_code"]), (&json!("sh none\n"), &json!(3)));
+    });
+}
+
+#[test]
+fn input_is_passed_on() {
+    each(|yard| {
+        let fields =
+            fields(yard.call("execute", json!({"command": "cat", "args": [], "stdin": "a\nb"})));
+        assert_eq!(fields["stdout"], "a\nb");
+    });
+}
+
+#[test]
+fn a_timeout_kills_the_process_and_keeps_what_it_wrote() {
+    each(|yard| {
+        let run = json!({"command": "echo before; sleep 600", "timeout_ms": 300});
+        let fields = fields(yard.call("execute", run));
+        assert_eq!((&fields["timed_out"], &fields["exit_code"]), (&json!(true), &Value::Null));
+        assert_eq!(fields["stdout"], "before\n");
+    });
+}
+
+#[test]
+fn output_is_cut_to_the_limit_of_both_streams_together() {
+    each(|yard| {
+        let flood = "head -c 100000 /dev/zero | tr '\\0' o; echo trouble >&2";
+        let fields = fields(yard.call("execute", json!({"command": flood})));
+        assert_eq!(fields["stderr"], "trouble\n");
+        assert_eq!(fields["stdout"].as_str().map(str::len), Some(40_000 - "trouble\n".len()));
+        assert_eq!(
+            (&fields["stdout_truncated"], &fields["stderr_truncated"]),
+            (&json!(true), &json!(false))
+        );
+    });
+}
+
+#[test]
+fn the_limit_and_the_log_follow_the_environment() {
+    let flood = json!({"command": "seq -s '' 0 9; echo abcdefghij >&2"});
+    for launch in speaking("execute") {
+        let launch = launch.env("MCP_EXEC_MAX_OUTPUT_BYTES", "10");
+        let mut yard = launch.env("MCP_EXEC_LOG_OUTPUT_BYTES", "3").start();
+        let fields = fields(yard.call("execute", flood.clone()));
+        assert_eq!((&fields["stdout"], &fields["stderr"]), (&json!("01234"), &json!("abcde")));
+        yard.expect_talk(r#"stdout="012""#);
+        assert!(!yard.talk().contains("0123"), "{}", yard.talk());
+    }
+    let mut yard = Launch::stdio()
+        .args(&["--dialect", "execute"])
+        .env("MCP_EXEC_LOG_FULL_OUTPUT", "1")
+        .start();
+    yard.call("execute", flood).ok();
+    yard.expect_talk("0123456789");
+}
+
+#[test]
+fn the_error_texts_are_those_of_the_document() {
+    each(|yard| {
+        for empty in ["", " \t\n"] {
+            let refused = yard.call("execute", json!({"command": empty}));
+            assert_eq!(refused.error_text(), "Error: command: empty");
+        }
+        let missing = yard.call("execute", json!({"command": "/no/such/program", "args": []}));
+        assert_eq!(missing.error_text(), "Error: execute: spawn failed");
+    });
+}
+
+#[test]
+fn bad_arguments_run_nothing() {
+    each(|yard| {
+        let marker = yard.work().join("ran");
+        let touch = format!("touch {}", marker.display());
+        for (bad, said) in [
+            (json!({}), "`command`"),
+            (json!({"command": 7}), "`command`"),
+            (json!({"command": touch, "args": [1]}), "`args`"),
+            (json!({"command": touch, "timeout_ms": 0}), "`timeout_ms`"),
+            (json!({"command": touch, "timeout_ms": "soon"}), "`timeout_ms`"),
+            (json!({"command": touch, "stdin": {}}), "`stdin`"),
+            (json!({"command": touch, "cwd": "/"}), "`cwd`"),
+        ] {
+            let error = yard.call("execute", bad.clone()).error_text();
+            assert!(error.starts_with("Error: ") && error.contains(said), "{bad}: {error}");
+        }
+        assert!(!marker.exists());
+    });
+}

@@ -1,0 +1,67 @@
+//! What becomes of output that is larger than a page.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{each, exec, runs, whole_file};
+use crate::harness::Marker;
+
+#[test]
+fn truncate_gives_one_page_and_says_so() {
+    each(|yard| {
+        let run = |cmd: &str| json!({"cmd": cmd, "on_large_output": "truncate", "page": {"limit_lines": 2}});
+        let res = exec(yard, run("seq 1 9"));
+        assert_eq!((&res["stdout_chunk"], &res["truncated"]), (&json!("1\n2\n"), &json!(true)));
+        assert_eq!((res.get("next_cursor"), &res["spill_uri"]), (None, &Value::Null));
+        assert_eq!(res["total_bytes"], 18);
+        assert_eq!(exec(yard, run("seq 1 2"))["truncated"], false);
+    });
+}
+
+#[test]
+fn error_fails_with_the_limit_and_runs_nothing_twice() {
+    each(|yard| {
+        let cmd = "echo run >> runs; seq 1 9";
+        let run = json!({"cmd": cmd, "on_large_output": "error", "page": {"limit_lines": 2}});
+        let error = yard.call("shell_exec", run).error_text();
+        assert!(error.contains("65536 bytes and 2 lines"), "{error}");
+        assert!(error.contains("bytes:0@1"), "{error}");
+        let rest = exec(yard, json!({"cmd": cmd, "page": {"cursor": "bytes:0@1"}}));
+        assert_eq!(rest["total_bytes"], 18);
+        assert_eq!(runs(yard), 1);
+        let small = exec(yard, json!({"cmd": "seq 1 9", "on_large_output": "error"}));
+        assert_eq!(small["exit_code"], 0);
+    });
+}
+
+#[test]
+fn error_ends_a_command_that_would_write_for_ever() {
+    each(|yard| {
+        let marker = Marker::new();
+        let cmd = format!("setsid sleep {marker} & yes");
+        let run = json!({"cmd": cmd, "on_large_output": "error"});
+        let error = yard.call("shell_exec", run).error_text();
+        assert!(error.contains("65536 bytes"), "{error}");
+        marker.wait_gone();
+    });
+}
+
+#[test]
+fn spilled_output_goes_with_its_run() {
+    for launch in super::speaking("shell_exec") {
+        let mut yard = launch.config("[retention]\nmax_finished = 1\n").start();
+        let run = json!({"cmd": "seq 1 9", "on_large_output": "spill"});
+        let uri = exec(&mut yard, run.clone())["spill_uri"].clone();
+        assert_eq!(whole_file(&mut yard, &uri, 65_536), b"1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+        exec(&mut yard, json!({"cmd": "true"}));
+        let gone = yard.call("read_file_chunk", json!({"uri": uri})).error_text();
+        assert!(gone.contains("not the address of any kept output"), "{gone}");
+        let mut again = run;
+        again["page"] = json!({"cursor": "bytes:2@1"});
+        let gone = yard.call("shell_exec", again).error_text();
+        assert!(gone.contains("no longer kept"), "{gone}");
+        let left = fs::read_dir(yard.work()).expect("a directory of ours").count();
+        assert_eq!(left, 0, "nothing is left where commands run");
+    }
+}

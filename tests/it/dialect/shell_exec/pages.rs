@@ -1,0 +1,169 @@
+//! Pages: the document's test table, its request, and what each field says.
+
+use serde_json::{Value, json};
+
+use super::{bytes, chunk, counted, each, exec, runs, whole_file};
+use crate::dialect::speaking;
+
+#[test]
+fn small_output_comes_whole() {
+    each(|yard| {
+        let res = exec(yard, json!({"cmd": "echo 'hi'"}));
+        assert_eq!(res["stdout_chunk"], "hi\n");
+        assert_eq!((&res["exit_code"], &res["stderr_chunk"]), (&json!(0), &json!("")));
+        assert_eq!((&res["bytes_start"], &res["bytes_end"]), (&json!(0), &json!(2)));
+        assert_eq!((&res["total_bytes"], &res["truncated"]), (&json!(3), &json!(false)));
+        assert_eq!((&res["spill_uri"], &res["mime"]), (&Value::Null, &json!("text/plain")));
+        assert_eq!((&res["line_count"], &res["stderr_count"]), (&json!(1), &json!(0)));
+        assert_eq!((&res["head_preview"], &res["tail_preview"]), (&json!("hi\n"), &json!("hi\n")));
+        assert_eq!(res.get("next_cursor"), None);
+        assert_eq!(
+            exec(yard, json!({"cmd": "echo", "args": ["$HOME;ls"]}))["stdout_chunk"],
+            "$HOME;ls\n"
+        );
+    });
+}
+
+#[test]
+fn large_output_is_paged_and_spilled() {
+    each(|yard| {
+        let res = exec(yard, json!({"cmd": "ls -R /usr"}));
+        let next = res["next_cursor"].as_str().expect("there is more");
+        let shown = res["stdout_chunk"].as_str().expect("names are text").len();
+        assert!(next.starts_with(&format!("bytes:{shown}")), "{next}");
+        assert!(shown <= 65_536 && res["line_count"].as_u64() <= Some(2000), "{res}");
+        assert_eq!(res["truncated"], false);
+        let uri = res["spill_uri"].clone();
+        let first = chunk(yard, json!({"uri": uri, "limit_bytes": 1000}));
+        let cursor = &first["next_cursor"];
+        let second = chunk(yard, json!({"uri": uri, "cursor": cursor, "limit_bytes": 1000}));
+        let both =
+            format!("{}{}", first["data"].as_str().unwrap(), second["data"].as_str().unwrap());
+        assert!(res["stdout_chunk"].as_str().expect("text").starts_with(&both));
+        assert_eq!(second["total_bytes"], res["total_bytes"]);
+    });
+}
+
+#[test]
+fn the_request_of_the_document_runs_as_it_is_written() {
+    each(|yard| {
+        let request = json!({
+            "cmd": "sh",
+            "args": counted("echo $AWS_REGION; pwd"),
+            "cwd": yard.work(),
+            "env": {"AWS_REGION": "eu-north-1"},
+            "page": {"cursor": "bytes:0", "limit_bytes": 65536, "limit_lines": 2000},
+            "on_large_output": "spill"
+        });
+        let res = exec(yard, request.clone());
+        let expected = format!("eu-north-1\n{}\n", yard.work().display());
+        assert_eq!(res["stdout_chunk"], expected.as_str());
+        let spilled = whole_file(yard, &res["spill_uri"], 65_536);
+        assert_eq!(spilled, expected.as_bytes(), "asked for, so it is there");
+        assert_eq!(exec(yard, request)["stdout_chunk"], expected.as_str());
+        assert_eq!(runs(yard), 1, "a cursor never runs a command again");
+    });
+}
+
+#[test]
+fn a_page_ends_at_the_limit_that_is_hit_first() {
+    each(|yard| {
+        let run = |limits: Value| json!({"cmd": "seq 1 5000", "page": limits});
+        let res = exec(yard, run(json!({"limit_lines": 3})));
+        assert_eq!((&res["stdout_chunk"], &res["line_count"]), (&json!("1\n2\n3\n"), &json!(3)));
+        let res = exec(yard, run(json!({"limit_bytes": 5})));
+        assert_eq!((&res["stdout_chunk"], &res["bytes_end"]), (&json!("1\n2\n"), &json!(3)));
+        let res = exec(yard, run(json!({})));
+        assert_eq!(res["line_count"], 2000, "the default");
+        let res = exec(yard, json!({"cmd": "head -c 70000 /dev/zero | tr '\\0' x"}));
+        assert_eq!((&res["bytes_end"], &res["total_bytes"]), (&json!(65535), &json!(70000)));
+        assert!(res["next_cursor"].as_str().is_some_and(|next| next.starts_with("bytes:65536")));
+    });
+}
+
+#[test]
+fn a_bare_cursor_reads_the_latest_run_of_the_same_command() {
+    each(|yard| {
+        let run = |page: Value| json!({"cmd": "sh", "args": counted("wc -l < runs; seq 9"), "page": page});
+        exec(yard, run(json!({})));
+        exec(yard, run(json!({})));
+        let res = exec(yard, run(json!({"cursor": "bytes:0"})));
+        assert_eq!(res["head_preview"].as_str().expect("text").lines().next(), Some("2"));
+        let res = exec(yard, run(json!({"cursor": "bytes:2", "limit_lines": 1})));
+        assert_eq!(res["stdout_chunk"], "1\n");
+        let res = exec(yard, run(json!({"cursor": "bytes:999"})));
+        assert_eq!((&res["stdout_chunk"], &res["bytes_end"]), (&json!(""), &json!(999)));
+        assert_eq!(res.get("next_cursor"), None);
+        assert_eq!(runs(yard), 2);
+    });
+}
+
+#[test]
+fn bytes_that_are_no_text_come_back_as_base64() {
+    each(|yard| {
+        let expected: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+        std::fs::write(yard.work().join("data"), &expected).expect("a file of ours");
+        let mut res = exec(yard, json!({"cmd": "cat", "args": ["data"]}));
+        assert_eq!(res["mime"], "application/octet-stream");
+        let uri = res["spill_uri"].clone();
+        let mut all = bytes(&res, "stdout_chunk", "encoding");
+        while let Some(cursor) = res.get("next_cursor") {
+            res = exec(yard, json!({"cmd": "cat", "args": ["data"], "page": {"cursor": cursor}}));
+            all.extend(bytes(&res, "stdout_chunk", "encoding"));
+        }
+        assert!(all == expected, "every byte by pages");
+        assert!(whole_file(yard, &uri, 4096) == expected, "every byte of the file");
+    });
+}
+
+#[test]
+fn stderr_is_beside_stdout_and_never_lost() {
+    each(|yard| {
+        let res = exec(yard, json!({"cmd": "echo out; echo err >&2; exit 3"}));
+        assert_eq!(
+            (&res["stdout_chunk"], &res["stderr_chunk"]),
+            (&json!("out\n"), &json!("err\n"))
+        );
+        assert_eq!((&res["stderr_count"], &res["exit_code"]), (&json!(1), &json!(3)));
+        assert_eq!(res["total_bytes"], 4, "offsets count stdout alone");
+        let flood = "for i in 1 2 3; do echo out$i; seq 1 9000 >&2; done";
+        let mut res = exec(yard, json!({"cmd": flood, "page": {"limit_lines": 1}}));
+        assert_eq!((&res["stdout_chunk"], &res["stderr_chunk"]), (&json!("out1\n"), &json!("1\n")));
+        assert_eq!(res["stderr_count"], 27_000);
+        let all = whole_file(yard, &res["stderr_spill_uri"], 65_536);
+        assert_eq!(all.iter().filter(|byte| **byte == b'\n').count(), 27_000);
+        let mut stdout = String::new();
+        while let Some(cursor) = res.get("next_cursor") {
+            stdout += res["stdout_chunk"].as_str().expect("text");
+            res = exec(yard, json!({"cmd": flood, "page": {"limit_lines": 1, "cursor": cursor}}));
+            assert_eq!(res["stderr_chunk"], "", "it was on the first page");
+        }
+        assert_eq!(stdout + res["stdout_chunk"].as_str().expect("text"), "out1\nout2\nout3\n");
+    });
+}
+
+#[test]
+fn previews_show_both_ends_of_a_large_output() {
+    each(|yard| {
+        let res = exec(yard, json!({"cmd": "seq 1 30000"}));
+        assert_eq!(res["head_preview"], "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n");
+        let tail = res["tail_preview"].as_str().expect("text");
+        assert!(tail.starts_with("29991\n") && tail.ends_with("30000\n"), "{tail}");
+    });
+}
+
+#[test]
+fn what_did_not_exit_by_itself_never_reads_as_a_success() {
+    for launch in speaking("shell_exec") {
+        let mut yard = launch.config("[job]\ntimeout_s = 1\n").start();
+        let killed = exec(&mut yard, json!({"cmd": "echo before; kill -9 $$"}));
+        assert_eq!(
+            (&killed["exit_code"], &killed["stdout_chunk"]),
+            (&Value::Null, &json!("before\n"))
+        );
+        assert_eq!(killed["error"], "killed by SIGKILL");
+        let late = exec(&mut yard, json!({"cmd": "echo before; sleep 600"}));
+        assert_eq!((&late["exit_code"], &late["stdout_chunk"]), (&Value::Null, &json!("before\n")));
+        assert_eq!(late["error"], "timed out after 1s");
+    }
+}
