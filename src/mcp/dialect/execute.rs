@@ -1,18 +1,17 @@
 //! `execute`: a command or a program with arguments; seven fields back.
 
-use std::io;
 use std::time::Duration;
 
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::run::{Captured, captured, submit, to_its_end};
+use super::run::{Captured, Output, submit, to_its_end};
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::Foreign;
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
 use crate::outcome::{Ending, Outcome};
-use crate::spec::{Program, Stdin, Stream};
+use crate::spec::{Program, Stdin};
 use crate::telemetry::events;
 use crate::yard::{JobHandle, Submission};
 
@@ -69,7 +68,7 @@ async fn execute(call: Call<'_>, arguments: JsonObject) -> Result<Foreign, Strin
         | Outcome::Stopped { .. }
         | Outcome::Limit { .. } => {
             let most = call.settings.dialect.execute.max_output;
-            let output = Output::of(&job, most).await.map_err(|_| failure("read failed"))?;
+            let output = Output::together(&job, most).await.map_err(|_| failure("read failed"))?;
             log(call, &job, &output);
             Ok(Foreign::fields(fields(&job, &ending, &output)))
         }
@@ -102,34 +101,6 @@ fn submission(arguments: JsonObject) -> Result<Submission, String> {
         shell: Some(SHELL.to_owned()),
         ..Submission::new(program)
     })
-}
-
-/// What a reply holds of both streams.
-#[derive(Debug)]
-struct Output {
-    stdout: Captured,
-    stderr: Captured,
-}
-
-impl Output {
-    /// Together at most `most` bytes. Neither stream takes more than half from the other: a flood
-    /// on one never hides an error on the other.
-    async fn of(job: &JobHandle, most: usize) -> io::Result<Self> {
-        let progress = job.output().progress();
-        let stderr_bytes = usize::try_from(progress.stderr_bytes).unwrap_or(usize::MAX);
-        let stdout_bytes = usize::try_from(progress.total_bytes - progress.stderr_bytes);
-        let for_stderr = share(most, stderr_bytes, stdout_bytes.unwrap_or(usize::MAX));
-        Ok(Self {
-            stdout: captured(job, Some(Stream::Stdout), most - for_stderr).await?,
-            stderr: captured(job, Some(Stream::Stderr), for_stderr).await?,
-        })
-    }
-}
-
-/// How much of `most` goes to a stream of `own` bytes beside one of `other` bytes.
-fn share(most: usize, own: usize, other: usize) -> usize {
-    let left_over = most.saturating_sub(other);
-    own.min(left_over.max(most / 2))
 }
 
 fn fields(job: &JobHandle, ending: &Ending, output: &Output) -> JsonObject {
@@ -169,15 +140,6 @@ fn log(call: Call<'_>, job: &JobHandle, output: &Output) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn neither_stream_hides_the_other() {
-        for (own, other, expected) in
-            [(0, 9000, 0), (10, 9000, 10), (9000, 10, 90), (9000, 9000, 50), (60, 20, 60)]
-        {
-            assert_eq!(share(100, own, other), expected, "{own} beside {other}");
-        }
-    }
 
     #[test]
     fn without_arguments_a_shell_reads_the_command() {

@@ -60,6 +60,41 @@ impl Captured {
     }
 }
 
+/// What a reply holds of both streams.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Output {
+    pub(super) stdout: Captured,
+    pub(super) stderr: Captured,
+}
+
+impl Output {
+    /// At most `most` bytes of each.
+    pub(super) async fn each(job: &JobHandle, most: usize) -> io::Result<Self> {
+        Ok(Self {
+            stdout: captured(job, Some(Stream::Stdout), most).await?,
+            stderr: captured(job, Some(Stream::Stderr), most).await?,
+        })
+    }
+
+    /// Together at most `most` bytes. Neither stream takes more than half from the other: a flood
+    /// on one never hides an error on the other.
+    pub(super) async fn together(job: &JobHandle, most: usize) -> io::Result<Self> {
+        let progress = job.output().progress();
+        let bytes = |stream| usize::try_from(progress.bytes_of(Some(stream))).unwrap_or(usize::MAX);
+        let for_stderr = share(most, bytes(Stream::Stderr), bytes(Stream::Stdout));
+        Ok(Self {
+            stdout: captured(job, Some(Stream::Stdout), most - for_stderr).await?,
+            stderr: captured(job, Some(Stream::Stderr), for_stderr).await?,
+        })
+    }
+}
+
+/// How much of `most` goes to a stream of `own` bytes beside one of `other` bytes.
+fn share(most: usize, own: usize, other: usize) -> usize {
+    let left_over = most.saturating_sub(other);
+    own.min(left_over.max(most / 2))
+}
+
 /// The first `max` bytes of a stream of a job, or of both in the order in which they came.
 pub(super) async fn captured(
     job: &JobHandle,
@@ -123,6 +158,15 @@ mod tests {
             assert_eq!((captured.text().as_str(), captured.is_cut), (text, is_cut), "{max}");
         }
         assert_eq!(gather(&log, Some(Stream::Stderr), 4).unwrap(), Captured::default());
+    }
+
+    #[test]
+    fn neither_stream_hides_the_other() {
+        for (own, other, expected) in
+            [(0, 9000, 0), (10, 9000, 10), (9000, 10, 90), (9000, 9000, 50), (60, 20, 60)]
+        {
+            assert_eq!(share(100, own, other), expected, "{own} beside {other}");
+        }
     }
 
     #[test]

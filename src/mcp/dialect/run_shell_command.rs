@@ -8,13 +8,13 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::run::{Captured, captured, submit, to_its_end};
+use super::run::{Captured, Output, submit, to_its_end};
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::Foreign;
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
 use crate::outcome::{Ending, Outcome};
-use crate::spec::{Program, Stream};
+use crate::spec::Program;
 use crate::yard::{JobHandle, Submission, Within};
 
 const SHELL: &str = "bash";
@@ -150,8 +150,7 @@ fn described(description: Option<String>, mode: Mode) -> Option<String> {
 /// Everything that a reply tells.
 #[derive(Debug)]
 struct Report {
-    stdout: Captured,
-    stderr: Captured,
+    output: Output,
     /// Nothing while it runs.
     ending: Option<Ending>,
     pids: Vec<u32>,
@@ -161,12 +160,7 @@ impl Report {
     async fn of(call: Call<'_>, job: &JobHandle, ending: Option<Ending>) -> io::Result<Self> {
         let most = call.settings.max_page_bytes;
         let pids = if ending.is_some() { job.survivors() } else { job.pids() };
-        Ok(Self {
-            stdout: captured(job, Some(Stream::Stdout), most).await?,
-            stderr: captured(job, Some(Stream::Stderr), most).await?,
-            ending,
-            pids,
-        })
+        Ok(Self { output: Output::each(job, most).await?, ending, pids })
     }
 
     fn reply(&self, job: &JobHandle) -> Foreign {
@@ -183,8 +177,8 @@ impl Report {
         let (error, code, signal) = ended(self.ending.as_ref());
         let rows = [
             ("Directory", json!(displayed(&spec.cwd))),
-            ("Stdout", json!(shown(&self.stdout, job))),
-            ("Stderr", json!(shown(&self.stderr, job))),
+            ("Stdout", json!(shown(&self.output.stdout, job))),
+            ("Stderr", json!(shown(&self.output.stderr, job))),
             ("Error", json!(error)),
             ("Exit Code", json!(code)),
             ("Signal", json!(signal)),

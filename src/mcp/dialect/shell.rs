@@ -1,6 +1,5 @@
 //! `shell`: a shell command with a deadline; a sentence and metadata back.
 
-use std::io;
 use std::time::Duration;
 
 use base64::Engine;
@@ -8,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::run::{Captured, captured, submit, to_its_end};
+use super::run::{Captured, Output, submit, to_its_end};
 use super::settings::ShellToolSettings;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{Foreign, Words};
@@ -16,7 +15,7 @@ use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
 use crate::outcome::{Ending, Outcome, signal_name};
 use crate::output::view;
-use crate::spec::{Program, Stream};
+use crate::spec::Program;
 use crate::yard::{JobHandle, Logged, Submission, SubmitError};
 
 const FIELDS: [Field; 4] = [
@@ -98,7 +97,7 @@ async fn run(call: Call<'_>, submission: Submission) -> Foreign {
         Err(error) => return refused(asked, &error),
     };
     let ending = to_its_end(call, &job).await;
-    match Output::of(&job, call.settings.dialect.shell.max_output).await {
+    match Output::each(&job, call.settings.dialect.shell.max_output).await {
         Ok(output) => {
             let advice = advice(call, &ending, &output).await;
             reply(&job, &ending, &output, advice)
@@ -125,22 +124,6 @@ fn refused(command: Value, error: &SubmitError) -> Foreign {
     fields.insert("error".into(), text.as_str().into());
     fields.insert("error_code".into(), error.code().into());
     Foreign { is_error: true, ..with_metadata(text, fields) }
-}
-
-/// What a job wrote, as far as a reply holds it.
-#[derive(Debug)]
-struct Output {
-    stdout: Captured,
-    stderr: Captured,
-}
-
-impl Output {
-    async fn of(job: &JobHandle, most: usize) -> io::Result<Self> {
-        Ok(Self {
-            stdout: captured(job, Some(Stream::Stdout), most).await?,
-            stderr: captured(job, Some(Stream::Stderr), most).await?,
-        })
-    }
 }
 
 /// What to do about a command that was not found, or that may not be run.
