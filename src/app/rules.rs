@@ -1,5 +1,6 @@
 //! From settings to rules: what may run, where, with which variables, and what is masked.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use super::error::AppError;
@@ -12,7 +13,10 @@ use crate::policy::rules::{self, CoreTools, Rule, RuleError};
 use crate::policy::{OnUncertain, Policy};
 use crate::process::shell::{Dialect, Shell, judged_by};
 use crate::telemetry::audit::{Audit, AuditSettings};
+use crate::telemetry::events;
 use crate::yard::{AuditTrail, DEFAULT_LANE, OnAuditFailure, Rules};
+
+const SHELL_TOOL_DIRECTORIES: &str = "shell_tool.allowed_directories";
 
 /// All rules of a configuration, or the first mistake in them, with its place.
 pub(super) fn rules(loaded: &Loaded, shell: &Shell) -> Result<Rules, AppError> {
@@ -103,15 +107,23 @@ fn directories(loaded: &Loaded) -> Result<Option<AllowedDirectories>, AppError> 
     let settings = &loaded.settings;
     let lists = [
         ("policy.allowed_directories", &settings.policy.allowed_directories),
-        ("shell_tool.allowed_directories", &settings.shell_tool.allowed_directories),
+        (SHELL_TOOL_DIRECTORIES, &settings.shell_tool.allowed_directories),
     ];
     let mut resolved = Vec::new();
     for (key, path) in lists.iter().flat_map(|(key, list)| list.iter().map(move |it| (*key, it))) {
-        resolved.push(path.canonicalize().map_err(|source| AppError::AllowedDirectory {
-            origin: origin(loaded, key),
-            path: path.clone(),
-            source,
-        })?);
+        resolved.push(match path.canonicalize() {
+            Ok(path) => path,
+            // The document's own example names directories that few hosts have. One that is not
+            // there lets nothing in.
+            Err(error) if key == SHELL_TOOL_DIRECTORIES && error.kind() == ErrorKind::NotFound => {
+                events::directory_missing(path);
+                path.clone()
+            }
+            Err(source) => {
+                let (origin, path) = (origin(loaded, key), path.clone());
+                return Err(AppError::AllowedDirectory { origin, path, source });
+            }
+        });
     }
     if resolved.is_empty() {
         return Ok(None);

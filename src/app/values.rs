@@ -96,8 +96,8 @@ fn dialects(all: &Settings) -> DialectSettings {
     let Settings { shell_tool, execute, run_shell_command, execute_command, .. } = all;
     DialectSettings {
         shell: ShellToolSettings {
-            default_timeout: shell_tool.default_timeout,
-            max_timeout: shell_tool.max_timeout,
+            default_timeout: shell_tool.default_timeout.min(all.job.max_timeout),
+            max_timeout: shell_tool.max_timeout.min(all.job.max_timeout),
             max_output: shell_tool.max_output_size,
             log_commands: shell_tool.log_commands,
             abort_file: shell_tool.abort_file.clone(),

@@ -191,8 +191,8 @@ pub struct ServerFlags {
     pub data_dir: Option<String>,
     /// Which tools are offered: native, shell, execute, run_shell_command, execute_command,
     /// shell_exec, or several of them.
-    #[arg(long, value_name = "NAME[,NAME]")]
-    pub dialect: Option<String>,
+    #[arg(long, value_name = "NAME[,NAME]", value_delimiter = ',')]
+    pub dialect: Vec<String>,
     /// What tool results carry.
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "structured", "both"])]
     pub result_format: Option<String>,
@@ -208,9 +208,10 @@ impl ServerFlags {
     /// The settings that these flags stand for. `--config` is none: it names a layer.
     #[must_use]
     pub fn values(&self) -> Vec<FlagValue> {
+        let dialects = (!self.dialect.is_empty()).then(|| self.dialect.join(","));
         let values = [
             set("server.data_dir", "--data-dir", self.data_dir.as_ref()),
-            set("mcp.dialects", "--dialect", self.dialect.as_ref()),
+            set("mcp.dialects", "--dialect", dialects.as_ref()),
             set("mcp.result_format", "--result-format", self.result_format.as_ref()),
             set("log.format", "--log-format", self.log_format.as_ref()),
             set("queue.slots", "--slots", self.slots.as_ref()),

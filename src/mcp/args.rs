@@ -12,7 +12,7 @@ use rmcp::model::JsonObject;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::schema::{Field, Need};
+use super::schema::{Field, Kind, Need};
 use crate::ids::JobId;
 
 /// Why a call's arguments were not accepted.
@@ -78,6 +78,20 @@ impl Args {
     /// Whether one of these was given and not yet taken.
     pub(crate) fn has_any(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.values.contains_key(*name))
+    }
+
+    /// The same, but every value must be of the type that the schema names: a document that
+    /// another program speaks by leaves nothing to guess.
+    pub(crate) fn strict(values: JsonObject, fields: &[Field]) -> Result<Self, ArgError> {
+        let args = Self::new(Some(values), fields)?;
+        for field in fields {
+            if let Some(value) = args.values.get(field.name)
+                && !field.kind.takes(value)
+            {
+                return Err(wrong(field.name, field.wanted(), value));
+            }
+        }
+        Ok(args)
     }
 
     /// A text, and nothing else.
@@ -214,7 +228,6 @@ impl Args {
 impl Field {
     /// What is asked for, in words.
     const fn wanted(&self) -> &'static str {
-        use super::schema::Kind;
         match self.kind {
             Kind::Text | Kind::Choice(_) => "a text",
             Kind::Whole => "a whole number",
@@ -223,6 +236,23 @@ impl Field {
             Kind::Texts => "a list of texts",
             Kind::Jobs => "a list of job numbers, such as [12]",
             Kind::Pairs => "an object of texts",
+        }
+    }
+}
+
+impl Kind {
+    /// Whether a value is of this kind as it stands.
+    fn takes(self, value: &Value) -> bool {
+        match self {
+            Self::Text | Self::Choice(_) => value.is_string(),
+            Self::Whole => whole(value).is_some() && value.is_number(),
+            Self::Seconds => value.is_number(),
+            Self::Flag => value.is_boolean(),
+            Self::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
+            Self::Jobs => value.as_array().is_some_and(|items| items.iter().all(Value::is_number)),
+            Self::Pairs => {
+                value.as_object().is_some_and(|pairs| pairs.values().all(Value::is_string))
+            }
         }
     }
 }
@@ -314,7 +344,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::mcp::schema::Kind;
 
     const FIELDS: [Field; 7] = [
         Field::required("command", Kind::Text, ""),

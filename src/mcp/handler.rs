@@ -16,6 +16,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
+use super::dialect::Dialect;
 use super::offer::{Offer, Offered};
 use super::reply::{Answer, Foreign, TokenBudget, ToolError};
 use super::resources;
@@ -41,6 +42,11 @@ and do not pipe commands through tail or head to save space.
 - For servers and watchers use wait_s=0, then wait_jobs with until=REGEX for the line that says \
 they are ready; stop_jobs ends the whole process tree.
 - A retry with the same key gives back the first job and runs nothing twice.";
+
+/// The same, for a server that offers only the tools of other documents.
+const OTHER_INSTRUCTIONS: &str = "\
+Shellyard runs shell commands as jobs. Each tool answers as its own document says; a command that is \
+cut short by its timeout or by the caller is ended with all of its processes.";
 
 /// How long clients may keep the tool list: it cannot change while the server runs.
 const TOOLS_TTL: Duration = Duration::from_secs(3600);
@@ -93,7 +99,7 @@ impl Handler {
     #[must_use]
     pub fn new(yard: Yard, settings: McpSettings) -> Self {
         let offer = Offer::of(&settings.dialects, &settings.dialect);
-        let info = info(settings.server_name);
+        let info = info(&settings);
         let shared = Arc::new(Shared { yard, settings, offer, info });
         Self { shared, subscriptions: Arc::default() }
     }
@@ -277,10 +283,13 @@ impl ServerHandler for Handler {
 }
 
 /// What the server says of itself.
-fn info(name: ServerName) -> ServerConfig {
+fn info(settings: &McpSettings) -> ServerConfig {
+    // What it says of the native tools would mislead those who do not see them.
+    let has_native = settings.dialects.contains(&Dialect::Native);
+    let instructions = if has_native { INSTRUCTIONS } else { OTHER_INSTRUCTIONS };
     let tools = ServerCapabilities::builder().enable_tools();
     let implementation = |name| Implementation::new(name, env!("CARGO_PKG_VERSION"));
-    match name {
+    match settings.server_name {
         ServerName::Shellyard => {
             let capabilities = tools
                 .enable_resources()
@@ -290,7 +299,7 @@ fn info(name: ServerName) -> ServerConfig {
                 .build();
             ServerConfig::new(capabilities)
                 .with_server_info(implementation("shellyard"))
-                .with_instructions(INSTRUCTIONS)
+                .with_instructions(instructions)
         }
         ServerName::McpzShell => {
             ServerConfig::new(tools.build()).with_server_info(implementation("mcpz-shell"))

@@ -276,6 +276,11 @@ pub fn abort_file_failed(path: &Path, why: &dyn Display) {
     tracing::error!(?path, ?why, "abort file not written; check shell_tool.abort_file");
 }
 
+/// A directory that jobs may run in does not exist.
+pub fn directory_missing(path: &Path) {
+    tracing::warn!(?path, "shell_tool.allowed_directories names a directory that is not there");
+}
+
 /// New rules hold.
 pub fn rules_reloaded() {
     tracing::info!("rules reloaded");

@@ -56,7 +56,8 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
 }
 
 async fn execute(call: Call<'_>, arguments: JsonObject) -> Result<Foreign, String> {
-    let submission = submission(arguments)?;
+    let most = u64::try_from(call.yard.max_timeout().as_millis()).unwrap_or(u64::MAX);
+    let submission = submission(arguments, most)?;
     let job = submit(call, submission).await.map_err(|error| failure(&error.to_string()))?;
     let ending = to_its_end(call, &job).await;
     match ending.outcome {
@@ -79,12 +80,13 @@ fn failure(why: &str) -> String {
     format!("Error: execute: {why}")
 }
 
-fn submission(arguments: JsonObject) -> Result<Submission, String> {
+/// `most`: the longest deadline, in milliseconds.
+fn submission(arguments: JsonObject, most: u64) -> Result<Submission, String> {
     let read = || {
-        let mut args = Args::new(Some(arguments), &FIELDS)?;
+        let mut args = Args::strict(arguments, &FIELDS)?;
         let command = args.text("command")?.unwrap_or_default();
         let (words, stdin) = (args.texts("args")?, args.text("stdin")?);
-        Ok((command, words, stdin, args.whole("timeout_ms", 1..=u64::MAX)?))
+        Ok((command, words, stdin, args.whole("timeout_ms", 1..=most)?))
     };
     let (command, words, stdin, timeout) =
         read().map_err(|error: ArgError| format!("Error: {error}"))?;
@@ -143,7 +145,7 @@ mod tests {
 
     #[test]
     fn without_arguments_a_shell_reads_the_command() {
-        let of = |given: Value| submission(given.as_object().cloned().unwrap_or_default());
+        let of = |given: Value| submission(given.as_object().cloned().unwrap_or_default(), 10_000);
         let shell = of(json!({"command": "echo hi", "timeout_ms": 1500})).unwrap();
         assert_eq!(shell.program, Program::Shell("echo hi".to_owned()));
         assert_eq!(shell.timeout, Some(Duration::from_millis(1500)));

@@ -40,7 +40,7 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
 }
 
 fn asked(arguments: JsonObject) -> Result<String, ArgError> {
-    let path = Args::new(Some(arguments), &FIELDS)?.text("path")?;
+    let path = Args::strict(arguments, &FIELDS)?.text("path")?;
     Ok(path.unwrap_or_else(|| ".".to_owned()))
 }
 

@@ -40,7 +40,7 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
 }
 
 fn asked(arguments: JsonObject) -> Result<(String, u64), ArgError> {
-    let mut args = Args::new(Some(arguments), &FIELDS)?;
+    let mut args = Args::strict(arguments, &FIELDS)?;
     let path = args.text("path")?.unwrap_or_default();
     // No file is longer than what a seek can be given.
     Ok((path, args.whole("offset", 0..=i64::MAX as u64)?.unwrap_or(0)))

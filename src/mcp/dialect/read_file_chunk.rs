@@ -46,7 +46,7 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
 }
 
 async fn read_file_chunk(call: Call<'_>, arguments: JsonObject) -> Result<FileChunk, ExecError> {
-    let mut args = Args::new(Some(arguments), &FIELDS)?;
+    let mut args = Args::strict(arguments, &FIELDS)?;
     let uri = args.text("uri")?.unwrap_or_default();
     let max = call.settings.max_page_bytes;
     let bytes = args.whole("limit_bytes", 4..=max as u64)?;

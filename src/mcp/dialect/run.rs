@@ -9,7 +9,7 @@ use crate::mcp::reply::progress_line;
 use crate::mcp::tools::Call;
 use crate::mcp::turn::Turn;
 use crate::mcp::wait::{WaitEnd, wait_for};
-use crate::outcome::{Ending, StopBy};
+use crate::outcome::{Ending, Outcome, StopBy};
 use crate::output::{LogReader, PageEnd, PageRequest};
 use crate::spec::Stream;
 use crate::yard::{JobHandle, StopWish, Submission, SubmitError};
@@ -30,18 +30,27 @@ pub(super) async fn submit(
     Ok(job)
 }
 
-/// Waits until a job has ended, its deadline being the bound. A caller that goes away takes the
-/// job with it.
+/// Waits until a job has ended, its deadline being the bound, also of the wait for its start. A
+/// caller that goes away takes the job with it.
 pub(super) async fn to_its_end(call: Call<'_>, job: &JobHandle) -> Ending {
+    let deadline = job.spec().limits.timeout;
+    let started = wait_for(call, deadline, job.started(), || progress_line([job])).await;
+    if matches!(started, WaitEnd::Over) {
+        let ending = ended_by_us(call, job).await;
+        return Ending { outcome: Outcome::TimedOut { after: deadline }, ..ending };
+    }
     let waited = wait_for(call, AS_LONG_AS_IT_TAKES, job.finished(), || progress_line([job])).await;
     match waited {
         WaitEnd::Done(ending) => ending,
-        WaitEnd::Over | WaitEnd::Cancelled => {
-            let wish = StopWish { by: StopBy::Cancel, signal: None, grace: None };
-            job.stop(wish);
-            job.finished().await
-        }
+        WaitEnd::Over | WaitEnd::Cancelled => ended_by_us(call, job).await,
     }
+}
+
+async fn ended_by_us(call: Call<'_>, job: &JobHandle) -> Ending {
+    let wish = StopWish { by: StopBy::Cancel, signal: None, grace: None };
+    // A job that is no longer known has ended.
+    call.yard.stop(job.id(), wish).await.ok();
+    job.finished().await
 }
 
 /// What one stream holds, up to a bound.
@@ -114,15 +123,33 @@ fn gather(log: &LogReader, stream: Option<Stream>, max: usize) -> io::Result<Cap
         let page = log.page(&PageRequest { from, stream, max_bytes, max_lines: 0 })?;
         bytes.extend_from_slice(&page.bytes);
         from = page.end;
-        if bytes.len() > max {
-            bytes.truncate(whole_characters(&bytes, max));
-            return Ok(Captured { bytes, is_cut: true });
-        }
-        match page.end_kind {
-            PageEnd::More => {}
-            PageEnd::CaughtUp | PageEnd::Complete => return Ok(Captured { bytes, is_cut: false }),
+        if bytes.len() > max || page.end_kind != PageEnd::More {
+            let fitting = fitting(&bytes, max);
+            let is_cut = fitting < bytes.len();
+            bytes.truncate(fitting);
+            return Ok(Captured { bytes, is_cut });
         }
     }
+}
+
+/// How many bytes make at most `max` bytes of text: what is no UTF-8 reads as `�`, which has three.
+fn fitting(bytes: &[u8], max: usize) -> usize {
+    let (mut taken, mut text) = (0, 0);
+    for chunk in bytes.utf8_chunks() {
+        let valid = chunk.valid().len();
+        if text + valid > max {
+            return taken + whole_characters(&bytes[taken..], max - text);
+        }
+        (taken, text) = (taken + valid, text + valid);
+        if !chunk.invalid().is_empty() {
+            text += '\u{fffd}'.len_utf8();
+            if text > max {
+                return taken;
+            }
+            taken += chunk.invalid().len();
+        }
+    }
+    taken
 }
 
 /// The largest length up to `max` that splits no UTF-8 character.
@@ -167,6 +194,16 @@ mod tests {
         {
             assert_eq!(share(100, own, other), expected, "{own} beside {other}");
         }
+    }
+
+    #[test]
+    fn a_bound_holds_for_the_text_that_bytes_become() {
+        for max in 0..40 {
+            let captured = gather(&log_of(b"ab\xff\xfe\xfdcd\xe2\x82 x\xff"), None, max).unwrap();
+            assert!(captured.text().len() <= max, "{max}: {captured:?}");
+        }
+        let whole = gather(&log_of(b"a\xffb"), None, 5).unwrap();
+        assert_eq!((whole.bytes.as_slice(), whole.is_cut), (&b"a\xffb"[..], false));
     }
 
     #[test]

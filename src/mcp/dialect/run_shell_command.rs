@@ -124,7 +124,7 @@ impl Wish {
     }
 
     fn from_args(arguments: JsonObject) -> Result<Self, ArgError> {
-        let mut args = Args::new(Some(arguments), &FIELDS)?;
+        let mut args = Args::strict(arguments, &FIELDS)?;
         let command = args.text("command")?.unwrap_or_default();
         let mode = if args.flag(IS_BACKGROUND)? { Mode::Background } else { Mode::Foreground };
         let submission = Submission {

@@ -13,10 +13,10 @@ use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{Foreign, Words};
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
-use crate::outcome::{Ending, Outcome, signal_name};
+use crate::outcome::{Ending, Outcome, StartError, signal_name};
 use crate::output::view;
 use crate::spec::Program;
-use crate::yard::{JobHandle, Logged, Submission, SubmitError};
+use crate::yard::{JobHandle, Logged, Refused, Submission, SubmitError};
 
 const FIELDS: [Field; 4] = [
     Field::required("command", Kind::Text, ""),
@@ -44,8 +44,8 @@ pub(super) fn schema(settings: &ShellToolSettings) -> Value {
             "timeout": {
                 "type": "integer",
                 "description": format!(
-                    "Command timeout in seconds (optional, defaults to {default} seconds / {} minutes)",
-                    default / 60
+                    "Command timeout in seconds (optional, defaults to {default} seconds{})",
+                    if default % 60 == 0 { format!(" / {} minutes", default / 60) } else { String::new() }
                 ),
                 "minimum": 1,
                 "maximum": most,
@@ -65,7 +65,8 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
     let settings = &call.settings.dialect.shell;
     let reply = match submission(arguments, settings) {
         Ok(submission) => run(call, submission).await,
-        Err(text) => Foreign::failure(text),
+        // There was no command that could have failed.
+        Err(text) => return Foreign::failure(text),
     };
     if let Some(path) = settings.abort_file.as_ref().filter(|_| reply.is_error) {
         let reply = reply.clone().masked(&call.yard.redactor());
@@ -76,7 +77,7 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
 
 fn submission(arguments: JsonObject, settings: &ShellToolSettings) -> Result<Submission, String> {
     let read = || {
-        let mut args = Args::new(Some(arguments), &FIELDS)?;
+        let mut args = Args::strict(arguments, &FIELDS)?;
         let command = args.text("command")?.unwrap_or_default();
         let timeout = args.whole("timeout", 1..=settings.max_timeout.as_secs())?;
         Ok(Submission {
@@ -111,6 +112,9 @@ async fn run(call: Call<'_>, submission: Submission) -> Foreign {
 /// Nothing was run.
 fn refused(command: Value, error: &SubmitError) -> Foreign {
     let text = match error {
+        SubmitError::Rules(Refused::Unreadable(error)) => {
+            format!("Command refused, nothing was run: {}", in_words_of_ours(error))
+        }
         SubmitError::Rules(_) => format!("Permission denied, nothing was run: {error}"),
         SubmitError::EmptyCommand
         | SubmitError::TooLong { .. }
@@ -172,6 +176,10 @@ fn reply(job: &JobHandle, ending: &Ending, output: &Output, advice: Option<Strin
         put_stream(&mut fields, "stdout", &output.stdout);
         put_stream(&mut fields, "stderr", &output.stderr);
     }
+    if output.stdout.is_cut || output.stderr.is_cut {
+        // Where the rest is.
+        fields.insert("job".into(), job.id().number().into());
+    }
     let mut text = sentence(ending);
     if let Some(advice) = advice {
         text = format!("{text}\n{advice}");
@@ -205,8 +213,24 @@ fn sentence(ending: &Ending) -> String {
         }
         Outcome::Stopped { by } => format!("Command stopped ({})", by.word()),
         Outcome::Limit { which } => format!("Command ended: {which}"),
-        Outcome::FailedToStart(error) => format!("Command could not be started: {error}"),
+        Outcome::FailedToStart(error) => {
+            format!("Command could not be started: {}", in_words_of_ours(error))
+        }
         Outcome::Lost { why } => format!("Command lost: {why}"),
+    }
+}
+
+/// A directory is given by another argument here than elsewhere.
+fn in_words_of_ours(error: &StartError) -> String {
+    match error {
+        StartError::BadCwd { cwd, why } => {
+            format!("cannot run in `{cwd}`: {why}; give an existing directory as working_directory")
+        }
+        StartError::NotFound { .. }
+        | StartError::NotExecutable { .. }
+        | StartError::TooLong { .. }
+        | StartError::NulByte { .. }
+        | StartError::System { .. } => error.to_string(),
     }
 }
 
@@ -227,15 +251,18 @@ fn put_ending(fields: &mut JsonObject, ending: &Ending) {
     fields.insert("exit_code".into(), code);
 }
 
-/// A stream as text; one that is no text is described, and its bytes are beside it as base64.
+/// A stream as text; one that is no text is described. Bytes that are not all UTF-8 are beside it
+/// as base64.
 fn put_stream(fields: &mut JsonObject, name: &str, stream: &Captured) {
     if view::is_binary(&stream.bytes) {
         let (mime, length) = (view::mime(&stream.bytes), stream.bytes.len());
         let about = format!("[binary output: {mime}, {length} bytes; see {name}_base64]");
         fields.insert(name.to_owned(), about.into());
-        fields.insert(format!("{name}_base64"), STANDARD.encode(&stream.bytes).into());
     } else {
         fields.insert(name.to_owned(), stream.text().into());
+    }
+    if str::from_utf8(&stream.bytes).is_err() || view::is_binary(&stream.bytes) {
+        fields.insert(format!("{name}_base64"), STANDARD.encode(&stream.bytes).into());
     }
     if stream.is_cut {
         fields.insert(format!("{name}_truncated"), true.into());

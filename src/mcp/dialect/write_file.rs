@@ -38,7 +38,7 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
 }
 
 fn asked(arguments: JsonObject) -> Result<(String, String), ArgError> {
-    let mut args = Args::new(Some(arguments), &FIELDS)?;
+    let mut args = Args::strict(arguments, &FIELDS)?;
     let path = args.text("path")?.unwrap_or_default();
     Ok((path, args.text("content")?.unwrap_or_default()))
 }
