@@ -32,6 +32,9 @@ pub struct Spec {
     pub shell_path: Option<String>,
     /// Whose job it is.
     pub tenant: String,
+    /// How long last bytes are waited for at most, once the leader has ended and its children hold
+    /// its output open; `None`: as configured.
+    pub drain_max: Option<Duration>,
 }
 
 /// How the shell runs shell text.

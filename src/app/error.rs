@@ -55,6 +55,8 @@ pub(super) enum AppError {
     Variable { key: &'static str, origin: String, source: NamePatternError },
     #[error("the audit log cannot be opened")]
     Audit(#[from] AuditError),
+    #[error("`{}` cannot be the working directory; give an existing directory with -w", .dir.display())]
+    WorkingDirectory { dir: PathBuf, source: io::Error },
     #[error("the current directory cannot be used; start in an existing one, or set job.cwd")]
     Cwd(#[source] io::Error),
 }

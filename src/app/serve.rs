@@ -80,13 +80,17 @@ impl App {
     }
 
     pub(super) async fn serve_stdio(self, signals: &mut Signals) {
-        match self.settings.mcp.server_name {
-            ServerName::Shellyard => {}
-            ServerName::McpzShell => events::shell_server_started(),
-        }
+        let patience = match self.settings.mcp.server_name {
+            ServerName::Shellyard => stdio::PATIENCE,
+            ServerName::McpzShell => {
+                events::shell_server_started();
+                // A session that is piped in ends before its last command does.
+                self.settings.execute_command.timeout + self.settings.job.grace + stdio::PATIENCE
+            }
+        };
         let shutdown = CancellationToken::new();
         tokio::select! {
-            () = stdio::serve(self.handler(), shutdown.clone()) => {}
+            () = stdio::serve(self.handler(), shutdown.clone(), patience) => {}
             () = signals.wish_to_end() => shutdown.cancel(),
         }
         self.drain(Duration::ZERO, signals).await;

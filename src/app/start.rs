@@ -45,7 +45,7 @@ pub fn run(cli: Cli) -> ExitCode {
         }
         Command::Server(cli::ServerCommand { verb: cli::ServerVerb::Shell(flags) }) => {
             let start = Start::new(flags.config.clone(), flags.values(), environment);
-            (start.stdio(), FAILURE)
+            (start.shell_server(&flags), FAILURE)
         }
         Command::Run(flags) => {
             let start = Start::new(flags.config.clone(), flags.values(), environment);
@@ -95,6 +95,16 @@ impl Start {
         // A read of stdin that still blocks must not hold up the exit.
         runtime.shutdown_background();
         result
+    }
+
+    /// What is wrong with its working directory is told now, and not by every call.
+    fn shell_server(self, flags: &cli::ShellServerFlags) -> Result<u8, AppError> {
+        if let Some(dir) = &flags.working_dir {
+            let usable = std::fs::read_dir(dir);
+            let dir = dir.into();
+            usable.map_err(|source| AppError::WorkingDirectory { dir, source })?;
+        }
+        self.stdio()
     }
 
     fn run(self, flags: RunFlags) -> Result<u8, AppError> {

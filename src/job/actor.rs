@@ -307,14 +307,12 @@ impl Job {
     /// With nobody left the pipes end by themselves. Where somebody holds them, quiet is enough.
     fn await_drain(&mut self, rest: Rest, myself: &ActorRef<JobMsg>) {
         let settings = &self.seat.settings;
+        let max = self.seat.spec().drain_max.unwrap_or(settings.drain_max);
         match rest {
             Rest::Nobody => self.timers.arm(Timer::Drain, settings.drain_max, myself),
-            Rest::Somebody => self.timers.arm_quiet(
-                self.seat.output(),
-                settings.drain_quiet,
-                settings.drain_max,
-                myself,
-            ),
+            Rest::Somebody => {
+                self.timers.arm_quiet(self.seat.output(), settings.drain_quiet, max, myself);
+            }
         }
     }
 

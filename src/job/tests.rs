@@ -71,6 +71,7 @@ fn order(text: &str) -> Order {
         shell: ShellUse::Configured,
         shell_path: None,
         tenant: "local".to_owned(),
+        drain_max: None,
     };
     Order { spec, cwd: None }
 }

@@ -250,9 +250,8 @@ impl Kind {
             Self::Flag => value.is_boolean(),
             Self::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
             Self::Jobs => value.as_array().is_some_and(|items| items.iter().all(Value::is_number)),
-            Self::Pairs => {
-                value.as_object().is_some_and(|pairs| pairs.values().all(Value::is_string))
-            }
+            // What is wrong with one of them is told when they are read.
+            Self::Pairs => value.is_object(),
         }
     }
 }

@@ -47,7 +47,7 @@ impl Offer {
         self.tools.iter().copied().find(|tool| tool.name() == name).ok_or_else(|| {
             let known: Vec<&str> = self.tools.iter().map(|tool| tool.name()).collect();
             let given: String = name.chars().take(60).collect();
-            let message = format!("unknown tool `{given}`; this server has {}", known.join(", "));
+            let message = format!("Unknown tool: {given}; this server has {}", known.join(", "));
             ErrorData::invalid_params(message, None)
         })
     }

@@ -17,4 +17,4 @@ mod line;
 mod oversize;
 mod serve;
 
-pub use serve::serve;
+pub use serve::{PATIENCE, serve};

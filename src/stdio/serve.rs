@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::line::{Decoded, read_line};
@@ -36,15 +36,23 @@ const LAST_WORDS: Duration = Duration::from_millis(1000);
 const LAST_BREATH: Duration = Duration::from_millis(300);
 
 /// Serves one client on standard input and output until it goes away or `shutdown` is
-/// cancelled. Calls in flight then have a moment to answer before they are cancelled;
-/// this returns within two seconds of either.
-pub async fn serve(handler: Handler, shutdown: CancellationToken) {
+/// cancelled. Calls in flight then have a moment to answer before they are cancelled: at the end
+/// of input `patience`, else less than two seconds.
+pub async fn serve(handler: Handler, shutdown: CancellationToken, patience: Duration) {
     let (input, output) = stdio_pipes();
-    serve_on(handler, input, output, shutdown).await
+    serve_on(handler, (input, output), shutdown, patience).await
 }
 
-async fn serve_on<H, R, W>(handler: H, input: R, output: W, shutdown: CancellationToken)
-where
+/// What calls in flight get at the end of input, where the client is not known to be more patient:
+/// well below the two seconds after which clients send a signal.
+pub const PATIENCE: Duration = LAST_WORDS;
+
+async fn serve_on<H, R, W>(
+    handler: H,
+    (input, output): (R, W),
+    shutdown: CancellationToken,
+    patience: Duration,
+) where
     H: ServerHandler + Clone,
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -59,15 +67,22 @@ where
     let received = Arc::new(AsyncMutex::new(received));
     let mut session =
         pin!(converse(handler, Lines { client, received, turn: None }, calls.clone()));
+    let patience = tokio::select! {
+        () = &mut session => return,
+        () = gone.cancelled() => patience,
+        () = shutdown.cancelled() => LAST_WORDS,
+    };
+    let cut_short = async {
+        shutdown.cancelled().await;
+        sleep(LAST_WORDS).await;
+    };
     tokio::select! {
         () = &mut session => return,
-        () = gone.cancelled() => {}
-        () = shutdown.cancelled() => {}
+        () = sleep(patience) => {}
+        () = cut_short => {}
     }
-    if timeout(LAST_WORDS, &mut session).await.is_err() {
-        calls.cancel();
-        timeout(LAST_BREATH, &mut session).await.ok();
-    }
+    calls.cancel();
+    timeout(LAST_BREATH, &mut session).await.ok();
 }
 
 /// Talks to the client until its messages end. Whatever it says before a proper opening is
@@ -342,7 +357,12 @@ mod tests {
             let (ours, theirs) = tokio::io::duplex(64 * 1024);
             let (server_input, server_output) = tokio::io::split(theirs);
             let shutdown = CancellationToken::new();
-            let server = tokio::spawn(serve_on(handler, server_input, server_output, shutdown));
+            let server = tokio::spawn(serve_on(
+                handler,
+                (server_input, server_output),
+                shutdown,
+                LAST_WORDS,
+            ));
             let (output, input) = tokio::io::split(ours);
             Self { input, output: BufReader::new(output).lines(), server }
         }
@@ -534,7 +554,7 @@ mod tests {
         let (_ours, theirs) = tokio::io::duplex(1024);
         let (input, output) = tokio::io::split(theirs);
         let shutdown = CancellationToken::new();
-        let server = tokio::spawn(serve_on(Waiter, input, output, shutdown.clone()));
+        let server = tokio::spawn(serve_on(Waiter, (input, output), shutdown.clone(), LAST_WORDS));
         shutdown.cancel();
         timeout(SOON, server).await.unwrap().unwrap();
     }

@@ -38,6 +38,9 @@ pub struct Submission {
     pub shell: Option<String>,
     /// Which directories it may run in, beside what the rules say.
     pub within: Within,
+    /// How long last bytes are waited for at most, once the leader has ended and its children hold
+    /// its output open; `None`: as configured.
+    pub drain_max: Option<Duration>,
     /// Whether the command may stand in the log; the audit log has it in any case.
     pub logged: Logged,
 }
@@ -186,6 +189,7 @@ impl Submission {
             key: None,
             shell: None,
             within: Within::Anywhere,
+            drain_max: None,
             logged: Logged::Yes,
         }
     }
@@ -207,6 +211,7 @@ impl Submission {
             shell: ShellUse::Configured,
             shell_path: self.shell,
             tenant: tenant.to_owned(),
+            drain_max: self.drain_max,
         })
     }
 }

@@ -55,7 +55,7 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
 
 fn command(arguments: JsonObject) -> Result<String, String> {
     const MISSING: &str = "Missing command argument";
-    let mut args = Args::strict(arguments, &FIELDS).map_err(|error| match error {
+    let mut args = Args::new(Some(arguments), &FIELDS).map_err(|error| match error {
         ArgError::Missing { .. } => MISSING.to_owned(),
         ArgError::Unknown { .. }
         | ArgError::WrongType { .. }

@@ -13,17 +13,17 @@ use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::Foreign;
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
-use crate::outcome::{Ending, Outcome};
+use crate::outcome::{Ending, Outcome, StartError};
 use crate::spec::Program;
-use crate::yard::{JobHandle, Submission, Within};
+use crate::yard::{JobHandle, Refused, Submission, SubmitError, Within};
 
 const SHELL: &str = "bash";
 
 /// What a command in the background gets to start; the reply does not wait for a full queue.
 const START: Duration = Duration::from_secs(1);
 
-/// What it then gets to fail at once, if it is to fail at once.
-const FIRST_MOMENT: Duration = Duration::from_millis(200);
+/// What it then gets to write, or to fail at once. Nobody waits longer for a server's first words.
+const FIRST_MOMENT: Duration = Duration::from_millis(150);
 
 const FIELDS: [Field; 4] = [
     Field::required("command", Kind::Text, ""),
@@ -71,21 +71,38 @@ async fn run(call: Call<'_>, arguments: JsonObject) -> Result<Foreign, String> {
     let mut submission = wish.submission;
     let marker = &call.settings.dialect.run_shell_command.marker;
     submission.env.extend(marker.iter().map(|name| (name.clone(), "1".to_owned())));
-    let job = submit(call, submission).await.map_err(|error| error.to_string())?;
+    let job = submit(call, submission).await.map_err(|error| refused(&error))?;
     let ending = match wish.mode {
         Mode::Foreground => Some(to_its_end(call, &job).await),
-        Mode::Background => first_moment(&job).await,
+        Mode::Background => at_once(&job).await,
     };
-    let report = Report::of(call, &job, ending).await;
+    let report = Report::of(call, &job, wish.told, ending).await;
     let report = report.map_err(|error| format!("the output cannot be read: {error}"))?;
     let failed = matches!(&report.ending, Some(Ending { outcome: Outcome::FailedToStart(_), .. }));
     Ok(Foreign { is_error: failed, ..report.reply(&job) })
 }
 
-/// How a job that goes on by itself has ended, where it did so at once.
-async fn first_moment(job: &JobHandle) -> Option<Ending> {
+/// A directory is given by another argument here than elsewhere.
+fn refused(error: &SubmitError) -> String {
+    match error {
+        SubmitError::Rules(Refused::Unreadable(StartError::BadCwd { cwd, why })) => {
+            format!("cannot run in `{cwd}`: {why}; give an existing directory as `directory`")
+        }
+        SubmitError::Rules(_)
+        | SubmitError::EmptyCommand
+        | SubmitError::TooLong { .. }
+        | SubmitError::Timeout { .. }
+        | SubmitError::EnvName { .. }
+        | SubmitError::UnknownLane { .. }
+        | SubmitError::Refused(_) => error.to_string(),
+    }
+}
+
+/// How the shell of a job in the background has ended, which it does at once; nothing where the
+/// job still waits for its turn.
+async fn at_once(job: &JobHandle) -> Option<Ending> {
     timeout(START, job.started()).await.ok()?;
-    timeout(FIRST_MOMENT, job.finished()).await.ok()
+    Some(job.finished().await)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +116,15 @@ enum Mode {
 struct Wish {
     submission: Submission,
     mode: Mode,
+    /// What the reply calls it.
+    told: Told,
+}
+
+/// What a reply repeats of the call.
+#[derive(Debug, Clone)]
+struct Told {
+    command: String,
+    mode: Mode,
 }
 
 impl Wish {
@@ -111,15 +137,15 @@ impl Wish {
             ));
         }
         let wish = Self::from_args(arguments).map_err(|error| error.to_string())?;
-        match &wish.submission {
-            Submission { program: Program::Shell(text), .. } if text.trim().is_empty() => {
-                Err("`command` is empty; give a command to run".to_owned())
-            }
-            Submission { cwd: Some(cwd), .. } if cwd.is_absolute() => Err(format!(
+        if wish.told.command.trim().is_empty() {
+            return Err("`command` is empty; give a command to run".to_owned());
+        }
+        match &wish.submission.cwd {
+            Some(cwd) if cwd.is_absolute() => Err(format!(
                 "`directory` must be relative to the project root, but `{}` is a full path",
                 cwd.display()
             )),
-            Submission { .. } => Ok(wish),
+            Some(_) | None => Ok(wish),
         }
     }
 
@@ -127,14 +153,30 @@ impl Wish {
         let mut args = Args::strict(arguments, &FIELDS)?;
         let command = args.text("command")?.unwrap_or_default();
         let mode = if args.flag(IS_BACKGROUND)? { Mode::Background } else { Mode::Foreground };
+        let (text, stays) = in_shell(&command, mode);
         let submission = Submission {
             cwd: args.text("directory")?.map(Into::into),
             description: described(args.text("description")?, mode),
             shell: Some(SHELL.to_owned()),
             within: Within::DefaultDirectory,
-            ..Submission::new(Program::Shell(command))
+            drain_max: stays.then_some(FIRST_MOMENT),
+            ..Submission::new(Program::Shell(text))
         };
-        Ok(Self { submission, mode })
+        Ok(Self { submission, mode, told: Told { command, mode } })
+    }
+}
+
+/// What the shell is given, and whether something is to stay when the shell has ended. A command
+/// in the background goes on without its shell, and so takes no slot from those that are waited
+/// for.
+fn in_shell(command: &str, mode: Mode) -> (String, bool) {
+    let text = command.trim_end();
+    let is_left_behind = text.ends_with('&') && !text.ends_with("&&");
+    match mode {
+        Mode::Foreground => (command.to_owned(), is_left_behind),
+        Mode::Background if is_left_behind => (command.to_owned(), true),
+        // On lines of its own: the text may end in a comment or in a here-document.
+        Mode::Background => (format!("(\n{command}\n) &"), true),
     }
 }
 
@@ -150,17 +192,22 @@ fn described(description: Option<String>, mode: Mode) -> Option<String> {
 /// Everything that a reply tells.
 #[derive(Debug)]
 struct Report {
+    told: Told,
     output: Output,
-    /// Nothing while it runs.
+    /// Nothing while it waits for its turn.
     ending: Option<Ending>,
     pids: Vec<u32>,
 }
 
 impl Report {
-    async fn of(call: Call<'_>, job: &JobHandle, ending: Option<Ending>) -> io::Result<Self> {
-        let most = call.settings.max_page_bytes;
-        let pids = if ending.is_some() { job.survivors() } else { job.pids() };
-        Ok(Self { output: Output::each(job, most).await?, ending, pids })
+    async fn of(
+        call: Call<'_>,
+        job: &JobHandle,
+        told: Told,
+        ending: Option<Ending>,
+    ) -> io::Result<Self> {
+        let output = Output::each(job, call.settings.max_page_bytes).await?;
+        Ok(Self { told, output, ending, pids: job.survivors() })
     }
 
     fn reply(&self, job: &JobHandle) -> Foreign {
@@ -173,8 +220,9 @@ impl Report {
     /// The document's fields, in its order.
     fn rows(&self, job: &JobHandle) -> Vec<(&'static str, Value)> {
         let spec = job.spec();
-        let description = spec.description.as_ref().map(|text| ("Description", json!(text)));
-        let (error, code, signal) = ended(self.ending.as_ref());
+        let description =
+            spec.description.as_ref().map(|text| ("Description", json!(one_line(text))));
+        let (error, code, signal) = self.ended(job);
         let rows = [
             ("Directory", json!(displayed(&spec.cwd))),
             ("Stdout", json!(shown(&self.output.stdout, job))),
@@ -184,9 +232,35 @@ impl Report {
             ("Signal", json!(signal)),
             ("Background PIDs", json!(self.pids)),
         ];
-        let command = ("Command", json!(spec.program.display()));
-        std::iter::once(command).chain(description).chain(rows).collect()
+        let command = ("Command", json!(self.told.command));
+        // By this number its output can be read, and what is left of it be stopped.
+        let number = (self.told.mode == Mode::Background || !self.pids.is_empty())
+            .then(|| ("Job", json!(job.id().number())));
+        std::iter::once(command).chain(description).chain(rows).chain(number).collect()
     }
+
+    /// Error, exit code and signal. The end of the shell that leaves a command in the background
+    /// is not the end of that command.
+    fn ended(&self, job: &JobHandle) -> (Option<String>, Option<i32>, Option<i32>) {
+        match (self.told.mode, &self.ending) {
+            (_, None) => {
+                let id = job.id();
+                (Some(format!("queued as job {id}: it starts when a slot is free")), None, None)
+            }
+            (Mode::Background, Some(ending))
+                if matches!(ending.outcome, Outcome::Exited { code: 0 }) =>
+            {
+                let ended = "the command ended at once; Stdout and Stderr say what it wrote";
+                (self.pids.is_empty().then(|| ended.to_owned()), None, None)
+            }
+            (Mode::Background | Mode::Foreground, Some(ending)) => ended(ending),
+        }
+    }
+}
+
+/// A text that cannot pass for more than one row.
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
 }
 
 fn displayed(path: &Path) -> String {
@@ -218,9 +292,8 @@ fn row(name: &str, value: &Value) -> String {
     format!("{name}: {text}")
 }
 
-/// Error, exit code and signal of a job; nothing of one that runs.
-fn ended(ending: Option<&Ending>) -> (Option<String>, Option<i32>, Option<i32>) {
-    let Some(ending) = ending else { return (None, None, None) };
+/// Error, exit code and signal of a job.
+fn ended(ending: &Ending) -> (Option<String>, Option<i32>, Option<i32>) {
     match &ending.outcome {
         Outcome::Exited { code } => (None, Some(*code), None),
         Outcome::Signaled { signal, .. } => (None, None, Some(*signal)),
@@ -258,6 +331,19 @@ mod tests {
         assert!(
             refused(json!({"command": "ls", IS_BACKGROUND: "maybe"})).contains("true or false")
         );
+    }
+
+    #[test]
+    fn a_command_in_the_background_goes_on_without_its_shell() {
+        for (command, mode, text, stays) in [
+            ("ls", Mode::Foreground, "ls", false),
+            ("a && b", Mode::Foreground, "a && b", false),
+            ("srv & ", Mode::Foreground, "srv & ", true),
+            ("srv &", Mode::Background, "srv &", true),
+            ("srv # now", Mode::Background, "(\nsrv # now\n) &", true),
+        ] {
+            assert_eq!(in_shell(command, mode), (text.to_owned(), stays), "{command}");
+        }
     }
 
     #[test]

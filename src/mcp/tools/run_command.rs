@@ -11,7 +11,7 @@ use crate::mcp::turn::Turn;
 use crate::mcp::wait::{WaitEnd, wait_for};
 use crate::outcome::StopBy;
 use crate::spec::{LargeOutput, Program, Stdin};
-use crate::yard::{Input, JobHandle, Logged, StopWish, Submission, Within, Yard};
+use crate::yard::{Input, JobHandle, StopWish, Submission, Yard};
 
 /// How long a job in the background gets to start before the call answers.
 const START: Duration = Duration::from_secs(1);
@@ -109,11 +109,11 @@ impl Wish {
         let command = args.text("command")?.unwrap_or_default();
         let wait = args.seconds("wait_s")?;
         let (stdin, typed) = stdin(args.text("stdin")?, args.flag("tty")?, wait);
+        let program = match args.texts("args")? {
+            None => Program::Shell(command),
+            Some(args) => Program::Direct { program: command, args },
+        };
         let submission = Submission {
-            program: match args.texts("args")? {
-                None => Program::Shell(command),
-                Some(args) => Program::Direct { program: command, args },
-            },
             cwd: args.text("cwd")?.map(Into::into),
             env: args.pairs("env")?,
             stdin,
@@ -122,9 +122,7 @@ impl Wish {
             description: args.text("description")?,
             lane: args.text("lane")?,
             key: args.text("key")?,
-            shell: None,
-            within: Within::Anywhere,
-            logged: Logged::Yes,
+            ..Submission::new(program)
         };
         Ok(Self { submission, typed, wait })
     }

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use crate::policy::{Call, Request};
+use crate::policy::{Call, Policy, Request};
 use crate::process::OpenedDir;
 use crate::yard::gate::{Gate, Note, decide, opened, roots};
-use crate::yard::{Caller, DEFAULT_LANE, Refused};
+use crate::yard::{Caller, DEFAULT_LANE, Refused, Rules};
 
 /// Lets a file call pass as the command `TOOL PATH`, or says why not; either way it is written
-/// down first. Gives the working directory that was judged.
+/// down first. An allow list speaks of commands, and none is run: only what is denied, or must be
+/// asked for, holds here. Gives the working directory that was judged.
 pub(super) fn pass(
     gate: &Gate,
     [tool, path]: [&str; 2],
@@ -16,6 +17,8 @@ pub(super) fn pass(
     caller: &Caller,
 ) -> Result<OpenedDir, Refused> {
     let rules = gate.rules();
+    let policy = Policy { allow: None, ..rules.policy.clone() };
+    let rules = Rules { policy, ..(*rules).clone() };
     let decided = opened(&rules, cwd).and_then(|root| {
         let request = Request {
             call: Call::Direct { program: tool, args: &[path.to_owned()] },

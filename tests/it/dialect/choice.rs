@@ -11,7 +11,7 @@ fn the_native_tools_are_the_default() {
     let mut yard = Launch::stdio().start();
     assert_eq!(names(&mut yard)[0], "run_command");
     let refused = yard.call("execute", json!({"command": "true"})).error_text();
-    assert!(refused.contains("unknown tool `execute`"), "{refused}");
+    assert!(refused.contains("Unknown tool: execute"), "{refused}");
 }
 
 #[test]
@@ -23,6 +23,17 @@ fn a_mix_offers_all_of_its_tools_and_they_share_one_yard() {
         let seen = yard.call("read_output", json!({"job": 1})).ok().text();
         assert!(seen.contains("from a dialect"), "{seen}");
     }
+}
+
+#[test]
+fn what_clients_are_told_names_only_tools_that_they_see() {
+    for (dialect, expected) in [("native", true), ("shell", false), ("shell,native", true)] {
+        let mut yard = Launch::stdio().args(&["--dialect", dialect]).start_silent();
+        let told = yard.shake_hands()["result"]["instructions"].to_string();
+        assert_eq!(told.contains("run_command"), expected, "{dialect}: {told}");
+    }
+    let mut yard = Launch::stdio().args(&["--dialect", "shell", "--dialect", "execute"]).start();
+    assert_eq!(names(&mut yard), ["shell", "execute"]);
 }
 
 #[test]

@@ -139,6 +139,8 @@ fn bad_arguments_run_nothing() {
             (json!({}), "`command`"),
             (json!({"command": 7}), "`command`"),
             (json!({"command": touch, "args": [1]}), "`args`"),
+            (json!({"command": "touch", "args": marker}), "`args`"),
+            (json!({"command": touch, "timeout_ms": "500"}), "`timeout_ms`"),
             (json!({"command": touch, "timeout_ms": 0}), "`timeout_ms`"),
             (json!({"command": touch, "timeout_ms": "soon"}), "`timeout_ms`"),
             (json!({"command": touch, "stdin": {}}), "`stdin`"),
@@ -149,4 +151,28 @@ fn bad_arguments_run_nothing() {
         }
         assert!(!marker.exists());
     });
+}
+
+#[test]
+fn the_limit_holds_for_text_that_was_no_text() {
+    each(|yard| {
+        let fields = fields(
+            yard.call("execute", json!({"command": "head -c 30000 /dev/zero | tr '\\0' '\\377'"})),
+        );
+        let length = fields["stdout"].as_str().map_or(0, str::len);
+        assert!(length <= 40_000 && length > 39_990, "{length}");
+        assert_eq!(fields["stdout_truncated"], true);
+    });
+}
+
+#[test]
+fn the_wait_for_a_slot_counts_towards_the_timeout() {
+    for launch in speaking("native,execute") {
+        let mut yard = launch.args(&["--slots", "1"]).start();
+        yard.start("sleep 300");
+        let fields =
+            fields(yard.call("execute", json!({"command": "touch ran", "timeout_ms": 300})));
+        assert_eq!((&fields["timed_out"], &fields["exit_code"]), (&json!(true), &Value::Null));
+        assert!(!yard.work().join("ran").exists());
+    }
 }

@@ -160,9 +160,9 @@ fn rules_hold_for_files_as_for_commands_and_are_written_down() {
             ]
         );
     });
-    each("[policy]\nallow = [\"ls*\", \"read_file\"]\n", |yard| {
+    each("[policy]\nallow = [\"ls*\"]\ndeny = [\"write_file\"]\n", |yard| {
         fs::write(yard.work().join("file"), "x").expect("a file of ours");
-        assert_eq!(read(yard, "file")["content"], "x");
+        assert_eq!(read(yard, "file")["content"], "x", "an allow list speaks of commands");
         let write = json!({"path": "file", "content": "changed"});
         yard.call("write_file", write).error_text();
         assert_eq!(read(yard, "file")["content"], "x");

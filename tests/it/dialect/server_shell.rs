@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::execute_command::execute;
 use super::names;
-use crate::harness::{Launch, Marker, Sandbox, Yard, run_program, text};
+use crate::harness::{Launch, Marker, Sandbox, Yard, output_of, run_program, text};
 
 /// The document's session, from after the line that starts the server.
 const SESSION: &str = r#"
@@ -91,7 +91,10 @@ fn lines_that_are_no_messages_break_nothing() {
     assert_eq!(unknown["error"]["code"], -32601);
     assert_eq!(unknown["error"]["message"], "Method not found: tools/explode");
     for (params, said) in [
-        (json!({"name": "explode", "arguments": {"command": "touch ran"}}), "unknown tool"),
+        (
+            json!({"name": "explode", "arguments": {"command": "touch ran"}}),
+            "Unknown tool: explode",
+        ),
         (json!({"arguments": {"command": "touch ran"}}), "name"),
     ] {
         let refused = yard.rpc("tools/call", params);
@@ -267,4 +270,29 @@ fn bad_flags_are_refused_by_name() {
         assert!(!output.status.success() && told.contains(said), "{flags:?}: {told}");
         assert!(output.stdout.is_empty(), "{flags:?}");
     }
+}
+
+#[test]
+fn a_working_directory_that_is_none_is_told_at_the_start() {
+    let sandbox = Sandbox::new();
+    for missing in ["/no/such/directory", "/etc/passwd"] {
+        let output = run_program(&sandbox, &["server", "shell", "-w", missing]);
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.contains(missing), "{said}");
+    }
+}
+
+#[test]
+fn a_session_that_is_piped_in_is_answered_to_its_end() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.command();
+    command.args(["server", "shell"]).arg("--data-dir").arg(sandbox.data());
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params":
+        {"name": "execute_command", "arguments": {"command": "sleep 2; echo done"}}});
+    let opening = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
+        {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    let initialized = json!({"jsonrpc": "2.0", "method": "initialized"});
+    let output = output_of(command, &format!("{opening}\n{initialized}\n{call}\n"));
+    let answers = text(&output.stdout);
+    assert!(answers.contains(r#"\"return_code\": 0"#) && answers.contains("done"), "{answers}");
 }

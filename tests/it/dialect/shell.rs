@@ -173,6 +173,49 @@ fn the_configuration_of_the_document_holds() {
     });
 }
 
+/// As it is printed.
+const PRINTED: &str = r#"
+[shell_tool]
+default_timeout = 300  # seconds
+max_timeout = 1800     # seconds
+max_output_size = "10MB"
+allowed_directories = ["/project", "/tmp"]
+blocked_commands = ["rm -rf", "format", "dd"]
+log_commands = true
+"#;
+
+#[test]
+fn the_configuration_block_of_the_document_can_be_pasted() {
+    with_config(PRINTED, |yard| {
+        let run = |yard: &mut Yard, directory: &str| {
+            yard.call("shell", json!({"command": "pwd", "working_directory": directory}))
+        };
+        assert_eq!(parts(&run(yard, "/tmp").ok()).1["stdout"], "/tmp\n");
+        assert!(run(yard, "/").error_text().starts_with("Permission denied"));
+        let missing = run(yard, "/project").error_text();
+        assert!(missing.contains("working_directory"), "{missing}");
+    });
+}
+
+#[test]
+fn a_deadline_of_the_server_bounds_the_tool() {
+    with_config("[job]\ntimeout_s = 60\nmax_timeout_s = 60\n", |yard| {
+        yard.call("shell", json!({"command": "true"})).ok();
+        let late = yard.call("shell", json!({"command": "true", "timeout": 61})).error_text();
+        assert!(late.contains("from 1 to 60"), "{late}");
+    });
+}
+
+#[test]
+fn text_that_is_not_utf8_comes_back_whole() {
+    each(|yard| {
+        let command = r"printf 'caf\351\n'; printf '\377' >&2";
+        let (_, metadata) = parts(&yard.call("shell", json!({"command": command})).ok());
+        assert_eq!(metadata["stdout_base64"], "Y2Fm6Qo=");
+        assert_eq!(metadata["stderr_base64"], "/w==");
+    });
+}
+
 #[test]
 fn a_directory_outside_the_allowed_ones_is_refused_also_through_a_link() {
     with_config("[shell_tool]\nallowed_directories = [\"/usr\"]\n", |yard| {
@@ -209,6 +252,8 @@ fn a_failure_writes_the_abort_file_of_the_workflow() {
     let abort = yard.work().join("abort.txt");
     yard.call("shell", json!({"command": "true"})).ok();
     assert!(!abort.exists());
+    yard.call("shell", json!({"command": "ls", "timeout": 0}));
+    assert!(!abort.exists(), "no command failed");
     yard.call("shell", json!({"command": "echo why >&2; exit 3"}));
     let told = fs::read_to_string(&abort).expect("the abort file");
     assert!(told.starts_with("Command failed with exit code 3") && told.contains("why"), "{told}");
@@ -226,6 +271,7 @@ fn bad_arguments_run_nothing() {
             (json!({"command": touch, "timeout": 0}), "from 1 to 1800"),
             (json!({"command": touch, "timeout": 1801}), "from 1 to 1800"),
             (json!({"command": touch, "timeout": "long"}), "`timeout`"),
+            (json!({"command": touch, "timeout": "30"}), "`timeout`"),
             (json!({"command": touch, "environment": {"A": 1}}), "`environment.A`"),
             (json!({"command": touch, "environment": "A=1"}), "`environment`"),
             (

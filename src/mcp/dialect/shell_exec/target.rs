@@ -7,8 +7,9 @@ use crate::mcp::reply::progress_line;
 use crate::mcp::tools::Call;
 use crate::mcp::turn::Turn;
 use crate::mcp::wait::{WaitEnd, wait_for};
-use crate::outcome::{Ending, StopBy};
+use crate::outcome::{Ending, Outcome, StopBy};
 use crate::output::LogReader;
+use crate::spec::Stream;
 use crate::yard::{JobHandle, StopWish};
 
 /// A run that has ended, and how.
@@ -42,7 +43,7 @@ async fn earlier(
     let tenant = call.caller().tenant;
     let mut same = call.yard.list_like(&wish.submission, &tenant).await?.into_iter();
     match given.job {
-        None => match same.next() {
+        None => match same.find(has_run) {
             None if offset > 0 => Err(ExecError::NeverRan(given)),
             latest => Ok(latest),
         },
@@ -59,6 +60,20 @@ async fn earlier(
             }
         },
     }
+}
+
+/// Whether there is a run to read on in: one that could not start, or that its caller gave up, is
+/// none.
+fn has_run(job: &JobHandle) -> bool {
+    job.status().ending().is_none_or(|ending| match ending.outcome {
+        Outcome::FailedToStart(_) | Outcome::Stopped { by: StopBy::Cancel } => false,
+        Outcome::Exited { .. }
+        | Outcome::Signaled { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Stopped { by: StopBy::Client | StopBy::Shutdown }
+        | Outcome::Limit { .. }
+        | Outcome::Lost { .. } => true,
+    })
 }
 
 async fn run(call: Call<'_>, wish: &Wish) -> Result<Run, ExecError> {
@@ -93,11 +108,17 @@ async fn stop_when_large(job: &JobHandle, limit: u64) {
     }
 }
 
-/// Returns once stdout has more than `limit` bytes; never, if it never has.
+/// Whether either stream has more than `limit` bytes.
+pub(super) fn is_large(log: &LogReader, limit: u64) -> bool {
+    let progress = log.progress();
+    [Stream::Stdout, Stream::Stderr].iter().any(|stream| progress.bytes_of(Some(*stream)) > limit)
+}
+
+/// Returns once either stream has more than `limit` bytes; never, if none ever has.
 async fn exceeded(log: &LogReader, limit: u64) {
     loop {
         let progress = log.progress();
-        if progress.total_bytes - progress.stderr_bytes > limit {
+        if is_large(log, limit) {
             return;
         }
         if progress.closed {

@@ -9,7 +9,7 @@ use super::address::{Address, Packing};
 use super::chunk::Chunk;
 use super::error::ExecError;
 use super::reading::Reading;
-use super::target::{Run, target};
+use super::target::{Run, is_large, target};
 use super::wish::{Large, Wish};
 use crate::mcp::reply::Foreign;
 use crate::mcp::tools::Call;
@@ -29,7 +29,8 @@ async fn shell_exec(call: Call<'_>, arguments: JsonObject) -> Result<JsonObject,
     let run = target(call, &wish).await?;
     let end = End::of(&run.ending.outcome)?;
     let reading = read(call, &run, &wish).await?;
-    if wish.large == Large::Error && reading.page.span.has_more {
+    let is_large = is_large(run.job.output(), wish.limits.bytes as u64);
+    if wish.large == Large::Error && (is_large || reading.page.span.has_more) {
         return Err(ExecError::TooLarge { limits: wish.limits, job: run.job.id() });
     }
     let spilled = spilled(call, &run, &wish, &reading).await?;
@@ -132,7 +133,10 @@ fn write_place(fields: &mut JsonObject, run: &Run, wish: &Wish, reading: &Readin
     page.span.write(fields);
     fields.insert("line_count".into(), page.lines().into());
     fields.insert("stderr_count".into(), reading.stderr_lines.into());
-    fields.insert("truncated".into(), (is_cut || page.gap_bytes > 0).into());
+    fields.insert(
+        "truncated".into(),
+        (is_cut || page.gap_bytes > 0 || reading.stderr.span.has_more).into(),
+    );
     insert_some(fields, "matches", page.matches);
     let next = ParsedCursor { job: Some(run.job.id()), cursor: Cursor::Bytes(page.span.end) };
     insert_some(fields, "next_cursor", (page.span.has_more && !is_cut).then(|| next.place_first()));

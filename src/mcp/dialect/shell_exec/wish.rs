@@ -68,7 +68,7 @@ impl Wish {
                 *value = true.into();
             }
         }
-        let mut args = Args::new(Some(arguments), &FIELDS)?;
+        let mut args = Args::strict(arguments, &FIELDS)?;
         let (cursor, limits) = read_page(page, max_page)?;
         let wish = Self {
             submission: submission(&mut args)?,
@@ -112,7 +112,7 @@ fn submission(args: &mut Args) -> Result<Submission, ArgError> {
 }
 
 fn read_page(page: Value, max_page: usize) -> Result<(Option<Place>, Limits), ExecError> {
-    let mut args = Args::new(page_object(page)?, &PAGE_FIELDS)?;
+    let mut args = Args::strict(page_object(page)?.unwrap_or_default(), &PAGE_FIELDS)?;
     let cursor = args.text_or_number("cursor")?.map(|cursor| place(&cursor)).transpose()?;
     let bytes = args.whole("limit_bytes", MIN_BYTES..=max_page as u64)?;
     let lines = args.whole("limit_lines", 1..=u64::MAX)?;

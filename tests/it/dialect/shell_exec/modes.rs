@@ -65,3 +65,14 @@ fn spilled_output_goes_with_its_run() {
         assert_eq!(left, 0, "nothing is left where commands run");
     }
 }
+
+#[test]
+fn error_looks_at_what_was_written_and_not_at_what_a_filter_leaves() {
+    each(|yard| {
+        for command in ["seq 1 100000; echo END", "seq 1 100000 >&2"] {
+            let run = json!({"cmd": command, "grep": "^5$|END", "on_large_output": "error"});
+            let error = yard.call("shell_exec", run).error_text();
+            assert!(error.contains("larger than"), "{command}: {error}");
+        }
+    });
+}

@@ -167,3 +167,17 @@ fn what_did_not_exit_by_itself_never_reads_as_a_success() {
         assert_eq!(late["error"], "timed out after 1s");
     }
 }
+
+#[test]
+fn a_run_that_never_started_is_none_to_read_on_in() {
+    each(|yard| {
+        let request = json!({"cmd": "./later", "args": [], "page": {"cursor": "bytes:0"}});
+        let error = yard.call("shell_exec", request.clone()).error_text();
+        assert!(error.contains("later"), "{error}");
+        let program = yard.work().join("later");
+        std::fs::write(&program, "#!/bin/sh\necho now\n").expect("a program");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).expect("ours");
+        assert_eq!(exec(yard, request)["stdout_chunk"], "now\n");
+    });
+}
