@@ -26,6 +26,8 @@ struct Scale {
     flood_bytes: u64,
     /// The log in which pages are read.
     log_bytes: u64,
+    /// What the job writes that many follow, in megabytes.
+    followed_mb: u64,
     search_bytes: u64,
 }
 
@@ -34,6 +36,7 @@ const FULL: Scale = Scale {
     calls: 4_000,
     flood_bytes: 1 << 30,
     log_bytes: 10_000 << 20,
+    followed_mb: 20,
     search_bytes: 1 << 30,
 };
 const QUICK: Scale = Scale {
@@ -41,6 +44,7 @@ const QUICK: Scale = Scale {
     calls: 256,
     flood_bytes: 32 << 20,
     log_bytes: 64 << 20,
+    followed_mb: 1,
     search_bytes: 64 << 20,
 };
 
@@ -69,7 +73,7 @@ fn measure(scale: Scale) -> Vec<Row> {
         }
     }
     rows.extend(flood::measure(scale.rounds, scale.flood_bytes));
-    rows.extend(reading::measure(scale.log_bytes));
+    rows.extend(reading::measure(scale.log_bytes, scale.followed_mb));
     rows.extend(search::measure(scale.rounds, scale.search_bytes));
     rows.extend(decisions::measure(scale.rounds, 10 * scale.calls));
     rows

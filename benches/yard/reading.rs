@@ -17,19 +17,16 @@ const PAGE: u64 = 64 * 1024;
 /// How often each place is read.
 const LOOKS: u64 = 200;
 const POLLERS: usize = 64;
-/// What the followed job writes: so many megabytes, twenty in a second.
-const FOLLOWED_MB: u64 = 20;
-
 /// The cost of a page at a random offset beside one at the start, and what readers get who follow
 /// one job at the same time.
-pub(crate) fn measure(log_bytes: u64) -> Vec<Row> {
+pub(crate) fn measure(log_bytes: u64, followed_mb: u64) -> Vec<Row> {
     let server = Server::start(&[
         ("SHELLYARD_MCP_RESULT_FORMAT", "structured"),
         // The log is to be read as it was written.
         ("SHELLYARD_OUTPUT_COMPRESS_FROM", "0"),
     ]);
     let mut client = Client::connect(server.address());
-    vec![pages(&mut client, log_bytes), followers(server.address())]
+    vec![pages(&mut client, log_bytes), followers(server.address(), followed_mb)]
 }
 
 fn pages(client: &mut Client, bytes: u64) -> Row {
@@ -71,17 +68,16 @@ impl Places {
     }
 }
 
-fn followers(address: SocketAddr) -> Row {
+/// The job writes so many megabytes, twenty in a second.
+fn followers(address: SocketAddr, megabytes: u64) -> Row {
     let mut client = Client::connect(address);
     let megabyte = "head -c 1000000 /dev/zero | tr '\\0' x";
-    let job = run(
-        &mut client,
-        &format!("for i in $(seq {FOLLOWED_MB}); do {megabyte}; sleep 0.05; done"),
-    );
+    let job =
+        run(&mut client, &format!("for i in $(seq {megabytes}); do {megabyte}; sleep 0.05; done"));
     let started = Instant::now();
     let readers: Vec<_> =
         (0..POLLERS).map(|_| thread::spawn(move || follow(address, job))).collect();
-    let expected = FOLLOWED_MB * 1_000_000;
+    let expected = megabytes * 1_000_000;
     for reader in readers {
         assert_eq!(reader.join().expect("a reader"), expected, "a reader missed bytes");
     }
