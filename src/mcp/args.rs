@@ -126,7 +126,10 @@ impl Args {
         if allowed.contains(&number) {
             return Ok(Some(number));
         }
-        let allowed = format!("from {} to {}", allowed.start(), allowed.end());
+        let allowed = match *allowed.end() {
+            u64::MAX => format!("at least {}", allowed.start()),
+            most => format!("from {} to {most}", allowed.start()),
+        };
         Err(ArgError::NotAllowed { name, allowed, given: number.to_string() })
     }
 
@@ -230,7 +233,7 @@ impl Field {
     const fn wanted(&self) -> &'static str {
         match self.kind {
             Kind::Text | Kind::Choice(_) => "a text",
-            Kind::Whole => "a whole number",
+            Kind::Whole | Kind::From(_) => "a whole number",
             Kind::Seconds => "a number of seconds",
             Kind::Flag => "true or false",
             Kind::Texts => "a list of texts",
@@ -245,7 +248,7 @@ impl Kind {
     fn takes(self, value: &Value) -> bool {
         match self {
             Self::Text | Self::Choice(_) => value.is_string(),
-            Self::Whole => whole(value).is_some() && value.is_number(),
+            Self::Whole | Self::From(_) => whole(value).is_some() && value.is_number(),
             Self::Seconds => value.is_number(),
             Self::Flag => value.is_boolean(),
             Self::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),

@@ -59,6 +59,8 @@ pub(crate) enum Kind {
     Text,
     /// A whole number from 0.
     Whole,
+    /// A whole number from this one on.
+    From(u64),
     /// A number of seconds from 0, fractions included.
     Seconds,
     /// Yes or no.
@@ -154,6 +156,9 @@ impl Kind {
             Self::Whole | Self::Seconds => {
                 schema.insert("minimum".into(), 0.into());
             }
+            Self::From(least) => {
+                schema.insert("minimum".into(), least.into());
+            }
             Self::Texts => {
                 schema.insert("items".into(), json!({"type": "string"}));
             }
@@ -173,11 +178,24 @@ impl Kind {
     const fn json_type(self) -> &'static str {
         match self {
             Self::Text | Self::Choice(_) => "string",
-            Self::Whole => "integer",
+            Self::Whole | Self::From(_) => "integer",
             Self::Seconds => "number",
             Self::Flag => "boolean",
             Self::Texts | Self::Jobs => "array",
             Self::Pairs => "object",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_says_where_it_starts() {
+        for (kind, minimum) in [(Kind::Whole, 0), (Kind::From(1), 1), (Kind::From(500), 500)] {
+            let schema = Value::Object(Field::optional("number", kind, "").schema());
+            assert_eq!(schema, json!({"type": "integer", "minimum": minimum}));
         }
     }
 }

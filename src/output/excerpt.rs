@@ -27,9 +27,6 @@ const WHOLE_LINES: ViewOptions =
 /// How far a hidden part is looked through: a reply must not wait long for it.
 const REACH: Reach = Reach { each_side: 32 * 1024 * 1024, time: Duration::from_secs(2) };
 
-/// How far what comes before the tail of a running job is looked through: it is looked at often.
-const GLANCE: Reach = Reach { each_side: 4 * 1024 * 1024, time: Duration::from_millis(200) };
-
 /// So much of the end is looked at for a character that has only begun.
 const LAST_BYTES: u64 = 256;
 
@@ -113,7 +110,7 @@ pub fn tail(reader: &LogReader, budget: Budget) -> io::Result<Excerpt> {
     let mut frame = Frame::new(reader, 0)?;
     let part = frame.tail(0, Room::of(budget))?;
     let (all, before) = (frame.from..frame.end, frame.from..part.range.start);
-    let before = (!before.is_empty()).then(|| look_through(reader, all, before, GLANCE));
+    let before = (!before.is_empty()).then(|| look_through(reader, all, before, Reach::GLANCE));
     (frame.from, frame.gap_bytes) = (part.range.start, 0);
     Ok(Excerpt { before: before.transpose()?, ..frame.finish(None, part)? })
 }

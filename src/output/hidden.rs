@@ -14,6 +14,8 @@ pub struct Hidden {
     pub first_line: u64,
     /// The number of its last line.
     pub last_line: u64,
+    /// Which of these two are hidden in part only.
+    pub in_part: Vec<u64>,
     /// Its bytes.
     pub bytes: u64,
     /// Those of them that are not there.
@@ -41,9 +43,12 @@ pub(super) fn look_through(
     reach: Reach,
 ) -> io::Result<Hidden> {
     let (digest, errors) = digest_around(reader, excerpt, hidden.clone(), reach)?;
+    let edges = Edges { reader, part: hidden.clone(), unit: reader.charset()?.unit() as u64 };
+    let (first_line, last_line) = edges.lines()?;
     Ok(Hidden {
-        first_line: reader.line_at(hidden.start)?,
-        last_line: reader.line_at(hidden.end - 1)?,
+        first_line,
+        last_line,
+        in_part: edges.in_part()?,
         bytes: hidden.end - hidden.start,
         missing_bytes: reader.missing(hidden.clone()),
         errors_count: errors.count,
@@ -51,6 +56,34 @@ pub(super) fn look_through(
         scanned_all: digest.complete,
         digest,
     })
+}
+
+/// Where a part of a log begins and ends. Lines are told by units of the character set: one that
+/// is wider than a byte may have a newline for its first.
+struct Edges<'a> {
+    reader: &'a LogReader,
+    part: Range<u64>,
+    unit: u64,
+}
+
+impl Edges<'_> {
+    /// The first line and the last one.
+    fn lines(&self) -> io::Result<(u64, u64)> {
+        let last = self.part.end.saturating_sub(self.unit).max(self.part.start);
+        Ok((self.reader.line_at(self.part.start)?, self.reader.line_at(last)?))
+    }
+
+    /// Which of them go on outside of the part.
+    fn in_part(&self) -> io::Result<Vec<u64>> {
+        let (first, last) = self.lines()?;
+        let line_at = |offset| self.reader.line_at(offset);
+        let before = self.part.start.checked_sub(self.unit).map(line_at).transpose()?;
+        let is_last = self.part.end >= self.reader.progress().total_bytes;
+        let after = (!is_last).then(|| line_at(self.part.end)).transpose()?;
+        let mut lines = Vec::from_iter(before.filter(|line| *line == first));
+        lines.extend(after.filter(|line| *line == last && !lines.contains(line)));
+        Ok(lines)
+    }
 }
 
 #[cfg(test)]
@@ -97,5 +130,41 @@ mod tests {
         let hidden = look_through(&reader, all.clone(), all, Reach::default()).unwrap();
         assert_eq!((hidden.errors_count, hidden.errors.len()), (1, 1));
         assert!(hidden.errors[0].text.chars().count() < 250);
+    }
+
+    #[test]
+    fn errors_in_another_character_set_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut writer, reader) =
+            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: dir.path().to_owned() });
+        let text = "\u{feff}one\ntwo\nerror: сломано\nfour\n";
+        let bytes: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        writer.append(Stream::Stdout, &bytes);
+        let all = 0..bytes.len() as u64;
+        let start = "\u{feff}one\n".encode_utf16().count() as u64 * 2;
+        let hidden = look_through(&reader, all.clone(), start..all.end, Reach::default()).unwrap();
+        assert_eq!((hidden.first_line, hidden.last_line), (2, 4));
+        assert_eq!(hidden.in_part, Vec::<u64>::new());
+        assert_eq!(hidden.errors, [ErrorLine { line: 3, text: "error: сломано".to_owned() }]);
+    }
+
+    #[test]
+    fn a_line_that_is_cut_in_two_is_listed_by_its_own_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut writer, reader) =
+            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: dir.path().to_owned() });
+        let (head, tail) = ("x".repeat(50_000), "y".repeat(50_000));
+        writer
+            .append(Stream::Stdout, format!("{head} AssertionError: no {tail}\nfine\n").as_bytes());
+        let all = 0..reader.progress().total_bytes;
+        for start in [0, 49_000, 50_010] {
+            let look = look_through(&reader, all.clone(), start..all.end, Reach::default());
+            let hidden = look.unwrap();
+            assert_eq!(hidden.in_part, if start == 0 { vec![] } else { vec![1] });
+            assert_eq!(hidden.errors_count, 1);
+            let text = &hidden.errors[0].text;
+            assert!(text.starts_with("…xxx") && text.ends_with("yyy…"), "{text}");
+            assert!(text.contains("x AssertionError: no y"), "{text}");
+        }
     }
 }

@@ -8,6 +8,7 @@ use super::block::{Block, More};
 use super::patience::Patience;
 use super::pieces::Pieces;
 use super::query::{MAX_BYTES, QueryError};
+use super::view::Charset;
 
 /// The lines of a log that are not blank. A line longer than a query may look at is an error.
 #[derive(Debug)]
@@ -32,8 +33,8 @@ pub(super) struct JsonLine {
 
 impl<'a> JsonLines<'a> {
     /// Starts at the first of the pieces.
-    pub(super) fn new(pieces: Pieces, patience: &'a Patience) -> Self {
-        let block = Block::new(pieces, 0);
+    pub(super) fn new(pieces: Pieces, charset: Charset, patience: &'a Patience) -> Self {
+        let block = Block::new(pieces, 0, charset);
         Self { block, more: More::Maybe, at: 0, scanned: 0, number: 1, patience }
     }
 
@@ -52,6 +53,11 @@ impl<'a> JsonLines<'a> {
     /// What a line that was just given says.
     pub(super) fn bytes(&self, line: &JsonLine) -> &[u8] {
         &self.block.bytes()[line.place.clone()]
+    }
+
+    /// Whether it was the last, and has no newline.
+    pub(super) fn is_open(&self, line: &JsonLine) -> bool {
+        self.more == More::No && self.bytes(line).last() != Some(&b'\n')
     }
 
     fn next_line(&mut self) -> Result<Option<Range<usize>>, QueryError> {

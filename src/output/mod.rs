@@ -18,6 +18,7 @@
 
 mod block;
 mod cursor;
+mod decoding;
 mod frame_cache;
 mod gap;
 mod gathered;
@@ -27,7 +28,6 @@ mod hidden;
 mod index;
 mod json_lines;
 mod kept;
-mod lines;
 mod log;
 mod packed;
 mod packer;

@@ -5,23 +5,29 @@ use std::ops::Range;
 
 use anstream::adapter::strip_bytes;
 use grep_matcher::{LineMatchKind, Matcher};
-use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use memchr::{memchr, memrchr};
 use thiserror::Error;
+
+use super::view::on_screen;
 
 /// A pattern may be so long, and take so much memory when compiled.
 const PATTERN_BYTES: usize = 1024 * 1024;
 /// What matching may remember, so that each byte is looked at once.
 const CACHE_BYTES: usize = 4 * 1024 * 1024;
 
+/// What to do about a pattern that cannot be used, by what is wrong with it.
+const ADVICE_ON_SYNTAX: &str = "the syntax is that of Rust's regex crate (no look-around, no back-references), escape special characters with a backslash";
+const ADVICE_ON_SIZE: &str = "use a shorter one, or smaller numbers in {…}";
+const ADVICE_ON_LINES: &str = "each line is searched by itself: leave the newline out, and use context to see the lines around a match";
+
 /// What was given is not a pattern that can be searched for.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error(
-    "`{given}` cannot be used as a regular expression: {why}; the syntax is that of Rust's regex crate (no look-around, no back-references), escape special characters with a backslash"
-)]
+#[error("`{given}` cannot be used as a regular expression: {why}; {advice}")]
 pub struct PatternError {
     given: String,
     why: String,
+    advice: &'static str,
 }
 
 impl PatternError {
@@ -55,9 +61,10 @@ impl Pattern {
     /// # Errors
     /// When it is no regex, asks for a newline, or would take too much memory.
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
-        let refuse = |why| PatternError { given: pattern.chars().take(100).collect(), why };
+        let given = || pattern.chars().take(100).collect();
         if pattern.len() > PATTERN_BYTES {
-            return Err(refuse("it is larger than 1 MiB".to_owned()));
+            let why = "it is larger than 1 MiB".to_owned();
+            return Err(PatternError { given: given(), why, advice: ADVICE_ON_SIZE });
         }
         let built = RegexMatcherBuilder::new()
             .multi_line(true)
@@ -65,7 +72,10 @@ impl Pattern {
             .size_limit(PATTERN_BYTES)
             .dfa_size_limit(CACHE_BYTES)
             .build(pattern);
-        let matcher = built.map_err(|error| refuse(why_not(pattern, &error)))?;
+        let matcher = built.map_err(|error| {
+            let (why, advice) = why_not(pattern, &error);
+            PatternError { given: given(), why, advice }
+        })?;
         let reach = match matcher.line_terminator() {
             Some(_) => Reach::Lines,
             None => Reach::Line,
@@ -126,22 +136,30 @@ pub(super) fn without_newline(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
 
-/// A line as a person would search it: without newline, `\r` before it, and escape codes.
+/// A line as a person would search it: without newline, `\r` before it, and escape codes; where
+/// a `\r` inside of it made a terminal write over it, as it looks in the end.
 pub(super) fn searchable(line: &[u8]) -> Cow<'_, [u8]> {
     let line = without_newline(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if memchr(b'\r', line).is_some() {
+        let text = String::from_utf8_lossy(line);
+        return Cow::Owned(on_screen(&text).into_owned().into_bytes());
+    }
     match memchr(0x1b, line) {
         Some(_) => Cow::Owned(strip_bytes(line).into_vec()),
         None => Cow::Borrowed(line),
     }
 }
 
-/// In words that speak of the pattern as it was given, where there are such.
-fn why_not(pattern: &str, error: &grep_regex::Error) -> String {
-    match regex::bytes::Regex::new(pattern) {
-        Err(error @ regex::Error::Syntax(_)) => error.to_string(),
-        Ok(_) | Err(_) => error.to_string(),
+/// In words that speak of the pattern as it was given, where there are such; and what to do.
+fn why_not(pattern: &str, error: &grep_regex::Error) -> (String, &'static str) {
+    if let Err(error @ regex::Error::Syntax(_)) = regex::bytes::Regex::new(pattern) {
+        return (error.to_string(), ADVICE_ON_SYNTAX);
     }
+    // What is a regex by itself asks for a newline here, or is too large.
+    let asks_for_newline = matches!(error.kind(), ErrorKind::NotAllowed(_));
+    let advice = if asks_for_newline { ADVICE_ON_LINES } else { ADVICE_ON_SIZE };
+    (error.to_string(), advice)
 }
 
 #[cfg(test)]
@@ -174,12 +192,33 @@ mod tests {
     }
 
     #[test]
+    fn a_line_is_searched_as_a_screen_shows_it_in_the_end() {
+        for (line, shown) in [
+            ("plain\r\n", "plain"),
+            ("progress 1%\rprogress 2%\n", "progress 2%"),
+            ("long text\r\x1b[Kdone\r\r\n", "done"),
+            ("\x1b[1mbold\x1b[0m", "bold"),
+        ] {
+            assert_eq!(searchable(line.as_bytes()), shown.as_bytes(), "{line:?}");
+        }
+    }
+
+    #[test]
     fn a_bad_pattern_says_what_is_wrong() {
         for pattern in ["(", "[z-a]", "a{99999}{99999}", "a{1000}{1000}", "(?<=x)y", r"a\nb"] {
             let error = Pattern::new(pattern).unwrap_err();
             assert_eq!(error.code(), "bad_regex");
             assert!(error.to_string().contains("regular expression"), "{error}");
             assert!(!error.to_string().contains("(?:"), "{error}");
+        }
+        for (pattern, advice) in [
+            ("(", "backslash"),
+            ("a{1000}{1000}", "smaller numbers"),
+            (r"a\nb", "each line is searched by itself"),
+        ] {
+            let error = Pattern::new(pattern).unwrap_err().to_string();
+            assert!(error.contains(advice), "{error}");
+            assert_eq!(error.contains("backslash"), pattern == "(", "{error}");
         }
         assert!(Pattern::new(&"x".repeat(20_000_000)).unwrap_err().to_string().len() < 1000);
     }

@@ -8,12 +8,14 @@ use jmespath::{DEFAULT_RUNTIME, Expression, Rcvar, Variable};
 use memchr::{memchr, memchr3_iter};
 use thiserror::Error;
 
+use super::block::{Block, More};
 use super::gathered::{Bounded, Gathered, Whole};
 use super::growth::largest_value;
 use super::json_lines::{JsonLine, JsonLines};
 use super::patience::Patience;
 use super::query_plan::Plan;
 use super::reader::LogReader;
+use super::view::Charset;
 use crate::spec::Stream;
 
 /// No JSON value beyond this is queried, and no result is larger.
@@ -24,6 +26,8 @@ pub(super) const MAX_VALUES: usize = 2_000_000;
 const MAX_WORK: f64 = 512.0 * 1024.0 * 1024.0;
 /// A longer query is refused.
 const MAX_QUERY: usize = 1000;
+/// What a text in UTF-8 may begin with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The stack of a query; only what is used of it takes memory.
 const STACK_BYTES: usize = 64 * 1024 * 1024;
 
@@ -31,15 +35,20 @@ const STACK_BYTES: usize = 64 * 1024 * 1024;
 #[derive(Debug, Error)]
 pub enum QueryError {
     /// The output is not JSON.
-    #[error(
-        "the output is neither JSON nor JSON lines (line {line}: {why}); read it as text, or query stdout alone"
-    )]
+    #[error("the output is neither JSON nor JSON lines (line {line}: {why}); {instead}")]
     NotJson {
         /// The first line that is not JSON, counted from 1 within what was queried.
         line: usize,
         /// The parser's words.
         why: String,
+        /// What would work.
+        instead: &'static str,
     },
+    /// It may become JSON: the job still writes it.
+    #[error(
+        "the JSON is not complete yet, the job still writes it; wait for it with wait_jobs, then query again"
+    )]
+    Unfinished,
     /// The output is not even text.
     #[error(
         "the output is binary, not JSON (line {line}); view=\"raw\" gives its bytes, and a query needs a command that writes JSON"
@@ -48,10 +57,18 @@ pub enum QueryError {
         /// The first line that is not text, counted from 1 within what was queried.
         line: usize,
     },
-    /// The query is not JMESPath, or cannot be applied to this output.
+    /// The query is not JMESPath.
     #[error("the query cannot be used: {why}; it must be JMESPath, such as `items[?ok].name`")]
     BadQuery {
         /// What is wrong with it.
+        why: String,
+    },
+    /// The query is JMESPath that cannot be applied to this output.
+    #[error(
+        "the query does not fit the output: {why}; query `@` or a part of it to see what is there"
+    )]
+    NoFit {
+        /// What does not fit.
         why: String,
     },
     /// The output, or the result, is too large.
@@ -81,7 +98,8 @@ impl QueryError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::NotJson { .. } | Self::Binary { .. } => "not_json",
-            Self::BadQuery { .. } => "bad_query",
+            Self::Unfinished => "json_unfinished",
+            Self::BadQuery { .. } | Self::NoFit { .. } => "bad_query",
             Self::TooLarge { .. } => "too_large",
             Self::TimeOver { .. } => "time_over",
             Self::Read(_) => "read_failed",
@@ -93,17 +111,35 @@ impl QueryError {
     }
 }
 
+/// What a query gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueryResult {
+    /// The result as JSON text.
+    pub text: String,
+    /// What it was applied to.
+    pub input: QueryInput,
+}
+
+/// What a query was applied to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueryInput {
+    /// The one value that the output is.
+    Value,
+    /// An array of the values that its lines are.
+    Lines,
+}
+
 /// Applies a JMESPath expression to all that was written so far, to one stream or to both, and
 /// gives the result as JSON text.
 ///
-/// JSON lines are an array of their values; of a query that begins with something that treats
+/// JSON lines are an array of their values, without a last one that is still being written; of a query that begins with something that treats
 /// each of them by itself, such as `[?ok].name`, only what that leaves is held in memory.
 pub fn query(
     reader: &LogReader,
     stream: Option<Stream>,
     expression: &str,
     patience: &Patience,
-) -> Result<String, QueryError> {
+) -> Result<QueryResult, QueryError> {
     check_length(expression)?;
     with_deep_stack(|| apply(reader, stream, expression, patience))
 }
@@ -141,33 +177,75 @@ fn apply(
     stream: Option<Stream>,
     expression: &str,
     patience: &Patience,
-) -> Result<String, QueryError> {
+) -> Result<QueryResult, QueryError> {
     let query = Query::new(expression)?;
     let reader = &reader.frozen();
-    if reader.missing(0..reader.progress().total_bytes) > 0 {
+    let progress = reader.progress();
+    if reader.missing(0..progress.total_bytes) > 0 {
         return Err(QueryError::too_large("an output that was not kept whole"));
     }
-    let pieces = reader.pieces(stream, 0, reader.progress().total_bytes);
-    let mut lines = JsonLines::new(pieces, patience);
-    let Some(first) = lines.next()? else {
-        return Err(QueryError::NotJson { line: 1, why: "there is no output".to_owned() });
-    };
+    let source = Source { stream, charset: reader.charset()?, is_growing: !progress.closed };
+    let pieces = reader.pieces(stream, 0, progress.total_bytes);
+    let mut lines = JsonLines::new(pieces, source.charset, patience);
+    let Some(first) = lines.next()? else { return Err(source.empty()) };
     match parse(lines.bytes(&first))? {
         Ok(value) => {
             let bytes = lines.bytes(&first).len();
             match lines.next()? {
                 None => query.result(value, bytes),
                 // What follows a whole value can only be another one.
-                Some(second) => query.result_of_lines((value, bytes), second, lines),
+                Some(second) => query.result_of_lines((value, bytes), second, (lines, source)),
             }
         }
         // A value that goes on in the next line.
         Err(error) if error.is_eof() => {
-            let output = whole_output(reader, stream, MAX_BYTES)?;
-            let value = parse(&output)?.map_err(|error| not_json(&error, error.line(), &output))?;
+            let output = whole_output(reader, source, MAX_BYTES)?;
+            let value = parse(&output)?;
+            let value = value.map_err(|error| source.not_json(&error, error.line(), &output))?;
             query.result(value, output.len())
         }
-        Err(error) => Err(not_json(&error, first.number, lines.bytes(&first))),
+        Err(error) => Err(source.not_json(&error, first.number, lines.bytes(&first))),
+    }
+}
+
+/// What is queried.
+#[derive(Debug, Clone, Copy)]
+struct Source {
+    stream: Option<Stream>,
+    charset: Charset,
+    /// Whether the job still writes.
+    is_growing: bool,
+}
+
+impl Source {
+    fn empty(self) -> QueryError {
+        let why = "there is no output".to_owned();
+        if self.is_growing { QueryError::Unfinished } else { self.refuse(1, why) }
+    }
+
+    /// Why some bytes are no JSON, of which the first are those of a line.
+    fn not_json(self, error: &serde_json::Error, line: usize, bytes: &[u8]) -> QueryError {
+        if memchr(0, bytes).is_some() || std::str::from_utf8(bytes).is_err() {
+            return QueryError::Binary { line };
+        }
+        let said = error.to_string();
+        if said.starts_with("recursion limit exceeded") {
+            return QueryError::too_large("JSON that is nested more than 127 deep");
+        }
+        if error.is_eof() && self.is_growing {
+            return QueryError::Unfinished;
+        }
+        // The line is that of the output; the parser knows only those of what it was given.
+        let why = said.rsplit_once(" at line ").map_or(said.as_str(), |(why, _)| why);
+        self.refuse(line, format!("{why} at column {}", error.column()))
+    }
+
+    const fn refuse(self, line: usize, why: String) -> QueryError {
+        let instead = match self.stream {
+            None => "read it as text, or query one stream alone with stream=\"stdout\"",
+            Some(_) => "read it as text, or use grep",
+        };
+        QueryError::NotJson { line, why, instead }
     }
 }
 
@@ -189,8 +267,9 @@ impl<'e> Query<'e> {
     }
 
     /// What the query makes of one value.
-    fn result(&self, value: Rcvar, bytes: usize) -> Result<String, QueryError> {
-        Bounded::write(&*self.evaluate(&self.part(&self.ast), value, bytes)?)
+    fn result(&self, value: Rcvar, bytes: usize) -> Result<QueryResult, QueryError> {
+        let text = Bounded::write(&*self.evaluate(&self.part(&self.ast), value, bytes)?)?;
+        Ok(QueryResult { text, input: QueryInput::Value })
     }
 
     /// What the query makes of an array of all lines: of the first, which was parsed already
@@ -199,8 +278,8 @@ impl<'e> Query<'e> {
         &self,
         first: (Rcvar, usize),
         second: JsonLine,
-        mut lines: JsonLines<'_>,
-    ) -> Result<String, QueryError> {
+        (mut lines, source): (JsonLines<'_>, Source),
+    ) -> Result<QueryResult, QueryError> {
         let plan = Plan::of(&self.ast);
         let mut gathered = Gathered::new(&plan);
         let each = self.part(&plan.each);
@@ -209,16 +288,21 @@ impl<'e> Query<'e> {
         let mut next = Some(second);
         while let Some(line) = next.filter(|_| !gathered.is_full()) {
             let bytes = lines.bytes(&line);
-            let value = parse(bytes)?.map_err(|error| not_json(&error, line.number, bytes))?;
+            let value = match parse(bytes)? {
+                Ok(value) => value,
+                Err(error) if error.is_eof() && source.is_growing && lines.is_open(&line) => break,
+                Err(error) => return Err(source.not_json(&error, line.number, bytes)),
+            };
             gathered.add(&*self.evaluate(&each, array(value), bytes.len())?)?;
             next = lines.next()?;
         }
-        match gathered.finish()? {
-            Whole::Text(text) => Ok(text),
+        let text = match gathered.finish()? {
+            Whole::Text(text) => text,
             Whole::Value { value, bytes } => {
-                Bounded::write(&*self.evaluate(&self.part(&plan.rest), value, bytes)?)
+                Bounded::write(&*self.evaluate(&self.part(&plan.rest), value, bytes)?)?
             }
-        }
+        };
+        Ok(QueryResult { text, input: QueryInput::Lines })
     }
 
     /// A part of the query that can be applied.
@@ -236,7 +320,7 @@ impl<'e> Query<'e> {
         if self.growth * bytes as f64 > MAX_WORK {
             return Err(bad("it multiplies too much output; select fewer values".to_owned()));
         }
-        part.search(value).map_err(|error| bad(error.to_string()))
+        part.search(value).map_err(|error| QueryError::NoFit { why: error.to_string() })
     }
 }
 
@@ -244,41 +328,31 @@ fn bad(why: String) -> QueryError {
     QueryError::BadQuery { why }
 }
 
-fn not_json(error: &serde_json::Error, line: usize, bytes: &[u8]) -> QueryError {
-    let is_binary = memchr(0, bytes).is_some() || std::str::from_utf8(bytes).is_err();
-    if is_binary {
-        return QueryError::Binary { line };
-    }
-    QueryError::NotJson { line, why: error.to_string() }
-}
-
 fn array(value: Rcvar) -> Rcvar {
     Rcvar::new(Variable::Array(vec![value]))
 }
 
-/// One JSON value, unless it is too large.
+/// One JSON value, unless it is too large. A byte order mark before it is no part of it.
 fn parse(bytes: &[u8]) -> Result<serde_json::Result<Rcvar>, QueryError> {
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     if memchr3_iter(b',', b'[', b'{', bytes).count() > MAX_VALUES {
         return Err(QueryError::too_large("a JSON output of over 2,000,000 values"));
     }
     Ok(serde_json::from_slice::<Variable>(bytes).map(Rcvar::new))
 }
 
-fn whole_output(
-    reader: &LogReader,
-    stream: Option<Stream>,
-    max: usize,
-) -> Result<Vec<u8>, QueryError> {
-    let total = reader.progress().total_bytes;
-    let mut bytes = Vec::new();
-    let mut pieces = reader.pieces(stream, 0, total);
-    while let Some((_, piece)) = pieces.next()? {
-        if bytes.len() + piece.len() > max {
+fn whole_output(reader: &LogReader, source: Source, max: usize) -> Result<Vec<u8>, QueryError> {
+    let pieces = reader.pieces(source.stream, 0, reader.progress().total_bytes);
+    let mut block = Block::new(pieces, 0, source.charset);
+    loop {
+        let more = block.fill(0)?;
+        if block.bytes().len() > max {
             return Err(QueryError::too_large("a JSON value of over 16 MiB"));
         }
-        bytes.extend_from_slice(piece);
+        if more == More::No {
+            return Ok(block.bytes().to_vec());
+        }
     }
-    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -301,10 +375,12 @@ mod tests {
 
     #[track_caller]
     fn check(out: &str, expression: &str, expected: Result<&str, &str>) {
-        let (_writer, reader, _dir) = log(out.as_bytes(), b"noise on stderr\n");
+        let (mut writer, reader, _dir) = log(out.as_bytes(), b"noise on stderr\n");
+        writer.close();
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
         let result = query(&reader, Some(Stream::Stdout), expression, &patience);
-        assert_eq!(result.as_deref().map_err(|error| error.code()), expected, "{expression:?}");
+        let result = result.as_ref().map(|result| result.text.as_str());
+        assert_eq!(result.map_err(QueryError::code), expected, "{expression:?}");
     }
 
     #[test]
@@ -335,7 +411,8 @@ mod tests {
             ("max_by(@, &n).n", Err("too_large")),
         ] {
             let result = query(&reader, None, expression, &patience);
-            assert_eq!(result.as_deref().map_err(QueryError::code), expected, "{expression}");
+            let result = result.as_ref().map(|result| result.text.as_str());
+            assert_eq!(result.map_err(QueryError::code), expected, "{expression}");
         }
         let error = query(&reader, None, "reverse(@)", &patience).unwrap_err().to_string();
         assert!(error.contains("[?level=='error'].msg"), "{error}");
@@ -360,7 +437,8 @@ mod tests {
             (b"{}\n\x00\xff\n", "binary"),
             (b"\x7fELF\x00\x01", "raw"),
         ] {
-            let (_writer, reader, _dir) = log(output, b"");
+            let (mut writer, reader, _dir) = log(output, b"");
+            writer.close();
             let (patience, _leash) = Patience::start(Duration::from_secs(3600));
             let error = query(&reader, None, "[*].a", &patience).unwrap_err();
             assert_eq!(error.code(), "not_json");
@@ -386,7 +464,7 @@ mod tests {
             let streamed = query(&reader, Some(Stream::Stdout), expression, &patience);
             let whole: serde_json::Value = serde_json::from_str(&array).unwrap();
             let whole = jmespath::compile(expression).unwrap().search(whole);
-            prop_assert_eq!(streamed.ok(), whole.ok().map(|value| value.to_string()));
+            prop_assert_eq!(streamed.ok().map(|result| result.text), whole.ok().map(|value| value.to_string()));
         }
     }
 
@@ -403,11 +481,72 @@ mod tests {
         assert!(error.to_string().contains("line 1"), "{error}");
     }
 
+    #[track_caller]
+    fn asked(reader: &LogReader, expression: &str) -> Result<QueryResult, QueryError> {
+        let (patience, _leash) = Patience::start(Duration::from_secs(3600));
+        query(reader, None, expression, &patience)
+    }
+
+    #[test]
+    fn json_in_another_character_set_or_with_a_mark_is_queried() {
+        let json = "{\n\"größe\": [1, 2]}\n";
+        let lines = "{\"n\": 1}\r\n{\"n\": 2}\r\n";
+        let utf16 =
+            |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+        for (bytes, expression, expected) in [
+            (utf16(&format!("\u{feff}{json}")), "\"größe\"[1]", "2"),
+            (utf16(lines), "[*].n", "[1,2]"),
+            (format!("\u{feff}{json}").into_bytes(), "\"größe\"[1]", "2"),
+            (format!("\u{feff}{lines}").into_bytes(), "[*].n", "[1,2]"),
+        ] {
+            let (_writer, reader, _dir) = log(&bytes, b"");
+            assert_eq!(asked(&reader, expression).unwrap().text, expected);
+        }
+    }
+
+    #[test]
+    fn json_that_is_still_written_is_no_mistake() {
+        for half in ["", "{\"a\":", "{\"a\": [1,\n 2"] {
+            let (mut writer, reader, _dir) = log(half.as_bytes(), b"");
+            assert_eq!(asked(&reader, "a").unwrap_err().code(), "json_unfinished", "{half:?}");
+            writer.close();
+            assert_eq!(asked(&reader, "a").unwrap_err().code(), "not_json", "{half:?}");
+        }
+        let (mut writer, reader, _dir) = log(b"{\"n\":1}\n{\"n\":2}\n{\"n\"", b"");
+        let result = asked(&reader, "[*].n").unwrap();
+        assert_eq!((result.text.as_str(), result.input), ("[1,2]", QueryInput::Lines));
+        writer.close();
+        assert_eq!(asked(&reader, "[*].n").unwrap_err().code(), "not_json");
+    }
+
+    #[test]
+    fn each_error_says_what_would_work() {
+        let deep = "[".repeat(200) + &"]".repeat(200);
+        for (output, expression, words, never) in [
+            ("{}\noops\n", "[*].a", "line 2: expected value at column 1)", "at line 1"),
+            ("{}\noops\n", "[*].a", "stream=\"stdout\"", "use grep"),
+            (deep.as_str(), "@", "nested more than 127 deep", "neither"),
+            ("{\"n\": null}", "length(n)", "does not fit", "must be JMESPath"),
+            ("{}", "a[", "must be JMESPath", "does not fit"),
+        ] {
+            let (mut writer, reader, _dir) = log(output.as_bytes(), b"");
+            writer.close();
+            let error = asked(&reader, expression).unwrap_err().to_string();
+            assert!(error.contains(words) && !error.contains(never), "{error}");
+        }
+        let (mut writer, reader, _dir) = log(b"oops\n", b"");
+        writer.close();
+        let (patience, _leash) = Patience::start(Duration::from_secs(3600));
+        let error = query(&reader, Some(Stream::Stdout), "a", &patience).unwrap_err().to_string();
+        assert!(error.contains("use grep") && !error.contains("one stream"), "{error}");
+    }
+
     #[test]
     fn what_is_too_large_is_refused() {
         let (_writer, reader, _dir) = log(b"12345", b"");
-        assert!(whole_output(&reader, None, 5).is_ok());
-        assert_eq!(whole_output(&reader, None, 4).unwrap_err().code(), "too_large");
+        let source = Source { stream: None, charset: Charset::Utf8, is_growing: false };
+        assert!(whole_output(&reader, source, 5).is_ok());
+        assert_eq!(whole_output(&reader, source, 4).unwrap_err().code(), "too_large");
         let doubled = jmespath::compile(&["[@,@]"; 60].join("|")).unwrap();
         let result = doubled.search(1).unwrap();
         assert_eq!(Bounded::write(&result).unwrap_err().code(), "too_large");
@@ -425,7 +564,7 @@ mod tests {
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
         assert!(
             query(&reader, None, &nested, &patience)
-                .is_ok_and(|result| result.len() < 2 * MAX_QUERY)
+                .is_ok_and(|result| result.text.len() < 2 * MAX_QUERY)
         );
     }
 }

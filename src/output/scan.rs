@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A block is matched as a whole, except for the lines in it that are not searched as they were
-//! written: those with escape codes or `\r`. A line that fits in no block is matched in parts
-//! that overlap.
+//! written: those with escape codes or `\r`. What is in another character set than UTF-8 comes
+//! decoded into a block. A line that fits in no block is matched in parts that overlap.
 
 use std::io;
 use std::ops::Range;
@@ -19,6 +19,7 @@ use super::block::{Block, More, Spans};
 use super::patience::Patience;
 use super::pattern::{Pattern, line_around, searchable, without_newline};
 use super::pieces::Pieces;
+use super::view::Charset;
 
 /// Of a line that fits in no block, so much is matched twice: a longer match may be missed.
 const OVERLAP_BYTES: usize = 4 * 1024;
@@ -111,6 +112,10 @@ pub(super) struct Scan<'a> {
     odd: Range<usize>,
     /// Whether the block is part of a line that fits in none.
     long: LongLine,
+    /// Where the newest such line starts.
+    long_start: u64,
+    /// Where the last line starts, once it is seen that it has not ended.
+    open_line: Option<u64>,
 }
 
 /// Whether a block is part of a line that fits in none, and what is known of it.
@@ -127,18 +132,21 @@ impl<'a> Scan<'a> {
     pub(super) fn new(
         pieces: Pieces,
         offset: u64,
+        charset: Charset,
         pattern: &'a Pattern,
         patience: &'a Patience,
     ) -> Self {
         Self {
             pattern,
             patience,
-            block: Block::new(pieces, offset),
+            block: Block::new(pieces, offset, charset),
             more: More::Maybe,
             lines: 0..0,
             found: None,
             odd: 0..0,
             long: LongLine::No,
+            long_start: offset,
+            open_line: None,
         }
     }
 
@@ -170,6 +178,11 @@ impl<'a> Scan<'a> {
     /// The offset of the next byte to look at.
     pub(super) fn reached(&self) -> u64 {
         self.block.spans().offset_at(self.lines.start)
+    }
+
+    /// The offset of a last line without a newline, once all was looked at.
+    pub(super) const fn open_line(&self) -> Option<u64> {
+        self.open_line
     }
 
     fn stretch(&self, (kind, place): (Kind, Range<usize>)) -> Stretch<'_> {
@@ -223,8 +236,22 @@ impl<'a> Scan<'a> {
         self.odd = 0..0;
         if end == 0 && self.more == More::Maybe && self.long == LongLine::No {
             self.long = LongLine::NoMatchYet;
+            self.long_start = self.block.spans().offset_at(0);
+        }
+        if self.more == More::No {
+            self.open_line = self.last_line_if_open();
         }
         Ok(())
+    }
+
+    fn last_line_if_open(&self) -> Option<u64> {
+        let bytes = self.block.bytes();
+        bytes.last().filter(|last| **last != b'\n')?;
+        Some(match (memrchr(b'\n', bytes), self.long) {
+            (Some(newline), _) => self.block.spans().offset_at(newline + 1),
+            (None, LongLine::No) => self.block.spans().offset_at(0),
+            (None, LongLine::NoMatchYet | LongLine::Matched) => self.long_start,
+        })
     }
 
     /// Looks at the part of a long line that the block begins with. Such a line is told of once:
@@ -283,7 +310,7 @@ mod tests {
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
         let pattern = Pattern::new(pattern).unwrap();
         let pieces = reader.pieces(None, 0, bytes.len() as u64);
-        let mut scan = Scan::new(pieces, 0, &pattern, &patience);
+        let mut scan = Scan::new(pieces, 0, Charset::Utf8, &pattern, &patience);
         let mut stretches = Vec::new();
         while let Some(stretch) = scan.next().unwrap() {
             stretches.push((stretch.offset_at(0), stretch.bytes.len(), stretch.kind));
@@ -338,7 +365,7 @@ mod tests {
         let (patience, leash) = Patience::start(Duration::from_secs(3600));
         let pattern = Pattern::new("x").unwrap();
         let pieces = reader.pieces(None, 0, bytes.len() as u64);
-        let mut scan = Scan::new(pieces, 0, &pattern, &patience);
+        let mut scan = Scan::new(pieces, 0, Charset::Utf8, &pattern, &patience);
         let first = scan.next().unwrap().unwrap().bytes.len() as u64;
         drop(leash);
         assert!(scan.next().unwrap().is_none());

@@ -11,6 +11,7 @@ use super::patience::Patience;
 use super::pattern::{Pattern, searchable};
 use super::reader::LogReader;
 use super::scan::{Kind, Scan, Stretch};
+use super::view::Charset;
 use crate::spec::Stream;
 
 /// So much of a found line is given; of a match deep inside it, what is around the match.
@@ -23,7 +24,8 @@ const MAX_CONTEXT: usize = 100;
 /// What to search for, and how much of it to list.
 #[derive(Debug, Clone, Copy)]
 pub struct SearchRequest<'a> {
-    /// Matched against each line without its newline, `\r` and escape codes.
+    /// Matched against each line as text without newline and escape codes, and as it looks
+    /// in the end where it was written over by `\r`.
     pub pattern: &'a Pattern,
     /// Which lines are found.
     pub select: Select,
@@ -64,6 +66,8 @@ pub struct Found {
     pub lines: Vec<FoundLine>,
     /// Matching lines from the start of the search to `searched_to`, listed or not.
     pub matches: u64,
+    /// All lines in that part, of the stream that was searched.
+    pub searched_lines: u64,
     /// How far the search came.
     pub searched_to: u64,
     /// Whether it did not come to the end of the log.
@@ -72,6 +76,9 @@ pub struct Found {
     pub missing_bytes: u64,
     /// Where the search has to start that finds what is not listed or was not searched.
     pub next: Option<u64>,
+    /// Where a search has to start that wants what comes after this one, with nothing lost: at
+    /// `next`; else at the last line, where it may still grow into a match; else at the end.
+    pub resume: u64,
     /// `More` where there is a `next`, else whether the log is complete.
     pub end_kind: PageEnd,
 }
@@ -98,24 +105,40 @@ pub fn search(
 ) -> io::Result<Found> {
     let reader = &reader.frozen();
     let progress = reader.progress();
-    let mut listing = Listing::new(reader, *request);
-    let pieces = reader.pieces(request.stream, request.from, progress.total_bytes);
-    let mut scan = Scan::new(pieces, request.from, request.pattern, patience);
+    let (total, charset) = (progress.total_bytes, reader.charset()?);
+    let from = charset.aligned(request.from.min(total)).min(total);
+    let mut listing = Listing::new(reader, SearchRequest { from, ..*request }, charset);
+    let pieces = reader.pieces(request.stream, from, total);
+    let mut scan = Scan::new(pieces, from, charset, request.pattern, patience);
     while let Some(stretch) = scan.next()? {
         listing.look_at(&stretch)?;
     }
     let time_over = !scan.is_complete();
-    let total = request.from.max(progress.total_bytes);
     let searched_to = if time_over { scan.reached() } else { total };
     let next = listing.stopped_at.or(time_over.then_some(searched_to));
+    // The end of a line that is listed may lie inside a character, which only UTF-8 gets over.
+    let is_done = |line: u64| charset == Charset::Utf8 && listing.is_last(line);
+    let growing = scan.open_line().filter(|line| !progress.closed && !is_done(*line));
+    let resume = next.or(growing).unwrap_or(total);
+    let searched_lines = listing.searched_lines(searched_to)?;
     let end_kind = match (next, progress.closed) {
         (Some(_), _) => PageEnd::More,
         (None, false) => PageEnd::CaughtUp,
         (None, true) => PageEnd::Complete,
     };
     let Listing { lines, matches, .. } = listing;
-    let missing_bytes = reader.missing(request.from..u64::MAX);
-    Ok(Found { lines, matches, searched_to, time_over, missing_bytes, next, end_kind })
+    let missing_bytes = reader.missing(from..u64::MAX);
+    Ok(Found {
+        lines,
+        matches,
+        searched_lines,
+        searched_to,
+        time_over,
+        missing_bytes,
+        next,
+        resume,
+        end_kind,
+    })
 }
 
 /// The listing as it grows.
@@ -126,6 +149,8 @@ struct Listing<'a> {
     lines: Vec<FoundLine>,
     bytes: usize,
     matches: u64,
+    /// Lines that were looked at; not counted where the log's index knows how many they are.
+    counted: Option<u64>,
     /// Lines that become context if a match follows, at most as many as are wanted.
     before: VecDeque<Context>,
     /// How many lines after the last match are still wanted.
@@ -141,21 +166,46 @@ struct Context {
 }
 
 impl<'a> Listing<'a> {
-    fn new(reader: &'a LogReader, request: SearchRequest<'a>) -> Self {
+    fn new(reader: &'a LogReader, request: SearchRequest<'a>, charset: Charset) -> Self {
         let context = request.context.min(MAX_CONTEXT);
+        let is_indexed = request.stream.is_none()
+            && charset == Charset::Utf8
+            && reader.missing(request.from..u64::MAX) == 0;
         Self {
             request: SearchRequest { context, ..request },
             numbers: LineNumbers { reader, last: None },
             lines: Vec::new(),
             bytes: 0,
             matches: 0,
+            counted: (!is_indexed).then_some(0),
             before: VecDeque::new(),
             after: 0,
             stopped_at: None,
         }
     }
 
+    /// Whether the line that starts there is a match, and the last that is listed.
+    fn is_last(&self, offset: u64) -> bool {
+        self.lines.last().is_some_and(|line| line.is_match && line.offset >= offset)
+    }
+
+    /// How many lines were looked at, when the search came so far.
+    fn searched_lines(&self, searched_to: u64) -> io::Result<u64> {
+        if let Some(counted) = self.counted {
+            return Ok(counted);
+        }
+        let reader = self.numbers.reader;
+        let progress = reader.progress();
+        let is_open = progress.open_line && searched_to == progress.total_bytes;
+        let (first, end) = (reader.line_at(self.request.from)?, reader.line_at(searched_to)?);
+        let is_empty = searched_to <= self.request.from;
+        Ok(if is_empty { 0 } else { end - first + u64::from(is_open) })
+    }
+
     fn look_at(&mut self, stretch: &Stretch<'_>) -> io::Result<()> {
+        if let Some(counted) = &mut self.counted {
+            *counted += stretch.count();
+        }
         match (self.request.select.takes(stretch.kind), self.stopped_at) {
             (true, None) => self.list_matches(stretch),
             (true, Some(_)) => {

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::patience::Patience;
 use super::pattern::Pattern;
 use super::search::{Found, SearchRequest, Select};
+use super::view::on_screen;
 use super::{LogReader, LogSettings, LogWriter, PageEnd, open};
 use crate::spec::Stream;
 
@@ -105,6 +106,137 @@ fn colours_and_carriage_returns_do_not_hide_a_match() {
 }
 
 #[test]
+fn a_line_that_was_written_over_is_found_as_it_looks_in_the_end() {
+    let states: String = (0..300).map(|percent| format!("\rprogress {percent}%")).collect();
+    let content = format!("{states}\nerror: disk\rall is good\nprogress\n");
+    let (_writer, reader, _dir) = log(&[(Stream::Stdout, content.as_bytes())]);
+    for (pattern, expected) in [
+        ("^progress", &["1:progress 299%", "3:progress"][..]),
+        ("^progress 299%$", &["1:progress 299%"]),
+        ("error|progress 7%", &[]),
+        ("good", &["2:all is good"]),
+    ] {
+        let found = search(&reader, &request(&compile(pattern))).unwrap();
+        assert_eq!(listed(&found), expected, "{pattern}");
+    }
+}
+
+#[test]
+fn a_line_that_grows_into_a_match_is_found_by_going_on_and_a_listed_one_not_again() {
+    let (mut writer, reader, _dir) = log(&[(Stream::Stdout, b"one\nERR")]);
+    writer.append(Stream::Stderr, b"note");
+    let pattern = compile("ERROR");
+    let mut at = SearchRequest { stream: Some(Stream::Stdout), ..request(&pattern) };
+    let found = search(&reader, &at).unwrap();
+    assert_eq!((found.matches, found.next, found.resume), (0, None, 4));
+    at.from = found.resume;
+    writer.append(Stream::Stdout, b"OR: foo");
+    let found = search(&reader, &at).unwrap();
+    assert_eq!((listed(&found), found.resume), (vec!["2:ERROR: foo".to_owned()], 18));
+    at.from = found.resume;
+    writer.append(Stream::Stdout, b" and more\nlast\n");
+    let found = search(&reader, &at).unwrap();
+    assert_eq!((found.matches, found.resume), (0, 33));
+    writer.append(Stream::Stdout, b"end");
+    writer.close();
+    assert_eq!(search(&reader, &at).unwrap().resume, 36, "nothing can grow any more");
+}
+
+#[test]
+fn a_long_line_that_has_not_ended_is_gone_on_with_from_its_start() {
+    let content = ["first\n", &"x".repeat(300_000), "NEE"].concat();
+    let (mut writer, reader, _dir) = log(&[(Stream::Stdout, content.as_bytes())]);
+    let pattern = compile("NEEDLE|^first");
+    let found = search(&reader, &request(&pattern)).unwrap();
+    assert_eq!((found.matches, found.resume), (1, 6));
+    writer.append(Stream::Stdout, b"DLE");
+    let found = search(&reader, &SearchRequest { from: 6, ..request(&pattern) }).unwrap();
+    assert_eq!((found.matches, found.resume), (1, content.len() as u64 + 3));
+}
+
+#[test]
+fn lines_are_counted_that_were_searched() {
+    let writes: [(Stream, &[u8]); 3] =
+        [(Stream::Stdout, b"a\nb\nc\n"), (Stream::Stderr, b"x\ny\n"), (Stream::Stdout, b"d")];
+    let (_writer, reader, _dir) = log(&writes);
+    let pattern = compile("none");
+    for (stream, from, expected) in [
+        (None, 0, 6),
+        (None, 2, 5),
+        (None, 3, 5),
+        (None, 10, 1),
+        (None, 11, 0),
+        (None, u64::MAX, 0),
+        (Some(Stream::Stderr), 0, 2),
+        (Some(Stream::Stdout), 4, 2),
+    ] {
+        let found = search(&reader, &SearchRequest { stream, from, ..request(&pattern) }).unwrap();
+        assert_eq!(found.searched_lines, expected, "{stream:?} from {from}");
+        assert!(found.searched_to <= 11 && found.resume <= 11);
+    }
+}
+
+/// A line of text in a character set, written again and again with a number.
+fn encoded(charset: &str, line: &str) -> Vec<u8> {
+    let text: String = (0..3000).map(|number| format!("{line} {number}\n")).collect();
+    match charset {
+        "utf-16le" => "\u{feff}"
+            .encode_utf16()
+            .chain(text.encode_utf16())
+            .flat_map(u16::to_le_bytes)
+            .collect(),
+        "utf-16be" => text.encode_utf16().flat_map(u16::to_be_bytes).collect(),
+        label => encoding_rs::Encoding::for_label(label.as_bytes()).unwrap().encode(&text).0.into(),
+    }
+}
+
+#[test]
+fn other_character_sets_are_searched_as_they_are_shown() {
+    for (charset, line, wanted) in [
+        ("utf-16le", "error: größer", "größer 29[0-9]{2}$"),
+        ("utf-16be", "error: broken", "^error: broken 29[0-9]{2}$"),
+        ("shift_jis", "エラー: ファイルが見つかりません", "^エラー.*29[0-9]{2}"),
+        ("euc-jp", "エラー: ファイルが見つかりません", "^エラー.*29[0-9]{2}"),
+        ("windows-1251", "Ошибка: файл не найден", "ошибка|файл не найден 29[0-9]{2}$"),
+        ("iso-2022-jp", "エラー: ファイルが見つかりません", "^エラー.*29[0-9]{2}"),
+    ] {
+        let bytes = encoded(charset, line);
+        let (_writer, reader, _dir) = log(&[(Stream::Stdout, &bytes)]);
+        let pattern = compile(wanted);
+        let mut at = SearchRequest { max_matches: 7, ..request(&pattern) };
+        let mut lines = Vec::new();
+        loop {
+            let found = search(&reader, &at).unwrap();
+            lines.extend(listed(&found));
+            let Some(next) = found.next else { break };
+            at.from = next;
+        }
+        let expected = (2900..3000).map(|number| format!("{}:{line} {number}", number + 1));
+        assert_eq!(lines, expected.collect::<Vec<_>>(), "{charset}");
+        let whole = search(&reader, &request(&compile("none"))).unwrap();
+        assert_eq!((whole.matches, whole.searched_lines), (0, 3000), "{charset}");
+    }
+}
+
+#[test]
+fn a_search_in_another_character_set_whose_time_is_over_gets_on_and_loses_nothing() {
+    let bytes = encoded("utf-16le", &"漢字".repeat(60));
+    let (_writer, reader, _dir) = log(&[(Stream::Stdout, &bytes)]);
+    let (over, _leash) = Patience::start(Duration::ZERO);
+    let pattern = compile("漢字 [0-9]+$");
+    let mut at = SearchRequest { max_matches: 5000, max_bytes: 1 << 30, ..request(&pattern) };
+    let mut numbers = Vec::new();
+    loop {
+        let found = super::search::search(&reader, &at, &over).unwrap();
+        numbers.extend(found.lines.iter().map(|line| line.number));
+        let Some(next) = found.next else { break };
+        assert!(next > at.from);
+        at.from = next;
+    }
+    assert_eq!(numbers, (1..=3000).collect::<Vec<u64>>());
+}
+
+#[test]
 fn a_match_deep_inside_an_endless_line_is_shown_and_counted_once() {
     let mut content = vec![b'x'; 500_000];
     content.extend_from_slice(b"NEEDLE and NEEDLE");
@@ -189,10 +321,7 @@ fn any_pattern() -> impl Strategy<Value = &'static str> {
 /// What a line by line search finds: texts of lines.
 fn naive(text: &str, pattern: &str, select: Select) -> Vec<String> {
     let pattern = regex::Regex::new(pattern).unwrap();
-    let shown = |line: &str| {
-        let line = line.strip_suffix('\r').unwrap_or(line);
-        anstream::adapter::strip_str(line).to_string()
-    };
+    let shown = |line: &str| on_screen(line).into_owned();
     let lines = text.split_terminator('\n').map(shown);
     lines.filter(|line| pattern.is_match(line) == (select == Select::Matching)).collect()
 }

@@ -194,3 +194,127 @@ fn a_running_job_tells_of_the_errors_before_its_last_lines() {
     assert_eq!(reply["hidden_errors"][0]["line"], 3002);
     assert!(reply["output"].as_str().is_some_and(|output| !output.contains("hidden")));
 }
+
+/// 200 errors, each of them far too long to be shown.
+const WIDE: &str = "wide=$(printf '漢%.0s' $(seq 5000)); \
+    for i in $(seq 200); do echo \"error: number $i $wide\"; done";
+
+#[test]
+fn a_digest_keeps_its_budget_and_tells_no_less_with_more_of_it() {
+    for format in ["text", "structured", "both"] {
+        let mut yard = Launch::stdio().args(&["--result-format", format]).start();
+        let job = yard.run(WIDE).job();
+        let mut told = 0;
+        for tokens in [500, 600, 800, 1000, 1500, 2000, 8000] {
+            let wanted = json!({"job": job, "view": "digest", "max_tokens": tokens});
+            let reply = yard.call("read_output", wanted).ok();
+            let text = reply.text();
+            let structured = &reply.0["result"]["structuredContent"];
+            let json = if structured.is_null() { 0 } else { structured.to_string().len() };
+            assert!(text.len().max(json) <= tokens * 5 / 2, "{format} {tokens}: {text}");
+            assert!(text.len() + json >= told, "{format} {tokens}: {text} {structured}");
+            told = text.len() + json;
+            if format != "structured" {
+                assert!(text.contains("\n200 errors: lines 1"), "{format} {tokens}: {text}");
+                assert!(text.contains("\nlast error:\n"), "{format} {tokens}: {text}");
+                assert!(text.contains("\n200: error: number 200 漢"), "{format} {tokens}: {text}");
+            }
+            if format != "text" {
+                assert_eq!(structured["digest"]["errors"], 200, "{tokens}");
+                assert_eq!(structured["digest"]["last_error"]["line"], 200, "{tokens}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_digest_says_which_bytes_it_is_about() {
+    let marker = Marker::new();
+    let mut yard = Launch::stdio().structured().start();
+    let job = yard.run("echo one; echo two").job();
+    let reply = yard.call("read_output", json!({"job": job, "view": "digest", "line": 2})).ok();
+    assert_eq!((&reply["bytes_start"], &reply["bytes_end"]), (&json!(4), &json!(8)));
+    assert_eq!(reply["end"], "complete");
+    assert!(reply.structured().get("next_cursor").is_none(), "there is nothing more to come");
+    let running = yard.start(&format!("echo one; sleep {marker}"));
+    marker.wait_alive();
+    let reply = yard.call("read_output", json!({"job": running, "view": "digest"})).ok();
+    assert_eq!((&reply["end"], &reply["next_cursor"]), (&json!("caught_up"), &json!("bytes:4")));
+}
+
+#[test]
+fn errors_in_a_cut_are_listed_however_long_they_are() {
+    for format in ["text", "both"] {
+        let mut yard = Launch::stdio().args(&["--result-format", format]).start();
+        let reply = yard.call("run_command", json!({"command": WIDE, "max_tokens": 500})).ok();
+        let text = reply.text();
+        assert!(text.len() <= 1250, "{} bytes: {text}", text.len());
+        assert!(text.contains(" look like errors:\n  2: error: number 2 漢"), "{format}: {text}");
+        assert!(!text.contains("lines 1-200 hidden;"), "{format}: what is shown is not: {text}");
+        if format == "both" {
+            assert_eq!(reply["hidden_errors"][0]["line"], 2);
+        }
+    }
+    let mut yard = Launch::stdio().start();
+    let deep = "head -c 50000 /dev/zero | tr '\\0' x; printf ' error: hidden '; \
+                head -c 50000 /dev/zero | tr '\\0' y; echo; seq 3000";
+    let text = yard.call("run_command", json!({"command": deep, "max_tokens": 1000})).ok().text();
+    assert!(text.contains("\n  1: …xxx") && text.contains("x error: hidden y"), "{text}");
+    let many = "for i in $(seq 800); do echo \"error: number $i of many of that kind\"; done";
+    let text = yard.call("run_command", json!({"command": many, "max_tokens": 500})).ok().text();
+    let numbers: Vec<u64> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split_once(": error: number")?.0.parse().ok())
+        .collect();
+    assert!(numbers.len() > 2 && numbers.is_sorted(), "{text}");
+    let before_gap = text.lines().take_while(|line| !line.ends_with(" more")).last();
+    let first = numbers.iter().take_while(|number| **number < 400).last().unwrap();
+    assert!(before_gap.is_some_and(|line| line.starts_with(&format!("  {first}: "))), "{text}");
+}
+
+#[test]
+fn where_a_read_cuts_it_tells_what_matters_in_all_of_it() {
+    let padding = "seq -f 'line %g of something long that nobody reads' 1 3000";
+    let command = format!("{padding}; echo error: in the middle; {padding}");
+    let said = "\n[digest of all 6,001 lines: 1 error (3001)]";
+    for format in ["text", "both"] {
+        let mut yard = Launch::stdio().args(&["--result-format", format]).start();
+        let job = yard.run(&command).job();
+        for view in ["head", "tail", "next"] {
+            for tokens in [500, 8000] {
+                let wanted = json!({"job": job, "view": view, "max_tokens": tokens});
+                let reply = yard.call("read_output", wanted).ok();
+                let text = reply.text();
+                assert!(text.contains(said) && text.len() <= tokens * 5 / 2, "{view}: {text}");
+                if format == "both" {
+                    assert_eq!(reply["digest"]["errors"], 1, "{view}");
+                }
+            }
+        }
+        for place in [json!({"cursor": "bytes:0"}), json!({"line": 1}), json!({"view": "raw"})] {
+            let mut wanted = json!({"job": job});
+            wanted.as_object_mut().unwrap().extend(place.as_object().unwrap().clone());
+            let text = yard.call("read_output", wanted).ok().text();
+            assert!(!text.contains("[digest of"), "{place}: {text}");
+        }
+        let quiet = yard.run("seq 1 20000").job();
+        let head = yard.call("read_output", json!({"job": quiet, "view": "head"})).ok().text();
+        assert!(!head.contains("digest"), "nothing matters in it: {head}");
+        let short = yard.run("echo error: all is shown").job();
+        let all = yard.call("read_output", json!({"job": short, "view": "head"})).ok().text();
+        assert!(!all.contains("digest"), "{all}");
+    }
+}
+
+#[test]
+fn a_digest_reads_what_is_shown() {
+    let mut yard = Launch::stdio().start();
+    let wide = r"printf 'fine\nerror: broken\nlast\n' | iconv -t UTF-16";
+    let job = yard.run(wide).job();
+    let text = yard.call("read_output", json!({"job": job, "view": "digest"})).ok().text();
+    assert!(text.starts_with("digest of 3 lines"), "{text}");
+    assert!(text.contains("\n1 error: line 2;") && text.contains("2: error: broken"), "{text}");
+    let over = yard.run(r"printf 'error: disk exploded\rall good\n'").job();
+    let text = yard.call("read_output", json!({"job": over, "view": "digest"})).ok().text();
+    assert!(text.contains("\n1: error: disk exploded"), "{text}");
+}

@@ -60,6 +60,77 @@ fn lines_that_do_not_match_can_be_asked_for_per_stream() {
 }
 
 #[test]
+fn a_search_on_a_running_job_goes_on_without_losing_a_match() {
+    let mut yard = Launch::stdio().structured().start();
+    let job = yard.start("echo one; printf ERR; read -r _; echo 'OR: foo'; exec sleep 600");
+    yard.call("wait_jobs", json!({"jobs": [job], "until": "ERR", "wait_s": 30})).ok();
+    let mut arguments = json!({"job": job, "grep": "ERROR"});
+    let found = grep(&mut yard, arguments.clone());
+    let (matches, next) = (&found["matches"], &found["next_cursor"]);
+    assert_eq!((matches, next), (&json!(0), &json!("bytes:4")), "{found}");
+    let hint = found["hint"].as_str().expect("how to go on");
+    let call = format!("read_output(job={job}, grep=\"ERROR\", cursor=\"bytes:4\")");
+    assert!(hint.ends_with(&call), "{hint}");
+    yard.call("send_input", json!({"job": job, "text": "\n"})).ok();
+    yard.call("wait_jobs", json!({"jobs": [job], "until": "foo", "wait_s": 30})).ok();
+    arguments["cursor"] = next.clone();
+    let found = grep(&mut yard, arguments);
+    assert_eq!(found["output"], "2: ERROR: foo\n", "{found}");
+    yard.call("stop_jobs", json!({"jobs": [job]})).ok();
+}
+
+#[test]
+fn output_is_searched_and_queried_as_it_is_shown() {
+    let mut yard = Launch::stdio().structured().start();
+    let utf16 = r"printf '\377\376'; printf 'ok\nerror: broken\nlast\n' | sed 's/./&\x00/g; s/$/\n\x00/' | tr -d '\n' | sed 's/\x00\x00/\x00\n\x00/g'";
+    let job = yard.run(utf16).job();
+    let found = grep(&mut yard, json!({"job": job, "grep": "^error: broken$"}));
+    assert_eq!((&found["matches"], &found["output"]), (&json!(1), &json!("2: error: broken\n")));
+    let json = r#"printf '{\0"\0n\0"\0:\0 \0[\0"\0a\0"\0,\0"\0b\0"\0]\0}\0\n\0'"#;
+    let job = yard.run(json).job();
+    let result = yard.call("read_output", json!({"job": job, "query": "n[1]"})).ok();
+    assert_eq!(result["output"], "\"b\"");
+    let job =
+        yard.run(r"printf '\203\107\203\211\201\133: \203\164\203\100\203\103\203\213\n'").job();
+    let found = grep(&mut yard, json!({"job": job, "grep": "エラー"}));
+    assert_eq!(found["output"], "1: エラー: ファイル\n", "{found}");
+    let progress = r"for i in $(seq 0 299); do printf '\rprogress %s%%' $i; done; echo";
+    let job = yard.run(progress).job();
+    let found = grep(&mut yard, json!({"job": job, "grep": "^progress 299%$"}));
+    assert_eq!(found["output"], "1: progress 299%\n", "{found}");
+}
+
+#[test]
+fn an_answer_says_what_was_searched_and_how_to_go_on() {
+    let mut yard = Launch::stdio().start();
+    let job = yard.run("seq 1 100; seq 1 30 >&2").job();
+    let said = |yard: &mut Yard, more: Value| {
+        let mut arguments = json!({"job": job, "grep": "1"});
+        arguments
+            .as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().expect("one").clone());
+        yard.call("read_output", arguments).ok().text()
+    };
+    let text = said(&mut yard, json!({"stream": "stderr"}));
+    assert!(text.starts_with("12 of 30 stderr lines match · "), "{text}");
+    let text =
+        said(&mut yard, json!({"stream": "stdout", "context": 1, "invert": true, "max_lines": 2}));
+    let call = format!(
+        "→ more: read_output(job={job}, grep=\"1\", context=1, invert=true, stream=\"stdout\", cursor="
+    );
+    assert!(text.contains(&call), "{text}");
+    let text = said(&mut yard, json!({"cursor": "bytes:99999"}));
+    assert!(text.starts_with("nothing at bytes:99999: "), "{text}");
+    let job = yard.run("seq 1 10").job();
+    let text = yard.call("read_output", json!({"job": job, "grep": "1", "line": 6})).ok().text();
+    assert!(text.starts_with("1 of 5 lines matches from bytes:10 on"), "{text}");
+    let text = yard.call("read_output", json!({"grep": "[0-9]", "max_lines": 4})).ok().text();
+    let hint = text.lines().last().expect("a hint");
+    assert_eq!(hint.matches("cursor=\"bytes:").count(), 2, "both jobs are cut: {hint}");
+}
+
+#[test]
 fn all_jobs_are_searched_newest_first_running_ones_too() {
     let mut yard = Launch::stdio().structured().start();
     let old = yard.run("echo one needle; echo hay; echo two needle").job();
@@ -191,6 +262,18 @@ fn a_query_streams_json_lines_of_any_size() {
 }
 
 #[test]
+fn a_query_that_takes_json_lines_for_one_value_is_told_that_they_are_an_array() {
+    let mut yard = Launch::stdio().structured().start();
+    let job = yard.run(r#"seq -f '{"i": %g}' 1 5"#).job();
+    for (query, expected, is_told) in [("i", "null", true), ("[*].i", "[1,2,3,4,5]", false)] {
+        let result = yard.call("read_output", json!({"job": job, "query": query})).ok();
+        assert_eq!(result["output"], expected, "{query}");
+        let hint = result["hint"].as_str();
+        assert_eq!(hint.is_some_and(|hint| hint.contains("one array")), is_told, "{hint:?}");
+    }
+}
+
+#[test]
 fn searches_that_cannot_be_made_say_what_would_work() {
     let mut yard = Launch::stdio().structured().start();
     let job = yard.run("head -c 300 /dev/urandom; printf '\\0\\377\\n'").job();
@@ -198,6 +281,9 @@ fn searches_that_cannot_be_made_say_what_would_work() {
         (json!({"job": job, "grep": "a\\nb"}), "bad_regex", "\\n"),
         (json!({"job": job, "grep": "a{1000}{1000}"}), "bad_regex", "size limit"),
         (json!({"job": job, "query": "[*].a"}), "not_json", "binary"),
+        (json!({"job": job, "query": "a", "line": 2}), "conflicting_arguments", "`line`"),
+        (json!({"job": job, "query": "a", "max_lines": 2}), "conflicting_arguments", "[-10:]"),
+        (json!({"job": job, "line": 0}), "not_allowed", "at least 1,"),
         (json!({"job": job, "context": 2}), "conflicting_arguments", "`grep`"),
         (json!({"job": job, "invert": true}), "conflicting_arguments", "`grep`"),
         (json!({"grep": "x", "cursor": "bytes:0"}), "conflicting_arguments", "`job`"),

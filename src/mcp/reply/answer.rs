@@ -178,6 +178,22 @@ impl Answer {
         self
     }
 
+    /// The same, about these bytes and where to go on after them.
+    pub(crate) fn with_place(mut self, place: JsonObject) -> Self {
+        self.fields.remove("next_cursor");
+        self.fields.extend(place);
+        self
+    }
+
+    /// The same with one more line below the body.
+    pub(crate) fn with_note(mut self, note: &str) -> Self {
+        if !self.body.is_empty() && !self.body.ends_with('\n') {
+            self.body.push('\n');
+        }
+        self.body.push_str(note);
+        self
+    }
+
     /// The same with a body of its own.
     pub(crate) fn with_body(mut self, body: String) -> Self {
         self.body = body;

@@ -6,13 +6,13 @@ use std::ops::RangeInclusive;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::digest::in_short;
 use super::error::ToolError;
+use super::hidden::{list_what_fits, mark};
 use super::shown::{Cut, Form, Shown, Span};
 use super::words::{count, size, thousands};
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::Outcome;
-use crate::output::excerpt::{Budget, ErrorLine, Excerpt, Hidden, Section, excerpt, tail};
+use crate::output::excerpt::{Budget, Excerpt, Section, excerpt, tail};
 use crate::output::view::Charset;
 use crate::output::{LogReader, Page, PageEnd, PageRequest, view};
 
@@ -138,7 +138,7 @@ fn shown_excerpt(log: &LogReader, mut excerpt: Excerpt, budget: Budget) -> io::R
         return Ok(binary);
     }
     for hidden in [&mut excerpt.hidden, &mut excerpt.before].into_iter().flatten() {
-        list_what_fits(hidden, budget);
+        list_what_fits(hidden, room_for_errors(budget), budget.cost);
     }
     let is_whole = excerpt.from == 0 && excerpt.hidden.is_none();
     let span = |section: &Section| Span { first: section.first_line, last: section.last_line };
@@ -169,24 +169,9 @@ fn text_form(charset: Charset) -> Form {
     charset.name().map_or(Form::Text, |charset| Form::Decoded { charset })
 }
 
-/// Leaves out error lines from the middle of the list until it has room. Their number stays.
-fn list_what_fits(hidden: &mut Hidden, budget: Budget) {
-    let cost = |error: &ErrorLine| (budget.cost)(&error.text) + "  123456: \n".len();
-    let mut left = ERRORS_BYTES.max(budget.max_bytes / ERRORS_SHARE).min(budget.max_bytes / 2);
-    let count = hidden.errors.len();
-    // From the outer ones inwards.
-    let order = (0..count).map(|rank| if rank % 2 == 0 { rank / 2 } else { count - 1 - rank / 2 });
-    let mut fits = vec![false; count];
-    for index in order {
-        let takes = cost(&hidden.errors[index]);
-        if takes > left {
-            break;
-        }
-        left -= takes;
-        fits[index] = true;
-    }
-    let mut fits = fits.into_iter();
-    hidden.errors.retain(|_| fits.next().unwrap_or(false));
+/// What error lines may take where output is cut.
+fn room_for_errors(budget: Budget) -> usize {
+    ERRORS_BYTES.max(budget.max_bytes / ERRORS_SHARE).min(budget.max_bytes / 2)
 }
 
 /// The section before the hidden part; where there is no room for one, the only one is the tail.
@@ -233,38 +218,6 @@ fn joined(excerpt: &Excerpt) -> (String, Option<Cut>) {
     };
     text.extend(tail.map(|tail| tail.text.as_str()));
     (text, Some(cut))
-}
-
-/// `[… lines 16-1032 hidden; 75 look like errors:`, those lines, the digest in short, and `]`.
-pub(super) fn mark(hidden: &Hidden) -> String {
-    let what = if hidden.first_line == hidden.last_line {
-        format!("{} of line {}", size(hidden.bytes), hidden.first_line)
-    } else {
-        format!("lines {}-{}", hidden.first_line, hidden.last_line)
-    };
-    let what = match hidden.missing_bytes {
-        0 => format!("{what} hidden"),
-        missing => format!("{what} hidden, {} of it not kept", size(missing)),
-    };
-    let digest = in_short(&hidden.digest).map(|digest| format!("  digest: {digest}\n"));
-    if hidden.errors_count == 0 {
-        return match digest {
-            Some(digest) => format!("[… {what}:\n{digest}]\n"),
-            None => format!("[… {what}]\n"),
-        };
-    }
-    let many = if hidden.scanned_all { "" } else { "at least " };
-    let verb = if hidden.errors_count == 1 { "looks like an error" } else { "look like errors" };
-    let mut text = format!("[… {what}; {many}{} {verb}:\n", hidden.errors_count);
-    let skipped = hidden.errors_count - hidden.errors.len() as u64;
-    for (index, error) in hidden.errors.iter().enumerate() {
-        if skipped > 0 && index == hidden.errors.len() / 2 {
-            text.push_str(&format!("  … {} more\n", skipped));
-        }
-        text.push_str(&format!("  {}: {}\n", error.line, error.text));
-    }
-    text.extend(digest);
-    text + "]\n"
 }
 
 pub(super) fn shown_raw(log: &LogReader, request: &PageRequest) -> io::Result<Shown> {
@@ -362,45 +315,8 @@ pub(crate) fn beyond_end(job: &Snapshot, place: Place) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::digest::Digest;
-    use crate::output::excerpt::ErrorLine;
     use crate::output::{LogSettings, open};
     use crate::spec::Stream;
-
-    fn hidden(errors_count: u64, listed: &[u64]) -> Hidden {
-        let error = |line: &u64| ErrorLine { line: *line, text: "AssertionError: no".to_owned() };
-        Hidden {
-            first_line: 16,
-            last_line: 1032,
-            bytes: 30_000,
-            missing_bytes: 0,
-            errors_count,
-            errors: listed.iter().map(error).collect(),
-            scanned_all: true,
-            digest: Digest::default(),
-        }
-    }
-
-    #[test]
-    fn what_is_hidden_is_named_with_the_errors_in_it() {
-        assert_eq!(mark(&hidden(0, &[])), "[… lines 16-1032 hidden]\n");
-        assert_eq!(
-            mark(&hidden(1, &[22])),
-            "[… lines 16-1032 hidden; 1 looks like an error:\n  22: AssertionError: no\n]\n"
-        );
-        let some = mark(&hidden(75, &[22, 900]));
-        assert!(
-            some.starts_with("[… lines 16-1032 hidden; 75 look like errors:\n  22: "),
-            "{some}"
-        );
-        assert!(some.contains("\n  … 73 more\n  900: "), "{some}");
-        let one_line = Hidden { last_line: 16, ..hidden(0, &[]) };
-        assert_eq!(mark(&one_line), "[… 30 KB of line 16 hidden]\n");
-        let holed = Hidden { missing_bytes: 20_000, ..hidden(0, &[]) };
-        assert_eq!(mark(&holed), "[… lines 16-1032 hidden, 20 KB of it not kept]\n");
-        let unsure = Hidden { scanned_all: false, ..hidden(2, &[20, 21]) };
-        assert!(mark(&unsure).contains("hidden; at least 2 look like errors"));
-    }
 
     fn log_of(bytes: &[u8]) -> LogReader {
         let (mut writer, reader) =

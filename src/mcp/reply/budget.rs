@@ -127,6 +127,12 @@ impl Fit {
         Budget { cost, ..Budget::of_bytes(share) }
     }
 
+    /// The answer, masked; as an error where it does not fit.
+    pub(crate) fn try_on(&self, answer: Answer) -> Result<Answer, Answer> {
+        let answer = answer.masked(&self.redactor).with_budget(self.budget);
+        if answer.size(self.format) <= self.budget.bytes() { Ok(answer) } else { Err(answer) }
+    }
+
     /// The answer, masked, if it fits or shows no output any more; else the next one has to be made with
     /// less.
     pub(crate) fn settle(&mut self, answer: Answer) -> Option<Answer> {

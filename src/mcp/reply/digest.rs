@@ -1,18 +1,19 @@
-//! What matters in an output, as text and in structured form.
-
-use serde_json::{Map, Value, json};
+//! What matters in an output, as text.
 
 use super::answer::Answer;
 use super::body::read;
+use super::budget::Fit;
+use super::detail::{COUNTS, DETAILS, Detail};
+use super::digest_fields::{fields, short_fields};
 use super::error::ToolError;
+use super::structured;
 use super::verdict::verdict;
 use super::words::{count, size};
 use crate::mcp::snapshot::Snapshot;
 use crate::output::digest::{
-    Counts, Digest, DigestRequest, Ending, EndingLine, InContext, NumberedLine, Reach, Tally,
-    digest,
+    Counts, Digest, DigestRequest, Ending, InContext, NumberedLine, Reach, Tally, digest,
 };
-use crate::output::{LogReader, PageRequest};
+use crate::output::{LogReader, PageEnd, PageRequest};
 
 /// The text form is no longer than this.
 const TEXT_BYTES: usize = 3000;
@@ -25,87 +26,144 @@ const SHORT_ENDING_BYTES: usize = 200;
 const NAMES: usize = 10;
 const SHORT_NAMES: usize = 3;
 
-/// What matters in a job's output, from the request's offset on.
+/// What matters in a job's output, from the request's offset on: as much of it as fits. The output
+/// is looked through once.
 pub(crate) async fn show_digest(
     job: &Snapshot,
     log: &LogReader,
     request: PageRequest,
+    fit: &Fit,
 ) -> Result<Answer, ToolError> {
-    let PageRequest { from, stream, max_bytes, .. } = request;
+    let PageRequest { from, stream, .. } = request;
     let wanted = DigestRequest { stream, from, reach: Reach::default() };
     let digest = read(job, log, move |log| digest(log, &wanted)).await?;
-    let lines = count(digest.lines, "line", "lines");
-    let part = if digest.complete {
-        String::new()
-    } else {
-        format!(" ({} of it looked at)", size(digest.scanned_bytes))
-    };
-    let headline = format!("digest of {lines}{part} · {}", verdict(job, None));
-    let hint =
-        digest.errors.listed.first().map(|error| {
-            format!("around an error: read_output(job={}, line={})", job.job, error.line)
-        });
-    Ok(Answer::about(job, None)
-        .with_verdict(headline)
-        .with_body(text(&digest, max_bytes.min(TEXT_BYTES)))
-        .with_hint(hint)
-        .with_field("digest", fields(&digest)))
+    let room = request.max_bytes.min(TEXT_BYTES);
+    let has_room = |detail: &Detail| told(&digest, *detail).len() <= room;
+    let tried = |detail: Detail| fit.try_on(answer(job, &digest, from, detail));
+    let fitting = DETAILS.into_iter().filter(has_room).find_map(|detail| tried(detail).ok());
+    Ok(fitting.unwrap_or_else(|| tried(COUNTS).unwrap_or_else(|answer| answer)))
 }
 
-/// Endings first, then counts, then the first and the last error: as much of it as has room.
-pub(super) fn text(digest: &Digest, max_bytes: usize) -> String {
-    let endings = digest.endings.iter().map(|line| {
-        let told = cut(ending(&line.ending, NAMES), ENDING_BYTES);
+/// What matters in all of a job's output, by a glance at it.
+pub(crate) async fn glance(
+    job: &Snapshot,
+    log: &LogReader,
+    request: PageRequest,
+) -> Result<Digest, ToolError> {
+    let wanted = DigestRequest { stream: request.stream, from: 0, reach: Reach::GLANCE };
+    read(job, log, move |log| digest(log, &wanted)).await
+}
+
+/// The same answer, saying below what it shows what matters in all of it, if anything does.
+pub(crate) fn with_glance(answer: Answer, digest: &Digest) -> Answer {
+    let Some(short) = in_short(digest) else { return answer };
+    let part = if digest.complete {
+        format!("all {}", count(digest.lines, "line", "lines"))
+    } else {
+        format!("{}{}", count(digest.lines, "line", "lines"), looked_at(digest))
+    };
+    answer
+        .with_note(&format!("[digest of {part}: {short}]"))
+        .with_field("digest", short_fields(digest))
+}
+
+fn answer(job: &Snapshot, digest: &Digest, from: u64, detail: Detail) -> Answer {
+    let lines = count(digest.lines, "line", "lines");
+    let headline = format!("digest of {lines}{} · {}", looked_at(digest), verdict(job, None));
+    let hint = digest
+        .errors
+        .numbers
+        .first()
+        .map(|line| format!("around an error: read_output(job={}, line={line})", job.job));
+    let end_kind = if job.output.closed { PageEnd::Complete } else { PageEnd::CaughtUp };
+    Answer::about(job, None)
+        .with_place(structured::place_fields(from.min(digest.end), digest.end, end_kind))
+        .with_verdict(headline)
+        .with_body(told(digest, detail))
+        .with_hint(hint)
+        .with_field("digest", fields(digest, detail))
+}
+
+/// How much was looked at, where that is not all.
+fn looked_at(digest: &Digest) -> String {
+    if digest.complete {
+        return String::new();
+    }
+    format!(" ({} of it looked at)", size(digest.scanned_bytes))
+}
+
+/// Endings first, then counts, then the first and the last error.
+fn told(digest: &Digest, detail: Detail) -> String {
+    let left_out = digest.endings.len().saturating_sub(detail.endings);
+    let endings = digest.endings.iter().skip(left_out).map(|line| {
+        let names = detail.names.min(NAMES);
+        let told = cut(ending(&line.ending, names), detail.ending_bytes.min(ENDING_BYTES));
         format!("{told} (line {})", line.line)
     });
-    let errors = tally(&digest.errors, "error", "errors");
-    let warnings = tally(&digest.warnings, "warning", "warnings");
-    let first = digest.first_error.iter().flat_map(|error| around("first error:", error));
-    let last = digest.last_error.iter().filter(|last| !is_in_sight(last, digest));
-    let last = last.flat_map(|error| around("last error:", error));
+    let errors = tally(&digest.errors, ("error", "errors"), detail);
+    let warnings = tally(&digest.warnings, ("warning", "warnings"), detail);
+    let first = digest.first_error.iter().take(detail.errors);
+    let first = first.flat_map(|error| around("first error:", error, detail));
+    let is_told = |last: &&InContext| detail.errors > 1 && !is_in_sight(last, digest, detail);
+    let last = digest.last_error.iter().filter(is_told);
+    let last = last.flat_map(|error| around("last error:", error, detail));
     let lines = endings.chain([format!("{errors}; {warnings}")]).chain(first).chain(last);
-    let mut text = String::new();
-    for line in lines {
-        if text.len() + line.len() + 1 > max_bytes {
-            break;
-        }
-        text.push_str(&line);
-        text.push('\n');
-    }
-    text
+    lines.map(|line| line + "\n").collect()
+}
+
+/// The text with the most detail that has room.
+#[cfg(test)]
+pub(super) fn text(digest: &Digest, max_bytes: usize) -> String {
+    let texts = DETAILS.into_iter().map(|detail| told(digest, detail));
+    texts.into_iter().find(|text| text.len() <= max_bytes).unwrap_or_default()
 }
 
 /// Whether the lines after the first error show the last one as well.
-fn is_in_sight(last: &InContext, digest: &Digest) -> bool {
-    digest.first_error.iter().flat_map(|first| &first.after).any(|line| *line == last.line)
+fn is_in_sight(last: &InContext, digest: &Digest, detail: Detail) -> bool {
+    let after = digest.first_error.iter().flat_map(|first| first.after.iter().take(detail.around));
+    after.into_iter().any(|line| *line == last.line)
 }
 
 /// `75 errors: lines 22, 31, 40, 52, 60 … 1030, 1031`.
-fn tally(tally: &Tally, one: &str, many: &str) -> String {
+fn tally(tally: &Tally, (one, many): (&str, &str), detail: Detail) -> String {
     let counted = count(tally.count, one, many);
-    let numbers: Vec<String> = tally.listed.iter().map(|it| it.line.to_string()).collect();
-    if numbers.is_empty() {
+    if tally.count == 0 {
         return format!("no {many}");
     }
-    let (first, last) = numbers.split_at(numbers.len() / 2);
-    let gap = if tally.count > numbers.len() as u64 { " … " } else { ", " };
+    let (first, last) = sides(&tally.numbers, detail.numbers);
+    if first.is_empty() {
+        return counted;
+    }
+    let listed = (first.len() + last.len()) as u64;
+    let gap = if tally.count > listed { " … " } else { ", " };
+    let join = |part: &[u64]| part.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let parts: Vec<String> =
-        [first, last].iter().filter(|part| !part.is_empty()).map(|part| part.join(", ")).collect();
+        [first, last].into_iter().filter(|part| !part.is_empty()).map(join).collect();
     let word = if tally.count == 1 { "line" } else { "lines" };
     format!("{counted}: {word} {}", parts.join(gap))
 }
 
+/// So many of the first, and as many of the last.
+pub(super) fn sides<T>(all: &[T], each: usize) -> (&[T], &[T]) {
+    if all.len() <= each * 2 {
+        return all.split_at(all.len().div_ceil(2));
+    }
+    (&all[..each], &all[all.len() - each..])
+}
+
 /// A heading, and the line with its neighbours as a search lists them.
-fn around(heading: &str, error: &InContext) -> Vec<String> {
+fn around(heading: &str, error: &InContext, detail: Detail) -> Vec<String> {
     let numbered = |mark: char| {
         move |line: &NumberedLine| {
-            format!("{}{mark} {}", line.line, line.text).trim_end().to_owned()
+            let text = cut(line.text.clone(), detail.text_bytes);
+            format!("{}{mark} {text}", line.line).trim_end().to_owned()
         }
     };
+    let left_out = error.before.len().saturating_sub(detail.around);
     let mut lines = vec![heading.to_owned()];
-    lines.extend(error.before.iter().map(numbered('-')));
+    lines.extend(error.before.iter().skip(left_out).map(numbered('-')));
     lines.push(numbered(':')(&error.line));
-    lines.extend(error.after.iter().map(numbered('-')));
+    lines.extend(error.after.iter().take(detail.around).map(numbered('-')));
     lines
 }
 
@@ -124,7 +182,8 @@ fn ending(ending: &Ending, names: usize) -> String {
     if !ending.failed.is_empty() {
         let more = if ending.failed.len() > names { ", …" } else { "" };
         let named: Vec<&str> = ending.failed.iter().take(names).map(String::as_str).collect();
-        text.push_str(&format!(": {}{more}", named.join(", ")));
+        let names = if named.is_empty() { "…".to_owned() } else { named.join(", ") + more };
+        text.push_str(&format!(": {names}"));
     }
     text
 }
@@ -165,87 +224,18 @@ pub(super) fn in_short(digest: &Digest) -> Option<String> {
 
 /// ` (22 … 1030)`: the first and the last line of that kind.
 fn span(tally: &Tally) -> String {
-    match tally.listed.as_slice() {
+    match tally.numbers.as_slice() {
         [] => String::new(),
-        [only] => format!(" ({})", only.line),
-        [first, .., last] => format!(" ({} … {})", first.line, last.line),
+        [only] => format!(" ({only})"),
+        [first, .., last] => format!(" ({first} … {last})"),
     }
 }
 
-fn cut(mut text: String, max_bytes: usize) -> String {
+/// At most so many bytes of a text, cut at a character.
+pub(super) fn cut(mut text: String, max_bytes: usize) -> String {
     if text.len() > max_bytes {
-        text.truncate(text.floor_char_boundary(max_bytes - '…'.len_utf8()));
+        text.truncate(text.floor_char_boundary(max_bytes.saturating_sub('…'.len_utf8())));
         text.push('…');
     }
     text
-}
-
-/// The whole digest.
-fn fields(digest: &Digest) -> Value {
-    let mut fields = Map::new();
-    fields.insert("lines".into(), digest.lines.into());
-    fields.insert("errors".into(), digest.errors.count.into());
-    fields.insert("warnings".into(), digest.warnings.count.into());
-    fields.insert("error_lines".into(), digest.errors.listed.iter().map(line_fields).collect());
-    fields.insert("warning_lines".into(), digest.warnings.listed.iter().map(line_fields).collect());
-    for (name, error) in [("first_error", &digest.first_error), ("last_error", &digest.last_error)]
-    {
-        if let Some(error) = error {
-            fields.insert(name.into(), context_fields(error));
-        }
-    }
-    fields.insert("endings".into(), digest.endings.iter().map(ending_fields).collect());
-    fields.insert("scanned_bytes".into(), digest.scanned_bytes.into());
-    fields.insert("complete".into(), digest.complete.into());
-    Value::Object(fields)
-}
-
-/// What goes with a reply that is cut: its `hidden_errors` list the lines.
-pub(super) fn short_fields(digest: &Digest) -> Value {
-    json!({
-        "errors": digest.errors.count,
-        "warnings": digest.warnings.count,
-        "endings": digest.endings.iter().map(ending_fields).collect::<Value>(),
-        "complete": digest.complete,
-    })
-}
-
-fn line_fields(line: &NumberedLine) -> Value {
-    json!({"line": line.line, "text": line.text})
-}
-
-fn context_fields(error: &InContext) -> Value {
-    let texts = |lines: &[NumberedLine]| -> Value {
-        lines.iter().map(|line| Value::from(line.text.as_str())).collect()
-    };
-    json!({
-        "line": error.line.line,
-        "text": error.line.text,
-        "before": texts(&error.before),
-        "after": texts(&error.after),
-    })
-}
-
-fn ending_fields(line: &EndingLine) -> Value {
-    let EndingLine { line, ending } = line;
-    let mut fields = Map::new();
-    fields.insert("tool".into(), ending.tool.into());
-    fields.insert("line".into(), (*line).into());
-    fields.insert("text".into(), ending.text.as_str().into());
-    let counts = &ending.counts;
-    for (name, number) in [
-        ("passed", counts.passed),
-        ("failed", counts.failed),
-        ("skipped", counts.skipped),
-        ("errors", counts.errors),
-        ("warnings", counts.warnings),
-    ] {
-        if let Some(number) = number {
-            fields.insert(name.into(), number.into());
-        }
-    }
-    if !ending.failed.is_empty() {
-        fields.insert("failed_names".into(), ending.failed.clone().into());
-    }
-    Value::Object(fields)
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::digest::{in_short, text};
+use super::digest_fields::short_fields;
 use super::words::count;
 use crate::output::digest::{Digest, DigestRequest, Reach, digest};
 use crate::output::{LogSettings, open};
@@ -82,5 +83,36 @@ fn numbers_of_lines_are_listed_with_a_gap_where_some_are_missing() {
     let all = text(&digest_of(b"error: a\nfine\nerror: b\n"), 3000);
     assert!(all.starts_with("2 errors: lines 1, 3; no warnings\n"), "{all}");
     let many = text(&digest_of("warning: x\n".repeat(50).as_bytes()), 3000);
-    assert_eq!(many, "no errors; 50 warnings: lines 1, 2, 3, 4, 5 … 46, 47, 48, 49, 50\n");
+    let numbers = |range: std::ops::RangeInclusive<u32>| {
+        range.map(|number| number.to_string()).collect::<Vec<_>>().join(", ")
+    };
+    let listed = format!("{} … {}", numbers(1..=20), numbers(31..=50));
+    assert_eq!(many, format!("no errors; 50 warnings: lines {listed}\n"));
+}
+
+#[test]
+fn with_more_room_a_digest_tells_no_less() {
+    let wide = "漢".repeat(5000);
+    let log: String = (0..200).map(|number| format!("error: number {number} {wide}\n")).collect();
+    let digest = digest_of(format!("{log}fatal: the end\n").as_bytes());
+    let texts: Vec<String> = (0..400).map(|step| text(&digest, step * 10)).collect();
+    assert!(texts.windows(2).all(|pair| pair[0].len() <= pair[1].len()));
+    for (room, text) in texts.iter().enumerate().skip(30) {
+        assert!(text.starts_with("git: fatal: the end (line 201)\n201 errors: "), "{room}: {text}");
+        assert!(!text.ends_with("error:\n"), "{room}: {text}");
+    }
+    assert!(texts[60].contains("\nfirst error:\n1: error: number 0 漢"), "{}", texts[60]);
+    assert!(texts[60].contains("\nlast error:\n201: fatal: the end\n"), "{}", texts[60]);
+}
+
+#[test]
+fn the_short_form_of_a_digest_is_bounded_in_both_forms() {
+    let name = "n".repeat(110);
+    let failed: String =
+        (0..30).map(|number| format!("test {name}{number} ... FAILED\n")).collect();
+    let digest =
+        digest_of(format!("{failed}test result: FAILED. 1 passed; 30 failed;\n").as_bytes());
+    let short = short_fields(&digest);
+    assert!(short.to_string().len() <= 2000, "{short}");
+    assert_eq!((&short["errors"], &short["endings"][0]["failed"]), (&31.into(), &30.into()));
 }

@@ -3,10 +3,12 @@
 use std::fmt::Write as _;
 
 use super::answer::Answer;
+use super::search_call::SearchCall;
 use super::shown::{Form, Shown};
 use super::verdict::verdict;
 use super::words::{count, size, thousands};
 use crate::mcp::snapshot::Snapshot;
+use crate::output::query::{QueryInput, QueryResult};
 use crate::output::search::{Found, Select};
 use crate::output::{PageEnd, PageRequest};
 
@@ -14,26 +16,32 @@ use crate::output::{PageEnd, PageRequest};
 pub(crate) fn matches_answer(
     job: &Snapshot,
     found: &Found,
-    select: Select,
+    asked: &SearchCall,
     request: PageRequest,
 ) -> Answer {
-    let tally = tally(found.matches, job.lines(), select);
+    let tally = tally(found, asked.select, request);
     let headline = [Some(tally), searched(job, found), missing(found), Some(verdict(job, None))];
     let headline: Vec<String> = headline.into_iter().flatten().collect();
-    let more = found.next.map(|next| {
-        format!("more: read_output(job={}, grep=\"…\", cursor=\"bytes:{next}\")", job.job)
-    });
-    Answer::about(job, Some(&listed(job, found, request)))
+    let call = asked.on(job.job, request.stream, Some(found.resume));
+    let hint = match found.end_kind {
+        PageEnd::More => Some(format!("more: {call}")),
+        PageEnd::CaughtUp => {
+            Some(format!("so far all: wait_jobs(jobs=[{}]), then {call}", job.job))
+        }
+        PageEnd::Complete => None,
+    };
+    Answer::about(job, Some(&listed(found, request)))
         .with_verdict(headline.join(" · "))
-        .with_hint(more)
+        .with_hint(hint)
         .with_field("matches", found.matches)
         .with_field("searched_bytes", found.searched_to.saturating_sub(request.from))
 }
 
 /// The listing as the part of the output that is shown.
-pub(super) fn listed(job: &Snapshot, found: &Found, request: PageRequest) -> Shown {
+pub(super) fn listed(found: &Found, request: PageRequest) -> Shown {
     Shown {
-        end: found.next.unwrap_or(job.output.total_bytes),
+        start: request.from.min(found.searched_to),
+        end: found.resume,
         end_kind: found.end_kind,
         gap_bytes: found.missing_bytes,
         ..plain(listing(found), request)
@@ -54,16 +62,32 @@ pub(super) fn missing(found: &Found) -> Option<String> {
     (found.missing_bytes > 0).then(|| format!("{} not there to search", size(found.missing_bytes)))
 }
 
-/// `1 of 12 lines matches`.
-pub(super) fn tally(matches: u64, lines: u64, select: Select) -> String {
+/// `1 of 12 lines matches`, of those that were searched: of one stream, or from a place on.
+pub(super) fn tally(found: &Found, select: Select, request: PageRequest) -> String {
+    let lines = match request.stream {
+        Some(stream) => {
+            let (one, many) =
+                (format!("{} line", stream.name()), format!("{} lines", stream.name()));
+            count(found.searched_lines, &one, &many)
+        }
+        None => count(found.searched_lines, "line", "lines"),
+    };
+    let verb = verb(found.matches, found.searched_lines, select);
+    let tally = format!("{} of {lines} {verb}", thousands(found.matches));
+    match request.from {
+        0 => tally,
+        from => format!("{tally} from bytes:{from} on"),
+    }
+}
+
+fn verb(matches: u64, lines: u64, select: Select) -> &'static str {
     let is_one = matches == 1 || lines == 1;
-    let verb = match (select, is_one) {
+    match (select, is_one) {
         (Select::Matching, true) => "matches",
         (Select::Matching, false) => "match",
         (Select::Others, true) => "does not match",
         (Select::Others, false) => "do not match",
-    };
-    format!("{} of {} {verb}", thousands(matches), count(lines, "line", "lines"))
+    }
 }
 
 /// `22: a match`, `21- its context`, and `--` between what does not follow on each other.
@@ -84,9 +108,11 @@ fn listing(found: &Found) -> String {
 }
 
 /// What a query on the output gave.
-pub(crate) fn query_answer(job: &Snapshot, result: String, request: PageRequest) -> Answer {
-    let (text, hint) = cut(result, request.max_bytes);
+pub(crate) fn query_answer(job: &Snapshot, result: QueryResult, request: PageRequest) -> Answer {
+    let of_lines = about_lines(&result);
+    let (text, hint) = cut(result.text, request.max_bytes);
     let truncated = hint.is_some();
+    let hint = hint.or(of_lines);
     let shown = Shown {
         end: job.output.total_bytes,
         end_kind: if job.output.closed { PageEnd::Complete } else { PageEnd::CaughtUp },
@@ -96,6 +122,18 @@ pub(crate) fn query_answer(job: &Snapshot, result: String, request: PageRequest)
         .with_verdict(format!("query result · {}", verdict(job, None)))
         .with_hint(hint);
     if truncated { answer.with_field("truncated", true) } else { answer }
+}
+
+/// That lines are an array, where a query found nothing in it and may have meant one of them.
+fn about_lines(result: &QueryResult) -> Option<String> {
+    match result.input {
+        QueryInput::Value => None,
+        QueryInput::Lines => (result.text == "null").then(|| {
+            "the output is JSON lines, which a query sees as one array: begin with `[*].` to ask \
+             each line, or with `[0].` for the first"
+                .to_owned()
+        }),
+    }
 }
 
 /// A result that is too long is cut at a character, and says so.
@@ -131,9 +169,11 @@ fn plain(text: String, request: PageRequest) -> Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::Stream;
 
     #[test]
     fn a_tally_reads_well_with_any_numbers() {
+        let whole = PageRequest { from: 0, stream: None, max_bytes: 0, max_lines: 0 };
         for (matches, lines, expected) in [
             (0, 1, "0 of 1 line matches"),
             (1, 1, "1 of 1 line matches"),
@@ -141,9 +181,27 @@ mod tests {
             (1, 12, "1 of 12 lines matches"),
             (1_200, 9_000, "1,200 of 9,000 lines match"),
         ] {
-            assert_eq!(tally(matches, lines, Select::Matching), expected);
+            assert_eq!(tally(&found(matches, lines), Select::Matching, whole), expected);
         }
-        assert_eq!(tally(1, 12, Select::Others), "1 of 12 lines does not match");
-        assert_eq!(tally(4, 12, Select::Others), "4 of 12 lines do not match");
+        let others = |matches| tally(&found(matches, 12), Select::Others, whole);
+        assert_eq!(others(1), "1 of 12 lines does not match");
+        assert_eq!(others(4), "4 of 12 lines do not match");
+        let part = PageRequest { from: 9, stream: Some(Stream::Stderr), ..whole };
+        let said = tally(&found(4, 12), Select::Matching, part);
+        assert_eq!(said, "4 of 12 stderr lines match from bytes:9 on");
+    }
+
+    fn found(matches: u64, searched_lines: u64) -> Found {
+        Found {
+            lines: Vec::new(),
+            matches,
+            searched_lines,
+            searched_to: 0,
+            time_over: false,
+            missing_bytes: 0,
+            next: None,
+            resume: 0,
+            end_kind: PageEnd::Complete,
+        }
     }
 }

@@ -6,12 +6,14 @@ use serde_json::{Value, json};
 use super::answer::{Answer, Part};
 use super::found::{listed, missing, searched, tally};
 use super::listing::one_line;
+use super::search_call::SearchCall;
 use super::verdict::ended;
 use super::words::{count, rough, thousands};
 use crate::ids::JobId;
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::output::search::{Found, FoundLine, Select};
 use crate::output::{PageEnd, PageRequest};
+use crate::spec::Stream;
 
 /// About what the line costs that names a job.
 const HEADING_BYTES: usize = 120;
@@ -134,7 +136,7 @@ fn cost(lines: &[FoundLine]) -> usize {
 /// Leaves so many lines of a listing; the rest is found by going on.
 fn cut(found: &mut Found, lines: usize) {
     if let Some(first) = found.lines.get(lines) {
-        found.next = Some(first.offset);
+        (found.next, found.resume) = (Some(first.offset), first.offset);
         found.end_kind = PageEnd::More;
         found.lines.truncate(lines);
     }
@@ -144,12 +146,12 @@ fn cut(found: &mut Found, lines: usize) {
 pub(crate) fn jobs_answer(
     shown: &[FoundIn],
     across: &Across,
-    select: Select,
+    asked: &SearchCall,
     page: PageRequest,
 ) -> Answer {
-    let parts = shown.iter().map(|found| part(found, select, page)).collect();
-    let answer = Answer::several(Some(headline(across, select)), parts)
-        .with_hint(hint(shown, across))
+    let parts = shown.iter().map(|found| part(found, asked.select, page)).collect();
+    let answer = Answer::several(Some(headline(across, asked.select)), parts)
+        .with_hint(hint(shown, across, asked, page.stream))
         .with_field("matches", across.matches)
         .with_field("matching_jobs", across.matching)
         .with_field("searched_jobs", across.searched)
@@ -194,12 +196,12 @@ fn part(in_job: &FoundIn, select: Select, page: PageRequest) -> Part {
         Some(format!("job {}", job.job)),
         Some(state(job)),
         Some(one_line(command)),
-        Some(tally(found.matches, job.lines(), select)),
+        Some(tally(found, select, page)),
         searched(job, found),
         missing(found),
     ];
     let heading: Vec<String> = heading.into_iter().flatten().collect();
-    Part::found(job, heading.join(" · "), &listed(job, found, page), names)
+    Part::found(job, heading.join(" · "), &listed(found, page), names)
 }
 
 fn state(job: &Snapshot) -> String {
@@ -212,18 +214,31 @@ fn state(job: &Snapshot) -> String {
 }
 
 /// How to see what there was no room for.
-fn hint(shown: &[FoundIn], across: &Across) -> Option<String> {
-    if let Some((first, _)) = across.unshown.first() {
+fn hint(
+    shown: &[FoundIn],
+    across: &Across,
+    asked: &SearchCall,
+    stream: Option<Stream>,
+) -> Option<String> {
+    let unshown = across.unshown.first().map(|(first, _)| {
         let named = across.unshown.iter().take(NAMED_JOBS);
         let named: Vec<String> =
             named.map(|(job, matches)| format!("{job} ({})", thousands(*matches))).collect();
         let dots = if across.unshown.len() > NAMED_JOBS { ", …" } else { "" };
         let jobs = count(across.unshown.len() as u64, "more job matches", "more jobs match");
         let named = named.join(", ");
-        return Some(format!("{jobs}: {named}{dots}: read_output(job={first}, grep=\"…\")"));
-    }
-    let (job, next) = shown.iter().find_map(|found| Some((found.job.job, found.found.next?)))?;
-    Some(format!("more: read_output(job={job}, grep=\"…\", cursor=\"bytes:{next}\")"))
+        format!("{jobs}: {named}{dots}: {}", asked.on(*first, stream, None))
+    });
+    let mut cut = shown.iter().filter_map(|found| Some((found.job.job, found.found.next?)));
+    let more = cut.next().map(|(job, next)| {
+        let others: Vec<String> = cut
+            .take(NAMED_JOBS)
+            .map(|(job, next)| format!(", job={job} cursor=\"bytes:{next}\""))
+            .collect();
+        format!("more: {}{}", asked.on(job, stream, Some(next)), others.concat())
+    });
+    let said: Vec<String> = unshown.into_iter().chain(more).collect();
+    (!said.is_empty()).then(|| said.join("; "))
 }
 
 #[cfg(test)]
@@ -238,10 +253,12 @@ mod tests {
         Found {
             lines: (1..=lines as u64).map(line).collect(),
             matches: lines as u64,
+            searched_lines: lines as u64,
             searched_to: 0,
             time_over: false,
             missing_bytes: 0,
             next: None,
+            resume: 0,
             end_kind: PageEnd::Complete,
         }
     }

@@ -7,15 +7,19 @@
 mod answer;
 mod body;
 mod budget;
+mod detail;
 mod digest;
+mod digest_fields;
 mod error;
 mod foreign;
 mod found;
 mod found_jobs;
+mod hidden;
 mod hint;
 mod listing;
 mod progress;
 mod resource;
+mod search_call;
 mod shown;
 mod structured;
 mod trim;
@@ -25,7 +29,7 @@ mod words;
 pub(super) use answer::{Answer, Part};
 pub(super) use body::{Place, beyond_end, show, show_dump, show_from, show_page, show_raw};
 pub(super) use budget::{Fit, TokenBudget, shares};
-pub(super) use digest::show_digest;
+pub(super) use digest::{glance, show_digest, with_glance};
 pub(super) use error::ToolError;
 pub(super) use foreign::{Foreign, Words};
 pub(super) use found::{matches_answer, query_answer};
@@ -34,6 +38,7 @@ pub(super) use hint::{after_job, after_page, no_room, reused_key, wait_for_jobs}
 pub(super) use listing::{Counts, clipped, list_headline, list_line};
 pub(super) use progress::progress_line;
 pub(super) use resource::{ContentsError, listed_resource, resource_contents};
+pub(super) use search_call::SearchCall;
 pub(super) use shown::Shown;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The part of a job's output that is in one answer.
 
-use super::body::mark;
+use super::hidden::mark;
 use crate::output::PageEnd;
 use crate::output::digest::Digest;
 use crate::output::excerpt::{ErrorLine, Hidden};
@@ -96,6 +96,11 @@ impl Shown {
     /// Whether output of the job is left out on purpose, to keep the answer short.
     pub(crate) const fn is_cut(&self) -> bool {
         !self.spans.is_empty()
+    }
+
+    /// Whether it is text, and the job's output has more of it.
+    pub(crate) const fn is_part_of_text(&self) -> bool {
+        self.is_cut() && matches!(self.form, Form::Text | Form::Decoded { .. })
     }
 
     /// The text that stands for the bytes from `start` to `end`.

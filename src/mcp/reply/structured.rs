@@ -5,7 +5,7 @@
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::digest::short_fields;
+use super::digest_fields::short_fields;
 use super::shown::{Cut, Form, Shown};
 use super::words::kill_note;
 use crate::mcp::address;
@@ -176,6 +176,13 @@ fn unread(fields: &mut Fields, job: &Snapshot) {
         _ => PageEnd::More,
     };
     place(fields, 0, 0, end);
+}
+
+/// Which bytes an answer is about that shows none of them.
+pub(super) fn place_fields(start: u64, end: u64, end_kind: PageEnd) -> JsonObject {
+    let mut fields = Fields::default();
+    place(&mut fields, start, end, end_kind);
+    fields.0
 }
 
 fn place(fields: &mut Fields, start: u64, end: u64, end_kind: PageEnd) {

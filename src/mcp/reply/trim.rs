@@ -30,10 +30,12 @@ pub(super) fn trim_text(text: &str, limit: usize) -> String {
     whole[..whole.floor_char_boundary(limit)].to_owned()
 }
 
-/// Cuts the structured form until it takes at most `limit` bytes. Output goes first, as a
-/// whole, so that the bytes it stands for stay true; then long texts and lists; then jobs.
+/// Cuts the structured form until it takes at most `limit` bytes. How tools ended goes first; then
+/// output, as a whole, so that the bytes it stands for stay true; then the errors that were hidden
+/// in it; then long texts and lists; then jobs.
 pub(super) fn trim_fields(fields: &mut JsonObject, limit: usize) {
-    let steps: [fn(&mut JsonObject); 2] = [without_output, shortened];
+    let steps: [fn(&mut JsonObject); 4] =
+        [without_endings, without_output, without_hidden_errors, shortened];
     for step in steps {
         if json_size(fields) <= limit {
             return;
@@ -68,11 +70,22 @@ fn each_job(fields: &mut JsonObject, step: fn(&mut JsonObject)) {
     step(fields);
 }
 
+fn without_endings(fields: &mut JsonObject) {
+    if let Some(Value::Object(digest)) = fields.get_mut("digest") {
+        digest.remove("endings");
+    }
+}
+
+/// Their number stays.
+fn without_hidden_errors(fields: &mut JsonObject) {
+    fields.remove("hidden_errors");
+}
+
 /// Takes output out: reading starts again where it would have started.
 fn without_output(fields: &mut JsonObject) {
     let shown = ["output", "stdout", "stderr"].into_iter().find(|name| fields.contains_key(*name));
     let (Some(shown), Some(start)) = (shown, fields.get("bytes_start").cloned()) else { return };
-    for name in ["tail", "tail_bytes_start", "hidden_errors"] {
+    for name in ["tail", "tail_bytes_start"] {
         fields.remove(name);
     }
     let cursor = format!("bytes:{start}");

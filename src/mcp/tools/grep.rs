@@ -3,7 +3,7 @@
 use super::call::Call;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
-    Across, Answer, Fit, FoundIn, ToolError, jobs_answer, matches_answer, share,
+    Across, Answer, Fit, FoundIn, SearchCall, ToolError, jobs_answer, matches_answer, share,
 };
 use crate::mcp::snapshot::Snapshot;
 use crate::output::across::search_each;
@@ -19,8 +19,7 @@ const MAX_CONTEXT: u64 = 100;
 #[derive(Debug, Clone)]
 pub(super) struct Grep {
     pattern: Pattern,
-    select: Select,
-    context: usize,
+    asked: SearchCall,
 }
 
 impl Grep {
@@ -38,21 +37,26 @@ impl Grep {
             return lonely.map_or(Ok(None), |(_, why)| Err(ArgError::Conflict(why).into()));
         };
         let context = context.map_or(0, |lines| usize::try_from(lines).unwrap_or(usize::MAX));
-        Ok(Some(Self { pattern: Pattern::new(&pattern)?, select, context }))
+        Self::new(SearchCall { pattern, select, context }).map(Some)
     }
 
     /// Every line that matches, and nothing around it.
     pub(super) fn lines(pattern: &str) -> Result<Self, ToolError> {
-        Ok(Self { pattern: Pattern::new(pattern)?, select: Select::Matching, context: 0 })
+        let (pattern, select) = (pattern.to_owned(), Select::Matching);
+        Self::new(SearchCall { pattern, select, context: 0 })
+    }
+
+    fn new(asked: SearchCall) -> Result<Self, ToolError> {
+        Ok(Self { pattern: Pattern::new(&asked.pattern)?, asked })
     }
 
     fn request(&self, page: PageRequest) -> SearchRequest<'_> {
         SearchRequest {
             pattern: &self.pattern,
-            select: self.select,
+            select: self.asked.select,
             stream: page.stream,
             from: page.from,
-            context: self.context,
+            context: self.asked.context,
             max_matches: if page.max_lines == 0 { usize::MAX } else { page.max_lines },
             max_bytes: page.max_bytes,
         }
@@ -67,7 +71,7 @@ pub(super) async fn in_job(
     grep: Grep,
     (page, mut fit): (PageRequest, Fit),
 ) -> Result<Answer, ToolError> {
-    let select = grep.select;
+    let asked = grep.asked.clone();
     let look = move |patience: &_| search(&log, &grep.request(page), patience);
     let found = call.look_through(look).await.flatten();
     let found = found.map_err(|source| ToolError::Read { job: now.job, source })?;
@@ -75,7 +79,7 @@ pub(super) async fn in_job(
     loop {
         let mut found = found.clone();
         share(std::iter::once(&mut found), PageRequest { max_bytes: fit.size(), ..page });
-        if let Some(answer) = fit.settle(matches_answer(now, &found, select, page)) {
+        if let Some(answer) = fit.settle(matches_answer(now, &found, &asked, page)) {
             return Ok(answer);
         }
     }
@@ -88,7 +92,7 @@ pub(super) async fn in_all_jobs(
     (page, mut fit): (PageRequest, Fit),
 ) -> Result<Answer, ToolError> {
     let jobs = call.yard.list().await;
-    let select = grep.select;
+    let asked = grep.asked.clone();
     let (found, across) = search_jobs(call, jobs, grep, page).await?;
     let mut all = Vec::with_capacity(found.len());
     for (job, found) in found {
@@ -101,7 +105,7 @@ pub(super) async fn in_all_jobs(
         let room = share(shown.iter_mut().map(|job| &mut job.found), page);
         let unshown = shown.split_off(room);
         across.unshown = unshown.iter().map(|job| (job.job.job, job.found.matches)).collect();
-        if let Some(answer) = fit.settle(jobs_answer(&shown, &across, select, page)) {
+        if let Some(answer) = fit.settle(jobs_answer(&shown, &across, &asked, page)) {
             return Ok(answer);
         }
     }

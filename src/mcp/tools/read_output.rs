@@ -6,14 +6,14 @@ use super::place::{offset_of, place_of_cursor, place_of_line, target_of_uri};
 use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
-    Answer, Place, Shown, ToolError, after_page, beyond_end, query_answer, show_digest, show_dump,
-    show_page, show_raw,
+    Answer, Place, Shown, TokenBudget, ToolError, after_page, beyond_end, glance, query_answer,
+    show_digest, show_dump, show_page, show_raw, with_glance,
 };
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
-use crate::output::PageRequest;
 use crate::output::query::query;
+use crate::output::{LogReader, PageRequest};
 use crate::spec::Stream;
 use crate::yard::JobHandle;
 
@@ -32,16 +32,16 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
         ),
         Field::optional("uri", Kind::Text, ""),
         Field::optional("cursor", Kind::Text, "A next_cursor"),
-        Field::optional("line", Kind::Whole, "First line wanted, from 1"),
+        Field::optional("line", Kind::From(1), "First line wanted, from 1"),
         Field::optional("view", Kind::Choice(&VIEW_WORDS), ""),
         Field::optional("grep", Kind::Text, "Regex: only lines that match"),
         Field::optional("context", Kind::Whole, "Lines around each match"),
         Field::optional("invert", Kind::Flag, "Lines that do not match"),
         Field::optional("query", Kind::Text, "JMESPath"),
         Field::optional("stream", Kind::Choice(&["stdout", "stderr"]), "Default both"),
-        Field::optional("max_bytes", Kind::Whole, ""),
-        Field::optional("max_lines", Kind::Whole, ""),
-        Field::optional("max_tokens", Kind::Whole, "Of the answer"),
+        Field::optional("max_bytes", Kind::From(1), ""),
+        Field::optional("max_lines", Kind::From(1), ""),
+        Field::optional("max_tokens", Kind::From(*TokenBudget::BOUNDS.start()), "Of the answer"),
     ],
 };
 
@@ -56,7 +56,9 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     match &wish.form {
         Form::Grep(grep) => {
             let page = wish.request(&job, fit.size())?;
-            grep::in_job(call, &now, log, grep.clone(), (page, fit)).await
+            let place = wish.place(&job, fit.size())?;
+            let answer = grep::in_job(call, &now, log, grep.clone(), (page, fit)).await?;
+            Ok(with_notice(answer, &now, place))
         }
         Form::Query(expression) => {
             let page = wish.request(&job, fit.size())?;
@@ -71,12 +73,25 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
                 }
             }
         }
-        Form::Page(look) => loop {
-            let answer = wish.answer(&now, &job, (*look, fit.size())).await?;
-            if let Some(answer) = fit.settle(answer) {
-                return Ok(answer);
+        Form::Digest => {
+            let request = wish.request(&job, fit.size())?;
+            show_digest(&now, &log, request, &fit).await
+        }
+        Form::Page(look) => {
+            let mut digest = None;
+            loop {
+                let request = wish.request(&job, fit.size())?;
+                let shown = look.show(&now, &log, request).await?;
+                if digest.is_none() && wish.start.is_opening() && shown.is_part_of_text() {
+                    digest = Some(glance(&now, &log, request).await?);
+                }
+                let answer = page(&now, &shown, wish.place(&job, fit.size())?);
+                let answer = digest.iter().fold(answer, with_glance);
+                if let Some(answer) = fit.settle(answer) {
+                    return Ok(answer);
+                }
             }
-        },
+        }
     }
 }
 
@@ -100,6 +115,11 @@ async fn search_all(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError>
 
 fn page(now: &Snapshot, shown: &Shown, place: Place) -> Answer {
     let answer = Answer::about(now, Some(shown)).with_hint(after_page(now, shown));
+    with_notice(answer, now, place)
+}
+
+/// The same, saying so where the place is past the end.
+fn with_notice(answer: Answer, now: &Snapshot, place: Place) -> Answer {
     match beyond_end(now, place) {
         Some(said) => answer.with_verdict_as_hint(said),
         None => answer,
@@ -131,14 +151,27 @@ struct Wish {
 
 /// Where to read from.
 enum Start {
+    /// Where nobody said where.
+    Beginning,
     At(Place),
     /// As far before the end as there is room for.
     Tail,
 }
 
+impl Start {
+    /// Whether it is a first look at an output, rather than a place in it.
+    const fn is_opening(&self) -> bool {
+        match self {
+            Self::Beginning | Self::Tail => true,
+            Self::At(_) => false,
+        }
+    }
+}
+
 /// In which form output is wanted.
 enum Form {
     Page(Look),
+    Digest,
     Grep(Grep),
     Query(String),
 }
@@ -148,8 +181,22 @@ enum Form {
 enum Look {
     Text,
     Raw,
-    Digest,
     Hexdump,
+}
+
+impl Look {
+    async fn show(
+        self,
+        job: &Snapshot,
+        log: &LogReader,
+        request: PageRequest,
+    ) -> Result<Shown, ToolError> {
+        match self {
+            Self::Text => show_page(job, log, request).await,
+            Self::Raw => show_raw(job, log, request).await,
+            Self::Hexdump => show_dump(job, log, request).await,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,6 +224,11 @@ impl Wish {
             )
             .into());
         }
+        if args.has_any(&["query"]) && args.has_any(&["cursor", "line", "max_lines"]) {
+            let why = "a `query` is about all of the output; leave `cursor`, `line` and \
+                       `max_lines` out, and select in the query, such as `[-10:]`";
+            return Err(ArgError::Conflict(why).into());
+        }
         let view = args.choice("view", &VIEWS)?;
         Ok(Self {
             max_bytes: args.whole("max_bytes", 1..=most as u64)?.map(as_size),
@@ -193,26 +245,9 @@ impl Wish {
         Ok(PageRequest { from, stream: self.stream, max_bytes, max_lines: self.max_lines })
     }
 
-    /// The answer with a page of at most so many bytes.
-    async fn answer(
-        &self,
-        now: &Snapshot,
-        job: &JobHandle,
-        (look, max_bytes): (Look, usize),
-    ) -> Result<Answer, ToolError> {
-        let log = job.output();
-        let request = self.request(job, max_bytes)?;
-        let shown = match look {
-            Look::Text => show_page(now, log, request).await?,
-            Look::Raw => show_raw(now, log, request).await?,
-            Look::Hexdump => show_dump(now, log, request).await?,
-            Look::Digest => return show_digest(now, log, request).await,
-        };
-        Ok(page(now, &shown, self.place(job, max_bytes)?))
-    }
-
     fn place(&self, job: &JobHandle, max_bytes: usize) -> Result<Place, ToolError> {
         match self.start {
+            Start::Beginning => Ok(Place::Offset(0)),
             Start::At(place) => Ok(place),
             Start::Tail => job
                 .output()
@@ -274,7 +309,7 @@ fn start(args: &mut Args, view: Option<View>, job: &JobHandle) -> Result<Start, 
         }
         (None, None, Some(View::Tail)) => Ok(Start::Tail),
         (None, None, None | Some(View::Next | View::Head | View::Raw | View::Hexdump | View::Digest)) => {
-            Ok(Start::At(Place::Offset(0)))
+            Ok(Start::Beginning)
         }
     }
 }
@@ -284,7 +319,7 @@ fn form(args: &mut Args, view: Option<View>) -> Result<Form, ToolError> {
     let query = args.text("query")?;
     match (grep, query, view) {
         (None, None, Some(View::Raw)) => Ok(Form::Page(Look::Raw)),
-        (None, None, Some(View::Digest)) => Ok(Form::Page(Look::Digest)),
+        (None, None, Some(View::Digest)) => Ok(Form::Digest),
         (None, None, Some(View::Hexdump)) => Ok(Form::Page(Look::Hexdump)),
         (None, None, None | Some(View::Next | View::Head | View::Tail)) => {
             Ok(Form::Page(Look::Text))

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::call::Call;
 use crate::mcp::args::{ArgError, Args};
-use crate::mcp::reply::{Answer, Shown, ToolError, progress_line, reused_key, show};
+use crate::mcp::reply::{Answer, Shown, TokenBudget, ToolError, progress_line, reused_key, show};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::snapshot::Snapshot;
 use crate::mcp::turn::Turn;
@@ -48,7 +48,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
             "Keep all, keep both ends, or stop",
         ),
         Field::optional("key", Kind::Text, "Same key, same job: a retry runs nothing twice"),
-        Field::optional("max_tokens", Kind::Whole, "Of the answer"),
+        Field::optional("max_tokens", Kind::From(*TokenBudget::BOUNDS.start()), "Of the answer"),
     ],
 };
 

@@ -11,8 +11,8 @@ use super::until::first_match;
 use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
-    Answer, Part, Shown, ToolError, after_job, no_room, progress_line, shares, show, show_from,
-    wait_for_jobs,
+    Answer, Part, Shown, TokenBudget, ToolError, after_job, no_room, progress_line, shares, show,
+    show_from, wait_for_jobs,
 };
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::snapshot::Snapshot;
@@ -37,7 +37,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
         ),
         Field::optional("wait_s", Kind::Seconds, "Default 30"),
         Field::optional("cursor", Kind::Text, "Output is new from here (one job only)"),
-        Field::optional("max_tokens", Kind::Whole, "Of the answer"),
+        Field::optional("max_tokens", Kind::From(*TokenBudget::BOUNDS.start()), "Of the answer"),
     ],
 };
 

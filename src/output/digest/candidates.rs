@@ -8,7 +8,7 @@ use regex::bytes::Regex;
 
 use super::endings::SIGNS;
 use super::rows::Moves;
-use super::trouble::{FLAGS, TROUBLE, WARNING, readable};
+use super::trouble::{FLAGS, TROUBLE, WARNING, ever_shows};
 
 static CANDIDATES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let signs = SIGNS.concat();
@@ -47,13 +47,15 @@ impl Search {
                 let start = memrchr(b'\n', &block[at..end - 1]).map_or(at, |found| at + found + 1);
                 line_at(block, start)
             }
-            Self::Lines => lines_from(block, at)
-                .find(|line| pattern.is_match(readable(&block[line.clone()]).as_bytes())),
+            Self::Lines => {
+                lines_from(block, at).find(|line| ever_shows(&block[line.clone()], pattern))
+            }
         }
     }
 }
 
-fn lines_from(block: &[u8], at: usize) -> impl Iterator<Item = Range<usize>> {
+/// The lines from `at` on, without their newlines.
+pub(super) fn lines_from(block: &[u8], at: usize) -> impl Iterator<Item = Range<usize>> {
     let mut at = at;
     std::iter::from_fn(move || {
         let line = line_at(block, at)?;

@@ -142,6 +142,77 @@ fn lines_of_a_log_of_many_blocks_have_their_numbers() {
     assert_eq!(digest.scanned_bytes, text.len() as u64);
 }
 
+#[test]
+fn a_traceback_is_one_error_and_its_exception_is_what_is_listed() {
+    let frames = "  File \"a.py\", line 1, in f\n    assert check(error)\n";
+    let one = format!("Traceback (most recent call last):\n{frames}ValueError: bad\nfine\n");
+    let digest = digest_of(&one, &ALL);
+    let listed = |digest: &Digest| -> Vec<(u64, String)> {
+        digest.errors.listed.iter().map(|error| (error.line, error.text.clone())).collect()
+    };
+    assert_eq!((digest.errors.count, listed(&digest)), (1, vec![(4, "ValueError: bad".into())]));
+    let odd = digest_of(&one.replace("ValueError", "odd.Trouble"), &ALL);
+    assert_eq!((odd.errors.count, odd.errors.numbers.clone()), (1, vec![1]), "{odd:?}");
+    let twice = digest_of(&format!("{one}{one}error: other\n"), &ALL);
+    assert_eq!((twice.errors.count, twice.errors.numbers.clone()), (3, vec![4, 9, 11]));
+}
+
+#[test]
+fn an_error_that_was_written_over_is_listed_as_it_was_written() {
+    let digest = digest_of("one\nerror: disk exploded\rall good\n", &ALL);
+    assert_eq!(digest.errors.count, 1);
+    assert_eq!(digest.errors.listed[0].text, "error: disk exploded");
+    assert_eq!(digest.first_error.unwrap().line.text, "error: disk exploded");
+}
+
+#[test]
+fn an_error_deep_in_a_line_is_in_sight() {
+    let (head, tail) = ("x".repeat(50_000), "y".repeat(50_000));
+    for overlong in [1, 20] {
+        let text = format!("a\n{} error: hidden {tail}\nb\n", head.repeat(overlong));
+        let digest = digest_of(&text, &ALL);
+        let error = &digest.errors.listed[0];
+        assert_eq!((digest.errors.count, error.line), (1, 2));
+        assert!(error.text.contains("x error: hidden y"), "{}", error.text);
+        assert!(!error.text.contains("chars]"), "nobody counted them: {}", error.text);
+        assert_eq!(digest.first_error.unwrap().line, *error);
+    }
+}
+
+#[test]
+fn a_log_of_another_character_set_is_looked_through_as_it_is_shown() {
+    let text = "сборка началась\nerror: сломано\nпредупреждение\nWARNING: осторожно\n".repeat(3);
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let marked = utf16(&format!("\u{feff}{text}"));
+    let big: Vec<u8> =
+        format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_be_bytes).collect();
+    let legacy = encoding_rs::WINDOWS_1251.encode(&text).0.into_owned();
+    for bytes in [marked, big, legacy] {
+        let (mut writer, reader, _dir) = log(&[(Stream::Stdout, bytes.clone())]);
+        writer.close();
+        let digest = digest(&reader, &ALL).unwrap();
+        assert_eq!((digest.lines, digest.scanned_bytes), (12, bytes.len() as u64));
+        assert_eq!((digest.errors.count, digest.warnings.count), (3, 3));
+        assert_eq!(digest.errors.numbers, [2, 6, 10]);
+        assert_eq!(digest.errors.listed[1].text, "error: сломано");
+        let first = digest.first_error.unwrap();
+        assert_eq!(first.before[0].text, "сборка началась");
+        assert_eq!((first.after[0].line, first.after[0].text.as_str()), (3, "предупреждение"));
+    }
+}
+
+#[test]
+fn an_error_deep_in_a_long_line_of_another_character_set_is_in_sight() {
+    let long = format!("{} error: глубоко {}\nконец\n", "ж".repeat(150_000), "я".repeat(40_000));
+    let bytes: Vec<u8> =
+        format!("\u{feff}{long}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let (_writer, reader, _dir) = log(&[(Stream::Stdout, bytes)]);
+    let digest = digest(&reader, &ALL).unwrap();
+    assert_eq!((digest.errors.count, digest.lines), (1, 2));
+    let text = &digest.errors.listed[0].text;
+    assert!(text.contains("ж error: глубоко я"), "{text}");
+}
+
 fn any_part() -> impl Strategy<Value = (Stream, Vec<u8>)> {
     let text = prop_oneof![
         "[a-z ]{0,20}\n".prop_map(String::into_bytes),
@@ -151,6 +222,7 @@ fn any_part() -> impl Strategy<Value = (Stream, Vec<u8>)> {
         Just(b"an err".to_vec()),
         Just(b"or in pieces\n".to_vec()),
         Just(b"10%\r20%\rfatal\n".to_vec()),
+        Just(b"10%\rfailed\r100%\n".to_vec()),
         vec(0_u8..0x1b, 0..20),
     ];
     (prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)], text)

@@ -3,15 +3,17 @@
 use std::collections::VecDeque;
 
 /// So many of the first lines are remembered, and as many of the last.
-const REMEMBERED_EACH: usize = 5;
+const REMEMBERED_EACH: usize = 20;
 /// A screen is not higher than this: so far back a line can be drawn anew.
 const SCREEN_ROWS: usize = 200;
 
 /// A line, or a part of an overlong one, by where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spot {
-    /// The offset of its first byte.
+    /// The offset of the line's first byte.
     pub(super) offset: u64,
+    /// The offset of what matters in it, where the line is long.
+    pub(super) word: u64,
     /// The row of an endless screen that it is written to: what is drawn anew has the row of
     /// what it covers.
     pub(super) row: i64,
@@ -72,19 +74,17 @@ impl Findings {
         self.count
     }
 
-    /// The offsets of those that are remembered, in order.
-    pub(super) fn remembered(&self) -> impl Iterator<Item = u64> {
-        self.first.iter().chain(&self.last).map(|spot| spot.offset)
+    /// Those that are remembered, in order.
+    pub(super) fn remembered(&self) -> Vec<Spot> {
+        self.first.iter().chain(&self.last).copied().collect()
     }
 
-    /// The offset of the first one.
-    pub(super) fn first(&self) -> Option<u64> {
-        self.first.first().map(|spot| spot.offset)
+    pub(super) fn first(&self) -> Option<Spot> {
+        self.first.first().copied()
     }
 
-    /// The offset of the last one.
-    pub(super) fn last(&self) -> Option<u64> {
-        self.last.back().or(self.first.last()).map(|spot| spot.offset)
+    pub(super) fn last(&self) -> Option<Spot> {
+        self.last.back().or(self.first.last()).copied()
     }
 }
 
@@ -102,7 +102,7 @@ mod tests {
     fn noted(spots: impl IntoIterator<Item = (u64, i64, Piece)>) -> Findings {
         let mut findings = Findings::default();
         for (offset, row, piece) in spots {
-            findings.note(Spot { offset, row, piece });
+            findings.note(Spot { offset, word: offset, row, piece });
         }
         findings
     }
@@ -111,16 +111,17 @@ mod tests {
     fn the_first_and_the_last_are_remembered() {
         let findings = noted((0..100).map(|number| (number, number as i64, Piece::Line)));
         assert_eq!(findings.count(), 100);
-        let remembered: Vec<u64> = findings.remembered().collect();
-        assert_eq!(remembered, [0, 1, 2, 3, 4, 95, 96, 97, 98, 99]);
-        assert_eq!((findings.first(), findings.last()), (Some(0), Some(99)));
+        let remembered: Vec<u64> = findings.remembered().iter().map(|spot| spot.offset).collect();
+        assert_eq!(remembered, (0..20).chain(80..100).collect::<Vec<u64>>());
+        let ends = [findings.first(), findings.last()].map(|spot| spot.unwrap().offset);
+        assert_eq!(ends, [0, 99]);
     }
 
     #[test]
     fn a_row_that_is_drawn_again_counts_once_and_shows_its_last_state() {
         let redrawn = noted([(0, 1, Piece::Line), (10, 2, Piece::Line), (20, 1, Piece::Line)]);
-        assert_eq!((redrawn.count(), redrawn.first()), (2, Some(20)));
+        assert_eq!((redrawn.count(), redrawn.first().unwrap().offset), (2, 20));
         let overlong = noted([(0, 1, Piece::Line), (10, 1, Piece::Rest)]);
-        assert_eq!((overlong.count(), overlong.first()), (1, Some(0)));
+        assert_eq!((overlong.count(), overlong.first().unwrap().offset), (1, 0));
     }
 }

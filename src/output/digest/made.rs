@@ -5,21 +5,12 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::endings::Ending;
-use super::findings::Findings;
+use super::listing::Listing;
 use super::scan::{Part, Scan};
-use super::trouble::readable;
-use crate::output::lines::Lines;
 use crate::output::reader::LogReader;
-use crate::output::view::cut_chars;
+use crate::output::view::Charset;
 use crate::spec::Stream;
 
-/// Lines are cut to so many characters.
-const LINE_CHARS: usize = 200;
-/// So much of a line is read to show its beginning: a progress bar is longer than it looks.
-const LINE_BYTES: u64 = 16 * 1024;
-/// Lines before the first and the last error, and after them.
-const BEFORE: usize = 2;
-const AFTER: usize = 3;
 /// The most endings: a tool ends once or twice.
 const MOST_ENDINGS: usize = 12;
 
@@ -38,6 +29,8 @@ pub struct Digest {
     pub last_error: Option<InContext>,
     /// How the tools that were recognised ended, in the order of the log.
     pub endings: Vec<EndingLine>,
+    /// Where it ends: a digest from here on is of what came later.
+    pub end: u64,
     /// How much was looked at.
     pub scanned_bytes: u64,
     /// Whether that was all of it. If not, counts are of what was looked at: its beginning and
@@ -52,6 +45,8 @@ pub struct Tally {
     pub count: u64,
     /// The first five and the last five of them.
     pub listed: Vec<NumberedLine>,
+    /// The numbers of the first twenty and the last twenty of them.
+    pub numbers: Vec<u64>,
 }
 
 /// A line of a log.
@@ -59,7 +54,8 @@ pub struct Tally {
 pub struct NumberedLine {
     /// Its number in the log, counted from 1.
     pub line: u64,
-    /// Its text as a screen shows it, at most 200 characters.
+    /// Its text as a screen shows it, at most 200 characters: of a longer line its beginning, or
+    /// what is around the word that makes it matter.
     pub text: String,
 }
 
@@ -104,6 +100,11 @@ pub struct Reach {
     pub time: Duration,
 }
 
+impl Reach {
+    /// For what is looked at often, and by the way.
+    pub const GLANCE: Self = Self { each_side: 4 * 1024 * 1024, time: Duration::from_millis(200) };
+}
+
 impl Default for Reach {
     fn default() -> Self {
         Self { each_side: 32 * 1024 * 1024, time: Duration::from_secs(5) }
@@ -112,9 +113,10 @@ impl Default for Reach {
 
 /// What matters from `from` to the log's present end, in bounded memory and time.
 pub fn digest(reader: &LogReader, request: &DigestRequest) -> io::Result<Digest> {
+    let charset = reader.charset()?;
     let end = reader.progress().total_bytes;
-    let range = request.from.min(end)..end;
-    let maker = Maker { reader, stream: request.stream, range: range.clone() };
+    let range = charset.aligned(request.from).min(end)..end;
+    let maker = Maker { reader, stream: request.stream, charset, range: range.clone() };
     Ok(maker.make(range, request.reach)?.0)
 }
 
@@ -126,34 +128,43 @@ pub(in crate::output) fn digest_around(
     hidden: Range<u64>,
     reach: Reach,
 ) -> io::Result<(Digest, Tally)> {
-    Maker { reader, stream: None, range }.make(hidden, reach)
+    let charset = reader.charset()?;
+    Maker { reader, stream: None, charset, range }.make(hidden, reach)
 }
 
 struct Maker<'a> {
     reader: &'a LogReader,
     stream: Option<Stream>,
+    charset: Charset,
     range: Range<u64>,
 }
 
 impl Maker<'_> {
     fn make(&self, hidden: Range<u64>, reach: Reach) -> io::Result<(Digest, Tally)> {
-        let mut scan = Scan::new(self.reader, self.stream);
+        let mut scan = Scan::new(self.reader, self.stream, self.charset);
         scan.walk(self.range.start..hidden.start, Part::Shown, None)?;
-        let complete = walk_hidden(&mut scan, hidden.clone(), reach)?;
+        let complete = self.walk_hidden(&mut scan, hidden.clone(), reach)?;
         scan.walk(hidden.end..self.range.end, Part::Shown, None)?;
+        let listing = Listing {
+            reader: self.reader,
+            stream: self.stream,
+            charset: self.charset,
+            range: self.range.clone(),
+        };
         let first = scan.errors.first();
         let last = scan.errors.last().filter(|last| Some(*last) != first);
         let digest = Digest {
             lines: self.lines(&scan)?,
-            errors: self.tally(&scan.errors)?,
-            warnings: self.tally(&scan.warnings)?,
-            first_error: first.map(|offset| self.in_context(offset)).transpose()?,
-            last_error: last.map(|offset| self.in_context(offset)).transpose()?,
+            errors: listing.tally(&scan.errors)?,
+            warnings: listing.tally(&scan.warnings)?,
+            first_error: first.map(|spot| listing.in_context(spot)).transpose()?,
+            last_error: last.map(|spot| listing.in_context(spot)).transpose()?,
             endings: self.endings(&scan)?,
+            end: self.range.end,
             scanned_bytes: scan.bytes,
             complete,
         };
-        Ok((digest, self.tally(&scan.hidden)?))
+        Ok((digest, listing.tally(&scan.hidden)?))
     }
 
     /// Those of both streams are known without looking.
@@ -162,15 +173,9 @@ impl Maker<'_> {
             return Ok(scan.lines());
         }
         let first = self.reader.line_at(self.range.start)?;
-        Ok(self.reader.line_at(self.range.end - 1)? - first + 1)
-    }
-
-    fn tally(&self, findings: &Findings) -> io::Result<Tally> {
-        let listed = findings.remembered().map(|offset| {
-            let NumberedLine { line, text } = self.line_from(offset)?;
-            Ok(NumberedLine { line, text: text.trim_start().to_owned() })
-        });
-        Ok(Tally { count: findings.count(), listed: listed.collect::<io::Result<_>>()? })
+        // The last unit: one that is wider than a byte may have a newline for its first.
+        let last = self.range.end.saturating_sub(self.charset.unit() as u64);
+        Ok(self.reader.line_at(last)? - first + 1)
     }
 
     fn endings(&self, scan: &Scan<'_>) -> io::Result<Vec<EndingLine>> {
@@ -183,50 +188,23 @@ impl Maker<'_> {
         placed.collect()
     }
 
-    fn in_context(&self, offset: u64) -> io::Result<InContext> {
-        let start = offset.saturating_sub(LINE_BYTES).max(self.range.start);
-        let mut before = self.lines_in(start..offset, usize::MAX)?;
-        // The first may be the rest of a line.
-        let skipped =
-            before.len().saturating_sub(BEFORE).max(usize::from(start > self.range.start));
-        before.drain(..skipped.min(before.len()));
-        let end = self.range.end.min(offset.saturating_add(LINE_BYTES));
-        let mut after = self.lines_in(offset..end, AFTER + 1)?;
-        after.drain(..after.len().min(1));
-        Ok(InContext { before, line: self.line_from(offset)?, after })
-    }
-
-    fn line_from(&self, offset: u64) -> io::Result<NumberedLine> {
-        let end = self.range.end.min(offset.saturating_add(LINE_BYTES));
-        let line = self.lines_in(offset..end, 1)?.pop();
-        let line_number = || self.reader.line_at(offset);
-        line.map_or_else(|| Ok(NumberedLine { line: line_number()?, text: String::new() }), Ok)
-    }
-
-    /// The first lines of a range that is not large.
-    fn lines_in(&self, range: Range<u64>, most: usize) -> io::Result<Vec<NumberedLine>> {
-        let mut lines = Lines::new(self.reader.pieces(self.stream, range.start, range.end));
-        let mut found = Vec::new();
-        while found.len() < most
-            && let Some(line) = lines.next()?
-        {
-            let text = cut_chars(readable(line.bytes).trim_end(), LINE_CHARS);
-            found.push(NumberedLine { line: self.reader.line_at(line.offset)?, text });
+    /// Walks over the part that may be large; says whether over all of it.
+    fn walk_hidden(
+        &self,
+        scan: &mut Scan<'_>,
+        range: Range<u64>,
+        reach: Reach,
+    ) -> io::Result<bool> {
+        if range.end - range.start <= reach.each_side.saturating_mul(2) {
+            return scan.walk(range, Part::Hidden, None);
         }
-        Ok(found)
+        let (middle, last) = (range.start + reach.each_side, range.end - reach.each_side);
+        let (middle, last) = (self.charset.aligned(middle), self.charset.aligned(last));
+        scan.walk(range.start..middle, Part::Hidden, None)?;
+        let deadline = Instant::now().checked_add(reach.time);
+        // Without any time not even one block.
+        let complete = !reach.time.is_zero() && scan.walk(middle..last, Part::Hidden, deadline)?;
+        scan.walk(last..range.end, Part::Hidden, None)?;
+        Ok(complete)
     }
-}
-
-/// Walks over the part that may be large; says whether over all of it.
-fn walk_hidden(scan: &mut Scan<'_>, range: Range<u64>, reach: Reach) -> io::Result<bool> {
-    if range.end - range.start <= reach.each_side.saturating_mul(2) {
-        return scan.walk(range, Part::Hidden, None);
-    }
-    let (middle, last) = (range.start + reach.each_side, range.end - reach.each_side);
-    scan.walk(range.start..middle, Part::Hidden, None)?;
-    let deadline = Instant::now().checked_add(reach.time);
-    // Without any time not even one block.
-    let complete = !reach.time.is_zero() && scan.walk(middle..last, Part::Hidden, deadline)?;
-    scan.walk(last..range.end, Part::Hidden, None)?;
-    Ok(complete)
 }

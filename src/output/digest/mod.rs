@@ -13,9 +13,11 @@ mod blocks;
 mod candidates;
 mod endings;
 mod findings;
+mod listing;
 mod made;
 mod rows;
 mod scan;
+mod traceback;
 mod trouble;
 
 pub use endings::{Counts, Ending};

@@ -4,16 +4,21 @@ use std::io;
 use std::ops::Range;
 use std::time::Instant;
 
-use memchr::memchr_iter;
+use memchr::{memchr_iter, memrchr};
 
 use super::blocks::{Block, Blocks};
 use super::candidates::{Search, line_at};
 use super::endings::{Ending, Recogniser, Sight, Wants, recognisers};
 use super::findings::{Findings, Piece, Spot};
 use super::rows::Rows;
-use super::trouble::{Trouble, readable, trouble_in};
+use super::traceback::{Place, Traceback};
+use super::trouble::{Trouble, found_in, readable, told};
 use crate::output::reader::LogReader;
+use crate::output::view::Charset;
 use crate::spec::Stream;
+
+/// In a line that is longer than this, what matters is looked for where it stands.
+const LONG_LINE: usize = 4 * 1024;
 
 /// Whether what is walked over is the part that is left out of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +32,7 @@ pub(super) enum Part {
 pub(super) struct Scan<'a> {
     reader: &'a LogReader,
     stream: Option<Stream>,
+    charset: Charset,
     pub(super) errors: Findings,
     /// The errors of parts that are left out.
     pub(super) hidden: Findings,
@@ -39,14 +45,18 @@ pub(super) struct Scan<'a> {
     end: u64,
     /// What the next block begins with.
     begins: Piece,
+    /// Where the line starts that it goes on with.
+    line_start: u64,
     rows: Rows,
+    traceback: Traceback,
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(reader: &'a LogReader, stream: Option<Stream>) -> Self {
+    pub(super) fn new(reader: &'a LogReader, stream: Option<Stream>, charset: Charset) -> Self {
         Self {
             reader,
             stream,
+            charset,
             errors: Findings::default(),
             hidden: Findings::default(),
             warnings: Findings::default(),
@@ -56,7 +66,9 @@ impl<'a> Scan<'a> {
             wants: Wants::Signs,
             end: 0,
             begins: Piece::Line,
+            line_start: 0,
             rows: Rows::default(),
+            traceback: Traceback::default(),
         }
     }
 
@@ -72,10 +84,11 @@ impl<'a> Scan<'a> {
             self.leave_a_gap(range.start);
         }
         let reader = self.reader;
-        let mut blocks = Blocks::new(reader.pieces(self.stream, range.start, range.end));
+        let pieces = reader.pieces(self.stream, range.start, range.end);
+        let mut blocks = Blocks::new(pieces, self.charset);
         while let Some(block) = blocks.next()? {
             self.look_through(block, part);
-            self.end = block.offset_of(block.bytes.len() - 1) + 1;
+            self.end = block.end;
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Ok(self.end >= range.end);
             }
@@ -116,12 +129,21 @@ impl<'a> Scan<'a> {
             let row = self.rows.pass(&bytes[passed..line.end], search.moves());
             passed = line.end;
             let piece = if line.start == 0 { self.begins } else { Piece::Line };
-            let spot = Spot { offset: block.offset_of(line.start), row, piece };
-            self.look_at(spot, &bytes[line], part);
+            let offset = match piece {
+                Piece::Line => block.offset_of(line.start),
+                Piece::Rest => self.line_start,
+            };
+            let word = block.offset_of(line.start + word_in(&bytes[line.clone()]));
+            self.look_at(Spot { offset, word, row, piece }, &bytes[line], part);
         }
         self.rows.pass(&bytes[passed..], search.moves());
-        self.bytes += bytes.len() as u64;
+        self.bytes += block.source_bytes;
         self.newlines += memchr_iter(b'\n', bytes).count() as u64;
+        match memrchr(b'\n', bytes) {
+            Some(newline) => self.line_start = block.offset_of(newline + 1),
+            None if self.begins == Piece::Line => self.line_start = block.offset_of(0),
+            None => {}
+        }
         self.begins = if bytes.ends_with(b"\n") { Piece::Line } else { Piece::Rest };
     }
 
@@ -134,19 +156,26 @@ impl<'a> Scan<'a> {
 
     fn look_at(&mut self, spot: Spot, line: &[u8], part: Part) {
         let text = readable(line);
-        match trouble_in(text.as_bytes()) {
-            Some(Trouble::Error) => {
-                self.errors.note(spot);
-                if part == Part::Hidden {
-                    self.hidden.note(spot);
-                }
+        match (self.traceback.follow(&text, spot.row, self.wants), told(line).trouble) {
+            (Place::Frame, _) | (_, None) => {}
+            (Place::Outside, Some(Trouble::Error)) => self.note_error(spot, part),
+            (Place::Exception { row }, Some(Trouble::Error)) => {
+                self.note_error(Spot { row, ..spot }, part);
             }
-            Some(Trouble::Warning) => self.warnings.note(spot),
-            None => {}
+            (Place::Outside | Place::Exception { .. }, Some(Trouble::Warning)) => {
+                self.warnings.note(spot);
+            }
         }
         // The rest of an overlong line is no line of a tool.
         if spot.piece == Piece::Line {
             self.show(Sight { offset: spot.offset, text: &text });
+        }
+    }
+
+    fn note_error(&mut self, spot: Spot, part: Part) {
+        self.errors.note(spot);
+        if part == Part::Hidden {
+            self.hidden.note(spot);
         }
     }
 
@@ -158,4 +187,11 @@ impl<'a> Scan<'a> {
             }
         }
     }
+}
+
+/// Where in a line that is long the first word of trouble stands.
+fn word_in(line: &[u8]) -> usize {
+    let is_long = line.len() > LONG_LINE;
+    let found = if is_long { found_in(line) } else { None };
+    found.map_or(0, |(_, at)| at)
 }

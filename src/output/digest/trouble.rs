@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2};
 use regex::bytes::Regex;
 
 use crate::output::view::{decode, on_screen};
@@ -31,6 +31,8 @@ const HARMLESS: &str = concat!(
     r"\b(?:errors?|fail(?:ures?)?|exceptions?|assert|warn(?:ings?)?)[./-]\w+|",
     r"(?:^|[ \t])-{1,2}\w[\w-]*\b|",
     r"#\[\w+\((?:[\w:]+)\)\]|",
+    r"\b(?:errors?|exceptions?|failures?)[ -](?:handling|handlers?|reporting|recovery)",
+    r"(?: (?:docs?|documentation|guides?|chapters?|code|logic|examples?|modules?|tests?)\b|[ \t]*$)|",
     r"^.*\.\.\. ok[ \t]*$|^.*\bPASSED\b[ \t]*(?:\[.*)?$|^--- PASS: .*$|",
     r"^[ >]*\d+ ?\| .*$|^[ \t]+\| .*$|",
     r"^(?:Some errors have detailed explanations|For more information about (?:this|an) error).*$|",
@@ -66,7 +68,51 @@ pub(super) enum Trouble {
 /// Whether a line (without its newline) looks like an error to a person who skims the output.
 #[must_use]
 pub fn looks_like_error(line: &[u8]) -> bool {
-    trouble_in(readable(line).as_bytes()) == Some(Trouble::Error)
+    told(line).trouble == Some(Trouble::Error)
+}
+
+/// What a line tells of.
+#[derive(Debug)]
+pub(super) struct Told<'a> {
+    /// In these words, as a screen shows or showed them.
+    pub(super) text: Cow<'a, str>,
+    /// If of any trouble.
+    pub(super) trouble: Option<Trouble>,
+    /// Where in the text the trouble stands.
+    pub(super) at: usize,
+}
+
+/// What a line tells of: by what a screen shows in the end, else by what it showed before that
+/// was written over. An error is one even if it was seen for a moment only.
+pub(super) fn told(line: &[u8]) -> Told<'_> {
+    let last = told_by(readable(line));
+    if last.trouble == Some(Trouble::Error) || !is_written_over(line) {
+        return last;
+    }
+    let mut earlier = states(line).rev().map(|state| told_by(readable(state)));
+    earlier.find(|told| told.trouble == Some(Trouble::Error)).unwrap_or(last)
+}
+
+fn told_by(text: Cow<'_, str>) -> Told<'_> {
+    let found = found_in(text.as_bytes());
+    let at = found.map_or(0, |(_, at)| at);
+    Told { text, trouble: found.map(|(trouble, _)| trouble), at }
+}
+
+/// Whether some of a line was written over by what comes after a `\r`.
+fn is_written_over(line: &[u8]) -> bool {
+    memchr(b'\r', line.strip_suffix(b"\r").unwrap_or(line)).is_some()
+}
+
+/// What a line was, one after the other, where it was written over.
+fn states(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    line.split(|byte| *byte == b'\r').filter(|state| !state.is_empty())
+}
+
+/// Whether a screen ever shows something in a line that the pattern finds.
+pub(super) fn ever_shows(line: &[u8], pattern: &Regex) -> bool {
+    let shows = |line: &[u8]| pattern.is_match(readable(line).as_bytes());
+    shows(line) || (is_written_over(line) && states(line).any(shows))
 }
 
 /// A line as a screen shows it in the end: escape codes touch the words that they colour, and
@@ -80,8 +126,8 @@ pub(super) fn readable(line: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// What a readable line tells of, if of any trouble.
-pub(super) fn trouble_in(line: &[u8]) -> Option<Trouble> {
+/// What a readable line tells of, if of any trouble, and where in it.
+pub(super) fn found_in(line: &[u8]) -> Option<(Trouble, usize)> {
     let (Some(trouble), Some(warning)) = (&*TROUBLE_RE, &*WARNING_RE) else { return None };
     if !trouble.is_match(line) && !warning.is_match(line) {
         return None;
@@ -94,10 +140,10 @@ pub(super) fn trouble_in(line: &[u8]) -> Option<Trouble> {
     };
     match (first(trouble), first(warning)) {
         (Some(error), Some(warning)) if warning < error && calls_itself_warning(line) => {
-            Some(Trouble::Warning)
+            Some((Trouble::Warning, warning))
         }
-        (Some(_), _) => Some(Trouble::Error),
-        (None, Some(_)) => Some(Trouble::Warning),
+        (Some(error), _) => Some((Trouble::Error, error)),
+        (None, Some(warning)) => Some((Trouble::Warning, warning)),
         (None, None) => None,
     }
 }
@@ -142,6 +188,10 @@ mod tests {
                 "\u{1b}[1;31merror\u{1b}[0m: coloured",
                 "rm: cannot remove 'x': Permission denied",
                 "make: *** [all] Error 2",
+                "error: disk exploded\rall good",
+                "1%\r\u{1b}[31mfailed\u{1b}[0m to get it, again\r\u{1b}[2K100%\r",
+                "Error handling request /x",
+                "error handling docs failed",
             ],
             true,
         );
@@ -166,9 +216,20 @@ mod tests {
                 "test output::error::works ... ok",
                 "tests/test_error.py::test_error PASSED [ 50%]",
                 "mirror terror",
+                "Error handling docs",
+                "   Documenting error-handling guide",
+                "- add error handling",
             ],
             false,
         );
+    }
+
+    #[test]
+    fn what_was_written_over_is_told_as_it_was_written() {
+        let told = told(b"10%\rwarning: slow\r  error: disk exploded\r90%\r");
+        assert_eq!((told.text.as_ref(), told.at), ("  error: disk exploded", 2));
+        assert_eq!(super::told(b"error 1%\rerror 50%").text, "error 50%");
+        assert_eq!(super::told(b"error 1%\rwarning: x y").text, "error 1%");
     }
 
     #[test]
@@ -192,7 +253,7 @@ mod tests {
             ("\tat java.lang.NumberFormatException.forInputString(N.java:67)", None),
             ("=================== FAILURES ===================", None),
         ] {
-            assert_eq!(trouble_in(line.as_bytes()), expected, "{line:?}");
+            assert_eq!(told(line.as_bytes()).trouble, expected, "{line:?}");
         }
     }
 }

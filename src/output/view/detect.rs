@@ -1,13 +1,15 @@
 //! Which character set some bytes are written in.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{EUC_JP, EUC_KR, Encoding, ISO_2022_JP, KOI8_R, KOI8_U, WINDOWS_1252};
 use infer::MatcherType;
-use memchr::memchr;
+use memchr::{memchr, memmem};
 
 use super::charset::{Charset, SAMPLE_BYTES};
 use super::wide::Wide;
 
-/// Fewer bytes than this that are no UTF-8 are a flaw in UTF-8, not a character set.
+/// Fewer bytes than this that are no UTF-8 are a flaw in UTF-8, not a character set; unless they
+/// stand where letters do.
 const EVIDENCE: usize = 4;
 
 /// What texts in UTF-16 and UTF-32 begin with. The longer ones first: one begins like a shorter.
@@ -22,7 +24,10 @@ const BYTE_ORDER_MARKS: [(&[u8], Wide); 4] = [
 pub(super) fn detect(head: &[u8]) -> Charset {
     let head = &head[..head.len().min(SAMPLE_BYTES)];
     let Some(valid) = not_utf8(head) else {
-        return unmarked_wide(head).map_or(Charset::Utf8, Charset::Wide);
+        return unmarked_wide(head)
+            .map(Charset::Wide)
+            .or_else(|| escaped(head))
+            .unwrap_or(Charset::Utf8);
     };
     if infer::get(head).is_some_and(|kind| kind.matcher_type() != MatcherType::Text) {
         return Charset::Utf8;
@@ -63,6 +68,14 @@ fn unmarked_wide(head: &[u8]) -> Option<Wide> {
     is_readable(wide, head).then_some(wide)
 }
 
+/// Japanese in seven bits, which switches between alphabets by escape codes of its own.
+fn escaped(head: &[u8]) -> Option<Charset> {
+    let is_switched =
+        [&b"\x1b$B"[..], b"\x1b$@"].iter().any(|code| memmem::find(head, code).is_some());
+    let charset = Charset::Legacy(ISO_2022_JP);
+    (is_switched && is_likely(charset, head)).then_some(charset)
+}
+
 /// Whether it decodes into text: nearly nothing bad in it, and no control characters.
 fn is_readable(wide: Wide, head: &[u8]) -> bool {
     let charset = Charset::Wide(wide);
@@ -74,14 +87,52 @@ fn is_readable(wide: Wide, head: &[u8]) -> bool {
 /// A character set of bytes, where one explains nearly all that is no UTF-8.
 fn legacy(head: &[u8], valid: usize) -> Charset {
     let bad: usize = head.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
-    // Text in UTF-8 with some flaws has more good characters than bad ones.
-    if bad < EVIDENCE || bad < 2 * valid || memchr(0, head).is_some() {
+    if memchr(0, head).is_some() {
         return Charset::Utf8;
+    }
+    if bad < EVIDENCE {
+        let is_latin = valid == 0 && is_latin(head);
+        return if is_latin { Charset::Legacy(WINDOWS_1252) } else { Charset::Utf8 };
     }
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(head, false);
-    let charset = Charset::Legacy(detector.guess(None, Utf8Detection::Deny));
-    if is_likely(charset, head) { charset } else { Charset::Utf8 }
+    let guess = russian_or(detector.guess(None, Utf8Detection::Deny), head);
+    let charset = Charset::Legacy(guess);
+    // Text in UTF-8 with some flaws has more good characters than bad ones.
+    let is_flawed_utf8 = bad < 2 * valid && !is_flawless_pairs(guess, head);
+    if !is_flawed_utf8 && is_likely(charset, head) { charset } else { Charset::Utf8 }
+}
+
+/// Whether all of it is characters of a set whose pairs of bytes often look like UTF-8. No
+/// flawed UTF-8 passes for such pairs throughout.
+fn is_flawless_pairs(encoding: &'static Encoding, head: &[u8]) -> bool {
+    let charset = Charset::Legacy(encoding);
+    (encoding == EUC_JP || encoding == EUC_KR)
+        && charset.decode(&head[..charset.whole_characters(head)]).1 == 0
+}
+
+/// Whether each byte beyond ASCII is an accented letter of Western Europe beside a plain one.
+fn is_latin(head: &[u8]) -> bool {
+    let is_letter = |index: Option<usize>| {
+        index.and_then(|index| head.get(index)).is_some_and(u8::is_ascii_alphabetic)
+    };
+    head.iter().enumerate().filter(|(_, byte)| !byte.is_ascii()).all(|(index, byte)| {
+        is_accented(*byte) && (is_letter(index.checked_sub(1)) || is_letter(Some(index + 1)))
+    })
+}
+
+/// An accented letter in windows-1252. Those that hardly any language has are left out, and so
+/// is what a cut character in UTF-8 most often begins with.
+const fn is_accented(byte: u8) -> bool {
+    matches!(byte, 0xc0 | 0xc1 | 0xc4..=0xcf | 0xd1..=0xd6 | 0xd8..=0xdc | 0xdf..=0xef | 0xf1..=0xf6 | 0xf8..=0xfc)
+}
+
+/// KOI8-R, where a text in KOI8-U has none of the letters in which the two differ.
+fn russian_or(encoding: &'static Encoding, head: &[u8]) -> &'static Encoding {
+    let is_not_russian = |byte: &u8| {
+        matches!(byte, 0xa4 | 0xa6 | 0xa7 | 0xad | 0xae | 0xb4 | 0xb6 | 0xb7 | 0xbd | 0xbe)
+    };
+    if encoding == KOI8_U && !head.iter().any(is_not_russian) { KOI8_R } else { encoding }
 }
 
 /// Whether what is beyond ASCII decodes into letters and the signs that stand beside them.
@@ -112,8 +163,7 @@ const fn is_odd_control(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use encoding_rs::{
-        BIG5, EUC_JP, EUC_KR, Encoding, GBK, ISO_8859_2, KOI8_R, SHIFT_JIS, WINDOWS_1251,
-        WINDOWS_1252, WINDOWS_1253,
+        BIG5, EUC_JP, EUC_KR, GBK, ISO_8859_2, SHIFT_JIS, WINDOWS_1251, WINDOWS_1252, WINDOWS_1253,
     };
     use proptest::prelude::*;
 
@@ -145,7 +195,7 @@ mod tests {
         check(TAIWANESE, BIG5, &[]);
         check(KOREAN, EUC_KR, &[]);
         check(RUSSIAN, WINDOWS_1251, &[]);
-        check(RUSSIAN, KOI8_R, &[encoding_rs::KOI8_U]);
+        check(RUSSIAN, KOI8_R, &[]);
         check(GREEK, WINDOWS_1253, &[encoding_rs::ISO_8859_7]);
         check(GERMAN, WINDOWS_1252, &[]);
         check(CZECH, ISO_8859_2, &[]);
@@ -179,8 +229,10 @@ mod tests {
         for bytes in [
             b"".as_slice(),
             b"plain\n",
-            b"caf\xe9\n",
             b"here\xffand\xfemore\n",
+            b"a cut caf\xc3\n",
+            b"nothing beside it: \xe9\n",
+            b"\x1b[31mred\x1b[0m costs \x1b$B\n",
             &flawed,
             cut,
             png,
@@ -192,6 +244,17 @@ mod tests {
         ] {
             assert_eq!(detect(bytes), Charset::Utf8, "{:?}", &bytes[..bytes.len().min(40)]);
         }
+    }
+
+    #[test]
+    fn short_texts_are_recognised_too() {
+        check("café\n", WINDOWS_1252, &[]);
+        check("señor, mañana\n", WINDOWS_1252, &[]);
+        check("エラー: 失敗しました\n", EUC_JP, &[]);
+        check("エラー: ファイルが見つかりません\n", EUC_JP, &[]);
+        check("오류: 파일 없음\n", EUC_KR, &[]);
+        check("빌드 실패\n", EUC_KR, &[]);
+        check(JAPANESE, ISO_2022_JP, &[]);
     }
 
     proptest! {

@@ -26,4 +26,7 @@ pub(super) use screen::on_screen;
 pub(super) use shown::{Shown, cut_chars, decode, shown};
 
 #[cfg(test)]
+pub(super) use wide::Wide;
+
+#[cfg(test)]
 mod grid_tests;

@@ -96,7 +96,7 @@ pub(super) fn piece(
         Filter::Grep(pattern) => Ok(matching_lines(log, pattern, (start, limits), patience)?),
         Filter::Query(expression) => {
             let result = query(log, Some(Stream::Stdout), expression, patience)?;
-            Ok(part_of(&result, start, limits.bytes))
+            Ok(part_of(&result.text, start, limits.bytes))
         }
     }
 }
@@ -150,14 +150,13 @@ fn matching_lines(
         patience,
     )?;
     let total = total(log, Stream::Stdout);
-    let next = found.next.map(|next| stream_offset(log, Stream::Stdout, next)).transpose()?;
+    let end = stream_offset(log, Stream::Stdout, found.resume)?.max(start);
     let mut bytes = Vec::new();
     for line in found.lines {
         bytes.extend(line.text);
         bytes.push(b'\n');
     }
-    let end = next.unwrap_or(total).max(start);
-    let span = Span { start, end, total, has_more: next.is_some() };
+    let span = Span { start, end, total, has_more: found.next.is_some() };
     Ok(Piece { bytes, span, gap_bytes: 0, matches: Some(found.matches) })
 }
 
