@@ -179,7 +179,15 @@ pub(super) fn audit(settings: &Settings) -> Result<Option<AuditTrail>, AppError>
         return Ok(None);
     }
     let path = audit.file.clone().unwrap_or_else(|| settings.server.data_dir.join("audit.jsonl"));
-    let log = Audit::open(AuditSettings { path, max_bytes: audit.max_bytes, keep: audit.keep })?;
+    let place = AuditSettings { path, max_bytes: audit.max_bytes, keep: audit.keep };
+    let log = match (Audit::open(place.clone()), audit.on_failure) {
+        (Ok(log), _) => log,
+        (Err(error), config::OnAuditFailure::Refuse) => return Err(error.into()),
+        (Err(error), config::OnAuditFailure::Count) => {
+            events::audit_failed(&error);
+            Audit::unopened(place)
+        }
+    };
     Ok(Some(AuditTrail {
         log,
         on_failure: match audit.on_failure {

@@ -161,6 +161,10 @@ impl Pump {
                 }
                 else => break,
             };
+            // While the job waits for its reader, finished ones make room for it.
+            if self.writer.wants_room() {
+                self.writer.wait_for_room().await;
+            }
             self.turn(stream);
         }
         self.writer.close();
@@ -180,7 +184,12 @@ impl Pump {
                 Stream::Stderr => &mut self.stderr,
             };
             match tap.read(&mut buffer) {
-                Read::Bytes(length) => self.take(stream, &buffer[..length]),
+                Read::Bytes(length) => {
+                    self.take(stream, &buffer[..length]);
+                    if self.writer.wants_room() {
+                        return;
+                    }
+                }
                 Read::Nothing => return,
                 Read::End => {
                     *tap = Tap::Closed;

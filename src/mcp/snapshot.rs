@@ -51,7 +51,7 @@ impl Snapshot {
             Phase::Stopping => State::Stopping,
             Phase::Finished(ending) => State::Finished(ending.clone()),
         };
-        let output = job.output().progress();
+        let output = job.output().checked_progress();
         Self {
             job: job.id(),
             state,

@@ -111,7 +111,9 @@ pub fn tail(reader: &LogReader, budget: Budget) -> io::Result<Excerpt> {
     let part = frame.tail(0, Room::of(budget))?;
     let (all, before) = (frame.from..frame.end, frame.from..part.range.start);
     let before = (!before.is_empty()).then(|| look_through(reader, all, before, Reach::GLANCE));
-    (frame.from, frame.gap_bytes) = (part.range.start, 0);
+    // A log that ends in a hole has no tail.
+    let gap_bytes = if part.range.is_empty() { reader.missing(0..frame.end) } else { 0 };
+    (frame.from, frame.gap_bytes) = (part.range.start, gap_bytes);
     Ok(Excerpt { before: before.transpose()?, ..frame.finish(None, part)? })
 }
 

@@ -6,9 +6,12 @@ use std::ops::Range;
 use memchr::memchr_iter;
 
 use super::log::Progress;
-use super::shared::Stretch;
+use super::shared::{Joint, Stretch};
 
 /// A log as it was at one moment. Whatever the writer does meanwhile, all of it stays readable.
+///
+/// Solid is what was written without anything between: it ends at a hole, and at a gap, where
+/// bytes without offsets were lost.
 ///
 /// Invariant: stretches are not empty, rise, and do not overlap; none goes past `total_bytes`.
 #[derive(Debug, Clone)]
@@ -39,23 +42,38 @@ impl Kept {
         next.max(offset)
     }
 
-    /// Where the first hole after `offset` starts, or the log ends.
+    /// Where the first hole or gap after `offset` is, or the log ends.
     pub(super) fn solid_end(&self, offset: u64) -> u64 {
         let mut end = offset;
         for stretch in &self.stretches {
-            if stretch.range.contains(&end) {
+            let follows = end == offset || stretch.joint == Joint::Seamless;
+            if stretch.range.contains(&end) && follows {
                 end = stretch.range.end;
             }
         }
         end
     }
 
-    /// Where the last hole before `offset` ends, or the log starts.
+    /// Where the first hole in the range is, if there is one.
+    pub(super) fn first_hole(&self, range: Range<u64>) -> Option<Range<u64>> {
+        let mut start = range.start;
+        for stretch in &self.stretches {
+            if stretch.range.contains(&start) {
+                start = stretch.range.end;
+            }
+        }
+        (start < range.end.min(self.total())).then(|| start..self.resume(start))
+    }
+
+    /// Where the last hole or gap before `offset` is, or the log starts.
     pub(super) fn solid_start(&self, offset: u64) -> u64 {
         let mut start = offset;
         for stretch in self.stretches.iter().rev() {
             if stretch.range.start < start && start <= stretch.range.end {
                 start = stretch.range.start;
+                if stretch.joint == Joint::Gap {
+                    break;
+                }
             }
         }
         start

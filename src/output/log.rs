@@ -10,6 +10,7 @@ use std::time::Instant;
 use memchr::memchr_iter;
 use tokio::sync::watch;
 
+use super::gap::Noted;
 use super::index::{RECORD, Run};
 use super::parts::{Keep, Parts};
 use super::quota::Allowance;
@@ -37,9 +38,9 @@ pub struct LogSettings {
 pub struct Progress {
     /// Bytes of both streams that have offsets: the offset after the last one.
     pub total_bytes: u64,
-    /// Newlines among them.
+    /// Lines that have ended among them: by a newline, or where bytes behind them were lost.
     pub lines: u64,
-    /// Whether bytes follow the last newline.
+    /// Whether bytes follow the last of these.
     pub open_line: bool,
     /// Those of them that came from stderr.
     pub stderr_bytes: u64,
@@ -49,10 +50,21 @@ pub struct Progress {
     pub dropped_why: Option<DropReason>,
     /// Bytes that were kept and left again, from the middle. They have offsets.
     pub removed_bytes: u64,
+    /// Bytes that somebody else cut off a file of the log, as far as that was noticed. They have
+    /// offsets.
+    pub cut_bytes: u64,
     /// Nothing will follow.
     pub closed: bool,
     /// When the job last wrote.
     pub last_output: Option<Instant>,
+}
+
+impl Progress {
+    /// Bytes of the job that cannot be read any more, whatever the reason.
+    #[must_use]
+    pub const fn lost_bytes(&self) -> u64 {
+        self.dropped_bytes + self.removed_bytes + self.cut_bytes
+    }
 }
 
 /// What bounds a log.
@@ -125,6 +137,18 @@ impl LogWriter {
         self.now
     }
 
+    /// Whether a cap is near, so that it is worth to wait for room before more is written.
+    #[must_use]
+    pub fn wants_room(&self) -> bool {
+        self.bounds.allowance.wants_room()
+    }
+
+    /// Asks for room and waits until some was freed, none can be, or a fraction of a second has
+    /// passed.
+    pub async fn wait_for_room(&self) {
+        self.bounds.allowance.wait_for_room().await;
+    }
+
     /// Says that no byte will follow. Dropping the writer does the same.
     pub fn close(&mut self) {
         if self.now.closed {
@@ -136,7 +160,13 @@ impl LogWriter {
     }
 
     fn lose(&mut self, bytes: u64, why: DropReason) {
-        self.parts.note_lost(self.now.total_bytes, bytes);
+        // What comes next is no part of the line before it.
+        let ended = self.now.lines + u64::from(self.now.open_line);
+        let at = Mark { lines: ended, ..self.end() };
+        if self.parts.note_lost(at, bytes) == Noted::Apart {
+            (self.now.lines, self.now.open_line) = (ended, false);
+            self.part.end_line(at);
+        }
         self.now.dropped_bytes += bytes;
         self.now.dropped_why = Some(why);
         events::output_dropped(why, bytes);
@@ -170,8 +200,7 @@ impl LogWriter {
 
     fn start_part(&mut self) {
         self.part.shrink();
-        let start = Mark { offset: self.now.total_bytes, lines: self.now.lines };
-        self.part = Arc::new(Shared::new(start, self.bounds.allowance.charge()));
+        self.part = Arc::new(Shared::new(self.end(), self.bounds.allowance.charge()));
         let left = self.parts.push(Arc::clone(&self.part));
         self.now.removed_bytes += left.map_or(0, |part| part.span());
         // Here too, so that what is published never ends before the parts that are left begin.
@@ -311,7 +340,13 @@ impl LogWriter {
             }
             bytes = rest;
         }
-        inner.end = Mark { offset: self.now.total_bytes, lines: self.now.lines };
+        inner.end = self.end();
+    }
+
+    /// Where the log ends.
+    const fn end(&self) -> Mark {
+        let Progress { total_bytes: offset, lines, stderr_bytes, .. } = self.now;
+        Mark { offset, lines, stderr_bytes }
     }
 }
 

@@ -63,7 +63,7 @@ pub use packed::Packed;
 pub use packer::{Packer, Packing};
 pub use page::{Page, PageEnd, PageRequest};
 pub use parts::Keep;
-pub use quota::{Allowance, Quota, QuotaLimits, Shortage};
+pub use quota::{Allowance, Answer, Quota, QuotaLimits, Shortage};
 pub use raw::{Part, PartRequest, RawReader};
 pub use reader::LogReader;
 pub use spill::check_spill_dir;

@@ -219,9 +219,11 @@ fn what_the_disk_does_not_take_is_counted_and_later_writes_are_kept() {
     assert_eq!(writer.append(Stream::Stderr, b"kept").dropped_bytes, 6);
     writer.close();
     let page = reader.page(&request(0, None, (100, 0))).unwrap();
-    assert_eq!((page.bytes.as_slice(), page.gap_bytes), (b"01234567kept".as_slice(), 6));
-    assert_eq!(reader.page(&request(0, None, (8, 0))).unwrap().gap_bytes, 0);
-    assert_eq!(reader.page(&request(8, None, (8, 0))).unwrap().gap_bytes, 6);
+    assert_eq!((page.bytes.as_slice(), page.gap_bytes), (b"01234567".as_slice(), 0));
+    assert_eq!((page.end, page.end_kind), (8, PageEnd::More), "a page ends where bytes were lost");
+    let page = reader.page(&request(8, None, (100, 0))).unwrap();
+    assert_eq!((page.bytes.as_slice(), page.gap_bytes), (b"kept".as_slice(), 6));
+    assert_eq!(page.end_kind, PageEnd::Complete);
 }
 
 #[test]

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::gap::Gaps;
+use super::gap::{Gaps, Noted};
 use super::kept::Kept;
 use super::log::Progress;
-use super::shared::Shared;
+use super::shared::{Mark, Shared, Stretch};
 
 /// Parts behind the head that stay: those before the newest are full, and together they hold
 /// at least the wanted tail.
@@ -74,9 +74,9 @@ impl Parts {
         (inner.tail.len() > TAIL_PARTS).then(|| inner.tail.pop_front()).flatten()
     }
 
-    /// Notes that bytes were lost right before this offset.
-    pub(super) fn note_lost(&self, offset: u64, bytes: u64) {
-        self.lock().gaps.note(offset, bytes);
+    /// Notes that bytes were lost right before this place.
+    pub(super) fn note_lost(&self, at: Mark, bytes: u64) -> Noted {
+        self.lock().gaps.note(at, bytes)
     }
 
     /// How many bytes were lost before any of these offsets.
@@ -88,20 +88,48 @@ impl Parts {
     pub(super) fn kept(&self, progress: &watch::Receiver<Progress>) -> Kept {
         let inner = self.lock();
         // Under the lock: what was published when a part left or came is in the other parts.
-        let progress = *progress.borrow();
-        let parts: Vec<_> = std::iter::once(&inner.head).chain(&inner.tail).cloned().collect();
+        let mut progress = *progress.borrow();
+        let parts = inner.all();
+        let gaps = inner.gaps.clone();
         drop(inner);
         for part in &parts {
             // A file that cannot be asked says so when it is read.
             part.look_for_cut().ok();
         }
+        progress.cut_bytes = parts.iter().map(|part| part.cut_bytes()).sum();
         let stretches = parts.iter().flat_map(|part| part.stretches(progress.total_bytes));
-        Kept { stretches: stretches.collect(), progress }
+        Kept { stretches: split_at_gaps(stretches, &gaps), progress }
+    }
+
+    /// How much is known to be cut off.
+    pub(super) fn cut_bytes(&self) -> u64 {
+        self.all().iter().map(|part| part.cut_bytes()).sum()
     }
 
     /// All of them, in order.
     pub(super) fn all(&self) -> Vec<Arc<Shared>> {
-        let inner = self.lock();
-        std::iter::once(&inner.head).chain(&inner.tail).cloned().collect()
+        self.lock().all()
     }
+}
+
+impl Inner {
+    fn all(&self) -> Vec<Arc<Shared>> {
+        std::iter::once(&self.head).chain(&self.tail).cloned().collect()
+    }
+}
+
+/// A stretch ends where bytes were lost.
+fn split_at_gaps(stretches: impl Iterator<Item = Stretch>, gaps: &Gaps) -> Vec<Stretch> {
+    let mut places = gaps.places().peekable();
+    let mut split = Vec::new();
+    for mut stretch in stretches {
+        while let Some(place) = places.next_if(|place| place.offset < stretch.range.end) {
+            // One in a hole, or in what has left, parts nothing.
+            if stretch.range.start <= place.offset {
+                split.extend(stretch.split_off_before(place));
+            }
+        }
+        split.push(stretch);
+    }
+    split
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::index::{RUN_BYTES, Run};
 use super::kept::Kept;
-use super::shared::{Shared, Stretch};
+use super::shared::{Joint, Shared, Stretch};
 use crate::spec::Stream;
 
 /// Records that are fetched at once.
@@ -38,7 +38,7 @@ pub(super) struct Pieces {
 pub(super) enum Step {
     /// A piece.
     Piece,
-    /// A hole: what comes after it does not follow on what came before.
+    /// A hole, or a place where bytes were lost: what comes after it does not follow on what came before.
     Hole,
     /// Nothing.
     End,
@@ -54,7 +54,7 @@ impl Pieces {
     ) -> Self {
         let leg = |stretch: &Stretch| {
             let range = stretch.range.start.max(range.start)..stretch.range.end.min(range.end);
-            (!range.is_empty()).then(|| Leg::new(&stretch.shared, stream, range, toward))
+            (!range.is_empty()).then(|| Leg::new(stretch, stream, range, toward))
         };
         let legs = kept.stretches.iter().filter_map(leg);
         let legs = match toward {
@@ -112,7 +112,7 @@ impl Pieces {
         Ok(None)
     }
 
-    /// Leaves a stretch that is passed; whether a hole comes after it.
+    /// Leaves a stretch that is passed; whether a hole comes after it, or bytes were lost there.
     fn leaves_hole(&mut self) -> bool {
         let left = self.legs.pop_front();
         match (left, self.legs.front()) {
@@ -131,6 +131,7 @@ impl Pieces {
 #[derive(Debug)]
 struct Leg {
     shared: Arc<Shared>,
+    joint: Joint,
     stream: Option<Stream>,
     toward: Toward,
     /// What is still to come.
@@ -142,24 +143,21 @@ struct Leg {
 }
 
 impl Leg {
-    fn new(
-        shared: &Arc<Shared>,
-        stream: Option<Stream>,
-        range: Range<u64>,
-        toward: Toward,
-    ) -> Self {
+    fn new(stretch: &Stretch, stream: Option<Stream>, range: Range<u64>, toward: Toward) -> Self {
         let start = range.start;
         let window = Window { start, bytes: Vec::new(), bounds: range.clone(), toward };
-        let (shared, piece) = (Arc::clone(shared), start..start);
-        Self { shared, stream, toward, range, runs: None, window, piece }
+        let (shared, joint, piece) = (Arc::clone(&stretch.shared), stretch.joint, start..start);
+        Self { shared, joint, stream, toward, range, runs: None, window, piece }
     }
 
     /// Whether the next leg goes on where this one ends.
     fn touches(&self, next: &Self) -> bool {
-        match self.toward {
-            Toward::End => self.window.bounds.end == next.window.bounds.start,
-            Toward::Start => self.window.bounds.start == next.window.bounds.end,
-        }
+        let (before, after) = match self.toward {
+            Toward::End => (self, next),
+            Toward::Start => (next, self),
+        };
+        let is_seamless = after.joint == Joint::Seamless;
+        is_seamless && before.window.bounds.end == after.window.bounds.start
     }
 
     /// Moves on to the next piece, if there is one.

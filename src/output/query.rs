@@ -34,6 +34,11 @@ const STACK_BYTES: usize = 64 * 1024 * 1024;
 /// Why a query gave no result.
 #[derive(Debug, Error)]
 pub enum QueryError {
+    /// Parts of the output are missing.
+    #[error(
+        "parts of the output were not kept, so it cannot be queried; read or search it instead"
+    )]
+    NotWhole,
     /// The output is not JSON.
     #[error("the output is neither JSON nor JSON lines (line {line}: {why}); {instead}")]
     NotJson {
@@ -102,6 +107,7 @@ impl QueryError {
             Self::BadQuery { .. } | Self::NoFit { .. } => "bad_query",
             Self::TooLarge { .. } => "too_large",
             Self::TimeOver { .. } => "time_over",
+            Self::NotWhole => "not_whole",
             Self::Read(_) => "read_failed",
         }
     }
@@ -182,7 +188,7 @@ fn apply(
     let reader = &reader.frozen();
     let progress = reader.progress();
     if reader.missing(0..progress.total_bytes) > 0 {
-        return Err(QueryError::too_large("an output that was not kept whole"));
+        return Err(QueryError::NotWhole);
     }
     let source = Source { stream, charset: reader.charset()?, is_growing: !progress.closed };
     let pieces = reader.pieces(stream, 0, progress.total_bytes);

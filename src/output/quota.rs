@@ -5,14 +5,23 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::telemetry::{DropReason, events};
 
 /// A log reserves at least so much at once, and at most so much ahead of what it holds.
 const SMALLEST_STEP: u64 = 4 * 1024;
 const LARGEST_STEP: u64 = 1024 * 1024;
+
+/// What shall be left of a cap: more than what is read of all pipes of a job before the next look.
+const SPARE_SHARE: u64 = 10;
+const SPARE_BYTES: u64 = 512 * 1024;
+/// How long a log waits for room before it goes on without.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// How long nobody waits after a wish that nothing could be freed for.
+const NO_HOPE: Duration = Duration::from_millis(50);
 
 /// The caps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +42,30 @@ pub struct Quota {
     tenant_bytes: u64,
     tenants: Mutex<HashMap<String, Arc<Account>>>,
     wanted: Notify,
+    answers: watch::Sender<Answers>,
+}
+
+/// What came of a wish for room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// There is room, or there is more than before.
+    Room,
+    /// Nothing could be freed.
+    NoRoom,
+}
+
+/// What came of all wishes for room.
+#[derive(Debug, Clone, Copy, Default)]
+struct Answers {
+    count: u64,
+    /// When nothing could be freed, if that is how the last one ended.
+    fruitless: Option<Instant>,
+}
+
+impl Answers {
+    fn leaves_hope(&self) -> bool {
+        self.fruitless.is_none_or(|at| at.elapsed() > NO_HOPE)
+    }
 }
 
 impl Quota {
@@ -44,6 +77,7 @@ impl Quota {
             tenant_bytes: limits.tenant_bytes,
             tenants: Mutex::default(),
             wanted: Notify::new(),
+            answers: watch::Sender::default(),
         })
     }
 
@@ -94,6 +128,15 @@ impl Quota {
     pub async fn wants_room(&self) {
         self.wanted.notified().await;
     }
+
+    /// Tells those who wait for room what came of it.
+    pub fn answer(&self, answer: Answer) {
+        let fruitless = match answer {
+            Answer::Room => None,
+            Answer::NoRoom => Some(Instant::now()),
+        };
+        self.answers.send_modify(|last| *last = Answers { count: last.count + 1, fruitless });
+    }
 }
 
 /// Room that is short.
@@ -127,15 +170,20 @@ impl Account {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Whether less than a tenth is left.
-    fn is_nearly_full(&self) -> bool {
-        self.shortage().is_some()
+    /// Whether less is left than shall be, or would be after so many bytes more.
+    fn is_short_after(&self, bytes: u64) -> bool {
+        self.used.load(Ordering::Relaxed).saturating_add(bytes) > self.limit - self.spare()
     }
 
-    /// What is missing to the tenth that shall be left.
+    /// What is missing to what shall be left.
     fn shortage(&self) -> Option<u64> {
         let used = self.used.load(Ordering::Relaxed);
-        used.checked_sub(self.limit - self.limit / 10).filter(|bytes| *bytes > 0)
+        used.checked_sub(self.limit - self.spare()).filter(|bytes| *bytes > 0)
+    }
+
+    /// A tenth; of a small cap a quarter at the most.
+    fn spare(&self) -> u64 {
+        (self.limit / SPARE_SHARE).max(SPARE_BYTES.min(self.limit / 4))
     }
 }
 
@@ -166,10 +214,29 @@ impl Allowance {
             self.tenant.give_back(bytes);
             return Err(DropReason::StoreFull);
         }
-        if self.tenant.is_nearly_full() || self.quota.store.is_nearly_full() {
+        if self.is_short_after(0) {
             self.quota.wanted.notify_one();
         }
         Ok(())
+    }
+
+    fn is_short_after(&self, bytes: u64) -> bool {
+        self.tenant.is_short_after(bytes) || self.quota.store.is_short_after(bytes)
+    }
+
+    /// Whether to wait for room before more is written: a cap is near, and something may be freed.
+    pub(super) fn wants_room(&self) -> bool {
+        self.is_short_after(0) && self.quota.answers.borrow().leaves_hope()
+    }
+
+    /// Asks for room and waits until some was freed, none can be, or patience is over.
+    pub(super) async fn wait_for_room(&self) {
+        let mut answers = self.quota.answers.subscribe();
+        let seen = answers.borrow().count;
+        self.quota.wanted.notify_one();
+        let answered = answers.wait_for(|now| now.count > seen);
+        // Late or not: what cannot be kept is counted.
+        tokio::time::timeout(PATIENCE, answered).await.ok();
     }
 
     fn give_back(&self, bytes: u64) {
@@ -217,12 +284,9 @@ impl Charge {
             return Ok(());
         }
         let ahead = short.max(self.used.clamp(SMALLEST_STEP, LARGEST_STEP));
-        let step = match self.allowance.take(ahead) {
-            Ok(()) => ahead,
-            Err(_) => self.allowance.take(short).map(|()| short).inspect_err(|_| {
-                self.allowance.quota.wanted.notify_one();
-            })?,
-        };
+        // Where room is short, what nobody has written yet must not cost a finished log.
+        let step = if self.allowance.is_short_after(ahead) { short } else { ahead };
+        self.allowance.take(step).inspect_err(|_| self.allowance.quota.wanted.notify_one())?;
         self.reserved += step;
         Ok(())
     }

@@ -101,8 +101,13 @@ pub struct Part {
     pub end: u64,
     /// What comes after it, of what was asked for.
     pub end_kind: PageEnd,
+    /// Bytes asked for, before the last of these, that are not there. Those that could not be
+    /// kept at all count for both streams together only: of which they were is not known.
+    pub gap_bytes: u64,
     /// All bytes of the log or stream at the time of the read.
     pub total_bytes: u64,
+    /// How far the log had come by then.
+    pub progress: Progress,
 }
 
 impl LogReader {
@@ -110,15 +115,14 @@ impl LogReader {
     /// meanwhile, what is there now stays readable.
     ///
     /// # Errors
-    /// When the index cannot be read; of one stream, also when any byte of the log is missing,
-    /// since its positions are then unknown.
+    /// When the index cannot be read, or a byte of the range is not there.
     pub fn raw(&self, stream: Option<Stream>, range: Range<u64>) -> io::Result<RawReader> {
         let log = self.frozen();
+        if log.first_hole(stream, range.clone())?.is_some() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         let at = match stream {
             None => range.start,
-            Some(_) if log.missing(0..log.progress().total_bytes) > 0 => {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
             Some(stream) => log_offset(&log, stream, range.start)?,
         };
         let left = range.end.saturating_sub(range.start);
@@ -133,30 +137,35 @@ impl LogReader {
     /// When it cannot be read.
     pub fn part(&self, request: &PartRequest) -> io::Result<Part> {
         // One look, before the bytes: see `page`.
-        let progress = self.progress();
+        let log = self.frozen();
+        let progress = log.progress();
         let total_bytes = progress.bytes_of(request.stream);
         let end = request.end.unwrap_or(u64::MAX).min(total_bytes);
-        let start = match request.stream {
-            None => self.resume(request.start.min(end)).min(end),
-            Some(_) => request.start.min(end),
+        let asked = request.start.min(end);
+        let start = match log.first_hole(request.stream, asked..end)? {
+            Some(hole) if hole.start <= asked => hole.end,
+            Some(_) | None => asked,
         };
-        let solid = match request.stream {
-            None => self.first_hole(start..end).map_or(end, |hole| hole.start),
-            Some(_) => end,
-        };
-        let limit = (request.max_bytes as u64).max(MIN_PART).min(solid - start);
-        let rest = if end - start > limit {
+        let solid = log.first_hole(request.stream, start..end)?.map_or(end, |hole| hole.start);
+        let limit = (request.max_bytes as u64).max(MIN_PART).min(solid.saturating_sub(start));
+        let rest = if end.saturating_sub(start) > limit {
             Rest::Bytes
         } else if progress.closed || request.end == Some(end) {
             Rest::Closed
         } else {
             Rest::Open
         };
-        let range = start..end.min(start.saturating_add(limit));
-        let mut bytes = self.raw(request.stream, range)?.read_all()?;
+        let range = start..start.saturating_add(limit);
+        let mut bytes = log.raw(request.stream, range)?.read_all()?;
         let (kept, end_kind) = cut(&bytes, Charset::Utf8, 0, rest);
         bytes.truncate(kept);
-        Ok(Part { start, bytes, end: start + kept as u64, end_kind, total_bytes })
+        let end = start + kept as u64;
+        let lost = match request.stream {
+            None => log.lost(asked, end, end_kind),
+            Some(_) => 0,
+        };
+        let gap_bytes = start - asked + lost;
+        Ok(Part { start, bytes, end, end_kind, gap_bytes, total_bytes, progress })
     }
 }
 

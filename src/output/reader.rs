@@ -13,6 +13,7 @@ use super::parts::Parts;
 use super::pieces::{Pieces, Toward};
 use super::tail::{TailLimits, tail_start};
 use super::view::{Charset, SAMPLE_BYTES};
+use super::within;
 use crate::spec::Stream;
 
 /// Reads one log, while it is written and after. Cheap to clone; readers do not notice each other.
@@ -45,7 +46,16 @@ impl LogReader {
     /// How far the log has come. All bytes that it speaks of can be read, or are in a hole.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        self.frozen.as_ref().map_or_else(|| *self.progress.borrow(), |kept| kept.progress)
+        match &self.frozen {
+            Some(kept) => kept.progress,
+            None => Progress { cut_bytes: self.parts.cut_bytes(), ..*self.progress.borrow() },
+        }
+    }
+
+    /// The same, after a look whether its files are still whole.
+    #[must_use]
+    pub fn checked_progress(&self) -> Progress {
+        self.kept().progress
     }
 
     /// What the log takes in memory or on the disk: less than its bytes once it is compressed.
@@ -182,12 +192,20 @@ impl LogReader {
         kept.solid_start(range.end)..kept.solid_end(range.start)
     }
 
-    /// The first hole in the range, where there is one.
-    #[must_use]
-    pub fn first_hole(&self, range: Range<u64>) -> Option<Range<u64>> {
+    /// The first hole in a range, where there is one; of one stream, in positions within it.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn first_hole(
+        &self,
+        stream: Option<Stream>,
+        range: Range<u64>,
+    ) -> io::Result<Option<Range<u64>>> {
         let kept = self.kept();
-        let start = kept.solid_end(range.start);
-        (start < range.end.min(kept.total())).then(|| start..kept.resume(start))
+        match stream {
+            None => Ok(kept.first_hole(range)),
+            Some(stream) => within::first_hole(&kept, stream, range),
+        }
     }
 
     /// How many bytes of the range are not there; past the end there are none.
@@ -201,7 +219,7 @@ impl LogReader {
     }
 
     /// Bytes that were lost in the part that a page covers.
-    fn lost(&self, start: u64, end: u64, end_kind: PageEnd) -> u64 {
+    pub(super) fn lost(&self, start: u64, end: u64, end_kind: PageEnd) -> u64 {
         match end_kind {
             // What is lost at the very end belongs to the next page, unless there is none.
             PageEnd::Complete => self.parts.lost(start..=end),

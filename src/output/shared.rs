@@ -10,12 +10,16 @@ use super::index::{Index, Numbered, Run};
 use super::packed::{Packed, Raw};
 use super::quota::Charge;
 use super::spill::Store;
+use crate::telemetry::{DropReason, events};
 
-/// A place in a log, and the newlines before it.
+/// A place in a log, and what came before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Mark {
     pub(super) offset: u64,
+    /// Lines that ended.
     pub(super) lines: u64,
+    /// Bytes of stderr.
+    pub(super) stderr_bytes: u64,
 }
 
 /// Bytes of a part that are there.
@@ -23,8 +27,31 @@ pub(super) struct Mark {
 pub(super) struct Stretch {
     pub(super) shared: Arc<Shared>,
     pub(super) range: Range<u64>,
-    /// Newlines in the log before it.
+    /// Lines that ended in the log before it.
     pub(super) lines: u64,
+    /// Bytes of stderr in the log before it.
+    pub(super) stderr_bytes: u64,
+    pub(super) joint: Joint,
+}
+
+/// How a stretch joins the bytes that have the offsets before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Joint {
+    /// It goes on where they end.
+    Seamless,
+    /// Bytes that could not be kept came between.
+    Gap,
+}
+
+impl Stretch {
+    /// Has it start at a gap inside of it or at its start; gives what lies before that.
+    pub(super) fn split_off_before(&mut self, place: Mark) -> Option<Self> {
+        let before = Self { range: self.range.start..place.offset, ..self.clone() };
+        self.range.start = place.offset;
+        (self.lines, self.stderr_bytes) = (place.lines, place.stderr_bytes);
+        self.joint = Joint::Gap;
+        Some(before).filter(|before| !before.range.is_empty())
+    }
 }
 
 /// The lock is held for copies in memory only, never during file access: a slow disk delays
@@ -53,6 +80,29 @@ pub(super) struct Inner {
 struct Cut {
     from: u64,
     to: Mark,
+}
+
+impl Cut {
+    const fn bytes(&self) -> u64 {
+        self.to.offset - self.from
+    }
+}
+
+impl Inner {
+    /// Notes that the file ends here although the log had come to `end` before that was seen.
+    fn note_cut(&mut self, there: u64, end: Mark) {
+        let known = self.cut;
+        let to = match known {
+            // Somebody else saw it first. What was written since then is there.
+            Some(known) if known.to.offset >= end.offset => known.to,
+            // The end may have moved meanwhile; what came then may be gone too.
+            Some(_) | None => self.end,
+        };
+        let cut = Cut { from: known.map_or(there, |known| known.from.min(there)), to };
+        self.cut = Some(cut);
+        self.index.end_run();
+        events::output_dropped(DropReason::Cut, cut.bytes() - known.map_or(0, |cut| cut.bytes()));
+    }
 }
 
 impl Shared {
@@ -102,14 +152,21 @@ impl Shared {
         };
         let there = self.start.offset + file.metadata()?.len();
         if there < end.offset {
-            let mut inner = self.lock();
-            // The end may have moved meanwhile; what came then may be gone too.
-            let to = inner.end;
-            let from = inner.cut.map_or(there, |known| known.from.min(there));
-            inner.cut = Some(Cut { from, to });
-            inner.index.end_run();
+            self.lock().note_cut(there, end);
         }
         Ok(())
+    }
+
+    /// How much is known to be cut off.
+    pub(super) fn cut_bytes(&self) -> u64 {
+        self.lock().cut.map_or(0, |cut| cut.bytes())
+    }
+
+    /// The last line ends here, whatever comes next.
+    pub(super) fn end_line(&self, at: Mark) {
+        let mut inner = self.lock();
+        inner.end = at;
+        inner.index.end_run();
     }
 
     /// What is there of the bytes before `end`, in order.
@@ -123,7 +180,10 @@ impl Shared {
         drop(inner);
         let parts = [Some((first, self.start)), second].into_iter().flatten();
         let there = parts.filter(|(range, _)| !range.is_empty());
-        there.map(|(range, mark)| Stretch { shared: Arc::clone(self), range, lines: mark.lines })
+        there.map(|(range, Mark { lines, stderr_bytes, .. })| {
+            let (shared, joint) = (Arc::clone(self), Joint::Seamless);
+            Stretch { shared, range, lines, stderr_bytes, joint }
+        })
     }
 
     /// A panic elsewhere cannot break the invariant, since bytes are added before their run:

@@ -20,7 +20,8 @@ pub(super) struct TailLimits {
 }
 
 /// Walks back from the end and gives the lowest start that keeps within the limits: the start
-/// of a line where a whole one fits, else of a character. Never before a hole.
+/// of a line where a whole one fits, else of a character. Never before a hole; of a log that ends
+/// in one, where that starts.
 pub(super) fn tail_start(
     kept: &Kept,
     stream: Option<Stream>,
@@ -28,6 +29,9 @@ pub(super) fn tail_start(
 ) -> io::Result<u64> {
     let total = kept.total();
     let first = kept.solid_start(total);
+    if first == total {
+        return Ok(kept.stretches.last().map_or(0, |last| last.range.end));
+    }
     let mut pieces = Pieces::new(kept, stream, first..total, Toward::Start);
     let mut tail = Tail { limits, bytes: 0, lines: 0, line_start: None };
     while let Some((offset, piece)) = pieces.next()? {

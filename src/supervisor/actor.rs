@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent, call};
 
 use super::door::{Admission, FindError, Refusal};
 use super::queue::{Full, Queue, QueueLimits, QueuePlace};
@@ -14,10 +14,10 @@ use super::retention::Retention;
 use crate::ids::JobId;
 use crate::job::{self, JobHandle, JobSeat, JobSettings, Order, StopWish};
 use crate::outcome::StopBy;
-use crate::output::{Packer, Quota, Shortage};
+use crate::output::{Answer, Packer, Quota, Shortage};
 use crate::telemetry::events::{self, Limits};
 
-/// How long a wish for room is left to work before the next one.
+/// How long after a wish for room that could not be met the next one comes.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Finished jobs that are freed in one turn: a sweep never keeps a caller waiting for long.
@@ -60,8 +60,9 @@ pub(super) enum SupervisorMsg {
     Settled(JobId),
     /// From ourselves: a job gets too old, or the last sweep left some for another turn.
     Sweep,
-    /// From a watching task: a cap on stored output is near.
-    MakeRoom(Shortage),
+    /// From a watching task: caps on stored output are near. Replies with how many jobs were
+    /// freed for it, once what they stored is given back.
+    MakeRoom(Vec<Shortage>, RpcReplyPort<usize>),
 }
 
 #[derive(Debug)]
@@ -157,9 +158,11 @@ impl Actor for SupervisorActor {
                 supervision.next_sweep = None;
                 supervision.sweep(&myself);
             }
-            SupervisorMsg::MakeRoom(Shortage { tenant, bytes }) => {
-                supervision.registry.want_room(tenant.as_deref(), bytes);
-                supervision.sweep(&myself);
+            SupervisorMsg::MakeRoom(shortages, reply) => {
+                for Shortage { tenant, bytes } in shortages {
+                    supervision.registry.want_room(tenant.as_deref(), bytes);
+                }
+                supervision.sweep_and(&myself, move |freed| drop(reply.send(freed)));
             }
         }
         Ok(())
@@ -255,6 +258,15 @@ impl Supervision {
 
     /// Frees who has to go, some now and the rest in another turn.
     fn sweep(&mut self, myself: &ActorRef<SupervisorMsg>) {
+        self.sweep_and(myself, |_| {});
+    }
+
+    /// The same; then tells how many went, once nothing of them is left.
+    fn sweep_and(
+        &mut self,
+        myself: &ActorRef<SupervisorMsg>,
+        tell: impl FnOnce(usize) + Send + 'static,
+    ) {
         let forgotten = self.registry.sweep(FREED_PER_TURN);
         events::retained_changed(self.registry.finished());
         for Forgotten { job, bytes, why } in &forgotten {
@@ -262,9 +274,15 @@ impl Supervision {
         }
         let is_done = forgotten.len() < FREED_PER_TURN;
         let due = if is_done { self.registry.due() } else { Some(Instant::now()) };
-        if !forgotten.is_empty() {
+        if forgotten.is_empty() {
+            tell(0);
+        } else {
             // Closing files may take a while: not while others wait for an answer.
-            tokio::task::spawn_blocking(move || drop(forgotten));
+            tokio::task::spawn_blocking(move || {
+                let freed = forgotten.len();
+                drop(forgotten);
+                tell(freed);
+            });
         }
         self.sweep_at(due, myself);
     }
@@ -280,23 +298,30 @@ impl Supervision {
     }
 }
 
-/// The end of a job frees its slot, however it ended: its status says so even when its actor
-/// failed. Then it is followed until nothing of it runs, and its log is compressed.
-/// Asks for room whenever a cap on stored output is near.
+/// Asks for room whenever a cap on stored output is near: for what is short by then, once what was
+/// freed before has been given back.
 async fn watch_for_shortages(quota: Arc<Quota>, supervisor: ActorRef<SupervisorMsg>) {
     loop {
         quota.wants_room().await;
-        for shortage in quota.shortages() {
-            // A supervisor that is gone frees nothing.
-            if supervisor.cast(SupervisorMsg::MakeRoom(shortage)).is_err() {
-                return;
-            }
+        let shortages = quota.shortages();
+        if shortages.is_empty() {
+            quota.answer(Answer::Room);
+            continue;
         }
-        // Where only running jobs hold the room, no wish can be met: not to be asked in a hurry.
-        tokio::time::sleep(SHORTAGE_PAUSE).await;
+        // A supervisor that is gone frees nothing.
+        let Ok(freed) = call!(supervisor, SupervisorMsg::MakeRoom, shortages) else { return };
+        if freed > 0 {
+            quota.answer(Answer::Room);
+        } else {
+            quota.answer(Answer::NoRoom);
+            // Only running jobs hold the room: not to be asked in a hurry.
+            tokio::time::sleep(SHORTAGE_PAUSE).await;
+        }
     }
 }
 
+/// The end of a job frees its slot, however it ended: its status says so even when its actor
+/// failed. Then it is followed until nothing of it runs, and its log is compressed.
 async fn watch_for_the_end(
     job: JobHandle,
     packer: Option<Packer>,

@@ -151,7 +151,9 @@ impl Supervisor {
     /// bytes or there are none left. Does not wait for it.
     #[cfg(test)]
     pub(crate) fn sweep_for(&self, bytes: u64) {
-        self.actor.cast(SupervisorMsg::MakeRoom(Shortage { tenant: None, bytes })).ok();
+        let (reply, _) = ractor::concurrency::oneshot();
+        let shortages = vec![Shortage { tenant: None, bytes }];
+        self.actor.cast(SupervisorMsg::MakeRoom(shortages, reply.into())).ok();
     }
 
     /// From now on nothing is accepted, and what waits is ended. Gives the jobs that run, or

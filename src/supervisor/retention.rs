@@ -20,7 +20,7 @@ pub struct Retention {
 /// Bounds on finished jobs; `None` is no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bounds {
-    /// How many stay readable.
+    /// How many stay readable, those with survivors aside.
     pub finished: Option<usize>,
     /// For how long each of them does.
     pub age: Option<Duration>,
@@ -45,7 +45,7 @@ pub(super) enum Rest {
     /// Nothing: it may be freed.
     Over,
     /// Survivors live or hold its output open. Who is freed can no longer be stopped, so it
-    /// counts but stays.
+    /// stays. What it stores counts; it itself does not, or those that end later would go at once.
     Alive,
 }
 
@@ -236,12 +236,14 @@ impl Shelf {
 
     /// Who has to go because there are too many, or too many bytes.
     fn excess(&self, bounds: &Bounds, scope: Scope) -> Option<(JobId, Freed)> {
-        if let Some(limit) = bounds.finished.filter(|limit| self.count > *limit) {
+        if let Some(limit) = bounds.finished.filter(|limit| self.oldest.len() > *limit) {
             let (_, id) = *self.oldest.first()?;
             return Some((id, Freed::Count { limit, scope }));
         }
         let limit = bounds.bytes.filter(|limit| self.bytes > *limit)?;
-        let (_, id) = *self.with_bytes.first()?;
+        // Somebody has just been told that the newest can be read: however large, it stays.
+        let newest = self.oldest.last();
+        let (_, id) = *self.with_bytes.first().filter(|job| Some(*job) != newest)?;
         Some((id, Freed::Bytes { limit, scope }))
     }
 }

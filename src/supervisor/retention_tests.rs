@@ -62,8 +62,9 @@ fn without_bounds_nothing_is_freed() {
 #[test]
 fn the_oldest_goes_first_and_who_has_survivors_stays() {
     let all = Some(Scope::All);
-    check(bounds(4, 0, 0), NONE, 0, &[(1, Count, all)]);
-    check(bounds(1, 0, 0), NONE, 0, &[1, 2, 4, 5].map(|id| (id, Count, all)));
+    check(bounds(4, 0, 0), NONE, 0, &[]);
+    check(bounds(3, 0, 0), NONE, 0, &[(1, Count, all)]);
+    check(bounds(1, 0, 0), NONE, 0, &[1, 2, 4].map(|id| (id, Count, all)));
     check(bounds(0, 20, 0), NONE, 0, &[1, 2, 4].map(|id| (id, Age, all)));
     check(bounds(0, 21, 0), NONE, 0, &[1, 2].map(|id| (id, Age, all)));
 }
@@ -72,7 +73,8 @@ fn the_oldest_goes_first_and_who_has_survivors_stays() {
 fn for_bytes_only_those_go_that_give_some_back() {
     let all = Some(Scope::All);
     check(bounds(0, 0, 300), NONE, 0, &[(1, Bytes, all)]);
-    check(bounds(0, 0, 1), NONE, 0, &[1, 2, 5].map(|id| (id, Bytes, all)));
+    // The newest stays, whatever it stores.
+    check(bounds(0, 0, 1), NONE, 0, &[1, 2].map(|id| (id, Bytes, all)));
     check(NONE, NONE, 101, &[(1, Room, None), (2, Room, None)]);
     check(NONE, NONE, u64::MAX, &[1, 2, 5].map(|id| (id, Room, None)));
 }
@@ -80,8 +82,8 @@ fn for_bytes_only_those_go_that_give_some_back() {
 #[test]
 fn a_tenant_over_its_own_bound_pays_alone() {
     let own = Some(Scope::Tenant);
-    check(NONE, bounds(2, 0, 0), 0, &[(1, Count, own)]);
-    check(NONE, bounds(1, 0, 0), 0, &[(1, Count, own), (5, Count, own), (2, Count, own)]);
+    check(NONE, bounds(2, 0, 0), 0, &[]);
+    check(NONE, bounds(1, 0, 0), 0, &[(1, Count, own), (2, Count, own)]);
     check(NONE, bounds(0, 0, 200), 0, &[(1, Bytes, own)]);
     check(bounds(0, 45, 0), bounds(0, 35, 0), 0, &[(1, Age, own), (2, Age, own)]);
 }
@@ -163,7 +165,10 @@ fn any_bounds() -> impl Strategy<Value = Bounds> {
 }
 
 /// The jobs of one tenant, or all.
-fn of<'a>(jobs: &'a [Kept], tenant: Option<&'a str>) -> impl Iterator<Item = &'a Kept> + Clone {
+fn of<'a>(
+    jobs: &'a [Kept],
+    tenant: Option<&'a str>,
+) -> impl DoubleEndedIterator<Item = &'a Kept> + Clone {
     jobs.iter().filter(move |job| tenant.is_none_or(|tenant| tenant == job.tenant))
 }
 
@@ -171,12 +176,12 @@ fn of<'a>(jobs: &'a [Kept], tenant: Option<&'a str>) -> impl Iterator<Item = &'a
 fn breaks(jobs: &[Kept], tenant: Option<&str>, bounds: &Bounds, now: Instant) -> Vec<FreedReason> {
     let mine = of(jobs, tenant);
     let free = mine.clone().filter(|job| job.rest == Rest::Over);
-    let over_count = bounds.finished.is_some_and(|most| mine.clone().count() > most);
+    let over_count = bounds.finished.is_some_and(|most| free.clone().count() > most);
     let over_bytes = bounds.bytes.is_some_and(|most| mine.map(|job| job.bytes).sum::<u64>() > most);
     let too_old = |job: &Kept| bounds.age.is_some_and(|age| now - job.finished >= age);
     let found = [
-        (Count, over_count && free.clone().next().is_some()),
-        (Bytes, over_bytes && free.clone().any(|job| job.bytes > 0)),
+        (Count, over_count),
+        (Bytes, over_bytes && free.clone().rev().skip(1).any(|job| job.bytes > 0)),
         (Age, free.clone().any(too_old)),
     ];
     found.into_iter().filter(|(_, is_broken)| *is_broken).map(|(reason, _)| reason).collect()

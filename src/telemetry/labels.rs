@@ -146,6 +146,8 @@ pub enum DropReason {
     StoreFull,
     /// The tenant's logs are at their cap.
     TenantFull,
+    /// It was kept, and somebody else cut it off its file.
+    Cut,
 }
 
 impl DropReason {
@@ -157,11 +159,13 @@ impl DropReason {
             Self::IoError => "io_error",
             Self::StoreFull => "store_full",
             Self::TenantFull => "tenant_full",
+            Self::Cut => "cut",
         }
     }
 
     /// Every word that [`DropReason::word`] can give.
-    pub const WORDS: [&'static str; 4] = ["disk_full", "io_error", "store_full", "tenant_full"];
+    pub const WORDS: [&'static str; 5] =
+        ["disk_full", "io_error", "store_full", "tenant_full", "cut"];
 }
 
 /// Why a finished job was freed.
@@ -248,6 +252,7 @@ mod tests {
             DropReason::IoError,
             DropReason::StoreFull,
             DropReason::TenantFull,
+            DropReason::Cut,
         ];
         assert_eq!(drops.map(DropReason::word), DropReason::WORDS);
         let freed = [FreedReason::Age, FreedReason::Bytes, FreedReason::Count, FreedReason::Room];

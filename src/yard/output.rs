@@ -59,23 +59,33 @@ impl JobOutput {
         self.then.closed
     }
 
-    /// What kind of content it is. Blocks while the disk does.
+    /// What kind of content it is, by its first bytes that are there. Blocks while the disk does.
     ///
     /// # Errors
     /// When it cannot be read.
     pub fn kind(&self) -> io::Result<ContentKind> {
-        let sample = self.read(0..self.length().min(SAMPLE))?.next_block()?.unwrap_or_default();
-        Ok(kind_of(&sample))
+        let start = match self.first_hole(0..self.length())? {
+            Some(hole) if hole.start == 0 => hole.end,
+            Some(_) | None => 0,
+        };
+        let end = self.length().min(start + SAMPLE);
+        let end = self.first_hole(start..end)?.map_or(end, |hole| hole.start);
+        Ok(kind_of(&self.read(start..end)?.next_block()?.unwrap_or_default()))
     }
 
-    /// The first bytes of a range that were not kept, where there are such. Of one stream, any of
-    /// the log: which stream they were of is not known.
+    /// The first bytes of a range that were not kept, where there are such; positions count its
+    /// own bytes. Blocks while the disk does.
+    ///
+    /// # Errors
+    /// When that cannot be read.
+    pub fn first_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+        self.log.first_hole(self.stream, range)
+    }
+
+    /// Bytes of the job, of either stream, that could not be kept. They have no positions.
     #[must_use]
-    pub fn first_hole(&self, range: Range<u64>) -> Option<Range<u64>> {
-        self.log.first_hole(match self.stream {
-            None => range,
-            Some(_) => 0..self.then.total_bytes,
-        })
+    pub const fn dropped_bytes(&self) -> u64 {
+        self.then.dropped_bytes
     }
 
     /// Starts to read a range of it; positions count its own bytes, from 0. Blocks while the

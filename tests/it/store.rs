@@ -163,6 +163,40 @@ fn metrics(yard: &mut Yard) -> String {
 }
 
 #[test]
+fn what_comes_after_a_loss_is_a_line_of_its_own() {
+    let mut yard = Launch::http().structured().start();
+    let job = yard.start("read n; head -c $n /dev/zero | tr '\\0' x; read n; echo mid; echo last");
+    set_limit(&yard, Resource::Fsize, Some(150_000));
+    yard.call("send_input", json!({"job": job, "text": "400000\n"})).ok();
+    eventually_some("it has written", || {
+        let now = look(&mut yard, job);
+        (amount(&now) == 400_000).then_some(now)
+    });
+    set_limit(&yard, Resource::Fsize, None);
+    yard.call("send_input", json!({"job": job, "text": "1\n"})).ok();
+    let end = yard.wait_finished(job);
+    assert_eq!((&end["dropped_bytes"], &end["lines"]), (&json!(250_000), &json!(3)), "{end}");
+    let found = yard.call("read_output", json!({"job": job, "grep": "mid|last"})).ok();
+    assert_eq!(found["output"], "2: mid\n3: last\n", "{}", found.0);
+    let second = yard.call("read_output", json!({"job": job, "line": 2})).ok();
+    assert_eq!(second["output"], "mid\nlast\n", "{}", second.0);
+    let before = yard.read_raw(job, "bytes:149990", 1000);
+    assert_eq!((bytes_of(&before), &before["end"]), (b"xxxxxxxxxx".to_vec(), &json!("more")));
+    let after = yard.read_raw(job, "bytes:150000", 1000);
+    assert_eq!((bytes_of(&after), &after["gap_bytes"]), (b"mid\nlast\n".to_vec(), &json!(250_000)));
+    // Those who take bytes are told too.
+    let mut connection = HttpConnection::open(yard.http().address());
+    connection.send(&Request::get(&format!("/api/v1/jobs/{job}/output")));
+    let answer = connection.answer();
+    assert_eq!(answer.header("x-shellyard-dropped-bytes"), Some("250000"));
+    assert_eq!((answer.status, answer.bytes().len()), (200, 150_009));
+    let uri = format!("shellyard://jobs/{job}/output?start=149999");
+    let read = yard.rpc("resources/read", json!({"uri": uri}));
+    let meta = &read["result"]["contents"][0]["_meta"];
+    assert_eq!((&meta["dropped_bytes"], &meta["gap_bytes"]), (&json!(250_000), &json!(250_000)));
+}
+
+#[test]
 fn the_cap_of_a_tenant_has_a_name_of_its_own() {
     let config = "[output]\nmax_tenant = \"100 KiB\"\n";
     let mut yard = Launch::stdio().config(config).start();
@@ -318,4 +352,108 @@ fn a_spill_file_that_is_cut_underneath_shows_a_gap_and_never_wrong_bytes() {
     assert_eq!(found["output"], "2: xxxxxxxxxx.\n");
     assert_eq!(found["gap_bytes"], 400_002);
     check_all(&mut yard, other, &expected_output("seq 1 50000"));
+}
+
+/// Cuts the only spill file of a server.
+#[track_caller]
+fn cut_spill(yard: &Yard, bytes: u64) {
+    let files = spill_files(yard);
+    assert_eq!(files.len(), 1, "{files:?}");
+    fs::OpenOptions::new().write(true).open(&files[0]).expect("ours").set_len(bytes).expect("cut");
+}
+
+#[test]
+fn what_was_cut_off_is_named_and_counted_once() {
+    let mut yard = Launch::http().config("[output]\ncompress_from = 0\n").start();
+    let job = yard.start("seq 1 100000; read n; echo mid; seq 1 1000; echo LAST");
+    eventually_some("it has written", || {
+        let now = yard.call("read_output", json!({"job": job, "view": "tail"})).ok();
+        now.text().contains("\n100000\n").then_some(())
+    });
+    cut_spill(&yard, 80_000);
+    yard.call("send_input", json!({"job": job, "text": "\n"})).ok();
+    let end = yard.call("wait_jobs", json!({"jobs": [job]})).ok();
+    let lost = "509 KB lost (their file was cut by another program)";
+    assert!(end.verdict().contains(lost), "{}", end.text());
+    assert!(end.text().contains("509 KB of output lost, the rest kept"), "{}", end.text());
+    let list = yard.call("list_jobs", json!({})).ok();
+    assert!(list.text().contains("509 KB of output lost"), "{}", list.text());
+    let series = "shellyard_output_dropped_bytes_total{reason=\"cut\"} 508895";
+    for _ in 0..2 {
+        let metrics = metrics(&mut yard);
+        assert!(metrics.lines().any(|line| line == series), "{metrics}");
+        yard.call("read_output", json!({"job": job})).ok();
+    }
+}
+
+#[test]
+fn an_end_that_was_cut_off_leaves_a_gap_in_every_view() {
+    let config = "[output]\ncompress_from = 0\n";
+    let mut yard = Launch::stdio().structured().config(config).start();
+    let job = yard.run("seq 1 100000").job();
+    cut_spill(&yard, 100_000);
+    let tail = yard.call("read_output", json!({"job": job, "view": "tail"})).ok();
+    assert_eq!((&tail["gap_bytes"], &tail["removed_bytes"]), (&json!(488_895), &json!(488_895)));
+    let digest = yard.call("read_output", json!({"job": job, "view": "digest"})).ok();
+    let found = digest.structured().to_string();
+    assert!(found.contains("\"complete\":false"), "{found}");
+}
+
+#[test]
+fn a_stream_is_sent_as_far_as_it_is_there() {
+    let config = "[output]\nlarge = \"64 KiB\"\non_large_output = \"truncate\"\n";
+    let mut yard = Launch::http().structured().config(config).start();
+    let command = "seq 1 300000 >&2; sleep 0.2; seq 1 10; sleep 0.2; echo done >&2";
+    let job = yard.run(command).job();
+    let mut connection = HttpConnection::open(yard.http().address());
+    let mut get = |stream: &str, range: Option<&str>| {
+        let request = Request::get(&format!("/api/v1/jobs/{job}/output?stream={stream}"));
+        let request = range.iter().fold(request, |request, range| request.header("range", range));
+        connection.send(&request);
+        let answer = connection.answer();
+        (answer.status, answer.text())
+    };
+    assert_eq!(get("stdout", None), (200, "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n".to_owned()));
+    assert_eq!(get("stderr", Some("bytes=-19")), (206, "299999\n300000\ndone\n".to_owned()));
+    assert_eq!(get("stderr", Some("bytes=0-3")), (206, "1\n2\n".to_owned()));
+    for range in [None, Some("bytes=1000000-1000010")] {
+        let (status, text) = get("stderr", range);
+        assert_eq!((status, text.contains("not_kept")), (410, true), "{text}");
+    }
+    // A resource tells where it goes on.
+    for name in ["output", "output/stderr"] {
+        let of = |range: &str| format!("shellyard://jobs/{job}/{name}?{range}");
+        let uri = of("start=1000000&end=1000010");
+        let read = yard.rpc("resources/read", json!({"uri": uri}));
+        let meta = read["result"]["contents"][0]["_meta"].clone();
+        let (gap, end) = (meta["gap_bytes"].as_u64(), meta["bytes_end"].as_u64());
+        let (gap, end) = (gap.expect("a gap"), end.expect("a place"));
+        assert_eq!(end, 1_000_000 + gap, "{meta}");
+        assert_eq!(meta["next"], of(&format!("start={end}")), "{meta}");
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_written_stops_no_server_unless_the_audit_log_is_a_must() {
+    let place = tempfile::tempdir().expect("a directory");
+    let disk = SmallDisk::over(place.path().to_owned(), "size=1m,ro");
+    let log = place.path().join("new/audit.jsonl");
+    let config = format!("[audit]\nfile = {log:?}\n");
+    let refuse = format!("{config}on_failure = \"refuse\"\n");
+    let mut refused = Launch::stdio().config(&refuse).start_silent();
+    assert!(!refused.wait_exit().success());
+    let mut yard = Launch::http().structured().config(&config).start();
+    yard.expect_talk("audit log cannot be written");
+    assert_eq!(yard.run("true")["exit_code"], 0);
+    let failures = |yard: &mut Yard| {
+        let metrics = metrics(yard);
+        let found = metrics.lines().find(|line| line.starts_with("shellyard_audit_failures_total"));
+        let value = found.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+        value.expect("it is counted")
+    };
+    eventually_some("each failure is counted", || (failures(&mut yard) >= 3).then_some(()));
+    disk.change("rw");
+    yard.run("echo later");
+    let written = fs::read_to_string(&log).expect("it is there by now");
+    assert!(written.contains("echo later"), "{written}");
 }

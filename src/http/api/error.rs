@@ -39,7 +39,7 @@ pub(super) enum ApiError {
     Outside { length: u64 },
     /// Some of the bytes were not kept.
     #[error(
-        "bytes {} to {} of the output were not kept; ask for `Range: bytes=` of those before or after them, without `stream`", .hole.start, .hole.end - 1
+        "bytes {} to {} of the output were not kept; ask for `Range: bytes=` of those before or after them", .hole.start, .hole.end - 1
     )]
     NotKept { hole: Range<u64> },
     /// The stored bytes could not be read.

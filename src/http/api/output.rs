@@ -28,6 +28,9 @@ use crate::yard::{ContentKind, JobOutput};
 const STREAMS: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];
 const USES: [(&str, Use); 2] = [("1", Use::Download), ("0", Use::View)];
 
+/// Bytes of the job that could not be kept and so are not in the answer, where there are such.
+const DROPPED_BYTES: HeaderName = HeaderName::from_static("x-shellyard-dropped-bytes");
+
 /// What the client does with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
@@ -150,17 +153,17 @@ impl Reply<'_> {
         range: Range<u64>,
         coding: Coding,
     ) -> Result<(ContentKind, Sending), ApiError> {
-        if let Some(hole) = self.output.first_hole(range.clone()) {
-            return Err(ApiError::NotKept { hole });
-        }
         let (job, output) = (self.wish.job, self.output.clone());
         let open = move || {
+            if let Some(hole) = output.first_hole(range.clone())? {
+                return Ok(Err(ApiError::NotKept { hole }));
+            }
             let (kind, blocks) = (output.kind()?, output.read(range)?);
             let encoder = Encoder::new(coding)?;
-            Ok((kind, Sending { job, blocks, encoder, permit: None }))
+            Ok(Ok((kind, Sending { job, blocks, encoder, permit: None })))
         };
         let opened = spawn_blocking(open).await.map_err(io::Error::other).flatten();
-        Ok(opened.inspect_err(|error| events::output_unreadable(job, error))?)
+        opened.inspect_err(|error| events::output_unreadable(job, error))?
     }
 
     /// What holds for every answer about this output.
@@ -168,6 +171,10 @@ impl Reply<'_> {
         set(headers, VARY, "accept-encoding")?;
         // A copy may be kept, but it has to be asked for again: jobs go on, and are freed.
         set(headers, CACHE_CONTROL, "private, no-cache")?;
+        let dropped = self.output.dropped_bytes();
+        if dropped > 0 {
+            set(headers, DROPPED_BYTES, &dropped.to_string())?;
+        }
         match &self.tag {
             Some(tag) => set(headers, ETAG, &tag.of(coding)),
             None => Ok(()),

@@ -34,7 +34,7 @@ pub(crate) fn matches_answer(
         .with_verdict(headline.join(" · "))
         .with_hint(hint)
         .with_field("matches", found.matches)
-        .with_field("searched_bytes", found.searched_to.saturating_sub(request.from))
+        .with_field("searched_bytes", searched_bytes(found, request.from))
 }
 
 /// The listing as the part of the output that is shown.
@@ -55,6 +55,12 @@ pub(super) fn searched(job: &Snapshot, found: &Found) -> Option<String> {
         let percent = to.saturating_mul(100) / total;
         format!("time is over: searched up to {} of {} ({percent} %)", size(to), size(total))
     })
+}
+
+/// How many bytes were looked at.
+fn searched_bytes(found: &Found, from: u64) -> u64 {
+    let passed = found.searched_to.saturating_sub(from);
+    if found.time_over { passed } else { passed.saturating_sub(found.missing_bytes) }
 }
 
 /// How much there was nothing left of to search.

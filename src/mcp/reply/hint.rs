@@ -4,6 +4,7 @@ use super::shown::{Form, Shown};
 use super::words::size;
 use crate::ids::JobId;
 use crate::mcp::snapshot::{Snapshot, State};
+use crate::outcome::{Ending, Outcome};
 use crate::output::{PageEnd, Progress};
 
 /// What to do after an answer about one job; nothing where all is said.
@@ -17,9 +18,9 @@ pub(crate) fn after_job(job: &Snapshot, shown: Option<&Shown>) -> Option<String>
         State::Finished(_) if shown.is_some_and(Shown::is_binary) => {
             Some(format!("read_output(job={id}, view=\"raw\") gives the bytes as base64"))
         }
-        State::Finished(_) => {
+        State::Finished(ending) => {
             let line = shown.and_then(|shown| shown.cut.as_ref())?.first_hidden;
-            let kept = kept(&job.output);
+            let kept = kept(ending, &job.output);
             Some(format!(
                 "{kept}: read_output(job={id}, line={line}) or read_output(job={id}, grep=\"…\")"
             ))
@@ -28,10 +29,12 @@ pub(crate) fn after_job(job: &Snapshot, shown: Option<&Shown>) -> Option<String>
 }
 
 /// What can still be read.
-fn kept(output: &Progress) -> String {
-    match output.dropped_bytes + output.removed_bytes {
-        0 => "full log kept".to_owned(),
-        lost => format!("{} of output lost, the rest kept", size(lost)),
+fn kept(ending: &Ending, output: &Progress) -> String {
+    match (&ending.outcome, output.lost_bytes()) {
+        // What it wrote past its limit was never taken.
+        (Outcome::Limit { .. }, 0) => "log kept up to the limit".to_owned(),
+        (_, 0) => "full log kept".to_owned(),
+        (_, lost) => format!("{} of output lost, the rest kept", size(lost)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Lists of jobs: one line each.
 
 use super::verdict::ended;
-use super::words::{count, exact, rough, thousands};
+use super::words::{count, exact, rough, size, thousands};
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::Outcome;
 
@@ -39,6 +39,8 @@ pub(crate) fn list_headline(counts: Counts, shown: usize, matching: usize) -> St
 /// A job in a list.
 pub(crate) fn list_line(job: &Snapshot, command: &str, description: Option<&str>) -> String {
     let mut parts = state(job);
+    let lost = job.output.lost_bytes();
+    parts.extend((lost > 0).then(|| format!("{} of output lost", size(lost))));
     parts.extend(description.map(one_line));
     parts.push(one_line(command));
     format!("{} {}", job.job, parts.join(" · "))

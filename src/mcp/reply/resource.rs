@@ -91,7 +91,19 @@ fn place(part: &Part, address: &Address) -> MetaObject {
     meta.insert("total_bytes".to_owned(), part.total_bytes.into());
     meta.insert("bytes_start".to_owned(), part.start.into());
     meta.insert("bytes_end".to_owned(), part.end.into());
+    let (dropped, gap) = (part.progress.dropped_bytes, part.gap_bytes);
+    for (name, bytes) in [("dropped_bytes", dropped), ("gap_bytes", gap)] {
+        if bytes > 0 {
+            meta.insert(name.to_owned(), bytes.into());
+        }
+    }
+    let is_past = address.range.end.is_some_and(|end| end <= part.start);
     match part.end_kind {
+        // Nothing of what was asked for is there: this is where the output goes on.
+        PageEnd::Complete if gap > 0 && is_past && part.end < part.total_bytes => {
+            let range = ByteRange { start: part.end, end: None };
+            meta.insert("next".to_owned(), Address { range, ..*address }.uri().into());
+        }
         PageEnd::Complete => {}
         PageEnd::More | PageEnd::CaughtUp => {
             let range = ByteRange { start: part.end, ..address.range };

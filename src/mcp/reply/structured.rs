@@ -36,7 +36,8 @@ pub(crate) fn fields(job: &Snapshot, shown: Option<&Shown>) -> JsonObject {
     if let Some(why) = job.output.dropped_why {
         fields.put("dropped_why", why.word());
     }
-    fields.put_if(job.output.removed_bytes > 0, "removed_bytes", job.output.removed_bytes);
+    let removed = job.output.removed_bytes + job.output.cut_bytes;
+    fields.put_if(removed > 0, "removed_bytes", removed);
     fields.put_if(job.waits_for_input(), "waiting_for_input", true);
     fields.put_if(!job.survivors.is_empty(), "background_pids", job.survivors.clone());
     fields.put("uri", address::of_output(job.job));

@@ -327,7 +327,7 @@ fn what_must_not_go_unnoticed_is_in_the_verdict() {
     let bad = Shown { bad_bytes: 1, gap_bytes: 5_000, ..shown("", &[]) };
     assert_eq!(
         verdict(&job, Some(&bad)),
-        "exit 0 · 0.1s · job 7 · 12 KB of output could not be kept · 5 KB removed before this · \
+        "exit 0 · 0.1s · job 7 · 12 KB of output could not be kept · 5 KB missing here · \
          1 byte not text, shown as \u{fffd} or ␀"
     );
 }

@@ -136,8 +136,12 @@ fn remarks(job: &Snapshot, shown: Option<&Shown>) -> Vec<String> {
         let removed = size(job.output.removed_bytes);
         remarks.push(format!("{removed} in the middle not kept (on_large_output: truncate)"));
     }
+    if job.output.cut_bytes > 0 {
+        let cut = size(job.output.cut_bytes);
+        remarks.push(format!("{cut} lost (their file was cut by another program)"));
+    }
     if let Some(gap) = shown.map(|shown| shown.gap_bytes).filter(|gap| *gap > 0) {
-        remarks.push(format!("{} removed before this", size(gap)));
+        remarks.push(format!("{} missing here", size(gap)));
     }
     remarks.extend(shown.and_then(form));
     if let Some(bad) = shown.map(|shown| shown.bad_bytes).filter(|bad| *bad > 0) {
@@ -154,6 +158,7 @@ const fn dropped_why(reason: DropReason) -> &'static str {
         DropReason::IoError => " (the disk cannot be written)",
         DropReason::StoreFull => " (output.max_store reached)",
         DropReason::TenantFull => " (output.max_tenant reached)",
+        DropReason::Cut => " (the file was cut by another program)",
     }
 }
 

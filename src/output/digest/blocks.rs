@@ -2,7 +2,7 @@
 
 use std::{io, mem};
 
-use crate::output::pieces::Pieces;
+use crate::output::pieces::{Pieces, Step};
 use crate::output::view::Charset;
 
 /// So much is gathered before it is given. A line longer than this comes in parts.
@@ -147,9 +147,20 @@ impl Blocks {
     /// Reads until a block is full; whether the pieces came to their end before that.
     fn fill(&mut self) -> io::Result<bool> {
         while self.buffer.len() < BLOCK_BYTES {
-            let Some((offset, piece)) = self.pieces.next()? else { return Ok(true) };
-            self.starts.push((self.buffer.len(), offset));
-            self.buffer.extend_from_slice(piece);
+            match self.pieces.step()? {
+                Step::Piece => {}
+                // What comes after a hole is no part of the line before it.
+                Step::Hole => {
+                    let is_open = self.buffer.last().is_some_and(|last| *last != b'\n');
+                    self.buffer.extend((is_open && self.charset == Charset::Utf8).then_some(b'\n'));
+                    continue;
+                }
+                Step::End => return Ok(true),
+            }
+            if let Some((offset, piece)) = self.pieces.piece() {
+                self.starts.push((self.buffer.len(), offset));
+                self.buffer.extend_from_slice(piece);
+            }
         }
         Ok(false)
     }

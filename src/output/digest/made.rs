@@ -143,7 +143,8 @@ impl Maker<'_> {
     fn make(&self, hidden: Range<u64>, reach: Reach) -> io::Result<(Digest, Tally)> {
         let mut scan = Scan::new(self.reader, self.stream, self.charset);
         scan.walk(self.range.start..hidden.start, Part::Shown, None)?;
-        let complete = self.walk_hidden(&mut scan, hidden.clone(), reach)?;
+        let is_whole = self.reader.missing(self.range.clone()) == 0;
+        let complete = self.walk_hidden(&mut scan, hidden.clone(), reach)? && is_whole;
         scan.walk(hidden.end..self.range.end, Part::Shown, None)?;
         let listing = Listing {
             reader: self.reader,

@@ -51,12 +51,18 @@ impl Audit {
         Ok(Self { book: Arc::new(Mutex::new(book)) })
     }
 
+    /// The same without a look whether it can be written: each entry tries anew.
+    #[must_use]
+    pub fn unopened(settings: AuditSettings) -> Self {
+        Self { book: Arc::new(Mutex::new(Book { settings })) }
+    }
+
     /// Writes down a decision.
     ///
     /// # Errors
     /// When it could not be written; what to do then is the caller's choice.
     pub fn decision(&self, entry: &DecisionEntry<'_>) -> Result<(), AuditError> {
-        self.append(&entry.into())
+        self.append(Some(&entry.into()))
     }
 
     /// Writes down a job's end.
@@ -64,7 +70,7 @@ impl Audit {
     /// # Errors
     /// When it could not be written.
     pub fn ending(&self, entry: &EndingEntry<'_>) -> Result<(), AuditError> {
-        self.append(&entry.into())
+        self.append(Some(&entry.into()))
     }
 
     /// Writes down something that concerns no single job.
@@ -72,11 +78,11 @@ impl Audit {
     /// # Errors
     /// When it could not be written.
     pub fn note(&self, entry: &NoteEntry<'_>) -> Result<(), AuditError> {
-        self.append(&entry.into())
+        self.append(Some(&entry.into()))
     }
 
-    fn append(&self, event: &Event<'_>) -> Result<(), AuditError> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner).append(Some(event))
+    fn append(&self, event: Option<&Event<'_>>) -> Result<(), AuditError> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner).append(event)
     }
 }
 
@@ -98,8 +104,12 @@ impl Book {
     /// Writes what has to be told of the log itself, then the event.
     fn append(&self, event: Option<&Event<'_>>) -> Result<(), AuditError> {
         let path = &self.settings.path;
-        let head = HeadFile::exclusive(path)
-            .map_err(|source| AuditError::Lock { path: head::path_of(path), source })?;
+        let mut head = HeadFile::exclusive(path);
+        if head.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            self.make_folder()?;
+            head = HeadFile::exclusive(path);
+        }
+        let head = head.map_err(|source| AuditError::Lock { path: head::path_of(path), source })?;
         let mut log = open_log(path).map_err(|source| self.write_error(source))?;
         let sight = look(path, &head, &log)
             .map_err(|source| AuditError::Read { path: path.clone(), source })?;
