@@ -87,7 +87,7 @@ fn truncate_keeps_both_ends_and_true_offsets_while_the_job_runs_on() {
     let middle = yard.call("read_output", json!({"job": job, "line": 150_000})).ok();
     assert_eq!(middle["gap_bytes"], removed, "{}", middle.0);
     let query = yard.call("read_output", json!({"job": job, "query": "[0]"}));
-    assert!(query.error_text().contains("not kept whole"), "{}", query.0);
+    assert!(query.error_text().contains("were not kept"), "{}", query.0);
 }
 
 #[test]
