@@ -25,7 +25,7 @@ const WHOLE_LINES: ViewOptions =
     ViewOptions { ansi: Ansi::Strip, fold: Fold::Repeats, long: Long::Keep };
 
 /// How far a hidden part is looked through: a reply must not wait long for it.
-const REACH: Reach = Reach { each_side: 32 * 1024 * 1024, time: Duration::from_secs(2) };
+const REACH: Reach = Reach { each_side: 32 * 1024 * 1024, time: Duration::from_millis(300) };
 
 /// So much of the end is looked at for a character that has only begun.
 const LAST_BYTES: u64 = 256;
