@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What all frames in it may take: enough for some dozens of readers that page through logs.
+/// What all frames in it may take: enough for a dozen readers that page through logs.
 const CACHE_BYTES: usize = 2 * 1024 * 1024;
 
 /// One frame of one log.

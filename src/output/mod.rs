@@ -59,7 +59,6 @@ pub mod view;
 pub use cursor::{Cursor, CursorError, ParsedCursor};
 pub use gzip::{GzipError, Gzipped, gzip};
 pub use log::{LogBounds, LogSettings, LogWriter, Progress, open, open_bounded};
-pub use packed::Packed;
 pub use packer::{Packer, Packing};
 pub use page::{Page, PageEnd, PageRequest};
 pub use parts::Keep;

@@ -25,7 +25,7 @@ const SAMPLES: u64 = 8;
 
 /// The bytes of one closed log, compressed. Offsets are those of the raw log.
 #[derive(Debug)]
-pub struct Packed {
+pub(super) struct Packed {
     file: File,
     raw_bytes: u64,
     frame_bytes: u64,
@@ -133,16 +133,13 @@ impl<'a> Frames<'a> {
 impl Packed {
     /// What it takes on the disk.
     #[must_use]
-    pub fn stored_bytes(&self) -> u64 {
+    pub(super) fn stored_bytes(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Fills `buffer` with the frames as they are stored, from this offset of the file on: for
-    /// who sends the log compressed.
-    ///
-    /// # Errors
-    /// When the file cannot be read, or ends before the buffer is full.
-    pub fn read_stored_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    /// Fills `buffer` with the frames as they are stored, from this offset of the file on.
+    #[cfg(test)]
+    pub(super) fn read_stored_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(buffer, offset)
     }
 

@@ -66,7 +66,7 @@ impl LogReader {
 
     /// The log in its compressed form, once it has one.
     #[cfg(test)]
-    pub(super) fn packed(&self) -> Option<Arc<super::Packed>> {
+    pub(super) fn packed(&self) -> Option<Arc<super::packed::Packed>> {
         self.parts.all().first()?.packed()
     }
 
