@@ -33,7 +33,7 @@ pub(super) fn logging(settings: &config::LogSettings, environment: &Environment)
 pub(super) fn http(settings: &Settings) -> Result<HttpSettings, AppError> {
     let http = &settings.http;
     Ok(HttpSettings {
-        bind: http.bind,
+        bind: http.bind.unwrap_or(HttpSettings::default().bind),
         path: http.path.clone(),
         allowed_hosts: http.allowed_hosts.clone(),
         allowed_origins: http.allowed_origins.clone(),
@@ -130,6 +130,7 @@ pub(super) fn yard(
 ) -> Result<YardSettings, AppError> {
     let settings = &loaded.settings;
     let queue = &settings.queue;
+    let lanes = queue.lanes.iter().filter_map(|(name, lane)| Some((name.clone(), lane.slots?)));
     let cores = available_parallelism().map_or(1, usize::from);
     Ok(YardSettings {
         defaults: Defaults {
@@ -146,7 +147,7 @@ pub(super) fn yard(
         queue: QueueLimits {
             slots: queue.slots_for(cores),
             max_queued: queue.max_queued,
-            lanes: queue.lanes.clone(),
+            lanes: lanes.collect(),
         },
         retention: retention(&settings.retention),
         compress_from: settings.output.compress_from,

@@ -44,14 +44,12 @@ fn check(flags: &CheckFlags, environment: Environment) -> Reply {
 
 /// A valid configuration that `serve` will refuse all the same.
 fn warning(loaded: &Loaded) -> String {
-    let http = &loaded.settings.http;
-    if !http.is_open_to_anyone() {
-        return String::new();
+    match loaded.settings.open_to_anyone() {
+        None => String::new(),
+        Some(bind) => format!(
+            "note: `serve` will refuse to listen on {bind} without tokens; set http.token_file, or bind to 127.0.0.1\n"
+        ),
     }
-    format!(
-        "note: `serve` will refuse to listen on {} without tokens; set http.token_file, or bind to 127.0.0.1\n",
-        http.bind
-    )
 }
 
 fn show(flags: &ShowFlags, environment: Environment) -> Reply {
@@ -251,7 +249,7 @@ mod tests {
     fn show_in_json_has_every_key() {
         let reply = show(&ShowFlags { json: true, ..defaults_only() }, Environment::default());
         let answer: serde_json::Value = serde_json::from_str(&reply.stdout).unwrap();
-        assert_eq!(answer["settings"]["queue.lanes.build"]["value"], 2);
+        assert_eq!(answer["settings"]["queue.lanes.build.slots"]["value"], 2);
         assert_eq!(answer["settings"]["log.filter"]["origin"], "default");
     }
 

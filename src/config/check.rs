@@ -14,6 +14,10 @@ pub(super) enum Rule {
     Address,
     /// The path of the MCP endpoint.
     Route,
+    /// Text in one line.
+    Text,
+    /// An http or https URL, or empty for none.
+    Url,
     /// A list of host names, each with or without a port.
     Hosts,
     /// A list of web origins.
@@ -55,6 +59,8 @@ impl Rule {
     pub(super) fn check(self, value: &Value) -> Option<Value> {
         match self {
             Self::Address => address(value.as_str()?).map(Value::String),
+            Self::Text => text_that(value, |text| !text.contains(['\0', '\n'])),
+            Self::Url => text_that(value, |text| text.is_empty() || is_url(text)),
             Self::Route => text_that(value, is_route),
             Self::Hosts => texts_that(value, is_host),
             Self::Origins => texts_that(value, is_origin),
@@ -91,6 +97,8 @@ impl Rule {
             | Self::Variables
             | Self::Words(_) => Some(list_of(text)),
             Self::Address
+            | Self::Text
+            | Self::Url
             | Self::Route
             | Self::Path
             | Self::Shell
@@ -106,8 +114,11 @@ impl Rule {
     pub(super) fn allowed(self) -> String {
         match self {
             Self::Address => {
-                "an address and port such as \"127.0.0.1:8000\" or \"[::1]:8000\"".into()
+                "an address and port such as \"127.0.0.1:8000\" or \"[::1]:8000\", or \"none\""
+                    .into()
             }
+            Self::Text => "text in one line".into(),
+            Self::Url => "a URL such as \"https://id.example.org\", or \"\"".into(),
             Self::Route => format!(
                 "a path such as \"/mcp\": segments of letters, digits, `-`, `_` and `.`, none of {}",
                 TAKEN_ROUTES.join(", ")
@@ -146,6 +157,9 @@ fn switch(text: &str) -> Option<bool> {
 
 /// `localhost` is taken for the IPv4 loopback, which is what it nearly always means.
 fn address(text: &str) -> Option<String> {
+    if text == "none" {
+        return Some(String::new());
+    }
     let numeric = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),
         None => text.to_owned(),
@@ -184,6 +198,12 @@ fn is_host(text: &str) -> bool {
 fn is_origin(text: &str) -> bool {
     let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     authority.is_some_and(is_host)
+}
+
+fn is_url(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let authority = rest.and_then(|rest| rest.split('/').next());
+    authority.is_some_and(is_host) && !text.contains(['#', '?', ' '])
 }
 
 fn is_variable(text: &str) -> bool {

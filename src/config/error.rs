@@ -91,9 +91,11 @@ pub enum Trouble {
         /// The section.
         section: String,
     },
-    /// A lane has a name that cannot be used.
-    #[error("`{key}`: a lane's name is 1 to 32 of a-z, 0-9, `_` and `-`")]
-    LaneName {
+    /// A lane or a tenant has a name that cannot be used.
+    #[error(
+        "`{key}`: a lane's name is 1 to 32 of a-z, 0-9, `_` and `-`; a tenant's 1 to 64 of those and A-Z"
+    )]
+    FreeName {
         /// The key as it was written.
         key: String,
     },

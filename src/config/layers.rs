@@ -31,12 +31,13 @@ pub(super) struct Layers {
 impl Layers {
     /// Lays one value over what was there, if it keeps its rule.
     pub(super) fn set(&mut self, key: &str, given: Value, origin: Origin) {
+        let key = &schema::spelled_out(key);
         match schema::meaning(key) {
             Meaning::Value(rule) => self.set_checked(key, *rule, given, origin),
             Meaning::Section => {
                 self.report(origin, Trouble::SectionExpected { section: key.to_owned() });
             }
-            Meaning::BadLane => self.report(origin, Trouble::LaneName { key: key.to_owned() }),
+            Meaning::BadName => self.report(origin, Trouble::FreeName { key: key.to_owned() }),
             Meaning::Unknown => {
                 let suggestion = suggest::for_key(key);
                 self.report(origin, Trouble::UnknownKey { key: key.to_owned(), suggestion });
@@ -46,9 +47,9 @@ impl Layers {
 
     /// As [`Layers::set`], for a value that was given as text.
     pub(super) fn set_text(&mut self, key: &str, text: &str, origin: Origin) {
-        let given = match schema::meaning(key) {
+        let given = match schema::meaning(&schema::spelled_out(key)) {
             Meaning::Value(rule) => rule.value_of_text(text),
-            Meaning::Section | Meaning::BadLane | Meaning::Unknown => Value::from(text),
+            Meaning::Section | Meaning::BadName | Meaning::Unknown => Value::from(text),
         };
         self.set(key, given, origin);
     }

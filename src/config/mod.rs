@@ -31,8 +31,9 @@ pub use origin::Origin;
 pub use places::user_file;
 pub use settings::{
     AuditSettings, Dialect, EnvironmentSettings, ExecuteCommandSettings, ExecuteSettings,
-    HttpSettings, Inherit, JobSettings, LogFormat, LogSettings, McpSettings, OnAuditFailure,
-    OnLargeOutput, OutputSettings, PolicySettings, QueueSettings, RedactSettings, ResultFormat,
-    RetentionSettings, RunShellCommandSettings, ServerName, ServerSettings, Settings, Shell,
-    ShellToolSettings, Uncertain,
+    HttpSettings, Inherit, JobSettings, LaneSettings, LogFormat, LogSettings, McpSettings,
+    OauthSettings, OnAuditFailure, OnLargeOutput, OutputSettings, PolicySettings, PressureSettings,
+    Priority, QueueSettings, QuotaSettings, RedactSettings, ResultFormat, RetentionSettings,
+    RunShellCommandSettings, ServerName, ServerSettings, Settings, Shell, ShellToolSettings,
+    Socket, TenantSettings, Uncertain,
 };

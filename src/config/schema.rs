@@ -24,21 +24,78 @@ const YEAR: f64 = 365.0 * DAY;
 const DIALECTS: [&str; 6] =
     ["native", "shell", "execute", "run_shell_command", "execute_command", "shell_exec"];
 
-/// The section whose keys are free names.
-const LANES: &str = "queue.lanes";
-const LANE: Rule = Rule::Count { min: 1, max: 100_000 };
+/// The most jobs of anything.
+const MANY: u64 = 10_000_000;
+
+/// A section of sections with free names, such as `[queue.lanes.build]`.
+#[derive(Debug)]
+struct Named {
+    section: &'static str,
+    /// The last keys before it in `config show` start with this.
+    after: &'static str,
+    is_name: fn(&str) -> bool,
+    keys: &'static [Setting],
+    /// The key that a name stands for where it has a plain value.
+    short: Option<&'static str>,
+}
+
+const NAMED: [Named; 2] = [
+    Named {
+        section: "queue.lanes",
+        after: "queue.",
+        is_name: is_lane_name,
+        keys: &[
+            setting("slots", Rule::Count { min: 1, max: 100_000 }),
+            setting("max_queued", Rule::Count { min: 0, max: MANY }),
+            setting("timeout_s", Rule::Seconds { min: 0.001, max: YEAR }),
+            setting("priority", Rule::Word(&["low", "normal", "high"])),
+        ],
+        short: Some("slots"),
+    },
+    Named {
+        section: "tenants",
+        after: "quota.",
+        is_name: is_tenant_name,
+        keys: &[
+            setting("weight", Rule::Count { min: 1, max: 1000 }),
+            setting("max_running", Rule::Count { min: 0, max: MANY }),
+            setting("max_queued", Rule::Count { min: 0, max: MANY }),
+            setting("starts_per_minute", Rule::Count { min: 0, max: 1_000_000 }),
+            setting("cpu_s_per_hour", Rule::Count { min: 0, max: 1_000_000_000 }),
+            setting("max_stored", Rule::Size { min: KIB, max: PIB }),
+            setting("environment", Rule::Variables),
+        ],
+        short: None,
+    },
+];
 
 /// Every setting in the order of `config/default.toml`, which is the order of `config show`.
 pub(super) const SETTINGS: &[Setting] = &[
     setting("http.bind", Rule::Address),
+    setting("http.socket", Rule::Path),
     setting("http.path", Rule::Route),
     setting("http.allowed_hosts", Rule::Hosts),
     setting("http.allowed_origins", Rule::Origins),
     setting("http.token_file", Rule::Path),
+    setting("http.tls_cert", Rule::Path),
+    setting("http.tls_key", Rule::Path),
     setting("http.max_body", Rule::Size { min: KIB, max: GIB }),
     setting("http.max_headers", Rule::Size { min: 8 * KIB, max: MIB }),
     setting("http.header_timeout_s", Rule::Seconds { min: 0.1, max: 3600.0 }),
+    setting("http.write_timeout_s", Rule::Seconds { min: 0.1, max: 3600.0 }),
     setting("http.max_connections", Rule::Count { min: 1, max: 1_000_000 }),
+    setting("http.max_connections_per_address", Rule::Count { min: 1, max: 1_000_000 }),
+    setting("oauth.issuer", Rule::Url),
+    setting("oauth.resource", Rule::Url),
+    setting("oauth.audience", Rule::Text),
+    setting("oauth.jwks", Rule::Path),
+    setting("oauth.jwks_refresh_s", Rule::Seconds { min: 1.0, max: DAY }),
+    setting("oauth.tenant_claim", Rule::Text),
+    setting("oauth.tenants", Rule::Variables),
+    setting("oauth.run_scope", Rule::Text),
+    setting("oauth.read_scope", Rule::Text),
+    setting("oauth.admin_scope", Rule::Text),
+    setting("oauth.leeway_s", Rule::Seconds { min: 0.0, max: 600.0 }),
     setting("mcp.dialects", Rule::Words(&DIALECTS)),
     setting("mcp.server_name", Rule::Word(&["shellyard", "mcpz-shell"])),
     setting("mcp.result_format", Rule::Word(&["text", "structured", "both"])),
@@ -51,7 +108,15 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("mcp.max_page_bytes", Rule::Size { min: KIB, max: 16 * MIB }),
     setting("mcp.cancel_stops_job", Rule::Switch),
     setting("queue.slots", Rule::Count { min: 0, max: 100_000 }),
-    setting("queue.max_queued", Rule::Count { min: 1, max: 10_000_000 }),
+    setting("queue.max_queued", Rule::Count { min: 1, max: MANY }),
+    setting("quota.max_running", Rule::Count { min: 0, max: MANY }),
+    setting("quota.max_queued", Rule::Count { min: 0, max: MANY }),
+    setting("quota.starts_per_minute", Rule::Count { min: 0, max: 1_000_000 }),
+    setting("quota.cpu_s_per_hour", Rule::Count { min: 0, max: 1_000_000_000 }),
+    setting("pressure.cpu", Rule::Count { min: 0, max: 100 }),
+    setting("pressure.memory", Rule::Count { min: 0, max: 100 }),
+    setting("pressure.io", Rule::Count { min: 0, max: 100 }),
+    setting("pressure.check_s", Rule::Seconds { min: 0.1, max: 3600.0 }),
     setting("job.shell", Rule::Shell),
     setting("job.timeout_s", Rule::Seconds { min: 0.001, max: YEAR }),
     setting("job.max_timeout_s", Rule::Seconds { min: 0.001, max: YEAR }),
@@ -133,8 +198,8 @@ pub(super) enum Meaning {
     Section,
     /// A value that keeps this rule.
     Value(&'static Rule),
-    /// A key under `queue.lanes` that cannot be a lane's name.
-    BadLane,
+    /// A name under `queue.lanes` or `tenants` that cannot be one.
+    BadName,
     /// Nothing that we know.
     Unknown,
 }
@@ -147,27 +212,66 @@ pub(super) fn meaning(key: &str) -> Meaning {
     if sections().any(|section| section == key) {
         return Meaning::Section;
     }
-    match lane_of(key) {
-        Some(name) if is_lane_name(name) => Meaning::Value(&LANE),
-        Some(_) => Meaning::BadLane,
-        None => Meaning::Unknown,
+    NAMED.iter().find_map(|named| named.meaning(key)).unwrap_or(Meaning::Unknown)
+}
+
+/// The key that a value at `key` is for: a lane's plain number is the number of its slots.
+pub(super) fn spelled_out(key: &str) -> String {
+    let short = NAMED.iter().find_map(|named| {
+        let name = named.rest(key)?;
+        named.short.filter(|_| (named.is_name)(name))
+    });
+    short.map_or_else(|| key.to_owned(), |short| format!("{key}.{short}"))
+}
+
+impl Named {
+    /// What comes after the section.
+    fn rest<'a>(&self, key: &'a str) -> Option<&'a str> {
+        key.strip_prefix(self.section)?.strip_prefix('.')
+    }
+
+    fn meaning(&'static self, key: &str) -> Option<Meaning> {
+        let rest = self.rest(key)?;
+        let (name, inner) = rest.split_once('.').unwrap_or((rest, ""));
+        Some(match self.keys.iter().find(|setting| setting.key == inner) {
+            _ if !(self.is_name)(name) => Meaning::BadName,
+            _ if inner.is_empty() => Meaning::Section,
+            Some(setting) => Meaning::Value(&setting.rule),
+            None => Meaning::Unknown,
+        })
+    }
+
+    /// The key that a variable sets whose name goes on like this after the section's.
+    fn key_of(&self, rest: &str) -> Option<String> {
+        let inner = self.keys.iter().find_map(|setting| {
+            let name = rest.strip_suffix(&setting.key.to_uppercase())?.strip_suffix('_')?;
+            Some((name, setting.key))
+        });
+        let key = |name: &str, inner| format!("{}.{}.{inner}", self.section, name.to_lowercase());
+        match inner {
+            Some((name, inner)) if !name.is_empty() => Some(key(name, inner)),
+            Some(_) | None => self.short.map(|short| key(rest, short)),
+        }
     }
 }
 
 /// Every section, some more than once.
 pub(super) fn sections() -> impl Iterator<Item = &'static str> {
     let named = SETTINGS.iter().filter_map(|setting| Some(setting.key.rsplit_once('.')?.0));
-    named.chain([LANES])
+    named.chain(NAMED.iter().map(|named| named.section))
 }
 
-/// Where a key stands in `config show`: lanes come after the rest of their section.
+/// Where a key stands in `config show`: free names come after the rest of their section.
 pub(super) fn rank(key: &str) -> usize {
-    let last_of_queue = SETTINGS.iter().rposition(|setting| setting.key.starts_with("queue."));
-    match SETTINGS.iter().position(|setting| setting.key == key) {
-        // Doubled, so that lanes fit in between.
-        Some(position) => 2 * position,
-        None => last_of_queue.map_or(0, |position| 2 * position + 1),
+    // Doubled, so that free names fit in between.
+    if let Some(position) = SETTINGS.iter().position(|setting| setting.key == key) {
+        return 2 * position;
     }
+    let named = NAMED.iter().find(|named| named.rest(key).is_some());
+    let last = named.and_then(|named| {
+        SETTINGS.iter().rposition(|setting| setting.key.starts_with(named.after))
+    });
+    last.map_or(0, |position| 2 * position + 1)
 }
 
 /// The environment variable that sets `key`.
@@ -183,17 +287,19 @@ pub(super) fn key_of_variable(name: &str) -> Option<String> {
     if let Some(setting) = SETTINGS.iter().find(|setting| variable(setting.key) == name) {
         return Some(setting.key.to_owned());
     }
-    let lane = name.strip_prefix(&variable(LANES))?.strip_prefix('_')?;
-    Some(format!("{LANES}.{}", lane.to_lowercase()))
-}
-
-fn lane_of(key: &str) -> Option<&str> {
-    key.strip_prefix(LANES)?.strip_prefix('.')
+    NAMED.iter().find_map(|named| {
+        named.key_of(name.strip_prefix(&variable(named.section))?.strip_prefix('_')?)
+    })
 }
 
 fn is_lane_name(name: &str) -> bool {
     (1..=32).contains(&name.len())
         && name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
+}
+
+fn is_tenant_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
 }
 
 #[cfg(test)]
@@ -213,27 +319,37 @@ mod tests {
         for setting in SETTINGS {
             assert_eq!(key_of_variable(&variable(setting.key)).as_deref(), Some(setting.key));
         }
-        assert_eq!(
-            key_of_variable("SHELLYARD_QUEUE_LANES_GPU").as_deref(),
-            Some("queue.lanes.gpu")
-        );
+        for (name, key) in [
+            ("SHELLYARD_QUEUE_LANES_GPU", "queue.lanes.gpu.slots"),
+            ("SHELLYARD_QUEUE_LANES_GPU_TIMEOUT_S", "queue.lanes.gpu.timeout_s"),
+            ("SHELLYARD_TENANTS_CI_MAX_RUNNING", "tenants.ci.max_running"),
+        ] {
+            assert_eq!(key_of_variable(name).as_deref(), Some(key));
+        }
+        assert_eq!(key_of_variable("SHELLYARD_TENANTS_CI"), None);
         assert_eq!(key_of_variable("SHELLYARD_QUEUE_SLOT"), None);
     }
 
     #[test]
-    fn lane_names_are_short_lower_case_words() {
-        for good in ["queue.lanes.a", "queue.lanes.gpu-0_x"] {
-            assert!(matches!(meaning(good), Meaning::Value(_)), "{good}");
+    fn free_names_are_short_words() {
+        for good in ["queue.lanes.a", "queue.lanes.gpu-0_x", "tenants.Team-7"] {
+            assert!(matches!(meaning(good), Meaning::Section), "{good}");
+            assert!(matches!(meaning(&format!("{good}.max_queued")), Meaning::Value(_)), "{good}");
+            assert!(matches!(meaning(&format!("{good}.max")), Meaning::Unknown), "{good}");
         }
+        assert_eq!(spelled_out("queue.lanes.a"), "queue.lanes.a.slots");
+        assert_eq!(spelled_out("tenants.a"), "tenants.a");
         let long = format!("queue.lanes.{}", "a".repeat(33));
         for bad in ["queue.lanes.", "queue.lanes.GPU", "queue.lanes.a b", long.as_str()] {
-            assert!(matches!(meaning(bad), Meaning::BadLane), "{bad}");
+            assert!(matches!(meaning(bad), Meaning::BadName), "{bad}");
         }
     }
 
     #[test]
-    fn lanes_are_shown_right_after_their_section() {
-        assert!(rank("queue.max_queued") < rank("queue.lanes.build"));
-        assert!(rank("queue.lanes.build") < rank("job.shell"));
+    fn free_names_are_shown_right_after_their_section() {
+        assert!(rank("queue.max_queued") < rank("queue.lanes.build.slots"));
+        assert!(rank("queue.lanes.build.slots") < rank("quota.max_running"));
+        assert!(rank("quota.cpu_s_per_hour") < rank("tenants.ci.weight"));
+        assert!(rank("tenants.ci.weight") < rank("pressure.cpu"));
     }
 }

@@ -1,6 +1,6 @@
 //! The room as seen from its door: layers, origins, problems.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
@@ -39,6 +39,10 @@ fn origin_of(loaded: &Loaded, key: &str) -> Origin {
     found.unwrap().1.origin.clone()
 }
 
+fn slots(lanes: &BTreeMap<String, LaneSettings>) -> Vec<(&str, Option<usize>)> {
+    lanes.iter().map(|(name, lane)| (name.as_str(), lane.slots)).collect()
+}
+
 /// Line and trouble of every problem in a file.
 fn troubles(text: &str) -> Vec<(usize, Trouble)> {
     let Err(ConfigError::Invalid { problems }) = load_with(text, &[], &[]) else {
@@ -59,7 +63,7 @@ fn messages(text: &str) -> Vec<String> {
 fn the_defaults_have_exactly_the_keys_of_the_schema() {
     let loaded = load_with("", &[], &[]).unwrap();
     let given: BTreeSet<_> = loaded.entries().into_iter().map(|(key, _)| key.to_owned()).collect();
-    let lanes = ["queue.lanes.build", "queue.lanes.net"];
+    let lanes = ["queue.lanes.build.slots", "queue.lanes.net.slots"];
     let known = SETTINGS.iter().map(|setting| setting.key).chain(lanes);
     assert_eq!(given, known.map(str::to_owned).collect());
 }
@@ -84,7 +88,7 @@ fn settings_are_shown_in_the_order_of_the_default_file() {
 fn every_default_has_a_comment() {
     let mut explained = false;
     for line in DEFAULT_FILE.lines() {
-        let lane = line.starts_with("build") || line.starts_with("net");
+        let lane = line.starts_with("slots = 2") || line.starts_with("slots = 4");
         assert!(!line.contains(" = ") || line.starts_with('#') || explained || lane, "{line}");
         explained = line.starts_with("# ");
     }
@@ -94,14 +98,14 @@ fn every_default_has_a_comment() {
 fn the_defaults_are_the_documented_ones() {
     let Settings { http, mcp, queue, job, output, retention, server, log, policy, audit, .. } =
         load_with("", &[("HOME", "/h")], &[]).unwrap().settings;
-    assert_eq!((http.bind.to_string().as_str(), http.path.as_str()), ("127.0.0.1:8000", "/mcp"));
+    assert_eq!((http.bind, http.path.as_str()), ("127.0.0.1:8000".parse().ok(), "/mcp"));
     assert_eq!((http.max_body, http.max_headers, http.max_connections), (4 << 20, 32 << 10, 1024));
     assert_eq!((http.token_file, http.header_timeout), (None, Duration::from_secs(30)));
     assert_eq!((mcp.result_format, mcp.wait), (ResultFormat::Text, Duration::from_secs(30)));
     assert_eq!((mcp.max_tokens, mcp.page_bytes, mcp.max_page_bytes), (8000, 16384, 1 << 20));
     assert!(mcp.cancel_stops_job);
-    assert_eq!((queue.slots_for(4), queue.max_queued), (8, 1000));
-    assert_eq!(queue.lanes, [("build".into(), 2), ("net".into(), 4)].into());
+    assert_eq!((queue.slots_for(4), queue.max_queued), (8, 10_000));
+    assert_eq!(slots(&queue.lanes), [("build", Some(2)), ("net", Some(4))]);
     assert_eq!((job.shell, job.max_output, job.max_lines), (Shell::Auto, 10 << 30, None));
     assert_eq!((job.timeout.as_secs(), job.max_timeout.as_secs()), (86_400, 604_800));
     assert_eq!((job.drain_quiet.as_millis(), job.drain_max.as_millis()), (150, 2000));
@@ -138,13 +142,13 @@ fn the_later_layer_wins_and_the_origin_says_which() {
 fn the_aliases_of_the_requirement_documents_stand_below_our_own_names() {
     let alias = [("MCP_HTTP_BIND", "127.0.0.2:1"), ("MCP_HTTP_PATH", "/alias")];
     let loaded = load_with("[http]\npath = \"/file\"\n", &alias, &[]).unwrap();
-    assert_eq!(loaded.settings.http.bind.to_string(), "127.0.0.2:1");
+    assert_eq!(loaded.settings.http.bind, "127.0.0.2:1".parse().ok());
     assert_eq!(loaded.settings.http.path, "/alias");
     assert_eq!(origin_of(&loaded, "http.path"), Origin::Variable("MCP_HTTP_PATH".into()));
 
     let both = [alias[0], ("SHELLYARD_HTTP_BIND", "127.0.0.3:1")];
     let loaded = load_with("", &both, &[]).unwrap();
-    assert_eq!(loaded.settings.http.bind.to_string(), "127.0.0.3:1");
+    assert_eq!(loaded.settings.http.bind, "127.0.0.3:1".parse().ok());
 
     let empty = load_with("", &[("MCP_HTTP_BIND", "")], &[]).unwrap();
     assert_eq!(origin_of(&empty, "http.bind"), Origin::Default);
@@ -165,14 +169,30 @@ fn variables_carry_lists_switches_sizes_seconds_and_lanes() {
     assert!(!settings.mcp.cancel_stops_job);
     assert_eq!((settings.job.max_output, settings.http.max_body), (1 << 20, 65536));
     assert_eq!(settings.job.grace, Duration::from_millis(250));
-    assert_eq!(settings.queue.lanes.get("gpu"), Some(&1));
+    assert_eq!(settings.queue.lanes["gpu"].slots, Some(1));
 }
 
 #[test]
 fn a_lane_of_a_file_joins_the_default_ones() {
     let lanes =
         load_with("[queue.lanes]\ngpu = 1\nbuild = 8\n", &[], &[]).unwrap().settings.queue.lanes;
-    assert_eq!(lanes, [("build".into(), 8), ("gpu".into(), 1), ("net".into(), 4)].into());
+    assert_eq!(slots(&lanes), [("build", Some(8)), ("gpu", Some(1)), ("net", Some(4))]);
+}
+
+#[test]
+fn a_lane_and_a_tenant_may_have_a_section_of_their_own() {
+    let text = "[queue.lanes.gpu]\ntimeout_s = 1\npriority = \"low\"\n\
+                [tenants.Team-7]\nweight = 3\nmax_stored = \"1 GiB\"\n";
+    let Settings { queue, tenants, .. } = load_with(text, &[], &[]).unwrap().settings;
+    let gpu = &queue.lanes["gpu"];
+    assert_eq!((gpu.slots, gpu.timeout_s, gpu.priority), (None, Some(1.0), Some(Priority::Low)));
+    let team = &tenants["Team-7"];
+    assert_eq!((team.weight, team.max_stored, team.max_running), (Some(3), Some(1 << 30), None));
+    assert_eq!(
+        messages("[tenants.ci]\nwieght = 3\n[tenants]\nx = 1\n").len(),
+        2,
+        "a misspelled key, and a value where a section must be"
+    );
 }
 
 #[test]
@@ -206,11 +226,11 @@ fn wrong_values_name_the_key_the_line_and_what_is_allowed() {
         messages(text),
         [
             "2: `queue.slots` cannot be \"many\"; it must be a whole number from 0 to 100000",
-            "3: `queue.lanes.GPU`: a lane's name is 1 to 32 of a-z, 0-9, `_` and `-`",
-            "4: `queue.lanes.net` cannot be 0; it must be a whole number from 1 to 100000",
+            "3: `queue.lanes.GPU`: a lane's name is 1 to 32 of a-z, 0-9, `_` and `-`; a tenant's 1 to 64 of those and A-Z",
+            "4: `queue.lanes.net.slots` cannot be 0; it must be a whole number from 1 to 100000",
             "6: `mcp.result_format` cannot be \"yaml\"; it must be one of \"text\", \"structured\", \"both\"",
             "7: `mcp.wait_s` cannot be -1; it must be a number of seconds from 0 to 86400",
-            "9: `http.bind` cannot be 8000; it must be an address and port such as \"127.0.0.1:8000\" or \"[::1]:8000\"",
+            "9: `http.bind` cannot be 8000; it must be an address and port such as \"127.0.0.1:8000\" or \"[::1]:8000\", or \"none\"",
             "11: `log.format` cannot be 1; it must be one of \"human\", \"json\"",
         ]
     );
@@ -284,7 +304,7 @@ fn a_named_file_must_exist() {
 fn only_loopback_goes_without_tokens() {
     let open = |bind: &str, token_file: &str| {
         let flags = [("http.bind", bind), ("http.token_file", token_file)];
-        load_with("", &[], &flags).unwrap().settings.http.is_open_to_anyone()
+        load_with("", &[], &flags).unwrap().settings.open_to_anyone().is_some()
     };
     assert!(!open("127.0.0.9:1", ""));
     assert!(!open("[::1]:1", ""));

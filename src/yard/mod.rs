@@ -4,6 +4,7 @@
 mod door;
 mod files;
 mod gate;
+mod identity;
 mod output;
 mod spilled;
 mod submission;
@@ -14,6 +15,7 @@ mod ticket;
 pub use door::{Yard, YardSettings};
 pub use files::{FileError, FileKind, FilePage, Listed, Listing, Written};
 pub use gate::{AuditTrail, OnAuditFailure, Refused, Rules};
+pub use identity::{Identity, Role};
 pub use output::{ContentKind, JobOutput};
 pub use submission::{Caller, DEFAULT_LANE, Defaults, Logged, Submission, SubmitError, Within};
 

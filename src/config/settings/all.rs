@@ -1,11 +1,15 @@
 //! All settings together.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
 use serde::Deserialize;
 
 use super::{
     AuditSettings, EnvironmentSettings, ExecuteCommandSettings, ExecuteSettings, HttpSettings,
-    JobSettings, LogSettings, McpSettings, OutputSettings, PolicySettings, QueueSettings,
-    RedactSettings, RetentionSettings, RunShellCommandSettings, ServerSettings, ShellToolSettings,
+    JobSettings, LogSettings, McpSettings, OauthSettings, OutputSettings, PolicySettings,
+    PressureSettings, QueueSettings, QuotaSettings, RedactSettings, RetentionSettings,
+    RunShellCommandSettings, ServerSettings, ShellToolSettings, TenantSettings,
 };
 
 /// Every setting, complete and in range.
@@ -14,10 +18,19 @@ use super::{
 pub struct Settings {
     /// The HTTP server.
     pub http: HttpSettings,
+    /// Tokens of an authorization server.
+    pub oauth: OauthSettings,
     /// The MCP tools.
     pub mcp: McpSettings,
     /// How many jobs run and wait.
     pub queue: QueueSettings,
+    /// What each tenant may have.
+    pub quota: QuotaSettings,
+    /// Tenants that differ.
+    #[serde(default)]
+    pub tenants: BTreeMap<String, TenantSettings>,
+    /// When new jobs are held back.
+    pub pressure: PressureSettings,
     /// Defaults and bounds of one job.
     pub job: JobSettings,
     /// What may run.
@@ -44,4 +57,15 @@ pub struct Settings {
     pub server: ServerSettings,
     /// Logs.
     pub log: LogSettings,
+}
+
+impl Settings {
+    /// The address on which anyone on the network could call without a token, if there is one:
+    /// `serve` must refuse that.
+    #[must_use]
+    pub fn open_to_anyone(&self) -> Option<SocketAddr> {
+        let bind = self.http.bind.filter(|bind| !bind.ip().to_canonical().is_loopback())?;
+        let asks = self.http.token_file.is_some() || !self.oauth.issuer.is_empty();
+        (!asks).then_some(bind)
+    }
 }

@@ -6,23 +6,33 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::read::{path_or_none, seconds};
+use super::read::{address_or_none, path_or_none, seconds, socket};
 
 /// `[http]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpSettings {
-    /// Address and port to listen on.
-    pub bind: SocketAddr,
+    /// Address and port to listen on; `None` = only the socket.
+    #[serde(deserialize_with = "address_or_none")]
+    pub bind: Option<SocketAddr>,
+    /// The unix socket.
+    #[serde(deserialize_with = "socket")]
+    pub socket: Socket,
     /// The path of the MCP endpoint.
     pub path: String,
     /// Host names that are allowed beside loopback and the bound address.
     pub allowed_hosts: Vec<String>,
     /// Web origins that are allowed.
     pub allowed_origins: Vec<String>,
-    /// A file with one bearer token per line.
+    /// The file with the bearer tokens; `None` = `tokens` in the data directory, if it is there.
     #[serde(deserialize_with = "path_or_none")]
     pub token_file: Option<PathBuf>,
+    /// The certificate chain.
+    #[serde(deserialize_with = "path_or_none")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its key.
+    #[serde(deserialize_with = "path_or_none")]
+    pub tls_key: Option<PathBuf>,
     /// The largest request body, in bytes.
     pub max_body: usize,
     /// The largest request head, in bytes; at least the 8 KiB that hyper needs.
@@ -30,16 +40,24 @@ pub struct HttpSettings {
     /// How long a client may take to send a request's head.
     #[serde(rename = "header_timeout_s", deserialize_with = "seconds")]
     pub header_timeout: Duration,
+    /// How long a client may leave what is sent to it unread.
+    #[serde(rename = "write_timeout_s", deserialize_with = "seconds")]
+    pub write_timeout: Duration,
     /// Connections at one time.
     pub max_connections: usize,
+    /// Connections of one address at one time.
+    pub max_connections_per_address: usize,
 }
 
-impl HttpSettings {
-    /// Whether anyone on the network could call without a token: `serve` must refuse that.
-    #[must_use]
-    pub fn is_open_to_anyone(&self) -> bool {
-        !self.bind.ip().to_canonical().is_loopback() && self.token_file.is_none()
-    }
+/// The unix socket of `serve`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Socket {
+    /// The usual one, in the data directory.
+    Usual,
+    /// This one.
+    At(PathBuf),
+    /// None.
+    Off,
 }
 
 /// `[mcp]`

@@ -16,8 +16,34 @@ pub struct QueueSettings {
     pub slots: usize,
     /// Jobs that may wait for a slot.
     pub max_queued: usize,
-    /// Lanes by name, each with its slots.
-    pub lanes: BTreeMap<String, usize>,
+    /// Lanes by name.
+    pub lanes: BTreeMap<String, LaneSettings>,
+}
+
+/// `[queue.lanes.NAME]`
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LaneSettings {
+    /// Its jobs that run at one time; `None` = as many as there are slots.
+    pub slots: Option<usize>,
+    /// Its jobs that may wait; `None` = as many as the queue takes.
+    pub max_queued: Option<usize>,
+    /// The deadline of its jobs when the caller does not say.
+    pub timeout_s: Option<f64>,
+    /// The priority of its jobs when the caller does not say.
+    pub priority: Option<Priority>,
+}
+
+/// Which of a tenant's waiting jobs comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    /// After the others.
+    Low,
+    /// In the order of arrival.
+    Normal,
+    /// Before the others.
+    High,
 }
 
 impl QueueSettings {

@@ -9,16 +9,20 @@ mod jobs;
 mod read;
 mod safety;
 mod store;
+mod tenants;
 mod tools;
 
 pub use all::Settings;
 pub use doors::{
     Dialect, HttpSettings, LogFormat, LogSettings, McpSettings, ResultFormat, ServerName,
-    ServerSettings,
+    ServerSettings, Socket,
 };
-pub use jobs::{JobSettings, PolicySettings, QueueSettings, Shell, Uncertain};
+pub use jobs::{
+    JobSettings, LaneSettings, PolicySettings, Priority, QueueSettings, Shell, Uncertain,
+};
 pub use safety::{AuditSettings, EnvironmentSettings, Inherit, OnAuditFailure, RedactSettings};
 pub use store::{OnLargeOutput, OutputSettings, RetentionSettings};
+pub use tenants::{OauthSettings, PressureSettings, QuotaSettings, TenantSettings};
 pub use tools::{
     ExecuteCommandSettings, ExecuteSettings, RunShellCommandSettings, ShellToolSettings,
 };

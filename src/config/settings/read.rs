@@ -1,10 +1,12 @@
 //! How values are read that are written in one form and used in another.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
+use super::doors::Socket;
 use super::jobs::Shell;
 
 pub(super) fn seconds<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
@@ -35,4 +37,21 @@ pub(super) fn path_or_none<'de, D: Deserializer<'de>>(
 pub(super) fn shell<'de, D: Deserializer<'de>>(input: D) -> Result<Shell, D::Error> {
     let text = String::deserialize(input)?;
     Ok(if text == "auto" { Shell::Auto } else { Shell::At(text.into()) })
+}
+
+pub(super) fn address_or_none<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(input)?;
+    let parsed = (!text.is_empty()).then(|| text.parse());
+    parsed.transpose().map_err(serde::de::Error::custom)
+}
+
+pub(super) fn socket<'de, D: Deserializer<'de>>(input: D) -> Result<Socket, D::Error> {
+    let text = String::deserialize(input)?;
+    Ok(match text.as_str() {
+        "" => Socket::Usual,
+        "none" => Socket::Off,
+        _ => Socket::At(text.into()),
+    })
 }
