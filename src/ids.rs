@@ -83,44 +83,84 @@ pub enum TenantError {
     TooMany,
 }
 
-/// A job's number: small, counted from 1, never used twice by one server.
+/// A job's number as its tenant says it: small, counted from 1, never used twice by one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(u64);
+pub struct JobNumber(u64);
 
-impl JobId {
-    /// The job with this number.
+impl JobNumber {
+    /// This number.
     #[must_use]
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
+    /// The job of this tenant that has the number.
+    #[must_use]
+    pub const fn of(self, tenant: Tenant) -> JobId {
+        JobId { tenant, number: self.0 }
+    }
+}
+
+impl fmt::Display for JobNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A job: its tenant's name and its number. Without the tenant no job can be named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId {
+    tenant: Tenant,
+    number: u64,
+}
+
+impl JobId {
+    /// A job of the local tenant, for tests.
+    #[cfg(test)]
+    pub(crate) const fn local(number: u64) -> Self {
+        JobNumber::new(number).of(Tenant::LOCAL)
+    }
+
     /// The number itself.
     #[must_use]
     pub const fn number(self) -> u64 {
-        self.0
+        self.number
+    }
+
+    /// The number as its tenant says it.
+    #[must_use]
+    pub const fn in_tenant(self) -> JobNumber {
+        JobNumber(self.number)
+    }
+
+    /// Whose job it is.
+    #[must_use]
+    pub const fn tenant(self) -> Tenant {
+        self.tenant
     }
 }
 
 impl fmt::Display for JobId {
+    /// The number, which is all that the tenant itself needs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.number.fmt(f)
     }
 }
 
 /// What was given for a job is not a job's number.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{given}` is not a job number; job numbers are whole numbers from 1, such as 12")]
-pub struct JobIdError {
+pub struct JobNumberError {
     given: String,
 }
 
-impl FromStr for JobId {
-    type Err = JobIdError;
+impl FromStr for JobNumber {
+    type Err = JobNumberError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.parse::<u64>() {
             Ok(number) if number > 0 => Ok(Self(number)),
-            Ok(_) | Err(_) => Err(JobIdError { given: text.chars().take(40).collect() }),
+            Ok(_) | Err(_) => Err(JobNumberError { given: text.chars().take(40).collect() }),
         }
     }
 }
@@ -139,5 +179,13 @@ mod tests {
         for odd in ["", "a b", "ü", "a\n", &"x".repeat(101)] {
             assert!(Tenant::named(odd).is_err(), "{odd}");
         }
+    }
+
+    #[test]
+    fn the_same_number_of_two_tenants_is_two_jobs() {
+        let number: JobNumber = "7".parse().unwrap();
+        let other = Tenant::named("ids-other").unwrap();
+        assert_ne!(number.of(Tenant::LOCAL), number.of(other));
+        assert_eq!(number.of(other).to_string(), "7");
     }
 }

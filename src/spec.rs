@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::ids::Tenant;
+
 /// The variable that marks every process of a job in its environment. It is no setting: a server
 /// that runs inside a job is not configured by it.
 pub const JOB_VARIABLE: &str = "SHELLYARD_JOB";
@@ -31,7 +33,7 @@ pub struct Spec {
     /// The shell that runs it; `None`: the configured one.
     pub shell_path: Option<String>,
     /// Whose job it is.
-    pub tenant: String,
+    pub tenant: Tenant,
     /// How long last bytes are waited for at most, once the leader has ended and its children hold
     /// its output open; `None`: as configured.
     pub drain_max: Option<Duration>,

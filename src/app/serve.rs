@@ -18,7 +18,7 @@ use crate::process::guardian::Guardian;
 use crate::process::host;
 use crate::stdio;
 use crate::telemetry::{Exporter, events};
-use crate::yard::{Rules, Yard};
+use crate::yard::{Identity, Rules, Yard};
 
 /// How often histograms are folded into their buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -90,7 +90,7 @@ impl App {
         };
         let shutdown = CancellationToken::new();
         tokio::select! {
-            () = stdio::serve(self.handler(), shutdown.clone(), patience) => {}
+            () = stdio::serve(self.handler().for_caller(Identity::LOCAL), shutdown.clone(), patience) => {}
             () = signals.wish_to_end() => shutdown.cancel(),
         }
         self.drain(Duration::ZERO, signals).await;

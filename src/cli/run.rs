@@ -11,7 +11,7 @@ use super::RunFlags;
 use crate::outcome::{Ending, Outcome, StartError, StopBy};
 use crate::output::{LogReader, PageEnd, PageRequest};
 use crate::spec::{Program, Stdin, Stream};
-use crate::yard::{Caller, JobHandle, StopWish, Submission, SubmitError, Yard};
+use crate::yard::{Identity, JobHandle, StopWish, Submission, SubmitError, Yard};
 
 /// Exit codes of our own, as `timeout`, `env` and `sendmail` have them.
 const TIMED_OUT: u8 = 124;
@@ -38,7 +38,7 @@ pub struct RunResult {
 /// When our own signal handlers could not be installed.
 pub async fn run(yard: &Yard, flags: RunFlags) -> io::Result<RunResult> {
     let mut wishes = Wishes::listen()?;
-    let job = match yard.submit(submission(flags), &Caller::local("shellyard run")).await {
+    let job = match yard.desk(Identity::LOCAL, "shellyard run").submit(submission(flags)).await {
         Ok(job) => job,
         Err(error) => return Ok(refused(&error)),
     };

@@ -23,7 +23,7 @@ use super::metrics::MetricsText;
 use super::settings::HttpSettings;
 use crate::mcp::Handler;
 use crate::telemetry::{self, events};
-use crate::yard::Yard;
+use crate::yard::{Identity, Yard};
 
 /// What the server leads to.
 #[derive(Debug, Clone)]
@@ -81,7 +81,8 @@ async fn enter(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> R
         events::http_refused(refusal.counted_as());
         return refusal.into_response();
     }
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    parts.extensions.insert(Identity::LOCAL);
     match body::read(body, gate.max_body_bytes, gate.body_timeout).await {
         Ok(body) => next.run(Request::from_parts(parts, Body::from(body))).await,
         Err(error) => {

@@ -71,7 +71,7 @@ fn log_bounds(spec: &Spec, settings: &JobSettings) -> LogBounds {
         LargeOutput::Spill | LargeOutput::Error => Keep::All,
         LargeOutput::Truncate => Keep::Ends(spec.limits.large_bytes),
     };
-    LogBounds { keep, allowance: settings.quota.allowance(&spec.tenant) }
+    LogBounds { keep, allowance: settings.quota.allowance(spec.tenant.name()) }
 }
 
 impl JobSeat {

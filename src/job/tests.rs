@@ -70,7 +70,7 @@ fn order(text: &str) -> Order {
         lane: "default".to_owned(),
         shell: ShellUse::Configured,
         shell_path: None,
-        tenant: "local".to_owned(),
+        tenant: crate::ids::Tenant::LOCAL,
         drain_max: None,
     };
     Order { spec, cwd: None }
@@ -79,7 +79,8 @@ fn order(text: &str) -> Order {
 /// A job that runs `sleep` in a session of its own and has said so, under a parent.
 async fn running() -> (JobHandle, u32, ActorRef<()>) {
     let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
-    let (seat, job) = create(JobId::new(1), order("setsid sleep 300 & echo $!; wait"), &settings());
+    let (seat, job) =
+        create(JobId::local(1), order("setsid sleep 300 & echo $!; wait"), &settings());
     seat.run(parent.get_cell()).await.unwrap();
     tokio::time::timeout(LONG, job.output().wait_past(0)).await.unwrap();
     let pid = String::from_utf8(page(&job).bytes).unwrap().trim().parse().unwrap();
@@ -142,7 +143,7 @@ impl Actor for Clumsy {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_seat_whose_actor_panics_tells_that_its_job_is_lost() {
     let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
-    let (seat, job) = create(JobId::new(1), order("true"), &settings());
+    let (seat, job) = create(JobId::local(1), order("true"), &settings());
     let (clumsy, _) = Actor::spawn_linked(None, Clumsy, seat, parent.get_cell()).await.unwrap();
     clumsy.cast(()).unwrap();
     let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();

@@ -1,9 +1,11 @@
 //! The address of a job's output: `shellyard://jobs/12/output`, of one stream
 //! `shellyard://jobs/12/output/stderr`, of a part of either `…?start=100&end=200`.
 
+use std::fmt;
+
 use thiserror::Error;
 
-use crate::ids::JobId;
+use crate::ids::JobNumber;
 use crate::spec::Stream;
 
 /// The forms of all such addresses, as URI templates.
@@ -17,7 +19,7 @@ pub(super) const TEMPLATES: [&str; 4] = [
 /// A job's output, or a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Address {
-    pub(super) job: JobId,
+    pub(super) job: JobNumber,
     /// One stream alone; its positions then count its own bytes.
     pub(super) stream: Option<Stream>,
     pub(super) range: ByteRange,
@@ -70,11 +72,11 @@ impl Address {
 }
 
 /// The address of all of this job's output.
-pub(super) fn of_output(job: JobId) -> String {
+pub(super) fn of_output(job: impl fmt::Display) -> String {
     format!("shellyard://jobs/{job}/output")
 }
 
-fn job_and_stream(path: &str) -> Option<(JobId, Option<Stream>)> {
+fn job_and_stream(path: &str) -> Option<(JobNumber, Option<Stream>)> {
     let (job, rest) = path.strip_prefix("shellyard://jobs/")?.split_once('/')?;
     let stream = match rest {
         "output" => None,
@@ -113,7 +115,7 @@ mod tests {
     const OUTPUT: &str = "shellyard://jobs/12/output";
 
     fn address(stream: Option<Stream>, start: u64, end: Option<u64>) -> Address {
-        Address { job: JobId::new(12), stream, range: ByteRange { start, end } }
+        Address { job: JobNumber::new(12), stream, range: ByteRange { start, end } }
     }
 
     #[test]
@@ -129,7 +131,7 @@ mod tests {
             assert_eq!(expected.uri(), uri);
         }
         assert_eq!(Address::parse(&format!("{OUTPUT}?end=9")), Ok(address(None, 0, Some(9))));
-        assert_eq!(TEMPLATES[0].replace("{job}", "12"), of_output(JobId::new(12)));
+        assert_eq!(TEMPLATES[0].replace("{job}", "12"), of_output(JobNumber::new(12)));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::schema::{Field, Kind, Need};
-use crate::ids::JobId;
+use crate::ids::JobNumber;
 
 /// Why a call's arguments were not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -168,12 +168,12 @@ impl Args {
     }
 
     /// A job's number.
-    pub(crate) fn job(&mut self, name: &'static str) -> Result<Option<JobId>, ArgError> {
+    pub(crate) fn job(&mut self, name: &'static str) -> Result<Option<JobNumber>, ArgError> {
         self.values.remove(name).map(|value| job(&value, name)).transpose()
     }
 
     /// A list of job numbers, in the order given, each once; one number alone is a list of one.
-    pub(crate) fn jobs(&mut self, name: &'static str) -> Result<Vec<JobId>, ArgError> {
+    pub(crate) fn jobs(&mut self, name: &'static str) -> Result<Vec<JobNumber>, ArgError> {
         let items = match self.values.remove(name) {
             None => Vec::new(),
             Some(Value::Array(items)) => items,
@@ -280,10 +280,10 @@ fn abbreviates(short: &str, long: &str) -> bool {
     short.chars().all(|letter| letters.any(|other| other == letter))
 }
 
-fn job(value: &Value, name: &'static str) -> Result<JobId, ArgError> {
+fn job(value: &Value, name: &'static str) -> Result<JobNumber, ArgError> {
     whole(value)
         .filter(|number| *number > 0)
-        .map(JobId::new)
+        .map(JobNumber::new)
         .ok_or_else(|| wrong(name, "job numbers (whole numbers from 1, such as 12)", value))
 }
 
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn a_single_value_is_a_list_of_one() {
-        let twelve = vec![JobId::new(12)];
+        let twelve = vec![JobNumber::new(12)];
         for given in
             [json!(12), json!("12"), json!([12]), json!(["12"]), json!("[12]"), json!([12, 12])]
         {

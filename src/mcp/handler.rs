@@ -1,31 +1,31 @@
 //! The rmcp handler: what the protocol asks for, answered from one shared state.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams,
-    CompleteResult, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
-    GetPromptResponse, Implementation, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
-    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+    CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
+    CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse,
+    Implementation, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject,
+    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
+use super::answering::{answer, call_result};
+use super::caller::Callers;
 use super::dialect::Dialect;
-use super::offer::{Offer, Offered};
-use super::reply::{Answer, Foreign, TokenBudget, ToolError};
+use super::offer::Offer;
+use super::reply::TokenBudget;
 use super::resources;
 use super::settings::{McpSettings, ServerName};
 use super::subscriptions::Subscriptions;
 use super::tools::Call;
 use super::turn::Turn;
-use crate::telemetry::{CallResult, events};
-use crate::yard::Yard;
+use crate::telemetry::events;
+use crate::yard::{Desk, Identity, Yard};
 
 /// What a client may tell its model about this server.
 const INSTRUCTIONS: &str = "\
@@ -84,6 +84,7 @@ enum Eras {
 pub struct Handler {
     shared: Arc<Shared>,
     subscriptions: Arc<Subscriptions>,
+    callers: Callers,
 }
 
 #[derive(Debug)]
@@ -95,24 +96,38 @@ struct Shared {
 }
 
 impl Handler {
-    /// A handler that runs its tools on `yard`.
+    /// A handler that runs its tools on `yard`, for requests that each say who sent them.
     #[must_use]
     pub fn new(yard: Yard, settings: McpSettings) -> Self {
         let offer = Offer::of(&settings.dialects, &settings.dialect);
         let info = info(&settings);
         let shared = Arc::new(Shared { yard, settings, offer, info });
-        Self { shared, subscriptions: Arc::default() }
+        Self { shared, subscriptions: Arc::default(), callers: Callers::Each }
     }
 
     /// The same server for another connection, which follows nothing yet.
     #[must_use]
     pub fn for_connection(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), subscriptions: Arc::default() }
+        let (shared, callers) = (Arc::clone(&self.shared), self.callers);
+        Self { shared, subscriptions: Arc::default(), callers }
     }
 
-    /// Where jobs are.
-    pub(super) fn yard(&self) -> &Yard {
-        &self.shared.yard
+    /// The same server for a connection of which all requests come from one caller.
+    #[must_use]
+    pub fn for_caller(&self, identity: Identity) -> Self {
+        Self { callers: Callers::One(identity), ..self.for_connection() }
+    }
+
+    /// What the caller of a request sees of the yard.
+    fn desk(&self, context: &RequestContext<RoleServer>) -> Result<Desk, ErrorData> {
+        let client = context.client_info().map(|info| info.name);
+        let identity = self.callers.of(context)?;
+        Ok(self.shared.yard.desk(identity, client.as_deref().unwrap_or("unknown")))
+    }
+
+    /// What a caller sees of the yard who is no MCP client.
+    pub(super) fn desk_of(&self, identity: Identity) -> Desk {
+        self.shared.yard.desk(identity, "api")
     }
 
     /// Names this server in a result's metadata, as the modern era wants it on each result.
@@ -145,7 +160,8 @@ impl ServerHandler for Handler {
             let message = "unknown cursor: all tools are on the first page; leave cursor out";
             return Err(ErrorData::invalid_params(message, None));
         }
-        let mut result = ListToolsResult::with_all_items(self.shared.offer.definitions().to_vec());
+        let role = self.callers.of(&context)?.role;
+        let mut result = ListToolsResult::with_all_items(self.shared.offer.definitions_for(role));
         if is_modern(&context) {
             result.ttl_ms = u64::try_from(TOOLS_TTL.as_millis()).ok();
             result.cache_scope = Some(CacheScope::Private);
@@ -159,28 +175,17 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Shared { yard, settings, offer, .. } = &*self.shared;
+        let Shared { settings, offer, .. } = &*self.shared;
         let tool = offer.find(&request.name)?;
+        let desk = &self.desk(&context)?;
         let started = Instant::now();
         let budget = TokenBudget::asked(request.arguments.as_ref(), settings.max_tokens);
-        let call = Call { yard, settings, request: &context, budget };
+        let call = Call { desk, settings, request: &context, budget };
         if !tool.runs() {
             // Only jobs are numbered in the order of their calls.
             Turn::end(&context);
         }
-        let mut result = match tool {
-            Offered::Native(tool) => answer_of(tool.name(), tool.call(call, request.arguments))
-                .await
-                .masked(&yard.redactor())
-                .within(budget, settings.result_format)
-                .into_result(settings.result_format),
-            Offered::Dialect(tool) => {
-                reply_of(tool.name(), tool.call(call, request.arguments.unwrap_or_default()))
-                    .await
-                    .masked(&yard.redactor())
-                    .into_result()
-            }
-        };
+        let mut result = answer(tool, call, request.arguments).await;
         let success = call_result(&result);
         events::mcp_call_finished(tool.name(), success, started.elapsed());
         self.stamp_modern(&context, &mut result.meta);
@@ -219,14 +224,14 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let yard = self.yard();
+        let desk = &self.desk(&context)?;
         if !is_modern(&context) {
             // Before the look at the list, so that no job is missed. Who never looks at it is
             // not bothered.
-            self.subscriptions.follow_list(yard, context.peer.clone()).await;
+            self.subscriptions.follow_list(desk, context.peer.clone()).await;
         }
         let cursor = request.and_then(|request| request.cursor);
-        let mut result = resources::list(yard, cursor.as_deref()).await?;
+        let mut result = resources::list(desk, cursor.as_deref()).await?;
         self.stamp_modern(&context, &mut result.meta);
         Ok(result)
     }
@@ -246,8 +251,8 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let Shared { yard, settings, .. } = &*self.shared;
-        let mut result = resources::read(yard, &request.uri, settings.max_page_bytes).await?;
+        let (desk, most) = (self.desk(&context)?, self.shared.settings.max_page_bytes);
+        let mut result = resources::read(&desk, &request.uri, most).await?;
         self.stamp_modern(&context, &mut result.meta);
         Ok(result.into())
     }
@@ -257,7 +262,8 @@ impl ServerHandler for Handler {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscriptions.follow(self.yard(), &request.uri, context.peer).await
+        let desk = self.desk(&context)?;
+        self.subscriptions.follow(&desk, &request.uri, context.peer).await
     }
 
     async fn unsubscribe(
@@ -278,7 +284,8 @@ impl ServerHandler for Handler {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        self.subscriptions.listen(self.yard(), &context).await
+        let desk = self.desk(context.request_context())?;
+        self.subscriptions.listen(&desk, &context).await
     }
 }
 
@@ -305,29 +312,6 @@ fn info(settings: &McpSettings) -> ServerConfig {
             ServerConfig::new(tools.build()).with_server_info(implementation("mcpz-shell"))
         }
     }
-}
-
-/// A tool's answer. A failure becomes one, and so does a panic: without an answer the caller
-/// would wait for ever.
-async fn answer_of(tool: &str, run: impl Future<Output = Result<Answer, ToolError>>) -> Answer {
-    match AssertUnwindSafe(Box::pin(run)).catch_unwind().await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(error)) => error.into_answer(),
-        Err(_) => Answer::failure(
-            format!("{tool} failed inside the server; list_jobs shows what runs"),
-            "internal",
-        ),
-    }
-}
-
-/// The same for a dialect's tool.
-async fn reply_of(tool: &str, run: impl Future<Output = Foreign>) -> Foreign {
-    let reply = AssertUnwindSafe(Box::pin(run)).catch_unwind().await;
-    reply.unwrap_or_else(|_| Foreign::failure(format!("{tool} failed inside the server")))
-}
-
-fn call_result(result: &CallToolResult) -> CallResult {
-    if result.is_error == Some(true) { CallResult::Error } else { CallResult::Ok }
 }
 
 fn is_modern(context: &RequestContext<RoleServer>) -> bool {
@@ -360,17 +344,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::mcp::settings::ResultFormat;
-
-    #[tokio::test]
-    async fn a_tool_that_panics_is_answered_for() {
-        let answer = answer_of("run_command", async { panic!("boom") }).await;
-        assert!(answer.text().contains("run_command failed inside the server"));
-        let result = answer.into_result(ResultFormat::Text);
-        assert_eq!(call_result(&result), CallResult::Error);
-        let reply = reply_of("shell", async { panic!("boom") }).await;
-        assert!(reply.is_error);
-    }
 
     #[test]
     fn what_clients_show_to_a_model_is_short_enough_for_them() {

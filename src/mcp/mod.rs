@@ -11,7 +11,9 @@
 //! **Invariant:** a call ends: on the job's end, when its wait is over, or on cancellation.
 
 mod address;
+mod answering;
 mod args;
+mod caller;
 mod dialect;
 mod follower;
 mod handler;

@@ -4,7 +4,9 @@ use rmcp::ErrorData;
 use rmcp::model::Tool;
 
 use super::dialect::{Dialect, DialectSettings, DialectTool};
+use super::schema::Effect;
 use super::tools::ToolName;
+use crate::yard::Role;
 
 /// The tools of the dialects that were chosen.
 #[derive(Debug)]
@@ -40,6 +42,14 @@ impl Offer {
     /// What each of them says about itself.
     pub(super) fn definitions(&self) -> &[Tool] {
         &self.definitions
+    }
+
+    /// The same of those that a caller in this role may call.
+    pub(super) fn definitions_for(&self, role: Role) -> Vec<Tool> {
+        let all = self.tools.iter().zip(&self.definitions);
+        all.filter(|(tool, _)| tool.is_for(role))
+            .map(|(_, definition)| definition.clone())
+            .collect()
     }
 
     /// The tool of this name, if it is offered.
@@ -78,6 +88,18 @@ impl Offered {
         match self {
             Self::Native(tool) => matches!(tool, ToolName::RunCommand),
             Self::Dialect(tool) => tool.runs(),
+        }
+    }
+
+    /// Whether a caller in this role may call it.
+    pub(super) fn is_for(self, role: Role) -> bool {
+        let effect = match self {
+            Self::Native(tool) => tool.spec().effect,
+            Self::Dialect(tool) => tool.effect(),
+        };
+        match effect {
+            Effect::Reads => true,
+            Effect::Runs | Effect::Writes | Effect::Ends => role >= Role::Run,
         }
     }
 

@@ -6,24 +6,24 @@ use tokio::task::spawn_blocking;
 
 use super::address::{Address, AddressError, TEMPLATES};
 use super::reply::{ContentsError, listed_resource, resource_contents};
-use crate::ids::JobId;
-use crate::yard::{FindError, JobHandle, Yard};
+use crate::ids::JobNumber;
+use crate::yard::{Desk, FindError, JobHandle};
 
 /// So many jobs are on one page of the list.
 const PAGE: usize = 100;
 
 /// The newest jobs, newest first; from the cursor on where one is given.
 pub(super) async fn list(
-    yard: &Yard,
+    desk: &Desk,
     cursor: Option<&str>,
 ) -> Result<ListResourcesResult, ErrorData> {
     let before = cursor.map(before_of).transpose()?;
-    let mut jobs = yard.list().await;
-    jobs.retain(|job| before.is_none_or(|before| job.id() < before));
+    let mut jobs = desk.list().await;
+    jobs.retain(|job| before.is_none_or(|before| job.id().in_tenant() < before));
     let is_all = jobs.len() <= PAGE;
     jobs.truncate(PAGE);
     let next = jobs.last().filter(|_| !is_all).map(|job| format!("before:{}", job.id()));
-    let redactor = yard.redactor();
+    let redactor = desk.redactor();
     let describe = move || jobs.iter().map(|job| listed_resource(job, &redactor)).collect();
     let resources = spawn_blocking(describe).await.map_err(broken)?;
     let mut result = ListResourcesResult::with_all_items(resources);
@@ -33,7 +33,7 @@ pub(super) async fn list(
 
 /// The job before which a page begins. A cursor names a job, not a number of them, so that jobs
 /// that appear meanwhile move nothing.
-fn before_of(cursor: &str) -> Result<JobId, ErrorData> {
+fn before_of(cursor: &str) -> Result<JobNumber, ErrorData> {
     cursor.strip_prefix("before:").and_then(|id| id.parse().ok()).ok_or_else(|| {
         let message = "unknown cursor: give a nextCursor of resources/list, or leave it out";
         ErrorData::invalid_params(message, None)
@@ -56,12 +56,12 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 
 /// The output at this address, up to `max_bytes`.
 pub(super) async fn read(
-    yard: &Yard,
+    desk: &Desk,
     uri: &str,
     max_bytes: usize,
 ) -> Result<ReadResourceResult, ErrorData> {
-    let (address, job) = find(yard, uri).await?;
-    let redactor = yard.redactor();
+    let (address, job) = find(desk, uri).await?;
+    let redactor = desk.redactor();
     let read = move || resource_contents(&job, &address, max_bytes, &redactor);
     match spawn_blocking(read).await.map_err(broken)? {
         Ok(contents) => Ok(ReadResourceResult::new(vec![contents])),
@@ -75,7 +75,7 @@ pub(super) async fn read(
 }
 
 /// The job at an address.
-pub(super) async fn find(yard: &Yard, uri: &str) -> Result<(Address, JobHandle), ErrorData> {
+pub(super) async fn find(desk: &Desk, uri: &str) -> Result<(Address, JobHandle), ErrorData> {
     let given: String = uri.chars().take(80).collect();
     let not_found = |why: &str| {
         let data = serde_json::json!({ "uri": uri });
@@ -87,7 +87,7 @@ pub(super) async fn find(yard: &Yard, uri: &str) -> Result<(Address, JobHandle),
             ErrorData::invalid_params(format!("`{given}` names no part; {error}"), None)
         }
     })?;
-    let job = yard.find(address.job).await.map_err(|error| match error {
+    let job = desk.find(desk.job(address.job)).await.map_err(|error| match error {
         FindError::Unknown { .. } => not_found(&error.to_string()),
         FindError::Freed { .. } => {
             let data = serde_json::json!({ "uri": uri, "error_code": error.code() });

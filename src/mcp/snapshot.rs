@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::ids::JobId;
 use crate::outcome::Ending;
 use crate::output::Progress;
-use crate::yard::{JobHandle, Liveness, Phase, QueuePlace, Yard};
+use crate::yard::{Desk, JobHandle, Liveness, Phase, QueuePlace};
 
 /// One job at one moment. Plain data: nothing in it changes while an answer is written.
 #[derive(Debug, Clone)]
@@ -41,12 +41,12 @@ pub(crate) enum State {
 
 impl Snapshot {
     /// Looks at a job now.
-    pub(crate) async fn take(yard: &Yard, job: &JobHandle) -> Self {
+    pub(crate) async fn take(desk: &Desk, job: &JobHandle) -> Self {
         // The status before the output: a job that reads as finished has written all that
         // it will be shown with.
         let status = job.status();
         let state = match &status.phase {
-            Phase::Queued => State::Queued(yard.queue_place(job.id()).await),
+            Phase::Queued => State::Queued(desk.queue_place(job.id()).await),
             Phase::Running => State::Running(job.liveness()),
             Phase::Stopping => State::Stopping,
             Phase::Finished(ending) => State::Finished(ending.clone()),

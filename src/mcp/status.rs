@@ -7,8 +7,8 @@ use super::handler::Handler;
 use super::reply::{Answer, Part};
 use super::settings::ResultFormat;
 use super::snapshot::Snapshot;
-use crate::ids::JobId;
-use crate::yard::{FindError, JobHandle, Phase};
+use crate::ids::JobNumber;
+use crate::yard::{Desk, FindError, Identity, JobHandle, Phase};
 
 /// Where a job is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,32 +39,34 @@ impl Handler {
     ///
     /// # Errors
     /// When there is no such job.
-    pub async fn job(&self, id: JobId) -> Result<Value, FindError> {
-        let job = self.yard().find(id).await?;
-        let now = Snapshot::take(self.yard(), &job).await;
+    pub async fn job(&self, caller: Identity, job: JobNumber) -> Result<Value, FindError> {
+        let desk = self.desk_of(caller);
+        let job = desk.find(desk.job(job)).await?;
+        let now = Snapshot::take(&desk, &job).await;
         let answer = names(&job)
             .into_iter()
             .fold(Answer::about(&now, None), |answer, (name, it)| answer.with_field(&name, it));
-        Ok(self.structured(answer))
+        Ok(structured(&desk, answer))
     }
 
     /// The newest jobs in this state, or in any, newest first: `{"jobs": [ … ]}`.
-    pub async fn jobs(&self, state: Option<JobState>, limit: usize) -> Value {
-        let jobs = self.yard().list().await;
+    pub async fn jobs(&self, caller: Identity, state: Option<JobState>, limit: usize) -> Value {
+        let desk = self.desk_of(caller);
+        let jobs = desk.list().await;
         let is_wanted =
             |job: &&JobHandle| state.is_none_or(|state| state == JobState::of(&job.status().phase));
         let mut parts = Vec::new();
         for job in jobs.iter().filter(is_wanted).take(limit) {
-            let now = Snapshot::take(self.yard(), job).await;
+            let now = Snapshot::take(&desk, job).await;
             parts.push(Part::listed(&now, String::new(), names(job)));
         }
-        self.structured(Answer::several(Some(String::new()), parts))
+        structured(&desk, Answer::several(Some(String::new()), parts))
     }
+}
 
-    fn structured(&self, answer: Answer) -> Value {
-        let masked = answer.with_hint(None).masked(&self.yard().redactor());
-        masked.into_result(ResultFormat::Structured).structured_content.unwrap_or_default()
-    }
+fn structured(desk: &Desk, answer: Answer) -> Value {
+    let masked = answer.with_hint(None).masked(&desk.redactor());
+    masked.into_result(ResultFormat::Structured).structured_content.unwrap_or_default()
 }
 
 /// What tells a job from others, for people.

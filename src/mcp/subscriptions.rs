@@ -22,7 +22,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::address::{Address, ByteRange};
 use super::follower::{Follower, Voice, follow_list};
 use super::resources;
-use crate::yard::Yard;
+use crate::yard::Desk;
 
 /// Outputs that one connection may follow at a time.
 const MAX_FOLLOWED: usize = 100;
@@ -57,11 +57,11 @@ impl Subscriptions {
     /// From now on a legacy client hears of changes of this output.
     pub(super) async fn follow(
         &self,
-        yard: &Yard,
+        desk: &Desk,
         uri: &str,
         peer: Peer<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let follower = self.follower(yard, uri, Voice::Legacy(peer)).await?;
+        let follower = self.follower(desk, uri, Voice::Legacy(peer)).await?;
         self.wish(Wish::Follow(follower)).await;
         Ok(())
     }
@@ -72,14 +72,14 @@ impl Subscriptions {
     }
 
     /// From now on a legacy client hears when jobs appear.
-    pub(super) async fn follow_list(&self, yard: &Yard, peer: Peer<RoleServer>) {
-        self.wish(Wish::FollowList(yard.appearances(), Voice::Legacy(peer))).await;
+    pub(super) async fn follow_list(&self, desk: &Desk, peer: Peer<RoleServer>) {
+        self.wish(Wish::FollowList(desk.appearances(), Voice::Legacy(peer))).await;
     }
 
     /// Sends a modern client what it asked for, until it asks no longer.
     pub(super) async fn listen(
         &self,
-        yard: &Yard,
+        desk: &Desk,
         context: &SubscriptionContext,
     ) -> Result<(), ErrorData> {
         let voice = Voice::Modern(context.sink().clone());
@@ -87,18 +87,18 @@ impl Subscriptions {
         // Dropped at the end of the call, it ends those who are in it.
         let mut followers = JoinSet::new();
         for uri in accepted.resource_subscriptions.iter().flatten() {
-            followers.spawn(self.follower(yard, uri, voice.clone()).await?.run());
+            followers.spawn(self.follower(desk, uri, voice.clone()).await?.run());
         }
         if accepted.resources_list_changed == Some(true) {
-            followers.spawn(follow_list(yard.appearances(), voice));
+            followers.spawn(follow_list(desk.appearances(), voice));
         }
         // Also when nothing more can change: the stream is the client's to close.
         context.cancelled().await;
         Ok(())
     }
 
-    async fn follower(&self, yard: &Yard, uri: &str, voice: Voice) -> Result<Follower, ErrorData> {
-        let (address, job) = resources::find(yard, uri).await?;
+    async fn follower(&self, desk: &Desk, uri: &str, voice: Voice) -> Result<Follower, ErrorData> {
+        let (address, job) = resources::find(desk, uri).await?;
         // Notices carry the address as it was given, which must therefore be the one of all.
         let whole = Address { range: ByteRange::WHOLE, ..address };
         if whole.uri() != uri {

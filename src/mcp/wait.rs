@@ -48,7 +48,7 @@ pub(crate) async fn wait_for<T>(
         // be on its way when the result is, and arrive after it.
         if let Some(progress) = &progress {
             // The last line of output is in it.
-            let text = call.yard.redactor().mask_text(&tell()).into_owned();
+            let text = call.desk.redactor().mask_text(&tell()).into_owned();
             progress.send(text).await;
         }
     }

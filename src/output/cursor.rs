@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::ids::JobId;
+use crate::ids::JobNumber;
 
 /// A place in a log. It carries no server state: it survives a reconnect and may be used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl fmt::Display for Cursor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParsedCursor {
     /// The job that it names, if it names one.
-    pub job: Option<JobId>,
+    pub job: Option<JobNumber>,
     /// The place.
     pub cursor: Cursor,
 }
@@ -143,7 +143,11 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, job: Option<u64>, cursor: Cursor) {
-        assert_eq!(text.parse(), Ok(ParsedCursor { job: job.map(JobId::new), cursor }), "{text:?}");
+        assert_eq!(
+            text.parse(),
+            Ok(ParsedCursor { job: job.map(JobNumber::new), cursor }),
+            "{text:?}"
+        );
     }
 
     #[test]
@@ -194,7 +198,7 @@ mod tests {
         #[test]
         fn what_is_written_is_read_back(place in any::<u64>(), job in 1..u64::MAX) {
             for cursor in [Cursor::Bytes(place), Cursor::Line(place.max(1))] {
-                for job in [None, Some(JobId::new(job))] {
+                for job in [None, Some(JobNumber::new(job))] {
                     let given = ParsedCursor { job, cursor };
                     prop_assert_eq!(given.to_string().parse(), Ok(given));
                     prop_assert_eq!(given.place_first().parse(), Ok(given));

@@ -11,7 +11,7 @@ use super::door::{Admission, FindError, Refusal};
 use super::queue::{Full, Queue, QueueLimits, QueuePlace};
 use super::registry::{Forgotten, Registry};
 use super::retention::Retention;
-use crate::ids::JobId;
+use crate::ids::{JobId, Tenant};
 use crate::job::{self, JobHandle, JobSeat, JobSettings, Order, StopWish};
 use crate::outcome::StopBy;
 use crate::output::{Answer, Packer, Quota, Shortage};
@@ -44,9 +44,9 @@ pub(super) enum SupervisorMsg {
     /// From the yard.
     Find(JobId, RpcReplyPort<Result<JobHandle, FindError>>),
     /// From the yard.
-    FindKey(String, RpcReplyPort<Option<JobHandle>>),
-    /// From the yard. Newest first.
-    List(RpcReplyPort<Vec<JobHandle>>),
+    FindKey(Tenant, String, RpcReplyPort<Option<JobHandle>>),
+    /// From the yard: those of one tenant, or of all. Newest first.
+    List(Option<Tenant>, RpcReplyPort<Vec<JobHandle>>),
     /// From the yard. Replies once the stop has begun.
     Stop(JobId, StopWish, RpcReplyPort<Result<JobHandle, FindError>>),
     /// From the yard.
@@ -131,11 +131,13 @@ impl Actor for SupervisorActor {
             SupervisorMsg::Find(id, reply) => {
                 reply.send(supervision.registry.find(id).cloned()).ok();
             }
-            SupervisorMsg::FindKey(key, reply) => {
-                reply.send(supervision.registry.find_key(&key).cloned()).ok();
+            SupervisorMsg::FindKey(tenant, key, reply) => {
+                reply.send(supervision.registry.find_key(tenant, &key).cloned()).ok();
             }
-            SupervisorMsg::List(reply) => {
-                reply.send(supervision.registry.all()).ok();
+            SupervisorMsg::List(tenant, reply) => {
+                let registry = &supervision.registry;
+                let jobs = tenant.map_or_else(|| registry.all(), |tenant| registry.of(tenant));
+                reply.send(jobs).ok();
             }
             SupervisorMsg::Stop(id, wish, reply) => {
                 reply.send(supervision.stop(id, wish)).ok();
@@ -193,7 +195,8 @@ impl Supervision {
         myself: &ActorRef<SupervisorMsg>,
     ) -> Result<JobHandle, Refusal> {
         let Admission { id, spec, cwd, key, logged } = *admission;
-        if let Some(known) = key.as_deref().and_then(|key| self.registry.find_key(key)) {
+        if let Some(known) = key.as_deref().and_then(|key| self.registry.find_key(id.tenant(), key))
+        {
             return Ok(known.clone());
         }
         if self.doors == Doors::Closed {
@@ -270,7 +273,7 @@ impl Supervision {
         let forgotten = self.registry.sweep(FREED_PER_TURN);
         events::retained_changed(self.registry.finished());
         for Forgotten { job, bytes, why } in &forgotten {
-            events::job_freed(job.id(), &job.spec().tenant, why.reason(), *bytes);
+            events::job_freed(job.id(), why.reason(), *bytes);
         }
         let is_done = forgotten.len() < FREED_PER_TURN;
         let due = if is_done { self.registry.due() } else { Some(Instant::now()) };

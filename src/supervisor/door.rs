@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::actor::{SupervisorActor, SupervisorMsg, SupervisorSettings};
 use super::freed::{Freed, InWords};
 use super::queue::QueuePlace;
-use crate::ids::JobId;
+use crate::ids::{JobId, Tenant};
 use crate::job::{JobHandle, StopWish};
 #[cfg(test)]
 use crate::output::Shortage;
@@ -124,14 +124,14 @@ impl Supervisor {
         call!(self.actor, SupervisorMsg::Find, id).unwrap_or(Err(FindError::Unknown { id }))
     }
 
-    /// The job that was submitted under this key.
-    pub async fn find_key(&self, key: String) -> Option<JobHandle> {
-        call!(self.actor, SupervisorMsg::FindKey, key).ok().flatten()
+    /// The tenant's job that was submitted under this key.
+    pub async fn find_key(&self, tenant: Tenant, key: String) -> Option<JobHandle> {
+        call!(self.actor, SupervisorMsg::FindKey, tenant, key).ok().flatten()
     }
 
-    /// All jobs that are known, newest first.
-    pub async fn list(&self) -> Vec<JobHandle> {
-        call!(self.actor, SupervisorMsg::List).unwrap_or_default()
+    /// The jobs of a tenant that are known, or those of all, newest first.
+    pub async fn list(&self, tenant: Option<Tenant>) -> Vec<JobHandle> {
+        call!(self.actor, SupervisorMsg::List, tenant).unwrap_or_default()
     }
 
     /// Begins the end of a job, waiting or running.

@@ -194,10 +194,10 @@ mod tests {
     fn only_the_last_ones_are_remembered() {
         let mut freed = FreedJobs::default();
         for number in 1..=REMEMBERED as u64 + 5 {
-            freed.note(JobId::new(number), SystemTime::UNIX_EPOCH, Freed::Room);
+            freed.note(JobId::local(number), SystemTime::UNIX_EPOCH, Freed::Room);
         }
         assert_eq!(freed.notes.len(), REMEMBERED);
-        assert_eq!(freed.get(JobId::new(5)), None);
-        assert_eq!(freed.get(JobId::new(6)), Some((SystemTime::UNIX_EPOCH, Freed::Room)));
+        assert_eq!(freed.get(JobId::local(5)), None);
+        assert_eq!(freed.get(JobId::local(6)), Some((SystemTime::UNIX_EPOCH, Freed::Room)));
     }
 }

@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn id(number: u64) -> JobId {
-        JobId::new(number)
+        JobId::local(number)
     }
 
     #[test]

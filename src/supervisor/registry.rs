@@ -1,12 +1,13 @@
 //! Who is known, who is forgotten, and who was.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Instant, SystemTime};
 
 use super::door::FindError;
 use super::freed::{Freed, FreedJobs};
 use super::retention::{Kept, Ledger, Rest, Retention};
-use crate::ids::JobId;
+use crate::ids::{JobId, JobNumber, Tenant};
 use crate::job::JobHandle;
 
 /// Every job that can be found.
@@ -16,7 +17,7 @@ use crate::job::JobHandle;
 #[derive(Debug)]
 pub(super) struct Registry {
     jobs: BTreeMap<JobId, Known>,
-    keys: HashMap<String, JobId>,
+    keys: HashMap<(Tenant, String), JobId>,
     ledger: Ledger,
     freed: FreedJobs,
 }
@@ -48,7 +49,7 @@ impl Registry {
 
     pub(super) fn insert(&mut self, job: JobHandle, key: Option<String>) {
         if let Some(key) = key.clone() {
-            self.keys.insert(key, job.id());
+            self.keys.insert((job.id().tenant(), key), job.id());
         }
         self.jobs.insert(job.id(), Known { job, key });
     }
@@ -65,13 +66,21 @@ impl Registry {
         })
     }
 
-    pub(super) fn find_key(&self, key: &str) -> Option<&JobHandle> {
-        self.find(*self.keys.get(key)?).ok()
+    pub(super) fn find_key(&self, tenant: Tenant, key: &str) -> Option<&JobHandle> {
+        self.find(*self.keys.get(&(tenant, key.to_owned()))?).ok()
     }
 
-    /// Newest first.
+    /// Those of a tenant, newest first.
+    pub(super) fn of(&self, tenant: Tenant) -> Vec<JobHandle> {
+        let [first, last] = [0, u64::MAX].map(|number| JobNumber::new(number).of(tenant));
+        self.jobs.range(first..=last).rev().map(|(_, known)| known.job.clone()).collect()
+    }
+
+    /// Those of all tenants, newest first.
     pub(super) fn all(&self) -> Vec<JobHandle> {
-        self.jobs.values().rev().map(|known| known.job.clone()).collect()
+        let mut jobs: Vec<_> = self.jobs.values().map(|known| known.job.clone()).collect();
+        jobs.sort_by_key(|job| Reverse(job.status().submitted));
+        jobs
     }
 
     pub(super) fn finished(&self) -> usize {
@@ -84,7 +93,7 @@ impl Registry {
         let Some(finished) = job.status().ending().map(|ending| ending.at) else { return };
         self.ledger.put(Kept {
             id,
-            tenant: job.spec().tenant.clone(),
+            tenant: id.tenant().name().to_owned(),
             finished,
             bytes: job.output().stored_bytes(),
             rest: if job.is_settled() { Rest::Over } else { Rest::Alive },
@@ -108,7 +117,7 @@ impl Registry {
             let Some(Known { job, key }) = self.jobs.remove(&kept.id) else { continue };
             // The key named that run, which can no longer be had: used again, it runs anew.
             if let Some(key) = key {
-                self.keys.remove(&key);
+                self.keys.remove(&(kept.id.tenant(), key));
             }
             forgotten.push(Forgotten { job, bytes: kept.bytes, why });
         }

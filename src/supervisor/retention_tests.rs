@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Finished `age` seconds before the moment of the sweep, which is second 1,000.
 fn kept(start: Instant, id: u64, tenant: &str, age: u32, bytes: u64) -> Kept {
     let finished = start + SECOND * (1000 - age);
-    Kept { id: JobId::new(id), tenant: tenant.to_owned(), finished, bytes, rest: Rest::Over }
+    Kept { id: JobId::local(id), tenant: tenant.to_owned(), finished, bytes, rest: Rest::Over }
 }
 
 fn bounds(finished: usize, age: u64, bytes: u64) -> Bounds {
@@ -201,7 +201,7 @@ proptest! {
         for (number, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Put { tenant, bytes, rest } => {
-                    let (id, tenant) = (JobId::new(number as u64), format!("t{tenant}"));
+                    let (id, tenant) = (JobId::local(number as u64), format!("t{tenant}"));
                     jobs.push(Kept { id, tenant, finished: now, bytes, rest });
                     ledger.put(jobs[jobs.len() - 1].clone());
                 }

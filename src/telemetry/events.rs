@@ -49,7 +49,7 @@ pub struct Limits {
 
 /// A job was accepted.
 pub fn job_submitted(id: JobId, command: &str) {
-    tracing::info!(job_id = %id, command = ?shortened(command), "job submitted");
+    tracing::info!(tenant = ?id.tenant(), job_id = %id, command = ?shortened(command), "job submitted");
     metrics::counter!(Counter::JobsSubmitted.name()).increment(1);
 }
 
@@ -62,7 +62,7 @@ pub fn job_rejected(reason: Rejection) {
 /// A job left the queue after this long and runs.
 #[must_use = "dropping the guard counts the job as over"]
 pub fn job_started(id: JobId, queued: Duration) -> ActiveJob {
-    tracing::info!(job_id = %id, queued_ms = millis(queued), "job started");
+    tracing::info!(tenant = ?id.tenant(), job_id = %id, queued_ms = millis(queued), "job started");
     metrics::histogram!(Histogram::JobQueueWait.name()).record(queued);
     metrics::gauge!(Gauge::JobsRunning.name()).increment(1);
     ActiveJob { id, started: Instant::now(), outcome: LOST }
@@ -101,7 +101,7 @@ impl Drop for ActiveJob {
 }
 
 fn job_over(id: JobId, outcome: &'static str, elapsed: Duration) {
-    tracing::info!(job_id = %id, outcome, elapsed_ms = millis(elapsed), "job finished");
+    tracing::info!(tenant = ?id.tenant(), job_id = %id, outcome, elapsed_ms = millis(elapsed), "job finished");
     metrics::counter!(Counter::JobsFinished.name(), key::OUTCOME => outcome).increment(1);
 }
 
@@ -143,8 +143,8 @@ pub fn compression_failed(why: &dyn Display) {
 }
 
 /// A finished job was freed; its output had taken so many bytes.
-pub fn job_freed(id: JobId, tenant: &str, reason: FreedReason, bytes: u64) {
-    tracing::info!(job_id = %id, ?tenant, reason = reason.word(), bytes, "job freed");
+pub fn job_freed(id: JobId, reason: FreedReason, bytes: u64) {
+    tracing::info!(tenant = ?id.tenant(), job_id = %id, reason = reason.word(), bytes, "job freed");
     metrics::counter!(Counter::RetentionFreedJobs.name(), key::REASON => reason.word())
         .increment(1);
     metrics::counter!(Counter::RetentionFreedBytes.name()).increment(bytes);
@@ -163,18 +163,18 @@ pub fn output_dropped(reason: DropReason, bytes: u64) {
 
 /// A job's output can no longer be kept whole; told once for each job.
 pub fn output_being_dropped(id: JobId, reason: DropReason) {
-    tracing::warn!(job_id = %id, reason = reason.word(), "output dropped, the job goes on");
+    tracing::warn!(tenant = ?id.tenant(), job_id = %id, reason = reason.word(), "output dropped, the job goes on");
 }
 
 /// Stored output could not be read, or not sent.
 pub fn output_unreadable(id: JobId, why: &dyn Display) {
     let why = why.to_string();
-    tracing::warn!(job_id = %id, ?why, "output not readable");
+    tracing::warn!(tenant = ?id.tenant(), job_id = %id, ?why, "output not readable");
 }
 
 /// A job ended whose output is to be in the log, as far as it is given here.
 pub fn output_logged(id: JobId, stdout: &str, stderr: &str) {
-    tracing::info!(job_id = %id, ?stdout, ?stderr, "job output");
+    tracing::info!(tenant = ?id.tenant(), job_id = %id, ?stdout, ?stderr, "job output");
 }
 
 /// A server of the dialect `execute_command` answers on stdin and stdout.

@@ -160,7 +160,7 @@ mod tests {
     use crate::outcome::{Outcome, StopBy};
     use crate::spec::Stream;
 
-    const JOB: JobId = JobId::new(7);
+    const JOB: JobId = JobId::local(7);
 
     /// What is rendered after `happen`.
     fn rendered_after(happen: impl FnOnce()) -> String {
@@ -259,7 +259,7 @@ mod tests {
             events::output_being_dropped(JOB, DropReason::StoreFull);
             events::output_compressed(3, 1);
             events::compression_failed(&"no");
-            events::job_freed(JOB, "local", FreedReason::Age, 4);
+            events::job_freed(JOB, FreedReason::Age, 4);
             events::orphans_reaped(2);
             events::actor_failed("job", &"boom");
             events::mcp_call_finished("stop_jobs", CallResult::Ok, Duration::from_secs(1));

@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_command_cannot_forge_a_line() {
         for format in [Format::Plain, Format::Json] {
-            let text = logged(format, "info", || events::job_submitted(JobId::new(1), FORGERY));
+            let text = logged(format, "info", || events::job_submitted(JobId::local(1), FORGERY));
             assert_eq!(text.lines().count(), 1, "{text}");
             assert!(!text.contains('\u{1b}'), "{text:?}");
             let text = logged(format, "info", || events::command_executing(FORGERY));
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn json_lines_are_flat_objects() {
-        let text = logged(Format::Json, "info", || events::job_submitted(JobId::new(1), "true"));
+        let text = logged(Format::Json, "info", || events::job_submitted(JobId::local(1), "true"));
         let line: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(line["message"], "job submitted");
         assert_eq!(line["job_id"], "1");
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn a_long_command_is_cut() {
         let long = "é".repeat(10_000);
-        let text = logged(Format::Plain, "info", || events::job_submitted(JobId::new(1), &long));
+        let text = logged(Format::Plain, "info", || events::job_submitted(JobId::local(1), &long));
         assert_eq!(text.matches('é').count(), 500);
         assert!(text.contains('…'), "{text}");
     }

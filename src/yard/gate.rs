@@ -196,7 +196,7 @@ impl Gate {
         };
         let uncertain = decided.ok().and_then(|passed| passed.uncertain.as_deref());
         let entry = DecisionEntry {
-            tenant: &note.caller.tenant,
+            tenant: note.caller.tenant.name(),
             client: &note.caller.client,
             job: note.job,
             command: note.command,
@@ -274,7 +274,7 @@ fn write_ending(
     (job, elapsed): (JobId, Duration),
     outcome: &Outcome,
 ) {
-    let Caller { tenant, client } = caller;
+    let (tenant, client) = (caller.tenant.name(), caller.client.as_str());
     let entry = EndingEntry { tenant, client, job, outcome, elapsed };
     if let Err(error) = log.ending(&entry) {
         events::audit_failed(&error);
@@ -316,7 +316,7 @@ fn judge(
         environment: &spec.env,
         cwd: &cwd.path().to_string_lossy(),
         writable: &roots(rules),
-        tenant: &caller.tenant,
+        tenant: caller.tenant.name(),
         lane: &spec.lane,
         shell: spec.shell_path.as_deref().map(read_by),
     };

@@ -1,6 +1,7 @@
 //! The service's one door: submit, find, list, stop, drain; and files. Transports and tools know
 //! nothing of actors; whatever runs the jobs stands behind this.
 
+mod desk;
 mod door;
 mod files;
 mod gate;
@@ -8,10 +9,12 @@ mod identity;
 mod output;
 mod spilled;
 mod submission;
+mod tenancy;
 #[cfg(test)]
 mod tests;
 mod ticket;
 
+pub use desk::Desk;
 pub use door::{Yard, YardSettings};
 pub use files::{FileError, FileKind, FilePage, Listed, Listing, Written};
 pub use gate::{AuditTrail, OnAuditFailure, Refused, Rules};

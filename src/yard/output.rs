@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 
-use super::door::Yard;
+use super::desk::Desk;
 use crate::ids::JobId;
 use crate::output::view::{is_binary, mime};
 use crate::output::{LogReader, Progress, RawReader};
@@ -33,7 +33,7 @@ pub enum ContentKind {
     Bytes,
 }
 
-impl Yard {
+impl Desk {
     /// What a job has written until now. The bytes are as stored: nothing in them is masked but
     /// what `redact.at_write` masked.
     ///

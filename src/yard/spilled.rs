@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::door::Yard;
+use super::desk::Desk;
 use super::submission::{Submission, SubmitError};
 use super::ticket::Tickets;
 use crate::ids::JobId;
@@ -57,34 +57,29 @@ impl Spilled {
     }
 }
 
-impl Yard {
+impl Desk {
     /// A name for a job that nobody can guess: digits, a `-` and hexadecimal digits. It holds as
     /// long as this server runs and the job is kept.
     #[must_use]
     pub fn ticket(&self, job: JobId) -> String {
-        self.spilled.tickets.of(job)
+        self.yard.spilled.tickets.of(job)
     }
 
     /// The job that a ticket names, if it is still kept.
     pub async fn redeem(&self, ticket: &str) -> Option<JobHandle> {
-        self.find(self.spilled.tickets.job_of(ticket)?).await.ok()
+        self.find(self.yard.spilled.tickets.job_of(self.caller.tenant, ticket)?).await.ok()
     }
 
-    /// The jobs of a tenant that were asked for with the same words (program, directory and
+    /// The jobs that were asked for with the same words (program, directory and
     /// variables), newest first.
     ///
     /// # Errors
     /// When the submission could not be run at all.
-    pub async fn list_like(
-        &self,
-        submission: &Submission,
-        tenant: &str,
-    ) -> Result<Vec<JobHandle>, SubmitError> {
-        let wanted = submission.clone().complete(&self.defaults, tenant)?;
+    pub async fn list_like(&self, submission: &Submission) -> Result<Vec<JobHandle>, SubmitError> {
+        let wanted = submission.clone().complete(&self.yard.defaults(), self.caller.tenant)?;
         let is_same = |job: &JobHandle| {
             let spec = job.spec();
-            (&spec.tenant, &spec.program) == (&wanted.tenant, &wanted.program)
-                && (&spec.cwd, &spec.env) == (&wanted.cwd, &wanted.env)
+            (&spec.program, &spec.cwd, &spec.env) == (&wanted.program, &wanted.cwd, &wanted.env)
         };
         Ok(self.list().await.into_iter().filter(is_same).collect())
     }
@@ -94,14 +89,14 @@ impl Yard {
     /// # Errors
     /// When there is too much of it, or a file could not be read or written.
     pub async fn packed(&self, job: &JobHandle, stream: Stream) -> Result<Arc<Gzipped>, GzipError> {
-        if let Some(packed) = self.spilled.kept(job.id(), stream) {
+        if let Some(packed) = self.yard.spilled.kept(job.id(), stream) {
             return Ok(packed);
         }
         let (log, redactor) = (job.output().clone(), self.redactor());
-        let dir = self.spilled.dir.clone();
+        let dir = self.yard.spilled.dir.clone();
         let made = tokio::task::spawn_blocking(move || gzip(&log, stream, &redactor, &dir));
         let packed = Arc::new(made.await.map_err(std::io::Error::other)??);
-        self.spilled.keep(Kept { job: job.id(), stream, packed: Arc::clone(&packed) });
+        self.yard.spilled.keep(Kept { job: job.id(), stream, packed: Arc::clone(&packed) });
         Ok(packed)
     }
 }

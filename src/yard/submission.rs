@@ -6,6 +6,8 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::gate::Refused;
+use super::identity::Role;
+use crate::ids::Tenant;
 use crate::spec::{LargeOutput, Limits, Program, ShellUse, Spec, Stdin};
 use crate::supervisor::Refusal;
 use crate::telemetry::Rejection;
@@ -67,18 +69,11 @@ pub enum Logged {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// Whose jobs these are.
-    pub tenant: String,
+    pub tenant: Tenant,
+    /// What it may do.
+    pub role: Role,
     /// The program that speaks for them, by its own account.
     pub client: String,
-}
-
-impl Caller {
-    /// A caller on this machine: the one tenant that there is without tokens.
-    #[must_use]
-    pub fn local(client: &str) -> Self {
-        // By its own account: not longer than a name.
-        Self { tenant: "local".to_owned(), client: client.chars().take(100).collect() }
-    }
 }
 
 /// What fills the gaps of a submission, and what bounds it.
@@ -195,7 +190,7 @@ impl Submission {
     }
 
     /// Checks what was asked for and fills in the rest.
-    pub(super) fn complete(self, defaults: &Defaults, tenant: &str) -> Result<Spec, SubmitError> {
+    pub(super) fn complete(self, defaults: &Defaults, tenant: Tenant) -> Result<Spec, SubmitError> {
         check_program(&self.program)?;
         check_env(&self.env)?;
         self.check_size()?;
@@ -210,7 +205,7 @@ impl Submission {
             lane: check_lane(self.lane, defaults)?,
             shell: ShellUse::Configured,
             shell_path: self.shell,
-            tenant: tenant.to_owned(),
+            tenant,
             drain_max: self.drain_max,
         })
     }
@@ -295,12 +290,12 @@ mod tests {
 
     #[track_caller]
     fn refused(submission: Submission, code: &str) {
-        assert_eq!(submission.complete(&defaults(), "local").unwrap_err().code(), code);
+        assert_eq!(submission.complete(&defaults(), Tenant::LOCAL).unwrap_err().code(), code);
     }
 
     #[test]
     fn what_is_left_out_gets_the_default() {
-        let spec = shell("ls").complete(&defaults(), "local").unwrap();
+        let spec = shell("ls").complete(&defaults(), Tenant::LOCAL).unwrap();
         assert_eq!(spec.cwd, PathBuf::from("/srv"));
         assert_eq!(spec.limits.timeout, Duration::from_secs(60));
         assert_eq!(spec.lane, DEFAULT_LANE);
@@ -309,7 +304,10 @@ mod tests {
     #[test]
     fn a_relative_directory_starts_at_the_default_one() {
         let spec = Submission { cwd: Some("app".into()), ..shell("ls") };
-        assert_eq!(spec.complete(&defaults(), "local").unwrap().cwd, PathBuf::from("/srv/app"));
+        assert_eq!(
+            spec.complete(&defaults(), Tenant::LOCAL).unwrap().cwd,
+            PathBuf::from("/srv/app")
+        );
     }
 
     #[test]

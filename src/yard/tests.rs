@@ -67,8 +67,9 @@ async fn yard(slots: usize) -> Yard {
     Yard::open(settings(slots)).await.unwrap()
 }
 
-fn caller() -> Caller {
-    Caller::local("test")
+/// What the local tenant sees.
+fn desk(yard: &Yard) -> Desk {
+    yard.desk(Identity::LOCAL, "test")
 }
 
 fn shell(text: &str) -> Submission {
@@ -89,7 +90,7 @@ fn stream_text(job: &JobHandle, stream: Option<Stream>) -> String {
 }
 
 async fn run(submission: Submission) -> (Outcome, String) {
-    let job = yard(2).await.submit(submission, &caller()).await.unwrap();
+    let job = desk(&yard(2).await).submit(submission).await.unwrap();
     (ended(&job).await.outcome, text(&job))
 }
 
@@ -117,7 +118,7 @@ async fn a_command_ends_with_its_code_and_its_output() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_streams_are_kept_apart_and_together() {
-    let job = yard(1).await.submit(shell("echo out; echo err >&2"), &caller()).await.unwrap();
+    let job = desk(&yard(1).await).submit(shell("echo out; echo err >&2")).await.unwrap();
     ended(&job).await;
     assert_eq!(stream_text(&job, Some(Stream::Stdout)), "out\n");
     assert_eq!(stream_text(&job, Some(Stream::Stderr)), "err\n");
@@ -137,7 +138,7 @@ async fn a_deadline_ends_a_job_that_ignores_the_polite_signal_and_keeps_its_outp
         timeout: Some(Duration::from_millis(500)),
         ..shell("trap '' TERM; echo before; while :; do sleep 0.05; done")
     };
-    let job = yard(1).await.submit(stubborn, &caller()).await.unwrap();
+    let job = desk(&yard(1).await).submit(stubborn).await.unwrap();
     let ending = ended(&job).await;
     assert_eq!(ending.outcome, Outcome::TimedOut { after: Duration::from_millis(500) });
     assert!(ending.kill.unwrap().killed_after.is_some());
@@ -148,12 +149,12 @@ async fn a_deadline_ends_a_job_that_ignores_the_polite_signal_and_keeps_its_outp
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_ends_grandchildren_that_left_the_session() {
     let yard = yard(1).await;
-    let job = yard.submit(shell("setsid sleep 300 & echo $!; wait"), &caller()).await.unwrap();
+    let job = desk(&yard).submit(shell("setsid sleep 300 & echo $!; wait")).await.unwrap();
     until("the pid", || text(&job).ends_with('\n')).await;
     let pid: u32 = text(&job).trim().parse().unwrap();
     assert!(is_alive(pid));
     let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
-    yard.stop(job.id(), wish).await.unwrap();
+    desk(&yard).stop(job.id(), wish).await.unwrap();
     assert_eq!(ended(&job).await.outcome, Outcome::Stopped { by: StopBy::Client });
     assert!(!is_alive(pid));
 }
@@ -161,21 +162,20 @@ async fn a_stop_ends_grandchildren_that_left_the_session() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_holds_the_pipe_does_not_hold_the_job_and_can_be_stopped_later() {
     let yard = yard(1).await;
-    let job = yard.submit(shell("(sleep 300; echo late) & echo done"), &caller()).await.unwrap();
+    let job = desk(&yard).submit(shell("(sleep 300; echo late) & echo done")).await.unwrap();
     let ending = ended(&job).await;
     assert_eq!(ending.outcome, Outcome::Exited { code: 0 });
     assert_eq!(text(&job), "done\n");
     assert!(!ending.survivors.is_empty());
     let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
-    yard.stop(job.id(), wish).await.unwrap();
+    desk(&yard).stop(job.id(), wish).await.unwrap();
     until("the survivors' end", || !ending.survivors.iter().any(|pid| is_alive(*pid))).await;
     assert_eq!(ended(&job).await.outcome, Outcome::Exited { code: 0 });
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_survivor_writes_after_the_end_still_goes_to_the_log() {
-    let job =
-        yard(1).await.submit(shell("(sleep 1; echo late) & echo done"), &caller()).await.unwrap();
+    let job = desk(&yard(1).await).submit(shell("(sleep 1; echo late) & echo done")).await.unwrap();
     ended(&job).await;
     until("the late line", || text(&job) == "done\nlate\n").await;
     let request = PageRequest { from: 0, stream: None, max_bytes: 100, max_lines: 0 };
@@ -197,16 +197,16 @@ async fn too_much_output_ends_the_job_at_the_bound() {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_wait_their_turn_and_a_waiting_one_can_be_stopped() {
     let yard = yard(1).await;
-    let first = yard.submit(shell("sleep 300"), &caller()).await.unwrap();
-    let second = yard.submit(shell("echo second"), &caller()).await.unwrap();
-    let third = yard.submit(shell("echo third"), &caller()).await.unwrap();
-    let place = yard.queue_place(third.id()).await.unwrap();
+    let first = desk(&yard).submit(shell("sleep 300")).await.unwrap();
+    let second = desk(&yard).submit(shell("echo second")).await.unwrap();
+    let third = desk(&yard).submit(shell("echo third")).await.unwrap();
+    let place = desk(&yard).queue_place(third.id()).await.unwrap();
     assert_eq!((place.position, place.length), (2, 2));
     assert_eq!(place.waits_for, "1/1 slots busy");
     let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
-    yard.stop(second.id(), wish).await.unwrap();
+    desk(&yard).stop(second.id(), wish).await.unwrap();
     assert_eq!(ended(&second).await.outcome, Outcome::Stopped { by: StopBy::Client });
-    yard.stop(first.id(), wish).await.unwrap();
+    desk(&yard).stop(first.id(), wish).await.unwrap();
     assert_eq!(ended(&third).await.outcome, Outcome::Exited { code: 0 });
     assert_eq!(text(&second), "");
 }
@@ -215,10 +215,10 @@ async fn jobs_wait_their_turn_and_a_waiting_one_can_be_stopped() {
 async fn a_full_queue_refuses_and_keeps_nothing() {
     let yard = yard(1).await;
     for _ in 0..4 {
-        yard.submit(shell("sleep 300"), &caller()).await.unwrap();
+        desk(&yard).submit(shell("sleep 300")).await.unwrap();
     }
-    assert_eq!(yard.submit(shell("echo no"), &caller()).await.unwrap_err().code(), "queue_full");
-    assert_eq!(yard.list().await.len(), 4);
+    assert_eq!(desk(&yard).submit(shell("echo no")).await.unwrap_err().code(), "queue_full");
+    assert_eq!(desk(&yard).list().await.len(), 4);
     yard.drain(Duration::ZERO, Duration::ZERO).await;
 }
 
@@ -226,27 +226,30 @@ async fn a_full_queue_refuses_and_keeps_nothing() {
 async fn a_key_names_one_run_however_often_it_is_submitted() {
     let yard = yard(1).await;
     let keyed = || Submission { key: Some("deploy".to_owned()), ..shell("echo once") };
-    let first = yard.submit(keyed(), &caller()).await.unwrap();
-    let again = yard.submit(keyed(), &caller()).await.unwrap();
+    let first = desk(&yard).submit(keyed()).await.unwrap();
+    let again = desk(&yard).submit(keyed()).await.unwrap();
     assert_eq!(first.id(), again.id());
-    assert_eq!(yard.list().await.len(), 1);
+    assert_eq!(desk(&yard).list().await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_oldest_finished_jobs_are_forgotten_beyond_the_bound() {
     let yard = yard(1).await;
     for _ in 0..6 {
-        ended(&yard.submit(shell("true"), &caller()).await.unwrap()).await;
+        ended(&desk(&yard).submit(shell("true")).await.unwrap()).await;
     }
     // Retiring follows the end by a message; a later answer has seen it.
-    let mut known = yard.list().await.len();
+    let mut known = desk(&yard).list().await.len();
     while known > 4 {
         tokio::time::sleep(Duration::from_millis(10)).await;
-        known = yard.list().await.len();
+        known = desk(&yard).list().await.len();
     }
-    let numbers: Vec<u64> = yard.list().await.iter().map(|job| job.id().number()).collect();
+    let numbers: Vec<u64> = desk(&yard).list().await.iter().map(|job| job.id().number()).collect();
     assert_eq!(numbers, [6, 5, 4, 3]);
-    assert_eq!(yard.find(crate::ids::JobId::new(1)).await.unwrap_err().code(), "job_freed");
+    assert_eq!(
+        desk(&yard).find(crate::ids::JobId::local(1)).await.unwrap_err().code(),
+        "job_freed"
+    );
 }
 
 /// Asks for room until this job cannot be found any more, and gives the reason. The supervisor
@@ -255,7 +258,7 @@ async fn swept(yard: &Yard, id: crate::ids::JobId) -> FindError {
     let waiting = async {
         loop {
             yard.sweep_for(u64::MAX);
-            match yard.find(id).await {
+            match desk(yard).find(id).await {
                 Ok(_) => tokio::time::sleep(Duration::from_millis(10)).await,
                 Err(error) => return error,
             }
@@ -268,7 +271,7 @@ async fn swept(yard: &Yard, id: crate::ids::JobId) -> FindError {
 async fn who_reads_a_job_that_is_freed_reads_on_and_its_key_runs_anew() {
     let yard = yard(1).await;
     let keyed = || Submission { key: Some("once".to_owned()), ..shell("seq 1 100000") };
-    let job = yard.submit(keyed(), &caller()).await.unwrap();
+    let job = desk(&yard).submit(keyed()).await.unwrap();
     ended(&job).await;
     let before = text(&job);
     assert!(before.len() > 1024, "spilled");
@@ -276,7 +279,7 @@ async fn who_reads_a_job_that_is_freed_reads_on_and_its_key_runs_anew() {
     assert_eq!(error.code(), "job_freed");
     assert!(error.to_string().contains("needed its room"), "{error}");
     assert_eq!(text(&job), before);
-    let again = yard.submit(keyed(), &caller()).await.unwrap();
+    let again = desk(&yard).submit(keyed()).await.unwrap();
     assert_ne!(again.id(), job.id());
     ended(&again).await;
 }
@@ -284,14 +287,14 @@ async fn who_reads_a_job_that_is_freed_reads_on_and_its_key_runs_anew() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_with_survivors_is_kept_until_they_are_gone() {
     let yard = yard(1).await;
-    let job = yard.submit(shell("echo kept; sleep 300 & true"), &caller()).await.unwrap();
+    let job = desk(&yard).submit(shell("echo kept; sleep 300 & true")).await.unwrap();
     assert!(!ended(&job).await.survivors.is_empty());
-    let later = yard.submit(shell("echo later"), &caller()).await.unwrap();
+    let later = desk(&yard).submit(shell("echo later")).await.unwrap();
     ended(&later).await;
     swept(&yard, later.id()).await;
-    assert!(yard.find(job.id()).await.is_ok() && !job.is_settled());
+    assert!(desk(&yard).find(job.id()).await.is_ok() && !job.is_settled());
     let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
-    yard.stop(job.id(), wish).await.unwrap();
+    desk(&yard).stop(job.id(), wish).await.unwrap();
     tokio::time::timeout(LONG, job.settled()).await.expect("its survivors end");
     assert!(job.is_settled());
     swept(&yard, job.id()).await;
@@ -304,28 +307,27 @@ async fn a_sweep_of_more_than_one_turn_goes_on_by_itself() {
     settings.queue.max_queued = 1000;
     let yard = Yard::open(settings).await.unwrap();
     for _ in 0..600 {
-        yard.submit(shell("echo hi"), &caller()).await.unwrap();
+        desk(&yard).submit(shell("echo hi")).await.unwrap();
     }
     // With one slot, this one runs once the supervisor has heard of every end before it.
-    let last = yard.submit(shell("sleep 300"), &caller()).await.unwrap();
+    let last = desk(&yard).submit(shell("sleep 300")).await.unwrap();
     tokio::time::timeout(LONG, last.started()).await.expect("its turn comes");
     yard.sweep_for(u64::MAX);
     let waiting = async {
-        while yard.list().await.len() > 1 {
+        while desk(&yard).list().await.len() > 1 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     tokio::time::timeout(LONG, waiting).await.expect("one wish frees them all");
-    assert_eq!(yard.list().await[0].id(), last.id());
+    assert_eq!(desk(&yard).list().await[0].id(), last.id());
     yard.drain(Duration::ZERO, Duration::ZERO).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drain_ends_everything_and_takes_nothing_new() {
     let yard = yard(2).await;
-    let running = yard.submit(shell("setsid sleep 300 & echo $!; wait"), &caller()).await.unwrap();
-    let finished =
-        yard.submit(shell("sleep 300 >/dev/null 2>&1 & echo $!"), &caller()).await.unwrap();
+    let running = desk(&yard).submit(shell("setsid sleep 300 & echo $!; wait")).await.unwrap();
+    let finished = desk(&yard).submit(shell("sleep 300 >/dev/null 2>&1 & echo $!")).await.unwrap();
     until("the pids", || text(&running).ends_with('\n') && text(&finished).ends_with('\n')).await;
     ended(&finished).await;
     let pids = [text(&running), text(&finished)].map(|pid| pid.trim().parse::<u32>().unwrap());
@@ -333,14 +335,14 @@ async fn a_drain_ends_everything_and_takes_nothing_new() {
     yard.drain(Duration::ZERO, Duration::from_millis(200)).await;
     assert!(pids.iter().all(|pid| !is_alive(*pid)));
     assert_eq!(ended(&running).await.outcome, Outcome::Stopped { by: StopBy::Shutdown });
-    assert_eq!(yard.submit(shell("echo no"), &caller()).await.unwrap_err().code(), "draining");
+    assert_eq!(desk(&yard).submit(shell("echo no")).await.unwrap_err().code(), "draining");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn input_reaches_a_running_job_and_its_end_too() {
     let yard = yard(1).await;
     let open = Submission { stdin: Stdin::Open, ..shell("cat; echo end") };
-    let job = yard.submit(open, &caller()).await.unwrap();
+    let job = desk(&yard).submit(open).await.unwrap();
     until("the wait for input", || job.liveness().is_some_and(|look| look.waiting_for_input)).await;
     let input = Input { bytes: b"hello\n".to_vec(), key: None, end: InputEnd::Closed };
     job.send_input(input).await.unwrap();
@@ -354,7 +356,7 @@ async fn input_reaches_a_running_job_and_its_end_too() {
 async fn a_terminal_job_has_a_terminal_and_takes_keys() {
     let yard = yard(1).await;
     let terminal = Submission { stdin: Stdin::Terminal, ..shell("test -t 0 && echo tty; cat") };
-    let job = yard.submit(terminal, &caller()).await.unwrap();
+    let job = desk(&yard).submit(terminal).await.unwrap();
     until("the terminal", || text(&job).contains("tty")).await;
     job.send_input(Input { key: Some(Key::CtrlC), ..Input::default() }).await.unwrap();
     let ending = ended(&job).await;
@@ -369,7 +371,7 @@ async fn a_terminal_job_has_a_terminal_and_takes_keys() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_masked_pipeline_failure_shows() {
-    let job = yard(1).await.submit(shell("false | cat"), &caller()).await.unwrap();
+    let job = desk(&yard(1).await).submit(shell("false | cat")).await.unwrap();
     let ending = ended(&job).await;
     assert_eq!((ending.outcome, ending.pipeline), (Outcome::Exited { code: 0 }, vec![1, 0]));
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::ids::JobId;
+use crate::ids::{JobId, JobNumber, Tenant};
 
 /// Bytes of a ticket that cannot be guessed.
 const PROOF_BYTES: usize = 16;
@@ -36,16 +36,17 @@ impl Tickets {
         format!("{job}-{}", self.proof(job))
     }
 
-    /// The job that a ticket names; nothing where it is none of ours.
-    pub(super) fn job_of(&self, ticket: &str) -> Option<JobId> {
+    /// The job of this tenant that a ticket names; nothing where it is none of its own.
+    pub(super) fn job_of(&self, tenant: Tenant, ticket: &str) -> Option<JobId> {
         let (job, proof) = ticket.split_once('-')?;
-        let job: JobId = job.parse().ok()?;
+        let job = job.parse::<JobNumber>().ok()?.of(tenant);
         bool::from(self.proof(job).as_bytes().ct_eq(proof.as_bytes())).then_some(job)
     }
 
     fn proof(&self, job: JobId) -> String {
-        // Both have a fixed length, so that nothing can be added to what is hashed.
+        // All but the last have a fixed length, so that no two jobs hash the same text.
         let hash = Sha256::new().chain_update(self.secret).chain_update(job.number().to_be_bytes());
+        let hash = hash.chain_update(job.tenant().name());
         hash.finalize()[..PROOF_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
@@ -57,15 +58,21 @@ mod tests {
     #[test]
     fn a_ticket_names_its_job_and_no_other_text_does() {
         let tickets = Tickets::new().unwrap();
-        let job = JobId::new(12);
+        let job = JobId::local(12);
         let ticket = tickets.of(job);
-        assert_eq!(tickets.job_of(&ticket), Some(job));
+        assert_eq!(tickets.job_of(Tenant::LOCAL, &ticket), Some(job));
+        let other = Tenant::named("tickets-other").unwrap();
+        assert_eq!(tickets.job_of(other, &ticket), None, "of another tenant");
         assert_eq!(ticket.len(), "12-".len() + 2 * PROOF_BYTES);
         let other_job = ticket.replacen("12-", "13-", 1);
         let cut = &ticket[..ticket.len() - 1];
         for forged in ["", "12", "12-", "-", &other_job, cut, "x-y"] {
-            assert_eq!(tickets.job_of(forged), None, "{forged}");
+            assert_eq!(tickets.job_of(Tenant::LOCAL, forged), None, "{forged}");
         }
-        assert_eq!(Tickets::new().unwrap().job_of(&ticket), None, "of another server");
+        assert_eq!(
+            Tickets::new().unwrap().job_of(Tenant::LOCAL, &ticket),
+            None,
+            "of another server"
+        );
     }
 }

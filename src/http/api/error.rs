@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use thiserror::Error;
 
-use crate::ids::JobIdError;
+use crate::ids::JobNumberError;
 use crate::yard::FindError;
 
 /// Why a request was not answered.
@@ -17,7 +17,7 @@ use crate::yard::FindError;
 pub(super) enum ApiError {
     /// What stands for a job is no number.
     #[error(transparent)]
-    BadJob(#[from] JobIdError),
+    BadJob(#[from] JobNumberError),
     /// A parameter that cannot be meant.
     #[error("the parameter `{name}` does not fit: {why}")]
     BadQuery { name: String, why: String },

@@ -4,13 +4,15 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LENGTH,
     CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, VARY, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use tokio::task::spawn_blocking;
 
@@ -23,7 +25,7 @@ use super::routes::Api;
 use crate::ids::JobId;
 use crate::spec::Stream;
 use crate::telemetry::events;
-use crate::yard::{ContentKind, JobOutput};
+use crate::yard::{ContentKind, Desk, Identity, JobOutput};
 
 const STREAMS: [(&str, Stream); 2] = [("stdout", Stream::Stdout), ("stderr", Stream::Stderr)];
 const USES: [(&str, Use); 2] = [("1", Use::Download), ("0", Use::View)];
@@ -47,10 +49,10 @@ struct Wish {
 }
 
 impl Wish {
-    fn read(job: &str, query: Option<&str>) -> Result<Self, ApiError> {
+    fn read(desk: &Desk, job: &str, query: Option<&str>) -> Result<Self, ApiError> {
         let params = Params::read(query, &["stream", "download"])?;
         Ok(Self {
-            job: job.parse()?,
+            job: desk.job(job.parse()?),
             stream: params.choice("stream", &STREAMS)?,
             purpose: params.choice("download", &USES)?.unwrap_or(Use::View),
         })
@@ -70,7 +72,8 @@ impl Wish {
     /// counted them.
     fn tag(&self, output: &JobOutput, server: u64) -> Option<Tag> {
         let stream = self.stream.map_or("output", Stream::name);
-        let name = format!("{server:x}-{}-{stream}-{}", self.job, output.length());
+        let (tenant, job) = (self.job.tenant(), self.job);
+        let name = format!("{server:x}-{tenant}-{job}-{stream}-{}", output.length());
         output.is_complete().then(|| Tag::new(name))
     }
 }
@@ -78,13 +81,13 @@ impl Wish {
 /// Sends what a job wrote.
 pub(super) async fn send(
     State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Identity>,
     Path(job): Path<String>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
+    Parts { method, uri, headers, .. }: Parts,
 ) -> Result<Response, ApiError> {
-    let wish = Wish::read(&job, uri.query())?;
-    let output = api.yard.output(wish.job, wish.stream).await?;
+    let desk = api.yard.desk(caller, "api");
+    let wish = Wish::read(&desk, &job, uri.query())?;
+    let output = desk.output(wish.job, wish.stream).await?;
     let tag = wish.tag(&output, api.server);
     let plan = plan(&method, &headers, output.length(), tag.as_ref());
     let reply = Reply { api: &api, wish, output, tag };

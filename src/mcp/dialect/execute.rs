@@ -56,7 +56,7 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
 }
 
 async fn execute(call: Call<'_>, arguments: JsonObject) -> Result<Foreign, String> {
-    let most = u64::try_from(call.yard.max_timeout().as_millis()).unwrap_or(u64::MAX);
+    let most = u64::try_from(call.desk.max_timeout().as_millis()).unwrap_or(u64::MAX);
     let submission = submission(arguments, most)?;
     let job = submit(call, submission).await.map_err(|error| failure(&error.to_string()))?;
     let ending = to_its_end(call, &job).await;
@@ -130,7 +130,7 @@ fn fields(job: &JobHandle, ending: &Ending, output: &Output) -> JsonObject {
 /// Logs as much of the output as is configured.
 fn log(call: Call<'_>, job: &JobHandle, output: &Output) {
     let most = call.settings.dialect.execute.logged;
-    let redactor = call.yard.redactor();
+    let redactor = call.desk.redactor();
     let shown = |stream: &Captured| {
         let text = stream.text();
         let end = text.floor_char_boundary(most);

@@ -111,7 +111,7 @@ async fn execute(call: Call<'_>, command: &str) -> Result<Ran, NotRun> {
     let job = submit(
         call,
         Submission {
-            timeout: Some(settings.timeout.min(call.yard.max_timeout())),
+            timeout: Some(settings.timeout.min(call.desk.max_timeout())),
             shell: Some(settings.shell.clone()),
             ..Submission::new(Program::Shell(command.to_owned()))
         },
@@ -174,7 +174,7 @@ fn with_note(mut text: String, note: Option<String>) -> String {
 /// Tells something on stderr, where that is wished, without its secrets.
 fn tell(call: Call<'_>, event: impl FnOnce(&str), text: &str) {
     if call.settings.dialect.execute_command.verbose {
-        event(&call.yard.redactor().mask_text(text));
+        event(&call.desk.redactor().mask_text(text));
     }
 }
 

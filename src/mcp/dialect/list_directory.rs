@@ -33,7 +33,7 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
         Ok(path) => path,
         Err(error) => return Foreign::failure(error.to_string()),
     };
-    match call.yard.list_directory(&path, MAX_ENTRIES, &call.caller()).await {
+    match call.desk.list_directory(&path, MAX_ENTRIES).await {
         Ok(listing) => Foreign::pretty(fields(path, listing)),
         Err(error) => Foreign::failure(error.to_string()),
     }

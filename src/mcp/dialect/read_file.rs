@@ -33,7 +33,7 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
         Err(error) => return Foreign::failure(error.to_string()),
     };
     let most = call.settings.dialect.execute_command.max_output;
-    match call.yard.read_file(&path, offset, most, &call.caller()).await {
+    match call.desk.read_file(&path, offset, most).await {
         Ok(page) => Foreign::pretty(fields(path, offset, &page)),
         Err(error) => Foreign::failure(error.to_string()),
     }

@@ -25,7 +25,7 @@ pub(super) async fn submit(
     call: Call<'_>,
     submission: Submission,
 ) -> Result<JobHandle, SubmitError> {
-    let job = call.yard.submit(submission, &call.caller()).await?;
+    let job = call.desk.submit(submission).await?;
     Turn::end(call.request);
     Ok(job)
 }
@@ -49,7 +49,7 @@ pub(super) async fn to_its_end(call: Call<'_>, job: &JobHandle) -> Ending {
 async fn ended_by_us(call: Call<'_>, job: &JobHandle) -> Ending {
     let wish = StopWish { by: StopBy::Cancel, signal: None, grace: None };
     // A job that is no longer known has ended.
-    call.yard.stop(job.id(), wish).await.ok();
+    call.desk.stop(job.id(), wish).await.ok();
     job.finished().await
 }
 

@@ -69,8 +69,8 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
         Err(text) => return Foreign::failure(text),
     };
     if let Some(path) = settings.abort_file.as_ref().filter(|_| reply.is_error) {
-        let reply = reply.clone().masked(&call.yard.redactor());
-        call.yard.write_abort_file(path.clone(), reply.whole_text()).await;
+        let reply = reply.clone().masked(&call.desk.redactor());
+        call.desk.write_abort_file(path.clone(), reply.whole_text()).await;
     }
     reply
 }
@@ -133,7 +133,7 @@ fn refused(command: Value, error: &SubmitError) -> Foreign {
 /// What to do about a command that was not found, or that may not be run.
 async fn advice(call: Call<'_>, ending: &Ending, output: &Output) -> Option<String> {
     let said = output.stderr.text();
-    let names = call.yard.similar_commands(ending, &said).await;
+    let names = call.desk.similar_commands(ending, &said).await;
     if !names.is_empty() {
         return Some(format!("Command not found; did you mean {}?", names.join(", ")));
     }

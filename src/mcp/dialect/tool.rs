@@ -82,7 +82,8 @@ impl DialectTool {
         }
     }
 
-    const fn effect(self) -> Effect {
+    /// What a call of it does.
+    pub(crate) const fn effect(self) -> Effect {
         match self {
             Self::Shell
             | Self::Execute

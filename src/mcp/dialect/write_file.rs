@@ -31,7 +31,7 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
         Err(error) => return Foreign::failure(error.to_string()),
     };
     let bytes = content.len();
-    match call.yard.write_file(&path, content, &call.caller()).await {
+    match call.desk.write_file(&path, content).await {
         Ok(written) => Foreign::pretty(fields(path, bytes, written)),
         Err(error) => Foreign::failure(error.to_string()),
     }

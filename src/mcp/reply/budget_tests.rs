@@ -40,7 +40,7 @@ fn job_of(log: &LogReader) -> Snapshot {
         kill: None,
     };
     Snapshot {
-        job: JobId::new(1234),
+        job: JobId::local(1234),
         state: State::Finished(ending),
         elapsed: Duration::from_secs(1),
         queued: Duration::ZERO,

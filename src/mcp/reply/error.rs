@@ -5,7 +5,7 @@ use std::io;
 use thiserror::Error;
 
 use super::answer::Answer;
-use crate::ids::JobId;
+use crate::ids::{JobId, JobNumber};
 use crate::mcp::args::ArgError;
 use crate::output::CursorError;
 use crate::output::pattern::PatternError;
@@ -24,6 +24,14 @@ pub(crate) enum ToolError {
     /// The command was not accepted.
     #[error("refused, nothing was run: {0}")]
     Submit(#[from] SubmitError),
+    /// The caller's role is to look on.
+    #[error(
+        "refused, nothing was done: this token may only read (role read-only); {tool} needs one with the role run"
+    )]
+    ReadOnly {
+        /// What was called.
+        tool: &'static str,
+    },
     /// The input was not taken.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -36,7 +44,7 @@ pub(crate) enum ToolError {
         /// The job that was asked for.
         job: JobId,
         /// The job that the cursor names.
-        of: JobId,
+        of: JobNumber,
     },
     /// The regex is none.
     #[error(transparent)]
@@ -77,6 +85,7 @@ impl ToolError {
             Self::Args(error) => error.code(),
             Self::Find(error) => error.code(),
             Self::Submit(error) => error.code(),
+            Self::ReadOnly { .. } => "forbidden",
             Self::Input(error) => error.code(),
             Self::Cursor(error) => error.code(),
             Self::Pattern(error) => error.code(),

@@ -56,15 +56,15 @@ mod tests {
         let plain =
             SearchCall { pattern: r#"a "b"\d"#.to_owned(), select: Select::Matching, context: 0 };
         assert_eq!(
-            plain.on(JobId::new(7), None, Some(9)),
+            plain.on(JobId::local(7), None, Some(9)),
             r#"read_output(job=7, grep="a \"b\"\\d", cursor="bytes:9")"#
         );
         let others = SearchCall { select: Select::Others, context: 2, ..plain };
         assert_eq!(
-            others.on(JobId::new(7), Some(Stream::Stderr), None),
+            others.on(JobId::local(7), Some(Stream::Stderr), None),
             r#"read_output(job=7, grep="a \"b\"\\d", context=2, invert=true, stream="stderr")"#
         );
         let long = SearchCall { pattern: "x".repeat(100_000), ..others };
-        assert!(long.on(JobId::new(7), None, None).len() < 300);
+        assert!(long.on(JobId::local(7), None, None).len() < 300);
     }
 }

@@ -20,7 +20,7 @@ use crate::yard::{FindError, Liveness, QueuePlace};
 
 fn snapshot(job: u64, state: State, elapsed_ms: u64) -> Snapshot {
     Snapshot {
-        job: JobId::new(job),
+        job: JobId::local(job),
         state,
         elapsed: Duration::from_millis(elapsed_ms),
         queued: Duration::ZERO,
@@ -423,7 +423,7 @@ fn a_failure_of_ours_is_marked_in_every_format() {
 #[test]
 fn several_jobs_are_told_one_by_one() {
     let one = Part::job(&exited(1, 0, 0), Some(&shown("a\n", &[])));
-    let two = Part::missing(&FindError::Unknown { id: JobId::new(9) });
+    let two = Part::missing(&FindError::Unknown { id: JobId::local(9) });
     let result = Answer::several(None, vec![one, two]).into_result(ResultFormat::Both);
     let result = serde_json::to_value(result).unwrap();
     assert_eq!(

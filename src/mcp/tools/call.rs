@@ -11,13 +11,13 @@ use crate::mcp::reply::{Answer, Fit, TokenBudget};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
 use crate::output::patience::Patience;
-use crate::yard::{Caller, JobHandle, Yard};
+use crate::yard::{Desk, JobHandle};
 
 /// What a tool has at hand while it works on one call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call<'a> {
-    /// Where jobs are.
-    pub(crate) yard: &'a Yard,
+    /// Where its caller's jobs are.
+    pub(crate) desk: &'a Desk,
     /// How the surface is set up.
     pub(crate) settings: &'a McpSettings,
     /// The request: its cancellation and its way to the client.
@@ -38,13 +38,7 @@ impl Call<'_> {
 
     /// Makes answers fit that have, beside output, what `bare` has.
     pub(crate) fn fit(&self, bare: &Answer) -> Fit {
-        Fit::new(self.budget, self.settings.result_format, self.yard.redactor(), bare)
-    }
-
-    /// Who calls.
-    pub(crate) fn caller(&self) -> Caller {
-        let client = self.request.client_info().map(|info| info.name);
-        Caller::local(client.as_deref().unwrap_or("unknown"))
+        Fit::new(self.budget, self.settings.result_format, self.desk.redactor(), bare)
     }
 
     /// Looks through output, away from the runtime's threads: until all is looked at, the time
@@ -58,7 +52,7 @@ impl Call<'_> {
 
     /// Looks at a job now.
     pub(crate) async fn look(&self, job: &JobHandle) -> Snapshot {
-        Snapshot::take(self.yard, job).await
+        Snapshot::take(self.desk, job).await
     }
 }
 

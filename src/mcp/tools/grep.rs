@@ -91,7 +91,7 @@ pub(super) async fn in_all_jobs(
     grep: Grep,
     (page, mut fit): (PageRequest, Fit),
 ) -> Result<Answer, ToolError> {
-    let jobs = call.yard.list().await;
+    let jobs = call.desk.list().await;
     let asked = grep.asked.clone();
     let (found, across) = search_jobs(call, jobs, grep, page).await?;
     let mut all = Vec::with_capacity(found.len());

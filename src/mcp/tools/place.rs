@@ -1,6 +1,6 @@
 //! Where in a job's output a caller wants to read.
 
-use crate::ids::JobId;
+use crate::ids::JobNumber;
 use crate::mcp::address::{Address, ByteRange};
 use crate::mcp::reply::{Place, ToolError};
 use crate::output::{Cursor, LogReader, ParsedCursor};
@@ -11,7 +11,9 @@ use crate::yard::JobHandle;
 pub(super) fn place_of_cursor(cursor: &str, job: &JobHandle) -> Result<Place, ToolError> {
     let parsed: ParsedCursor = cursor.parse()?;
     match parsed.job {
-        Some(of) if of != job.id() => Err(ToolError::ForeignCursor { job: job.id(), of }),
+        Some(of) if of != job.id().in_tenant() => {
+            Err(ToolError::ForeignCursor { job: job.id(), of })
+        }
         Some(_) | None => match parsed.cursor {
             Cursor::Bytes(offset) => Ok(Place::Offset(offset)),
             Cursor::Line(line) => place_of_line(line, job),
@@ -39,7 +41,7 @@ pub(super) fn offset_of(place: Place, log: &LogReader) -> u64 {
 }
 
 /// The job, and the one stream if any, whose output an address names.
-pub(super) fn target_of_uri(uri: &str) -> Result<(JobId, Option<Stream>), ToolError> {
+pub(super) fn target_of_uri(uri: &str) -> Result<(JobNumber, Option<Stream>), ToolError> {
     let given = || uri.chars().take(80).collect();
     let address = Address::parse(uri).map_err(|_| ToolError::BadUri { given: given() })?;
     match address.range {

@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::grep::{self, Grep};
 use super::place::{offset_of, place_of_cursor, place_of_line, target_of_uri};
-use crate::ids::JobId;
+use crate::ids::JobNumber;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
     Answer, Place, Shown, TokenBudget, ToolError, after_page, beyond_end, glance, query_answer,
@@ -47,7 +47,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
 
 pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
     let Some((id, stream)) = target(&mut args)? else { return search_all(call, args).await };
-    let job = call.yard.find(id).await?;
+    let job = call.desk.find(call.desk.job(id)).await?;
     let wish = Wish::read(args, &job, stream, call.settings)?;
     let now = call.look(&job).await;
     let bare = call.fit(&Answer::about(&now, None));
@@ -65,7 +65,7 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
             let expression = expression.clone();
             let look = move |patience: &_| query(&log, page.stream, &expression, patience);
             let result = call.look_through(look).await;
-            let result = result.map_err(|source| ToolError::Read { job: id, source })??;
+            let result = result.map_err(|source| ToolError::Read { job: job.id(), source })??;
             loop {
                 let page = PageRequest { max_bytes: fit.size(), ..page };
                 if let Some(answer) = fit.settle(query_answer(&now, result.clone(), page)) {
@@ -127,7 +127,7 @@ fn with_notice(answer: Answer, now: &Snapshot, place: Place) -> Answer {
 }
 
 /// The job that is meant, if one is, and the one stream of it that an address names.
-fn target(args: &mut Args) -> Result<Option<(JobId, Option<Stream>)>, ToolError> {
+fn target(args: &mut Args) -> Result<Option<(JobNumber, Option<Stream>)>, ToolError> {
     let job = args.job("job")?;
     let by_uri = args.text("uri")?.as_deref().map(target_of_uri).transpose()?;
     match (job, by_uri) {

@@ -11,7 +11,7 @@ use crate::mcp::turn::Turn;
 use crate::mcp::wait::{WaitEnd, wait_for};
 use crate::outcome::StopBy;
 use crate::spec::{LargeOutput, Program, Stdin};
-use crate::yard::{Input, JobHandle, StopWish, Submission, Yard};
+use crate::yard::{Desk, Input, JobHandle, StopWish, Submission};
 
 /// How long a job in the background gets to start before the call answers.
 const START: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError
     let called = Instant::now();
     let Wish { submission, typed, wait } = Wish::read(args)?;
     let key = submission.key.clone();
-    let job = call.yard.submit(submission, &call.caller()).await?;
+    let job = call.desk.submit(submission).await?;
     Turn::end(call.request);
     // A key may have given back a job that an earlier call started.
     let is_ours = job.status().submitted >= called;
@@ -65,12 +65,12 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError
     }
     let limit = call.wait(wait);
     if limit.is_zero() {
-        settle(call.yard, &job).await;
+        settle(call.desk, &job).await;
     } else {
         let waited = wait_for(call, limit, job.finished(), || progress_line([&job])).await;
         if matches!(waited, WaitEnd::Cancelled) && is_ours && call.settings.cancel_stops_job {
             let wish = StopWish { by: StopBy::Cancel, signal: None, grace: None };
-            call.yard.stop(job.id(), wish).await?;
+            call.desk.stop(job.id(), wish).await?;
         }
     }
     let now = call.look(&job).await;
@@ -81,7 +81,7 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError
         let answer = Answer::about(&now, shown.as_ref());
         let hint = match &reused {
             Some(key) => Some(reused_key(key, answer.hint())),
-            None => did_you_mean(call.yard, &now, shown.as_ref()).await,
+            None => did_you_mean(call.desk, &now, shown.as_ref()).await,
         };
         let answer = if hint.is_some() { answer.with_hint(hint) } else { answer };
         if let Some(answer) = fit.settle(answer) {
@@ -91,8 +91,8 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError
 }
 
 /// What a command that was not found may have meant.
-async fn did_you_mean(yard: &Yard, job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
-    let names = yard.similar_commands(job.ending()?, shown.map_or("", Shown::text)).await;
+async fn did_you_mean(desk: &Desk, job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
+    let names = desk.similar_commands(job.ending()?, shown.map_or("", Shown::text)).await;
     (!names.is_empty()).then(|| format!("did you mean {}?", names.join(", ")))
 }
 
@@ -141,8 +141,8 @@ fn stdin(text: Option<String>, tty: bool, wait: Option<Duration>) -> (Stdin, Opt
 }
 
 /// Waits for what follows at once: the start of a job that need not queue, or its failure.
-async fn settle(yard: &Yard, job: &JobHandle) {
-    if yard.queue_place(job.id()).await.is_none() {
+async fn settle(desk: &Desk, job: &JobHandle) {
+    if desk.queue_place(job.id()).await.is_none() {
         // Where the host is too slow for that, the answer says that it is starting.
         tokio::time::timeout(START, job.started()).await.ok();
     }

@@ -45,7 +45,7 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     let mut stopped = Vec::new();
     let mut missing = Vec::new();
     for job in jobs {
-        match stop(call, job, wish).await {
+        match stop(call, call.desk.job(job), wish).await {
             Ok(job) => stopped.push(job),
             Err(unknown) => missing.push(Part::missing(&unknown)),
         }
@@ -80,8 +80,8 @@ struct Stopped {
 
 async fn stop(call: Call<'_>, job: JobId, wish: StopWish) -> Result<Stopped, FindError> {
     // Before the stop: afterwards they may be gone.
-    let lingering = call.yard.find(job).await?.survivors().len();
-    Ok(Stopped { job: call.yard.stop(job, wish).await?, lingering })
+    let lingering = call.desk.find(job).await?.survivors().len();
+    Ok(Stopped { job: call.desk.stop(job, wish).await?, lingering })
 }
 
 /// Returns once the job has ended and nothing of its tree is left.

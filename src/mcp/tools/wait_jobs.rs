@@ -8,7 +8,7 @@ use futures_util::future::{join_all, select_all};
 use super::call::Call;
 use super::place::{offset_of, place_of_cursor};
 use super::until::first_match;
-use crate::ids::JobId;
+use crate::ids::{JobId, JobNumber};
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
     Answer, Part, Shown, TokenBudget, ToolError, after_job, no_room, progress_line, shares, show,
@@ -71,10 +71,10 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError
 }
 
 /// The jobs that are there, and what to say about those that are not.
-async fn find(call: Call<'_>, jobs: &[JobId]) -> (Vec<JobHandle>, Vec<Part>) {
+async fn find(call: Call<'_>, jobs: &[JobNumber]) -> (Vec<JobHandle>, Vec<Part>) {
     let (mut known, mut missing) = (Vec::new(), Vec::new());
     for job in jobs {
-        match call.yard.find(*job).await {
+        match call.desk.find(call.desk.job(*job)).await {
             Ok(job) => known.push(job),
             Err(unknown) => missing.push(Part::missing(&unknown)),
         }
@@ -155,7 +155,7 @@ impl Look<'_> {
 
 /// What a call asks for.
 struct Wish {
-    jobs: Vec<JobId>,
+    jobs: Vec<JobNumber>,
     mode: Mode,
     until: Option<Pattern>,
     wait: Option<Duration>,

@@ -245,7 +245,8 @@ mod tests {
 
     fn ended(outcome: &Outcome) -> Value {
         let elapsed = Duration::from_millis(1_500);
-        let entry = EndingEntry { tenant: "t", client: "c", job: JobId::new(3), outcome, elapsed };
+        let entry =
+            EndingEntry { tenant: "t", client: "c", job: JobId::local(3), outcome, elapsed };
         serde_json::to_value(Event::from(&entry)).unwrap()
     }
 

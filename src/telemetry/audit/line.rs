@@ -114,7 +114,7 @@ mod tests {
         DecisionEntry {
             tenant: "local",
             client: "codex",
-            job: Some(JobId::new(12)),
+            job: Some(JobId::local(12)),
             command,
             cwd: "/src",
             profile: "none",

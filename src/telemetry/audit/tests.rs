@@ -99,7 +99,7 @@ fn decision(command: &str) -> DecisionEntry<'_> {
     DecisionEntry {
         tenant: "local",
         client: "codex",
-        job: Some(JobId::new(7)),
+        job: Some(JobId::local(7)),
         command,
         cwd: "/src",
         profile: "none",
@@ -113,7 +113,7 @@ fn write(audit: &Audit, entries: u64) {
     let outcome = Outcome::Exited { code: 0 };
     let elapsed = Duration::from_millis(12);
     for number in 0..entries {
-        let job = JobId::new(number + 1);
+        let job = JobId::local(number + 1);
         let ending =
             EndingEntry { tenant: "local", client: "codex", job, outcome: &outcome, elapsed };
         if number % 2 == 0 {

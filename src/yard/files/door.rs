@@ -11,12 +11,12 @@ use super::pass::pass;
 use super::place::Place;
 use super::read::{self, FilePage};
 use super::write::{self, Written};
-use crate::yard::{Caller, Yard};
+use crate::yard::Desk;
 
 /// How long a file system may take to answer; a dead network drive never does.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-impl Yard {
+impl Desk {
     /// At most `most` bytes of a file beneath the working directory, from `from` on.
     ///
     /// # Errors
@@ -26,10 +26,9 @@ impl Yard {
         path: &str,
         from: u64,
         most: usize,
-        caller: &Caller,
     ) -> Result<FilePage, FileError> {
         let act = move |place: &Place| read::page(place, from, most);
-        self.with_file("read_file", path, caller, act).await
+        self.with_file("read_file", path, act).await
     }
 
     /// Gives a file beneath the working directory this content, in one step. Its directory must
@@ -37,28 +36,18 @@ impl Yard {
     ///
     /// # Errors
     /// When a rule says no, or no regular file can be at this path.
-    pub async fn write_file(
-        &self,
-        path: &str,
-        content: String,
-        caller: &Caller,
-    ) -> Result<Written, FileError> {
+    pub async fn write_file(&self, path: &str, content: String) -> Result<Written, FileError> {
         let act = move |place: &Place| write::replace(place, content.as_bytes());
-        self.with_file("write_file", path, caller, act).await
+        self.with_file("write_file", path, act).await
     }
 
     /// At most `most` things in a directory: the working directory, or one beneath it.
     ///
     /// # Errors
     /// When a rule says no, or there is no such directory beneath the working directory.
-    pub async fn list_directory(
-        &self,
-        path: &str,
-        most: usize,
-        caller: &Caller,
-    ) -> Result<Listing, FileError> {
+    pub async fn list_directory(&self, path: &str, most: usize) -> Result<Listing, FileError> {
         let act = move |place: &Place| list::list(place, most);
-        self.with_file("list_directory", path, caller, act).await
+        self.with_file("list_directory", path, act).await
     }
 
     /// Passes the gate and acts, on a thread that may block.
@@ -66,13 +55,12 @@ impl Yard {
         &self,
         tool: &'static str,
         path: &str,
-        caller: &Caller,
         act: impl FnOnce(&Place) -> Result<T, FileError> + Send + 'static,
     ) -> Result<T, FileError> {
-        let (yard, given, caller) = (self.clone(), path.to_owned(), self.known_as(caller));
+        let (desk, given) = (self.clone(), path.to_owned());
         let work = move || {
-            let cwd = &yard.defaults.cwd;
-            let root = pass(&yard.gate, [tool, &given], cwd, &caller)?;
+            let cwd = &desk.yard.defaults().cwd;
+            let root = pass(&desk.yard.gate, [tool, &given], cwd, &desk.caller)?;
             act(&Place::new(root, cwd, &given)?)
         };
         let path = path.to_owned();

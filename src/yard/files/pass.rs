@@ -25,7 +25,7 @@ pub(super) fn pass(
             environment: &[],
             cwd: &root.path().to_string_lossy(),
             writable: &roots(&rules),
-            tenant: &caller.tenant,
+            tenant: caller.tenant.name(),
             lane: DEFAULT_LANE,
             shell: None,
         };

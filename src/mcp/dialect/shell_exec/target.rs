@@ -40,25 +40,20 @@ async fn earlier(
     wish: &Wish,
     Place { offset, given }: Place,
 ) -> Result<Option<JobHandle>, ExecError> {
-    let tenant = call.caller().tenant;
-    let mut same = call.yard.list_like(&wish.submission, &tenant).await?.into_iter();
+    let mut same = call.desk.list_like(&wish.submission).await?.into_iter();
     match given.job {
         None => match same.find(has_run) {
             None if offset > 0 => Err(ExecError::NeverRan(given)),
             latest => Ok(latest),
         },
-        Some(id) => match same.find(|job| job.id() == id) {
-            Some(job) => Ok(Some(job)),
-            None => {
-                let other = call.yard.find(id).await;
-                let is_known = other.is_ok_and(|job| job.spec().tenant == tenant);
-                Err(if is_known {
-                    ExecError::OtherCommand(given)
-                } else {
-                    ExecError::UnknownRun(given)
-                })
+        Some(number) => {
+            let id = call.desk.job(number);
+            match same.find(|job| job.id() == id) {
+                Some(job) => Ok(Some(job)),
+                None if call.desk.find(id).await.is_ok() => Err(ExecError::OtherCommand(given)),
+                None => Err(ExecError::UnknownRun(given)),
             }
-        },
+        }
     }
 }
 
@@ -90,7 +85,7 @@ async fn run(call: Call<'_>, wish: &Wish) -> Result<Run, ExecError> {
 
 /// Waits for a run that another call may still wait for: giving up does not end it.
 async fn at_its_end(call: Call<'_>, job: JobHandle) -> Result<Run, ExecError> {
-    let limit = call.yard.max_timeout();
+    let limit = call.desk.max_timeout();
     match wait_for(call, limit, job.finished(), || progress_line([&job])).await {
         WaitEnd::Done(ending) => Ok(Run { job, ending }),
         WaitEnd::Over => Err(ExecError::StillRuns(limit)),

@@ -36,7 +36,7 @@ async fn shell_exec(call: Call<'_>, arguments: JsonObject) -> Result<JsonObject,
     let spilled = spilled(call, &run, &wish, &reading).await?;
     let mut fields = JsonObject::new();
     end.write(&mut fields);
-    write_chunks(&mut fields, reading.chunks(&wish, &call.yard.redactor()), &reading);
+    write_chunks(&mut fields, reading.chunks(&wish, &call.desk.redactor()), &reading);
     write_place(&mut fields, &run, &wish, &reading);
     write_extras(&mut fields, &reading);
     spilled.write(&mut fields);
@@ -74,7 +74,7 @@ impl End {
 }
 
 async fn read(call: Call<'_>, run: &Run, wish: &Arc<Wish>) -> Result<Reading, ExecError> {
-    let (log, redactor) = (run.job.output().clone(), call.yard.redactor());
+    let (log, redactor) = (run.job.output().clone(), call.desk.redactor());
     let wish = Arc::clone(wish);
     let look = move |patience: &_| Reading::of(&log, &wish, &redactor, patience);
     call.look_through(look).await?
@@ -106,11 +106,11 @@ async fn spilled(
         Large::SpillAlways => true,
         Large::Truncate | Large::Error => false,
     };
-    let ticket = call.yard.ticket(run.job.id());
+    let ticket = call.desk.ticket(run.job.id());
     let at = |stream, packing| Address { ticket: ticket.clone(), stream, packing };
     if wants_stdout && wish.packing == Packing::Gzip {
         // Packed now, so that this reply says it if it cannot be.
-        call.yard.packed(&run.job, Stream::Stdout).await?;
+        call.desk.packed(&run.job, Stream::Stdout).await?;
     }
     Ok(Spilled {
         stdout: wants_stdout.then(|| at(Stream::Stdout, wish.packing)),
@@ -138,7 +138,8 @@ fn write_place(fields: &mut JsonObject, run: &Run, wish: &Wish, reading: &Readin
         (is_cut || page.gap_bytes > 0 || reading.stderr.span.has_more).into(),
     );
     insert_some(fields, "matches", page.matches);
-    let next = ParsedCursor { job: Some(run.job.id()), cursor: Cursor::Bytes(page.span.end) };
+    let next =
+        ParsedCursor { job: Some(run.job.id().in_tenant()), cursor: Cursor::Bytes(page.span.end) };
     insert_some(fields, "next_cursor", (page.span.has_more && !is_cut).then(|| next.place_first()));
 }
 

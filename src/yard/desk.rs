@@ -1,0 +1,183 @@
+//! The yard as one caller sees it.
+//!
+//! **Invariant:** whatever comes through here is of the caller's own tenant. A job of another one
+//! is answered for like a job that never was.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::door::Yard;
+use super::submission::{Caller, Logged, Submission, SubmitError, Within};
+use crate::ids::{JobId, JobNumber};
+use crate::job::{JobHandle, StopWish};
+use crate::outcome::{Ending, Outcome, StartError};
+use crate::output::redact::Redactor;
+use crate::process::similar;
+use crate::supervisor::{Admission, FindError, QueuePlace};
+use crate::telemetry::events;
+
+/// How many similar names are told.
+const SIMILAR: usize = 3;
+
+/// The yard as one caller sees it. A cheap clone.
+#[derive(Debug, Clone)]
+pub struct Desk {
+    pub(super) yard: Yard,
+    pub(super) caller: Caller,
+}
+
+impl Desk {
+    pub(super) const fn new(yard: Yard, caller: Caller) -> Self {
+        Self { yard, caller }
+    }
+
+    /// Who calls.
+    #[must_use]
+    pub const fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// The job that this caller calls by this number.
+    #[must_use]
+    pub const fn job(&self, number: JobNumber) -> JobId {
+        number.of(self.caller.tenant)
+    }
+
+    /// Accepts a job, or says why not. A key that is known gives back the job that it named
+    /// before, and runs nothing.
+    ///
+    /// # Errors
+    /// When the submission cannot be run as asked, or the queue is full.
+    pub async fn submit(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
+        let accepted = self.admit(submission).await;
+        if let Err(error) = &accepted {
+            events::job_rejected(error.rejection());
+        }
+        accepted
+    }
+
+    async fn admit(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
+        let Self { yard, caller } = self;
+        let (tenant, key) = (caller.tenant, submission.key.clone());
+        if let Some(key) = &key
+            && let Some(known) = yard.supervisor.find_key(tenant, key.clone()).await
+        {
+            return Ok(known);
+        }
+        let (within, logged) = (submission.within, submission.logged);
+        let defaults = yard.defaults();
+        let mut spec = submission.complete(&defaults, tenant)?;
+        let root = match within {
+            Within::Anywhere => None,
+            Within::DefaultDirectory => Some(defaults.cwd.as_path()),
+        };
+        let next_id = || yard.tenancy.next_job(tenant);
+        let (id, cwd) = yard.gate.pass(&mut spec, caller, root, next_id)?;
+        let logged = match logged {
+            Logged::Yes => self.redactor().mask_text(&spec.program.display()).into_owned(),
+            Logged::No => "(not logged)".to_owned(),
+        };
+        let admission = Admission { id, spec, cwd, key, logged };
+        let job = yard.supervisor.submit(admission).await.inspect_err(|refusal| {
+            // It passed the gate, which wrote it down with its number, and is not run after all.
+            let detail = format!("job {id} of {tenant}: {refusal}");
+            yard.gate.note("not_accepted", &detail);
+        })?;
+        // A key that somebody else used in between gives back that one's job.
+        if job.id() == id {
+            yard.tenancy.appeared(tenant);
+            yard.gate.follow(job.clone(), caller.clone());
+        }
+        Ok(job)
+    }
+
+    /// What masks secrets in text that leaves the yard.
+    #[must_use]
+    pub fn redactor(&self) -> Arc<Redactor> {
+        self.yard.redactor()
+    }
+
+    /// The job with this number.
+    ///
+    /// # Errors
+    /// When there is none, or no longer.
+    pub async fn find(&self, id: JobId) -> Result<JobHandle, FindError> {
+        self.own(id)?;
+        self.yard.supervisor.find(id).await
+    }
+
+    /// All jobs that are known, newest first.
+    pub async fn list(&self) -> Vec<JobHandle> {
+        self.yard.supervisor.list(Some(self.caller.tenant)).await
+    }
+
+    /// Changes whenever a job was accepted.
+    #[must_use]
+    pub fn appearances(&self) -> watch::Receiver<()> {
+        self.yard.tenancy.appearances(self.caller.tenant)
+    }
+
+    /// Begins the end of a job; does not wait for it. Of a job that has finished, what survived
+    /// is ended.
+    ///
+    /// # Errors
+    /// When there is no such job, or no longer.
+    pub async fn stop(&self, id: JobId, wish: StopWish) -> Result<JobHandle, FindError> {
+        self.own(id)?;
+        self.yard.supervisor.stop(id, wish).await
+    }
+
+    /// Where a waiting job stands; nothing once it has started.
+    pub async fn queue_place(&self, id: JobId) -> Option<QueuePlace> {
+        self.own(id).ok()?;
+        self.yard.supervisor.place(id).await
+    }
+
+    fn own(&self, id: JobId) -> Result<(), FindError> {
+        let is_own = id.tenant() == self.caller.tenant;
+        is_own.then_some(()).ok_or(FindError::Unknown { id })
+    }
+
+    /// The largest timeout that can be asked for.
+    #[must_use]
+    pub fn max_timeout(&self) -> Duration {
+        self.yard.defaults().max_timeout
+    }
+
+    /// Where a job ended because a command was not found: names of commands that are there and
+    /// read much like it.
+    pub async fn similar_commands(&self, ending: &Ending, output: &str) -> Vec<String> {
+        let Some(name) = missing(&ending.outcome, output) else { return Vec::new() };
+        let (name, path) = (name.to_owned(), self.yard.path.clone());
+        let look = move || similar::similar(&name, &path, SIMILAR);
+        tokio::task::spawn_blocking(look).await.unwrap_or_default()
+    }
+
+    /// Writes a file by which a workflow around a failed command learns of it. That it cannot be
+    /// written is logged: the failure itself is told in any case.
+    pub async fn write_abort_file(&self, path: PathBuf, text: String) {
+        let write = move || fs::write(&path, text).map_err(|error| (path, error));
+        if let Ok(Err((path, error))) = tokio::task::spawn_blocking(write).await {
+            events::abort_file_failed(&path, &error);
+        }
+    }
+}
+
+/// The name that was not found, as the system or the shell said it.
+fn missing<'t>(outcome: &'t Outcome, output: &'t str) -> Option<&'t str> {
+    match outcome {
+        Outcome::FailedToStart(StartError::NotFound { program }) => Some(program),
+        Outcome::Exited { code: 127 } => similar::missing_command(output),
+        Outcome::Exited { .. }
+        | Outcome::Signaled { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Stopped { .. }
+        | Outcome::Limit { .. }
+        | Outcome::FailedToStart(_)
+        | Outcome::Lost { .. } => None,
+    }
+}
