@@ -67,7 +67,7 @@ impl App {
             metrics: MetricsText::new(move || exporter.render()),
             readiness: ready,
         };
-        events::server_started(server.local_addr());
+        events::server_started(server.local_addr(), server.socket_path());
         let shutdown = CancellationToken::new();
         let serving = tokio::spawn(server.serve(doors, shutdown.clone()));
         signals.wish_to_end().await;

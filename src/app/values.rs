@@ -8,7 +8,7 @@ use std::thread::available_parallelism;
 use super::error::AppError;
 use super::rules;
 use crate::config::{self, Environment, Loaded, Settings};
-use crate::http::{HttpSettings, Token};
+use crate::http::{HttpSettings, SocketAt, Token};
 use crate::mcp::{
     Dialect, DialectSettings, ExecuteCommandSettings, ExecuteSettings, McpSettings, ResultFormat,
     RunShellCommandSettings, ServerName, ShellToolSettings,
@@ -33,7 +33,10 @@ pub(super) fn logging(settings: &config::LogSettings, environment: &Environment)
 pub(super) fn http(settings: &Settings) -> Result<HttpSettings, AppError> {
     let http = &settings.http;
     Ok(HttpSettings {
-        bind: http.bind.unwrap_or(HttpSettings::default().bind),
+        bind: http.bind,
+        socket: socket(settings),
+        tls_cert: http.tls_cert.clone(),
+        tls_key: http.tls_key.clone(),
         path: http.path.clone(),
         allowed_hosts: http.allowed_hosts.clone(),
         allowed_origins: http.allowed_origins.clone(),
@@ -41,9 +44,23 @@ pub(super) fn http(settings: &Settings) -> Result<HttpSettings, AppError> {
         max_body_bytes: http.max_body,
         max_header_bytes: http.max_headers,
         header_timeout: http.header_timeout,
+        body_timeout: http.body_timeout,
+        write_timeout: http.write_timeout,
+        max_unread_bytes: http.max_unread,
         max_connections: http.max_connections,
+        max_connections_per_address: http.max_connections_per_address,
         ..HttpSettings::default()
     })
+}
+
+fn socket(settings: &Settings) -> Option<SocketAt> {
+    match &settings.http.socket {
+        config::Socket::Usual => {
+            Some(SocketAt::Usual(settings.server.data_dir.join("shellyard.sock")))
+        }
+        config::Socket::At(path) => Some(SocketAt::Given(path.clone())),
+        config::Socket::Off => None,
+    }
 }
 
 fn tokens(path: &Path) -> Result<Vec<Token>, AppError> {

@@ -8,6 +8,7 @@
 //! No other room reads configuration or the environment: `app` hands each room the
 //! values that it needs.
 
+mod change;
 mod check;
 mod environment;
 mod error;
@@ -23,6 +24,7 @@ mod suggest;
 #[cfg(test)]
 mod tests;
 
+pub use change::Changes;
 pub use environment::Environment;
 pub use error::{ConfigError, Problem, Trouble};
 pub use layers::Entry;

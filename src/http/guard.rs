@@ -11,6 +11,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
+use super::arrival::Arrival;
 use super::settings::{HttpSettings, Token};
 use crate::telemetry;
 
@@ -50,7 +51,7 @@ pub(super) enum Refusal {
 
 impl Guard {
     /// The guard of a server that listens on `bound`.
-    pub(super) fn new(settings: &HttpSettings, bound: SocketAddr) -> Self {
+    pub(super) fn new(settings: &HttpSettings, bound: Option<SocketAddr>) -> Self {
         Self {
             hosts: allowed_hosts(settings, bound)
                 .iter()
@@ -62,12 +63,22 @@ impl Guard {
         }
     }
 
-    /// Whether a request for `path` with these headers may come in.
-    pub(super) fn check(&self, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+    /// Whether a request for `path` with these headers may come in. Over the unix socket it may
+    /// have any `Host`, since no page reaches a socket, and no token: its user was checked.
+    pub(super) fn check(
+        &self,
+        path: &str,
+        headers: &HeaderMap,
+        arrival: Option<Arrival>,
+    ) -> Result<(), Refusal> {
+        let is_socket = matches!(arrival, Some(Arrival::Unix { .. }));
         self.check_size(headers)?;
-        self.check_host(headers)?;
+        if !is_socket {
+            self.check_host(headers)?;
+        }
         self.check_origin(headers)?;
-        if OPEN_PATHS.contains(&path) { Ok(()) } else { self.check_token(headers) }
+        let is_trusted = is_socket && !headers.contains_key(AUTHORIZATION);
+        if is_trusted || OPEN_PATHS.contains(&path) { Ok(()) } else { self.check_token(headers) }
     }
 
     /// hyper bounds its buffer, which may hold more than one head.
@@ -131,9 +142,9 @@ impl AllowedHost {
 }
 
 /// Hosts that a server on `bound` answers to, with any port unless one is named.
-pub(super) fn allowed_hosts(settings: &HttpSettings, bound: SocketAddr) -> Vec<String> {
+fn allowed_hosts(settings: &HttpSettings, bound: Option<SocketAddr>) -> Vec<String> {
     let mut hosts: Vec<String> = LOOPBACK.map(str::to_owned).to_vec();
-    if !bound.ip().is_unspecified() {
+    if let Some(bound) = bound.filter(|bound| !bound.ip().is_unspecified()) {
         hosts.push(bound.ip().to_string());
     }
     hosts.extend(settings.allowed_hosts.iter().cloned());
@@ -141,7 +152,11 @@ pub(super) fn allowed_hosts(settings: &HttpSettings, bound: SocketAddr) -> Vec<S
 }
 
 /// Origins that a server on `bound` answers: its own pages, and what was configured.
-pub(super) fn allowed_origins(settings: &HttpSettings, bound: SocketAddr) -> Vec<String> {
+pub(super) fn allowed_origins(settings: &HttpSettings, bound: Option<SocketAddr>) -> Vec<String> {
+    let configured =
+        settings.allowed_origins.iter().map(|origin| origin.trim_end_matches('/').to_owned());
+    // No page comes from a socket.
+    let Some(bound) = bound else { return configured.collect() };
     let mut hosts: Vec<String> = vec!["localhost".into(), "127.0.0.1".into(), "[::1]".into()];
     match bound.ip() {
         IpAddr::V4(ip) if !ip.is_unspecified() => hosts.push(ip.to_string()),
@@ -149,12 +164,15 @@ pub(super) fn allowed_origins(settings: &HttpSettings, bound: SocketAddr) -> Vec
         IpAddr::V4(_) | IpAddr::V6(_) => {}
     }
     let port = bound.port();
+    let (scheme, usual) = if settings.tls_cert.is_some() { ("https", 443) } else { ("http", 80) };
     // Browsers leave the default port out.
     let own = |host: String| {
-        if port == 80 { format!("http://{host}") } else { format!("http://{host}:{port}") }
+        if port == usual {
+            format!("{scheme}://{host}")
+        } else {
+            format!("{scheme}://{host}:{port}")
+        }
     };
-    let configured =
-        settings.allowed_origins.iter().map(|origin| origin.trim_end_matches('/').to_owned());
     hosts.into_iter().map(own).chain(configured).collect()
 }
 
@@ -242,8 +260,8 @@ mod tests {
 
     #[track_caller]
     fn check(pairs: &[(&'static str, &str)], expected: Result<(), Refusal>) {
-        let guard = Guard::new(&settings(), "127.0.0.1:8000".parse().unwrap());
-        assert_eq!(guard.check("/mcp", &headers(pairs)), expected, "{pairs:?}");
+        let guard = Guard::new(&settings(), "127.0.0.1:8000".parse().ok());
+        assert_eq!(guard.check("/mcp", &headers(pairs), None), expected, "{pairs:?}");
     }
 
     #[test]
@@ -294,13 +312,13 @@ mod tests {
     fn with_tokens_every_request_but_a_probe_needs_one() {
         let mut settings = settings();
         settings.tokens = vec![Token::new("alpha".into()), Token::new("beta".into())];
-        let guard = Guard::new(&settings, "0.0.0.0:8000".parse().unwrap());
+        let guard = Guard::new(&settings, "0.0.0.0:8000".parse().ok());
         let ask = |path: &str, value: Option<&str>| {
             let mut headers = headers(&[("host", "localhost")]);
             if let Some(value) = value {
                 headers.insert(AUTHORIZATION, value.parse().unwrap());
             }
-            guard.check(path, &headers)
+            guard.check(path, &headers, None)
         };
         for value in ["Bearer alpha", "bearer beta", "Bearer  beta"] {
             assert_eq!(ask("/mcp", Some(value)), Ok(()), "{value}");
@@ -322,9 +340,38 @@ mod tests {
 
     #[test]
     fn an_open_address_brings_no_host_of_its_own() {
-        let guard = Guard::new(&settings(), "0.0.0.0:8000".parse().unwrap());
-        assert_eq!(guard.check("/mcp", &headers(&[("host", "0.0.0.0:8000")])), Err(Refusal::Host));
-        let guard = Guard::new(&settings(), "10.1.2.3:8000".parse().unwrap());
-        assert_eq!(guard.check("/mcp", &headers(&[("host", "10.1.2.3:8000")])), Ok(()));
+        let guard = Guard::new(&settings(), "0.0.0.0:8000".parse().ok());
+        assert_eq!(
+            guard.check("/mcp", &headers(&[("host", "0.0.0.0:8000")]), None),
+            Err(Refusal::Host)
+        );
+        let guard = Guard::new(&settings(), "10.1.2.3:8000".parse().ok());
+        assert_eq!(guard.check("/mcp", &headers(&[("host", "10.1.2.3:8000")]), None), Ok(()));
+    }
+
+    #[test]
+    fn the_socket_needs_no_host_and_no_token_and_still_no_page_comes_in() {
+        let settings = HttpSettings { tokens: vec![Token::new("alpha".into())], ..settings() };
+        let guard = Guard::new(&settings, None);
+        let ask = |pairs: &[(&'static str, &str)]| {
+            guard.check("/mcp", &headers(pairs), Some(Arrival::Unix { uid: 1000 }))
+        };
+        assert_eq!(ask(&[]), Ok(()));
+        assert_eq!(ask(&[("host", "whatever")]), Ok(()));
+        assert_eq!(ask(&[("authorization", "Bearer alpha")]), Ok(()));
+        assert_eq!(ask(&[("authorization", "Bearer wrong")]), Err(Refusal::Token));
+        assert_eq!(ask(&[("origin", "http://evil.example")]), Err(Refusal::Origin));
+        assert_eq!(ask(&[("origin", "http://localhost:8000")]), Err(Refusal::Origin));
+    }
+
+    #[test]
+    fn under_tls_our_own_pages_are_those_with_https() {
+        let settings =
+            HttpSettings { tls_cert: Some("cert.pem".into()), ..HttpSettings::default() };
+        let origins = allowed_origins(&settings, "127.0.0.1:8000".parse().ok());
+        assert!(origins.contains(&"https://localhost:8000".to_owned()), "{origins:?}");
+        assert!(origins.iter().all(|origin| origin.starts_with("https://")), "{origins:?}");
+        let origins = allowed_origins(&settings, "127.0.0.1:443".parse().ok());
+        assert!(origins.contains(&"https://localhost".to_owned()), "{origins:?}");
     }
 }

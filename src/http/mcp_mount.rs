@@ -20,7 +20,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::de::IgnoredAny;
 use tokio_util::sync::CancellationToken;
 
-use super::guard::{allowed_hosts, allowed_origins};
+use super::guard::allowed_origins;
 use super::keep_alive::{Patience, answer_in_time};
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
@@ -39,7 +39,7 @@ impl McpMount {
     pub(super) fn new(
         handler: Handler,
         settings: &HttpSettings,
-        bound: SocketAddr,
+        bound: Option<SocketAddr>,
         streams: CancellationToken,
     ) -> Self {
         let sessions = Sessions::new(settings.max_sessions, settings.session_idle);
@@ -77,23 +77,19 @@ impl McpMount {
 
 fn config(
     settings: &HttpSettings,
-    bound: SocketAddr,
+    bound: Option<SocketAddr>,
     streams: CancellationToken,
 ) -> StreamableHttpServerConfig {
-    let config = StreamableHttpServerConfig::default()
+    StreamableHttpServerConfig::default()
         .with_legacy_session_mode(true)
         .with_json_response(true)
         .with_sse_keep_alive(Some(settings.keep_alive_every))
         .with_max_request_body_bytes(settings.max_body_bytes)
         .with_cancellation_token(streams)
         .with_allowed_origins(allowed_origins(settings, bound).into_iter().map(with_some_port))
-        .enforce_origin_validation();
-    let hosts = allowed_hosts(settings, bound);
-    if hosts.iter().any(|host| host == "*") {
-        config.disable_allowed_hosts()
-    } else {
-        config.with_allowed_hosts(hosts)
-    }
+        .enforce_origin_validation()
+        // The guard has looked at the host, and knows where it does not matter.
+        .disable_allowed_hosts()
 }
 
 /// rmcp wants a port, or `:*`. The guard before it has compared the whole origin already.

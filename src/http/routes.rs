@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::api::{self, Api};
+use super::arrival::Arrival;
 use super::body::{self, BodyError};
 use super::guard::Guard;
 use super::health::{self, Readiness};
@@ -48,7 +49,7 @@ pub(super) const API: &str = "/api/";
 pub(super) fn routes(
     doors: Doors,
     settings: &HttpSettings,
-    bound: SocketAddr,
+    bound: Option<SocketAddr>,
     streams: CancellationToken,
 ) -> Router {
     let Doors { yard, handler, metrics, readiness } = doors;
@@ -77,7 +78,8 @@ struct Gate {
 
 /// Lets a request in, its body read, or says why not.
 async fn enter(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
-    if let Err(refusal) = gate.guard.check(request.uri().path(), request.headers()) {
+    let arrival = request.extensions().get::<Arrival>().copied();
+    if let Err(refusal) = gate.guard.check(request.uri().path(), request.headers(), arrival) {
         events::http_refused(refusal.counted_as());
         return refusal.into_response();
     }

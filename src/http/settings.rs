@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use subtle::ConstantTimeEq;
@@ -9,8 +10,14 @@ use subtle::ConstantTimeEq;
 /// Settings of the HTTP server.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// Where to listen. Any address but loopback needs a token.
-    pub bind: SocketAddr,
+    /// Where to listen; none: only on the socket. Any address but loopback needs a token.
+    pub bind: Option<SocketAddr>,
+    /// The unix socket to listen on.
+    pub socket: Option<SocketAt>,
+    /// A certificate chain, as a PEM file: with it, and its key, the address speaks TLS.
+    pub tls_cert: Option<PathBuf>,
+    /// The key of that certificate.
+    pub tls_key: Option<PathBuf>,
     /// Where the MCP endpoint is, from `/`.
     pub path: String,
     /// Host names to answer to besides loopback and the bound address: `name`, `name:port`,
@@ -29,8 +36,16 @@ pub struct HttpSettings {
     pub header_timeout: Duration,
     /// How long a client may take to send a request body.
     pub body_timeout: Duration,
-    /// The most connections at a time; more wait to be accepted.
+    /// How long a client may leave what is sent to it unread.
+    pub write_timeout: Duration,
+    /// The most that waits in memory for all clients to read it; beyond it those connections are
+    /// closed for which it has waited longest.
+    pub max_unread_bytes: usize,
+    /// The most connections at a time; a further one takes the place of the one that was idle
+    /// longest.
     pub max_connections: usize,
+    /// The same for the connections of one address.
+    pub max_connections_per_address: usize,
     /// The most legacy sessions at a time; a further one ends the one that was idle longest.
     pub max_sessions: usize,
     /// A legacy session that is silent for so long is forgotten. Calls that wait without
@@ -47,7 +62,10 @@ pub struct HttpSettings {
 impl Default for HttpSettings {
     fn default() -> Self {
         Self {
-            bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 8000)),
+            bind: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 8000))),
+            socket: None,
+            tls_cert: None,
+            tls_key: None,
             path: "/mcp".to_owned(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
@@ -56,12 +74,32 @@ impl Default for HttpSettings {
             max_header_bytes: 32 * 1024,
             header_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
+            max_unread_bytes: 64 * 1024 * 1024,
             max_connections: 1024,
+            max_connections_per_address: 512,
             max_sessions: 256,
             session_idle: Duration::from_secs(3600),
             stream_after: Duration::from_secs(2),
             keep_alive_every: Duration::from_secs(15),
             shutdown_grace: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Which unix socket to listen on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SocketAt {
+    /// The usual one. A server that also has an address does without it where it is taken.
+    Usual(PathBuf),
+    /// One that was asked for: no server without it.
+    Given(PathBuf),
+}
+
+impl SocketAt {
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Usual(path) | Self::Given(path) => path,
         }
     }
 }

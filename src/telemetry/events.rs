@@ -9,6 +9,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use tracing::field;
+
 use super::labels::{self, CallResult, DropReason, FreedReason, Refusal, Rejection, key};
 use super::names::{Counter, Gauge, Histogram};
 use super::process;
@@ -19,9 +21,39 @@ use crate::spec::Stream;
 /// Characters of a command that are logged.
 const COMMAND_CHARS: usize = 500;
 
-/// The server answers on this address.
-pub fn server_started(address: SocketAddr) {
-    tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "server started");
+/// The server answers on this address and this socket.
+pub fn server_started(address: Option<SocketAddr>, socket: Option<&Path>) {
+    let (address, socket) = (address.map(field::display), socket.map(field::debug));
+    tracing::info!(address, socket, version = env!("CARGO_PKG_VERSION"), "server started");
+}
+
+/// Others can reach this address, and read along.
+pub fn clear_text(address: SocketAddr) {
+    tracing::warn!(
+        %address,
+        "no TLS: tokens and output travel in clear text; set http.tls_cert and http.tls_key, or put a proxy with TLS in front"
+    );
+}
+
+/// The usual socket cannot be had; the server goes on without it.
+pub fn socket_missing(path: &Path, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::warn!(
+        ?path,
+        ?why,
+        "no unix socket; programs of this user reach another server, or none"
+    );
+}
+
+/// A new certificate is in use.
+pub fn certificate_replaced() {
+    tracing::info!("certificate replaced");
+}
+
+/// A new certificate cannot be used; the old one is.
+pub fn certificate_refused(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(?why, "new certificate refused, the old one stays in use; correct the files");
 }
 
 /// The server is about to exit; its jobs are over.
@@ -261,6 +293,23 @@ impl Drop for ActiveSubscription {
 pub fn http_refused(reason: Refusal) {
     tracing::warn!(reason = reason.word(), "http request refused");
     metrics::counter!(Counter::HttpRefused.name(), key::REASON => reason.word()).increment(1);
+}
+
+/// A connection was closed, or not let in. Told by its count alone: whoever brings about one can
+/// bring about thousands.
+pub fn connection_refused(reason: Refusal) {
+    tracing::debug!(reason = reason.word(), "connection closed");
+    metrics::counter!(Counter::HttpRefused.name(), key::REASON => reason.word()).increment(1);
+}
+
+/// So many connections are open now.
+pub fn connections_changed(open: usize) {
+    set(Gauge::HttpConnections, open);
+}
+
+/// So many connections may be open.
+pub fn connection_limit_known(most: usize) {
+    set(Gauge::HttpConnectionsLimit, most);
 }
 
 /// A line of the audit log could not be written.

@@ -132,6 +132,8 @@ fn initial(gauge: Gauge) -> f64 {
         | Gauge::OutputStoredBytes
         | Gauge::McpSubscriptions
         | Gauge::OutputStoredLimitBytes
+        | Gauge::HttpConnections
+        | Gauge::HttpConnectionsLimit
         | Gauge::ResidentMemory
         | Gauge::OpenFds => 0.0,
     }

@@ -114,6 +114,10 @@ pub enum Refusal {
     Body,
     /// Too many connections are open.
     Connections,
+    /// The client left what was sent to it unread for too long.
+    Unread,
+    /// The process at the other end of the unix socket is another user's.
+    Peer,
 }
 
 impl Refusal {
@@ -127,12 +131,14 @@ impl Refusal {
             Self::Headers => "headers",
             Self::Body => "body",
             Self::Connections => "connections",
+            Self::Unread => "unread",
+            Self::Peer => "peer",
         }
     }
 
     /// Every word that [`Refusal::word`] can give.
-    pub const WORDS: [&'static str; 6] =
-        ["host", "origin", "auth", "headers", "body", "connections"];
+    pub const WORDS: [&'static str; 8] =
+        ["host", "origin", "auth", "headers", "body", "connections", "unread", "peer"];
 }
 
 /// Why bytes that a job wrote could not be kept.
@@ -245,6 +251,8 @@ mod tests {
             Refusal::Headers,
             Refusal::Body,
             Refusal::Connections,
+            Refusal::Unread,
+            Refusal::Peer,
         ];
         assert_eq!(refusals.map(Refusal::word), Refusal::WORDS);
         let drops = [

@@ -161,6 +161,10 @@ pub enum Gauge {
     McpSubscriptions,
     /// Output that may be held for all jobs.
     OutputStoredLimitBytes,
+    /// Open HTTP connections.
+    HttpConnections,
+    /// HTTP connections that may be open.
+    HttpConnectionsLimit,
     /// When the process started.
     StartTime,
     /// Memory of the process.
@@ -173,7 +177,7 @@ pub enum Gauge {
 
 impl Gauge {
     /// Every gauge.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::JobsRunning,
         Self::JobsRunningLimit,
         Self::JobsQueued,
@@ -183,6 +187,8 @@ impl Gauge {
         Self::OutputStoredBytes,
         Self::McpSubscriptions,
         Self::OutputStoredLimitBytes,
+        Self::HttpConnections,
+        Self::HttpConnectionsLimit,
         Self::StartTime,
         Self::ResidentMemory,
         Self::OpenFds,
@@ -202,6 +208,8 @@ impl Gauge {
             Self::OutputStoredBytes => "shellyard_output_stored_bytes",
             Self::McpSubscriptions => "shellyard_mcp_subscriptions",
             Self::OutputStoredLimitBytes => "shellyard_output_stored_limit_bytes",
+            Self::HttpConnections => "shellyard_http_connections",
+            Self::HttpConnectionsLimit => "shellyard_http_connections_limit",
             Self::StartTime => "shellyard_start_time_seconds",
             Self::ResidentMemory => "shellyard_resident_memory_bytes",
             Self::OpenFds => "shellyard_open_fds",
@@ -222,6 +230,8 @@ impl Gauge {
             Self::OutputStoredBytes => "Output that is held for all jobs, in memory and on disk.",
             Self::McpSubscriptions => "Outputs that clients follow now, by subscription.",
             Self::OutputStoredLimitBytes => "Output that may be held for all jobs.",
+            Self::HttpConnections => "HTTP connections that are open now.",
+            Self::HttpConnectionsLimit => "HTTP connections that may be open at one time.",
             Self::StartTime => "When the server started, in seconds since 1970.",
             Self::ResidentMemory => "Resident memory of the server, without its jobs.",
             Self::OpenFds => "Open file descriptors of the server.",
@@ -244,6 +254,8 @@ impl Gauge {
             | Self::JobsRetained
             | Self::JobsRetainedLimit
             | Self::McpSubscriptions
+            | Self::HttpConnections
+            | Self::HttpConnectionsLimit
             | Self::OpenFds
             | Self::BuildInfo => Unit::Count,
         }
@@ -263,6 +275,8 @@ impl Gauge {
             | Self::OutputStoredBytes
             | Self::McpSubscriptions
             | Self::OutputStoredLimitBytes
+            | Self::HttpConnections
+            | Self::HttpConnectionsLimit
             | Self::StartTime
             | Self::ResidentMemory
             | Self::OpenFds => &[],

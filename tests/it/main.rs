@@ -17,6 +17,8 @@ mod dialect;
 #[cfg(test)]
 mod digest;
 #[cfg(test)]
+mod door;
+#[cfg(test)]
 mod endings;
 #[cfg(test)]
 mod environment;

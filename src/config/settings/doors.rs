@@ -40,9 +40,14 @@ pub struct HttpSettings {
     /// How long a client may take to send a request's head.
     #[serde(rename = "header_timeout_s", deserialize_with = "seconds")]
     pub header_timeout: Duration,
+    /// How long a client may take to send a request's body.
+    #[serde(rename = "body_timeout_s", deserialize_with = "seconds")]
+    pub body_timeout: Duration,
     /// How long a client may leave what is sent to it unread.
     #[serde(rename = "write_timeout_s", deserialize_with = "seconds")]
     pub write_timeout: Duration,
+    /// What may wait in memory for all clients to read it, in bytes.
+    pub max_unread: usize,
     /// Connections at one time.
     pub max_connections: usize,
     /// Connections of one address at one time.

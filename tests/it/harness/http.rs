@@ -1,11 +1,12 @@
 //! A small HTTP/1.1 client that can also misbehave.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::path::Path;
 use std::time::Instant;
 
 use serde_json::Value;
 
+use super::channel::{Channel, Trust};
 use super::wait::DEADLINE;
 
 /// A request, spelled out: what is not named here is not sent.
@@ -60,7 +61,7 @@ impl Request {
 /// One connection to the server.
 #[derive(Debug)]
 pub(crate) struct HttpConnection {
-    reader: BufReader<TcpStream>,
+    reader: BufReader<Channel>,
     host: String,
     deadline: Instant,
 }
@@ -69,10 +70,23 @@ impl HttpConnection {
     /// Connects; everything on this connection must be over within the deadline.
     #[track_caller]
     pub(crate) fn open(address: &str) -> Self {
-        let stream = TcpStream::connect(address).expect("the server listens");
-        stream.set_nodelay(true).expect("a TCP socket");
+        Self::over(Channel::tcp(address), address)
+    }
+
+    /// The same over the unix socket at this path.
+    #[track_caller]
+    pub(crate) fn open_unix(path: &Path) -> Self {
+        Self::over(Channel::unix(path), "localhost")
+    }
+
+    /// The same over TLS; nothing when no hands can be shaken with a server that we trust.
+    pub(crate) fn open_tls(address: &str, trust: &Trust) -> Option<Self> {
+        Some(Self::over(Channel::tls(address, trust)?, address))
+    }
+
+    fn over(channel: Channel, host: &str) -> Self {
         let deadline = Instant::now() + DEADLINE;
-        Self { reader: BufReader::new(stream), host: address.to_owned(), deadline }
+        Self { reader: BufReader::new(channel), host: host.to_owned(), deadline }
     }
 
     /// Sends a whole request. A server that hangs up early is not an error here.
@@ -84,7 +98,12 @@ impl HttpConnection {
 
     /// Sends any bytes.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
-        self.reader.get_mut().write_all(bytes).ok();
+        self.try_send(bytes).ok();
+    }
+
+    /// Sends any bytes, unless the server has hung up.
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.reader.get_mut().write_all(bytes)
     }
 
     /// Reads the status line and the headers.
@@ -117,7 +136,7 @@ impl HttpConnection {
             match self.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(count) => bytes.extend_from_slice(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
+                Err(error) if is_hang_up(&error) => break,
                 Err(error) => panic!("the server does not hang up: {error}"),
             }
         }
@@ -143,6 +162,11 @@ impl HttpConnection {
         self.arm()?;
         self.reader.read(buffer)
     }
+}
+
+/// A TLS server that drops a connection does not say goodbye.
+fn is_hang_up(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof)
 }
 
 /// The head of an answer, and its body still to be read.

@@ -50,6 +50,12 @@ impl HttpLink {
         self.era
     }
 
+    /// The session that the server has given this client.
+    #[track_caller]
+    pub(crate) fn session(&self) -> &str {
+        self.session.as_deref().expect("a session")
+    }
+
     /// Sends this bearer token from now on.
     pub(crate) fn use_token(&mut self, token: &str) {
         self.token = Some(token.to_owned());
@@ -66,10 +72,9 @@ impl HttpLink {
     /// A connection on which the session's own stream was asked for, and nothing was read yet.
     #[track_caller]
     pub(crate) fn open_stream(&self) -> HttpConnection {
-        let session = self.session.as_deref().expect("a session");
         let mut connection = HttpConnection::open(&self.address);
         let request = Request::get("/mcp").header("Accept", "text/event-stream");
-        connection.send(&request.header("Mcp-Session-Id", session));
+        connection.send(&request.header("Mcp-Session-Id", self.session()));
         connection
     }
 
@@ -84,7 +89,8 @@ impl HttpLink {
         assert!((200..300).contains(&status), "{status}");
     }
 
-    fn request(&self, message: &Value) -> Request {
+    /// The request that carries `message`.
+    pub(crate) fn request(&self, message: &Value) -> Request {
         let mut request = Request::post("/mcp", message);
         if message["method"] != "initialize" {
             request.headers.extend(self.era.headers(message));

@@ -4,6 +4,7 @@
 //! with whatever its jobs left behind, and every wait has a deadline, so that a test can fail
 //! but never hang.
 
+mod channel;
 mod http;
 mod launch;
 mod link;
@@ -15,6 +16,7 @@ mod wait;
 mod wire;
 mod yard;
 
+pub(crate) use channel::Trust;
 pub(crate) use http::{HttpConnection, Request};
 pub(crate) use launch::{Launch, Sandbox, free_port, token};
 pub(crate) use link::HttpLink;

@@ -1,0 +1,237 @@
+//! One connection, from the handshake to its end.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::StatusCode;
+use hyper::body::{Frame, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio_util::sync::CancellationToken;
+
+use super::arrival::Arrival;
+use super::connections::{Busy, Seat};
+use super::listen::Incoming;
+use super::settings::HttpSettings;
+use super::stall::{Kept, Stall};
+
+/// hyper's own lower bound for its buffer.
+const MIN_HEADER_BYTES: usize = 8192;
+
+/// What all connections have in common.
+pub(super) struct Reception {
+    router: Router,
+    http1: http1::Builder,
+    handshake_patience: Duration,
+    write_patience: Duration,
+    closing: CancellationToken,
+}
+
+impl Reception {
+    /// Leads to `router`. Cancelling `closing` ends each connection after the answer that is on
+    /// its way.
+    pub(super) fn new(router: Router, settings: &HttpSettings, closing: CancellationToken) -> Self {
+        let mut http1 = http1::Builder::new();
+        http1
+            // Without a timer hyper's header timeout never fires.
+            .timer(TokioTimer::new())
+            .header_read_timeout(settings.header_timeout)
+            .max_buf_size(settings.max_header_bytes.max(MIN_HEADER_BYTES));
+        let handshake_patience = settings.header_timeout;
+        let write_patience = settings.write_timeout;
+        Self { router, http1, handshake_patience, write_patience, closing }
+    }
+
+    /// Serves a connection to its end, or until another one needs its seat.
+    pub(super) async fn attend(self: Arc<Self>, incoming: Incoming, arrival: Arrival, seat: Seat) {
+        let evicted = seat.evicted();
+        let ended = tokio::select! {
+            () = evicted.cancelled() => return,
+            ended = self.talk(incoming, arrival, seat) => ended,
+        };
+        if let Err(error) = ended {
+            tracing::debug!(?arrival, %error, "connection ended");
+        }
+    }
+
+    async fn talk(&self, incoming: Incoming, arrival: Arrival, seat: Seat) -> io::Result<()> {
+        let stream = tokio::select! {
+            opened = incoming.open(self.handshake_patience) => opened?,
+            () = self.closing.cancelled() => return Ok(()),
+        };
+        let kept = Kept::default();
+        let stream = TokioIo::new(Stall::new(stream, self.write_patience, kept.clone()));
+        let desk = Desk { router: TowerToHyperService::new(self.router.clone()), arrival, kept };
+        let seat = Arc::new(seat);
+        let service = service_fn(move |request| {
+            let busy = seat.begin();
+            let desk = desk.clone();
+            async move { desk.answer(request, busy.ok_or(io::ErrorKind::ConnectionAborted)?).await }
+        });
+        let connection = self.http1.serve_connection(stream, service).with_upgrades();
+        let mut connection = pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.closing.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        ended.map_err(io::Error::other)
+    }
+}
+
+/// Where the requests of one connection are taken.
+#[derive(Clone)]
+struct Desk {
+    router: TowerToHyperService<Router>,
+    arrival: Arrival,
+    kept: Kept,
+}
+
+impl Desk {
+    async fn answer(
+        self,
+        mut request: Request<hyper::body::Incoming>,
+        busy: Busy,
+    ) -> io::Result<Response<Occupied>> {
+        request.extensions_mut().insert(self.arrival);
+        let Ok(response) = self.router.call(request).await;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            // From here on the connection is somebody else's.
+            self.kept.until_closed(busy);
+            return Ok(response.map(|body| Occupied { body, occupies: None }));
+        }
+        let occupies = Some((busy, self.kept));
+        Ok(response.map(|body| Occupied { body, occupies }))
+    }
+}
+
+/// A response body, which keeps its connection busy until it has been written.
+struct Occupied {
+    body: Body,
+    occupies: Option<(Busy, Kept)>,
+}
+
+impl hyper::body::Body for Occupied {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        // hyper asks for a frame when it has written the one before.
+        if let Some((busy, _)) = &self.occupies {
+            busy.release();
+        }
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if let (Some(Ok(frame)), Some((busy, _))) = (&frame, &self.occupies) {
+            busy.hold(frame.data_ref().map_or(0, Bytes::len));
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        if let Some((busy, kept)) = self.occupies.take() {
+            kept.until_flushed(busy);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+
+    use super::super::arrival::Source;
+    use super::super::connections::Connections;
+    use super::super::crowd::CrowdLimits;
+    use super::*;
+
+    const ARRIVAL: Arrival = Arrival::Unix { uid: 0 };
+
+    /// A client of a server that has one seat and these routes.
+    fn connect(router: Router) -> (UnixStream, Connections) {
+        let seats = Connections::new(CrowdLimits { all: 1, each: 1 }, usize::MAX);
+        let seat = seats.admit(Source::Socket).unwrap();
+        let (near, far) = UnixStream::pair().unwrap();
+        let settings = HttpSettings::default();
+        let reception = Arc::new(Reception::new(router, &settings, CancellationToken::new()));
+        tokio::spawn(reception.attend(Incoming::Unix(far), ARRIVAL, seat));
+        (near, seats)
+    }
+
+    async fn read_head(client: &mut UnixStream) -> String {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(client.read_u8().await.unwrap());
+        }
+        String::from_utf8(head).unwrap()
+    }
+
+    /// Waits for what the other task is about to do.
+    async fn eventually(mut condition: impl FnMut() -> bool) {
+        for _ in 0..10_000 {
+            if condition() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        panic!("it never came true");
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_busy_until_its_response_has_been_written() {
+        let router = Router::new().route("/", get(async || vec![b'x'; 4 << 20]));
+        let (mut client, seats) = connect(router);
+        client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+        read_head(&mut client).await;
+        assert!(seats.admit(Source::Socket).is_none(), "most of it has not been read");
+        let mut body = vec![0; 4 << 20];
+        client.read_exact(&mut body).await.unwrap();
+        eventually(|| seats.admit(Source::Socket).is_some()).await;
+    }
+
+    #[tokio::test]
+    async fn an_upgraded_connection_keeps_its_seat_until_it_is_closed() {
+        let upgrade = get(async |mut request: axum::extract::Request| {
+            let upgraded = hyper::upgrade::on(&mut request);
+            tokio::spawn(async move {
+                let mut stream = TokioIo::new(upgraded.await.unwrap());
+                let byte = stream.read_u8().await.unwrap();
+                stream.write_u8(byte + 1).await.unwrap();
+                stream.read_u8().await.unwrap_err();
+            });
+            (StatusCode::SWITCHING_PROTOCOLS, [("connection", "upgrade"), ("upgrade", "test")])
+        });
+        let (mut client, seats) = connect(Router::new().route("/", upgrade));
+        let head = b"GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: test\r\n\r\n";
+        client.write_all(head).await.unwrap();
+        assert!(read_head(&mut client).await.starts_with("HTTP/1.1 101"));
+        client.write_u8(7).await.unwrap();
+        assert_eq!(client.read_u8().await.unwrap(), 8);
+        assert!(seats.admit(Source::Socket).is_none(), "it is busy");
+        drop(client);
+        eventually(|| seats.admit(Source::Socket).is_some()).await;
+    }
+}

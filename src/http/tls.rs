@@ -1,0 +1,226 @@
+//! The certificate and its key, read again when their files change.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{self, ServerConfig};
+
+use crate::telemetry::events;
+
+/// How often the files are looked at, at most.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Why a certificate cannot be used.
+#[derive(Debug, Error)]
+pub enum TlsError {
+    /// One of the two files is missing from the settings.
+    #[error(
+        "{given} is set and {missing} is not; TLS needs both: set {missing} as well, or neither"
+    )]
+    Half {
+        /// The key that is set.
+        given: &'static str,
+        /// The key that is not.
+        missing: &'static str,
+    },
+    /// A file cannot be read, or is no PEM file of its kind.
+    #[error("cannot read `{}`; give a PEM file that the server's user may read", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: pem::Error,
+    },
+    /// The two do not make a pair, or rustls does not know their kind.
+    #[error("the certificate `{}` and the key `{}` cannot be used together; give a certificate chain and its own key", .cert.display(), .key.display())]
+    Pair {
+        /// The certificate chain.
+        cert: PathBuf,
+        /// The key.
+        key: PathBuf,
+        /// What is wrong with them.
+        source: rustls::Error,
+    },
+}
+
+/// Where a certificate chain and its key are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TlsFiles {
+    cert: PathBuf,
+    key: PathBuf,
+}
+
+impl TlsFiles {
+    /// Both, or none.
+    pub(super) fn both(cert: Option<&Path>, key: Option<&Path>) -> Result<Option<Self>, TlsError> {
+        const CERT: &str = "http.tls_cert";
+        const KEY: &str = "http.tls_key";
+        match (cert, key) {
+            (Some(cert), Some(key)) => Ok(Some(Self { cert: cert.into(), key: key.into() })),
+            (None, None) => Ok(None),
+            (Some(_), None) => Err(TlsError::Half { given: CERT, missing: KEY }),
+            (None, Some(_)) => Err(TlsError::Half { given: KEY, missing: CERT }),
+        }
+    }
+
+    fn load(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        let unreadable = |path: &Path| {
+            let path = path.to_owned();
+            move |source| TlsError::Read { path, source }
+        };
+        let chain: Result<Vec<_>, _> =
+            CertificateDer::pem_file_iter(&self.cert).and_then(Iterator::collect);
+        let chain = chain.map_err(unreadable(&self.cert))?;
+        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(unreadable(&self.key))?;
+        let unusable =
+            |source| TlsError::Pair { cert: self.cert.clone(), key: self.key.clone(), source };
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(unusable)?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(unusable)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+
+    fn prints(&self) -> io::Result<[Print; 2]> {
+        Ok([Print::of(&self.cert)?, Print::of(&self.key)?])
+    }
+}
+
+/// What changes when a file is replaced or rewritten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Print {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl Print {
+    fn of(path: &Path) -> io::Result<Self> {
+        let file = fs::metadata(path)?;
+        let modified = (file.mtime(), file.mtime_nsec());
+        Ok(Self { inode: file.ino(), size: file.size(), modified })
+    }
+}
+
+/// The pair that is in use.
+#[derive(Debug)]
+pub(super) struct Certificates {
+    files: TlsFiles,
+    current: Mutex<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    config: Arc<ServerConfig>,
+    /// The files when they were last read, whatever came of it; `None` while one is missing.
+    prints: Option<[Print; 2]>,
+    looked: Instant,
+}
+
+impl Certificates {
+    /// Reads the pair, or says what is wrong with it.
+    pub(super) fn load(files: TlsFiles) -> Result<Self, TlsError> {
+        // Before the files: a change while they are read is then seen later.
+        let prints = files.prints().ok();
+        let current = Current { config: files.load()?, prints, looked: Instant::now() };
+        Ok(Self { files, current: Mutex::new(current) })
+    }
+
+    /// What shakes hands with the newest pair that could be used. A pair that cannot is logged
+    /// once, and the one before it stays in use.
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.looked.elapsed() >= LOOK_EVERY {
+            current.looked = Instant::now();
+            self.look(&mut current);
+        }
+        TlsAcceptor::from(Arc::clone(&current.config))
+    }
+
+    fn look(&self, current: &mut Current) {
+        let prints = self.files.prints().ok();
+        if prints == current.prints {
+            return;
+        }
+        current.prints = prints;
+        match self.files.load() {
+            Ok(config) => {
+                current.config = config;
+                events::certificate_replaced();
+            }
+            Err(error) => events::certificate_refused(&error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn write_pair(dir: &TempDir, name: &str) -> TlsFiles {
+        let pair = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
+        let files = TlsFiles { cert: dir.path().join("cert"), key: dir.path().join("key") };
+        fs::write(&files.cert, pair.cert.pem()).unwrap();
+        fs::write(&files.key, pair.signing_key.serialize_pem()).unwrap();
+        files
+    }
+
+    /// Looks now, whenever the last look was.
+    fn looked_at(certificates: &Certificates) -> Arc<ServerConfig> {
+        let mut current = certificates.current.lock().unwrap();
+        certificates.look(&mut current);
+        Arc::clone(&current.config)
+    }
+
+    #[test]
+    fn one_file_without_the_other_is_an_error_that_names_both() {
+        let some = Some(Path::new("x"));
+        for (cert, key) in [(some, None), (None, some)] {
+            let error = TlsFiles::both(cert, key).unwrap_err().to_string();
+            assert!(error.contains("tls_cert") && error.contains("tls_key"), "{error}");
+        }
+        assert_eq!(TlsFiles::both(None, None).unwrap(), None);
+    }
+
+    #[test]
+    fn a_new_pair_is_taken_and_a_broken_one_is_not() {
+        let dir = TempDir::new().unwrap();
+        let files = write_pair(&dir, "a.example");
+        let certificates = Certificates::load(files.clone()).unwrap();
+        let first = looked_at(&certificates);
+        assert!(Arc::ptr_eq(&first, &looked_at(&certificates)), "nothing has changed");
+        fs::write(&files.key, "no key").unwrap();
+        assert!(Arc::ptr_eq(&first, &looked_at(&certificates)));
+        fs::remove_file(&files.key).unwrap();
+        assert!(Arc::ptr_eq(&first, &looked_at(&certificates)));
+        write_pair(&dir, "b.example");
+        assert!(!Arc::ptr_eq(&first, &looked_at(&certificates)));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused_by_name() {
+        let dir = TempDir::new().unwrap();
+        let files = write_pair(&dir, "a.example");
+        let other = rcgen::KeyPair::generate().unwrap();
+        fs::write(&files.key, other.serialize_pem()).unwrap();
+        let error = Certificates::load(files.clone()).unwrap_err();
+        assert!(matches!(error, TlsError::Pair { .. }), "{error}");
+        fs::write(&files.cert, "").unwrap();
+        let error = Certificates::load(files).unwrap_err().to_string();
+        assert!(error.contains("cert"), "{error}");
+    }
+}

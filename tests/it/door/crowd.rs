@@ -1,0 +1,97 @@
+//! More connections than there is room for.
+
+use std::fs;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::harness::{HttpConnection, Launch, Request, eventually, rss_kib};
+
+use super::{metric, refused, run_command, status_of};
+
+const OPEN: &str = "shellyard_http_connections";
+
+/// What an idle connection may cost the server, generously: a debug build, and its share of
+/// what the allocator keeps.
+const KIB_PER_CONNECTION: u64 = 24;
+
+/// This process needs a descriptor for its end of each connection.
+fn raise_open_files() {
+    let old = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: old.maximum, ..old }).expect("our own limit");
+}
+
+#[test]
+fn two_thousand_idle_connections_hold_nobody_up_and_cost_little() {
+    raise_open_files();
+    let config = "[http]\nmax_connections = 4000\nmax_connections_per_address = 4000\n\
+                  header_timeout_s = 300\n";
+    let mut yard = Launch::http().config(config).start();
+    yard.assert_alive();
+    let before = rss_kib(yard.pid());
+    let address = yard.http().address().to_owned();
+    let idle: Vec<_> = (0..2000).map(|_| HttpConnection::open(&address)).collect();
+    eventually("all are let in", || metric(&mut yard, OPEN) > 2000.0);
+    yard.assert_alive();
+    let grown = rss_kib(yard.pid()).saturating_sub(before);
+    assert!(grown < 2000 * KIB_PER_CONNECTION, "{grown} KiB for 2,000 connections");
+    assert_eq!(refused(&mut yard, "connections"), 0.0);
+    drop(idle);
+    eventually("all are gone", || metric(&mut yard, OPEN) < 3.0);
+}
+
+#[test]
+fn as_many_as_two_thousand_keep_within_the_usual_bounds() {
+    raise_open_files();
+    let mut yard = Launch::http().start();
+    let address = yard.http().address().to_owned();
+    let idle: Vec<_> = (0..2000).map(|_| HttpConnection::open(&address)).collect();
+    assert_eq!(status_of(&mut yard, &Request::get("/healthz")), 200, "a newcomer is served");
+    eventually("the rest was closed", || refused(&mut yard, "connections") > 1400.0);
+    assert!(metric(&mut yard, OPEN) <= 512.0, "all come from one address");
+    assert_eq!(metric(&mut yard, "shellyard_http_connections_limit"), 1024.0);
+    drop(idle);
+}
+
+#[test]
+fn the_connection_that_was_idle_longest_makes_room() {
+    let mut yard = Launch::http().config("[http]\nmax_connections_per_address = 3\n").start();
+    let address = yard.http().address().to_owned();
+    let mut open: Vec<_> = (0..3).map(|_| used(&address)).collect();
+    let mut newest = used(&address);
+    assert_eq!(open[0].rest(), "", "the first one is closed");
+    for connection in open.iter_mut().skip(1).chain([&mut newest]) {
+        connection.send(&Request::get("/healthz"));
+        assert_eq!(connection.answer().text(), "ok\n");
+    }
+    assert!(refused(&mut yard, "connections") >= 1.0);
+}
+
+/// A connection that has been answered once.
+#[track_caller]
+fn used(address: &str) -> HttpConnection {
+    let mut connection = HttpConnection::open(address);
+    connection.send(&Request::get("/healthz"));
+    assert_eq!(connection.answer().text(), "ok\n");
+    connection
+}
+
+#[test]
+fn whoever_is_being_served_keeps_its_place() {
+    let mut yard = Launch::http().config("[http]\nmax_connections = 2\n").start();
+    let address = yard.http().address().to_owned();
+    let (begun, done) = (yard.work().join("begun"), yard.work().join("done"));
+    let wait = "echo x >> begun; until [ -e done ]; do sleep 0.05; done; echo waited";
+    let mut served: Vec<_> = (0..2).map(|_| HttpConnection::open(&address)).collect();
+    for connection in &mut served {
+        connection.send(&run_command(wait));
+    }
+    eventually("both commands run", || fs::read(&begun).is_ok_and(|text| text.len() == 4));
+    let mut late = HttpConnection::open(&address);
+    late.send(&Request::get("/healthz"));
+    assert_eq!(late.try_status(), None, "there is no room, and it is told so at once");
+    fs::write(done, "").expect("a file of ours");
+    for connection in &mut served {
+        assert!(connection.answer().text().contains("waited"));
+    }
+    assert_eq!(status_of(&mut yard, &Request::get("/healthz")), 200);
+}

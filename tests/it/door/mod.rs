@@ -1,0 +1,57 @@
+//! What holds the door: strangers, crowds, and clients that are slow or never listen.
+
+mod crowd;
+mod rebinding;
+mod sizes;
+mod slow;
+mod socket;
+mod tls;
+mod unread;
+
+use serde_json::json;
+
+use crate::harness::{Era, HttpConnection, Request, Yard};
+
+/// Every route, and a path that is none.
+const ROUTES: [&str; 8] = [
+    "/mcp",
+    "/metrics",
+    "/healthz",
+    "/readyz",
+    "/api/v1/jobs",
+    "/api/v1/jobs/1",
+    "/api/v1/jobs/1/output",
+    "/no/such/path",
+];
+
+/// A call of `run_command`, as a client of the modern era posts it.
+fn run_command(command: &str) -> Request {
+    let params = json!({"name": "run_command", "arguments": {"command": command}});
+    let message = Era::Modern.request(1, "tools/call", params);
+    let mut request = Request::post("/mcp", &message);
+    request.headers.extend(Era::Modern.headers(&message));
+    request
+}
+
+#[track_caller]
+fn status_of(yard: &mut Yard, request: &Request) -> u16 {
+    let mut connection = HttpConnection::open(yard.http().address());
+    connection.send(request);
+    connection.answer().status
+}
+
+/// A sample of the metrics, by its whole name, labels included.
+#[track_caller]
+fn metric(yard: &mut Yard, name: &str) -> f64 {
+    let mut connection = HttpConnection::open(yard.http().address());
+    connection.send(&Request::get("/metrics"));
+    let text = connection.answer().text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
+}
+
+/// Connections and requests that were turned away for this reason.
+#[track_caller]
+fn refused(yard: &mut Yard, reason: &str) -> f64 {
+    metric(yard, &format!("shellyard_http_refused_total{{reason=\"{reason}\"}}"))
+}

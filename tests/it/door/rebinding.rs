@@ -1,0 +1,66 @@
+//! Pages in a browser: what they can send, and that none of it gets in.
+
+use crate::harness::{Launch, Request};
+
+use super::{ROUTES, refused, run_command, status_of};
+
+fn post(route: &str) -> Request {
+    Request { method: "POST", ..Request::get(route) }
+}
+
+#[test]
+fn a_name_that_was_rebound_to_us_opens_no_route() {
+    let mut yard = Launch::http().start();
+    let port = yard.http().address().rsplit(':').next().expect("a port").to_owned();
+    let mut sent = 0.0;
+    for route in ROUTES {
+        for host in ["evil.example".to_owned(), format!("evil.example:{port}")] {
+            for request in [Request::get(route), post(route)] {
+                let status = status_of(&mut yard, &request.header("Host", &host));
+                assert_eq!(status, 403, "{route} for {host}");
+                sent += 1.0;
+            }
+        }
+    }
+    assert_eq!(refused(&mut yard, "host"), sent, "each is counted");
+}
+
+#[test]
+fn a_form_on_another_site_opens_no_route() {
+    let mut yard = Launch::http().start();
+    for route in ROUTES {
+        for origin in ["https://evil.example", "http://localhost.evil.example", "null"] {
+            for kind in ["text/plain", "application/x-www-form-urlencoded"] {
+                let mut request = post(route).header("Content-Type", kind);
+                request.body = b"{\"jsonrpc\":\"2.0\"}".to_vec();
+                let status = status_of(&mut yard, &request.header("Origin", origin));
+                assert_eq!(status, 403, "{route} from {origin}");
+            }
+            let status = status_of(&mut yard, &Request::get(route).header("Origin", origin));
+            assert_eq!(status, 403, "{route} from {origin}");
+        }
+    }
+}
+
+#[test]
+fn what_a_page_sends_runs_nothing() {
+    let mut yard = Launch::http().start();
+    let attacks = [
+        run_command("touch broke-in").header("Origin", "null"),
+        run_command("touch broke-in").header("Origin", "https://evil.example"),
+        run_command("touch broke-in").header("Host", "evil.example"),
+        run_command("touch broke-in")
+            .header("Origin", "http://localhost")
+            .header("Origin", "https://evil.example"),
+    ];
+    for attack in attacks {
+        assert_eq!(status_of(&mut yard, &attack), 403, "{attack:?}");
+    }
+    // A browser that sends no origin at all still cannot send JSON without asking first.
+    let mut form = run_command("touch broke-in");
+    form.headers.retain(|(name, _)| name != "Content-Type");
+    let status = status_of(&mut yard, &form.header("Content-Type", "text/plain"));
+    assert_eq!(status, 415);
+    yard.assert_alive();
+    assert!(!yard.work().join("broke-in").exists());
+}

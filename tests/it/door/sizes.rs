@@ -1,0 +1,40 @@
+//! Requests that are too large.
+
+use crate::harness::{HttpConnection, Launch, Request, rss_kib};
+
+use super::{refused, status_of};
+
+#[test]
+fn a_head_that_never_ends_is_refused() {
+    let mut yard = Launch::http().config("[http]\nmax_headers = \"16 KiB\"\n").start();
+    let mut connection = HttpConnection::open(yard.http().address());
+    connection.send_bytes(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: ");
+    for _ in 0..1024 {
+        if connection.try_send(&[b'x'; 1024]).is_err() {
+            break;
+        }
+    }
+    let rest = connection.rest();
+    assert!(rest.is_empty() || rest.contains("431"), "{rest}");
+    let large = Request::get("/healthz").header("X-Long", &"x".repeat(15 * 1024));
+    assert_eq!(status_of(&mut yard, &large), 200);
+    let larger = Request::get("/healthz").header("X-Long", &"x".repeat(17 * 1024));
+    assert_eq!(status_of(&mut yard, &larger), 431);
+}
+
+#[test]
+fn a_body_that_never_ends_is_refused_and_not_kept() {
+    let mut yard = Launch::http().config("[http]\nmax_body = \"64 KiB\"\n").start();
+    let before = rss_kib(yard.pid());
+    let mut connection = HttpConnection::open(yard.http().address());
+    connection.send_bytes(
+        b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n",
+    );
+    let chunk = vec![b' '; 64 * 1024];
+    let sent = (0..4096).take_while(|_| connection.try_send(&chunk).is_ok()).count();
+    assert!(sent < 4096, "256 MiB were taken");
+    let grown = rss_kib(yard.pid()).saturating_sub(before);
+    assert!(grown < 16 * 1024, "{grown} KiB for a body of which 64 KiB may be kept");
+    assert_eq!(refused(&mut yard, "body"), 1.0);
+    yard.assert_alive();
+}

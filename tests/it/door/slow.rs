@@ -1,0 +1,68 @@
+//! Clients that take their time: each is given so much and no more.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::harness::{HttpConnection, Launch, Request, eventually};
+
+use super::{metric, status_of};
+
+const DRIP: Duration = Duration::from_millis(50);
+
+/// A head that goes on, byte by byte, for as long as anybody listens.
+fn drip(connection: &mut HttpConnection) {
+    let head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
+    for byte in head.iter().chain(std::iter::repeat(&b'x')) {
+        if connection.try_send(&[*byte]).is_err() {
+            return;
+        }
+        thread::sleep(DRIP);
+    }
+}
+
+#[test]
+fn slow_heads_are_all_cut_off_and_others_are_served_meanwhile() {
+    let mut yard = Launch::http().config("[http]\nheader_timeout_s = 2\n").start();
+    let address = yard.http().address().to_owned();
+    let slow: Vec<_> = (0..100)
+        .map(|_| {
+            let mut connection = HttpConnection::open(&address);
+            thread::spawn(move || drip(&mut connection))
+        })
+        .collect();
+    eventually("they are all connected", || {
+        metric(&mut yard, "shellyard_http_connections") > 100.0
+    });
+    assert_eq!(status_of(&mut yard, &Request::get("/healthz")), 200);
+    yard.assert_alive();
+    for client in slow {
+        client.join().expect("the server hangs up on it");
+    }
+    eventually("nothing of them is left", || metric(&mut yard, "shellyard_http_connections") < 3.0);
+}
+
+#[test]
+fn a_connection_that_is_kept_open_and_says_nothing_is_closed() {
+    let mut yard = Launch::http().config("[http]\nheader_timeout_s = 0.5\n").start();
+    let mut silent = HttpConnection::open(yard.http().address());
+    let mut kept = HttpConnection::open(yard.http().address());
+    for _ in 0..2 {
+        kept.send(&Request::get("/healthz"));
+        assert_eq!(kept.answer().text(), "ok\n");
+    }
+    assert_eq!(kept.rest(), "");
+    assert_eq!(silent.rest(), "");
+}
+
+#[test]
+fn a_body_that_does_not_come_is_not_waited_for() {
+    let config = "[http]\nbody_timeout_s = 0.5\n";
+    let mut yard = Launch::http().config(config).start();
+    let mut connection = HttpConnection::open(yard.http().address());
+    connection.send_bytes(
+        b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
+    );
+    let rest = connection.rest();
+    assert!(rest.starts_with("HTTP/1.1 408"), "{rest}");
+    yard.assert_alive();
+}

@@ -1,0 +1,135 @@
+//! The unix socket: for programs of the same user, with no token and no port.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::harness::{
+    HttpConnection, Launch, Request, Sandbox, Yard, eventually, run_program, text,
+};
+
+use super::run_command;
+
+fn usual(yard: &Yard) -> PathBuf {
+    yard.sandbox().data().join("shellyard.sock")
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+}
+
+#[track_caller]
+fn status_of(path: &Path, request: &Request) -> u16 {
+    let mut connection = HttpConnection::open_unix(path);
+    connection.send(request);
+    connection.answer().status
+}
+
+/// A server whose only door is a socket. Killed on drop.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn serve_on_socket(sandbox: &Sandbox) -> Running {
+    let mut command = sandbox.command();
+    command.args(["serve", "--bind", "none", "--data-dir"]).arg(sandbox.data());
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    Running(command.spawn().expect("the binary starts"))
+}
+
+#[test]
+fn the_socket_is_for_its_user_alone_and_goes_with_the_server() {
+    let mut yard = Launch::http().start();
+    let path = usual(&yard);
+    assert_eq!(mode(&path), 0o600);
+    assert!(yard.talk().contains("shellyard.sock"), "the log says where it is");
+    assert_eq!(status_of(&path, &Request::get("/healthz")), 200);
+    yard.signal(Signal::TERM);
+    assert!(yard.wait_exit().success());
+    assert!(!path.exists());
+}
+
+#[test]
+fn over_the_socket_no_token_is_asked_for_and_any_host_will_do() {
+    let mut yard = Launch::http().guarded().start_silent();
+    let path = usual(&yard);
+    let mut connection = HttpConnection::open_unix(&path);
+    connection.send(&run_command("echo over-the-socket").header("Host", "whatever.example"));
+    let mut answer = connection.answer();
+    assert_eq!(answer.status, 200);
+    assert!(answer.message().expect("an answer").to_string().contains("over-the-socket"));
+    let wrong = Request::get("/metrics").header("Authorization", "Bearer wrong");
+    assert_eq!(status_of(&path, &wrong), 401, "who shows a token shows a right one");
+    let page = Request::get("/metrics").header("Origin", "https://evil.example");
+    assert_eq!(status_of(&path, &page), 403);
+    assert_eq!(super::status_of(&mut yard, &Request::get("/metrics")), 401, "the port is guarded");
+}
+
+#[test]
+fn what_a_killed_server_left_behind_is_replaced() {
+    let sandbox = Sandbox::new();
+    let path = sandbox.data().join("shellyard.sock");
+    for _ in 0..2 {
+        let server = serve_on_socket(&sandbox);
+        eventually("it answers", || std::os::unix::net::UnixStream::connect(&path).is_ok());
+        assert_eq!(status_of(&path, &Request::get("/readyz")), 200);
+        drop(server);
+        assert!(path.exists(), "SIGKILL leaves the file");
+    }
+}
+
+#[test]
+fn the_socket_of_a_server_that_lives_is_not_taken() {
+    let dir = TempDir::new().expect("a directory");
+    let path = dir.path().join("mine.sock");
+    let config = format!("[http]\nsocket = {path:?}\n");
+    let _first = Launch::http().config(&config).start();
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("second.toml", &config).display().to_string();
+    let data = sandbox.data().display().to_string();
+    let serve = ["serve", "--bind", "127.0.0.1:0", "--data-dir", &data, "--config", &file];
+    let output = run_program(&sandbox, &serve);
+    assert!(!output.status.success());
+    let said = text(&output.stderr);
+    assert!(said.contains("mine.sock") && said.contains("http.socket"), "{said}");
+    assert_eq!(status_of(&path, &Request::get("/healthz")), 200, "the first one goes on");
+}
+
+#[test]
+fn a_second_server_does_without_the_usual_socket_and_says_so() {
+    let sandbox = Sandbox::new();
+    let _live = UnixListener::bind(sandbox.data().join("shellyard.sock")).expect("a socket");
+    let mut command = sandbox.command();
+    command.args(["serve", "--bind", "127.0.0.1:0", "--data-dir"]).arg(sandbox.data());
+    let log = sandbox.path().join("log");
+    command.stdin(Stdio::null()).stderr(fs::File::create(&log).expect("a file of ours"));
+    let _server = Running(command.spawn().expect("the binary starts"));
+    eventually("it has started", || {
+        fs::read_to_string(&log).is_ok_and(|said| said.contains("server started"))
+    });
+    let said = fs::read_to_string(&log).expect("a log");
+    assert!(said.contains("no unix socket"), "{said}");
+}
+
+#[test]
+fn a_socket_may_be_the_only_door_and_some_door_there_must_be() {
+    let sandbox = Sandbox::new();
+    let off = sandbox.write("off.toml", "[http]\nsocket = \"none\"\n").display().to_string();
+    let data = sandbox.data().display().to_string();
+    let serve = ["serve", "--bind", "none", "--data-dir", &data, "--config", &off];
+    let output = run_program(&sandbox, &serve);
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("nowhere to listen"), "{}", text(&output.stderr));
+    let yard = Launch::http().config("[http]\nsocket = \"none\"\n").start();
+    assert!(!usual(&yard).exists());
+}

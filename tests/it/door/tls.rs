@@ -1,0 +1,155 @@
+//! TLS: spoken where a certificate is given, and renewed without a restart.
+
+use std::fs;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use crate::harness::{
+    HttpConnection, Launch, Request, Sandbox, Trust, Yard, eventually, run_program, text,
+};
+
+/// A certificate and its key, as files.
+struct Pair {
+    dir: TempDir,
+}
+
+impl Pair {
+    fn new() -> (Self, Trust) {
+        let pair = Self { dir: TempDir::new().expect("a directory") };
+        let trust = pair.renew();
+        (pair, trust)
+    }
+
+    fn cert(&self) -> PathBuf {
+        self.dir.path().join("cert.pem")
+    }
+
+    fn key(&self) -> PathBuf {
+        self.dir.path().join("key.pem")
+    }
+
+    /// A new pair in the same files; only who trusts that one can shake hands with it.
+    fn renew(&self) -> Trust {
+        let names = vec!["localhost".to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
+        fs::write(self.cert(), made.cert.pem()).expect("a file of ours");
+        fs::write(self.key(), made.signing_key.serialize_pem()).expect("a file of ours");
+        Trust::only(&made.cert.pem())
+    }
+
+    fn config(&self) -> String {
+        let (cert, key) = (self.cert(), self.key());
+        format!("[http]\ntls_cert = {cert:?}\ntls_key = {key:?}\nheader_timeout_s = 2\n")
+    }
+
+    fn launch(&self) -> Yard {
+        Launch::http().config(&self.config()).start_silent()
+    }
+}
+
+#[track_caller]
+fn status_of(yard: &mut Yard, trust: &Trust, request: &Request) -> u16 {
+    let connection = HttpConnection::open_tls(yard.http().address(), trust);
+    let mut connection = connection.expect("a server that we trust");
+    connection.send(request);
+    connection.answer().status
+}
+
+#[test]
+fn with_a_certificate_only_tls_is_spoken() {
+    let (pair, trust) = Pair::new();
+    let mut yard = pair.launch();
+    for route in ["/healthz", "/metrics", "/api/v1/jobs"] {
+        assert_eq!(status_of(&mut yard, &trust, &Request::get(route)), 200, "{route}");
+    }
+    let run = super::run_command("echo over-tls");
+    let mut connection =
+        HttpConnection::open_tls(yard.http().address(), &trust).expect("a server that we trust");
+    connection.send(&run);
+    assert!(connection.answer().text().contains("over-tls"));
+    let mut plain = HttpConnection::open(yard.http().address());
+    plain.send(&Request::get("/healthz"));
+    assert!(!plain.rest().contains("ok"), "nothing is answered in clear text");
+}
+
+#[test]
+fn the_guard_stands_behind_tls_as_well() {
+    let (pair, trust) = Pair::new();
+    let mut yard = pair.launch();
+    let address = yard.http().address().to_owned();
+    let port = address.rsplit(':').next().expect("a port");
+    for (name, value, status) in [
+        ("Host", "evil.example".to_owned(), 403),
+        ("Origin", "https://evil.example".to_owned(), 403),
+        ("Origin", format!("http://localhost:{port}"), 403),
+        ("Origin", format!("https://localhost:{port}"), 200),
+    ] {
+        let request = Request::get("/healthz").header(name, &value);
+        assert_eq!(status_of(&mut yard, &trust, &request), status, "{name}: {value}");
+    }
+}
+
+#[test]
+fn a_new_certificate_is_used_without_a_restart() {
+    let (pair, old) = Pair::new();
+    let mut yard = pair.launch();
+    let address = yard.http().address().to_owned();
+    let mut open = HttpConnection::open_tls(&address, &old).expect("a server that we trust");
+    let new = pair.renew();
+    eventually("the new one is used", || HttpConnection::open_tls(&address, &new).is_some());
+    assert!(HttpConnection::open_tls(&address, &old).is_none(), "the old one no more");
+    open.send(&Request::get("/healthz"));
+    assert_eq!(open.answer().status, 200, "who was connected stays so");
+    yard.expect_talk("certificate replaced");
+}
+
+#[test]
+fn a_broken_certificate_leaves_the_old_one_in_use_and_is_told_once() {
+    let (pair, old) = Pair::new();
+    let mut yard = pair.launch();
+    let refused = "new certificate refused";
+    fs::write(pair.key(), "no key at all").expect("a file of ours");
+    eventually("it is told", || {
+        assert_eq!(status_of(&mut yard, &old, &Request::get("/healthz")), 200);
+        yard.talk().contains(refused)
+    });
+    let new = pair.renew();
+    let address = yard.http().address().to_owned();
+    eventually("a good one is used", || HttpConnection::open_tls(&address, &new).is_some());
+    assert_eq!(yard.talk().matches(refused).count(), 1, "{}", yard.talk());
+}
+
+#[test]
+fn a_handshake_that_is_never_finished_ends() {
+    let (pair, trust) = Pair::new();
+    let mut yard = pair.launch();
+    let mut silent = HttpConnection::open(yard.http().address());
+    let mut begun = HttpConnection::open(yard.http().address());
+    // The first bytes of a client's greeting that says it is longer than it is.
+    begun.send_bytes(&[0x16, 0x03, 0x01, 0x02, 0x00, 0x01]);
+    assert_eq!(status_of(&mut yard, &trust, &Request::get("/healthz")), 200);
+    assert_eq!(begun.rest(), "");
+    assert_eq!(silent.rest(), "");
+}
+
+#[test]
+fn half_a_pair_or_a_bad_one_is_refused_at_start() {
+    let sandbox = Sandbox::new();
+    let (pair, _) = Pair::new();
+    let start = |config: &str| {
+        let file = sandbox.write("tls.toml", config);
+        let (file, data) = (file.display().to_string(), sandbox.data().display().to_string());
+        let serve = ["serve", "--bind", "127.0.0.1:0", "--data-dir", &data, "--config", &file];
+        let output = run_program(&sandbox, &serve);
+        assert!(!output.status.success());
+        text(&output.stderr)
+    };
+    let half = start(&format!("[http]\ntls_cert = {:?}\n", pair.cert()));
+    assert!(half.contains("http.tls_key"), "{half}");
+    let half = start(&format!("[http]\ntls_key = {:?}\n", pair.key()));
+    assert!(half.contains("http.tls_cert"), "{half}");
+    fs::write(pair.key(), "no key at all").expect("a file of ours");
+    let bad = start(&pair.config());
+    assert!(bad.contains("key.pem"), "{bad}");
+}
