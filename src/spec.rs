@@ -9,6 +9,9 @@ use crate::ids::Tenant;
 /// that runs inside a job is not configured by it.
 pub const JOB_VARIABLE: &str = "SHELLYARD_JOB";
 
+/// The lane of jobs that name none: only the slots bound it.
+pub const DEFAULT_LANE: &str = "default";
+
 /// A command to run, complete: defaults are already filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
@@ -28,6 +31,8 @@ pub struct Spec {
     pub description: Option<String>,
     /// The lane it queues in.
     pub lane: String,
+    /// Its priority among its tenant's jobs.
+    pub priority: Priority,
     /// How the shell runs shell text.
     pub shell: ShellUse,
     /// The shell that runs it; `None`: the configured one.
@@ -125,6 +130,24 @@ impl LargeOutput {
     /// Each with the word for it on the wire.
     pub const WORDS: [(&'static str, Self); 3] =
         [("spill", Self::Spill), ("truncate", Self::Truncate), ("error", Self::Error)];
+}
+
+/// Which of a tenant's waiting jobs comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Priority {
+    /// After the others.
+    Low,
+    /// In the order of arrival.
+    #[default]
+    Normal,
+    /// Before the others.
+    High,
+}
+
+impl Priority {
+    /// Each with the word for it on the wire.
+    pub const WORDS: [(&'static str, Self); 3] =
+        [("low", Self::Low), ("normal", Self::Normal), ("high", Self::High)];
 }
 
 /// One of the two streams that a job writes.

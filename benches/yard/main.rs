@@ -4,6 +4,7 @@
 //! `cargo bench` runs it in full; `cargo bench -- --quick` only shows that it runs; `--json`
 //! prints one JSON object instead of the table.
 
+mod backlog;
 mod calls;
 mod client;
 mod decisions;
@@ -76,5 +77,6 @@ fn measure(scale: Scale) -> Vec<Row> {
     rows.extend(reading::measure(scale.log_bytes, scale.followed_mb));
     rows.extend(search::measure(scale.rounds, scale.search_bytes));
     rows.extend(decisions::measure(scale.rounds, 10 * scale.calls));
+    rows.extend(backlog::measure(scale.rounds));
     rows
 }

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::config::ConfigError;
 use crate::http::HttpError;
+use crate::ids::TenantError;
 use crate::output::redact::RedactError;
 use crate::policy::directories::DirectoryError;
 use crate::policy::environment::NamePatternError;
@@ -53,6 +54,8 @@ pub(super) enum AppError {
     Redact { origin: String, source: RedactError },
     #[error("a pattern in {key} cannot be used ({origin})")]
     Variable { key: &'static str, origin: String, source: NamePatternError },
+    #[error("a name under [tenants] cannot be used")]
+    Tenant(#[from] TenantError),
     #[error("the audit log cannot be opened")]
     Audit(#[from] AuditError),
     #[error("`{}` cannot be the working directory; give an existing directory with -w", .dir.display())]

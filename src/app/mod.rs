@@ -4,6 +4,7 @@
 //! their time → every tree is ended → the transport says its last words → exit.
 
 mod error;
+mod queue_limits;
 mod rules;
 mod serve;
 mod signals;

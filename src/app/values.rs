@@ -3,10 +3,10 @@
 use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::thread::available_parallelism;
+use std::time::Duration;
 
 use super::error::AppError;
-use super::rules;
+use super::{queue_limits, rules};
 use crate::config::{self, Environment, Loaded, Settings};
 use crate::http::{HttpSettings, SocketAt, Token};
 use crate::mcp::{
@@ -16,9 +16,9 @@ use crate::mcp::{
 use crate::output::{LogSettings, Quota, QuotaLimits};
 use crate::process::host::HostTag;
 use crate::process::shell::Shell;
-use crate::spec::{LargeOutput, Limits};
+use crate::spec::{LargeOutput, Limits, Priority};
 use crate::telemetry::setup::{Format, Logging};
-use crate::yard::{Bounds, Defaults, JobSettings, QueueLimits, Retention, YardSettings};
+use crate::yard::{Bounds, Defaults, JobSettings, LaneDefaults, Retention, YardSettings};
 
 pub(super) fn logging(settings: &config::LogSettings, environment: &Environment) -> Logging {
     let coloured = std::io::stderr().is_terminal() && !environment.refuses_color();
@@ -146,9 +146,7 @@ pub(super) fn yard(
     environment: &Environment,
 ) -> Result<YardSettings, AppError> {
     let settings = &loaded.settings;
-    let queue = &settings.queue;
-    let lanes = queue.lanes.iter().filter_map(|(name, lane)| Some((name.clone(), lane.slots?)));
-    let cores = available_parallelism().map_or(1, usize::from);
+    let lanes = settings.queue.lanes.iter();
     Ok(YardSettings {
         defaults: Defaults {
             cwd: cwd(settings)?,
@@ -159,13 +157,11 @@ pub(super) fn yard(
                 config::OnLargeOutput::Error => LargeOutput::Error,
             },
             max_timeout: settings.job.max_timeout,
-            lanes: queue.lanes.keys().cloned().collect(),
+            lanes: lanes
+                .map(|(name, lane)| (name.clone(), lane_defaults(lane, settings)))
+                .collect(),
         },
-        queue: QueueLimits {
-            slots: queue.slots_for(cores),
-            max_queued: queue.max_queued,
-            lanes: lanes.collect(),
-        },
+        queue: queue_limits::queue_limits(settings)?,
         retention: retention(&settings.retention),
         compress_from: settings.output.compress_from,
         job: job(loaded, tag, environment)?,
@@ -189,6 +185,18 @@ fn job(loaded: &Loaded, tag: HostTag, environment: &Environment) -> Result<JobSe
         drain_quiet: settings.job.drain_quiet,
         drain_max: settings.job.drain_max,
     })
+}
+
+fn lane_defaults(lane: &config::LaneSettings, settings: &Settings) -> LaneDefaults {
+    let timeout = lane.timeout_s.map(Duration::from_secs_f64);
+    LaneDefaults {
+        timeout: timeout.map(|timeout| timeout.min(settings.job.max_timeout)),
+        priority: match lane.priority {
+            Some(config::Priority::Low) => Priority::Low,
+            Some(config::Priority::Normal) | None => Priority::Normal,
+            Some(config::Priority::High) => Priority::High,
+        },
+    }
 }
 
 fn retention(settings: &config::RetentionSettings) -> Retention {

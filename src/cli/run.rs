@@ -157,7 +157,10 @@ impl Wishes {
 }
 
 fn refused(error: &SubmitError) -> RunResult {
-    let exit_code = if error.code() == "queue_full" { TRY_LATER } else { OUR_FAILURE };
+    let exit_code = match error.code() {
+        "queue_full" | "tenant_limit" | "rate_limited" => TRY_LATER,
+        _ => OUR_FAILURE,
+    };
     RunResult { exit_code, message: Some(format!("refused, nothing was run: {error}")) }
 }
 

@@ -12,7 +12,7 @@ use crate::outcome::Outcome;
 use crate::output::{LogSettings, PageEnd, PageRequest, Quota};
 use crate::process::host;
 use crate::process::shell::Shell;
-use crate::spec::{LargeOutput, Limits, Program, ShellUse, Spec, Stdin};
+use crate::spec::{LargeOutput, Limits, Priority, Program, ShellUse, Spec, Stdin};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -68,6 +68,7 @@ fn order(text: &str) -> Order {
         on_large_output: LargeOutput::Spill,
         description: None,
         lane: "default".to_owned(),
+        priority: Priority::Normal,
         shell: ShellUse::Configured,
         shell_path: None,
         tenant: crate::ids::Tenant::LOCAL,

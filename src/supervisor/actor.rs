@@ -7,15 +7,19 @@ use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent, call};
 
-use super::door::{Admission, FindError, Refusal};
-use super::queue::{Full, Queue, QueueLimits, QueuePlace};
+use super::control::{Control, Doors};
+use super::door::{Admission, FindError};
+use super::looks::Looks;
+use super::queue::{Queue, QueueLimits, QueuePlace, Wish};
+use super::refusal::Refusal;
 use super::registry::{Forgotten, Registry};
 use super::retention::Retention;
+use super::spending::Spending;
 use crate::ids::{JobId, Tenant};
 use crate::job::{self, JobHandle, JobSeat, JobSettings, Order, StopWish};
 use crate::outcome::StopBy;
 use crate::output::{Answer, Packer, Quota, Shortage};
-use crate::telemetry::events::{self, Limits};
+use crate::telemetry::events;
 
 /// How long after a wish for room that could not be met the next one comes.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
@@ -53,6 +57,12 @@ pub(super) enum SupervisorMsg {
     Place(JobId, RpcReplyPort<Option<QueuePlace>>),
     /// From the yard, at shutdown.
     Close(RpcReplyPort<Vec<JobHandle>>),
+    /// From whoever runs the server.
+    Control(Control),
+    /// From ourselves: see what jobs have used so far.
+    Look,
+    /// From a looking task: CPU time of running jobs.
+    Seen(Vec<(JobId, Duration)>),
     /// From a watching task: this job has its outcome.
     Ended(JobId),
     /// From a watching task: nothing of this finished job runs any more, or its log now takes
@@ -70,21 +80,17 @@ pub(super) struct SupervisorActor;
 
 #[derive(Debug)]
 pub(super) struct Supervision {
-    queue: Queue,
-    registry: Registry,
+    pub(super) queue: Queue,
+    pub(super) spending: Spending,
+    pub(super) registry: Registry,
     job: Arc<JobSettings>,
     /// Invariant: one seat for each job that waits in `queue`.
     seats: HashMap<JobId, JobSeat>,
-    doors: Doors,
+    pub(super) doors: Doors,
+    pub(super) looks: Looks,
     packer: Option<Packer>,
     /// When a sweep comes by itself.
     next_sweep: Option<Instant>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Doors {
-    Open,
-    Closed,
 }
 
 impl Actor for SupervisorActor {
@@ -98,20 +104,20 @@ impl Actor for SupervisorActor {
         settings: SupervisorSettings,
     ) -> Result<Supervision, ActorProcessingErr> {
         let spill_dir = settings.job.log.spill_dir.clone();
-        let supervision = Supervision {
+        let mut supervision = Supervision {
             queue: Queue::new(settings.queue),
+            spending: Spending::new(),
             registry: Registry::new(settings.retention),
             packer: settings.compress_from.map(|bytes| Packer::new(bytes, spill_dir)),
             job: Arc::new(settings.job),
             seats: HashMap::new(),
             doors: Doors::Open,
+            looks: Looks::Off,
             next_sweep: None,
         };
-        let QueueLimits { slots, max_queued, .. } = *supervision.queue.limits();
         events::store_limit_known(supervision.job.quota.limit());
+        supervision.limits_changed(&myself);
         tokio::spawn(watch_for_shortages(Arc::clone(&supervision.job.quota), myself));
-        let retained = settings.retention.all.finished.unwrap_or_default();
-        events::limits_known(Limits { slots, queued: max_queued, retained });
         Ok(supervision)
     }
 
@@ -148,6 +154,12 @@ impl Actor for SupervisorActor {
             SupervisorMsg::Close(reply) => {
                 reply.send(supervision.close()).ok();
             }
+            SupervisorMsg::Control(control) => {
+                supervision.control(control, &myself);
+                supervision.dispatch(&myself).await;
+            }
+            SupervisorMsg::Look => supervision.look(&myself),
+            SupervisorMsg::Seen(used) => supervision.seen(&used, &myself),
             SupervisorMsg::Ended(id) => {
                 supervision.ended(id, &myself);
                 supervision.dispatch(&myself).await;
@@ -199,13 +211,11 @@ impl Supervision {
         {
             return Ok(known.clone());
         }
-        if self.doors == Doors::Closed {
-            return Err(Refusal::Draining);
-        }
-        self.queue.push(id, &spec.lane).map_err(|Full| {
-            let limit = self.queue.limits().max_queued;
-            Refusal::QueueFull { limit }
-        })?;
+        self.doors.check()?;
+        let tenant = id.tenant();
+        self.queue.check(tenant, &spec.lane)?;
+        self.spending.take_start(tenant, self.queue.limits().of(tenant))?;
+        self.queue.push(id, Wish { tenant, lane: &spec.lane, priority: spec.priority });
         events::job_submitted(id, &logged);
         let (seat, handle) = job::create(id, Order { spec, cwd }, &self.job);
         self.seats.insert(id, seat);
@@ -218,6 +228,9 @@ impl Supervision {
     async fn dispatch(&mut self, myself: &ActorRef<SupervisorMsg>) {
         while let Some(id) = self.queue.next() {
             let Some(seat) = self.seats.remove(&id) else { continue };
+            if let Some(tenant) = self.queue.tenant_of(id) {
+                self.spending.started(id, tenant);
+            }
             if let Err(error) = seat.run(myself.get_cell()).await {
                 events::actor_failed("job", &error);
             }
@@ -254,7 +267,8 @@ impl Supervision {
     }
 
     fn ended(&mut self, id: JobId, myself: &ActorRef<SupervisorMsg>) {
-        self.queue.release(id);
+        let status = self.registry.find(id).map(JobHandle::status).ok();
+        self.free_slot(id, status.as_ref());
         self.registry.ended(id);
         self.sweep(myself);
     }

@@ -8,6 +8,7 @@ use thiserror::Error;
 use super::actor::{SupervisorActor, SupervisorMsg, SupervisorSettings};
 use super::freed::{Freed, InWords};
 use super::queue::QueuePlace;
+use super::refusal::Refusal;
 use crate::ids::{JobId, Tenant};
 use crate::job::{JobHandle, StopWish};
 #[cfg(test)]
@@ -19,7 +20,7 @@ use crate::telemetry::audit::rfc3339;
 /// A handle on the supervisor. A cheap clone.
 #[derive(Debug, Clone)]
 pub struct Supervisor {
-    actor: ActorRef<SupervisorMsg>,
+    pub(super) actor: ActorRef<SupervisorMsg>,
 }
 
 /// A job that asks to be accepted.
@@ -35,20 +36,6 @@ pub struct Admission {
     pub key: Option<String>,
     /// The command as it may be logged.
     pub logged: String,
-}
-
-/// Why a job was not accepted. Nothing of it is kept.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// The queue is at its bound.
-    #[error("the queue is full: {limit} jobs wait already; try again when some have finished")]
-    QueueFull {
-        /// How many may wait.
-        limit: usize,
-    },
-    /// The server is on its way out.
-    #[error("the server is shutting down and takes no new jobs; submit to another or try later")]
-    Draining,
 }
 
 /// Why a job cannot be found.
@@ -110,10 +97,10 @@ impl Supervisor {
     /// Accepts a job, or says why not.
     ///
     /// # Errors
-    /// When the queue is full or the server is draining.
+    /// When a bound is reached or the server takes no new jobs.
     pub async fn submit(&self, admission: Admission) -> Result<JobHandle, Refusal> {
         call!(self.actor, SupervisorMsg::Submit, Box::new(admission))
-            .unwrap_or(Err(Refusal::Draining))
+            .unwrap_or(Err(Refusal::Closed))
     }
 
     /// The job with this number.

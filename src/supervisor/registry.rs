@@ -83,6 +83,11 @@ impl Registry {
         jobs
     }
 
+    /// How many finished jobs may stay, of all tenants.
+    pub(super) const fn max_finished(&self) -> Option<usize> {
+        self.ledger.limits().all.finished
+    }
+
     pub(super) fn finished(&self) -> usize {
         self.ledger.len()
     }

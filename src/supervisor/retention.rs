@@ -67,6 +67,10 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
+    pub(super) const fn limits(&self) -> &Retention {
+        &self.limits
+    }
+
     pub(super) fn new(limits: Retention) -> Self {
         Self {
             limits,

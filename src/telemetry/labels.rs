@@ -66,6 +66,10 @@ pub enum Rejection {
     Policy,
     /// Too many jobs wait already.
     QueueFull,
+    /// The tenant has all that it may have.
+    TenantLimit,
+    /// The tenant started too many in too short a time.
+    RateLimited,
     /// The server is shutting down.
     Draining,
 }
@@ -82,12 +86,14 @@ impl Rejection {
             Self::UnknownLane => "unknown_lane",
             Self::Policy => "policy",
             Self::QueueFull => "queue_full",
+            Self::TenantLimit => "tenant_limit",
+            Self::RateLimited => "rate_limited",
             Self::Draining => "draining",
         }
     }
 
     /// Every word that [`Rejection::word`] can give.
-    pub const WORDS: [&'static str; 8] = [
+    pub const WORDS: [&'static str; 10] = [
         "empty_command",
         "too_long",
         "timeout",
@@ -95,6 +101,8 @@ impl Rejection {
         "unknown_lane",
         "policy",
         "queue_full",
+        "tenant_limit",
+        "rate_limited",
         "draining",
     ];
 }
@@ -241,6 +249,8 @@ mod tests {
             Rejection::UnknownLane,
             Rejection::Policy,
             Rejection::QueueFull,
+            Rejection::TenantLimit,
+            Rejection::RateLimited,
             Rejection::Draining,
         ];
         assert_eq!(rejections.map(Rejection::word), Rejection::WORDS);

@@ -7,6 +7,7 @@ mod files;
 mod gate;
 mod identity;
 mod output;
+mod queueing;
 mod spilled;
 mod submission;
 mod tenancy;
@@ -20,10 +21,14 @@ pub use files::{FileError, FileKind, FilePage, Listed, Listing, Written};
 pub use gate::{AuditTrail, OnAuditFailure, Refused, Rules};
 pub use identity::{Identity, Role};
 pub use output::{ContentKind, JobOutput};
-pub use submission::{Caller, DEFAULT_LANE, Defaults, Logged, Submission, SubmitError, Within};
+pub use submission::{Caller, Defaults, LaneDefaults, Logged, Submission, SubmitError, Within};
 
 pub use crate::job::{
     Input, InputEnd, InputError, JobHandle, JobSettings, Key, Liveness, Phase, Status, StopWish,
 };
 pub use crate::output::RawReader;
-pub use crate::supervisor::{Bounds, FindError, QueueLimits, QueuePlace, Retention};
+pub use crate::spec::DEFAULT_LANE;
+pub use crate::supervisor::{
+    Bounds, FindError, LaneLimits, LaneOverview, Pressure, QueueLimits, QueueOverview, QueuePlace,
+    Resource, Retention, TenantLimits, TenantOverview, UnknownLane, WaitsFor,
+};

@@ -1,5 +1,6 @@
 //! From what a caller asks for to a complete, checked spec.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,12 +9,9 @@ use thiserror::Error;
 use super::gate::Refused;
 use super::identity::Role;
 use crate::ids::Tenant;
-use crate::spec::{LargeOutput, Limits, Program, ShellUse, Spec, Stdin};
+use crate::spec::{DEFAULT_LANE, LargeOutput, Limits, Priority, Program, ShellUse, Spec, Stdin};
 use crate::supervisor::Refusal;
 use crate::telemetry::Rejection;
-
-/// The lane of jobs that name none: only the slots bound it.
-pub const DEFAULT_LANE: &str = "default";
 
 /// What a caller asks for; what it leaves out gets the configured default.
 #[derive(Debug, Clone)]
@@ -34,6 +32,8 @@ pub struct Submission {
     pub description: Option<String>,
     /// The lane to queue in.
     pub lane: Option<String>,
+    /// Its priority among its tenant's jobs.
+    pub priority: Option<Priority>,
     /// A name for this wish: the same key never runs twice.
     pub key: Option<String>,
     /// The shell for shell text, by its path; `None`: the configured one.
@@ -88,7 +88,16 @@ pub struct Defaults {
     /// The largest timeout that can be asked for.
     pub max_timeout: Duration,
     /// The lanes there are, beside the default one.
-    pub lanes: Vec<String>,
+    pub lanes: BTreeMap<String, LaneDefaults>,
+}
+
+/// What a lane's jobs have that do not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LaneDefaults {
+    /// The longest they may run; `None` = as in every lane.
+    pub timeout: Option<Duration>,
+    /// Their priority.
+    pub priority: Priority,
 }
 
 /// Why a command was not accepted. Nothing was run.
@@ -148,8 +157,7 @@ impl SubmitError {
             Self::EnvName { .. } => "bad_env",
             Self::UnknownLane { .. } => "unknown_lane",
             Self::Rules(refused) => refused.code(),
-            Self::Refused(Refusal::QueueFull { .. }) => "queue_full",
-            Self::Refused(Refusal::Draining) => "draining",
+            Self::Refused(refusal) => refusal.code(),
         }
     }
 
@@ -163,7 +171,23 @@ impl SubmitError {
             Self::UnknownLane { .. } => Rejection::UnknownLane,
             Self::Rules(_) => Rejection::Policy,
             Self::Refused(Refusal::QueueFull { .. }) => Rejection::QueueFull,
-            Self::Refused(Refusal::Draining) => Rejection::Draining,
+            Self::Refused(Refusal::TenantLimit { .. }) => Rejection::TenantLimit,
+            Self::Refused(Refusal::RateLimited { .. }) => Rejection::RateLimited,
+            Self::Refused(Refusal::Draining | Refusal::Closed) => Rejection::Draining,
+        }
+    }
+
+    /// When it may be worth trying again, where that is known.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused(refusal) => refusal.retry_after(),
+            Self::EmptyCommand
+            | Self::TooLong { .. }
+            | Self::Timeout { .. }
+            | Self::EnvName { .. }
+            | Self::UnknownLane { .. }
+            | Self::Rules(_) => None,
         }
     }
 }
@@ -181,6 +205,7 @@ impl Submission {
             on_large_output: None,
             description: None,
             lane: None,
+            priority: None,
             key: None,
             shell: None,
             within: Within::Anywhere,
@@ -194,15 +219,22 @@ impl Submission {
         check_program(&self.program)?;
         check_env(&self.env)?;
         self.check_size()?;
+        let lane = check_lane(self.lane, defaults)?;
+        let of_lane = defaults.lanes.get(&lane).copied().unwrap_or_default();
+        let timeout = match self.timeout {
+            None => of_lane.timeout.unwrap_or(defaults.limits.timeout),
+            Some(asked) => check_timeout(asked, defaults)?,
+        };
         Ok(Spec {
             program: self.program,
             cwd: self.cwd.map_or_else(|| defaults.cwd.clone(), |cwd| defaults.cwd.join(cwd)),
             env: self.env,
             stdin: self.stdin,
-            limits: Limits { timeout: check_timeout(self.timeout, defaults)?, ..defaults.limits },
+            limits: Limits { timeout, ..defaults.limits },
             on_large_output: self.on_large_output.unwrap_or(defaults.on_large_output),
             description: self.description,
-            lane: check_lane(self.lane, defaults)?,
+            lane,
+            priority: self.priority.unwrap_or(of_lane.priority),
             shell: ShellUse::Configured,
             shell_path: self.shell,
             tenant,
@@ -245,27 +277,31 @@ fn check_env(env: &[(String, String)]) -> Result<(), SubmitError> {
     }
 }
 
-fn check_timeout(asked: Option<Duration>, defaults: &Defaults) -> Result<Duration, SubmitError> {
+fn check_timeout(given: Duration, defaults: &Defaults) -> Result<Duration, SubmitError> {
     let max = defaults.max_timeout;
-    match asked {
-        None => Ok(defaults.limits.timeout),
-        Some(given) if given.is_zero() || given > max => Err(SubmitError::Timeout { given, max }),
-        Some(given) => Ok(given),
+    if given.is_zero() || given > max {
+        Err(SubmitError::Timeout { given, max })
+    } else {
+        Ok(given)
     }
 }
 
 fn check_lane(asked: Option<String>, defaults: &Defaults) -> Result<String, SubmitError> {
     let given = asked.unwrap_or_else(|| DEFAULT_LANE.to_owned());
-    if given == DEFAULT_LANE || defaults.lanes.contains(&given) {
+    if given == DEFAULT_LANE || defaults.lanes.contains_key(&given) {
         return Ok(given);
     }
-    let known = std::iter::once(DEFAULT_LANE.to_owned()).chain(defaults.lanes.clone()).collect();
+    let lanes = defaults.lanes.keys().cloned();
+    let known = std::iter::once(DEFAULT_LANE.to_owned()).chain(lanes).collect();
     Err(SubmitError::UnknownLane { given, known })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const BUILD: LaneDefaults =
+        LaneDefaults { timeout: Some(Duration::from_secs(90)), priority: Priority::Low };
 
     fn defaults() -> Defaults {
         let limits = Limits {
@@ -280,7 +316,7 @@ mod tests {
             limits,
             on_large_output: LargeOutput::Spill,
             max_timeout: Duration::from_secs(100),
-            lanes: vec!["build".to_owned()],
+            lanes: BTreeMap::from([("build".to_owned(), BUILD)]),
         }
     }
 
@@ -299,6 +335,19 @@ mod tests {
         assert_eq!(spec.cwd, PathBuf::from("/srv"));
         assert_eq!(spec.limits.timeout, Duration::from_secs(60));
         assert_eq!(spec.lane, DEFAULT_LANE);
+    }
+
+    #[test]
+    fn a_lane_fills_in_what_the_caller_leaves_out() {
+        let build = || Submission { lane: Some("build".to_owned()), ..shell("ls") };
+        let spec = build().complete(&defaults(), Tenant::LOCAL).unwrap();
+        assert_eq!((spec.limits.timeout, spec.priority), (Duration::from_secs(90), Priority::Low));
+        let asked = Duration::from_secs(10);
+        let said = Submission { timeout: Some(asked), priority: Some(Priority::High), ..build() };
+        let spec = said.complete(&defaults(), Tenant::LOCAL).unwrap();
+        assert_eq!((spec.limits.timeout, spec.priority), (asked, Priority::High));
+        let spec = shell("ls").complete(&defaults(), Tenant::LOCAL).unwrap();
+        assert_eq!(spec.priority, Priority::Normal);
     }
 
     #[test]

@@ -32,12 +32,17 @@ fn settings(slots: usize) -> YardSettings {
             limits,
             on_large_output: LargeOutput::Spill,
             max_timeout: LONG,
-            lanes: vec!["build".to_owned()],
+            lanes: BTreeMap::from([("build".to_owned(), LaneDefaults::default())]),
         },
         queue: QueueLimits {
             slots,
             max_queued: 3,
-            lanes: BTreeMap::from([("build".to_owned(), 1)]),
+            lanes: BTreeMap::from([(
+                "build".to_owned(),
+                LaneLimits { slots: Some(1), max_queued: None },
+            )]),
+            quota: TenantLimits::default(),
+            tenants: BTreeMap::new(),
         },
         retention: Retention {
             all: Bounds { finished: Some(4), ..Bounds::default() },
@@ -202,7 +207,7 @@ async fn jobs_wait_their_turn_and_a_waiting_one_can_be_stopped() {
     let third = desk(&yard).submit(shell("echo third")).await.unwrap();
     let place = desk(&yard).queue_place(third.id()).await.unwrap();
     assert_eq!((place.position, place.length), (2, 2));
-    assert_eq!(place.waits_for, "1/1 slots busy");
+    assert_eq!(place.waits_for, WaitsFor::Slots { busy: 1, slots: 1 });
     let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
     desk(&yard).stop(second.id(), wish).await.unwrap();
     assert_eq!(ended(&second).await.outcome, Outcome::Stopped { by: StopBy::Client });
@@ -391,4 +396,46 @@ async fn each_way_not_to_start_is_told_apart() {
     let nowhere = Submission { cwd: Some("/no/such/dir".into()), ..shell("true") };
     assert_eq!(code(nowhere).await, "bad_cwd");
     assert_eq!(code(shell(&format!("true {}", "x".repeat(1 << 20)))).await, "too_long");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_queue_is_paused_resumed_pressed_and_changed_while_jobs_run() {
+    let yard = yard(2).await;
+    let first = desk(&yard).submit(shell("sleep 300")).await.unwrap();
+    first.started().await;
+    yard.pause(None).await.unwrap();
+    let second = desk(&yard).submit(shell("sleep 300")).await.unwrap();
+    assert_eq!(desk(&yard).queue_place(second.id()).await.unwrap().waits_for, WaitsFor::Paused);
+    let pressure = Pressure { resource: Resource::Memory, percent: 38 };
+    yard.set_pressure(Some(pressure));
+    yard.resume(None).await.unwrap();
+    let place = desk(&yard).queue_place(second.id()).await.unwrap();
+    assert_eq!(place.waits_for, WaitsFor::Pressure(pressure));
+    yard.set_pressure(None);
+    tokio::time::timeout(LONG, second.started()).await.unwrap();
+    let third = desk(&yard).submit(shell("echo third")).await.unwrap();
+    let overview = yard.queue_overview().await;
+    assert_eq!((overview.slots, overview.running, overview.queued), (2, 2, 1));
+    yard.change_limits(QueueLimits { slots: 3, ..settings(1).queue }).await;
+    assert_eq!(ended(&third).await.outcome, Outcome::Exited { code: 0 });
+    assert!(yard.pause(Some("biuld".to_owned())).await.is_err());
+    yard.drain(Duration::ZERO, Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_lets_jobs_finish_and_can_be_undone() {
+    let yard = yard(1).await;
+    let running = desk(&yard).submit(shell("sleep 0.3")).await.unwrap();
+    let waiting = desk(&yard).submit(shell("echo waited")).await.unwrap();
+    yard.begin_drain().await;
+    assert_eq!(desk(&yard).submit(shell("echo no")).await.unwrap_err().code(), "draining");
+    assert!(yard.queue_overview().await.draining);
+    for job in [&running, &waiting] {
+        assert_eq!(ended(job).await.outcome, Outcome::Exited { code: 0 });
+    }
+    yard.end_drain().await;
+    desk(&yard).submit(shell("echo yes")).await.unwrap();
+    yard.drain(Duration::ZERO, Duration::ZERO).await;
+    yard.end_drain().await;
+    assert_eq!(desk(&yard).submit(shell("echo no")).await.unwrap_err().code(), "draining");
 }

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::harness::{Launch, Marker, Yard, eventually};
+use crate::harness::{Launch, Marker, Reply, Yard, eventually};
 
 const ONE_SLOT: &str = "[queue]\nslots = 1\nmax_queued = 2\n";
 
@@ -129,4 +129,206 @@ fn finished_jobs_beyond_the_bound_are_forgotten_oldest_first() {
         yard.call("read_output", json!({"job": 1})).is_error()
     });
     assert_eq!(yard.call("read_output", json!({"job": 6})).ok()["output"], "x\n");
+}
+
+/// Submits a job in the background that writes a word to the file `order`.
+fn note(yard: &mut Yard, word: &str, mut wish: Value) -> u64 {
+    wish["command"] = format!("echo {word} >> order").into();
+    wish["wait_s"] = 0.into();
+    yard.call("run_command", wish).ok().job()
+}
+
+#[test]
+fn a_higher_priority_comes_first_and_a_lane_may_set_it() {
+    let marker = Marker::new();
+    let config = "[queue]\nslots = 1\n[queue.lanes.urgent]\npriority = \"high\"\n";
+    let mut yard = Launch::stdio().structured().config(config).start();
+    let holder = yard.start(&format!("sleep {marker}"));
+    marker.wait_alive();
+    let jobs = [
+        note(&mut yard, "low", json!({"priority": "low"})),
+        note(&mut yard, "normal", json!({})),
+        note(&mut yard, "high", json!({"priority": "high"})),
+        note(&mut yard, "urgent", json!({"lane": "urgent"})),
+        note(&mut yard, "calm", json!({"lane": "urgent", "priority": "low"})),
+    ];
+    yard.call("stop_jobs", json!({"jobs": [holder]})).ok();
+    for job in jobs {
+        assert_eq!(yard.wait_finished(job)["exit_code"], 0);
+    }
+    let order = fs::read_to_string(yard.work().join("order")).expect("all ran");
+    assert_eq!(
+        order.split_whitespace().collect::<Vec<_>>(),
+        "high urgent normal low calm".split(' ').collect::<Vec<_>>()
+    );
+    let odd = yard.call("run_command", json!({"command": "true", "priority": "urgent"}));
+    assert!(odd.error_text().contains("low, normal, high"), "{}", odd.text());
+}
+
+#[test]
+fn a_lane_has_a_deadline_of_its_own() {
+    let config = "[queue.lanes.build]\ntimeout_s = 0.2\n";
+    let mut yard = Launch::stdio().structured().config(config).start();
+    let build = |command: &str| json!({"command": command, "lane": "build"});
+    let ended = yard.call("run_command", build("sleep 300")).ok();
+    assert_eq!(ended["outcome"], "timed_out", "{}", ended.0);
+    let mut asked = build("sleep 0.4");
+    asked["timeout_s"] = 60.into();
+    assert_eq!(yard.call("run_command", asked).ok()["outcome"], "exited");
+}
+
+#[test]
+fn a_waiting_job_tells_lane_reason_and_estimate() {
+    let marker = Marker::new();
+    let config = "[queue]\nslots = 4\n[queue.lanes.build]\nslots = 1\n";
+    for (launch, is_structured) in [(Launch::stdio().structured(), true), (Launch::http(), false)] {
+        let mut yard = launch.config(config).start();
+        let build = |command: &str| json!({"command": command, "lane": "build", "wait_s": 0});
+        let first = yard.call("run_command", json!({"command": "sleep 0.3", "lane": "build"})).ok();
+        assert!(!first.is_error());
+        let holder = yard.call("run_command", build(&format!("sleep {marker}"))).ok().job();
+        marker.wait_alive();
+        let second = yard.call("run_command", build("true")).ok();
+        let third = yard.call("run_command", build("true")).ok();
+        if is_structured {
+            assert_eq!(
+                (&second["queue_position"], &third["queue_position"]),
+                (&json!(1), &json!(2))
+            );
+            assert_eq!((&third["queue_length"], &third["lane"]), (&json!(2), &json!("build")));
+            assert_eq!(third["waits_for"], "lane build: 1/1 busy");
+            let estimate = third["estimated_start_ms"].as_u64().expect("one job has run");
+            assert!(estimate >= 2 * 300, "two jobs are before it: {estimate}");
+        } else {
+            let verdict = third.verdict();
+            let place =
+                "queued · position 2 of 2 in lane build · job 4 · lane build: 1/1 busy · in about ";
+            assert!(verdict.starts_with(place), "{verdict}");
+            let listed = yard.call("list_jobs", json!({"state": "queued"})).ok().text();
+            let line =
+                "4 queued · position 2 of 2 in lane build · lane build: 1/1 busy · in about ";
+            assert!(listed.contains(line), "{listed}");
+        }
+        yard.call("stop_jobs", json!({"jobs": [holder]})).ok();
+        eventually("all of them ran", || {
+            yard.call("list_jobs", json!({})).ok().verdict().contains("0 queued")
+        });
+        marker.wait_gone();
+    }
+}
+
+/// A command that must be refused with this code, in either form of an answer.
+#[track_caller]
+fn refused(yard: &mut Yard, arguments: Value, code: &str) -> Reply {
+    let reply = yard.call("run_command", arguments);
+    let text = reply.error_text();
+    assert!(text.starts_with("refused, nothing was run: "), "{text}");
+    assert_eq!((&reply["error_code"], &reply["outcome"]), (&json!(code), &json!("refused")));
+    reply
+}
+
+const NEVER: &str = "touch never";
+
+#[test]
+fn every_bound_on_waiting_has_its_refusal() {
+    let marker = Marker::new();
+    let config = "[queue]\nslots = 1\nmax_queued = 4\n[queue.lanes.build]\nmax_queued = 1\n\
+                  [tenants.local]\nmax_queued = 3\n";
+    let mut yard = Launch::stdio().structured().config(config).start();
+    yard.run("sleep 0.1");
+    yard.start(&format!("sleep {marker}"));
+    marker.wait_alive();
+    let build = |command: &str| json!({"command": command, "lane": "build", "wait_s": 0});
+    yard.call("run_command", build("true")).ok();
+    let of_lane = refused(&mut yard, build(NEVER), "queue_full");
+    let text = of_lane.error_text();
+    assert!(text.contains("lane build is full: 1 jobs wait in it already"), "{text}");
+    assert!(text.contains("; try again in about "), "{text}");
+    assert!(of_lane["retry_after_ms"].as_u64() > Some(0), "{}", of_lane.0);
+    yard.start("true");
+    yard.start("true");
+    let own = refused(&mut yard, json!({"command": NEVER}), "tenant_limit");
+    let text = own.error_text();
+    assert!(text.contains("3 of your jobs wait already"), "{text}");
+    assert_eq!(yard.call("list_jobs", json!({})).ok()["jobs"].as_array().map(Vec::len), Some(5));
+    assert!(!yard.work().join("never").exists());
+}
+
+#[test]
+fn a_full_queue_without_any_experience_still_says_when_to_come_back() {
+    let marker = Marker::new();
+    let (mut yard, _) = busy_yard(Launch::stdio().structured(), &marker);
+    yard.start("true");
+    yard.start("true");
+    let full = refused(&mut yard, json!({"command": NEVER}), "queue_full");
+    assert!(full.error_text().ends_with("; try again in about 5s"), "{}", full.text());
+    assert_eq!(full["retry_after_ms"], 5000, "{}", full.0);
+}
+
+#[test]
+fn a_tenant_runs_no_more_than_its_limit() {
+    let marker = Marker::new();
+    let config = "[queue]\nslots = 8\n[quota]\nmax_running = 5\n[tenants.local]\nmax_running = 1\n";
+    let mut yard = Launch::stdio().structured().config(config).start();
+    let holder = yard.start(&format!("sleep {marker}"));
+    marker.wait_alive();
+    let second = yard.call("run_command", json!({"command": "true", "wait_s": 0})).ok();
+    assert_eq!(second["waits_for"], "tenant limit 1");
+    yard.call("stop_jobs", json!({"jobs": [holder]})).ok();
+    assert_eq!(yard.wait_finished(second.job())["exit_code"], 0);
+}
+
+#[test]
+fn starts_in_a_minute_are_counted() {
+    for launch in Launch::both() {
+        let config = "[tenants.local]\nstarts_per_minute = 3\n";
+        let mut yard = launch.structured().config(config).start();
+        let keyed = json!({"command": "true", "key": "one"});
+        for _ in 0..3 {
+            yard.call("run_command", keyed.clone()).ok();
+        }
+        yard.run("true");
+        yard.call("run_command", json!({"command": "true", "lane": "nowhere"})).error_text();
+        yard.run("true");
+        let refused = refused(&mut yard, json!({"command": NEVER}), "rate_limited");
+        let text = refused.error_text();
+        assert!(text.contains("at most 3 a minute") && text.contains("try again in"), "{text}");
+        let wait = refused["retry_after_ms"].as_u64().expect("it is known exactly");
+        assert!((1..=20_000).contains(&wait), "{wait}");
+        yard.call("run_command", keyed).ok();
+        assert!(!yard.work().join("never").exists());
+    }
+}
+
+/// Uses two seconds of CPU time and is then killed by the system.
+const TWO_CPU_SECONDS: &str = "ulimit -t 2; while :; do :; done";
+
+#[test]
+fn cpu_time_in_an_hour_is_bounded() {
+    let config = "[quota]\ncpu_s_per_hour = 1\n";
+    let mut yard = Launch::stdio().structured().config(config).start();
+    yard.run("true");
+    yard.run(TWO_CPU_SECONDS);
+    let run = json!({"command": "true"});
+    eventually("its end is charged", || yard.call("run_command", run.clone()).is_error());
+    let refused = refused(&mut yard, run, "tenant_limit");
+    let text = refused.error_text();
+    assert!(text.contains("of CPU time within an hour, your limit is 1s"), "{text}");
+    assert!(text.ends_with(" minutes"), "{text}");
+    let wait = refused["retry_after_ms"].as_u64().expect("the window is known");
+    assert!((3_000_000..=3_600_000).contains(&wait), "{wait}");
+}
+
+#[test]
+fn cpu_time_counts_while_a_job_runs() {
+    let config = "[tenants.local]\ncpu_s_per_hour = 1\n";
+    let mut yard = Launch::stdio().structured().config(config).start();
+    let busy = yard.start("while :; do :; done");
+    let run = json!({"command": "true"});
+    eventually("a look finds it", || yard.call("run_command", run.clone()).is_error());
+    refused(&mut yard, run, "tenant_limit");
+    assert_eq!(
+        yard.call("wait_jobs", json!({"jobs": [busy], "wait_s": 0})).ok().only_job()["state"],
+        "running"
+    );
 }

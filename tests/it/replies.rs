@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::harness::{Launch, Marker, Reply, assert_nothing_null, eventually};
 
 /// Every field that the structured form may have.
-const FIELDS: [&str; 51] = [
+const FIELDS: [&str; 56] = [
     "job",
     "state",
     "outcome",
@@ -16,6 +16,11 @@ const FIELDS: [&str; 51] = [
     "elapsed_ms",
     "queued_ms",
     "queue_position",
+    "queue_length",
+    "lane",
+    "waits_for",
+    "estimated_start_ms",
+    "retry_after_ms",
     "output",
     "stdout",
     "stderr",

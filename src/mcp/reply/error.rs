@@ -5,6 +5,7 @@ use std::io;
 use thiserror::Error;
 
 use super::answer::Answer;
+use super::structured::millis;
 use crate::ids::{JobId, JobNumber};
 use crate::mcp::args::ArgError;
 use crate::output::CursorError;
@@ -102,8 +103,12 @@ impl ToolError {
         if let Self::Read { job, source } = &self {
             tracing::warn!(job_id = %job, error = %source, "output not readable");
         }
-        let refused = matches!(self, Self::Submit(_));
         let answer = Answer::failure(self.to_string(), self.code());
-        if refused { answer.with_field("outcome", "refused") } else { answer }
+        let Self::Submit(refused) = &self else { return answer };
+        let answer = answer.with_field("outcome", "refused");
+        match refused.retry_after() {
+            Some(after) => answer.with_field("retry_after_ms", millis(after)),
+            None => answer,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Lists of jobs: one line each.
 
-use super::verdict::ended;
+use super::verdict::{ended, position, why_queued};
 use super::words::{count, exact, rough, size, thousands};
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::Outcome;
@@ -49,11 +49,11 @@ pub(crate) fn list_line(job: &Snapshot, command: &str, description: Option<&str>
 fn state(job: &Snapshot) -> Vec<String> {
     match &job.state {
         State::Queued(None) => vec!["starting".to_owned()],
-        State::Queued(Some(place)) => vec![
-            "queued".to_owned(),
-            format!("position {} of {}", place.position, place.length),
-            place.waits_for.clone(),
-        ],
+        State::Queued(Some(place)) => {
+            let mut parts = vec!["queued".to_owned(), position(place)];
+            parts.extend(why_queued(place));
+            parts
+        }
         State::Running(_) => open("running", job),
         State::Stopping => open("stopping, ran", job),
         State::Finished(ending) => {

@@ -15,6 +15,7 @@ use crate::output::PageEnd;
 use crate::output::digest::Digest;
 use crate::output::excerpt::ErrorLine;
 use crate::spec::Stream;
+use crate::yard::QueuePlace;
 
 /// Everything that is known about a job at one moment, with the part of its output that
 /// is shown.
@@ -106,7 +107,7 @@ fn times(fields: &mut Fields, job: &Snapshot) {
     match &job.state {
         State::Queued(place) => {
             if let Some(place) = place {
-                fields.put("queue_position", place.position);
+                queue_place(fields, place);
             }
         }
         State::Running(liveness) => {
@@ -120,6 +121,16 @@ fn times(fields: &mut Fields, job: &Snapshot) {
     }
     if let (None, Some(quiet)) = (job.ending(), job.quiet_for) {
         fields.put("last_output_ms_ago", millis(quiet));
+    }
+}
+
+fn queue_place(fields: &mut Fields, place: &QueuePlace) {
+    fields.put("queue_position", place.position);
+    fields.put("queue_length", place.length);
+    fields.put("lane", place.lane.as_str());
+    fields.put("waits_for", place.waits_for.to_string());
+    if let Some(estimate) = place.estimate {
+        fields.put("estimated_start_ms", millis(estimate));
     }
 }
 
@@ -201,6 +212,6 @@ const fn end_word(end: PageEnd) -> &'static str {
     }
 }
 
-fn millis(time: std::time::Duration) -> u64 {
+pub(super) fn millis(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -16,7 +16,7 @@ use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{Ending, KillNote, LimitKind, Outcome, StartError, StopBy, Usage};
 use crate::output::excerpt::ErrorLine;
 use crate::output::{PageEnd, Progress};
-use crate::yard::{FindError, Liveness, QueuePlace};
+use crate::yard::{FindError, Liveness, QueuePlace, WaitsFor};
 
 fn snapshot(job: u64, state: State, elapsed_ms: u64) -> Snapshot {
     Snapshot {
@@ -244,11 +244,31 @@ fn a_running_job_says_how_long_and_what_to_do_instead_of_polling() {
     assert_eq!(verdict(&job, None), "running 30s · job 16 · no output yet");
 }
 
+fn place() -> QueuePlace {
+    QueuePlace {
+        position: 3,
+        length: 12,
+        lane: "default".to_owned(),
+        waits_for: WaitsFor::Slots { busy: 8, slots: 8 },
+        estimate: None,
+    }
+}
+
 #[test]
 fn a_queued_job_knows_its_place_and_why_it_waits() {
-    let place = QueuePlace { position: 3, length: 12, waits_for: "8/8 slots busy".to_owned() };
-    let job = snapshot(17, State::Queued(Some(place)), 0);
-    assert_eq!(verdict(&job, None), "queued · position 3 of 12 · job 17 · 8/8 slots busy");
+    let queued = |place| verdict(&snapshot(17, State::Queued(Some(place)), 0), None);
+    assert_eq!(queued(place()), "queued · position 3 of 12 · job 17 · 8/8 slots busy");
+    let waits_for = WaitsFor::Lane { lane: "build".to_owned(), busy: 2, slots: 2 };
+    let estimate = Some(Duration::from_millis(39_100));
+    let in_lane = QueuePlace { lane: "build".to_owned(), waits_for, estimate, ..place() };
+    assert_eq!(
+        structured(&snapshot(17, State::Queued(Some(in_lane.clone())), 0), None)["estimated_start_ms"],
+        39_100
+    );
+    assert_eq!(
+        queued(in_lane),
+        "queued · position 3 of 12 in lane build · job 17 · lane build: 2/2 busy · in about 40s"
+    );
 }
 
 #[test]
@@ -379,10 +399,9 @@ fn a_cursor_is_given_unless_the_log_is_complete_and_read_to_its_end() {
 
 #[test]
 fn nothing_is_ever_null() {
-    let place = QueuePlace { position: 1, length: 1, waits_for: String::new() };
     let start = StartError::NulByte { what: "command" };
     for job in [
-        snapshot(1, State::Queued(Some(place)), 0),
+        snapshot(1, State::Queued(Some(place())), 0),
         snapshot(1, State::Queued(None), 0),
         snapshot(1, State::Running(None), 5),
         snapshot(1, State::Stopping, 5),
@@ -443,11 +462,10 @@ fn a_list_has_a_summary_and_a_line_for_each_job() {
     );
     let mut running = snapshot(16, State::Running(None), 30_000);
     running.quiet_for = Some(Duration::from_secs(2));
-    let place = QueuePlace { position: 3, length: 12, waits_for: "8/8 slots busy".to_owned() };
     for (job, command, description, expected) in [
         (running, "cargo build", None, "16 running 30s · last output 2s ago · cargo build"),
         (
-            snapshot(17, State::Queued(Some(place)), 0),
+            snapshot(17, State::Queued(Some(place())), 0),
             "make\nall",
             Some("the app"),
             "17 queued · position 3 of 12 · 8/8 slots busy · the app · make all",

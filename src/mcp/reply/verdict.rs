@@ -1,10 +1,11 @@
 //! The first line of an answer: what became of the job, in one line.
 
 use super::shown::{Form, Shown};
-use super::words::{bound, count, exact, kill_note, rough, size, thousands};
+use super::words::{bound, count, exact, kill_note, rough, size, soon, thousands};
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{Ending, LimitKind, Outcome, StopBy, signal_name};
 use crate::telemetry::DropReason;
+use crate::yard::{DEFAULT_LANE, QueuePlace};
 
 /// What became of a job, in one line; with what is shown of its output, if any is.
 pub(crate) fn verdict(job: &Snapshot, shown: Option<&Shown>) -> String {
@@ -26,16 +27,28 @@ fn name(job: &Snapshot) -> String {
 
 fn queued(job: &Snapshot) -> Vec<String> {
     match &job.state {
-        State::Queued(Some(place)) => vec![
-            "queued".to_owned(),
-            format!("position {} of {}", place.position, place.length),
-            name(job),
-            place.waits_for.clone(),
-        ],
+        State::Queued(Some(place)) => {
+            let mut parts = vec!["queued".to_owned(), position(place), name(job)];
+            parts.extend(why_queued(place));
+            parts
+        }
         State::Queued(None) | State::Running(_) | State::Stopping | State::Finished(_) => {
             vec!["starting".to_owned(), name(job)]
         }
     }
+}
+
+/// `position 3 of 12`, with the lane where it is not the usual one.
+pub(super) fn position(place: &QueuePlace) -> String {
+    let QueuePlace { position, length, lane, .. } = place;
+    let lane = if lane == DEFAULT_LANE { String::new() } else { format!(" in lane {lane}") };
+    format!("position {} of {}{lane}", thousands(*position as u64), thousands(*length as u64))
+}
+
+/// What it waits for, and when it may start.
+pub(super) fn why_queued(place: &QueuePlace) -> impl Iterator<Item = String> {
+    let estimate = place.estimate.map(|time| format!("in about {}", soon(time)));
+    std::iter::once(place.waits_for.to_string()).chain(estimate)
 }
 
 fn finished(job: &Snapshot, ending: &Ending) -> Vec<String> {

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use crate::outcome::{KillNote, signal_name};
 
+const SECOND: Duration = Duration::from_secs(1);
+
 /// `1138` as `1,138`.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -50,6 +52,11 @@ pub(crate) fn exact(time: Duration) -> String {
 /// A time that still goes on: `30s`, `2m05s`, `1h02m`.
 pub(crate) fn rough(time: Duration) -> String {
     if time.as_secs() < 60 { format!("{}s", time.as_secs()) } else { minutes(time) }
+}
+
+/// A time that is yet to pass, whole seconds at least: `1s`, `40s`, `2m05s`.
+pub(crate) fn soon(time: Duration) -> String {
+    rough(Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(SECOND))
 }
 
 /// A bound that was set: `300s`, `1.5s`; thousandths of a second at most.
@@ -112,6 +119,9 @@ mod tests {
         }
         for (time, text) in [(30_900, "30s"), (125_000, "2m05s"), (3_725_000, "1h02m")] {
             assert_eq!(rough(ms(time)), text, "{time}");
+        }
+        for (time, text) in [(0, "1s"), (1_001, "2s"), (40_000, "40s"), (59_001, "1m00s")] {
+            assert_eq!(soon(ms(time)), text, "{time}");
         }
         assert_eq!(bound(ms(300_000)), "300s");
         assert_eq!(bound(ms(1_500)), "1.5s");

@@ -10,7 +10,7 @@ use crate::mcp::snapshot::Snapshot;
 use crate::mcp::turn::Turn;
 use crate::mcp::wait::{WaitEnd, wait_for};
 use crate::outcome::StopBy;
-use crate::spec::{LargeOutput, Program, Stdin};
+use crate::spec::{LargeOutput, Priority, Program, Stdin};
 use crate::yard::{Desk, Input, JobHandle, StopWish, Submission};
 
 /// How long a job in the background gets to start before the call answers.
@@ -41,6 +41,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
         ),
         Field::optional("description", Kind::Text, "Your words for it, shown in lists"),
         Field::optional("lane", Kind::Text, "Queue lane"),
+        Field::optional("priority", Kind::Choice(&["low", "normal", "high"]), "Among your jobs"),
         Field::optional("tty", Kind::Flag, "Run in a terminal"),
         Field::optional(
             "on_large_output",
@@ -121,6 +122,7 @@ impl Wish {
             on_large_output: args.choice("on_large_output", &LargeOutput::WORDS)?,
             description: args.text("description")?,
             lane: args.text("lane")?,
+            priority: args.choice("priority", &Priority::WORDS)?,
             key: args.text("key")?,
             ..Submission::new(program)
         };

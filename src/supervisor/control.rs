@@ -1,0 +1,145 @@
+//! What whoever runs the server may do while it runs: pause and resume, drain, other bounds.
+
+use ractor::{ActorRef, RpcReplyPort, call};
+
+use super::actor::{Supervision, SupervisorMsg};
+use super::door::Supervisor;
+use super::pressure::Pressure;
+use super::queue::{QueueLimits, QueueOverview, UnknownLane};
+use super::refusal::Refusal;
+use crate::telemetry::events::{self, Limits};
+
+/// Whether new jobs are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doors {
+    Open,
+    /// Those that wait and run go on; it can be undone.
+    Draining,
+    /// At shutdown, for good.
+    Closed,
+}
+
+impl Doors {
+    pub(super) const fn check(self) -> Result<(), Refusal> {
+        match self {
+            Self::Open => Ok(()),
+            Self::Draining => Err(Refusal::Draining),
+            Self::Closed => Err(Refusal::Closed),
+        }
+    }
+
+    /// The same after a wish; what is closed stays so.
+    const fn wished(self, wish: Self) -> Self {
+        match self {
+            Self::Open | Self::Draining => wish,
+            Self::Closed => Self::Closed,
+        }
+    }
+}
+
+/// A wish of whoever runs the server. Each replies once it holds.
+#[derive(Debug)]
+pub(super) enum Control {
+    Pause(Option<String>, RpcReplyPort<Result<(), UnknownLane>>),
+    Resume(Option<String>, RpcReplyPort<Result<(), UnknownLane>>),
+    Change(Box<QueueLimits>, RpcReplyPort<()>),
+    Doors(Doors, RpcReplyPort<()>),
+    /// From the watch on the host: nobody waits for it.
+    Press(Option<Pressure>),
+    Overview(RpcReplyPort<QueueOverview>),
+}
+
+impl Supervision {
+    pub(super) fn control(&mut self, control: Control, myself: &ActorRef<SupervisorMsg>) {
+        match control {
+            Control::Pause(lane, reply) => {
+                reply.send(self.queue.pause(lane.as_deref())).ok();
+            }
+            Control::Resume(lane, reply) => {
+                reply.send(self.queue.resume(lane.as_deref())).ok();
+            }
+            Control::Change(limits, reply) => {
+                self.queue.change(*limits);
+                self.limits_changed(myself);
+                reply.send(()).ok();
+            }
+            Control::Doors(wish, reply) => {
+                self.doors = self.doors.wished(wish);
+                reply.send(()).ok();
+            }
+            Control::Press(pressure) => self.queue.press(pressure),
+            Control::Overview(reply) => {
+                reply.send(self.overview()).ok();
+            }
+        }
+    }
+
+    /// Tells the bounds that hold from now on, and sees to those that need looks.
+    pub(super) fn limits_changed(&mut self, myself: &ActorRef<SupervisorMsg>) {
+        let QueueLimits { slots, max_queued, .. } = *self.queue.limits();
+        let retained = self.registry.max_finished().unwrap_or_default();
+        events::limits_known(Limits { slots, queued: max_queued, retained });
+        self.begin_looks(myself);
+    }
+
+    fn overview(&self) -> QueueOverview {
+        let mut overview = self.queue.overview();
+        overview.draining = self.doors != Doors::Open;
+        for (tenant, figures) in &mut overview.tenants {
+            figures.cpu_used = self.spending.cpu_used(*tenant);
+        }
+        overview
+    }
+}
+
+impl Supervisor {
+    /// Nothing starts any more, in this lane or at all; what runs goes on.
+    ///
+    /// # Errors
+    /// When there is no such lane.
+    pub async fn pause(&self, lane: Option<String>) -> Result<(), UnknownLane> {
+        self.ask(|reply| Control::Pause(lane, reply)).await.unwrap_or(Ok(()))
+    }
+
+    /// Jobs start again, in this lane or at all.
+    ///
+    /// # Errors
+    /// When there is no such lane.
+    pub async fn resume(&self, lane: Option<String>) -> Result<(), UnknownLane> {
+        self.ask(|reply| Control::Resume(lane, reply)).await.unwrap_or(Ok(()))
+    }
+
+    /// From now on these bounds hold. Nothing that runs or waits is lost.
+    pub async fn change_limits(&self, limits: QueueLimits) {
+        self.ask(|reply| Control::Change(Box::new(limits), reply)).await;
+    }
+
+    /// From now on no new job is taken; those that wait and run go on to their ends.
+    pub async fn begin_drain(&self) {
+        self.ask(|reply| Control::Doors(Doors::Draining, reply)).await;
+    }
+
+    /// New jobs are taken again, unless the server is shutting down.
+    pub async fn end_drain(&self) {
+        self.ask(|reply| Control::Doors(Doors::Open, reply)).await;
+    }
+
+    /// From now on the host is short of this, or of nothing: while one job runs, no other starts.
+    pub fn set_pressure(&self, pressure: Option<Pressure>) {
+        // A supervisor that is gone starts nothing.
+        self.actor.cast(SupervisorMsg::Control(Control::Press(pressure))).ok();
+    }
+
+    /// All figures of the queue.
+    pub async fn overview(&self) -> QueueOverview {
+        self.ask(Control::Overview).await.unwrap_or_default()
+    }
+
+    /// The reply, unless the supervisor is gone.
+    async fn ask<T: Send + 'static>(
+        &self,
+        control: impl FnOnce(RpcReplyPort<T>) -> Control,
+    ) -> Option<T> {
+        call!(self.actor, |reply| SupervisorMsg::Control(control(reply))).ok()
+    }
+}

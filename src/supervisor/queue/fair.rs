@@ -1,0 +1,279 @@
+//! The queue itself: what changes it, and who is next.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::estimate::Mean;
+use super::lane::{Flow, Lane};
+use super::limits::QueueLimits;
+use super::line::Ticket;
+use super::member::Member;
+use super::turn::VirtualTime;
+use crate::ids::{JobId, Tenant};
+use crate::spec::{DEFAULT_LANE, Priority};
+use crate::supervisor::pressure::Pressure;
+
+/// Jobs that wait and jobs that run.
+///
+/// Invariant: what is counted in `lanes` and `members` is what `jobs` holds. Whoever changes a
+/// member [takes it out](Queue::leave) before and [puts it back](Queue::join) after, so that the
+/// lanes always know who is ready.
+#[derive(Debug)]
+pub struct Queue {
+    pub(super) limits: QueueLimits,
+    pub(super) flow: Flow,
+    pub(super) pressure: Option<Pressure>,
+    pub(super) lanes: BTreeMap<Arc<str>, Lane>,
+    pub(super) members: HashMap<Tenant, Member>,
+    /// Members without jobs that time has not caught up with, by their tags.
+    idle: BTreeSet<(u64, Tenant)>,
+    pub(super) jobs: HashMap<JobId, Entry>,
+    pub(super) running: usize,
+    time: VirtualTime,
+    arrivals: u64,
+    /// How long jobs ran, of whomever.
+    pub(super) ran: Mean,
+}
+
+/// A job in the queue.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) tenant: Tenant,
+    pub(super) lane: Arc<str>,
+    pub(super) stage: Stage,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stage {
+    Waiting(Ticket),
+    Running,
+}
+
+/// How a job wants to wait.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish<'a> {
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// The lane.
+    pub lane: &'a str,
+    /// Its priority among the tenant's own jobs.
+    pub priority: Priority,
+}
+
+impl Queue {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(limits: QueueLimits) -> Self {
+        let mut queue = Self {
+            limits: limits.clone(),
+            flow: Flow::Open,
+            pressure: None,
+            lanes: BTreeMap::new(),
+            members: HashMap::new(),
+            idle: BTreeSet::new(),
+            jobs: HashMap::new(),
+            running: 0,
+            time: VirtualTime::default(),
+            arrivals: 0,
+            ran: Mean::default(),
+        };
+        queue.change(limits);
+        queue
+    }
+
+    /// Its bounds.
+    #[must_use]
+    pub const fn limits(&self) -> &QueueLimits {
+        &self.limits
+    }
+
+    /// How many wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.jobs.len() - self.running
+    }
+
+    /// Whose job it is, while it waits or runs.
+    #[must_use]
+    pub fn tenant_of(&self, id: JobId) -> Option<Tenant> {
+        self.jobs.get(&id).map(|entry| entry.tenant)
+    }
+
+    /// From now on these bounds hold. Whoever runs or waits stays, over a bound as well; then
+    /// nobody follows until there is room.
+    pub fn change(&mut self, limits: QueueLimits) {
+        let names = limits.lanes.keys().map(String::as_str).chain([DEFAULT_LANE]);
+        for name in names {
+            self.lanes.entry(name.into()).or_default();
+        }
+        for (name, lane) in &mut self.lanes {
+            lane.limits = limits.lanes.get(&**name).copied().unwrap_or_default();
+        }
+        let is_known = |name: &str| name == DEFAULT_LANE || limits.lanes.contains_key(name);
+        self.lanes.retain(|name, lane| is_known(name) || !lane.is_unused());
+        self.limits = limits;
+        let tenants: Vec<Tenant> = self.members.keys().copied().collect();
+        for tenant in tenants {
+            self.leave(tenant);
+            self.join(tenant);
+        }
+    }
+
+    /// Puts a job in line, within bounds or not: see [`Queue::check`].
+    pub fn push(&mut self, id: JobId, wish: Wish<'_>) {
+        let Wish { tenant, lane, priority } = wish;
+        self.leave(tenant);
+        self.arrivals += 1;
+        let ticket = Ticket::new(priority, self.arrivals);
+        let name =
+            self.lanes.get_key_value(lane).map_or_else(|| lane.into(), |(name, _)| name.clone());
+        let lane = self.lanes.entry(Arc::clone(&name)).or_default();
+        let member = self.members.entry(tenant).or_insert_with(Member::new);
+        let share = member.lanes.entry(Arc::clone(&name)).or_default();
+        if member.waiting == 0 {
+            let first = lane.first_ready().map(|(turn, _)| turn);
+            member.turn = self.time.begin(member.turn, first, self.arrivals);
+        } else if share.line.is_empty() {
+            // It joins those who wait in this lane now, whatever it missed in others.
+            member.turn = member.turn.at(&self.time);
+        }
+        share.line.insert(ticket, id);
+        member.waiting += 1;
+        lane.waiting += 1;
+        self.jobs.insert(id, Entry { tenant, lane: name, stage: Stage::Waiting(ticket) });
+        self.join(tenant);
+    }
+
+    /// The job whose turn it is, if one may start; it now runs.
+    #[expect(clippy::should_implement_trait, reason = "a queue is no iterator: it is asked again")]
+    pub fn next(&mut self) -> Option<JobId> {
+        let tenant = self.next_tenant()?;
+        let (name, ticket) = self.best_of(tenant)?;
+        self.leave(tenant);
+        let weight = self.limits.of(tenant).weight;
+        let member = self.members.get_mut(&tenant)?;
+        let share = member.lanes.get_mut(&name)?;
+        let id = share.line.remove(ticket)?;
+        share.running += 1;
+        member.waiting -= 1;
+        member.running += 1;
+        member.turn = self.time.serve(member.turn, weight);
+        let lane = self.lanes.entry(Arc::clone(&name)).or_default();
+        lane.waiting -= 1;
+        lane.running += 1;
+        self.running += 1;
+        self.jobs.insert(id, Entry { tenant, lane: name, stage: Stage::Running });
+        self.join(tenant);
+        self.forget_idle();
+        Some(id)
+    }
+
+    /// A job that ran has ended, after this long: its slot is free. Gives whose it was.
+    pub fn release(&mut self, id: JobId, ran_for: Duration) -> Option<Tenant> {
+        let Entry { tenant, lane: name, .. } =
+            self.take(id, |stage| matches!(stage, Stage::Running))?;
+        self.running -= 1;
+        self.ran.add(ran_for);
+        let is_back = self.is_at_limit(tenant);
+        self.leave(tenant);
+        if let Some(lane) = self.lanes.get_mut(&name) {
+            lane.running -= 1;
+        }
+        if let Some(member) = self.members.get_mut(&tenant) {
+            member.running -= 1;
+            if is_back {
+                // What it missed while it had all that it may have is nobody's debt.
+                member.turn = member.turn.at(&self.time);
+            }
+            let share = member.lanes.entry(name).or_default();
+            share.running -= 1;
+            share.ran.add(ran_for);
+        }
+        self.join(tenant);
+        Some(tenant)
+    }
+
+    /// Takes a job out of the line; false when it was not in it.
+    pub fn withdraw(&mut self, id: JobId) -> bool {
+        let waits = |stage: Stage| matches!(stage, Stage::Waiting(_));
+        let Some(Entry { tenant, lane: name, stage }) = self.take(id, waits) else { return false };
+        self.leave(tenant);
+        if let Some(lane) = self.lanes.get_mut(&name) {
+            lane.waiting -= 1;
+        }
+        if let (Some(member), Stage::Waiting(ticket)) = (self.members.get_mut(&tenant), stage) {
+            member.waiting -= 1;
+            member.lanes.entry(name).or_default().line.remove(ticket);
+        }
+        self.join(tenant);
+        true
+    }
+
+    fn take(&mut self, id: JobId, is_wanted: impl FnOnce(Stage) -> bool) -> Option<Entry> {
+        self.jobs.get(&id).filter(|entry| is_wanted(entry.stage))?;
+        self.jobs.remove(&id)
+    }
+
+    /// The tenant whose turn it is, among those that could start something.
+    pub(super) fn next_tenant(&self) -> Option<Tenant> {
+        if self.hold().is_some() || self.running >= self.limits.slots {
+            return None;
+        }
+        let lanes = self.lanes.values().filter(|lane| lane.has_room());
+        let firsts = lanes.filter_map(Lane::first_ready);
+        // A lane that was full has turns in the past: they are due now, and not before now.
+        firsts.map(|(turn, tenant)| (turn.at(&self.time), tenant)).min().map(|(_, tenant)| tenant)
+    }
+
+    /// This tenant's best job among the lanes that have room.
+    fn best_of(&self, tenant: Tenant) -> Option<(Arc<str>, Ticket)> {
+        let lanes = self.members.get(&tenant)?.lanes.iter();
+        let open = lanes.filter(|(name, _)| self.lanes.get(*name).is_some_and(Lane::has_room));
+        let firsts = open.filter_map(|(name, share)| Some((share.line.first()?.0, name)));
+        firsts.min().map(|(ticket, name)| (Arc::clone(name), ticket))
+    }
+
+    pub(super) fn is_at_limit(&self, tenant: Tenant) -> bool {
+        let running = self.members.get(&tenant).map_or(0, |member| member.running);
+        self.limits.of(tenant).max_running.is_some_and(|most| running >= most)
+    }
+
+    /// Takes a tenant out of everything that is kept in order.
+    fn leave(&mut self, tenant: Tenant) {
+        let Some(member) = self.members.get(&tenant) else { return };
+        self.idle.remove(&(member.turn.tag(), tenant));
+        for name in member.lanes_with_line() {
+            if let Some(lane) = self.lanes.get_mut(name) {
+                lane.ready.remove(&(member.turn, tenant));
+            }
+        }
+    }
+
+    /// Puts it back to where it belongs now, or forgets it.
+    fn join(&mut self, tenant: Tenant) {
+        let is_at_limit = self.is_at_limit(tenant);
+        let Some(member) = self.members.get(&tenant) else { return };
+        if member.is_idle() && self.time.is_behind(member.turn) {
+            self.idle.insert((member.turn.tag(), tenant));
+        } else if member.is_idle() {
+            self.members.remove(&tenant);
+        } else if !is_at_limit {
+            for name in member.lanes_with_line() {
+                if let Some(lane) = self.lanes.get_mut(name) {
+                    lane.ready.insert((member.turn, tenant));
+                }
+            }
+        }
+    }
+
+    /// Whoever is idle and had no more than its share is like one that never came.
+    fn forget_idle(&mut self) {
+        while let Some((_, tenant)) = self.idle.first().copied()
+            && self.members.get(&tenant).is_none_or(|member| !self.time.is_behind(member.turn))
+        {
+            self.idle.pop_first();
+            self.members.remove(&tenant);
+        }
+    }
+}

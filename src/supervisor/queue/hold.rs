@@ -1,0 +1,71 @@
+//! What keeps jobs from starting although there are slots.
+
+use thiserror::Error;
+
+use super::fair::Queue;
+use super::lane::Flow;
+use crate::supervisor::pressure::Pressure;
+
+/// Why nothing starts, in any lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// Somebody wished so.
+    Paused,
+    /// The host is short of something, and at least one job runs.
+    Pressure(Pressure),
+}
+
+/// A lane that cannot be paused or resumed because there is none of that name.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("there is no lane `{given}`; the lanes are {}", .known.join(", "))]
+pub struct UnknownLane {
+    /// What was asked for.
+    pub given: String,
+    /// The lanes there are.
+    pub known: Vec<String>,
+}
+
+impl Queue {
+    /// What holds all starts back, if anything does. Pressure never stops the only job.
+    #[must_use]
+    pub fn hold(&self) -> Option<Hold> {
+        match (self.flow, self.pressure) {
+            (Flow::Paused, _) => Some(Hold::Paused),
+            (Flow::Open, Some(pressure)) if self.running > 0 => Some(Hold::Pressure(pressure)),
+            (Flow::Open, Some(_) | None) => None,
+        }
+    }
+
+    /// From now on the host is short of this, or of nothing.
+    pub const fn press(&mut self, pressure: Option<Pressure>) {
+        self.pressure = pressure;
+    }
+
+    /// Nothing starts any more, in this lane or at all. What runs goes on.
+    ///
+    /// # Errors
+    /// When there is no such lane.
+    pub fn pause(&mut self, lane: Option<&str>) -> Result<(), UnknownLane> {
+        *self.flow_of(lane)? = Flow::Paused;
+        Ok(())
+    }
+
+    /// Jobs start again, in this lane or at all. A lane that was paused by itself stays so when
+    /// the queue is resumed.
+    ///
+    /// # Errors
+    /// When there is no such lane.
+    pub fn resume(&mut self, lane: Option<&str>) -> Result<(), UnknownLane> {
+        *self.flow_of(lane)? = Flow::Open;
+        Ok(())
+    }
+
+    fn flow_of(&mut self, lane: Option<&str>) -> Result<&mut Flow, UnknownLane> {
+        let Some(name) = lane else { return Ok(&mut self.flow) };
+        if !self.lanes.contains_key(name) {
+            let known = self.lanes.keys().map(|name| name.to_string()).collect();
+            return Err(UnknownLane { given: name.to_owned(), known });
+        }
+        Ok(&mut self.lanes.entry(name.into()).or_default().flow)
+    }
+}

@@ -1,0 +1,166 @@
+//! The line of one tenant in one lane, in which every job knows its place.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::VecDeque;
+
+use crate::ids::JobId;
+use crate::spec::Priority;
+
+/// The most jobs in one block.
+const BLOCK: usize = 512;
+
+/// What decides the order of a line: priority, then arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ticket {
+    priority: Priority,
+    arrival: u64,
+}
+
+impl Ticket {
+    pub(super) const fn new(priority: Priority, arrival: u64) -> Self {
+        Self { priority, arrival }
+    }
+}
+
+impl Ord for Ticket {
+    fn cmp(&self, other: &Self) -> Ordering {
+        #[cfg(test)]
+        super::steps::count(1);
+        (Reverse(self.priority), self.arrival).cmp(&(Reverse(other.priority), other.arrival))
+    }
+}
+
+impl PartialOrd for Ticket {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Jobs in the order of their tickets.
+///
+/// Invariant: `blocks` are sorted, in themselves and among each other; none is empty or longer
+/// than [`BLOCK`]; two neighbours hold more than half of that. So there are few of them, and a
+/// place is found by counting blocks.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    blocks: Vec<VecDeque<(Ticket, JobId)>>,
+    len: usize,
+}
+
+impl Line {
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn first(&self) -> Option<(Ticket, JobId)> {
+        self.blocks.first()?.front().copied()
+    }
+
+    pub(super) fn insert(&mut self, ticket: Ticket, id: JobId) {
+        self.len += 1;
+        // Behind all others is in the last block.
+        let at = self.block_of(ticket).min(self.blocks.len().saturating_sub(1));
+        let Some(block) = self.blocks.get_mut(at) else {
+            self.blocks.push(VecDeque::from([(ticket, id)]));
+            return;
+        };
+        let place = block.partition_point(|(other, _)| *other < ticket);
+        block.insert(place, (ticket, id));
+        if block.len() > BLOCK {
+            let second = block.split_off(BLOCK / 2);
+            self.blocks.insert(at + 1, second);
+        }
+    }
+
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<JobId> {
+        let (at, place) = self.find(ticket)?;
+        let (_, id) = self.blocks[at].remove(place)?;
+        self.len -= 1;
+        if self.blocks[at].is_empty() {
+            self.blocks.remove(at);
+        }
+        self.join_small(at);
+        self.join_small(at.saturating_sub(1));
+        Some(id)
+    }
+
+    /// How many stand before it.
+    pub(super) fn rank(&self, ticket: Ticket) -> Option<usize> {
+        let (at, place) = self.find(ticket)?;
+        #[cfg(test)]
+        super::steps::count(at);
+        Some(self.blocks[..at].iter().map(VecDeque::len).sum::<usize>() + place)
+    }
+
+    fn find(&self, ticket: Ticket) -> Option<(usize, usize)> {
+        let at = self.block_of(ticket);
+        let place = self.blocks.get(at)?.binary_search_by_key(&ticket, |(other, _)| *other).ok()?;
+        Some((at, place))
+    }
+
+    /// The first block that does not end before this ticket.
+    fn block_of(&self, ticket: Ticket) -> usize {
+        let ends_before = |block: &VecDeque<(Ticket, JobId)>| {
+            block.back().is_some_and(|(last, _)| *last < ticket)
+        };
+        self.blocks.partition_point(ends_before)
+    }
+
+    /// Joins this block and the next one, if both are small.
+    fn join_small(&mut self, at: usize) {
+        if let Some([block, next]) = self.blocks.get_mut(at..at + 2)
+            && block.len() + next.len() <= BLOCK / 2
+        {
+            block.append(next);
+            self.blocks.remove(at + 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_priority() -> impl Strategy<Value = Priority> {
+        prop::sample::select(Priority::WORDS.map(|(_, priority)| priority).to_vec())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn a_line_is_a_sorted_list(
+            steps in prop::collection::vec((any_priority(), 0..4_u8, any::<prop::sample::Index>()), 0..4000),
+        ) {
+            let mut line = Line::default();
+            let mut model: Vec<(Ticket, JobId)> = Vec::new();
+            for (number, (priority, step, at)) in steps.into_iter().enumerate() {
+                if step > 0 || model.is_empty() {
+                    let (ticket, id) = (Ticket::new(priority, number as u64), JobId::local(number as u64));
+                    line.insert(ticket, id);
+                    model.insert(model.partition_point(|(other, _)| *other < ticket), (ticket, id));
+                } else {
+                    let (ticket, id) = model.remove(at.index(model.len()));
+                    prop_assert_eq!(line.remove(ticket), Some(id));
+                    prop_assert_eq!((line.remove(ticket), line.rank(ticket)), (None, None));
+                }
+                prop_assert_eq!((line.len(), line.first()), (model.len(), model.first().copied()));
+            }
+            let ranks = model.iter().map(|(ticket, _)| line.rank(*ticket));
+            prop_assert!(ranks.eq((0..model.len()).map(Some)));
+            while let Some((ticket, _)) = model.pop() {
+                line.remove(ticket);
+                for pair in line.blocks.windows(2) {
+                    prop_assert!(pair[0].len() + pair[1].len() > BLOCK / 2);
+                }
+            }
+            prop_assert!(line.blocks.is_empty());
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Where a waiting job stands, and what it waits for.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::fair::{Entry, Queue, Stage};
+use super::hold::Hold;
+use super::lane::Flow;
+use crate::ids::{JobId, Tenant};
+use crate::supervisor::pressure::Pressure;
+
+/// Where a waiting job stands. Nothing about other tenants can be counted from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueuePlace {
+    /// Its place in its tenant's own line in its lane; 1 is next.
+    pub position: usize,
+    /// How long that line is.
+    pub length: usize,
+    /// The lane.
+    pub lane: String,
+    /// What it waits for.
+    pub waits_for: WaitsFor,
+    /// When it will start, by how long others ran.
+    pub estimate: Option<Duration>,
+}
+
+/// What a job waits for; displays as "8/8 slots busy".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// One of the queue's slots.
+    Slots {
+        /// How many are taken.
+        busy: usize,
+        /// How many there are.
+        slots: usize,
+    },
+    /// One of its lane's slots.
+    Lane {
+        /// Which lane.
+        lane: String,
+        /// How many are taken.
+        busy: usize,
+        /// How many there are.
+        slots: usize,
+    },
+    /// The end of one of its tenant's jobs.
+    TenantLimit {
+        /// How many may run.
+        limit: usize,
+    },
+    /// The host, which is short of something.
+    Pressure(Pressure),
+    /// That the queue is resumed.
+    Paused,
+    /// That its lane is resumed.
+    LanePaused {
+        /// Which lane.
+        lane: String,
+    },
+    /// Others that come before it.
+    Turn,
+}
+
+impl fmt::Display for WaitsFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slots { busy, slots } => write!(f, "{busy}/{slots} slots busy"),
+            Self::Lane { lane, busy, slots } => write!(f, "lane {lane}: {busy}/{slots} busy"),
+            Self::TenantLimit { limit } => write!(f, "tenant limit {limit}"),
+            Self::Pressure(Pressure { resource, percent }) => {
+                write!(f, "{} pressure {percent} %", resource.word())
+            }
+            Self::Paused => f.write_str("the queue is paused"),
+            Self::LanePaused { lane } => write!(f, "lane {lane} is paused"),
+            Self::Turn => f.write_str("its turn"),
+        }
+    }
+}
+
+impl Queue {
+    /// Where a waiting job stands.
+    #[must_use]
+    pub fn place(&self, id: JobId) -> Option<QueuePlace> {
+        let Entry { tenant, lane, stage } = self.jobs.get(&id)?;
+        let Stage::Waiting(ticket) = stage else { return None };
+        let line = &self.members.get(tenant)?.lanes.get(lane)?.line;
+        let position = line.rank(*ticket)? + 1;
+        Some(QueuePlace {
+            position,
+            length: line.len(),
+            lane: lane.to_string(),
+            waits_for: self.waits_for(*tenant, lane),
+            estimate: self.estimate(*tenant, lane, position),
+        })
+    }
+
+    /// What a job of this tenant waits for in this lane: a wish first, then what is narrowest.
+    fn waits_for(&self, tenant: Tenant, name: &str) -> WaitsFor {
+        let hold = self.hold();
+        let lane = self.lanes.get(name);
+        if hold == Some(Hold::Paused) {
+            return WaitsFor::Paused;
+        }
+        if lane.is_some_and(|lane| lane.flow == Flow::Paused) {
+            return WaitsFor::LanePaused { lane: name.to_owned() };
+        }
+        if let Some(limit) = self.limits.of(tenant).max_running.filter(|_| self.is_at_limit(tenant))
+        {
+            return WaitsFor::TenantLimit { limit };
+        }
+        if let Some(lane) = lane.filter(|lane| lane.is_full())
+            && let Some(slots) = lane.limits.slots
+        {
+            return WaitsFor::Lane { lane: name.to_owned(), busy: lane.running, slots };
+        }
+        let slots = self.limits.slots;
+        match hold {
+            _ if self.running >= slots => WaitsFor::Slots { busy: self.running, slots },
+            Some(Hold::Pressure(pressure)) => WaitsFor::Pressure(pressure),
+            Some(Hold::Paused) | None => WaitsFor::Turn,
+        }
+    }
+}

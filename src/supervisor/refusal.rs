@@ -1,0 +1,191 @@
+//! Why a job was not accepted.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// Why a job was not accepted. Nothing of it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// As many jobs wait as may.
+    #[error("{full}; {}", Retry(*retry_after, "when some have started"))]
+    QueueFull {
+        /// Where.
+        full: FullQueue,
+        /// When there may be room.
+        retry_after: Option<Duration>,
+    },
+    /// The tenant has all that it may have.
+    #[error("{bound}; {}", Retry(*retry_after, "when some of them have started"))]
+    TenantLimit {
+        /// Of what.
+        bound: TenantBound,
+        /// When it may have more.
+        retry_after: Option<Duration>,
+    },
+    /// The tenant started too many jobs in too short a time.
+    #[error(
+        "too many starts: at most {per_minute} a minute (starts_per_minute); {}",
+        Retry(Some(*retry_after), "")
+    )]
+    RateLimited {
+        /// How many it may start.
+        per_minute: NonZeroU32,
+        /// When the next one is accepted.
+        retry_after: Duration,
+    },
+    /// The server is being emptied.
+    #[error("the server is draining and takes no new jobs; submit to another or try later")]
+    Draining,
+    /// The server is on its way out.
+    #[error("the server is shutting down and takes no new jobs; submit to another or try later")]
+    Closed,
+}
+
+/// Where too many wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FullQueue {
+    /// In all lanes together.
+    All {
+        /// How many may wait.
+        limit: usize,
+    },
+    /// In one lane.
+    Lane {
+        /// Which.
+        lane: String,
+        /// How many may wait.
+        limit: usize,
+    },
+}
+
+/// What a tenant has used up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TenantBound {
+    /// Its places in the queue.
+    Queued {
+        /// How many of its jobs may wait.
+        limit: usize,
+    },
+    /// Its CPU time.
+    Cpu {
+        /// What its jobs used within an hour.
+        used: Duration,
+        /// What they may use.
+        limit: Duration,
+    },
+}
+
+impl Refusal {
+    /// The stable word that clients may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::QueueFull { .. } => "queue_full",
+            Self::TenantLimit { .. } => "tenant_limit",
+            Self::RateLimited { .. } => "rate_limited",
+            Self::Draining | Self::Closed => "draining",
+        }
+    }
+
+    /// When it may be worth trying again, where that is known.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::QueueFull { retry_after, .. } | Self::TenantLimit { retry_after, .. } => {
+                *retry_after
+            }
+            Self::RateLimited { retry_after, .. } => Some(*retry_after),
+            Self::Draining | Self::Closed => None,
+        }
+    }
+}
+
+impl fmt::Display for FullQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All { limit } => {
+                write!(f, "the queue is full: {limit} jobs wait already (queue.max_queued)")
+            }
+            Self::Lane { lane, limit } => write!(
+                f,
+                "lane {lane} is full: {limit} jobs wait in it already (queue.lanes.{lane}.max_queued)"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for TenantBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queued { limit } => {
+                write!(f, "{limit} of your jobs wait already, which is your limit (max_queued)")
+            }
+            Self::Cpu { used, limit } => write!(
+                f,
+                "your jobs used {}s of CPU time within an hour, your limit is {}s (cpu_s_per_hour)",
+                used.as_secs(),
+                limit.as_secs()
+            ),
+        }
+    }
+}
+
+/// When to try again: in so long, or else on this occasion.
+struct Retry(Option<Duration>, &'static str);
+
+impl fmt::Display for Retry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(Some(after), _) = self else { return write!(f, "try again {}", self.1) };
+        // Rounded up: a moment too early would be refused again.
+        let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+        match seconds.max(1) {
+            seconds @ ..100 => write!(f, "try again in about {seconds}s"),
+            seconds => write!(f, "try again in about {} minutes", seconds.div_ceil(60)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_the_bound_is_and_when_to_come_back() {
+        let bound = TenantBound::Queued { limit: 3 };
+        let seconds = Duration::from_secs;
+        let used = TenantBound::Cpu { used: seconds(61), limit: seconds(60) };
+        let full = FullQueue::Lane { lane: "build".into(), limit: 2 };
+        for (refusal, code, words) in [
+            (
+                Refusal::QueueFull { full: FullQueue::All { limit: 2 }, retry_after: None },
+                "queue_full",
+                "the queue is full: 2 jobs wait already (queue.max_queued); try again when some have started",
+            ),
+            (
+                Refusal::QueueFull { full, retry_after: Some(Duration::from_millis(11_001)) },
+                "queue_full",
+                "lane build is full: 2 jobs wait in it already (queue.lanes.build.max_queued); try again in about 12s",
+            ),
+            (
+                Refusal::TenantLimit { bound, retry_after: Some(Duration::ZERO) },
+                "tenant_limit",
+                "3 of your jobs wait already, which is your limit (max_queued); try again in about 1s",
+            ),
+            (
+                Refusal::TenantLimit { bound: used, retry_after: Some(seconds(100)) },
+                "tenant_limit",
+                "your jobs used 61s of CPU time within an hour, your limit is 60s (cpu_s_per_hour); try again in about 2 minutes",
+            ),
+            (
+                Refusal::RateLimited { per_minute: NonZeroU32::MIN, retry_after: seconds(60) },
+                "rate_limited",
+                "too many starts: at most 1 a minute (starts_per_minute); try again in about 60s",
+            ),
+        ] {
+            assert_eq!((refusal.code(), refusal.to_string().as_str()), (code, words));
+        }
+    }
+}
