@@ -17,8 +17,8 @@ use crate::output;
 use crate::process::guardian::Guardian;
 use crate::process::host;
 use crate::stdio;
-use crate::telemetry::{Exporter, events};
-use crate::yard::{Identity, Rules, Yard};
+use crate::telemetry::{Exporter, QueueGauges, events};
+use crate::yard::{Identity, PressureWatch, Rules, Yard};
 
 /// How often histograms are folded into their buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -30,6 +30,7 @@ const HUNG_UP_GRACE: Duration = Duration::from_secs(1);
 pub(super) struct App {
     settings: Settings,
     yard: Yard,
+    gauges: Arc<QueueGauges>,
     /// Ends our jobs should we be killed.
     guardian: Arc<Mutex<Guardian>>,
 }
@@ -44,9 +45,13 @@ impl App {
             events::data_dir_unusable(&spill, &error);
         }
         let yard = Yard::open(values::yard(&loaded, tag, &sources.environment)?).await?;
-        let reload = Reload { yard: yard.clone(), sources };
+        let pressure = watch::Sender::new(values::pressure(&loaded.settings));
+        yard.watch_pressure(pressure.subscribe());
+        let gauges = Arc::new(QueueGauges::new(values::known_names(&loaded.settings)));
+        let known = Arc::clone(&gauges);
+        let reload = Reload { yard: yard.clone(), sources, pressure, gauges: known };
         tokio::spawn(signals::on_hangup(move || reload.now()).map_err(AppError::Signals)?);
-        Ok(Self { settings: loaded.settings, yard, guardian })
+        Ok(Self { settings: loaded.settings, yard, gauges, guardian })
     }
 
     pub(super) const fn yard(&self) -> &Yard {
@@ -64,7 +69,7 @@ impl App {
         let doors = Doors {
             yard: self.yard.clone(),
             handler: self.handler(),
-            metrics: MetricsText::new(move || exporter.render()),
+            metrics: self.metrics(exporter),
             readiness: ready,
         };
         events::server_started(server.local_addr(), server.socket_path());
@@ -117,23 +122,42 @@ impl App {
         tokio::task::spawn_blocking(sweep).await.ok();
     }
 
+    /// What the queue looks like is asked for at each scrape.
+    fn metrics(&self, exporter: Exporter) -> MetricsText {
+        let (yard, gauges) = (self.yard.clone(), Arc::clone(&self.gauges));
+        MetricsText::new(move || {
+            let (yard, gauges, exporter) = (yard.clone(), Arc::clone(&gauges), exporter.clone());
+            async move {
+                if let Some(figures) = yard.figures().await {
+                    gauges.show(&figures);
+                }
+                exporter.render()
+            }
+        })
+    }
+
     fn handler(&self) -> Handler {
         Handler::new(self.yard.clone(), values::mcp(&self.settings))
     }
 }
 
-/// New rules from the same sources, while the server runs.
+/// New rules and levels from the same sources, while the server runs.
 struct Reload {
     yard: Yard,
     sources: Sources,
+    pressure: watch::Sender<PressureWatch>,
+    gauges: Arc<QueueGauges>,
 }
 
 impl Reload {
     /// Either all new rules hold from now on, or none of them does.
     fn now(&self) {
         match self.read() {
-            Ok(rules) => {
+            Ok((rules, settings)) => {
                 self.yard.replace_rules(rules);
+                self.yard.change_quota(values::quota(&settings));
+                self.pressure.send_replace(values::pressure(&settings));
+                self.gauges.learn(values::known_names(&settings));
                 events::rules_reloaded();
             }
             Err(error) => {
@@ -144,8 +168,9 @@ impl Reload {
         }
     }
 
-    fn read(&self) -> Result<Rules, AppError> {
+    fn read(&self) -> Result<(Rules, Settings), AppError> {
         let loaded = load(self.sources.clone())?;
-        rules::rules(&loaded, &values::shell(&loaded.settings.job))
+        let rules = rules::rules(&loaded, &values::shell(&loaded.settings.job))?;
+        Ok((rules, loaded.settings))
     }
 }

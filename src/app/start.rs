@@ -132,8 +132,13 @@ impl Start {
     }
 
     fn doctor(&self, flags: &cli::DoctorFlags) -> Result<u8, AppError> {
-        let cleaned = rules::environment(&self.load()?, &self.sources.environment)?;
-        Ok(cli::doctor::run(flags, &cleaned))
+        let loaded = self.load()?;
+        let patient = cli::doctor::Patient {
+            environment: &rules::environment(&loaded, &self.sources.environment)?,
+            levels: values::pressure(&loaded.settings).levels,
+            spill_dir: &values::spill_dir(&loaded.settings),
+        };
+        Ok(cli::doctor::run(flags, &patient))
     }
 
     fn load(&self) -> Result<Loaded, AppError> {

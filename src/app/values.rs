@@ -9,6 +9,7 @@ use super::error::AppError;
 use super::{queue_limits, rules};
 use crate::config::{self, Environment, Loaded, Settings};
 use crate::http::{HttpSettings, SocketAt, Token};
+use crate::ids::Tenant;
 use crate::mcp::{
     Dialect, DialectSettings, ExecuteCommandSettings, ExecuteSettings, McpSettings, ResultFormat,
     RunShellCommandSettings, ServerName, ShellToolSettings,
@@ -17,8 +18,12 @@ use crate::output::{LogSettings, Quota, QuotaLimits};
 use crate::process::host::HostTag;
 use crate::process::shell::Shell;
 use crate::spec::{LargeOutput, Limits, Priority};
+use crate::telemetry::KnownNames;
 use crate::telemetry::setup::{Format, Logging};
-use crate::yard::{Bounds, Defaults, JobSettings, LaneDefaults, Retention, YardSettings};
+use crate::yard::{
+    Bounds, DEFAULT_LANE, Defaults, JobSettings, LaneDefaults, Levels, PressureWatch, Retention,
+    YardSettings,
+};
 
 pub(super) fn logging(settings: &config::LogSettings, environment: &Environment) -> Logging {
     let coloured = std::io::stderr().is_terminal() && !environment.refuses_color();
@@ -177,10 +182,7 @@ fn job(loaded: &Loaded, tag: HostTag, environment: &Environment) -> Result<JobSe
         environment: rules::environment(loaded, environment)?.kept,
         tag,
         log: LogSettings { memory_bytes: settings.output.memory, spill_dir: spill_dir(settings) },
-        quota: Quota::new(QuotaLimits {
-            store_bytes: settings.output.max_store,
-            tenant_bytes: settings.output.max_tenant,
-        }),
+        quota: Quota::new(quota(settings)),
         mask: rules::at_write(loaded)?,
         drain_quiet: settings.job.drain_quiet,
         drain_max: settings.job.drain_max,
@@ -196,6 +198,36 @@ fn lane_defaults(lane: &config::LaneSettings, settings: &Settings) -> LaneDefaul
             Some(config::Priority::Normal) | None => Priority::Normal,
             Some(config::Priority::High) => Priority::High,
         },
+    }
+}
+
+/// What output may be kept.
+pub(super) fn quota(settings: &Settings) -> QuotaLimits {
+    let own = settings.tenants.iter();
+    QuotaLimits {
+        store_bytes: settings.output.max_store,
+        tenant_bytes: settings.output.max_tenant,
+        tenants: own
+            .filter_map(|(name, tenant)| Some((name.clone(), tenant.max_stored?)))
+            .collect(),
+    }
+}
+
+/// What holds starts back.
+pub(super) fn pressure(settings: &Settings) -> PressureWatch {
+    let config::PressureSettings { cpu, memory, io, check } = settings.pressure;
+    let level = |percent: u8| Some(percent).filter(|percent| *percent > 0);
+    let levels = Levels { cpu: level(cpu), memory: level(memory), io: level(io) };
+    PressureWatch { levels, every: check }
+}
+
+/// Lanes and tenants that metrics name.
+pub(super) fn known_names(settings: &Settings) -> KnownNames {
+    let lanes = settings.queue.lanes.keys().cloned();
+    let tenants = settings.tenants.keys().cloned();
+    KnownNames {
+        lanes: lanes.chain([DEFAULT_LANE.to_owned()]).collect(),
+        tenants: tenants.chain([Tenant::LOCAL.name().to_owned()]).collect(),
     }
 }
 

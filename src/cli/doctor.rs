@@ -1,35 +1,215 @@
 //! `shellyard doctor`: what jobs get from this host, and what they do not.
 
 use std::io::{self, Write};
+use std::path::Path;
 
+use serde::Serialize;
 use serde_json::json;
 
 use super::DoctorFlags;
-use crate::policy::environment::Cleaned;
+use crate::output;
+use crate::policy::environment::{Cleaned, DroppedName};
+use crate::process::pressure::{self, Unavailable};
+use crate::telemetry::Resource;
+use crate::yard::Levels;
 
-/// Tells which variables jobs get and which not: names only, never a value. Returns the exit code.
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Finding {
+    level: Level,
+    /// What was looked at, in a word.
+    what: &'static str,
+    /// What was found.
+    detail: String,
+    /// What to do about it, or how to change it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+}
+
+/// How a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    /// As it should be.
+    Ok,
+    /// Something is missing that jobs can do without.
+    Warn,
+    /// Something does not work.
+    Fail,
+}
+
+impl Level {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// What is looked at.
+#[derive(Debug)]
+pub struct Patient<'a> {
+    /// The environment of jobs.
+    pub environment: &'a Cleaned,
+    /// What holds starts back.
+    pub levels: Levels,
+    /// Where output goes that is too much for memory.
+    pub spill_dir: &'a Path,
+}
+
+/// Tells what was found: of variables the names only, never a value. Returns the exit code, which
+/// is 1 where something does not work.
 #[must_use]
-pub fn run(flags: &DoctorFlags, environment: &Cleaned) -> u8 {
-    let text = if flags.json { as_json(environment) } else { as_text(environment) };
+pub fn run(flags: &DoctorFlags, patient: &Patient<'_>) -> u8 {
+    let Patient { environment, levels, spill_dir } = *patient;
+    let read = Resource::ALL.map(|resource| (resource, pressure::read(resource)));
+    let findings = [
+        environment_finding(environment),
+        store_finding(spill_dir, output::check_spill_dir(spill_dir)),
+        pressure_finding(levels, &read),
+    ];
+    let text = if flags.json { as_json(&findings, environment) } else { as_text(&findings) };
     // A reader that went away (`| head`) cannot be told anything any more.
-    u8::from(io::stdout().lock().write_all(text.as_bytes()).is_err())
+    let is_told = io::stdout().lock().write_all(text.as_bytes()).is_ok();
+    u8::from(!is_told || findings.iter().any(|finding| finding.level == Level::Fail))
+}
+
+fn store_finding(dir: &Path, checked: io::Result<()>) -> Finding {
+    let finding = |level, detail, fix| Finding { level, what: "store", detail, fix };
+    let dir = dir.display();
+    match checked {
+        Ok(()) => finding(Level::Ok, format!("output beyond memory goes to {dir}"), None),
+        Err(error) => {
+            let fix = "set server.data_dir to a directory that can be written".to_owned();
+            let detail = format!("output beyond memory cannot be kept in {dir} ({error})");
+            finding(Level::Fail, detail, Some(fix))
+        }
+    }
+}
+
+fn environment_finding(environment: &Cleaned) -> Finding {
+    let mut detail = format!("jobs get {}", kept(environment).join(" "));
+    for DroppedName { name, why } in &environment.dropped {
+        detail.push_str(&format!("\nleft out: {name} ({})", why.word()));
+    }
+    let fix = Some("to pass a variable on, name it in environment.pass".to_owned());
+    Finding { level: Level::Ok, what: "environment", detail, fix }
 }
 
 fn kept(environment: &Cleaned) -> Vec<String> {
     environment.kept.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect()
 }
 
-fn as_text(environment: &Cleaned) -> String {
-    let mut text = format!("ok    environment: jobs get {}\n", kept(environment).join(" "));
-    for dropped in &environment.dropped {
-        text.push_str(&format!("      left out: {} ({})\n", dropped.name, dropped.why.word()));
+type Read = (Resource, Result<u8, Unavailable>);
+
+fn pressure_finding(levels: Levels, read: &[Read]) -> Finding {
+    let finding = |level, detail, fix| Finding { level, what: "pressure", detail, fix };
+    let is_watched = |resource: Resource| levels.of(resource).is_some();
+    let unknown = read.iter().find_map(|(resource, read)| {
+        let why = read.as_ref().err()?;
+        (is_watched(*resource) || !levels.is_any()).then_some(*why)
+    });
+    if let Some(why) = unknown {
+        let level = if levels.is_any() { Level::Warn } else { Level::Ok };
+        let detail = format!("{why}; starts are not held back");
+        let or_not = "or set pressure.cpu, pressure.memory and pressure.io to 0";
+        return finding(level, detail, Some(format!("{}, {or_not}", why.fix())));
     }
-    text + "      to pass a variable on, name it in environment.pass\n"
+    let now = read.iter().filter_map(|(resource, read)| Some((*resource, (*read).ok()?)));
+    let held =
+        Resource::ALL.into_iter().filter_map(|resource| Some((resource, levels.of(resource)?)));
+    let (now, held) = (percents(now), percents(held));
+    if held.is_empty() {
+        let fix = "to hold starts back under pressure, set pressure.memory or pressure.io";
+        finding(Level::Ok, format!("{now}; starts are never held back"), Some(fix.to_owned()))
+    } else {
+        finding(Level::Ok, format!("{now}; held at {held}"), None)
+    }
 }
 
-fn as_json(environment: &Cleaned) -> String {
-    let one = |dropped: &crate::policy::environment::DroppedName| json!({ "name": dropped.name, "why": dropped.why.word() });
+/// `cpu 3 %, memory 0 %`
+fn percents(figures: impl Iterator<Item = (Resource, u8)>) -> String {
+    let one = |(resource, percent): (Resource, u8)| format!("{} {percent} %", resource.word());
+    figures.map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn as_text(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for Finding { level, what, detail, fix } in findings {
+        let lines = detail.lines().chain(fix.as_deref());
+        for (number, line) in lines.enumerate() {
+            match number {
+                0 => text.push_str(&format!("{:<5} {what}: {line}\n", level.word())),
+                _ => text.push_str(&format!("      {line}\n")),
+            }
+        }
+    }
+    text
+}
+
+fn as_json(findings: &[Finding], environment: &Cleaned) -> String {
+    let one = |dropped: &DroppedName| json!({ "name": dropped.name, "why": dropped.why.word() });
     let dropped: Vec<_> = environment.dropped.iter().map(one).collect();
-    let answer = json!({ "environment": { "passed": kept(environment), "dropped": dropped } });
+    let environment = json!({ "passed": kept(environment), "dropped": dropped });
+    let answer = json!({ "findings": findings, "environment": environment });
     format!("{answer:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEVELS: Levels = Levels { cpu: None, memory: Some(30), io: Some(60) };
+
+    fn known(cpu: u8, memory: u8, io: u8) -> [Read; 3] {
+        [(Resource::Cpu, Ok(cpu)), (Resource::Memory, Ok(memory)), (Resource::Io, Ok(io))]
+    }
+
+    #[track_caller]
+    fn check(levels: Levels, read: &[Read], expected: &str) {
+        assert_eq!(as_text(&[pressure_finding(levels, read)]), expected);
+    }
+
+    #[test]
+    fn pressure_is_told_beside_its_levels() {
+        check(
+            LEVELS,
+            &known(3, 0, 1),
+            "ok    pressure: cpu 3 %, memory 0 %, io 1 %; held at memory 30 %, io 60 %\n",
+        );
+        check(
+            Levels::default(),
+            &known(3, 0, 1),
+            "ok    pressure: cpu 3 %, memory 0 %, io 1 %; starts are never held back\n      \
+             to hold starts back under pressure, set pressure.memory or pressure.io\n",
+        );
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_written_fails() {
+        let checked = |result| as_text(&[store_finding(Path::new("/data/spill"), result)]);
+        assert_eq!(checked(Ok(())), "ok    store: output beyond memory goes to /data/spill\n");
+        let told = checked(Err(io::ErrorKind::PermissionDenied.into()));
+        assert!(told.starts_with("fail  store: output beyond memory cannot be kept"), "{told}");
+        assert!(told.contains("\n      set server.data_dir "), "{told}");
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_tell_is_warned_of_where_it_matters() {
+        let missing = Resource::ALL.map(|resource| (resource, Err(Unavailable::Missing)));
+        let told = pressure_finding(LEVELS, &missing);
+        assert_eq!(told.level, Level::Warn);
+        assert!(told.detail.starts_with("this kernel ") && told.detail.ends_with("not held back"));
+        assert!(told.fix.is_some_and(|fix| fix.starts_with("boot with psi=1")));
+        assert_eq!(pressure_finding(Levels::default(), &missing).level, Level::Ok);
+        let mut cpu_is_unknown = known(3, 0, 1);
+        cpu_is_unknown[0].1 = Err(Unavailable::Denied);
+        check(
+            LEVELS,
+            &cpu_is_unknown,
+            "ok    pressure: memory 0 %, io 1 %; held at memory 30 %, io 60 %\n",
+        );
+    }
 }

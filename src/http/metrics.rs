@@ -1,6 +1,7 @@
 //! `/metrics`: what the telemetry room renders, as Prometheus reads it.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::http::header::CONTENT_TYPE;
@@ -8,16 +9,22 @@ use axum::response::{IntoResponse, Response};
 
 /// Renders all metrics now.
 #[derive(Clone)]
-pub struct MetricsText(Arc<dyn Fn() -> String + Send + Sync>);
+pub struct MetricsText(Arc<Render>);
+
+type Render = dyn Fn() -> Pin<Box<dyn Future<Output = String> + Send>> + Send + Sync;
 
 impl MetricsText {
     /// Renders with `render`, which is called once per scrape.
-    pub fn new(render: impl Fn() -> String + Send + Sync + 'static) -> Self {
-        Self(Arc::new(render))
+    pub fn new<F>(render: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = String> + Send + 'static,
+    {
+        Self(Arc::new(move || Box::pin(render())))
     }
 
-    pub(super) fn response(&self) -> Response {
-        ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], (self.0)()).into_response()
+    pub(super) async fn response(&self) -> Response {
+        let text = (self.0)().await;
+        ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
     }
 }
 

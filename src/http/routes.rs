@@ -65,7 +65,7 @@ pub(super) fn routes(
         .nest("/api/v1", api::routes(api))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(move || async move { health::ready(&readiness) }))
-        .route("/metrics", get(move || async move { metrics.response() }))
+        .route("/metrics", get(move || async move { metrics.response().await }))
         .fallback(|| async { (StatusCode::NOT_FOUND, "nothing here; MCP is at its own path\n") })
         .layer(from_fn_with_state(gate, enter))
 }

@@ -1,6 +1,7 @@
 //! Logs that cannot keep everything, against a naive model: whatever is missing is told, and
 //! what is there is right.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,8 @@ impl Log {
     fn new(memory_bytes: usize, keep: Keep, store_bytes: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let settings = LogSettings { memory_bytes, spill_dir: dir.path().join("spill") };
-        let quota = Quota::new(QuotaLimits { store_bytes, tenant_bytes: u64::MAX });
+        let (tenant_bytes, tenants) = (u64::MAX, HashMap::new());
+        let quota = Quota::new(QuotaLimits { store_bytes, tenant_bytes, tenants });
         let bounds = LogBounds { keep, allowance: quota.allowance("me") };
         let (writer, reader) = open_bounded(&settings, bounds);
         Self { writer, reader, quota, model: Vec::new(), line_ends: Vec::new(), dir }

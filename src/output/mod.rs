@@ -62,7 +62,7 @@ pub use log::{LogBounds, LogSettings, LogWriter, Progress, open, open_bounded};
 pub use packer::{Packer, Packing};
 pub use page::{Page, PageEnd, PageRequest};
 pub use parts::Keep;
-pub use quota::{Allowance, Answer, Quota, QuotaLimits, Shortage};
+pub use quota::{Allowance, Answer, Quota, QuotaLimits, Shortage, Stored};
 pub use raw::{Part, PartRequest, RawReader};
 pub use reader::LogReader;
 pub use spill::check_spill_dir;

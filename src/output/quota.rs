@@ -2,9 +2,9 @@
 //!
 //! A log takes room in steps ahead of its writes, so that most appends touch no shared counter.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
@@ -24,25 +24,56 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const NO_HOPE: Duration = Duration::from_millis(50);
 
 /// The caps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaLimits {
     /// Bytes that all logs together may hold.
     pub store_bytes: u64,
     /// Bytes that the logs of one tenant may hold.
     pub tenant_bytes: u64,
+    /// The same for tenants that differ, by name.
+    pub tenants: HashMap<String, u64>,
+}
+
+impl QuotaLimits {
+    fn of(&self, tenant: &str) -> u64 {
+        self.tenants.get(tenant).copied().unwrap_or(self.tenant_bytes)
+    }
 }
 
 /// What all logs of a server hold, in memory and on disk, and how much that may be.
 ///
-/// Invariant: no account is ever above its limit. What a log holds is given back when its last
-/// reader is gone.
+/// Invariant: no account ever grows above its limit; one is above it only after the limit was
+/// [lowered](Quota::change). What a log holds is given back when its last reader is gone.
 #[derive(Debug)]
 pub struct Quota {
     store: Account,
-    tenant_bytes: u64,
-    tenants: Mutex<HashMap<String, Arc<Account>>>,
+    tenants: Mutex<Tenants>,
     wanted: Notify,
     answers: watch::Sender<Answers>,
+}
+
+/// The accounts of tenants that have a log, and what each may hold.
+#[derive(Debug)]
+struct Tenants {
+    limits: QuotaLimits,
+    accounts: HashMap<String, Arc<Account>>,
+}
+
+/// What the logs of one tenant hold, and what they may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    /// Bytes that are held or reserved.
+    pub used: u64,
+    /// Bytes that may be.
+    pub limit: u64,
+}
+
+impl Stored {
+    /// Whether a further log could keep next to nothing.
+    #[must_use]
+    pub const fn is_full(self) -> bool {
+        self.limit.saturating_sub(self.used) < least_spare(self.limit)
+    }
 }
 
 /// What came of a wish for room.
@@ -74,8 +105,7 @@ impl Quota {
     pub fn new(limits: QuotaLimits) -> Arc<Self> {
         Arc::new(Self {
             store: Account::new(limits.store_bytes),
-            tenant_bytes: limits.tenant_bytes,
-            tenants: Mutex::default(),
+            tenants: Mutex::new(Tenants { limits, accounts: HashMap::new() }),
             wanted: Notify::new(),
             answers: watch::Sender::default(),
         })
@@ -84,18 +114,57 @@ impl Quota {
     /// With no caps.
     #[must_use]
     pub fn unlimited() -> Arc<Self> {
-        Self::new(QuotaLimits { store_bytes: u64::MAX, tenant_bytes: u64::MAX })
+        let (store_bytes, tenant_bytes) = (u64::MAX, u64::MAX);
+        Self::new(QuotaLimits { store_bytes, tenant_bytes, tenants: HashMap::new() })
+    }
+
+    /// From now on these caps hold, for logs that are being written too. Nothing that is stored
+    /// is dropped: where more is held than may be, nothing is added until enough was freed.
+    pub fn change(&self, limits: QuotaLimits) {
+        let mut tenants = self.tenants();
+        self.store.limit.store(limits.store_bytes, Ordering::Relaxed);
+        for (tenant, account) in &tenants.accounts {
+            account.limit.store(limits.of(tenant), Ordering::Relaxed);
+        }
+        tenants.limits = limits;
+        drop(tenants);
+        self.wanted.notify_one();
+    }
+
+    /// What this tenant's logs hold, and what they may.
+    #[must_use]
+    pub fn stored_by(&self, tenant: &str) -> Stored {
+        let tenants = self.tenants();
+        let none = || Stored { used: 0, limit: tenants.limits.of(tenant) };
+        tenants.accounts.get(tenant).map_or_else(none, |account| account.stored())
+    }
+
+    /// The same of every tenant that has a log or a cap of its own.
+    #[must_use]
+    pub fn stored(&self) -> BTreeMap<String, Stored> {
+        let tenants = self.tenants();
+        let none =
+            |(name, limit): (&String, &u64)| (name.clone(), Stored { used: 0, limit: *limit });
+        let mut stored: BTreeMap<_, _> = tenants.limits.tenants.iter().map(none).collect();
+        let held = tenants.accounts.iter();
+        stored.extend(held.map(|(name, account)| (name.clone(), account.stored())));
+        stored
+    }
+
+    fn tenants(&self) -> MutexGuard<'_, Tenants> {
+        self.tenants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a tenant's logs take their room from.
     #[must_use]
     pub fn allowance(self: &Arc<Self>, tenant: &str) -> Allowance {
-        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tenants = self.tenants();
+        let Tenants { limits, accounts } = &mut *tenants;
         // Tenants without a log are forgotten here: the map stays as small as the use.
-        tenants.retain(|name, account| name == tenant || Arc::strong_count(account) > 1);
-        let account = tenants
+        accounts.retain(|name, account| name == tenant || Arc::strong_count(account) > 1);
+        let account = accounts
             .entry(tenant.to_owned())
-            .or_insert_with(|| Arc::new(Account::new(self.tenant_bytes)));
+            .or_insert_with(|| Arc::new(Account::new(limits.of(tenant))));
         Allowance { quota: Arc::clone(self), tenant: Arc::clone(account) }
     }
 
@@ -107,16 +176,16 @@ impl Quota {
 
     /// Bytes that all logs together may hold.
     #[must_use]
-    pub const fn limit(&self) -> u64 {
-        self.store.limit
+    pub fn limit(&self) -> u64 {
+        self.store.limit()
     }
 
     /// Which caps are nearly reached, and how much would have to be given back.
     #[must_use]
     pub fn shortages(&self) -> Vec<Shortage> {
         let of_store = self.store.shortage().map(|bytes| Shortage { tenant: None, bytes });
-        let tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_tenants = tenants.iter().filter_map(|(name, account)| {
+        let tenants = self.tenants();
+        let of_tenants = tenants.accounts.iter().filter_map(|(name, account)| {
             let tenant = Some(name.clone());
             account.shortage().map(|bytes| Shortage { tenant, bytes })
         });
@@ -151,18 +220,31 @@ pub struct Shortage {
 /// One counter and its limit.
 #[derive(Debug)]
 struct Account {
-    limit: u64,
+    limit: AtomicU64,
     used: AtomicU64,
+}
+
+/// What is left of a cap once it counts as reached, at the least.
+const fn least_spare(limit: u64) -> u64 {
+    if limit / 4 < SPARE_BYTES { limit / 4 } else { SPARE_BYTES }
 }
 
 impl Account {
     const fn new(limit: u64) -> Self {
-        Self { limit, used: AtomicU64::new(0) }
+        Self { limit: AtomicU64::new(limit), used: AtomicU64::new(0) }
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    fn stored(&self) -> Stored {
+        Stored { used: self.used.load(Ordering::Relaxed), limit: self.limit() }
     }
 
     /// Takes all of it or nothing.
     fn take(&self, bytes: u64) -> bool {
-        let within = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.limit);
+        let within = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.limit());
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
     }
 
@@ -172,18 +254,19 @@ impl Account {
 
     /// Whether less is left than shall be, or would be after so many bytes more.
     fn is_short_after(&self, bytes: u64) -> bool {
-        self.used.load(Ordering::Relaxed).saturating_add(bytes) > self.limit - self.spare()
+        self.used.load(Ordering::Relaxed).saturating_add(bytes) > self.mark()
     }
 
     /// What is missing to what shall be left.
     fn shortage(&self) -> Option<u64> {
         let used = self.used.load(Ordering::Relaxed);
-        used.checked_sub(self.limit - self.spare()).filter(|bytes| *bytes > 0)
+        used.checked_sub(self.mark()).filter(|bytes| *bytes > 0)
     }
 
-    /// A tenth; of a small cap a quarter at the most.
-    fn spare(&self) -> u64 {
-        (self.limit / SPARE_SHARE).max(SPARE_BYTES.min(self.limit / 4))
+    /// Above this room is short: a tenth shall be left; of a small cap a quarter at the most.
+    fn mark(&self) -> u64 {
+        let limit = self.limit();
+        limit - (limit / SPARE_SHARE).max(least_spare(limit))
     }
 }
 
@@ -308,7 +391,11 @@ mod tests {
     use super::*;
 
     fn quota(store_bytes: u64, tenant_bytes: u64) -> Arc<Quota> {
-        Quota::new(QuotaLimits { store_bytes, tenant_bytes })
+        Quota::new(limits(store_bytes, tenant_bytes))
+    }
+
+    fn limits(store_bytes: u64, tenant_bytes: u64) -> QuotaLimits {
+        QuotaLimits { store_bytes, tenant_bytes, tenants: HashMap::new() }
     }
 
     #[test]
@@ -347,8 +434,43 @@ mod tests {
         for number in 0..100 {
             drop(quota.allowance(&number.to_string()));
         }
-        assert!(quota.tenants.lock().unwrap().len() <= 2);
+        assert!(quota.tenants().accounts.len() <= 2);
         drop(kept);
+    }
+
+    #[test]
+    fn a_tenant_with_a_cap_of_its_own_is_told_from_the_others() {
+        let own = HashMap::from([("small".to_owned(), 5_000)]);
+        let quota = Quota::new(QuotaLimits { tenants: own, ..limits(100_000, 50_000) });
+        let mut small = quota.allowance("small").charge();
+        assert_eq!(small.take(4_500), (4_500, None));
+        assert_eq!(small.take(501), (0, Some(DropReason::TenantFull)));
+        assert!(quota.stored_by("small").is_full());
+        let other = quota.stored_by("other");
+        assert_eq!(other, Stored { used: 0, limit: 50_000 });
+        assert!(!other.is_full());
+        let stored = quota.stored();
+        assert_eq!(stored["small"], Stored { used: 4_500, limit: 5_000 });
+        assert_eq!(stored.len(), 1, "who has neither log nor cap is not listed");
+    }
+
+    #[test]
+    fn new_caps_hold_for_logs_that_are_being_written() {
+        let quota = quota(100_000, 5_000);
+        let mut charge = quota.allowance("a").charge();
+        assert_eq!(charge.take(5_000), (5_000, None));
+        assert_eq!(charge.take(1), (0, Some(DropReason::TenantFull)));
+        let own = HashMap::from([("a".to_owned(), 20_000)]);
+        quota.change(QuotaLimits { tenants: own, ..limits(100_000, 5_000) });
+        assert_eq!(charge.take(10_000), (10_000, None));
+        quota.change(limits(2_000, 1_000));
+        assert_eq!(quota.stored_by("a"), Stored { used: 15_000, limit: 1_000 });
+        assert_eq!((quota.used(), quota.limit()), (15_000, 2_000), "nothing is dropped");
+        assert!(quota.stored_by("a").is_full());
+        assert_eq!(charge.take(1), (0, Some(DropReason::TenantFull)));
+        assert_eq!(quota.shortages().len(), 2);
+        drop(charge);
+        assert!(quota.shortages().is_empty());
     }
 
     #[tokio::test]

@@ -20,6 +20,7 @@ mod leader;
 mod members;
 mod pipe;
 mod plumbing;
+pub mod pressure;
 mod proc_scan;
 mod pty;
 mod raw;

@@ -11,7 +11,7 @@ use super::control::{Control, Doors};
 use super::door::{Admission, FindError};
 use super::looks::Looks;
 use super::queue::{Queue, QueueLimits, QueuePlace, Wish};
-use super::refusal::Refusal;
+use super::refusal::{Refusal, TenantBound};
 use super::registry::{Forgotten, Registry};
 use super::retention::Retention;
 use super::spending::Spending;
@@ -83,7 +83,7 @@ pub(super) struct Supervision {
     pub(super) queue: Queue,
     pub(super) spending: Spending,
     pub(super) registry: Registry,
-    job: Arc<JobSettings>,
+    pub(super) job: Arc<JobSettings>,
     /// Invariant: one seat for each job that waits in `queue`.
     seats: HashMap<JobId, JobSeat>,
     pub(super) doors: Doors,
@@ -214,6 +214,7 @@ impl Supervision {
         self.doors.check()?;
         let tenant = id.tenant();
         self.queue.check(tenant, &spec.lane)?;
+        self.check_room(tenant)?;
         self.spending.take_start(tenant, self.queue.limits().of(tenant))?;
         self.queue.push(id, Wish { tenant, lane: &spec.lane, priority: spec.priority });
         events::job_submitted(id, &logged);
@@ -222,6 +223,16 @@ impl Supervision {
         self.registry.insert(handle.clone(), key);
         tokio::spawn(watch_for_the_end(handle.clone(), self.packer.clone(), myself.clone()));
         Ok(handle)
+    }
+
+    /// A job whose output could not be kept is not begun, unless finished ones can make room.
+    fn check_room(&self, tenant: Tenant) -> Result<(), Refusal> {
+        let stored = self.job.quota.stored_by(tenant.name());
+        if !stored.is_full() || self.registry.could_free(tenant.name()) {
+            return Ok(());
+        }
+        let bound = TenantBound::Stored { limit: stored.limit };
+        Err(Refusal::TenantLimit { bound, retry_after: None })
     }
 
     /// Starts everyone whose turn it is.

@@ -4,9 +4,11 @@ use ractor::{ActorRef, RpcReplyPort, call};
 
 use super::actor::{Supervision, SupervisorMsg};
 use super::door::Supervisor;
+use super::figures;
 use super::pressure::Pressure;
 use super::queue::{QueueLimits, QueueOverview, UnknownLane};
 use super::refusal::Refusal;
+use crate::telemetry::QueueFigures;
 use crate::telemetry::events::{self, Limits};
 
 /// Whether new jobs are taken.
@@ -47,6 +49,8 @@ pub(super) enum Control {
     /// From the watch on the host: nobody waits for it.
     Press(Option<Pressure>),
     Overview(RpcReplyPort<QueueOverview>),
+    /// For a scrape.
+    Figures(RpcReplyPort<QueueFigures>),
 }
 
 impl Supervision {
@@ -71,6 +75,9 @@ impl Supervision {
             Control::Overview(reply) => {
                 reply.send(self.overview()).ok();
             }
+            Control::Figures(reply) => {
+                reply.send(self.figures()).ok();
+            }
         }
     }
 
@@ -89,6 +96,14 @@ impl Supervision {
             figures.cpu_used = self.spending.cpu_used(*tenant);
         }
         overview
+    }
+}
+
+impl Supervision {
+    fn figures(&self) -> QueueFigures {
+        let oldest = self.queue.oldest().and_then(|id| self.registry.find(id).ok());
+        let oldest = oldest.map(|job| job.status().queued_for());
+        figures::of(self.overview(), self.job.quota.stored(), oldest)
     }
 }
 
@@ -133,6 +148,11 @@ impl Supervisor {
     /// All figures of the queue.
     pub async fn overview(&self) -> QueueOverview {
         self.ask(Control::Overview).await.unwrap_or_default()
+    }
+
+    /// The same for metrics; nothing once the supervisor is gone.
+    pub async fn figures(&self) -> Option<QueueFigures> {
+        self.ask(Control::Figures).await
     }
 
     /// The reply, unless the supervisor is gone.

@@ -4,11 +4,14 @@ use std::time::{Duration, SystemTime};
 
 use ractor::{Actor, ActorRef, SpawnErr, call};
 use thiserror::Error;
+use tokio::sync::watch;
 
 use super::actor::{SupervisorActor, SupervisorMsg, SupervisorSettings};
 use super::freed::{Freed, InWords};
+use super::pressure::PressureWatch;
 use super::queue::QueuePlace;
 use super::refusal::Refusal;
+use super::sampler::Sampler;
 use crate::ids::{JobId, Tenant};
 use crate::job::{JobHandle, StopWish};
 #[cfg(test)]
@@ -141,6 +144,11 @@ impl Supervisor {
         let (reply, _) = ractor::concurrency::oneshot();
         let shortages = vec![Shortage { tenant: None, bytes }];
         self.actor.cast(SupervisorMsg::MakeRoom(shortages, reply.into())).ok();
+    }
+
+    /// Watches the system's pressure from now on, and holds starts back by it.
+    pub fn watch_pressure(&self, wishes: watch::Receiver<PressureWatch>) {
+        tokio::spawn(Sampler::new(self.clone(), wishes).run());
     }
 
     /// From now on nothing is accepted, and what waits is ended. Gives the jobs that run, or

@@ -104,7 +104,7 @@ impl fmt::Display for InWords {
 }
 
 /// A bound as it was set: in the largest unit that shows it exactly.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let mut count = bytes;
     let mut units = UNITS.into_iter();

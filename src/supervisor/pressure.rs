@@ -1,33 +1,182 @@
-//! What the host is short of while starts are held back.
+//! When the system stalls too much for another job to start. Pure: no clock, no files.
 
-/// Something that processes wait for when there is too little of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Resource {
-    /// Processors.
-    Cpu,
-    /// Memory.
-    Memory,
-    /// Disks.
-    Io,
+use std::fmt;
+use std::time::Duration;
+
+pub use crate::telemetry::Resource;
+
+/// How much the system stalls for want of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pressure {
+    /// For want of what.
+    pub resource: Resource,
+    /// For how much of the time.
+    pub percent: u8,
 }
 
-impl Resource {
-    /// The word for it in replies and metrics.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Memory => "memory",
-            Self::Io => "io",
-        }
+impl fmt::Display for Pressure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} pressure {} %", self.resource.word(), self.percent)
     }
 }
 
-/// What holds starts back.
+/// What is watched, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pressure {
-    /// What there is too little of.
-    pub resource: Resource,
-    /// The share of recent time that somebody waited for it.
-    pub percent: u8,
+pub struct PressureWatch {
+    /// What holds starts back.
+    pub levels: Levels,
+    /// The time between two looks.
+    pub every: Duration,
+}
+
+/// From these shares on, in percent, starts are held back; `None` = whatever it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Levels {
+    /// Of processors.
+    pub cpu: Option<u8>,
+    /// Of memory.
+    pub memory: Option<u8>,
+    /// Of disks.
+    pub io: Option<u8>,
+}
+
+impl Levels {
+    /// The level of one resource.
+    #[must_use]
+    pub const fn of(&self, resource: Resource) -> Option<u8> {
+        match resource {
+            Resource::Cpu => self.cpu,
+            Resource::Memory => self.memory,
+            Resource::Io => self.io,
+        }
+    }
+
+    /// Whether there is any level.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        Resource::ALL.into_iter().any(|resource| self.of(resource).is_some())
+    }
+
+    /// What holds starts back after these readings, if anything does: the resource that is
+    /// furthest above its level. It takes a whole level to begin, and three quarters of it to go
+    /// on, so that a pressure around a level does not stop and start the queue again and again.
+    ///
+    /// A resource without a reading holds nothing back.
+    #[must_use]
+    pub fn hold(&self, held: Option<Pressure>, readings: &[Pressure]) -> Option<Pressure> {
+        let watched = readings.iter().filter_map(|reading| {
+            let level = self.of(reading.resource)?;
+            Some((*reading, u32::from(reading.percent), u32::from(level)))
+        });
+        // By share of the level: if this one does not hold starts back, none does.
+        let (worst, percent, level) =
+            watched.max_by(|(_, a, of_a), (_, b, of_b)| (a * of_b).cmp(&(b * of_a)))?;
+        let is_above = match held {
+            None => percent >= level,
+            Some(_) => percent * 4 >= level * 3,
+        };
+        is_above.then_some(worst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LEVELS: Levels = Levels { cpu: None, memory: Some(40), io: Some(60) };
+
+    const fn at(resource: Resource, percent: u8) -> Pressure {
+        Pressure { resource, percent }
+    }
+
+    /// What holds after each of these readings of memory.
+    fn memory(percents: &[u8]) -> Vec<Option<u8>> {
+        let mut held = None;
+        let look = |percent: &u8| {
+            held = LEVELS.hold(held, &[at(Resource::Memory, *percent)]);
+            held.map(|pressure| pressure.percent)
+        };
+        percents.iter().map(look).collect()
+    }
+
+    #[test]
+    fn starts_are_held_from_the_level_on_until_below_three_quarters_of_it() {
+        assert_eq!(
+            memory(&[39, 40, 39, 30, 29, 39, 41]),
+            [None, Some(40), Some(39), Some(30), None, None, Some(41)]
+        );
+    }
+
+    #[test]
+    fn the_one_furthest_above_its_level_is_named() {
+        let both = [at(Resource::Memory, 50), at(Resource::Io, 70)];
+        assert_eq!(LEVELS.hold(None, &both), Some(at(Resource::Memory, 50)));
+        let both = [at(Resource::Memory, 41), at(Resource::Io, 90)];
+        assert_eq!(LEVELS.hold(None, &both), Some(at(Resource::Io, 90)));
+        assert_eq!(at(Resource::Memory, 38).to_string(), "memory pressure 38 %");
+    }
+
+    #[test]
+    fn all_have_to_be_below_before_starts_go_on() {
+        let held = Some(at(Resource::Memory, 50));
+        let memory_is_fine = [at(Resource::Memory, 5), at(Resource::Io, 45)];
+        assert_eq!(LEVELS.hold(held, &memory_is_fine), Some(at(Resource::Io, 45)));
+        let both_are = [at(Resource::Memory, 5), at(Resource::Io, 44)];
+        assert_eq!(LEVELS.hold(held, &both_are), None);
+    }
+
+    #[test]
+    fn what_has_no_level_or_no_reading_holds_nothing() {
+        let held = Some(at(Resource::Cpu, 100));
+        assert_eq!(LEVELS.hold(held, &[at(Resource::Cpu, 100)]), None);
+        assert_eq!(LEVELS.hold(held, &[]), None);
+        assert!(LEVELS.is_any() && !Levels::default().is_any());
+    }
+
+    fn any_readings() -> impl Strategy<Value = [Pressure; 3]> {
+        let percents = [0..=100_u8, 0..=100, 0..=100];
+        percents.prop_map(|percents| {
+            let [cpu, memory, io] = percents;
+            [at(Resource::Cpu, cpu), at(Resource::Memory, memory), at(Resource::Io, io)]
+        })
+    }
+
+    fn any_levels() -> impl Strategy<Value = Levels> {
+        let level = || prop::option::of(1..=100_u8);
+        (level(), level(), level()).prop_map(|(cpu, memory, io)| Levels { cpu, memory, io })
+    }
+
+    proptest! {
+        #[test]
+        fn it_begins_at_a_level_ends_below_all_bands_and_never_changes_between(
+            levels in any_levels(),
+            looks in prop::collection::vec(any_readings(), 1..50),
+        ) {
+            let mut held = None;
+            for readings in looks {
+                let before = held;
+                held = levels.hold(held, &readings);
+                let reaches = |share: u32| readings.iter().any(|reading| {
+                    let level = levels.of(reading.resource);
+                    level.is_some_and(|level| {
+                        u32::from(reading.percent) * 4 >= u32::from(level) * share
+                    })
+                });
+                let expected = if reaches(4) {
+                    true
+                } else if reaches(3) {
+                    before.is_some()
+                } else {
+                    false
+                };
+                prop_assert_eq!(held.is_some(), expected);
+                if let Some(named) = held {
+                    prop_assert!(readings.contains(&named));
+                    prop_assert!(levels.of(named.resource).is_some());
+                }
+            }
+        }
+    }
 }

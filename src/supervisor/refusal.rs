@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::freed::size;
+
 /// Why a job was not accepted. Nothing of it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refusal {
@@ -18,7 +20,7 @@ pub enum Refusal {
         retry_after: Option<Duration>,
     },
     /// The tenant has all that it may have.
-    #[error("{bound}; {}", Retry(*retry_after, "when some of them have started"))]
+    #[error("{bound}; {}", Retry(*retry_after, bound.occasion()))]
     TenantLimit {
         /// Of what.
         bound: TenantBound,
@@ -76,6 +78,21 @@ pub enum TenantBound {
         /// What they may use.
         limit: Duration,
     },
+    /// The room for its output, by jobs that still run.
+    Stored {
+        /// How many bytes may be kept.
+        limit: u64,
+    },
+}
+
+impl TenantBound {
+    /// When there is more, where no time can be told.
+    const fn occasion(&self) -> &'static str {
+        match self {
+            Self::Queued { .. } | Self::Cpu { .. } => "when some of them have started",
+            Self::Stored { .. } => "when one of them has ended, or stop one",
+        }
+    }
 }
 
 impl Refusal {
@@ -128,6 +145,11 @@ impl fmt::Display for TenantBound {
                 "your jobs used {}s of CPU time within an hour, your limit is {}s (cpu_s_per_hour)",
                 used.as_secs(),
                 limit.as_secs()
+            ),
+            Self::Stored { limit } => write!(
+                f,
+                "your stored output is at its limit of {}, and your running jobs hold it (max_stored)",
+                size(*limit)
             ),
         }
     }

@@ -105,6 +105,11 @@ impl Registry {
         });
     }
 
+    /// Whether anything that this tenant's finished jobs store could be freed.
+    pub(super) fn could_free(&self, tenant: &str) -> bool {
+        self.ledger.could_free(tenant)
+    }
+
     /// At least so many bytes of finished jobs have to go, if there are as many: of this tenant,
     /// or of any.
     pub(super) fn want_room(&mut self, tenant: Option<&str>, bytes: u64) {

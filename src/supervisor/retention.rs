@@ -88,6 +88,11 @@ impl Ledger {
         self.jobs.len()
     }
 
+    /// Whether anything that this tenant stores could be freed.
+    pub(super) fn could_free(&self, tenant: &str) -> bool {
+        self.tenants.get(tenant).is_some_and(|shelf| !shelf.with_bytes.is_empty())
+    }
+
     /// Takes a finished job in, or what has changed of one.
     pub(super) fn put(&mut self, job: Kept) {
         self.remove(job.id);

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use tracing::field;
 
-use super::labels::{self, CallResult, DropReason, FreedReason, Refusal, Rejection, key};
+use super::labels::{self, CallResult, DropReason, FreedReason, Refusal, Rejection, Resource, key};
 use super::names::{Counter, Gauge, Histogram};
 use super::process;
+use super::queue_names::QueueGauge;
 use crate::ids::JobId;
 use crate::outcome::Outcome;
 use crate::spec::Stream;
@@ -342,6 +343,36 @@ pub fn reload_refused(why: &dyn Display) {
         ?why,
         "reload refused, the old rules hold; correct the file and send SIGHUP again"
     );
+}
+
+/// From this share on, in percent, starts are held back; `None`: whatever it is.
+pub fn pressure_level_known(resource: Resource, percent: Option<u8>) {
+    let ratio = f64::from(percent.unwrap_or(0)) / 100.0;
+    metrics::gauge!(QueueGauge::PressureLimit.name(), key::RESOURCE => resource.word()).set(ratio);
+}
+
+/// The system stalls for this share of the time, in percent.
+pub fn pressure_measured(resource: Resource, percent: u8) {
+    let ratio = f64::from(percent) / 100.0;
+    metrics::gauge!(QueueGauge::Pressure.name(), key::RESOURCE => resource.word()).set(ratio);
+}
+
+/// Pressure shall hold starts back and cannot be measured.
+pub fn pressure_unknown(why: &dyn Display, fix: &'static str) {
+    let why = why.to_string();
+    tracing::warn!(?why, fix, "pressure is not watched, starts are not held back");
+}
+
+/// The system stalls: from now on no further job starts while one runs.
+pub fn starts_held(resource: Resource, percent: u8) {
+    tracing::warn!(resource = resource.word(), percent, "starts are held back by pressure");
+    metrics::gauge!(QueueGauge::StartsHeld.name()).set(1.0);
+}
+
+/// The system stalls no longer, or that no longer matters: jobs start again.
+pub fn starts_go_on() {
+    tracing::info!("starts go on, no pressure holds them back");
+    metrics::gauge!(QueueGauge::StartsHeld.name()).set(0.0);
 }
 
 /// Somebody asks for the metrics: measures what this process uses.

@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use super::events;
 use super::names::{Counter, Gauge, Histogram, LabelSet};
+use super::queue_names::{Labelled, QueueGauge};
 
 static METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
 
@@ -106,6 +107,19 @@ fn register_all(recorder: &PrometheusRecorder) {
             recorder.register_gauge(&key, &METADATA).set(initial(metric));
         }
     }
+    for metric in QueueGauge::ALL {
+        let name = KeyName::from_const_str(metric.name());
+        recorder.describe_gauge(name, Some(metric.unit()), metric.help().into());
+        match metric.labelled() {
+            Labelled::By(labels) => {
+                for key in series(metric.name(), labels) {
+                    recorder.register_gauge(&key, &METADATA).set(0.0);
+                }
+            }
+            // Names from the configuration, which `QueueGauges` knows.
+            Labelled::ByLane | Labelled::ByTenant => {}
+        }
+    }
     for metric in Histogram::ALL {
         let name = KeyName::from_const_str(metric.name());
         recorder.describe_histogram(name, Some(metric.unit()), metric.help().into());
@@ -156,7 +170,12 @@ fn series(name: &'static str, labels: &[LabelSet]) -> Vec<Key> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::labels::{CallResult, DropReason, FreedReason, Refusal, Rejection};
+    use super::super::labels::{
+        CallResult, DropReason, FreedReason, Refusal, Rejection, Resource, WaitReason,
+    };
+    use super::super::queue_gauges::{
+        KnownNames, LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage,
+    };
     use super::*;
     use crate::ids::JobId;
     use crate::outcome::{Outcome, StopBy};
@@ -202,6 +221,13 @@ mod tests {
         for metric in Gauge::ALL {
             assert_eq!(count(&text, metric.name()), combinations(metric.labels()), "{metric:?}");
             assert!(text.contains(&format!("# TYPE {} gauge", metric.name())));
+        }
+        for metric in QueueGauge::ALL {
+            let at_first = match metric.labelled() {
+                Labelled::By(labels) => combinations(labels),
+                Labelled::ByLane | Labelled::ByTenant => 0,
+            };
+            assert_eq!(count(&text, metric.name()), at_first, "{metric:?}");
         }
         for metric in Histogram::ALL {
             let series = combinations(metric.labels());
@@ -267,6 +293,10 @@ mod tests {
             events::mcp_call_finished("stop_jobs", CallResult::Ok, Duration::from_secs(1));
             events::mcp_call_finished("no such tool", CallResult::Error, Duration::ZERO);
             events::http_refused(Refusal::Origin);
+            events::pressure_level_known(Resource::Io, Some(60));
+            events::pressure_measured(Resource::Io, 61);
+            events::pressure_unknown(&"no", "none");
+            events::starts_held(Resource::Io, 61);
         };
         assert_eq!(lines(rendered_after(everything)), lines(rendered_after(|| ())));
         let text = rendered_after(everything);
@@ -279,7 +309,79 @@ mod tests {
         assert_eq!(value(&text, "shellyard_retention_freed_jobs_total{reason=\"age\"}"), 1.0);
         assert_eq!(value(&text, "shellyard_output_bytes_total{stream=\"stderr\"}"), 10.0);
         assert_eq!(value(&text, "shellyard_http_refused_total{reason=\"origin\"}"), 1.0);
+        assert_eq!(value(&text, "shellyard_pressure_ratio{resource=\"io\"}"), 0.61);
+        assert_eq!(value(&text, "shellyard_pressure_limit_ratio{resource=\"io\"}"), 0.6);
+        assert_eq!(value(&text, "shellyard_starts_held"), 1.0);
         let other = "shellyard_mcp_calls_total{tool=\"other\",result=\"error\"}";
         assert_eq!(value(&text, other), 1.0);
+    }
+
+    fn known(lanes: &[&str], tenants: &[&str]) -> KnownNames {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        KnownNames { lanes: owned(lanes), tenants: owned(tenants) }
+    }
+
+    /// Someone who runs one job of at most four.
+    fn tenant(name: &str) -> TenantFigures {
+        let running = Usage { used: 1, limit: Some(4) };
+        TenantFigures { name: name.to_owned(), running, ..TenantFigures::default() }
+    }
+
+    #[test]
+    fn configured_names_are_there_at_zero_before_anything_happens() {
+        let text = rendered_after(|| {
+            let gauges = QueueGauges::new(known(&["default", "build"], &["local"]));
+            gauges.learn(known(&["build"], &["ci", "local"]));
+        });
+        for metric in QueueGauge::ALL {
+            let names: &[&str] = match metric.labelled() {
+                Labelled::By(_) => continue,
+                Labelled::ByLane => &["lane=\"build\"", "lane=\"default\"", "lane=\"other\""],
+                Labelled::ByTenant => &["tenant=\"ci\"", "tenant=\"local\"", "tenant=\"other\""],
+            };
+            assert_eq!(count(&text, metric.name()), names.len(), "{metric:?}");
+            for name in names {
+                assert_eq!(value(&text, &format!("{}{{{name}}}", metric.name())), 0.0);
+            }
+        }
+    }
+
+    #[test]
+    fn ten_thousand_tenants_and_lanes_add_no_series() {
+        let lines = |text: &str| text.lines().count();
+        let shown = |figures: QueueFigures| {
+            rendered_after(|| {
+                let gauges = QueueGauges::new(known(&["build"], &["local", "ci"]));
+                gauges.show(&figures);
+            })
+        };
+        let names = || (0..10_000).map(|number| format!("n{number}"));
+        let lane = |name| LaneFigures { name, ..LaneFigures::default() };
+        let tenants = names().map(|name| tenant(&name)).chain([tenant("ci")]).collect();
+        let lanes = names().map(lane).collect();
+        let text = shown(QueueFigures { tenants, lanes, ..QueueFigures::default() });
+        assert_eq!(lines(&text), lines(&shown(QueueFigures::default())));
+        let running = |tenant| format!("shellyard_tenant_jobs_running{{tenant=\"{tenant}\"}}");
+        assert_eq!(value(&text, &running("other")), 10_000.0);
+        assert_eq!(value(&text, &running("ci")), 1.0);
+        assert_eq!(value(&text, "shellyard_tenant_jobs_running_limit{tenant=\"ci\"}"), 4.0);
+        assert_eq!(value(&text, "shellyard_tenant_jobs_running_limit{tenant=\"other\"}"), 0.0);
+    }
+
+    #[test]
+    fn who_is_gone_from_the_figures_is_back_at_zero() {
+        let text = rendered_after(|| {
+            let gauges = QueueGauges::new(known(&[], &["ci"]));
+            let waiting = [(WaitReason::Pressure, 3)].into();
+            let oldest = Some(Duration::from_millis(1500));
+            let tenants = vec![tenant("ci"), tenant("x")];
+            gauges.show(&QueueFigures { waiting, tenants, ..QueueFigures::default() });
+            gauges.show(&QueueFigures { oldest, slots: 8, ..QueueFigures::default() });
+        });
+        assert_eq!(value(&text, "shellyard_jobs_waiting{reason=\"pressure\"}"), 0.0);
+        assert_eq!(value(&text, "shellyard_tenant_jobs_running{tenant=\"ci\"}"), 0.0);
+        assert_eq!(value(&text, "shellyard_tenant_jobs_running{tenant=\"other\"}"), 0.0);
+        assert_eq!(value(&text, "shellyard_queue_oldest_age_seconds"), 1.5);
+        assert_eq!(value(&text, "shellyard_jobs_running_limit"), 8.0);
     }
 }

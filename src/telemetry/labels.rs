@@ -12,6 +12,12 @@ pub mod key {
     pub const TOOL: &str = "tool";
     /// How a call ended.
     pub const RESULT: &str = "result";
+    /// What the system stalls for want of.
+    pub const RESOURCE: &str = "resource";
+    /// A lane of the queue.
+    pub const LANE: &str = "lane";
+    /// Whose jobs.
+    pub const TENANT: &str = "tenant";
     /// The version that runs.
     pub const VERSION: &str = "version";
 }
@@ -42,7 +48,8 @@ pub(super) const TOOLS: [&str; 16] = [
     OTHER,
 ];
 
-const OTHER: &str = "other";
+/// One word for all values that have none of their own.
+pub(super) const OTHER: &str = "other";
 
 /// The label for a tool name that a client sent.
 pub(super) fn tool(name: &str) -> &'static str {
@@ -66,10 +73,12 @@ pub enum Rejection {
     Policy,
     /// Too many jobs wait already.
     QueueFull,
-    /// The tenant has all that it may have.
+    /// The tenant has as much as it may have.
     TenantLimit,
-    /// The tenant started too many in too short a time.
+    /// The tenant starts jobs faster than it may.
     RateLimited,
+    /// The caller may only read.
+    Forbidden,
     /// The server is shutting down.
     Draining,
 }
@@ -88,12 +97,13 @@ impl Rejection {
             Self::QueueFull => "queue_full",
             Self::TenantLimit => "tenant_limit",
             Self::RateLimited => "rate_limited",
+            Self::Forbidden => "forbidden",
             Self::Draining => "draining",
         }
     }
 
     /// Every word that [`Rejection::word`] can give.
-    pub const WORDS: [&'static str; 10] = [
+    pub const WORDS: [&'static str; 11] = [
         "empty_command",
         "too_long",
         "timeout",
@@ -103,6 +113,7 @@ impl Rejection {
         "queue_full",
         "tenant_limit",
         "rate_limited",
+        "forbidden",
         "draining",
     ];
 }
@@ -211,6 +222,74 @@ impl FreedReason {
     pub const WORDS: [&'static str; 4] = ["age", "bytes", "count", "room"];
 }
 
+/// What a system can stall for want of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    /// A processor.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// A disk.
+    Io,
+}
+
+impl Resource {
+    /// Every resource.
+    pub const ALL: [Self; 3] = [Self::Cpu, Self::Memory, Self::Io];
+
+    /// The label value, and the word for it on the wire.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Io => "io",
+        }
+    }
+
+    /// Every word that [`Resource::word`] can give.
+    pub const WORDS: [&'static str; 3] = ["cpu", "memory", "io"];
+}
+
+/// What a job in the queue waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WaitReason {
+    /// A slot.
+    Slots,
+    /// A slot of its lane.
+    Lane,
+    /// Another job of its tenant to end.
+    Tenant,
+    /// The system to stall less.
+    Pressure,
+    /// Somebody to resume the queue or its lane.
+    Paused,
+    /// Its turn, which is about to come.
+    Turn,
+}
+
+impl WaitReason {
+    /// Every reason.
+    pub const ALL: [Self; 6] =
+        [Self::Slots, Self::Lane, Self::Tenant, Self::Pressure, Self::Paused, Self::Turn];
+
+    /// The label value.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Slots => "slots",
+            Self::Lane => "lane",
+            Self::Tenant => "tenant",
+            Self::Pressure => "pressure",
+            Self::Paused => "paused",
+            Self::Turn => "turn",
+        }
+    }
+
+    /// Every word that [`WaitReason::word`] can give.
+    pub const WORDS: [&'static str; 6] = ["slots", "lane", "tenant", "pressure", "paused", "turn"];
+}
+
 /// How a tool call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallResult {
@@ -251,6 +330,7 @@ mod tests {
             Rejection::QueueFull,
             Rejection::TenantLimit,
             Rejection::RateLimited,
+            Rejection::Forbidden,
             Rejection::Draining,
         ];
         assert_eq!(rejections.map(Rejection::word), Rejection::WORDS);
@@ -275,6 +355,8 @@ mod tests {
         assert_eq!(drops.map(DropReason::word), DropReason::WORDS);
         let freed = [FreedReason::Age, FreedReason::Bytes, FreedReason::Count, FreedReason::Room];
         assert_eq!(freed.map(FreedReason::word), FreedReason::WORDS);
+        assert_eq!(Resource::ALL.map(Resource::word), Resource::WORDS);
+        assert_eq!(WaitReason::ALL.map(WaitReason::word), WaitReason::WORDS);
         assert_eq!([CallResult::Ok, CallResult::Error].map(CallResult::word), CallResult::WORDS);
         assert_eq!([Stream::Stdout, Stream::Stderr].map(Stream::name), STREAMS);
     }

@@ -357,13 +357,15 @@ impl Histogram {
 
 #[cfg(test)]
 mod tests {
+    use super::super::queue_names::QueueGauge;
     use super::*;
 
     fn all() -> Vec<(&'static str, &'static str, Unit, bool)> {
         let counters = Counter::ALL.map(|m| (m.name(), m.help(), m.unit(), true));
         let gauges = Gauge::ALL.map(|m| (m.name(), m.help(), m.unit(), false));
+        let of_queue = QueueGauge::ALL.map(|m| (m.name(), m.help(), m.unit(), false));
         let histograms = Histogram::ALL.map(|m| (m.name(), m.help(), m.unit(), false));
-        counters.into_iter().chain(gauges).chain(histograms).collect()
+        counters.into_iter().chain(gauges).chain(of_queue).chain(histograms).collect()
     }
 
     #[test]
@@ -391,7 +393,8 @@ mod tests {
 
     #[test]
     fn every_limit_stands_beside_its_use() {
-        let names = Gauge::ALL.map(Gauge::name);
+        let of_queue = QueueGauge::ALL.map(QueueGauge::name);
+        let names: Vec<_> = Gauge::ALL.map(Gauge::name).into_iter().chain(of_queue).collect();
         let is_limit = |name: &&&str| name.ends_with("_limit") || name.contains("_limit_");
         for limit in names.iter().filter(is_limit) {
             let used = limit.replacen("_limit", "", 1);

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use ractor::SpawnErr;
+use tokio::sync::watch;
 
 use super::desk::Desk;
 use super::gate::{AuditTrail, Gate, Rules};
@@ -15,7 +16,9 @@ use super::tenancy::Tenancy;
 use crate::job::{JobHandle, JobSettings, StopWish};
 use crate::outcome::StopBy;
 use crate::output::redact::Redactor;
-use crate::supervisor::{QueueLimits, Retention, Supervisor, SupervisorSettings};
+use crate::output::{Quota, QuotaLimits};
+use crate::supervisor::{PressureWatch, QueueLimits, Retention, Supervisor, SupervisorSettings};
+use crate::telemetry::{QueueFigures, events};
 
 /// The service's one door. A cheap clone.
 #[derive(Debug, Clone)]
@@ -28,6 +31,8 @@ pub struct Yard {
     pub(super) path: OsString,
     /// What those who come back for output need.
     pub(super) spilled: Arc<Spilled>,
+    /// What output may be kept.
+    quota: Arc<Quota>,
 }
 
 /// The longest name of a client.
@@ -64,12 +69,13 @@ impl Yard {
         let path = path.map(|(_, path)| path.clone()).unwrap_or_default();
         let spilled = Spilled::new(job.log.spill_dir.clone());
         let spilled = spilled.map_err(|error| SpawnErr::StartupFailed(error.into()))?;
+        let quota = Arc::clone(&job.quota);
         let supervising = SupervisorSettings { queue, retention, compress_from, job };
         let supervisor = Supervisor::start(supervising).await?;
         let gate = Arc::new(Gate::new(rules, audit));
         let defaults = Arc::new(RwLock::new(Arc::new(defaults)));
         let (tenancy, spilled) = (Arc::default(), Arc::new(spilled));
-        Ok(Self { supervisor, defaults, gate, tenancy, path, spilled })
+        Ok(Self { supervisor, defaults, gate, tenancy, path, spilled, quota })
     }
 
     /// The yard as one caller sees it: the jobs of its tenant, and no others.
@@ -115,6 +121,22 @@ impl Yard {
     #[cfg(test)]
     pub(super) fn sweep_for(&self, bytes: u64) {
         self.supervisor.sweep_for(bytes);
+    }
+
+    /// Watches the system's pressure from now on, and holds starts back by it.
+    pub fn watch_pressure(&self, wishes: watch::Receiver<PressureWatch>) {
+        self.supervisor.watch_pressure(wishes);
+    }
+
+    /// From now on these caps on stored output hold, for running jobs too.
+    pub fn change_quota(&self, limits: QuotaLimits) {
+        events::store_limit_known(limits.store_bytes);
+        self.quota.change(limits);
+    }
+
+    /// What is going on in the queue; nothing once the yard is gone.
+    pub async fn figures(&self) -> Option<QueueFigures> {
+        self.supervisor.figures().await
     }
 
     /// Takes no more work, lets running jobs go on for `patience`, then ends what is left,

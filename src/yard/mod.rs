@@ -29,6 +29,8 @@ pub use crate::job::{
 pub use crate::output::RawReader;
 pub use crate::spec::DEFAULT_LANE;
 pub use crate::supervisor::{
-    Bounds, FindError, LaneLimits, LaneOverview, Pressure, QueueLimits, QueueOverview, QueuePlace,
-    Resource, Retention, TenantLimits, TenantOverview, UnknownLane, WaitsFor,
+    Bounds, FindError, LaneLimits, LaneOverview, Levels, Pressure, PressureWatch, QueueLimits,
+    QueueOverview, QueuePlace, Resource, Retention, TenantLimits, TenantOverview, UnknownLane,
+    WaitsFor,
 };
+pub use crate::telemetry::QueueFigures;

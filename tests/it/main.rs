@@ -41,6 +41,8 @@ mod policy;
 #[cfg(test)]
 mod policy_fuzz;
 #[cfg(test)]
+mod pressure;
+#[cfg(test)]
 mod protocol;
 #[cfg(test)]
 mod queue;

@@ -32,6 +32,8 @@ pub struct Queue {
     pub(super) running: usize,
     time: VirtualTime,
     arrivals: u64,
+    /// Jobs that wait, in the order of their arrivals.
+    by_arrival: BTreeMap<u64, JobId>,
     /// How long jobs ran, of whomever.
     pub(super) ran: Mean,
 }
@@ -76,6 +78,7 @@ impl Queue {
             running: 0,
             time: VirtualTime::default(),
             arrivals: 0,
+            by_arrival: BTreeMap::new(),
             ran: Mean::default(),
         };
         queue.change(limits);
@@ -92,6 +95,12 @@ impl Queue {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.jobs.len() - self.running
+    }
+
+    /// The job that has waited longest.
+    #[must_use]
+    pub fn oldest(&self) -> Option<JobId> {
+        self.by_arrival.values().next().copied()
     }
 
     /// Whose job it is, while it waits or runs.
@@ -139,6 +148,7 @@ impl Queue {
             member.turn = member.turn.at(&self.time);
         }
         share.line.insert(ticket, id);
+        self.by_arrival.insert(ticket.arrival(), id);
         member.waiting += 1;
         lane.waiting += 1;
         self.jobs.insert(id, Entry { tenant, lane: name, stage: Stage::Waiting(ticket) });
@@ -155,6 +165,7 @@ impl Queue {
         let member = self.members.get_mut(&tenant)?;
         let share = member.lanes.get_mut(&name)?;
         let id = share.line.remove(ticket)?;
+        self.by_arrival.remove(&ticket.arrival());
         share.running += 1;
         member.waiting -= 1;
         member.running += 1;
@@ -205,6 +216,7 @@ impl Queue {
         if let (Some(member), Stage::Waiting(ticket)) = (self.members.get_mut(&tenant), stage) {
             member.waiting -= 1;
             member.lanes.entry(name).or_default().line.remove(ticket);
+            self.by_arrival.remove(&ticket.arrival());
         }
         self.join(tenant);
         true

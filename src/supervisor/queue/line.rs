@@ -20,6 +20,11 @@ impl Ticket {
     pub(super) const fn new(priority: Priority, arrival: u64) -> Self {
         Self { priority, arrival }
     }
+
+    /// The number of its arrival.
+    pub(super) const fn arrival(self) -> u64 {
+        self.arrival
+    }
 }
 
 impl Ord for Ticket {

@@ -8,6 +8,7 @@ use super::lane::{Flow, Lane};
 use super::limits::{LaneLimits, TenantLimits};
 use crate::ids::Tenant;
 use crate::supervisor::pressure::Pressure;
+use crate::telemetry::WaitReason;
 
 /// All figures of the queue at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -20,6 +21,10 @@ pub struct QueueOverview {
     pub max_queued: usize,
     /// Jobs that wait.
     pub queued: usize,
+    /// Jobs that wait, by what they wait for.
+    pub waiting: BTreeMap<WaitReason, usize>,
+    /// How long a new job would wait, by how long jobs ran of late.
+    pub estimate: Option<Duration>,
     /// Whether the whole queue is paused.
     pub paused: bool,
     /// Whether no new jobs are taken.
@@ -68,6 +73,8 @@ impl Queue {
             running: self.running,
             max_queued: self.limits.max_queued,
             queued: self.waiting(),
+            waiting: self.reasons(),
+            estimate: self.wait_of_all(),
             paused: self.flow == Flow::Paused,
             draining: false,
             pressure: self.pressure,
@@ -78,6 +85,27 @@ impl Queue {
                 .collect(),
             tenants: tenants.map(|tenant| (*tenant, self.tenant(*tenant))).collect(),
         }
+    }
+
+    /// All jobs of a tenant in a lane wait for the same.
+    fn reasons(&self) -> BTreeMap<WaitReason, usize> {
+        let mut reasons = BTreeMap::new();
+        for (tenant, member) in &self.members {
+            let waiting = member.lanes.iter().filter(|(_, share)| !share.line.is_empty());
+            for (lane, share) in waiting {
+                let reason = self.waits_for(*tenant, lane).reason();
+                *reasons.entry(reason).or_default() += share.line.len();
+            }
+        }
+        reasons
+    }
+
+    /// How long it takes until all that wait now have started.
+    fn wait_of_all(&self) -> Option<Duration> {
+        let [waiting, slots] = [self.waiting(), self.limits.slots.max(1)];
+        let [waiting, slots] =
+            [waiting, slots].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        Some(self.ran.get()?.saturating_mul(waiting) / slots)
     }
 
     fn tenant(&self, tenant: Tenant) -> TenantOverview {

@@ -8,6 +8,7 @@ use super::hold::Hold;
 use super::lane::Flow;
 use crate::ids::{JobId, Tenant};
 use crate::supervisor::pressure::Pressure;
+use crate::telemetry::WaitReason;
 
 /// Where a waiting job stands. Nothing about other tenants can be counted from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,15 +62,28 @@ pub enum WaitsFor {
     Turn,
 }
 
+impl WaitsFor {
+    /// The word under which it is counted.
+    #[must_use]
+    pub const fn reason(&self) -> WaitReason {
+        match self {
+            Self::Slots { .. } => WaitReason::Slots,
+            Self::Lane { .. } => WaitReason::Lane,
+            Self::TenantLimit { .. } => WaitReason::Tenant,
+            Self::Pressure(_) => WaitReason::Pressure,
+            Self::Paused | Self::LanePaused { .. } => WaitReason::Paused,
+            Self::Turn => WaitReason::Turn,
+        }
+    }
+}
+
 impl fmt::Display for WaitsFor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Slots { busy, slots } => write!(f, "{busy}/{slots} slots busy"),
             Self::Lane { lane, busy, slots } => write!(f, "lane {lane}: {busy}/{slots} busy"),
             Self::TenantLimit { limit } => write!(f, "tenant limit {limit}"),
-            Self::Pressure(Pressure { resource, percent }) => {
-                write!(f, "{} pressure {percent} %", resource.word())
-            }
+            Self::Pressure(pressure) => pressure.fmt(f),
             Self::Paused => f.write_str("the queue is paused"),
             Self::LanePaused { lane } => write!(f, "lane {lane} is paused"),
             Self::Turn => f.write_str("its turn"),
@@ -95,7 +109,7 @@ impl Queue {
     }
 
     /// What a job of this tenant waits for in this lane: a wish first, then what is narrowest.
-    fn waits_for(&self, tenant: Tenant, name: &str) -> WaitsFor {
+    pub(super) fn waits_for(&self, tenant: Tenant, name: &str) -> WaitsFor {
         let hold = self.hold();
         let lane = self.lanes.get(name);
         if hold == Some(Hold::Paused) {

@@ -1,0 +1,243 @@
+//! What the queue knows of itself, as gauges.
+//!
+//! Lanes and tenants have names of their own, so their series cannot be listed in the program.
+//! [`QueueGauges`] is told those that are configured, and makes series for them alone: whatever
+//! other names turn up are counted together as `other`.
+#![expect(clippy::disallowed_macros, reason = "the one place that shows the queue's figures")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::labels::{OTHER, WaitReason, key};
+use super::names::Gauge;
+use super::queue_names::QueueGauge;
+
+/// Names of one kind that get series of their own; the rest count as `other`.
+const MAX_NAMES: usize = 200;
+
+const LANES: [(QueueGauge, QueueGauge); 2] = [
+    (QueueGauge::LaneRunning, QueueGauge::LaneRunningLimit),
+    (QueueGauge::LaneQueued, QueueGauge::LaneQueuedLimit),
+];
+
+const TENANTS: [(QueueGauge, QueueGauge); 4] = [
+    (QueueGauge::TenantRunning, QueueGauge::TenantRunningLimit),
+    (QueueGauge::TenantQueued, QueueGauge::TenantQueuedLimit),
+    (QueueGauge::TenantStored, QueueGauge::TenantStoredLimit),
+    (QueueGauge::TenantCpu, QueueGauge::TenantCpuLimit),
+];
+
+/// How much of something there is, and how much there may be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// How much there is.
+    pub used: u64,
+    /// How much there may be; `None` = no bound.
+    pub limit: Option<u64>,
+}
+
+/// What is going on in one lane.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LaneFigures {
+    /// Its name.
+    pub name: String,
+    /// Jobs that run.
+    pub running: Usage,
+    /// Jobs that wait.
+    pub queued: Usage,
+}
+
+/// What one tenant uses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TenantFigures {
+    /// Its name.
+    pub name: String,
+    /// Jobs that run.
+    pub running: Usage,
+    /// Jobs that wait.
+    pub queued: Usage,
+    /// Bytes of output that are held.
+    pub stored: Usage,
+    /// Seconds of CPU time in the last hour.
+    pub cpu: Usage,
+}
+
+/// What is going on in the queue at one moment. How much runs and waits in all is counted as it
+/// happens, and so is pressure.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueueFigures {
+    /// Jobs that may run at one time.
+    pub slots: u64,
+    /// Jobs that may wait.
+    pub max_queued: u64,
+    /// Whether somebody has paused the queue.
+    pub is_paused: bool,
+    /// Jobs that wait, by what they wait for.
+    pub waiting: BTreeMap<WaitReason, u64>,
+    /// How long the job that waits longest has waited.
+    pub oldest: Option<Duration>,
+    /// How long a new job would wait, where that can be told.
+    pub estimate: Option<Duration>,
+    /// Every lane.
+    pub lanes: Vec<LaneFigures>,
+    /// Every tenant that has a job, stores something, or is configured.
+    pub tenants: Vec<TenantFigures>,
+}
+
+/// Names that get series of their own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KnownNames {
+    /// Of lanes.
+    pub lanes: BTreeSet<String>,
+    /// Of tenants.
+    pub tenants: BTreeSet<String>,
+}
+
+/// The gauges of the queue, its lanes and its tenants.
+///
+/// Invariant: each series has a name that was [made known](QueueGauges::learn), of which there are
+/// at most [`MAX_NAMES`] of each kind, or stands for all `other`s.
+#[derive(Debug)]
+pub struct QueueGauges {
+    names: Mutex<KnownNames>,
+}
+
+impl QueueGauges {
+    /// Makes the series of these names, at zero. The exporter has to be installed by then.
+    #[must_use]
+    pub fn new(names: KnownNames) -> Self {
+        let others = || BTreeSet::from([OTHER.to_owned()]);
+        let others = KnownNames { lanes: others(), tenants: others() };
+        let gauges = Self { names: Mutex::new(others) };
+        gauges.learn(names);
+        gauges
+    }
+
+    /// Makes the series of further names, at zero. Those that are known stay: Prometheus takes a
+    /// series that vanishes for a server that is gone.
+    pub fn learn(&self, new: KnownNames) {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let KnownNames { lanes, tenants } = &mut *names;
+        for (known, new) in [(lanes, new.lanes), (tenants, new.tenants)] {
+            let free = (MAX_NAMES + 1).saturating_sub(known.len());
+            let new: Vec<String> = new.into_iter().filter(|name| !known.contains(name)).collect();
+            known.extend(new.into_iter().take(free));
+        }
+        show_named(&names, &[], &[]);
+    }
+
+    /// Sets every gauge.
+    pub fn show(&self, figures: &QueueFigures) {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        show_whole(figures);
+        show_named(&names, &figures.lanes, &figures.tenants);
+    }
+}
+
+fn show_named(names: &KnownNames, lanes: &[LaneFigures], tenants: &[TenantFigures]) {
+    let lanes = lanes.iter().map(|lane| (&*lane.name, [lane.running, lane.queued]));
+    show_each(key::LANE, LANES, folded(&names.lanes, lanes));
+    let tenants = tenants.iter().map(|tenant| {
+        let TenantFigures { name, running, queued, stored, cpu } = tenant;
+        (&**name, [*running, *queued, *stored, *cpu])
+    });
+    show_each(key::TENANT, TENANTS, folded(&names.tenants, tenants));
+}
+
+/// The figures under the names that are known. What belongs to others is added up, and has no
+/// limit: each of them has its own.
+fn folded<'n, const N: usize>(
+    known: &BTreeSet<String>,
+    figures: impl Iterator<Item = (&'n str, [Usage; N])>,
+) -> BTreeMap<&str, [Usage; N]> {
+    let nothing = [Usage::default(); N];
+    let mut shown: BTreeMap<&str, _> = known.iter().map(|name| (&**name, nothing)).collect();
+    let mut others = nothing;
+    for (name, usages) in figures {
+        match shown.get_mut(name).filter(|_| name != OTHER) {
+            Some(own) => *own = usages,
+            None => {
+                for (sum, usage) in others.iter_mut().zip(usages) {
+                    sum.used = sum.used.saturating_add(usage.used);
+                }
+            }
+        }
+    }
+    shown.insert(OTHER, others);
+    shown
+}
+
+fn show_each<const N: usize>(
+    label: &'static str,
+    gauges: [(QueueGauge, QueueGauge); N],
+    shown: BTreeMap<&str, [Usage; N]>,
+) {
+    for (name, usages) in shown {
+        for ((used, limit), usage) in gauges.into_iter().zip(usages) {
+            let set = |gauge: QueueGauge, value: u64| {
+                metrics::gauge!(gauge.name(), label => name.to_owned()).set(value as f64);
+            };
+            set(used, usage.used);
+            set(limit, usage.limit.unwrap_or(0));
+        }
+    }
+}
+
+fn show_whole(figures: &QueueFigures) {
+    metrics::gauge!(Gauge::JobsRunningLimit.name()).set(figures.slots as f64);
+    metrics::gauge!(Gauge::JobsQueuedLimit.name()).set(figures.max_queued as f64);
+    metrics::gauge!(QueueGauge::Paused.name()).set(f64::from(u8::from(figures.is_paused)));
+    for reason in WaitReason::ALL {
+        let jobs = figures.waiting.get(&reason).copied().unwrap_or(0);
+        let gauge = metrics::gauge!(QueueGauge::JobsWaiting.name(), key::REASON => reason.word());
+        gauge.set(jobs as f64);
+    }
+    let seconds = |time: Option<Duration>| time.unwrap_or_default().as_secs_f64();
+    metrics::gauge!(QueueGauge::OldestAge.name()).set(seconds(figures.oldest));
+    metrics::gauge!(QueueGauge::WaitEstimate.name()).set(seconds(figures.estimate));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn names<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
+        names.into_iter().map(str::to_owned).collect()
+    }
+
+    fn usage(used: u64, limit: u64) -> [Usage; 1] {
+        [Usage { used, limit: Some(limit) }]
+    }
+
+    #[test]
+    fn whoever_is_not_known_is_added_up_without_a_limit() {
+        let known = names(["a", "b", OTHER]);
+        let figures = [("a", usage(1, 10)), ("c", usage(2, 10)), ("d", usage(3, 10))];
+        let shown = folded(&known, figures.into_iter());
+        let others = [Usage { used: 5, limit: None }];
+        let expected = [("a", usage(1, 10)), ("b", [Usage::default()]), (OTHER, others)];
+        assert_eq!(shown, BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn a_tenant_that_is_called_other_is_one_of_them() {
+        let figures = [(OTHER, usage(2, 10)), ("x", usage(1, 10))];
+        let known = names([OTHER]);
+        let shown = folded(&known, figures.into_iter());
+        assert_eq!(shown, BTreeMap::from([(OTHER, [Usage { used: 3, limit: None }])]));
+    }
+
+    #[test]
+    fn names_have_a_bound_that_reloads_cannot_pass() {
+        let gauges = QueueGauges::new(KnownNames::default());
+        for round in 0..10 {
+            let tenants = (0..50).map(|number| format!("t{round}-{number}")).collect();
+            gauges.learn(KnownNames { tenants, lanes: names(["build"]) });
+        }
+        let known = gauges.names.lock().unwrap();
+        assert_eq!((known.tenants.len(), known.lanes.len()), (MAX_NAMES + 1, 2));
+    }
+}
