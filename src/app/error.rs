@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::config::ConfigError;
 use crate::http::HttpError;
+use crate::http::auth::AuthError;
 use crate::ids::TenantError;
 use crate::output::redact::RedactError;
 use crate::policy::directories::DirectoryError;
@@ -40,10 +41,14 @@ pub(super) enum AppError {
     Guardian(#[source] io::Error),
     #[error("cannot start the supervisor")]
     Supervisor(#[from] SpawnErr),
-    #[error("cannot read the token file `{}`; give a readable file with one token per line", .path.display())]
-    TokenFile { path: PathBuf, source: io::Error },
-    #[error("the token file `{}` holds no token; write one per line", .path.display())]
-    NoToken { path: PathBuf },
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    #[error(
+        "oauth.issuer is set, but no audience: set oauth.resource (or oauth.audience), or tokens for other servers would be good here too"
+    )]
+    NoAudience,
+    #[error("`{entry}` cannot be in oauth.tenants; write VALUE=TENANT")]
+    OauthTenant { entry: String, source: TenantError },
     #[error("a rule cannot be used ({origin})")]
     Rule { origin: String, source: RuleError },
     #[error("`{}` cannot be in policy.allowed_directories ({origin}); give a directory that exists", .path.display())]

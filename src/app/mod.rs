@@ -3,6 +3,7 @@
 //! Start: settings → log → host → guardian → yard → transport. End: no new work → running jobs get
 //! their time → every tree is ended → the transport says its last words → exit.
 
+mod auth;
 mod error;
 mod queue_limits;
 mod rules;

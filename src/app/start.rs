@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use super::error::AppError;
 use super::serve::App;
 use super::signals::Signals;
-use super::{rules, values};
+use super::{auth, rules, values};
 use crate::cli::{self, Cli, Command, RunFlags, talk};
 use crate::config::{Environment, FlagValue, Loaded, Sources, load};
 use crate::http::Server;
@@ -27,6 +27,10 @@ pub fn run(cli: Cli) -> ExitCode {
     let (result, failure) = match cli.command {
         Command::Config(command) => (Ok(cli::config::run(&command, environment)), FAILURE),
         Command::Audit(command) => (Ok(cli::audit::run(&command)), FAILURE),
+        Command::Token(command) => {
+            let start = Start::new(command.config.clone(), command.values(), environment);
+            (start.token(&command), FAILURE)
+        }
         Command::Policy(command) => {
             let start = Start::new(command.config.clone(), Vec::new(), environment);
             (start.policy(&command), FAILURE)
@@ -129,6 +133,10 @@ impl Start {
         let loaded = self.load()?;
         let policy = rules::rules(&loaded, &values::shell(&loaded.settings.job))?.policy;
         Ok(cli::policy::run(command, &policy))
+    }
+
+    fn token(&self, command: &cli::TokenCommand) -> Result<u8, AppError> {
+        Ok(cli::token::run(command, auth::token_file(&self.load()?.settings)))
     }
 
     fn doctor(&self, flags: &cli::DoctorFlags) -> Result<u8, AppError> {

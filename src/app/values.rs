@@ -1,21 +1,20 @@
 //! From settings to the values that each room is given: rooms do not read the configuration.
 
-use std::fs;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::AppError;
-use super::{queue_limits, rules};
+use super::{auth, queue_limits, rules};
 use crate::config::{self, Environment, Loaded, Settings};
-use crate::http::{HttpSettings, SocketAt, Token};
+use crate::http::{HttpSettings, SocketAt};
 use crate::ids::Tenant;
 use crate::mcp::{
     Dialect, DialectSettings, ExecuteCommandSettings, ExecuteSettings, McpSettings, ResultFormat,
     RunShellCommandSettings, ServerName, ShellToolSettings,
 };
 use crate::output::{LogSettings, Quota, QuotaLimits};
-use crate::process::host::HostTag;
+use crate::process::host::{self, HostTag};
 use crate::process::shell::Shell;
 use crate::spec::{LargeOutput, Limits, Priority};
 use crate::telemetry::KnownNames;
@@ -45,7 +44,8 @@ pub(super) fn http(settings: &Settings) -> Result<HttpSettings, AppError> {
         path: http.path.clone(),
         allowed_hosts: http.allowed_hosts.clone(),
         allowed_origins: http.allowed_origins.clone(),
-        tokens: http.token_file.as_deref().map_or_else(|| Ok(Vec::new()), tokens)?,
+        auth: auth::auth(settings)?,
+        is_job: host::descends_from_us,
         max_body_bytes: http.max_body,
         max_header_bytes: http.max_headers,
         header_timeout: http.header_timeout,
@@ -66,15 +66,6 @@ fn socket(settings: &Settings) -> Option<SocketAt> {
         config::Socket::At(path) => Some(SocketAt::Given(path.clone())),
         config::Socket::Off => None,
     }
-}
-
-fn tokens(path: &Path) -> Result<Vec<Token>, AppError> {
-    let text = fs::read_to_string(path)
-        .map_err(|source| AppError::TokenFile { path: path.into(), source })?;
-    let is_token = |line: &&str| !line.is_empty() && !line.starts_with('#');
-    let lines = text.lines().map(str::trim).filter(is_token);
-    let tokens: Vec<Token> = lines.map(|line| Token::new(line.to_owned())).collect();
-    if tokens.is_empty() { Err(AppError::NoToken { path: path.into() }) } else { Ok(tokens) }
 }
 
 pub(super) fn mcp(all: &Settings) -> McpSettings {

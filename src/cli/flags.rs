@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use super::server::ServerCommand;
+use super::token::TokenCommand;
 use crate::config::FlagValue;
 
 const EXAMPLES: &str = "\
@@ -57,6 +58,8 @@ pub enum Command {
     Policy(PolicyCommand),
     /// Check an audit log.
     Audit(AuditCommand),
+    /// Make, list and revoke the tokens that clients come in with.
+    Token(TokenCommand),
     /// Tell what jobs get from this host.
     Doctor(DoctorFlags),
 }
@@ -151,7 +154,7 @@ pub struct ServeFlags {
     /// Path of the MCP endpoint.
     #[arg(long, value_name = "/PATH")]
     pub path: Option<String>,
-    /// File with one bearer token per line.
+    /// File with the tokens that `shellyard token new` makes, or with one per line.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<String>,
     /// What every server takes.

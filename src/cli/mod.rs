@@ -11,6 +11,7 @@ mod reply;
 pub mod run;
 mod server;
 pub mod talk;
+pub mod token;
 
 pub use flags::{
     AuditCommand, AuditVerb, AuditVerifyFlags, CheckFlags, Cli, Command, ConfigCommand, ConfigVerb,
@@ -18,3 +19,4 @@ pub use flags::{
     RunFlags, ServeFlags, ServerFlags, ShowFlags, StdioFlags,
 };
 pub use server::{ServerCommand, ServerVerb, ShellServerFlags};
+pub use token::{TokenCommand, TokenNewFlags, TokenRevokeFlags, TokenVerb};

@@ -51,7 +51,7 @@ pub(super) enum Rule {
 }
 
 /// Routes of the server that MCP cannot be served on.
-const TAKEN_ROUTES: [&str; 4] = ["/metrics", "/healthz", "/readyz", "/api"];
+const TAKEN_ROUTES: [&str; 5] = ["/metrics", "/healthz", "/readyz", "/api", "/.well-known"];
 
 impl Rule {
     /// The value in its one canonical form (sizes as integers, seconds as floats), or

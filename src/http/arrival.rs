@@ -7,11 +7,20 @@ use std::net::{IpAddr, SocketAddr};
 pub(super) enum Arrival {
     /// Over the network, from this address.
     Tcp(SocketAddr),
-    /// Over the unix socket, from a process of this user: the server's own, or root.
+    /// Over the unix socket, from a process of the server's own user, or root.
     Unix {
-        /// The user, as the kernel tells it.
-        uid: u32,
+        /// Which kind of process.
+        peer: Peer,
     },
+}
+
+/// A process of the server's own user, or root's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// One that a job started: some tenant's, and nobody can say whose.
+    Job,
+    /// Any other.
+    User,
 }
 
 /// Whose connections are counted together.
@@ -58,6 +67,6 @@ mod tests {
         assert_eq!(source("[2001:db8:0:1::1]:1"), source("[2001:db8:0:1:ffff::9]:1"));
         assert_ne!(source("[2001:db8:0:1::1]:1"), source("[2001:db8:0:2::1]:1"));
         assert_ne!(source("192.0.2.1:1"), source("192.0.2.2:1"));
-        assert_eq!(Source::from(Arrival::Unix { uid: 0 }), Source::Socket);
+        assert_eq!(Source::from(Arrival::Unix { peer: Peer::User }), Source::Socket);
     }
 }

@@ -163,12 +163,13 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::UnixStream;
 
+    use super::super::arrival::Peer;
     use super::super::arrival::Source;
     use super::super::connections::Connections;
     use super::super::crowd::CrowdLimits;
     use super::*;
 
-    const ARRIVAL: Arrival = Arrival::Unix { uid: 0 };
+    const ARRIVAL: Arrival = Arrival::Unix { peer: Peer::User };
 
     /// A client of a server that has one seat and these routes.
     fn connect(router: Router) -> (UnixStream, Connections) {

@@ -13,7 +13,7 @@ use super::tls::TlsError;
 pub enum HttpError {
     /// Anybody who reaches the address could run commands.
     #[error(
-        "refusing to listen on {bind} without a token: anybody who reaches that address could run commands here; write one to a file and name it (--token-file FILE, or http.token_file), or listen on 127.0.0.1"
+        "refusing to listen on {bind} without a token: anybody who reaches that address could run commands here; make one with `shellyard token new NAME` (and name its file with --token-file FILE if it is not the usual one), set oauth.issuer, or listen on 127.0.0.1"
     )]
     TokenRequired {
         /// The address that was asked for.

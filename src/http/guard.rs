@@ -1,4 +1,5 @@
-//! Who may come in: checked before every route, on the request's head alone.
+//! Where requests may come from: checked before every route, on the request's head alone. Who
+//! sends them is `auth`'s to find out.
 //!
 //! A browser that was lured to a hostile page can reach loopback too; it then sends that
 //! page's `Origin`, or, after DNS rebinding, that page's `Host`. Both are therefore checked
@@ -6,24 +7,20 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use super::arrival::Arrival;
-use super::settings::{HttpSettings, Token};
+use super::settings::HttpSettings;
 use crate::telemetry;
-
-/// Paths that need no token: a probe has none, and they tell nothing.
-const OPEN_PATHS: [&str; 2] = ["/healthz", "/readyz"];
 
 /// Who may come in.
 #[derive(Debug)]
 pub(super) struct Guard {
     hosts: Vec<AllowedHost>,
     origins: Vec<String>,
-    tokens: Vec<Token>,
     max_header_bytes: usize,
 }
 
@@ -45,8 +42,6 @@ pub(super) enum Refusal {
     Host,
     /// An `Origin` that is not allowed.
     Origin,
-    /// No token, or a wrong one.
-    Token,
 }
 
 impl Guard {
@@ -58,27 +53,22 @@ impl Guard {
                 .map(|host| AllowedHost::new(host))
                 .collect(),
             origins: allowed_origins(settings, bound),
-            tokens: settings.tokens.clone(),
             max_header_bytes: settings.max_header_bytes,
         }
     }
 
-    /// Whether a request for `path` with these headers may come in. Over the unix socket it may
-    /// have any `Host`, since no page reaches a socket, and no token: its user was checked.
+    /// Whether a request with these headers comes from where it should. Over the unix socket it
+    /// may have any `Host`, since no page reaches a socket.
     pub(super) fn check(
         &self,
-        path: &str,
         headers: &HeaderMap,
         arrival: Option<Arrival>,
     ) -> Result<(), Refusal> {
-        let is_socket = matches!(arrival, Some(Arrival::Unix { .. }));
         self.check_size(headers)?;
-        if !is_socket {
+        if !matches!(arrival, Some(Arrival::Unix { .. })) {
             self.check_host(headers)?;
         }
-        self.check_origin(headers)?;
-        let is_trusted = is_socket && !headers.contains_key(AUTHORIZATION);
-        if is_trusted || OPEN_PATHS.contains(&path) { Ok(()) } else { self.check_token(headers) }
+        self.check_origin(headers)
     }
 
     /// hyper bounds its buffer, which may hold more than one head.
@@ -104,16 +94,6 @@ impl Guard {
         let origin = single(headers, &ORIGIN).ok_or(Refusal::Origin)?;
         let allowed = |allowed: &String| allowed.eq_ignore_ascii_case(origin);
         if self.origins.iter().any(allowed) { Ok(()) } else { Err(Refusal::Origin) }
-    }
-
-    fn check_token(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        if self.tokens.is_empty() {
-            return Ok(());
-        }
-        let given = single(headers, &AUTHORIZATION).and_then(bearer).ok_or(Refusal::Token)?;
-        // Every token is compared, so that the time does not tell which one is near.
-        let matches = self.tokens.iter().filter(|token| token.matches(given)).count();
-        if matches > 0 { Ok(()) } else { Err(Refusal::Token) }
     }
 }
 
@@ -187,11 +167,6 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     }
 }
 
-fn bearer(value: &str) -> Option<&str> {
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-}
-
 fn plain_name(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase()
 }
@@ -203,7 +178,6 @@ impl Refusal {
             Self::Headers => telemetry::Refusal::Headers,
             Self::NoHost | Self::Host => telemetry::Refusal::Host,
             Self::Origin => telemetry::Refusal::Origin,
-            Self::Token => telemetry::Refusal::Auth,
         }
     }
 }
@@ -224,22 +198,14 @@ impl IntoResponse for Refusal {
                 StatusCode::FORBIDDEN,
                 "this Origin is not allowed; add it to http.allowed_origins if it is yours\n",
             ),
-            Self::Token => (
-                StatusCode::UNAUTHORIZED,
-                "a valid token is required: send `Authorization: Bearer TOKEN`\n",
-            ),
         };
-        let mut response = (status, text).into_response();
-        if self == Self::Token {
-            let challenge = HeaderValue::from_static("Bearer realm=\"shellyard\"");
-            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
-        }
-        response
+        (status, text).into_response()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::arrival::Peer;
     use super::*;
 
     fn settings() -> HttpSettings {
@@ -261,7 +227,7 @@ mod tests {
     #[track_caller]
     fn check(pairs: &[(&'static str, &str)], expected: Result<(), Refusal>) {
         let guard = Guard::new(&settings(), "127.0.0.1:8000".parse().ok());
-        assert_eq!(guard.check("/mcp", &headers(pairs), None), expected, "{pairs:?}");
+        assert_eq!(guard.check(&headers(pairs), None), expected, "{pairs:?}");
     }
 
     #[test]
@@ -309,57 +275,21 @@ mod tests {
     }
 
     #[test]
-    fn with_tokens_every_request_but_a_probe_needs_one() {
-        let mut settings = settings();
-        settings.tokens = vec![Token::new("alpha".into()), Token::new("beta".into())];
-        let guard = Guard::new(&settings, "0.0.0.0:8000".parse().ok());
-        let ask = |path: &str, value: Option<&str>| {
-            let mut headers = headers(&[("host", "localhost")]);
-            if let Some(value) = value {
-                headers.insert(AUTHORIZATION, value.parse().unwrap());
-            }
-            guard.check(path, &headers, None)
-        };
-        for value in ["Bearer alpha", "bearer beta", "Bearer  beta"] {
-            assert_eq!(ask("/mcp", Some(value)), Ok(()), "{value}");
-        }
-        for value in [None, Some("Bearer"), Some("Bearer alph"), Some("Basic alpha"), Some("alpha")]
-        {
-            assert_eq!(ask("/mcp", value), Err(Refusal::Token), "{value:?}");
-            assert_eq!(ask("/metrics", value), Err(Refusal::Token), "{value:?}");
-            assert_eq!(ask("/healthz", value), Ok(()), "{value:?}");
-        }
-    }
-
-    #[test]
-    fn a_refused_token_gets_a_challenge() {
-        let response = Refusal::Token.into_response();
-        assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
-        assert!(response.headers().contains_key(WWW_AUTHENTICATE));
-    }
-
-    #[test]
     fn an_open_address_brings_no_host_of_its_own() {
         let guard = Guard::new(&settings(), "0.0.0.0:8000".parse().ok());
-        assert_eq!(
-            guard.check("/mcp", &headers(&[("host", "0.0.0.0:8000")]), None),
-            Err(Refusal::Host)
-        );
+        assert_eq!(guard.check(&headers(&[("host", "0.0.0.0:8000")]), None), Err(Refusal::Host));
         let guard = Guard::new(&settings(), "10.1.2.3:8000".parse().ok());
-        assert_eq!(guard.check("/mcp", &headers(&[("host", "10.1.2.3:8000")]), None), Ok(()));
+        assert_eq!(guard.check(&headers(&[("host", "10.1.2.3:8000")]), None), Ok(()));
     }
 
     #[test]
-    fn the_socket_needs_no_host_and_no_token_and_still_no_page_comes_in() {
-        let settings = HttpSettings { tokens: vec![Token::new("alpha".into())], ..settings() };
-        let guard = Guard::new(&settings, None);
+    fn the_socket_needs_no_host_and_still_no_page_comes_in() {
+        let guard = Guard::new(&settings(), None);
         let ask = |pairs: &[(&'static str, &str)]| {
-            guard.check("/mcp", &headers(pairs), Some(Arrival::Unix { uid: 1000 }))
+            guard.check(&headers(pairs), Some(Arrival::Unix { peer: Peer::User }))
         };
         assert_eq!(ask(&[]), Ok(()));
         assert_eq!(ask(&[("host", "whatever")]), Ok(()));
-        assert_eq!(ask(&[("authorization", "Bearer alpha")]), Ok(()));
-        assert_eq!(ask(&[("authorization", "Bearer wrong")]), Err(Refusal::Token));
         assert_eq!(ask(&[("origin", "http://evil.example")]), Err(Refusal::Origin));
         assert_eq!(ask(&[("origin", "http://localhost:8000")]), Err(Refusal::Origin));
     }

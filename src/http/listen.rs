@@ -39,8 +39,8 @@ impl Listener {
                 Ok((Incoming::Tls(stream, Arc::clone(certificates)), Arrival::Tcp(from)))
             }
             Self::Unix(listener) => {
-                let (stream, uid) = listener.accept().await?;
-                Ok((Incoming::Unix(stream), Arrival::Unix { uid }))
+                let (stream, peer) = listener.accept().await?;
+                Ok((Incoming::Unix(stream), Arrival::Unix { peer }))
             }
         }
     }
@@ -66,7 +66,7 @@ impl Listeners {
             }
             None => (None, None),
         };
-        let socket = listen_on(settings.socket.as_ref(), bound).await?;
+        let socket = listen_on(settings, bound).await?;
         if address.is_none() && socket.is_none() {
             return Err(HttpError::NoListener);
         }
@@ -123,11 +123,11 @@ async fn listen_at(
 /// The unix socket. The usual one may be missing where there is an address as well: a second
 /// server beside the first is no mistake.
 async fn listen_on(
-    socket: Option<&SocketAt>,
+    settings: &HttpSettings,
     bound: Option<SocketAddr>,
 ) -> Result<Option<Listener>, SocketError> {
-    let Some(socket) = socket else { return Ok(None) };
-    match (SocketListener::bind(socket.path()).await, socket) {
+    let Some(socket) = &settings.socket else { return Ok(None) };
+    match (SocketListener::bind(socket.path(), settings.is_job).await, socket) {
         (Ok(listener), _) => Ok(Some(Listener::Unix(listener))),
         (Err(error), SocketAt::Usual(path)) if bound.is_some() => {
             events::socket_missing(path, &error);

@@ -20,16 +20,21 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::de::IgnoredAny;
 use tokio_util::sync::CancellationToken;
 
+use super::auth::{Credential, Denied};
 use super::guard::allowed_origins;
 use super::keep_alive::{Patience, answer_in_time};
+use super::routes::refused;
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
 use crate::mcp::Handler;
+use crate::yard::{Identity, Role};
 
 /// The MCP endpoint. A cheap clone.
 #[derive(Clone)]
 pub(super) struct McpMount {
     service: StreamableHttpService<Handler, Sessions>,
+    sessions: Arc<Sessions>,
+    handler: Handler,
     patience: Patience,
 }
 
@@ -42,36 +47,57 @@ impl McpMount {
         bound: Option<SocketAddr>,
         streams: CancellationToken,
     ) -> Self {
-        let sessions = Sessions::new(settings.max_sessions, settings.session_idle);
+        let sessions = Arc::new(Sessions::new(settings.max_sessions, settings.session_idle));
         let config = config(settings, bound, streams);
+        let fresh = handler.clone();
         let service = StreamableHttpService::new(
-            move || Ok(handler.for_connection()),
-            Arc::new(sessions),
+            move || Ok(fresh.for_connection()),
+            Arc::clone(&sessions),
             config,
         );
         let patience = Patience {
             before_stream: settings.stream_after,
             between_comments: settings.keep_alive_every,
         };
-        Self { service, patience }
+        Self { service, sessions, handler, patience }
     }
 
     /// Answers one request, whose body has been read already.
     pub(super) async fn serve(self, request: Request) -> Response {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let Ok(body) = axum::body::to_bytes(body, usize::MAX).await else {
             return StatusCode::BAD_REQUEST.into_response();
         };
+        if let Err(denied) = self.check_scope(&parts, &body) {
+            return refused(denied);
+        }
+        let tenant = parts.extensions.get::<Identity>().map(|caller| caller.tenant);
+        self.sessions.hide_foreign(&mut parts.headers, tenant);
         let is_json = is_json(&parts);
         let request = Request::from_parts(parts, Body::from(body.clone()));
-        let service = self.service;
-        let answer = async move { service.handle(request).await.map(Body::new) };
+        let Self { service, sessions, .. } = self;
+        let answer = async move {
+            let response = service.handle(request).await.map(Body::new);
+            sessions.claim(response.headers(), tenant);
+            response
+        };
         let response = answer_in_time(answer, self.patience).await;
         // rmcp calls a body that it cannot read an unsupported media type.
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json {
             return unreadable(&body);
         }
         response
+    }
+
+    /// Clients with scopes are told at once which one they need, so that they can ask for it;
+    /// all others get the tool's own answer.
+    fn check_scope(&self, parts: &Parts, body: &Bytes) -> Result<(), Denied> {
+        match parts.extensions.get::<Credential>() {
+            Some(caller) if caller.has_scopes() && self.handler.needs_run(body) => {
+                caller.require(Role::Run, &parts.headers)
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 }
 

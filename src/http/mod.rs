@@ -1,9 +1,9 @@
 //! HTTP: carries requests to the MCP handler, the API and the probes, and keeps strangers out.
 //!
 //! ```text
-//! Server (listeners, seats, shutdown) → guard (host, origin, token, body) → /mcp → mcp::Handler
-//!                                                                         → /api/v1 → yard::JobOutput
-//!                                                                         → /healthz /readyz /metrics
+//! Server (listeners, seats, shutdown) → guard (host, origin, auth, body) → /mcp → mcp::Handler
+//!                                                                        → /api/v1 → yard::JobOutput
+//!                                                                        → /healthz /readyz /metrics
 //! ```
 //!
 //! **Invariant:** no route is reached without passing the guard.
@@ -12,6 +12,7 @@
 
 mod api;
 mod arrival;
+pub mod auth;
 mod backlog;
 mod body;
 mod connection;
@@ -37,5 +38,5 @@ pub use health::Readiness;
 pub use metrics::MetricsText;
 pub use routes::Doors;
 pub use serve::Server;
-pub use settings::{HttpSettings, SocketAt, Token};
+pub use settings::{HttpSettings, SocketAt};
 pub use tls::TlsError;

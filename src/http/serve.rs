@@ -38,7 +38,7 @@ impl Server {
     pub async fn bind(settings: HttpSettings) -> Result<Self, HttpError> {
         if let Some(bind) = settings.bind
             && !bind.ip().to_canonical().is_loopback()
-            && settings.tokens.is_empty()
+            && !settings.auth.asks()
         {
             return Err(HttpError::TokenRequired { bind });
         }
@@ -129,7 +129,8 @@ async fn close(connections: &mut JoinSet<()>, streams: &CancellationToken, grace
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::{SocketAt, Token};
+    use super::super::auth::{Auth, AuthSettings, TokenPlace};
+    use super::super::settings::SocketAt;
     use super::*;
 
     fn on(bind: &str) -> HttpSettings {
@@ -143,8 +144,11 @@ mod tests {
             assert_eq!(refused.code(), "token_required", "{bind}");
             assert!(refused.to_string().contains("--token-file"), "{refused}");
         }
-        let with_token = HttpSettings { tokens: vec![Token::new("t".into())], ..on("0.0.0.0:0") };
-        Server::bind(with_token).await.unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, "t\n").unwrap();
+        let token_file = TokenPlace::Named(file.path().into());
+        let auth = Auth::open(AuthSettings { token_file, oauth: None }).unwrap();
+        Server::bind(HttpSettings { auth, ..on("0.0.0.0:0") }).await.unwrap();
         assert!(Server::bind(on("127.0.0.1:0")).await.unwrap().local_addr().unwrap().port() > 0);
     }
 

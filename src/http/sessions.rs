@@ -3,11 +3,14 @@
 //! rmcp keeps as many sessions as clients open, some 50 KB each. Here a further session
 //! ends the one that was silent longest; its client gets 404 and, as the protocol has it,
 //! initializes again. Nothing of a job is lost by that: jobs belong to the yard.
+//!
+//! A session belongs to the tenant that opened it. To all others it does not exist.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::http::{HeaderMap, HeaderValue};
 use futures_util::Stream;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::{
@@ -16,6 +19,13 @@ use rmcp::transport::streamable_http_server::session::local::{
 use rmcp::transport::streamable_http_server::session::{
     ServerSseMessage, SessionId, SessionManager,
 };
+
+use crate::ids::Tenant;
+
+const SESSION: &str = "mcp-session-id";
+
+/// What no session is called.
+const NO_SESSION: HeaderValue = HeaderValue::from_static("none");
 
 /// rmcp's own sessions, with a bound on their number.
 #[derive(Debug)]
@@ -29,7 +39,25 @@ impl Sessions {
     pub(super) fn new(most: usize, idle: Duration) -> Self {
         let mut local = LocalSessionManager::default();
         local.session_config.keep_alive = Some(idle);
-        Self { local, book: Mutex::new(Book { most, used: HashMap::new() }) }
+        Self { local, book: Mutex::new(Book { most, sessions: HashMap::new() }) }
+    }
+
+    /// Makes a request that names another tenant's session, or none that is known, name none that
+    /// is: it is then answered just the same.
+    pub(super) fn hide_foreign(&self, headers: &mut HeaderMap, tenant: Option<Tenant>) {
+        let Some(named) = headers.get(SESSION) else { return };
+        let owner = named.to_str().ok().and_then(|id| self.book(|book| book.owner(id)));
+        if owner.is_none() || owner != tenant {
+            headers.insert(SESSION, NO_SESSION);
+        }
+    }
+
+    /// The session that this answer began, if it did, is this tenant's from now on. Nobody else
+    /// has heard of it yet.
+    pub(super) fn claim(&self, headers: &HeaderMap, tenant: Option<Tenant>) {
+        if let Some(id) = headers.get(SESSION).and_then(|id| id.to_str().ok()) {
+            self.book(|book| book.claim(id, tenant));
+        }
     }
 
     fn book<T>(&self, change: impl FnOnce(&mut Book) -> T) -> T {
@@ -41,32 +69,50 @@ impl Sessions {
     }
 }
 
-/// When each session was last used.
+/// Whose each session is, and when it was last used.
 #[derive(Debug)]
 struct Book {
     most: usize,
-    used: HashMap<SessionId, Instant>,
+    sessions: HashMap<SessionId, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    used: Instant,
+    /// `None`: it has just begun.
+    owner: Option<Tenant>,
 }
 
 impl Book {
     fn add(&mut self, id: &SessionId, now: Instant) {
-        self.used.insert(id.clone(), now);
+        self.sessions.insert(id.clone(), Entry { used: now, owner: None });
+    }
+
+    fn owner(&self, id: &str) -> Option<Tenant> {
+        self.sessions.get(id)?.owner
+    }
+
+    /// The first to claim a session keeps it.
+    fn claim(&mut self, id: &str, tenant: Option<Tenant>) {
+        if let Some(entry) = self.sessions.get_mut(id) {
+            entry.owner = entry.owner.or(tenant);
+        }
     }
 
     /// A session that is not in the book is not added: it has just ended.
     fn touch(&mut self, id: &SessionId, now: Instant) {
-        if let Some(used) = self.used.get_mut(id) {
-            *used = now;
+        if let Some(entry) = self.sessions.get_mut(id) {
+            entry.used = now;
         }
     }
 
     /// Takes out the session that must go before another one fits in.
     fn make_room(&mut self) -> Option<SessionId> {
-        if self.used.len() < self.most {
+        if self.sessions.len() < self.most {
             return None;
         }
-        let oldest = self.used.iter().min_by_key(|(_, used)| **used)?.0.clone();
-        self.used.remove(&oldest);
+        let oldest = self.sessions.iter().min_by_key(|(_, entry)| entry.used)?.0.clone();
+        self.sessions.remove(&oldest);
         Some(oldest)
     }
 }
@@ -98,7 +144,7 @@ impl SessionManager for Sessions {
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
-        self.book(|book| book.used.remove(id));
+        self.book(|book| book.sessions.remove(id));
         self.local.close_session(id).await
     }
 
@@ -147,7 +193,7 @@ mod tests {
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
         let [a, b, c] = ["a", "b", "c"].map(SessionId::from);
-        let mut book = Book { most: 2, used: HashMap::new() };
+        let mut book = Book { most: 2, sessions: HashMap::new() };
         book.add(&a, at(0));
         assert_eq!(book.make_room(), None);
         book.add(&b, at(1));
@@ -170,6 +216,24 @@ mod tests {
         assert!(!sessions.has_session(&ids[0]).await.unwrap());
         assert!(sessions.has_session(&ids[4]).await.unwrap());
         sessions.close_session(&ids[4]).await.unwrap();
-        assert_eq!(sessions.book(|book| book.used.len()), 1);
+        assert_eq!(sessions.book(|book| book.sessions.len()), 1);
+    }
+
+    #[tokio::test]
+    async fn a_session_is_there_for_its_own_tenant_only() {
+        let sessions = Sessions::new(2, Duration::from_secs(60));
+        let (id, _transport) = sessions.create_session().await.unwrap();
+        let [ours, theirs] = ["sessions-a", "sessions-b"].map(|name| Tenant::named(name).ok());
+        let named = || HeaderMap::from_iter([(SESSION.parse().unwrap(), id.parse().unwrap())]);
+        let seen = |tenant| {
+            let mut headers = named();
+            sessions.hide_foreign(&mut headers, tenant);
+            headers == named()
+        };
+        assert!(!seen(ours), "nobody has been told of it");
+        sessions.claim(&named(), ours);
+        assert!(seen(ours) && !seen(theirs) && !seen(None));
+        sessions.claim(&named(), theirs);
+        assert!(seen(ours) && !seen(theirs));
     }
 }

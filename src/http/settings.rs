@@ -1,11 +1,10 @@
 //! What the HTTP room is told at start-up: plain values, already checked.
 
-use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use subtle::ConstantTimeEq;
+use super::auth::Auth;
 
 /// Settings of the HTTP server.
 #[derive(Debug, Clone)]
@@ -25,8 +24,10 @@ pub struct HttpSettings {
     pub allowed_hosts: Vec<String>,
     /// Origins to answer besides our own: `scheme://host[:port]`.
     pub allowed_origins: Vec<String>,
-    /// Bearer tokens of which a request must carry one; none: no token is asked for.
-    pub tokens: Vec<Token>,
+    /// Finds out who calls.
+    pub auth: Auth,
+    /// Tells by its number whether a process is a job's, or one that a job started.
+    pub is_job: fn(i32) -> bool,
     /// The largest request body.
     pub max_body_bytes: usize,
     /// The largest request head.
@@ -69,7 +70,8 @@ impl Default for HttpSettings {
             path: "/mcp".to_owned(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
-            tokens: Vec::new(),
+            auth: Auth::default(),
+            is_job: |_| false,
             max_body_bytes: 4 * 1024 * 1024,
             max_header_bytes: 32 * 1024,
             header_timeout: Duration::from_secs(30),
@@ -101,28 +103,5 @@ impl SocketAt {
         match self {
             Self::Usual(path) | Self::Given(path) => path,
         }
-    }
-}
-
-/// A bearer token. Never shown, and compared in constant time.
-#[derive(Clone)]
-pub struct Token(String);
-
-impl Token {
-    /// The token with this text.
-    #[must_use]
-    pub const fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    /// Whether it is this one. How long it takes tells nothing but the length.
-    pub(super) fn matches(&self, given: &str) -> bool {
-        self.0.as_bytes().ct_eq(given.as_bytes()).into()
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
     }
 }

@@ -10,6 +10,7 @@ use rustix::process::geteuid;
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::time::timeout;
 
+use super::arrival::Peer;
 use super::error::SocketError;
 use crate::telemetry::{Refusal, events};
 
@@ -30,11 +31,12 @@ const ROOT: u32 = 0;
 pub(super) struct SocketListener {
     listener: UnixListener,
     file: SocketFile,
+    is_job: fn(i32) -> bool,
 }
 
 impl SocketListener {
     /// Listens at `path`. What is left of a server that is gone is replaced.
-    pub(super) async fn bind(path: &Path) -> Result<Self, SocketError> {
+    pub(super) async fn bind(path: &Path, is_job: fn(i32) -> bool) -> Result<Self, SocketError> {
         if path.as_os_str().len() > MAX_PATH_BYTES {
             return Err(SocketError::TooLong { path: path.into(), most: MAX_PATH_BYTES });
         }
@@ -48,7 +50,7 @@ impl SocketListener {
         remove_if_stale(path).await?;
         let listener = listen(path).map_err(failed)?;
         let file = SocketFile::of(path).map_err(failed)?;
-        Ok(Self { listener, file })
+        Ok(Self { listener, file, is_job })
     }
 
     /// Where it is.
@@ -56,13 +58,16 @@ impl SocketListener {
         &self.file.path
     }
 
-    /// The next connection of our own user or root, and which of the two it is.
-    pub(super) async fn accept(&self) -> io::Result<(UnixStream, u32)> {
+    /// The next connection of our own user or root, and what kind of process it comes from.
+    pub(super) async fn accept(&self) -> io::Result<(UnixStream, Peer)> {
         loop {
             let (stream, _) = self.listener.accept().await?;
-            let uid = stream.peer_cred()?.uid();
+            let credentials = stream.peer_cred()?;
+            let uid = credentials.uid();
             if uid == geteuid().as_raw() || uid == ROOT {
-                return Ok((stream, uid));
+                // A process that cannot be named may be a job's.
+                let is_job = credentials.pid().is_none_or(self.is_job);
+                return Ok((stream, if is_job { Peer::Job } else { Peer::User }));
             }
             events::connection_refused(Refusal::Peer);
         }
@@ -137,11 +142,11 @@ mod tests {
     async fn a_socket_is_for_its_user_alone_and_goes_with_its_server() {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("new/deep/yard.sock");
-        let socket = SocketListener::bind(&path).await.unwrap();
+        let socket = SocketListener::bind(&path, |_| false).await.unwrap();
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(path.parent().unwrap()), 0o700);
         let _client = UnixStream::connect(&path).await.unwrap();
-        assert_eq!(socket.accept().await.unwrap().1, geteuid().as_raw());
+        assert_eq!(socket.accept().await.unwrap().1, Peer::User);
         drop(socket);
         assert!(!path.exists());
     }
@@ -151,11 +156,11 @@ mod tests {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("yard.sock");
         let live = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        let refused = SocketListener::bind(&path).await.unwrap_err();
+        let refused = SocketListener::bind(&path, |_| false).await.unwrap_err();
         assert_eq!(refused.code(), "socket_in_use");
         drop(live);
         assert!(path.exists(), "std leaves the file");
-        let socket = SocketListener::bind(&path).await.unwrap();
+        let socket = SocketListener::bind(&path, |_| false).await.unwrap();
         UnixStream::connect(&path).await.unwrap();
         // Whoever takes the place of the file keeps it.
         fs::remove_file(&path).unwrap();
@@ -169,7 +174,7 @@ mod tests {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("precious");
         fs::write(&path, "data").unwrap();
-        let refused = SocketListener::bind(&path).await.unwrap_err();
+        let refused = SocketListener::bind(&path, |_| false).await.unwrap_err();
         assert_eq!(refused.code(), "socket_not_a_socket");
         assert_eq!(fs::read_to_string(&path).unwrap(), "data");
     }
@@ -177,7 +182,7 @@ mod tests {
     #[tokio::test]
     async fn a_path_that_no_socket_can_have_is_refused_in_words() {
         let path = Path::new("/tmp").join("x".repeat(200));
-        let refused = SocketListener::bind(&path).await.unwrap_err();
+        let refused = SocketListener::bind(&path, |_| false).await.unwrap_err();
         assert_eq!(refused.code(), "socket_path_too_long");
         assert!(refused.to_string().contains("http.socket"), "{refused}");
     }

@@ -13,6 +13,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
 
 use super::answering::{answer, call_result};
 use super::caller::Callers;
@@ -25,7 +26,7 @@ use super::subscriptions::Subscriptions;
 use super::tools::Call;
 use super::turn::Turn;
 use crate::telemetry::events;
-use crate::yard::{Desk, Identity, Yard};
+use crate::yard::{Desk, Identity, Role, Yard};
 
 /// What a client may tell its model about this server.
 const INSTRUCTIONS: &str = "\
@@ -128,6 +129,15 @@ impl Handler {
     /// What a caller sees of the yard who is no MCP client.
     pub(super) fn desk_of(&self, identity: Identity) -> Desk {
         self.shared.yard.desk(identity, "api")
+    }
+
+    /// Whether this message calls a tool that runs, types, writes or stops. What is no message,
+    /// or calls nothing that there is, does not.
+    #[must_use]
+    pub fn needs_run(&self, message: &[u8]) -> bool {
+        let tool = called_tool(message);
+        let offered = tool.and_then(|name| self.shared.offer.find(&name).ok());
+        offered.is_some_and(|tool| !tool.is_for(Role::Read))
     }
 
     /// Names this server in a result's metadata, as the modern era wants it on each result.
@@ -318,6 +328,14 @@ fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| version >= MODERN)
 }
 
+/// The tool that a message calls. Read as rmcp reads it: the last of two equal keys counts.
+fn called_tool(message: &[u8]) -> Option<String> {
+    let message: Value = serde_json::from_slice(message).ok()?;
+    let is_call = message.get("method")?.as_str()? == "tools/call";
+    let name = message.get("params")?.get("name")?.as_str()?;
+    is_call.then(|| name.to_owned())
+}
+
 fn unknown_method(name: &str) -> ErrorData {
     let given: String = name.chars().take(60).collect();
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("Method not found: {given}"), None)
@@ -341,13 +359,25 @@ fn unreadable(request: &CustomRequest, era: Eras) -> ErrorData {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
     #[test]
     fn what_clients_show_to_a_model_is_short_enough_for_them() {
         assert!(INSTRUCTIONS.len() < 2048, "{}", INSTRUCTIONS.len());
+    }
+
+    #[test]
+    fn the_tool_of_a_call_is_found_in_any_message() {
+        let call = json!({"id": 1, "method": "tools/call", "params": {"name": "run_command"}});
+        assert_eq!(called_tool(call.to_string().as_bytes()).as_deref(), Some("run_command"));
+        let twice = br#"{"method":"ping","params":{"name":"a","name":"b"},"method":"tools/call"}"#;
+        assert_eq!(called_tool(twice).as_deref(), Some("b"));
+        for other in ["", "[]", "{}", r#"{"method":"tools/list","params":{"name":"run_command"}}"#]
+        {
+            assert_eq!(called_tool(other.as_bytes()), None, "{other}");
+        }
     }
 
     #[test]

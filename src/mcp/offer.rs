@@ -128,6 +128,27 @@ mod tests {
     }
 
     #[test]
+    fn tools_that_do_more_than_look_are_told_apart() {
+        let dialects = [Dialect::Native, Dialect::ExecuteCommand, Dialect::ShellExec];
+        let offer = offer(&dialects);
+        let looking: Vec<&str> = offer
+            .tools
+            .iter()
+            .filter(|tool| tool.is_for(Role::Read))
+            .map(|tool| tool.name())
+            .collect();
+        let expected = [
+            "wait_jobs",
+            "read_output",
+            "list_jobs",
+            "read_file",
+            "list_directory",
+            "read_file_chunk",
+        ];
+        assert_eq!(looking, expected);
+    }
+
+    #[test]
     fn only_what_is_offered_answers() {
         let offer = offer(&[Dialect::Native]);
         assert!(offer.find("run_command").is_ok());

@@ -10,11 +10,15 @@ use rustix::process::{
 };
 
 use super::children;
+use super::proc_scan;
 use super::raw;
 use super::tag::Tag;
 use crate::spec::JOB_VARIABLE;
 
 const MOST_OPEN_FILES: u64 = 1 << 20;
+
+/// Generations that are looked at; a process that is deeper down is taken for one of ours.
+const MAX_DEPTH: usize = 1000;
 
 static HOST: OnceLock<Host> = OnceLock::new();
 
@@ -117,6 +121,24 @@ pub(super) fn mark_child(pid: Pid, serial: u32) -> Option<Tag> {
     tag.put_on(Some(pid)).then_some(tag)
 }
 
+/// Whether a process descends from this one, as whatever our jobs start does: orphans among them
+/// are ours too. One that is gone counts as such, since nobody can say that it did not.
+#[must_use]
+pub fn descends_from_us(pid: i32) -> bool {
+    let us = getpid().as_raw_pid();
+    let mut current = pid;
+    for _ in 0..MAX_DEPTH {
+        let stat = Pid::from_raw(current).and_then(proc_scan::stat);
+        match stat.map(|stat| stat.parent) {
+            None => return true,
+            Some(parent) if parent == us => return true,
+            Some(0 | 1) => return false,
+            Some(parent) => current = parent,
+        }
+    }
+    true
+}
+
 /// Reaps every ended child that nobody waits for: adopted orphans, and leaders whose owner is
 /// gone. Cheap when there are none; to be called when SIGCHLD arrives. Says how many there were.
 pub fn reap_orphans() -> usize {
@@ -138,6 +160,17 @@ mod tests {
         let variable = format!("{}={}", name.display(), value.display());
         assert!(variable.starts_with(&format!("{}7:", first.marker_prefix())), "{variable}");
         assert_ne!(first.marker(7).1, value, "two runs of one job are told apart");
+    }
+
+    #[test]
+    fn a_child_descends_from_us_and_our_parent_does_not() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(descends_from_us(child.id().try_into().unwrap()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let parent = rustix::process::getppid().unwrap().as_raw_pid();
+        assert!(!descends_from_us(parent));
+        assert!(descends_from_us(i32::MAX), "nobody knows");
     }
 
     #[tokio::test]

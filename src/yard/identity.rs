@@ -31,4 +31,20 @@ impl Role {
     /// Each with the word for it in files and on the command line.
     pub const WORDS: [(&'static str, Self); 3] =
         [("read-only", Self::Read), ("run", Self::Run), ("admin", Self::Admin)];
+
+    /// That word.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read-only",
+            Self::Run => "run",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// The role with this word.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::WORDS.iter().find(|(known, _)| *known == word).map(|(_, role)| *role)
+    }
 }

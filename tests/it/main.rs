@@ -65,6 +65,8 @@ mod store;
 #[cfg(test)]
 mod subscriptions;
 #[cfg(test)]
+mod tenants;
+#[cfg(test)]
 mod tidy;
 #[cfg(test)]
 mod views;

@@ -72,9 +72,10 @@ impl HttpLink {
     /// A connection on which the session's own stream was asked for, and nothing was read yet.
     #[track_caller]
     pub(crate) fn open_stream(&self) -> HttpConnection {
+        let session = self.session();
         let mut connection = HttpConnection::open(&self.address);
         let request = Request::get("/mcp").header("Accept", "text/event-stream");
-        connection.send(&request.header("Mcp-Session-Id", self.session()));
+        connection.send(&self.with_token(request.header("Mcp-Session-Id", session)));
         connection
     }
 
@@ -84,7 +85,7 @@ impl HttpLink {
         let session = self.session.take().expect("a session");
         let mut connection = HttpConnection::open(&self.address);
         let request = Request { method: "DELETE", ..Request::get("/mcp") };
-        connection.send(&request.header("Mcp-Session-Id", &session));
+        connection.send(&self.with_token(request.header("Mcp-Session-Id", &session)));
         let status = connection.answer().status;
         assert!((200..300).contains(&status), "{status}");
     }
@@ -98,10 +99,14 @@ impl HttpLink {
         if let Some(session) = &self.session {
             request = request.header("Mcp-Session-Id", session);
         }
-        if let Some(token) = &self.token {
-            request = request.header("Authorization", &format!("Bearer {token}"));
+        self.with_token(request)
+    }
+
+    fn with_token(&self, request: Request) -> Request {
+        match &self.token {
+            Some(token) => request.header("Authorization", &format!("Bearer {token}")),
+            None => request,
         }
-        request
     }
 
     /// Sends a request and reads up to its answer.

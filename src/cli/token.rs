@@ -1,0 +1,310 @@
+//! `token new`, `token list` and `token revoke`.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::flags::set;
+use super::reply::Reply;
+use crate::config::FlagValue;
+use crate::http::auth::{Label, Moment, StoreError, TokenEntry, TokenFile, TokenId, TokenStore};
+use crate::ids::Tenant;
+use crate::yard::{Identity, Role};
+
+/// The `token` verb.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct TokenCommand {
+    /// What to do with tokens.
+    #[command(subcommand)]
+    pub verb: TokenVerb,
+    /// Configuration file, instead of the usual places.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+    /// Where the server keeps its data, and the file `tokens` unless another is named.
+    #[arg(long, value_name = "DIR", global = true)]
+    pub data_dir: Option<String>,
+    /// The token file.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub token_file: Option<String>,
+    /// Answer in JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+impl TokenCommand {
+    /// The settings that these flags stand for.
+    #[must_use]
+    pub fn values(&self) -> Vec<FlagValue> {
+        let values = [
+            set("server.data_dir", "--data-dir", self.data_dir.as_ref()),
+            set("http.token_file", "--token-file", self.token_file.as_ref()),
+        ];
+        values.into_iter().flatten().collect()
+    }
+}
+
+/// What to do with tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum TokenVerb {
+    /// Make a token for a tenant and print it, once: only its hash is kept. A running server takes
+    /// it at once.
+    New(TokenNewFlags),
+    /// Tell which tokens there are.
+    List,
+    /// Take a token back; a running server turns it away at once.
+    Revoke(TokenRevokeFlags),
+}
+
+/// Flags of `token new`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct TokenNewFlags {
+    /// The tenant: whoever has a token for the same name sees the same jobs.
+    #[arg(value_name = "NAME", value_parser = tenant)]
+    pub tenant: Tenant,
+    /// What it may do: read-only, run, or admin (metrics, and all tenants).
+    #[arg(long, value_name = "ROLE", default_value = "run", value_parser = role)]
+    pub role: Role,
+    /// When it ends: after a time such as 30d or 12h, or at a moment such as 2027-01-31T00:00:00Z.
+    #[arg(long, value_name = "WHEN", value_parser = expiry)]
+    pub expires: Option<Moment>,
+    /// What it is for; shown by `token list`.
+    #[arg(long, value_name = "TEXT", value_parser = note)]
+    pub note: Option<String>,
+}
+
+/// Flags of `token revoke`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct TokenRevokeFlags {
+    /// What `token list` calls it.
+    #[arg(value_name = "ID", value_parser = |text: &str| text.parse::<TokenId>())]
+    pub id: TokenId,
+}
+
+/// Carries out the `token` verb on this file and returns the exit code.
+#[must_use]
+pub fn run(command: &TokenCommand, file: PathBuf) -> u8 {
+    let store = TokenStore::new(file);
+    let format = if command.json { Format::Json } else { Format::Human };
+    let done = match &command.verb {
+        TokenVerb::New(flags) => make(&store, flags, format),
+        TokenVerb::List => store.read().map(|file| list(&store, &file, format)),
+        TokenVerb::Revoke(flags) => revoke(&store, flags.id, format),
+    };
+    done.unwrap_or_else(|error| failure(&error, format)).give()
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Format {
+    Human,
+    Json,
+}
+
+fn make(store: &TokenStore, flags: &TokenNewFlags, format: Format) -> Result<Reply, StoreError> {
+    let identity = Identity { tenant: flags.tenant, role: flags.role };
+    let (secret, entry) = store.make(identity, flags.expires, flags.note.clone())?;
+    let stdout = match format {
+        Format::Human => format!("{}\n", secret.reveal()),
+        Format::Json => {
+            let mut answer = as_json(&entry);
+            answer["token"] = json!(secret.reveal());
+            answer["file"] = json!(store.path().to_string_lossy());
+            format!("{answer:#}\n")
+        }
+    };
+    let stderr = format!(
+        "its hash is in {}; the token itself is kept nowhere, so keep it now\nclients send it as: Authorization: Bearer TOKEN\n",
+        store.path().display()
+    );
+    Ok(Reply { stdout, stderr, code: 0 })
+}
+
+fn revoke(store: &TokenStore, id: TokenId, format: Format) -> Result<Reply, StoreError> {
+    store.revoke(id)?;
+    let reply = match format {
+        Format::Human => Reply { stderr: format!("{id} is revoked\n"), ..Reply::default() },
+        Format::Json => {
+            let answer = json!({ "ok": true, "id": id.to_string() });
+            Reply { stdout: format!("{answer:#}\n"), ..Reply::default() }
+        }
+    };
+    Ok(reply)
+}
+
+fn list(store: &TokenStore, file: &TokenFile, format: Format) -> Reply {
+    let stdout = match format {
+        Format::Human => table(file),
+        Format::Json => {
+            let tokens: Vec<Value> = file.entries().map(as_json).collect();
+            format!("{:#}\n", json!({ "tokens": tokens }))
+        }
+    };
+    let path = store.path().display();
+    let mistakes = file.mistakes();
+    let mut stderr: String =
+        mistakes.map(|(line, why)| format!("{path}:{line}: lets nobody in: {why}\n")).collect();
+    if file.entries().next().is_none() {
+        stderr += &format!("no tokens in {path}\n");
+    }
+    Reply { stdout, stderr, code: 0 }
+}
+
+fn table(file: &TokenFile) -> String {
+    let rows: Vec<[String; 5]> = file.entries().map(cells).collect();
+    let head = ["ID", "TENANT", "ROLE", "EXPIRES", "NOTE"].map(str::to_owned);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let width = |column: usize| {
+        std::iter::once(&head)
+            .chain(&rows)
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths = [0, 1, 2, 3].map(width);
+    std::iter::once(&head).chain(&rows).map(|row| line(row, widths)).collect()
+}
+
+fn line(row: &[String; 5], widths: [usize; 4]) -> String {
+    let mut line = String::new();
+    for (cell, width) in row.iter().zip(widths) {
+        line += &format!("{cell:width$}  ");
+    }
+    line += &row[4];
+    format!("{}\n", line.trim_end())
+}
+
+fn cells(entry: &TokenEntry) -> [String; 5] {
+    let Identity { tenant, role } = entry.identity;
+    let (id, note) = match &entry.label {
+        Label::Plain => {
+            ("-".to_owned(), "written in plain; remove its line to revoke it".to_owned())
+        }
+        Label::Made { id, note } => (id.to_string(), note.clone().unwrap_or_default()),
+    };
+    let expires = match entry.expires {
+        None => "never".to_owned(),
+        Some(at) if at <= Moment::now() => format!("{at} (over)"),
+        Some(at) => at.to_string(),
+    };
+    [id, tenant.to_string(), role.word().to_owned(), expires, note]
+}
+
+/// Absent means not applicable; neither hashes nor secrets are ever shown.
+fn as_json(entry: &TokenEntry) -> Value {
+    let Identity { tenant, role } = entry.identity;
+    let mut answer = json!({ "tenant": tenant.name(), "role": role.word() });
+    if let Label::Made { id, note } = &entry.label {
+        answer["id"] = json!(id.to_string());
+        if let Some(note) = note {
+            answer["note"] = json!(note);
+        }
+    }
+    if let Some(expires) = entry.expires {
+        answer["expires"] = json!(expires.to_string());
+    }
+    answer
+}
+
+fn failure(error: &StoreError, format: Format) -> Reply {
+    let text = match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    };
+    match format {
+        Format::Human => {
+            Reply { stderr: format!("shellyard: {text}\n"), code: 1, ..Reply::default() }
+        }
+        Format::Json => {
+            let answer = json!({ "ok": false, "code": error.code(), "message": text });
+            Reply { stdout: format!("{answer:#}\n"), code: 1, ..Reply::default() }
+        }
+    }
+}
+
+fn tenant(text: &str) -> Result<Tenant, String> {
+    Tenant::named(text).map_err(|error| error.to_string())
+}
+
+fn role(text: &str) -> Result<Role, String> {
+    Role::of_word(text).ok_or_else(|| "roles are read-only, run and admin".to_owned())
+}
+
+fn note(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let is_fit = !text.is_empty() && text.len() <= 200 && !text.contains(char::is_control);
+    is_fit.then(|| text.to_owned()).ok_or_else(|| "give 1 to 200 bytes in one line".to_owned())
+}
+
+fn expiry(text: &str) -> Result<Moment, String> {
+    let now = Moment::now();
+    let moment = duration(text).map(|time| now.after(time)).or_else(|| text.parse().ok());
+    moment.filter(|moment| *moment > now).ok_or_else(|| {
+        "give a time such as 30d, 12h or 90m, or a moment to come such as 2027-01-31T00:00:00Z"
+            .to_owned()
+    })
+}
+
+/// `30d`, `12h`, `90m`, `45s`, `2w`.
+fn duration(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let seconds: u64 = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 604_800,
+        _ => return None,
+    };
+    let is_number = number.bytes().all(|b| b.is_ascii_digit());
+    let number: u64 = number.parse().ok().filter(|_| is_number)?;
+    number.checked_mul(seconds).map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_number_and_a_unit() {
+        for (text, seconds) in [("45s", 45), ("90m", 5400), ("12h", 43_200), ("30d", 2_592_000)] {
+            assert_eq!(duration(text), Some(Duration::from_secs(seconds)), "{text}");
+        }
+        for odd in ["", "d", "30", "-1d", "+1d", "1.5h", "30 d", "1y", "18446744073709551615w", "é"]
+        {
+            assert_eq!(duration(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn what_is_over_already_is_no_expiry() {
+        assert!(expiry("1h").is_ok() && expiry("9998-01-01T00:00:00Z").is_ok());
+        for odd in ["0d", "2001-01-01T00:00:00Z", "tomorrow"] {
+            assert!(expiry(odd).unwrap_err().contains("30d"), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_a_table_without_hashes() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = TokenStore::new(folder.path().join("tokens"));
+        let identity = Identity { tenant: Tenant::named("ci").unwrap(), role: Role::Read };
+        let expires = "9998-01-01T00:00:00Z".parse().ok();
+        let (_, entry) = store.make(identity, expires, Some("the note".into())).unwrap();
+        let Label::Made { id, .. } = &entry.label else { panic!("{entry:?}") };
+        let file = TokenFile::parse(&format!("secret\nodd line\n{entry}\n"));
+        let said = list(&store, &file, Format::Human);
+        let table = format!(
+            "ID        TENANT  ROLE       EXPIRES               NOTE\n\
+             -         local   admin      never                 written in plain; remove its line to revoke it\n\
+             {id}  ci      read-only  9998-01-01T00:00:00Z  the note\n"
+        );
+        assert_eq!(said.stdout, table);
+        assert!(said.stderr.contains("tokens:2: lets nobody in: "), "{}", said.stderr);
+        let json = list(&store, &file, Format::Json).stdout;
+        assert!(!json.contains("secret") && !json.contains("sha256"), "{json}");
+    }
+}

@@ -1,0 +1,59 @@
+//! The token in a request's head.
+
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+
+/// What a request shows to come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown<'a> {
+    /// Nothing.
+    Nothing,
+    /// A bearer token.
+    Bearer(&'a str),
+    /// Something that is no single bearer token.
+    Other,
+}
+
+/// What these headers show; two of a kind are as suspicious as something else.
+pub(super) fn shown(headers: &HeaderMap) -> Shown<'_> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Shown::Nothing,
+        (Some(value), None) => {
+            value.to_str().ok().and_then(token).map_or(Shown::Other, Shown::Bearer)
+        }
+        (Some(_), Some(_)) => Shown::Other,
+    }
+}
+
+fn token(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(values: &[&str], expected: Shown<'_>) {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(AUTHORIZATION, value.parse().unwrap());
+        }
+        assert_eq!(shown(&headers), expected, "{values:?}");
+    }
+
+    #[test]
+    fn only_one_bearer_token_is_one() {
+        check(&[], Shown::Nothing);
+        for value in ["Bearer alpha", "bearer alpha", "BEARER  alpha "] {
+            check(&[value], Shown::Bearer("alpha"));
+        }
+        for value in ["Bearer", "Bearer ", "Basic alpha", "alpha", ""] {
+            check(&[value], Shown::Other);
+        }
+        check(&["Bearer alpha", "Bearer alpha"], Shown::Other);
+    }
+}

@@ -1,0 +1,282 @@
+//! The one door: a request's headers in, a credential or a refusal out.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use axum::response::Response;
+use thiserror::Error;
+use tokio::sync::watch;
+
+use super::bearer::{Shown, shown};
+use super::credential::{Credential, Proof};
+use super::denied::{BadToken, Denied, Help, Reason};
+use super::live_tokens::{Asked, LiveTokens};
+use super::moment::Moment;
+use super::oauth::{Grant, OauthSettings, ResourceServer};
+use super::token::TokenHash;
+use super::token_file::{LineError, TokenEntry, TokenFile};
+use crate::yard::{Identity, Role};
+
+/// What lets somebody in.
+#[derive(Debug)]
+pub struct AuthSettings {
+    /// Where tokens are.
+    pub token_file: TokenPlace,
+    /// Whose access tokens are good, if anybody's.
+    pub oauth: Option<OauthSettings>,
+}
+
+/// Where tokens are.
+#[derive(Debug, Clone)]
+pub enum TokenPlace {
+    /// In this file, which somebody named: it must be there.
+    Named(PathBuf),
+    /// In this file, if it is there.
+    Usual(PathBuf),
+}
+
+/// Why the tokens cannot be used. Each text says what to do about it.
+#[derive(Debug, Error)]
+pub enum AuthError {
+    /// The file cannot be read.
+    #[error("cannot read the token file `{}`; make one with `shellyard token new NAME`, or name another", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's own words.
+        source: io::Error,
+    },
+    /// A line of it is none.
+    #[error("{}:{line}: this is no line of a token file", .path.display())]
+    BadLine {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        source: LineError,
+    },
+    /// There is nothing in it.
+    #[error("the token file `{}` holds no token; make one with `shellyard token new NAME`, or remove the file", .path.display())]
+    NoToken {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl AuthError {
+    /// The stable word that callers may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Unreadable { .. } => "token_file_unreadable",
+            Self::BadLine { .. } => "bad_token_line",
+            Self::NoToken { .. } => "no_token",
+        }
+    }
+}
+
+/// Finds out who calls. A cheap clone.
+#[derive(Debug, Clone, Default)]
+pub struct Auth(Arc<Ways>);
+
+/// The ways in.
+#[derive(Debug, Default)]
+struct Ways {
+    tokens: LiveTokens,
+    oauth: Option<ResourceServer>,
+}
+
+impl Auth {
+    /// Lets in whom these settings say.
+    ///
+    /// # Errors
+    /// When there is a token file with a mistake in it, or with nothing in it.
+    pub fn open(settings: AuthSettings) -> Result<Self, AuthError> {
+        let path = match settings.token_file {
+            TokenPlace::Named(path) => {
+                check(&path)?;
+                path
+            }
+            TokenPlace::Usual(path) => {
+                if path.exists() {
+                    check(&path)?;
+                }
+                path
+            }
+        };
+        let oauth = settings.oauth.map(ResourceServer::new);
+        Ok(Self(Arc::new(Ways { tokens: LiveTokens::new(path), oauth })))
+    }
+
+    /// Whether nobody comes in without a token.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        self.0.oauth.is_some() || *self.0.tokens.now() != Asked::No
+    }
+
+    /// Who calls with these headers.
+    ///
+    /// # Errors
+    /// What to answer when nobody does that may come in.
+    pub async fn identify(&self, headers: &HeaderMap) -> Result<Credential, Denied> {
+        let asked = self.0.tokens.now();
+        // Clients may send tokens to a server that asks for none.
+        if *asked == Asked::No && self.0.oauth.is_none() {
+            return Ok(self.credential(Identity::LOCAL, Proof::NotAsked));
+        }
+        match shown(headers) {
+            Shown::Nothing => Err(self.denied(Reason::NoToken, headers)),
+            Shown::Other => Err(self.denied(Reason::BadToken(BadToken::Malformed), headers)),
+            Shown::Bearer(token) => self.identify_token(token, &asked, headers).await,
+        }
+    }
+
+    /// The credential of a peer that the system says is our own user: what it can do through us
+    /// it can do without us.
+    #[must_use]
+    pub fn same_user(&self) -> Credential {
+        self.credential(Identity::LOCAL, Proof::SameUser)
+    }
+
+    async fn identify_token(
+        &self,
+        token: &str,
+        asked: &Asked,
+        headers: &HeaderMap,
+    ) -> Result<Credential, Denied> {
+        let bad = |why| self.denied(Reason::BadToken(why), headers);
+        if let Some(entry) = asked.find(&TokenHash::of(token)) {
+            check_expiry(entry, Moment::now()).map_err(bad)?;
+            return Ok(self.credential(entry.identity, Proof::Token(entry.hash)));
+        }
+        let Some(oauth) = &self.0.oauth else { return Err(bad(BadToken::Unknown)) };
+        let Grant { tenant, role, until } = oauth.verify(token).await.map_err(bad)?;
+        match role {
+            Some(role) => Ok(self.credential(Identity { tenant, role }, Proof::Access { until })),
+            None => Err(self.lacks_scope(Role::Run, headers)),
+        }
+    }
+
+    /// The metadata of RFC 9728, where there is OAuth.
+    pub(in crate::http) fn metadata(&self, headers: &HeaderMap) -> Option<Response> {
+        self.0.oauth.as_ref().map(|oauth| oauth.metadata(headers))
+    }
+
+    /// The refusal of a credential that is not enough.
+    pub(super) fn lacks(&self, role: Role, credential: &Credential, headers: &HeaderMap) -> Denied {
+        if credential.has_scopes() {
+            self.lacks_scope(role, headers)
+        } else {
+            Denied::new(Reason::Role(role), None)
+        }
+    }
+
+    fn lacks_scope(&self, role: Role, headers: &HeaderMap) -> Denied {
+        Denied::new(Reason::Role(role), self.help(role, headers))
+    }
+
+    /// How long a credential still lets somebody in; `None`: no more.
+    pub(super) fn remaining(&self, credential: &Credential, now: Moment) -> Option<Duration> {
+        let left = |until: Option<Moment>| match until {
+            Some(until) => Some(until.remaining(now)).filter(|left| !left.is_zero()),
+            None => Some(Duration::MAX),
+        };
+        match credential.proof {
+            Proof::NotAsked => (!self.asks()).then_some(Duration::MAX),
+            Proof::SameUser => left(None),
+            Proof::Token(hash) => {
+                let asked = self.0.tokens.now();
+                let entry = asked.find(&hash)?;
+                // With other rights it is another credential.
+                if entry.identity == credential.identity { left(entry.expires) } else { None }
+            }
+            Proof::Access { until } => left(Some(until)),
+        }
+    }
+
+    /// Hears of changes of the token file.
+    pub(super) fn changes(&self) -> watch::Receiver<Arc<Asked>> {
+        self.0.tokens.changes()
+    }
+
+    fn credential(&self, identity: Identity, proof: Proof) -> Credential {
+        Credential { identity, proof, auth: self.clone() }
+    }
+
+    fn denied(&self, reason: Reason, headers: &HeaderMap) -> Denied {
+        Denied::new(reason, self.help(Role::Run, headers))
+    }
+
+    fn help(&self, role: Role, headers: &HeaderMap) -> Option<Help> {
+        self.0.oauth.as_ref().map(|oauth| oauth.help(role, headers))
+    }
+}
+
+/// Everything that is wrong with a token file, before anybody relies on it.
+fn check(path: &Path) -> Result<(), AuthError> {
+    let text = fs::read_to_string(path)
+        .map_err(|source| AuthError::Unreadable { path: path.into(), source })?;
+    let file = TokenFile::parse(&text);
+    if let Some((line, mistake)) = file.mistakes().next() {
+        return Err(AuthError::BadLine { path: path.into(), line, source: mistake.clone() });
+    }
+    match file.entries().next() {
+        Some(_) => Ok(()),
+        None => Err(AuthError::NoToken { path: path.into() }),
+    }
+}
+
+fn check_expiry(entry: &TokenEntry, now: Moment) -> Result<(), BadToken> {
+    match entry.expires {
+        Some(at) if at <= now => Err(BadToken::Expired { at }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::header::AUTHORIZATION;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn credentials_last_as_long_as_what_proves_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens");
+        let token_file = TokenPlace::Usual(path.clone());
+        let auth = Auth::open(AuthSettings { token_file, oauth: None }).unwrap();
+        let anybody = auth.identify(&HeaderMap::new()).await.unwrap();
+        let same_user = auth.same_user();
+        assert_eq!((anybody.identity, same_user.identity), (Identity::LOCAL, Identity::LOCAL));
+        fs::write(&path, "alpha\n").unwrap();
+        anybody.ended().await;
+        assert!(auth.identify(&HeaderMap::new()).await.is_err());
+        let alpha = HeaderMap::from_iter([(AUTHORIZATION, "Bearer alpha".parse().unwrap())]);
+        let holder = auth.identify(&alpha).await.unwrap();
+        assert!(auth.remaining(&holder, Moment::now()).is_some());
+        fs::write(&path, "beta\n").unwrap();
+        holder.ended().await;
+        assert!(auth.remaining(&same_user, Moment::now()).is_some());
+    }
+
+    #[test]
+    fn a_file_that_is_there_must_be_usable() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens");
+        let open = |token_file| Auth::open(AuthSettings { token_file, oauth: None });
+        assert!(!open(TokenPlace::Usual(path.clone())).unwrap().asks());
+        let missing = open(TokenPlace::Named(path.clone())).unwrap_err();
+        assert_eq!(missing.code(), "token_file_unreadable");
+        for (text, code) in [("# none\n", "no_token"), ("two words\n", "bad_token_line")] {
+            fs::write(&path, text).unwrap();
+            for place in [TokenPlace::Named(path.clone()), TokenPlace::Usual(path.clone())] {
+                assert_eq!(open(place).unwrap_err().code(), code);
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The token file, changed: by one at a time, all or nothing, and readable by its owner alone.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use tempfile::NamedTempFile;
+use thiserror::Error;
+
+use super::moment::Moment;
+use super::token::{Secret, TokenId};
+use super::token_file::{Label, TokenEntry, TokenFile};
+use crate::yard::Identity;
+
+const OWNER_ONLY: u32 = 0o600;
+
+/// A token file on disk.
+#[derive(Debug)]
+pub struct TokenStore {
+    path: PathBuf,
+}
+
+/// Why the token file was not read or changed.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// It cannot be read.
+    #[error("cannot read the token file `{}`; check its permissions, or name another with --token-file", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's own words.
+        source: io::Error,
+    },
+    /// It cannot be written.
+    #[error("cannot write the token file `{}`, nothing was changed; check its directory, or name another with --token-file", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's own words.
+        source: io::Error,
+    },
+    /// A token must be random.
+    #[error("the system has no randomness to make a token of")]
+    NoRandomness(#[from] getrandom::Error),
+    /// Nothing has that id.
+    #[error("no token has the id {id}; `shellyard token list` shows all")]
+    NoSuchToken {
+        /// What was asked for.
+        id: TokenId,
+    },
+}
+
+impl StoreError {
+    /// The stable word that callers may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "token_file_unreadable",
+            Self::Write { .. } => "token_file_unwritable",
+            Self::NoRandomness(_) => "no_randomness",
+            Self::NoSuchToken { .. } => "no_such_token",
+        }
+    }
+}
+
+impl TokenStore {
+    /// The store in this file, which need not be there yet.
+    #[must_use]
+    pub const fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is in it; nothing when it is not there.
+    ///
+    /// # Errors
+    /// When it is there and cannot be read.
+    pub fn read(&self) -> Result<TokenFile, StoreError> {
+        match fs::read_to_string(&self.path) {
+            Ok(text) => Ok(TokenFile::parse(&text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(TokenFile::default()),
+            Err(source) => Err(StoreError::Read { path: self.path.clone(), source }),
+        }
+    }
+
+    /// Makes a token and keeps its hash. What comes back cannot be had a second time.
+    ///
+    /// # Errors
+    /// When nothing could be written; then there is no new token.
+    pub fn make(
+        &self,
+        identity: Identity,
+        expires: Option<Moment>,
+        note: Option<String>,
+    ) -> Result<(Secret, TokenEntry), StoreError> {
+        let _alone = self.lock()?;
+        let mut file = self.read()?;
+        let mut id = TokenId::random()?;
+        while file.has(id) {
+            id = TokenId::random()?;
+        }
+        let secret = Secret::random()?;
+        let label = Label::Made { id, note };
+        let entry = TokenEntry { hash: secret.hash(), identity, expires, label };
+        file.add(entry.clone());
+        self.write(&file)?;
+        Ok((secret, entry))
+    }
+
+    /// Takes a token out: whoever holds it comes in no more.
+    ///
+    /// # Errors
+    /// When there is no such token, or nothing could be written.
+    pub fn revoke(&self, id: TokenId) -> Result<(), StoreError> {
+        let _alone = self.lock()?;
+        let mut file = self.read()?;
+        if !file.has(id) {
+            return Err(StoreError::NoSuchToken { id });
+        }
+        file.remove(id);
+        self.write(&file)
+    }
+
+    /// Waits until nobody else changes the file. The lock is a file beside it, since the file
+    /// itself is replaced, and lasts as long as what comes back.
+    fn lock(&self) -> Result<File, StoreError> {
+        let mut path = self.path.clone().into_os_string();
+        path.push(".lock");
+        let lock = || {
+            DirBuilder::new().recursive(true).mode(0o700).create(self.folder())?;
+            let mut options = OpenOptions::new();
+            let file = options.create(true).append(true).mode(OWNER_ONLY).open(path)?;
+            flock(&file, FlockOperation::LockExclusive)?;
+            Ok(file)
+        };
+        lock().map_err(|source| self.unwritable(source))
+    }
+
+    /// Replaces the file as a whole: a server that reads it meanwhile sees the old or the new one.
+    fn write(&self, file: &TokenFile) -> Result<(), StoreError> {
+        let write = || {
+            let mut new = NamedTempFile::new_in(self.folder())?;
+            new.as_file().set_permissions(Permissions::from_mode(OWNER_ONLY))?;
+            new.write_all(file.to_string().as_bytes())?;
+            new.as_file().sync_all()?;
+            new.persist(&self.path)?;
+            Ok(())
+        };
+        write().map_err(|source| self.unwritable(source))
+    }
+
+    fn folder(&self) -> &Path {
+        match self.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            Some(_) | None => Path::new("."),
+        }
+    }
+
+    fn unwritable(&self, source: io::Error) -> StoreError {
+        StoreError::Write { path: self.path.clone(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn store(folder: &Path) -> TokenStore {
+        TokenStore::new(folder.join("deep/tokens"))
+    }
+
+    #[test]
+    fn a_token_is_kept_as_its_hash_beside_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        fs::create_dir(folder.path().join("deep")).unwrap();
+        fs::write(store.path(), "# mine\n\nplain-secret\nsha256:odd").unwrap();
+        let (secret, entry) = store.make(Identity::LOCAL, None, Some("a note".into())).unwrap();
+        let text = fs::read_to_string(store.path()).unwrap();
+        assert!(text.starts_with("# mine\n\nplain-secret\nsha256:odd\nsha256:"), "{text}");
+        assert!(!text.contains(secret.reveal()));
+        let file = store.read().unwrap();
+        assert_eq!(file.entries().last(), Some(&entry));
+        let mode = fs::metadata(store.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, OWNER_ONLY);
+        let Label::Made { id, .. } = entry.label else { panic!("{entry:?}") };
+        store.revoke(id).unwrap();
+        assert_eq!(
+            fs::read_to_string(store.path()).unwrap(),
+            "# mine\n\nplain-secret\nsha256:odd\n"
+        );
+        assert_eq!(store.revoke(id).unwrap_err().code(), "no_such_token");
+    }
+
+    #[test]
+    fn many_at_once_lose_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        let some = || (0..5).for_each(|_| drop(store.make(Identity::LOCAL, None, None).unwrap()));
+        thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(some))));
+        assert_eq!(store.read().unwrap().entries().count(), 20);
+    }
+}

@@ -1,0 +1,118 @@
+//! A file that is read again when it changed.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Files that changed less than this ago may change again without looking different: the
+/// system's clock for files is coarse.
+const UNSETTLED: Duration = Duration::from_millis(100);
+
+/// The largest file that is read.
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
+
+/// A file, and what it looked like when it was read last.
+#[derive(Debug)]
+pub(super) struct Watched {
+    path: PathBuf,
+    seen: Option<Seen>,
+}
+
+/// What a file looks like without reading it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Seen {
+    File { device: u64, inode: u64, size: u64, changed: (i64, i64), modified: (i64, i64) },
+    Failure(io::ErrorKind),
+}
+
+impl Watched {
+    /// A file that was not read yet.
+    pub(super) const fn new(path: PathBuf) -> Self {
+        Self { path, seen: None }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is in it, unless that is what was there the last time.
+    pub(super) fn changed(&mut self) -> Option<io::Result<String>> {
+        // Before it is read: what changes in between is then seen by the next look.
+        let found = fs::metadata(&self.path);
+        let now = found.as_ref().map_or_else(|error| Seen::Failure(error.kind()), Seen::of);
+        if self.seen.as_ref() == Some(&now) {
+            return None;
+        }
+        self.seen = found.as_ref().map_or(true, is_settled).then_some(now);
+        Some(found.and_then(|found| read(&self.path, found.len())))
+    }
+}
+
+impl Seen {
+    fn of(found: &Metadata) -> Self {
+        Self::File {
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.len(),
+            changed: (found.ctime(), found.ctime_nsec()),
+            modified: (found.mtime(), found.mtime_nsec()),
+        }
+    }
+}
+
+fn is_settled(found: &Metadata) -> bool {
+    let age = found.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+    age.is_some_and(|age| age > UNSETTLED)
+}
+
+fn read(path: &Path, size: u64) -> io::Result<String> {
+    if size > MAX_BYTES {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file is too large"));
+    }
+    fs::read_to_string(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes a file look as if nobody had touched it for long.
+    fn settle(path: &Path) {
+        let past = SystemTime::now() - Duration::from_secs(60);
+        fs::File::options().write(true).open(path).unwrap().set_modified(past).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_read_when_it_changed_and_not_otherwise() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let mut watched = Watched::new(path.clone());
+        assert_eq!(watched.changed().unwrap().unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(watched.changed().is_none(), "still not there");
+        fs::write(&path, "one").unwrap();
+        settle(&path);
+        assert_eq!(watched.changed().unwrap().unwrap(), "one");
+        assert!(watched.changed().is_none());
+        // The same size, the same time of change: another file.
+        let other = folder.path().join("other");
+        fs::write(&other, "two").unwrap();
+        settle(&other);
+        fs::rename(&other, &path).unwrap();
+        assert_eq!(watched.changed().unwrap().unwrap(), "two");
+        fs::remove_file(&path).unwrap();
+        assert!(watched.changed().unwrap().is_err());
+    }
+
+    #[test]
+    fn a_file_that_was_just_written_is_looked_at_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let mut watched = Watched::new(path.clone());
+        let soon = SystemTime::now() + Duration::from_secs(60);
+        fs::write(&path, "one").unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_modified(soon).unwrap();
+        assert!(watched.changed().is_some() && watched.changed().is_some());
+    }
+}

@@ -1,0 +1,130 @@
+//! Those who come in, and what they ask for.
+#![expect(clippy::disallowed_macros, reason = "the one room that counts")]
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use tracing::field;
+
+use super::values::{millis, set};
+use crate::telemetry::labels::{self, CallResult, Refusal, key};
+use crate::telemetry::names::{Counter, Gauge, Histogram};
+
+/// The server answers on this address and this socket.
+pub fn server_started(address: Option<SocketAddr>, socket: Option<&Path>) {
+    let (address, socket) = (address.map(field::display), socket.map(field::debug));
+    tracing::info!(address, socket, version = env!("CARGO_PKG_VERSION"), "server started");
+}
+
+/// Others can reach this address, and read along.
+pub fn clear_text(address: SocketAddr) {
+    tracing::warn!(
+        %address,
+        "no TLS: tokens and output travel in clear text; set http.tls_cert and http.tls_key, or put a proxy with TLS in front"
+    );
+}
+
+/// The usual socket cannot be had; the server goes on without it.
+pub fn socket_missing(path: &Path, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::warn!(
+        ?path,
+        ?why,
+        "no unix socket; programs of this user reach another server, or none"
+    );
+}
+
+/// A new certificate is in use.
+pub fn certificate_replaced() {
+    tracing::info!("certificate replaced");
+}
+
+/// A new certificate cannot be used; the old one is.
+pub fn certificate_refused(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(?why, "new certificate refused, the old one stays in use; correct the files");
+}
+
+/// The server is about to exit; its jobs are over.
+pub fn server_stopped() {
+    tracing::info!("server stopped");
+}
+
+/// A server of the dialect `execute_command` answers on stdin and stdout.
+pub fn shell_server_started() {
+    tracing::info!("mcpz shell server started");
+}
+
+/// A tool call was answered.
+pub fn mcp_call_finished(tool: &str, result: CallResult, elapsed: Duration) {
+    let (tool, result) = (labels::tool(tool), result.word());
+    tracing::debug!(tool, result, elapsed_ms = millis(elapsed), "tool call answered");
+    metrics::counter!(Counter::McpCalls.name(), key::TOOL => tool, key::RESULT => result)
+        .increment(1);
+    metrics::histogram!(Histogram::McpCallDuration.name(), key::TOOL => tool).record(elapsed);
+}
+
+/// A client follows an output from now on.
+#[must_use = "dropping the guard counts the subscription as over"]
+pub fn subscription_opened() -> ActiveSubscription {
+    metrics::gauge!(Gauge::McpSubscriptions.name()).increment(1);
+    ActiveSubscription(())
+}
+
+/// A client that follows an output. Dropping it counts that as over.
+#[derive(Debug)]
+pub struct ActiveSubscription(());
+
+impl Drop for ActiveSubscription {
+    fn drop(&mut self) {
+        metrics::gauge!(Gauge::McpSubscriptions.name()).decrement(1);
+    }
+}
+
+/// An HTTP request or connection was turned away.
+pub fn http_refused(reason: Refusal) {
+    tracing::warn!(reason = reason.word(), "http request refused");
+    metrics::counter!(Counter::HttpRefused.name(), key::REASON => reason.word()).increment(1);
+}
+
+/// A connection was closed, or not let in. Told by its count alone: whoever brings about one can
+/// bring about thousands.
+pub fn connection_refused(reason: Refusal) {
+    tracing::debug!(reason = reason.word(), "connection closed");
+    metrics::counter!(Counter::HttpRefused.name(), key::REASON => reason.word()).increment(1);
+}
+
+/// So many connections are open now.
+pub fn connections_changed(open: usize) {
+    set(Gauge::HttpConnections, open);
+}
+
+/// So many connections may be open.
+pub fn connection_limit_known(most: usize) {
+    set(Gauge::HttpConnectionsLimit, most);
+}
+
+/// A token file was read; so many tokens let somebody in.
+pub fn tokens_read(path: &Path, tokens: usize) {
+    tracing::info!(?path, tokens, "token file read");
+}
+
+/// A line of the token file lets nobody in.
+pub fn token_line_ignored(path: &Path, line: usize, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(?path, line, ?why, "line of the token file ignored; correct it");
+}
+
+/// The token file is gone or cannot be read.
+pub fn token_file_unreadable(path: &Path, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(?path, ?why, "token file not readable: no token in it lets anybody in");
+}
+
+/// The keys of the OAuth issuer could not be had anew; the old ones hold.
+pub fn keys_not_renewed(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(?why, "keys of the issuer not renewed; check oauth.issuer and oauth.jwks");
+}

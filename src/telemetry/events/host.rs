@@ -1,0 +1,110 @@
+//! The host, and the server as a part of it.
+#![expect(clippy::disallowed_macros, reason = "the one room that counts")]
+
+use std::fmt::Display;
+use std::path::Path;
+
+use super::values::set;
+use crate::telemetry::labels::{Resource, key};
+use crate::telemetry::names::{Counter, Gauge};
+use crate::telemetry::process;
+use crate::telemetry::queue_names::QueueGauge;
+
+/// Stray processes of ended jobs were reaped.
+pub fn orphans_reaped(count: u64) {
+    tracing::debug!(count, "orphans reaped");
+    metrics::counter!(Counter::OrphansReaped.name()).increment(count);
+}
+
+/// The guardian had died; there is a new one.
+pub fn guardian_renewed() {
+    tracing::warn!("the guardian process had died; a new one was started");
+}
+
+/// The guardian has died, and there is no new one.
+pub fn guardian_missing(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(?why, "no guardian process: jobs would outlive a kill of this server");
+}
+
+/// The place for spill files cannot be used.
+pub fn data_dir_unusable(path: &Path, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(
+        ?path,
+        ?why,
+        "output beyond memory cannot be kept; set server.data_dir to a directory that can be written"
+    );
+}
+
+/// A line of the audit log could not be written.
+pub fn audit_failed(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(?why, "audit log cannot be written; check its disk and its permissions");
+    metrics::counter!(Counter::AuditFailures.name()).increment(1);
+}
+
+/// The file that stops a workflow could not be written.
+pub fn abort_file_failed(path: &Path, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(?path, ?why, "abort file not written; check shell_tool.abort_file");
+}
+
+/// A directory that jobs may run in does not exist.
+pub fn directory_missing(path: &Path) {
+    tracing::warn!(?path, "shell_tool.allowed_directories names a directory that is not there");
+}
+
+/// New rules hold.
+pub fn rules_reloaded() {
+    tracing::info!("rules reloaded");
+}
+
+/// New rules could not be read; the old ones hold.
+pub fn reload_refused(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(
+        ?why,
+        "reload refused, the old rules hold; correct the file and send SIGHUP again"
+    );
+}
+
+/// From this share on, in percent, starts are held back; `None`: whatever it is.
+pub fn pressure_level_known(resource: Resource, percent: Option<u8>) {
+    let ratio = f64::from(percent.unwrap_or(0)) / 100.0;
+    metrics::gauge!(QueueGauge::PressureLimit.name(), key::RESOURCE => resource.word()).set(ratio);
+}
+
+/// The system stalls for this share of the time, in percent.
+pub fn pressure_measured(resource: Resource, percent: u8) {
+    let ratio = f64::from(percent) / 100.0;
+    metrics::gauge!(QueueGauge::Pressure.name(), key::RESOURCE => resource.word()).set(ratio);
+}
+
+/// Pressure shall hold starts back and cannot be measured.
+pub fn pressure_unknown(why: &dyn Display, fix: &'static str) {
+    let why = why.to_string();
+    tracing::warn!(?why, fix, "pressure is not watched, starts are not held back");
+}
+
+/// The system stalls: from now on no further job starts while one runs.
+pub fn starts_held(resource: Resource, percent: u8) {
+    tracing::warn!(resource = resource.word(), percent, "starts are held back by pressure");
+    metrics::gauge!(QueueGauge::StartsHeld.name()).set(1.0);
+}
+
+/// The system stalls no longer, or that no longer matters: jobs start again.
+pub fn starts_go_on() {
+    tracing::info!("starts go on, no pressure holds them back");
+    metrics::gauge!(QueueGauge::StartsHeld.name()).set(0.0);
+}
+
+/// Somebody asks for the metrics: measures what this process uses.
+pub(in crate::telemetry) fn scraped() {
+    if let Some(bytes) = process::resident_bytes() {
+        metrics::gauge!(Gauge::ResidentMemory.name()).set(bytes as f64);
+    }
+    if let Some(fds) = process::open_fds() {
+        set(Gauge::OpenFds, fds);
+    }
+}

@@ -1,0 +1,139 @@
+//! Jobs, from their submission to their end.
+#![expect(clippy::disallowed_macros, reason = "the one room that counts")]
+
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+use super::values::{millis, set};
+use crate::ids::JobId;
+use crate::outcome::Outcome;
+use crate::telemetry::labels::{Rejection, key};
+use crate::telemetry::names::{Counter, Gauge, Histogram};
+
+/// Characters of a command that are logged.
+const COMMAND_CHARS: usize = 500;
+
+/// Sets the gauges that tell how much of each thing there may be.
+pub fn limits_known(limits: Limits) {
+    set(Gauge::JobsRunningLimit, limits.slots);
+    set(Gauge::JobsQueuedLimit, limits.queued);
+    set(Gauge::JobsRetainedLimit, limits.retained);
+}
+
+/// Bounds that stand beside their use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Jobs that may run at one time.
+    pub slots: usize,
+    /// Jobs that may wait.
+    pub queued: usize,
+    /// Finished jobs that stay readable.
+    pub retained: usize,
+}
+
+/// A job was accepted.
+pub fn job_submitted(id: JobId, command: &str) {
+    tracing::info!(tenant = ?id.tenant(), job_id = %id, command = ?shortened(command), "job submitted");
+    metrics::counter!(Counter::JobsSubmitted.name()).increment(1);
+}
+
+/// A job was not accepted.
+pub fn job_rejected(reason: Rejection) {
+    tracing::info!(reason = reason.word(), "job rejected");
+    metrics::counter!(Counter::JobsRejected.name(), key::REASON => reason.word()).increment(1);
+}
+
+/// A job left the queue after this long and runs.
+#[must_use = "dropping the guard counts the job as over"]
+pub fn job_started(id: JobId, queued: Duration) -> ActiveJob {
+    tracing::info!(tenant = ?id.tenant(), job_id = %id, queued_ms = millis(queued), "job started");
+    metrics::histogram!(Histogram::JobQueueWait.name()).record(queued);
+    metrics::gauge!(Gauge::JobsRunning.name()).increment(1);
+    ActiveJob { id, started: Instant::now(), outcome: LOST }
+}
+
+/// A job ended without ever having run: stopped while it waited, for instance.
+pub fn job_ended_unstarted(id: JobId, outcome: &Outcome) {
+    job_over(id, outcome.word(), Duration::ZERO);
+}
+
+/// What an outcome reads as when nobody said how the job ended.
+const LOST: &str = "lost";
+
+/// A job that runs. Dropping it counts the job as over, on every way out.
+#[derive(Debug)]
+pub struct ActiveJob {
+    id: JobId,
+    started: Instant,
+    outcome: &'static str,
+}
+
+impl ActiveJob {
+    /// The job is over. Without this it counts as lost.
+    pub fn finish(mut self, outcome: &Outcome) {
+        self.outcome = outcome.word();
+    }
+}
+
+impl Drop for ActiveJob {
+    fn drop(&mut self) {
+        let elapsed = self.started.elapsed();
+        metrics::gauge!(Gauge::JobsRunning.name()).decrement(1);
+        metrics::histogram!(Histogram::JobDuration.name()).record(elapsed);
+        job_over(self.id, self.outcome, elapsed);
+    }
+}
+
+fn job_over(id: JobId, outcome: &'static str, elapsed: Duration) {
+    tracing::info!(tenant = ?id.tenant(), job_id = %id, outcome, elapsed_ms = millis(elapsed), "job finished");
+    metrics::counter!(Counter::JobsFinished.name(), key::OUTCOME => outcome).increment(1);
+}
+
+/// The queue now holds this many jobs.
+pub fn queue_changed(queued: usize) {
+    set(Gauge::JobsQueued, queued);
+}
+
+/// A command whose caller wants to see it is about to run.
+pub fn command_executing(command: &str) {
+    tracing::info!("[mcpz] Executing: {}", on_one_line(&shortened(command)));
+}
+
+/// A command whose caller wants to see it has ended.
+pub fn command_exited(code: &str) {
+    tracing::info!("[mcpz] Exit code: {code}");
+}
+
+/// A command whose caller wants to see it could not run.
+pub fn command_failed(why: &str) {
+    tracing::info!("[mcpz] Error: {}", on_one_line(why));
+}
+
+/// An actor failed; `actor` is a word of ours, such as `job`.
+pub fn actor_failed(actor: &'static str, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(actor, ?why, "actor failed");
+    metrics::counter!(Counter::ActorFailures.name()).increment(1);
+}
+
+/// The command's first characters, with a mark where more follow.
+fn shortened(command: &str) -> String {
+    let mut short: String = command.chars().take(COMMAND_CHARS).collect();
+    if short.len() < command.len() {
+        short.push('…');
+    }
+    short
+}
+
+/// The text without anything that could begin a line of its own.
+fn on_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
+}

@@ -1,0 +1,16 @@
+//! One function per thing that happens: each writes its log line and counts.
+//!
+//! Text from outside is logged with `?`, quoted and escaped, so that no command can
+//! forge a line of the log.
+
+mod doors;
+mod host;
+mod jobs;
+mod output;
+mod values;
+
+pub use doors::*;
+pub(super) use host::scraped;
+pub use host::*;
+pub use jobs::*;
+pub use output::*;

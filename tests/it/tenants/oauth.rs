@@ -1,0 +1,286 @@
+//! Access tokens of an authorization server that the test runs.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::issuer::{AUDIENCE, Issuer, Key, seconds_from_now};
+use super::{ask, call, tools_list};
+use crate::harness::{
+    Era, HttpConnection, Launch, Request, Sandbox, Yard, eventually, run_program, text, token,
+};
+
+const METADATA: &str = "https://yard.example.org/.well-known/oauth-protected-resource/mcp";
+const RUN: &str = "shellyard:run";
+
+/// A server that takes the tokens of this issuer, with these further settings.
+fn launch(issuer: &Issuer, more: &str) -> Launch {
+    let config =
+        format!("[oauth]\nissuer = \"{}\"\nresource = \"{AUDIENCE}\"\n{more}\n", issuer.url());
+    Launch::http().era(Era::Modern).config(&config)
+}
+
+#[track_caller]
+fn status(yard: &mut Yard, token: &str) -> u16 {
+    ask(yard, tools_list(), Some(token)).status
+}
+
+#[test]
+fn clients_are_told_where_to_get_a_token() {
+    let key = Key::ec("a");
+    let issuer = Issuer::with_keys(&[key.public()]);
+    let mut yard = launch(&issuer, "").start_silent();
+    let none = ask(&mut yard, tools_list(), None);
+    assert_eq!(none.status, 401);
+    let challenge = format!(
+        "Bearer realm=\"shellyard\", resource_metadata=\"{METADATA}\", scope=\"shellyard:run\""
+    );
+    assert_eq!(none.challenge.as_deref(), Some(challenge.as_str()));
+    for path in ["", "/mcp"] {
+        let request = Request::get(&format!("/.well-known/oauth-protected-resource{path}"));
+        let said = ask(&mut yard, request.clone(), None);
+        assert_eq!(said.status, 200, "{path}");
+        let document: Value = serde_json::from_str(&said.text).expect("JSON");
+        let expected = json!({
+            "resource": AUDIENCE,
+            "authorization_servers": [issuer.url()],
+            "scopes_supported": ["shellyard:read", "shellyard:run", "shellyard:admin"],
+            "bearer_methods_supported": ["header"],
+            "resource_name": "Shellyard",
+        });
+        assert_eq!(document, expected);
+        for (name, value) in [("Host", "evil.example"), ("Origin", "https://evil.example")] {
+            assert_eq!(ask(&mut yard, request.clone().header(name, value), None).status, 403);
+        }
+    }
+    let good = key.token(&issuer.claims(RUN));
+    yard.http().use_token(&good);
+    yard.assert_alive();
+    assert!(!yard.talk().contains(&good), "a token never reaches the log");
+}
+
+#[test]
+fn without_an_issuer_there_is_no_metadata() {
+    let mut yard = Launch::http().era(Era::Modern).start();
+    for path in ["", "/mcp"] {
+        let request = Request::get(&format!("/.well-known/oauth-protected-resource{path}"));
+        assert_eq!(ask(&mut yard, request, None).status, 404);
+    }
+}
+
+#[test]
+fn a_resource_that_is_not_named_is_what_the_client_calls_it() {
+    let issuer = Issuer::with_keys(&[Key::ec("a").public()]);
+    let config = format!("[oauth]\nissuer = \"{}\"\naudience = \"{AUDIENCE}\"\n", issuer.url());
+    let mut yard = Launch::http().era(Era::Modern).config(&config).start_silent();
+    let address = yard.http().address().to_owned();
+    let none = ask(&mut yard, tools_list(), None);
+    let metadata = format!("http://{address}/.well-known/oauth-protected-resource/mcp");
+    let challenge = none.challenge.expect("a challenge");
+    assert!(challenge.contains(&format!("resource_metadata=\"{metadata}\"")), "{challenge}");
+    let said = ask(&mut yard, Request::get("/.well-known/oauth-protected-resource/mcp"), None);
+    assert!(said.text.contains(&format!("\"resource\":\"http://{address}/mcp\"")), "{said:?}");
+}
+
+#[test]
+fn a_token_that_does_not_hold_is_told_why() {
+    let [key, other] = [Key::ec("a"), Key::ec("a")];
+    let issuer = Issuer::with_keys(&[key.public()]);
+    let mut yard = launch(&issuer, "").start_silent();
+    let changed = |name: &str, value: Value| {
+        let mut claims = issuer.claims(RUN);
+        claims[name] = value;
+        key.token(&claims)
+    };
+    for (token, why) in [
+        (changed("iss", json!("https://evil.example")), "this token is from another issuer"),
+        (changed("aud", json!("https://other.example.org")), "this token is for another audience"),
+        (changed("exp", json!(1_700_000_000)), "this token expired at 2023-11-14T22:13:20Z"),
+        (changed("nbf", json!(seconds_from_now(3600))), "this token is not valid yet"),
+        (changed("sub", json!("local")), "this token is for nobody who is known here"),
+        (changed("sub", Value::Null), "this token has no usable claim sub"),
+        (other.token(&issuer.claims(RUN)), "the signature of this token does not hold"),
+        ("no-jwt".to_owned(), "this token is not known here"),
+    ] {
+        let said = ask(&mut yard, tools_list(), Some(&token));
+        assert_eq!(said.status, 401, "{why}");
+        let challenge = format!(
+            "Bearer realm=\"shellyard\", resource_metadata=\"{METADATA}\", scope=\"shellyard:run\", error=\"invalid_token\", error_description=\"{why}\""
+        );
+        assert_eq!(said.challenge, Some(challenge));
+        assert_eq!(said.text, format!("a valid token is required: {why}\n"));
+    }
+}
+
+#[test]
+fn a_scope_that_is_not_enough_is_told_which_one_is() {
+    let key = Key::rsa("r");
+    let issuer = Issuer::with_keys(&[key.public()]);
+    let mut yard = launch(&issuer, "").start_silent();
+    let lacks = |scope: &str| {
+        let words = "Bearer realm=\"shellyard\", error=\"insufficient_scope\"";
+        Some(format!("{words}, scope=\"{scope}\", resource_metadata=\"{METADATA}\""))
+    };
+    let read = key.token(&issuer.claims("openid shellyard:read"));
+    assert_eq!(status(&mut yard, &read), 200);
+    assert_eq!(ask(&mut yard, call("list_jobs", json!({})), Some(&read)).status, 200);
+    for tool in ["run_command", "send_input", "stop_jobs"] {
+        let arguments = json!({"command": "touch broke-in", "job": 1, "jobs": [1], "text": "x"});
+        let said = ask(&mut yard, call(tool, arguments), Some(&read));
+        assert_eq!((said.status, said.challenge), (403, lacks(RUN)), "{tool}");
+    }
+    assert!(!yard.work().join("broke-in").exists());
+    let nothing = key.token(&issuer.claims("openid"));
+    for request in [tools_list(), Request::get("/metrics"), Request::get("/api/v1/jobs")] {
+        let said = ask(&mut yard, request, Some(&nothing));
+        assert_eq!((said.status, said.challenge), (403, lacks(RUN)));
+    }
+    let run = key.token(&issuer.claims(RUN));
+    let said = ask(&mut yard, call("run_command", json!({"command": "echo hi"})), Some(&run));
+    assert!(said.status == 200 && said.text.contains("exit 0"), "{said:?}");
+    let said = ask(&mut yard, Request::get("/metrics"), Some(&run));
+    assert_eq!((said.status, said.challenge), (403, lacks("shellyard:admin")));
+    let admin = key.token(&issuer.claims("shellyard:admin"));
+    assert_eq!(ask(&mut yard, Request::get("/metrics"), Some(&admin)).status, 200);
+}
+
+#[test]
+fn a_new_key_of_the_issuer_is_found_and_an_old_one_forgotten() {
+    let [old, new] = [Key::ec("old"), Key::ec("new")];
+    let issuer = Issuer::with_keys(&[old.public()]);
+    let mut yard = launch(&issuer, "").start_silent();
+    let [by_old, by_new] = [&old, &new].map(|key| key.token(&issuer.claims(RUN)));
+    assert_eq!(status(&mut yard, &by_old), 200);
+    assert_eq!(status(&mut yard, &by_new), 401);
+    issuer.publish(&[new.public()]);
+    eventually("the new key is fetched", || status(&mut yard, &by_new) == 200);
+    let said = ask(&mut yard, tools_list(), Some(&by_old));
+    assert_eq!(said.status, 401);
+    assert!(said.text.contains("a key that the issuer does not publish"), "{said:?}");
+}
+
+#[test]
+fn keys_stay_when_the_issuer_fails() {
+    let key = Key::ec("a");
+    let issuer = Issuer::with_keys(&[key.public()]);
+    let mut yard = launch(&issuer, "jwks_refresh_s = 1").start_silent();
+    let good = key.token(&issuer.claims(RUN));
+    assert_eq!(status(&mut yard, &good), 200);
+    issuer.say("/keys", "out of order");
+    eventually("a fetch fails", || {
+        assert_eq!(status(&mut yard, &good), 200);
+        yard.talk().contains("keys of the issuer not renewed")
+    });
+    assert_eq!(status(&mut yard, &good), 200);
+}
+
+#[test]
+fn an_issuer_that_cannot_be_reached_lets_nobody_in() {
+    let issuer = Issuer::new("");
+    let mut yard = launch(&issuer, "").start_silent();
+    let said = ask(&mut yard, tools_list(), Some(&Key::ec("a").token(&issuer.claims(RUN))));
+    assert_eq!(said.status, 401);
+    assert!(said.text.contains("the keys of the issuer cannot be had"), "{said:?}");
+    yard.expect_talk("oauth-authorization-server");
+}
+
+#[test]
+fn keys_are_found_by_openid_discovery_or_by_their_own_url() {
+    let key = Key::ec("a");
+    let openid = Issuer::new("/realms/a");
+    openid.describe("/realms/a/.well-known/openid-configuration");
+    let inserted = Issuer::new("/realms/a");
+    inserted.describe("/.well-known/oauth-authorization-server/realms/a");
+    let plain = Issuer::new("");
+    let more = format!("jwks = \"{}\"", plain.keys_url());
+    for (issuer, more) in [(openid, ""), (inserted, ""), (plain, more.as_str())] {
+        issuer.publish(&[key.public()]);
+        let mut yard = launch(&issuer, more).start_silent();
+        assert_eq!(status(&mut yard, &key.token(&issuer.claims(RUN))), 200, "{issuer:?}");
+    }
+}
+
+#[test]
+fn metadata_of_another_issuer_is_not_used() {
+    let key = Key::ec("a");
+    let issuer = Issuer::new("");
+    issuer.publish(&[key.public()]);
+    let foreign = json!({"issuer": "https://id.example.org", "jwks_uri": issuer.keys_url()});
+    issuer.say("/.well-known/oauth-authorization-server", &foreign.to_string());
+    let mut yard = launch(&issuer, "").start_silent();
+    assert_eq!(status(&mut yard, &key.token(&issuer.claims(RUN))), 401);
+}
+
+#[test]
+fn keys_in_a_file_are_read_again_when_it_changes() {
+    let [old, new] = [Key::ec("old"), Key::rsa("new")];
+    let issuer = Issuer::new("");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let file = folder.path().join("jwks.json");
+    let publish = |key: &Key| {
+        fs::write(&file, json!({"keys": [key.public()]}).to_string()).expect("a file of ours");
+    };
+    publish(&old);
+    let mut yard = launch(&issuer, &format!("jwks = \"{}\"", file.display())).start_silent();
+    let [by_old, by_new] = [&old, &new].map(|key| key.token(&issuer.claims(RUN)));
+    assert_eq!((status(&mut yard, &by_old), status(&mut yard, &by_new)), (200, 401));
+    publish(&new);
+    assert_eq!((status(&mut yard, &by_old), status(&mut yard, &by_new)), (401, 200));
+    fs::write(&file, "half a fi").expect("a file of ours");
+    assert_eq!(status(&mut yard, &by_new), 200, "what cannot be read changes nothing");
+    yard.expect_talk("keys of the issuer not renewed");
+}
+
+#[test]
+fn an_open_stream_ends_when_its_token_expires() {
+    let key = Key::ec("a");
+    let issuer = Issuer::with_keys(&[key.public()]);
+    let mut yard = launch(&issuer, "leeway_s = 0").start_silent();
+    let mut claims = issuer.claims(RUN);
+    claims["exp"] = json!(seconds_from_now(4));
+    let token = key.token(&claims);
+    let mut long = HttpConnection::open(yard.http().address());
+    let request = call("run_command", json!({"command": "sleep 600", "wait_s": 40}));
+    long.send(&request.header("Authorization", &format!("Bearer {token}")));
+    assert_eq!(long.answer().status, 200, "it has begun");
+    let rest = long.rest();
+    assert!(!rest.contains("\"result\""), "{rest}");
+    assert_eq!(status(&mut yard, &token), 401);
+}
+
+#[test]
+fn only_mapped_values_come_in_where_there_is_a_map() {
+    let key = Key::ec("a");
+    let issuer = Issuer::with_keys(&[key.public()]);
+    let more = "tenant_claim = \"email\"\ntenants = [\"alice@example.org=alice\", \"root=local\"]";
+    let mut yard = launch(&issuer, more).start_silent();
+    for (email, expected) in [
+        (json!("alice@example.org"), 200),
+        (json!("root"), 200),
+        (json!("alice"), 401),
+        (json!("local"), 401),
+        (json!(["alice@example.org"]), 401),
+    ] {
+        let mut claims = issuer.claims(RUN);
+        claims["email"] = email.clone();
+        assert_eq!(status(&mut yard, &key.token(&claims)), expected, "{email}");
+    }
+}
+
+#[test]
+fn static_tokens_are_good_beside_it() {
+    let key = Key::ec("a");
+    let issuer = Issuer::with_keys(&[key.public()]);
+    let mut yard = launch(&issuer, "").guarded().start_silent();
+    assert_eq!(status(&mut yard, token()), 200);
+    assert_eq!(status(&mut yard, &key.token(&issuer.claims(RUN))), 200);
+}
+
+#[test]
+fn tokens_for_other_servers_are_never_good_by_default() {
+    let sandbox = Sandbox::new();
+    let config = sandbox.write("c.toml", "[oauth]\nissuer = \"https://id.example.org\"\n");
+    let output = run_program(&sandbox, &["serve", "--config", config.to_str().expect("a path")]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("set oauth.resource"), "{output:?}");
+}

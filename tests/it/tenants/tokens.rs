@@ -1,0 +1,268 @@
+//! Tokens of a file: made, used, expired and revoked, while the server runs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use super::{ask, call, tools_list};
+use crate::harness::{
+    Era, HttpConnection, Launch, Request, Sandbox, eventually, run_program, text, token,
+};
+
+/// `shellyard token …` on the usual file of this server's data directory.
+#[track_caller]
+fn token_verb(sandbox: &Sandbox, arguments: &[&str]) -> Output {
+    let data = sandbox.data();
+    let mut all = vec!["token"];
+    all.extend(arguments);
+    all.extend(["--data-dir", data.to_str().expect("a path")]);
+    run_program(sandbox, &all)
+}
+
+/// A new token, and its id.
+#[track_caller]
+fn made(sandbox: &Sandbox, arguments: &[&str]) -> (String, String) {
+    let output = token_verb(sandbox, &[&["new", "--json"], arguments].concat());
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let word = |key: &str| answer[key].as_str().expect("a word").to_owned();
+    (word("token"), word("id"))
+}
+
+#[test]
+fn a_server_without_tokens_asks_for_them_as_soon_as_there_is_one() {
+    let mut yard = Launch::http().era(Era::Modern).start();
+    assert_eq!(ask(&mut yard, tools_list(), None).status, 200);
+    assert!(!yard.talk().contains("token"), "a file that nobody made is nothing to complain of");
+    let output = token_verb(yard.sandbox(), &["new", "ci"]);
+    assert!(output.status.success());
+    let secret = text(&output.stdout).trim_end().to_owned();
+    assert!(secret.starts_with("sy_") && secret.len() == 46, "{secret}");
+    assert_eq!(text(&output.stdout).lines().count(), 1, "the token alone");
+    let file = yard.sandbox().data().join("tokens");
+    assert!(text(&output.stderr).contains(file.to_str().expect("a path")), "it says where");
+    assert!(!fs::read_to_string(&file).expect("the file").contains(&secret), "only a hash");
+    assert_eq!(fs::metadata(&file).expect("the file").permissions().mode() & 0o777, 0o600);
+
+    let none = ask(&mut yard, tools_list(), None);
+    assert_eq!(none.status, 401);
+    assert_eq!(none.challenge.as_deref(), Some("Bearer realm=\"shellyard\""));
+    let wrong = ask(&mut yard, tools_list(), Some("sy_wrong"));
+    assert_eq!(wrong.status, 401);
+    assert_eq!(
+        wrong.challenge.as_deref(),
+        Some(
+            "Bearer realm=\"shellyard\", error=\"invalid_token\", error_description=\"this token is not known here\""
+        )
+    );
+    yard.http().use_token(&secret);
+    yard.assert_alive();
+    assert!(!yard.talk().contains(&secret), "a token never reaches the log");
+}
+
+#[test]
+fn an_expired_token_is_told_so() {
+    let mut yard = Launch::http().era(Era::Modern).start();
+    let (secret, _) = made(yard.sandbox(), &["ci", "--expires", "2s"]);
+    let mut last = ask(&mut yard, tools_list(), Some(&secret));
+    eventually("it expires", || {
+        last = ask(&mut yard, tools_list(), Some(&secret));
+        last.status != 200
+    });
+    assert_eq!(last.status, 401);
+    assert!(last.text.contains("this token expired at 20"), "{last:?}");
+    assert!(last.challenge.is_some_and(|words| words.contains("this token expired at")));
+}
+
+#[test]
+fn a_revoked_token_is_turned_away_without_a_restart() {
+    let mut yard = Launch::http().era(Era::Modern).start();
+    let (kept, _) = made(yard.sandbox(), &["ci"]);
+    let (secret, id) = made(yard.sandbox(), &["ci"]);
+    assert_eq!(ask(&mut yard, tools_list(), Some(&secret)).status, 200);
+    assert!(token_verb(yard.sandbox(), &["revoke", &id]).status.success());
+    assert_eq!(ask(&mut yard, tools_list(), Some(&secret)).status, 401);
+    assert_eq!(ask(&mut yard, tools_list(), Some(&kept)).status, 200);
+    let again = token_verb(yard.sandbox(), &["revoke", &id]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(text(&again.stderr).contains("token list"), "{again:?}");
+}
+
+#[test]
+fn revoking_a_token_ends_its_open_streams() {
+    let mut yard = Launch::http().start_silent();
+    let (secret, id) = made(yard.sandbox(), &["ci"]);
+    yard.http().use_token(&secret);
+    yard.shake_hands();
+    let mut stream = yard.http().open_stream();
+    assert_eq!(stream.answer().status, 200);
+    let wait = json!({"name": "run_command", "arguments": {"command": "sleep 600", "wait_s": 40}});
+    let mut request = Request::post("/mcp", &Era::Modern.request(1, "tools/call", wait.clone()));
+    request.headers.extend(Era::Modern.headers(&json!({"method": "tools/call", "params": wait})));
+    let mut long = HttpConnection::open(yard.http().address());
+    long.send(&request.header("Authorization", &format!("Bearer {secret}")));
+    assert_eq!(long.answer().status, 200, "it has begun");
+    assert!(token_verb(yard.sandbox(), &["revoke", &id]).status.success());
+    // Both would stay open for much longer than any deadline of ours.
+    stream.rest();
+    let rest = long.rest();
+    assert!(!rest.contains("\"result\""), "{rest}");
+}
+
+#[test]
+fn tokens_that_were_asked_for_once_stay_asked_for() {
+    let mut yard = Launch::http().era(Era::Modern).start();
+    let (secret, id) = made(yard.sandbox(), &["ci"]);
+    assert!(token_verb(yard.sandbox(), &["revoke", &id]).status.success());
+    assert_eq!(ask(&mut yard, tools_list(), None).status, 401, "an empty file lets nobody in");
+    let file = yard.sandbox().data().join("tokens");
+    fs::remove_file(&file).expect("the file");
+    assert_eq!(ask(&mut yard, tools_list(), None).status, 401, "nor does none");
+    assert_eq!(ask(&mut yard, tools_list(), Some(&secret)).status, 401);
+    yard.expect_talk("token file not readable");
+    let (new, _) = made(yard.sandbox(), &["ci"]);
+    assert_eq!(ask(&mut yard, tools_list(), Some(&new)).status, 200);
+}
+
+#[test]
+fn of_a_file_that_breaks_while_the_server_runs_the_good_lines_count() {
+    let mut yard = Launch::http().era(Era::Modern).start();
+    let (kept, _) = made(yard.sandbox(), &["ci"]);
+    let (cut, _) = made(yard.sandbox(), &["ci"]);
+    assert_eq!(ask(&mut yard, tools_list(), Some(&cut)).status, 200);
+    let file = yard.sandbox().data().join("tokens");
+    let whole = fs::read_to_string(&file).expect("the file");
+    fs::write(&file, &whole[..whole.len() - 20]).expect("a file of ours");
+    assert_eq!(ask(&mut yard, tools_list(), Some(&cut)).status, 401);
+    assert_eq!(ask(&mut yard, tools_list(), Some(&kept)).status, 200);
+    yard.expect_talk("line of the token file ignored");
+}
+
+#[test]
+fn a_bad_line_is_refused_at_start_with_its_place() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.data().join("tokens"), "# mine\nsha256:12 tenant=ci\n")
+        .expect("a file of ours");
+    let data = sandbox.data();
+    let output = run_program(
+        &sandbox,
+        &["serve", "--bind", "127.0.0.1:0", "--data-dir", data.to_str().expect("a path")],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("tokens:2") && said.contains("64 hex digits"), "{said}");
+}
+
+#[test]
+fn metrics_take_an_admin() {
+    let mut yard = Launch::http().era(Era::Modern).start();
+    let metrics = || Request::get("/metrics");
+    assert_eq!(ask(&mut yard, metrics(), None).status, 200, "everybody on loopback, at first");
+    for (role, status) in [("read-only", 403), ("run", 403), ("admin", 200)] {
+        let (secret, _) = made(yard.sandbox(), &["ci", "--role", role]);
+        let said = ask(&mut yard, metrics(), Some(&secret));
+        assert_eq!(said.status, status, "{role}");
+        assert_eq!(said.text.contains("this needs a token with the role admin"), status == 403);
+        assert_eq!(ask(&mut yard, tools_list(), Some(&secret)).status, 200, "{role}");
+    }
+    assert_eq!(ask(&mut yard, metrics(), None).status, 401);
+}
+
+#[test]
+fn a_bare_secret_is_the_operators_own() {
+    let mut yard = Launch::http().era(Era::Modern).guarded().start();
+    assert_eq!(ask(&mut yard, Request::get("/metrics"), Some(token())).status, 200);
+    assert_eq!(ask(&mut yard, Request::get("/metrics"), Some("other")).status, 401);
+}
+
+#[test]
+fn a_session_does_not_exist_for_another_tenant() {
+    let mut yard = Launch::http().start_silent();
+    let (ours, _) = made(yard.sandbox(), &["ours"]);
+    let (also_ours, _) = made(yard.sandbox(), &["ours"]);
+    let (theirs, _) = made(yard.sandbox(), &["theirs"]);
+    yard.http().use_token(&ours);
+    yard.shake_hands();
+    let session = yard.http().session().to_owned();
+    let message = Era::Legacy("2025-11-25").request(7, "tools/list", json!({}));
+    let list = |session: &str| {
+        let request = Request::post("/mcp", &message).header("MCP-Protocol-Version", "2025-11-25");
+        request.header("Mcp-Session-Id", session)
+    };
+    let open = |method: &'static str, session: &str| {
+        let request = Request { method, ..Request::get("/mcp") };
+        request.header("Accept", "text/event-stream").header("Mcp-Session-Id", session)
+    };
+    let requests: [&dyn Fn(&str) -> Request; 3] =
+        [&list, &|session| open("GET", session), &|session| open("DELETE", session)];
+    for request in requests {
+        let foreign = ask(&mut yard, request(&session), Some(&theirs));
+        let unknown = ask(&mut yard, request("no-such-session"), Some(&theirs));
+        assert_eq!(foreign, unknown);
+    }
+    assert_eq!(ask(&mut yard, list(&session), Some(&theirs)).status, 404);
+    assert_eq!(ask(&mut yard, list(&session), Some(&also_ours)).status, 200, "it is still there");
+}
+
+#[test]
+fn tokens_are_listed_without_what_they_are() {
+    let sandbox = Sandbox::new();
+    let (secret, id) =
+        made(&sandbox, &["ci", "--role", "read-only", "--expires", "30d", "--note", "build host"]);
+    made(&sandbox, &["local"]);
+    let human = text(&token_verb(&sandbox, &["list"]).stdout);
+    let row = human.lines().find(|line| line.starts_with(&id)).expect("a row");
+    assert!(
+        row.contains("ci") && row.contains("read-only") && row.ends_with("build host"),
+        "{row}"
+    );
+    let output = token_verb(&sandbox, &["list", "--json"]).stdout;
+    let json: Value = serde_json::from_slice(&output).expect("JSON");
+    assert_eq!(json["tokens"][0]["id"], json!(id));
+    assert_eq!(json["tokens"][1]["tenant"], "local");
+    let file = fs::read_to_string(sandbox.data().join("tokens")).expect("the file");
+    let hash = &file["sha256:".len()..][..64];
+    for told in [human, text(&output)] {
+        assert!(!told.contains(&secret) && !told.contains(hash), "{told}");
+    }
+}
+
+#[test]
+fn what_cannot_be_a_token_is_refused_with_words() {
+    let sandbox = Sandbox::new();
+    for (arguments, said) in [
+        (&["new", "a b"][..], "cannot be a tenant's name"),
+        (&["new", "ci", "--role", "root"], "read-only, run and admin"),
+        (&["new", "ci", "--expires", "yesterday"], "30d"),
+        (&["new", "ci", "--note", "two\nlines"], "one line"),
+        (&["revoke", "x"], "token list"),
+    ] {
+        let output = token_verb(&sandbox, arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(text(&output.stderr).contains(said), "{arguments:?}: {output:?}");
+    }
+    assert!(!sandbox.data().join("tokens").exists());
+}
+
+#[test]
+fn tokens_that_are_made_at_once_are_all_kept() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.data().join("tokens"), "# mine\nplain\n").expect("a file of ours");
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| made(&sandbox, &["ci"]));
+        }
+    });
+    let file = fs::read_to_string(sandbox.data().join("tokens")).expect("the file");
+    assert!(file.starts_with("# mine\nplain\n"), "{file}");
+    assert_eq!(file.lines().count(), 10, "{file}");
+}
+
+#[test]
+fn a_read_only_token_can_look() {
+    let mut yard = Launch::http().era(Era::Modern).start();
+    let (secret, _) = made(yard.sandbox(), &["ci", "--role", "read-only"]);
+    let said = ask(&mut yard, call("list_jobs", json!({})), Some(&secret));
+    assert_eq!(said.status, 200, "{said:?}");
+}
