@@ -5,15 +5,18 @@
 
 pub mod app;
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod http;
 pub mod ids;
 pub mod job;
+pub mod lines;
 pub mod mcp;
 pub mod outcome;
 pub mod output;
 pub mod policy;
 pub mod process;
+pub mod proxy;
 pub mod spec;
 pub mod stdio;
 pub mod supervisor;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use ractor::SpawnErr;
 use thiserror::Error;
 
+use crate::client::{ClientError, TargetError};
 use crate::config::ConfigError;
 use crate::http::HttpError;
 use crate::http::auth::AuthError;
@@ -49,6 +50,32 @@ pub(super) enum AppError {
     NoAudience,
     #[error("`{entry}` cannot be in oauth.tenants; write VALUE=TENANT")]
     OauthTenant { entry: String, source: TenantError },
+    #[error("cannot read the token file `{}`; give a readable file with one token", .path.display())]
+    TokenFile { path: PathBuf, source: io::Error },
+    #[error("the token file `{}` holds no token; write one into it", .path.display())]
+    NoToken { path: PathBuf },
+    #[error("the token in {origin} cannot be sent; it must be one line of plain characters")]
+    UnusableToken { origin: String },
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(
+        "the server has no socket (http.socket is \"none\"); say where it is: --connect http://127.0.0.1:8000/mcp"
+    )]
+    NoSocket,
+    #[error(
+        "{flag} is a setting of the server, and --connect only talks to one; give it to `shellyard serve`, or leave --connect out"
+    )]
+    ServersSetting { flag: &'static str },
+    #[error(
+        "--ensure-server starts a server on this machine only, on a socket or in plain HTTP on loopback, and {target} is none of these; run `shellyard serve` there and leave --ensure-server out"
+    )]
+    NotStartable { target: String },
+    #[error(
+        "cannot find this program's own file, so no server can be started; leave --ensure-server out"
+    )]
+    Program(#[source] io::Error),
     #[error("a rule cannot be used ({origin})")]
     Rule { origin: String, source: RuleError },
     #[error("`{}` cannot be in policy.allowed_directories ({origin}); give a directory that exists", .path.display())]

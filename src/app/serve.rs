@@ -12,6 +12,7 @@ use super::{rules, values};
 use crate::cli::talk;
 use crate::config::{Loaded, ServerName, Settings, Sources, load};
 use crate::http::{Doors, MetricsText, Readiness, Server};
+use crate::lines;
 use crate::mcp::Handler;
 use crate::output;
 use crate::process::guardian::Guardian;
@@ -86,11 +87,11 @@ impl App {
 
     pub(super) async fn serve_stdio(self, signals: &mut Signals) {
         let patience = match self.settings.mcp.server_name {
-            ServerName::Shellyard => stdio::PATIENCE,
+            ServerName::Shellyard => lines::PATIENCE,
             ServerName::McpzShell => {
                 events::shell_server_started();
                 // A session that is piped in ends before its last command does.
-                self.settings.execute_command.timeout + self.settings.job.grace + stdio::PATIENCE
+                self.settings.execute_command.timeout + self.settings.job.grace + lines::PATIENCE
             }
         };
         let shutdown = CancellationToken::new();

@@ -9,10 +9,11 @@ use tokio::runtime::Runtime;
 use super::error::AppError;
 use super::serve::App;
 use super::signals::Signals;
-use super::{auth, rules, values};
+use super::{auth, connect, rules, values};
 use crate::cli::{self, Cli, Command, RunFlags, talk};
 use crate::config::{Environment, FlagValue, Loaded, Sources, load};
 use crate::http::Server;
+use crate::proxy;
 use crate::telemetry::{Exporter, setup};
 
 /// Exit code of a server that could not start or go on.
@@ -45,7 +46,11 @@ pub fn run(cli: Cli) -> ExitCode {
         }
         Command::Stdio(flags) => {
             let start = Start::new(flags.server.config.clone(), flags.server.values(), environment);
-            (start.stdio(), FAILURE)
+            let result = match flags.connect {
+                Some(_) => start.proxy(&flags),
+                None => start.stdio(),
+            };
+            (result, FAILURE)
         }
         Command::Server(cli::ServerCommand { verb: cli::ServerVerb::Shell(flags) }) => {
             let start = Start::new(flags.config.clone(), flags.values(), environment);
@@ -94,6 +99,26 @@ impl Start {
             let mut signals = Signals::listen()?;
             let app = App::start(loaded, self.sources).await?;
             app.serve_stdio(&mut signals).await;
+            Ok(0)
+        });
+        // A read of stdin that still blocks must not hold up the exit.
+        runtime.shutdown_background();
+        result
+    }
+
+    /// Runs no job, and so needs neither a yard nor what keeps one in order.
+    fn proxy(self, flags: &cli::StdioFlags) -> Result<u8, AppError> {
+        let loaded = self.load()?;
+        let _log = setup::start(&self.logging(&loaded))?;
+        let upstream = connect::upstream(flags, &loaded.settings, &self.sources.environment)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(AppError::Runtime)?;
+        let result = runtime.block_on(async {
+            let mut signals = Signals::listen()?;
+            tokio::select! {
+                () = proxy::serve(upstream) => {}
+                () = signals.wish_to_end() => {}
+            }
             Ok(0)
         });
         // A read of stdin that still blocks must not hold up the exit.

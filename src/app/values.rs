@@ -59,11 +59,18 @@ pub(super) fn http(settings: &Settings) -> Result<HttpSettings, AppError> {
 }
 
 fn socket(settings: &Settings) -> Option<SocketAt> {
+    let path = socket_path(settings)?;
+    Some(match &settings.http.socket {
+        config::Socket::Usual | config::Socket::Off => SocketAt::Usual(path),
+        config::Socket::At(_) => SocketAt::Given(path),
+    })
+}
+
+/// Where the unix socket is, if there is one.
+pub(super) fn socket_path(settings: &Settings) -> Option<PathBuf> {
     match &settings.http.socket {
-        config::Socket::Usual => {
-            Some(SocketAt::Usual(settings.server.data_dir.join("shellyard.sock")))
-        }
-        config::Socket::At(path) => Some(SocketAt::Given(path.clone())),
+        config::Socket::Usual => Some(settings.server.data_dir.join("shellyard.sock")),
+        config::Socket::At(path) => Some(path.clone()),
         config::Socket::Off => None,
     }
 }

@@ -13,6 +13,8 @@ const EXAMPLES: &str = "\
 Examples:
   shellyard serve                         answer MCP at http://127.0.0.1:8000/mcp
   shellyard stdio                         answer MCP on stdin and stdout, for a client to start
+  shellyard stdio --connect --ensure-server
+                                          the same, with one server for all clients
   shellyard server shell -w /srv/app      answer MCP with the tool execute_command and file tools
   shellyard run -- cargo test             run one command as a job and pass its exit code on
   shellyard run --shell -- 'make | tee log'
@@ -151,6 +153,9 @@ pub struct ServeFlags {
     /// Address and port to listen on; any address other than loopback needs a token file.
     #[arg(long, value_name = "ADDR:PORT")]
     pub bind: Option<String>,
+    /// Unix socket to listen on; none = no socket.
+    #[arg(long, value_name = "PATH|none")]
+    pub socket: Option<String>,
     /// Path of the MCP endpoint.
     #[arg(long, value_name = "/PATH")]
     pub path: Option<String>,
@@ -168,6 +173,7 @@ impl ServeFlags {
     pub fn values(&self) -> Vec<FlagValue> {
         let own = [
             set("http.bind", "--bind", self.bind.as_ref()),
+            set("http.socket", "--socket", self.socket.as_ref()),
             set("http.path", "--path", self.path.as_ref()),
             set("http.token_file", "--token-file", self.token_file.as_ref()),
         ];
@@ -178,6 +184,16 @@ impl ServeFlags {
 /// Flags of `stdio`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct StdioFlags {
+    /// Carry everything to a running server, at this URL or unix socket; without a value its usual
+    /// socket. Many clients then share its jobs and its queue.
+    #[arg(long, value_name = "URL|SOCKET", num_args = 0..=1, default_missing_value = "")]
+    pub connect: Option<String>,
+    /// Start that server where there is none; it stays when this program ends.
+    #[arg(long, requires = "connect")]
+    pub ensure_server: bool,
+    /// File with the bearer token to show; else the variable SHELLYARD_TOKEN.
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    pub token: Option<PathBuf>,
     /// What every server takes.
     #[command(flatten)]
     pub server: ServerFlags,
@@ -354,7 +370,7 @@ mod tests {
 
     #[test]
     fn every_flag_of_serve_reaches_its_setting() {
-        let line = "shellyard serve --bind 127.0.0.1:1 --path /x --token-file /t --data-dir /d \
+        let line = "shellyard serve --bind 127.0.0.1:1 --socket /s --path /x --token-file /t --data-dir /d \
                     --dialect shell,native --result-format both --log-format json --slots 3";
         let Command::Serve(flags) = parse(line) else { panic!("not serve") };
         let sources = Sources {
@@ -373,6 +389,7 @@ mod tests {
             .collect();
         let expected = [
             ("http.bind", "--bind"),
+            ("http.socket", "--socket"),
             ("http.path", "--path"),
             ("http.token_file", "--token-file"),
             ("mcp.dialects", "--dialect"),
@@ -402,5 +419,6 @@ mod tests {
         assert!(refusal("shellyard run").contains("CMD"));
         assert!(refusal("shellyard stdio --result-format yaml").contains("structured"));
         assert!(refusal("shellyard serv").contains("serve"));
+        assert!(refusal("shellyard stdio --ensure-server").contains("--connect"));
     }
 }

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// The bearer token that clients of a server show. It is no setting.
+pub const TOKEN_VARIABLE: &str = "SHELLYARD_TOKEN";
+
 /// The environment variables and the user, as they were at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
@@ -35,6 +38,12 @@ impl Environment {
     #[must_use]
     pub fn pairs(&self) -> Vec<(OsString, OsString)> {
         self.variables.iter().map(|(name, value)| (name.into(), value.clone())).collect()
+    }
+
+    /// The token that clients of a server show ([`TOKEN_VARIABLE`]), where it is set.
+    #[must_use]
+    pub fn token(&self) -> Option<&str> {
+        self.non_empty(TOKEN_VARIABLE).and_then(|token| token.to_str())
     }
 
     /// Whether the user asked for output without colours (`NO_COLOR`, any value but empty).

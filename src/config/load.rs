@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::environment::TOKEN_VARIABLE;
 use super::error::{ConfigError, Problem, Trouble};
 use super::layers::{self, Entry, Layers};
 use super::origin::Origin;
@@ -134,7 +135,7 @@ fn lay_environment(layers: &mut Layers, environment: &Environment) {
         }
     }
     let ours = environment.with_prefix(schema::VARIABLE_PREFIX);
-    for (name, value) in ours.filter(|(name, _)| *name != JOB_VARIABLE) {
+    for (name, value) in ours.filter(|(name, _)| ![JOB_VARIABLE, TOKEN_VARIABLE].contains(name)) {
         match schema::key_of_variable(name) {
             Some(key) => lay_variable(layers, &key, name, value),
             None => {

@@ -25,7 +25,7 @@ mod suggest;
 mod tests;
 
 pub use change::Changes;
-pub use environment::Environment;
+pub use environment::{Environment, TOKEN_VARIABLE};
 pub use error::{ConfigError, Problem, Trouble};
 pub use layers::Entry;
 pub use load::{DEFAULT_FILE, FlagValue, Loaded, Sources, load};

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::arrival::Arrival;
 use super::connections::{Busy, Seat};
+use super::lines::Afterwards;
 use super::listen::Incoming;
 use super::settings::HttpSettings;
 use super::stall::{Kept, Stall};
@@ -69,7 +70,9 @@ impl Reception {
         };
         let kept = Kept::default();
         let stream = TokioIo::new(Stall::new(stream, self.write_patience, kept.clone()));
-        let desk = Desk { router: TowerToHyperService::new(self.router.clone()), arrival, kept };
+        let afterwards = Afterwards::default();
+        let router = TowerToHyperService::new(self.router.clone());
+        let desk = Desk { router, arrival, kept, afterwards: afterwards.clone() };
         let seat = Arc::new(seat);
         let service = service_fn(move |request| {
             let busy = seat.begin();
@@ -85,7 +88,9 @@ impl Reception {
                 connection.await
             }
         };
-        ended.map_err(io::Error::other)
+        ended.map_err(io::Error::other)?;
+        afterwards.run().await;
+        Ok(())
     }
 }
 
@@ -95,6 +100,8 @@ struct Desk {
     router: TowerToHyperService<Router>,
     arrival: Arrival,
     kept: Kept,
+    /// What an upgrade brings.
+    afterwards: Afterwards,
 }
 
 impl Desk {
@@ -104,6 +111,7 @@ impl Desk {
         busy: Busy,
     ) -> io::Result<Response<Occupied>> {
         request.extensions_mut().insert(self.arrival);
+        request.extensions_mut().insert(self.afterwards);
         let Ok(response) = self.router.call(request).await;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // From here on the connection is somebody else's.

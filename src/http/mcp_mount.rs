@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::auth::{Credential, Denied};
 use super::guard::allowed_origins;
 use super::keep_alive::{Patience, answer_in_time};
+use super::lines;
 use super::routes::refused;
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
@@ -36,6 +37,7 @@ pub(super) struct McpMount {
     sessions: Arc<Sessions>,
     handler: Handler,
     patience: Patience,
+    streams: CancellationToken,
 }
 
 impl McpMount {
@@ -48,7 +50,7 @@ impl McpMount {
         streams: CancellationToken,
     ) -> Self {
         let sessions = Arc::new(Sessions::new(settings.max_sessions, settings.session_idle));
-        let config = config(settings, bound, streams);
+        let config = config(settings, bound, streams.clone());
         let fresh = handler.clone();
         let service = StreamableHttpService::new(
             move || Ok(fresh.for_connection()),
@@ -59,11 +61,14 @@ impl McpMount {
             before_stream: settings.stream_after,
             between_comments: settings.keep_alive_every,
         };
-        Self { service, sessions, handler, patience }
+        Self { service, sessions, handler, patience, streams }
     }
 
     /// Answers one request, whose body has been read already.
     pub(super) async fn serve(self, request: Request) -> Response {
+        if lines::is_asked_for(&request) {
+            return lines::open(request, &self.handler, self.streams);
+        }
         let (mut parts, body) = request.into_parts();
         let Ok(body) = axum::body::to_bytes(body, usize::MAX).await else {
             return StatusCode::BAD_REQUEST.into_response();

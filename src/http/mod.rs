@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Server (listeners, seats, shutdown) → guard (host, origin, auth, body) → /mcp → mcp::Handler
+//!                                                                        → /mcp, upgraded → lines
 //!                                                                        → /api/v1 → yard::JobOutput
 //!                                                                        → /healthz /readyz /metrics
 //! ```
@@ -22,6 +23,7 @@ mod error;
 mod guard;
 mod health;
 mod keep_alive;
+mod lines;
 mod listen;
 mod mcp_mount;
 mod metrics;

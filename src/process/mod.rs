@@ -12,6 +12,7 @@
 
 mod children;
 mod cwd;
+pub mod detached;
 pub mod guardian;
 pub mod host;
 mod killing;

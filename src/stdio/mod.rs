@@ -1,20 +1,5 @@
-//! MCP over standard input and output, until the input ends.
-//!
-//! rmcp's own line transport ends the server on an early notification, answers nothing to
-//! a line that is no JSON, and lets two calls with one id wait for ever. So the lines are
-//! read here: a reader task hands on whole messages, and answers itself what is none.
-//!
-//! ```text
-//! stdin → reader task → messages (bounded) → rmcp → Handler → replies → stdout
-//!              └──────── error replies ───────────────────────────↗
-//! ```
-//!
-//! **Invariant:** no line, however long or broken, ends the server or grows its memory
-//! beyond what one message may have. A reply counts as in flight until it is written, so that a
-//! client that reads none of them cannot make us hold many.
+//! MCP over standard input and output, until the input ends: one client of [`crate::lines`].
 
-mod line;
-mod oversize;
 mod serve;
 
-pub use serve::{PATIENCE, serve};
+pub use serve::serve;

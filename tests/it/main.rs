@@ -45,6 +45,8 @@ mod pressure;
 #[cfg(test)]
 mod protocol;
 #[cfg(test)]
+mod proxy;
+#[cfg(test)]
 mod queue;
 #[cfg(test)]
 mod redact;

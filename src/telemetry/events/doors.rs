@@ -128,3 +128,23 @@ pub fn keys_not_renewed(why: &dyn Display) {
     let why = why.to_string();
     tracing::error!(?why, "keys of the issuer not renewed; check oauth.issuer and oauth.jwks");
 }
+
+/// A proxy has reached its server.
+pub fn proxy_connected(target: &str) {
+    tracing::info!(?target, "connected to the server");
+}
+
+/// A proxy has lost its server; calls in flight are answered with an error.
+pub fn proxy_lost(target: &str) {
+    tracing::warn!(?target, "the server was lost; connecting again");
+}
+
+/// A proxy cannot reach its server, for a reason that it did not have before.
+pub fn proxy_unreachable(why: &str) {
+    tracing::warn!(?why, "no server yet");
+}
+
+/// A proxy has started the server that it was told to ensure.
+pub fn server_started_on_demand(pid: u32, log: &Path) {
+    tracing::info!(pid, log = ?log, "server started on demand");
+}

@@ -80,6 +80,7 @@ pub(crate) struct Launch {
     args: Vec<String>,
     env: Vec<(String, String)>,
     config: Option<String>,
+    data: Option<PathBuf>,
     is_guarded: bool,
 }
 
@@ -113,7 +114,8 @@ impl Launch {
 
     fn over(over: Over) -> Self {
         let era = Era::Legacy("2025-11-25");
-        Self { over, era, args: Vec::new(), env: Vec::new(), config: None, is_guarded: false }
+        let (args, env) = (Vec::new(), Vec::new());
+        Self { over, era, args, env, config: None, data: None, is_guarded: false }
     }
 
     /// Speaks another revision of the protocol.
@@ -145,6 +147,12 @@ impl Launch {
         self
     }
 
+    /// Keeps its data in a directory that others use as well.
+    pub(crate) fn data(mut self, dir: &Path) -> Self {
+        self.data = Some(dir.to_owned());
+        self
+    }
+
     /// Wants the bearer token [`token`] from clients.
     pub(crate) const fn guarded(mut self) -> Self {
         self.is_guarded = true;
@@ -171,7 +179,8 @@ impl Launch {
             }
             Over::Http => command.args(["serve", "--bind", "127.0.0.1:0"]).stdin(Stdio::null()),
         };
-        command.arg("--data-dir").arg(sandbox.data()).args(&self.args);
+        let data = self.data.unwrap_or_else(|| sandbox.data());
+        command.arg("--data-dir").arg(data).args(&self.args);
         if let Some(text) = &self.config {
             command.arg("--config").arg(sandbox.write("config.toml", text));
         }

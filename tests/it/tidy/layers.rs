@@ -6,7 +6,8 @@ use super::source::SourceFile;
 /// neighbours only in the first row, which wires everything, and in the last, which is words.
 const ROWS: &[&[&str]] = &[
     &["main", "app", "cli"],
-    &["http", "stdio"],
+    &["http", "proxy", "stdio"],
+    &["lines"],
     &["mcp"],
     &["yard"],
     &["policy"],
@@ -14,6 +15,7 @@ const ROWS: &[&[&str]] = &[
     &["job"],
     &["process"],
     &["output"],
+    &["client"],
     &["telemetry"],
     &["config"],
     &["ids", "outcome", "spec"],
@@ -23,6 +25,9 @@ const ROWS: &[&[&str]] = &[
 const CLOSED: &[(&str, &[&str])] = &[
     ("http", &["supervisor", "job", "process", "output"]),
     ("stdio", &["supervisor", "job", "process", "output"]),
+    ("proxy", &["mcp", "yard", "policy", "supervisor", "job", "output"]),
+    ("lines", &["yard", "policy", "supervisor", "job", "process", "output"]),
+    ("client", &["telemetry"]),
     ("mcp", &["supervisor", "process"]),
 ];
 

@@ -6,6 +6,9 @@ use super::source::SourceFile;
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("http", &["ractor", "tokio::process", "std::process", "unsafe"]),
     ("stdio", &["ractor", "tokio::process", "std::process"]),
+    ("proxy", &["ractor", "axum", "tokio::process", "std::process"]),
+    ("lines", &["ractor", "axum", "tokio::process", "std::process"]),
+    ("client", &["ractor", "rmcp", "axum"]),
     (
         "mcp",
         &["ractor", "tokio::process", "std::process", "std::fs", "tokio::fs", "Mutex", "RwLock"],

@@ -1,0 +1,155 @@
+//! From the flags of `stdio --connect` to the server that is meant, and how it is started.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::error::AppError;
+use super::values;
+use crate::cli::StdioFlags;
+use crate::client::{Client, Place, Target, Token};
+use crate::config::{Environment, Settings, TOKEN_VARIABLE};
+use crate::proxy::{ServerLaunch, Upstream};
+
+/// The server that `--connect` means.
+pub(super) fn upstream(
+    flags: &StdioFlags,
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<Upstream, AppError> {
+    refuse_settings_of_the_server(flags)?;
+    let target = target(flags.connect.as_deref().unwrap_or_default(), settings)?;
+    let token = token(flags.token.as_deref(), environment)?;
+    let launch = if flags.ensure_server {
+        Some(launch(flags, &target, settings, environment)?)
+    } else {
+        None
+    };
+    Ok(Upstream { client: Client::new(target, token)?, launch })
+}
+
+/// What the server decides cannot be decided here: silence would let one believe otherwise.
+fn refuse_settings_of_the_server(flags: &StdioFlags) -> Result<(), AppError> {
+    let server = &flags.server;
+    let given = [
+        ("--dialect", !server.dialect.is_empty()),
+        ("--result-format", server.result_format.is_some()),
+        ("--slots", server.slots.is_some()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => Err(AppError::ServersSetting { flag }),
+        None => Ok(()),
+    }
+}
+
+fn target(text: &str, settings: &Settings) -> Result<Target, AppError> {
+    let path = &settings.http.path;
+    if !text.is_empty() {
+        return Ok(Target::parse(text, path)?);
+    }
+    let socket = values::socket_path(settings).ok_or(AppError::NoSocket)?;
+    Ok(Target::socket(socket, path))
+}
+
+fn token(file: Option<&Path>, environment: &Environment) -> Result<Option<Token>, AppError> {
+    let (text, origin) = match (file, environment.token()) {
+        (Some(path), _) => (read_token(path)?, path.display().to_string()),
+        (None, Some(token)) => (token.to_owned(), TOKEN_VARIABLE.to_owned()),
+        (None, None) => return Ok(None),
+    };
+    // The text itself is not repeated: it is a secret.
+    Ok(Some(Token::new(text.trim()).map_err(|_| AppError::UnusableToken { origin })?))
+}
+
+/// The first line that is neither empty nor a comment nor the hash of a token.
+fn read_token(path: &Path) -> Result<String, AppError> {
+    let text = fs::read_to_string(path)
+        .map_err(|source| AppError::TokenFile { path: path.into(), source })?;
+    let is_token =
+        |line: &&str| !line.is_empty() && !line.starts_with('#') && !line.starts_with("sha256:");
+    let token = text.lines().map(str::trim).find(is_token);
+    token.map(str::to_owned).ok_or_else(|| AppError::NoToken { path: path.into() })
+}
+
+fn launch(
+    flags: &StdioFlags,
+    target: &Target,
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<ServerLaunch, AppError> {
+    let mut args: Vec<OsString> = vec!["serve".into()];
+    if let Some(config) = &flags.server.config {
+        args.extend(["--config".into(), config.into()]);
+    }
+    if let Some(data_dir) = &flags.server.data_dir {
+        args.extend(["--data-dir".into(), data_dir.into()]);
+    }
+    args.extend(listening(target)?);
+    let is_ours = |(name, _): &(OsString, OsString)| name != TOKEN_VARIABLE;
+    Ok(ServerLaunch {
+        program: program()?,
+        args,
+        // The token is the client's alone.
+        env: environment.pairs().into_iter().filter(is_ours).collect(),
+        data_dir: settings.server.data_dir.clone(),
+    })
+}
+
+/// How a server is told to listen where it is looked for.
+fn listening(target: &Target) -> Result<Vec<OsString>, AppError> {
+    match target.place() {
+        Place::Socket(path) => {
+            Ok(vec!["--bind".into(), "none".into(), "--socket".into(), path.into()])
+        }
+        Place::Tcp(authority) => match authority.loopback() {
+            Some(address) => Ok(vec![
+                "--bind".into(),
+                address.to_string().into(),
+                "--path".into(),
+                target.path().into(),
+            ]),
+            None => Err(AppError::NotStartable { target: target.to_string() }),
+        },
+        Place::Tls(_) => Err(AppError::NotStartable { target: target.to_string() }),
+    }
+}
+
+/// This program; by its open file where an update has replaced it since.
+fn program() -> Result<PathBuf, AppError> {
+    let path = std::env::current_exe().map_err(AppError::Program)?;
+    Ok(if path.exists() { path } else { "/proc/self/exe".into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(target: &str) -> Result<String, String> {
+        let target = Target::parse(target, "/mcp").unwrap();
+        let words = listening(&target).map_err(|error| error.to_string())?;
+        Ok(words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn a_server_is_started_where_it_is_looked_for_and_nowhere_else() {
+        assert_eq!(words("/s").unwrap(), "--bind none --socket /s");
+        assert_eq!(words("http://localhost:7/x").unwrap(), "--bind 127.0.0.1:7 --path /x");
+        for elsewhere in ["http://10.0.0.1:7", "http://example.org", "https://localhost:7"] {
+            let error = words(elsewhere).unwrap_err();
+            assert!(error.contains("this machine") && error.contains("shellyard serve"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_token_comes_from_a_file_or_the_environment_and_is_never_repeated() {
+        let with = Environment::from_pairs([(TOKEN_VARIABLE, "a\nsecret")]);
+        let error = token(None, &with).unwrap_err().to_string();
+        assert!(error.contains(TOKEN_VARIABLE) && !error.contains("secret"), "{error}");
+        assert!(token(None, &Environment::default()).unwrap().is_none());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "# mine\nsha256:00 tenant=a\n\n tok \n").unwrap();
+        assert_eq!(read_token(file.path()).unwrap(), "tok");
+        fs::write(file.path(), "sha256:00 tenant=a\n").unwrap();
+        assert!(matches!(read_token(file.path()), Err(AppError::NoToken { .. })));
+    }
+}

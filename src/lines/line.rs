@@ -1,0 +1,173 @@
+//! One line of input, and the message that it is.
+
+use std::io;
+
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ErrorCode, ErrorData, InitializedNotification,
+    JsonRpcMessage, RequestId,
+};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+
+use super::oversize::Oversize;
+
+/// The longest message that is taken.
+pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
+
+/// A line, without its end.
+#[derive(Debug)]
+pub enum LineRead {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// What is kept of one that is too long to be taken.
+    TooLong(Oversize),
+}
+
+impl LineRead {
+    /// What the line is.
+    #[must_use]
+    pub fn decode(&self) -> Decoded {
+        match self {
+            Self::Whole(line) => decode(line),
+            Self::TooLong(ends) => Decoded::Faulty(too_long(), ends.id()),
+        }
+    }
+
+    const fn is_empty(&self) -> bool {
+        matches!(self, Self::Whole(line) if line.is_empty())
+    }
+
+    /// The line with its next part. Of one that is too long only the ends are kept.
+    fn with(self, part: &[u8]) -> Self {
+        match self {
+            Self::Whole(mut line) if line.len() + part.len() <= MAX_LINE_BYTES => {
+                line.extend_from_slice(part);
+                Self::Whole(line)
+            }
+            Self::Whole(line) => Self::TooLong(Oversize::new(&line)).with(part),
+            Self::TooLong(mut ends) => {
+                ends.push(part);
+                Self::TooLong(ends)
+            }
+        }
+    }
+}
+
+/// Reads the next line; the last one may have no end. `None` at the end of input.
+///
+/// # Errors
+/// When the input breaks off.
+pub async fn read_line<R: AsyncRead + Unpin>(
+    input: &mut BufReader<R>,
+) -> io::Result<Option<LineRead>> {
+    let mut read = LineRead::Whole(Vec::new());
+    loop {
+        let available = input.fill_buf().await?;
+        if available.is_empty() {
+            return Ok((!read.is_empty()).then_some(read));
+        }
+        let newline = memchr::memchr(b'\n', available);
+        let part = &available[..newline.unwrap_or(available.len())];
+        read = read.with(part);
+        let used = part.len() + usize::from(newline.is_some());
+        input.consume(used);
+        if newline.is_some() {
+            return Ok(Some(read));
+        }
+    }
+}
+
+/// What a line turned out to be.
+#[derive(Debug)]
+pub enum Decoded {
+    /// A message.
+    Message(Box<ClientJsonRpcMessage>),
+    /// Nothing that wants an answer.
+    Nothing,
+    /// No message; the id is there where one could be made out.
+    Faulty(ErrorData, Option<RequestId>),
+}
+
+/// What a line says, without what some clients put around it.
+#[must_use]
+pub fn content(line: &[u8]) -> &[u8] {
+    line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii()
+}
+
+fn decode(line: &[u8]) -> Decoded {
+    let line = content(line);
+    // A session that is pasted by hand has comments between its messages; no message begins so.
+    if line.is_empty() || line.starts_with(b"#") {
+        return Decoded::Nothing;
+    }
+    if let Ok(message) = serde_json::from_slice(line) {
+        return Decoded::Message(Box::new(in_full(message)));
+    }
+    match serde_json::from_slice::<Value>(line) {
+        Err(error) => {
+            let text = format!("the line is not JSON: {error}");
+            Decoded::Faulty(ErrorData::new(ErrorCode::PARSE_ERROR, text, None), None)
+        }
+        // A notification gets no answer, not even a bad one.
+        Ok(value) if value.get("method").is_some() && value.get("id").is_none() => Decoded::Nothing,
+        Ok(value) => {
+            let text = "the line is not one JSON-RPC 2.0 message (batches are not supported)";
+            let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
+            Decoded::Faulty(ErrorData::invalid_request(text, None), id)
+        }
+    }
+}
+
+/// Some clients call `notifications/initialized` by its last part.
+fn in_full(mut message: ClientJsonRpcMessage) -> ClientJsonRpcMessage {
+    if let JsonRpcMessage::Notification(notification) = &mut message
+        && let ClientNotification::CustomNotification(custom) = &notification.notification
+        && custom.method == "initialized"
+    {
+        notification.notification = InitializedNotification::default().into();
+    }
+    message
+}
+
+fn too_long() -> ErrorData {
+    let text = format!(
+        "the message is longer than {MAX_LINE_BYTES} bytes; write large input to a file and name that"
+    );
+    ErrorData::invalid_request(text, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn method(line: &str) -> Option<String> {
+        match decode(line.as_bytes()) {
+            Decoded::Message(message) => {
+                let message = serde_json::to_value(&*message).unwrap();
+                Some(message["method"].as_str().unwrap().to_owned())
+            }
+            Decoded::Nothing => None,
+            Decoded::Faulty(error, _) => panic!("{line}: {error:?}"),
+        }
+    }
+
+    #[test]
+    fn the_short_form_of_the_opening_means_the_long_one() {
+        for (given, meant) in [
+            ("initialized", "notifications/initialized"),
+            ("notifications/initialized", "notifications/initialized"),
+            ("initialised", "initialised"),
+        ] {
+            let line = format!(r#"{{"jsonrpc":"2.0","method":"{given}"}}"#);
+            assert_eq!(method(&line).as_deref(), Some(meant));
+        }
+    }
+
+    #[test]
+    fn comments_and_empty_lines_say_nothing() {
+        for line in ["", "  \t", "# List tools:", "  # {\"jsonrpc\":\"2.0\"}", "\u{feff}#"] {
+            assert_eq!(method(line), None, "{line:?}");
+        }
+    }
+}

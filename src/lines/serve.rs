@@ -1,0 +1,559 @@
+//! Serves one client: its messages to rmcp, and the replies back.
+
+use std::collections::HashSet;
+use std::io;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage,
+};
+use rmcp::service::{ServerInitializeError, serve_server_with_ct};
+use rmcp::transport::Transport;
+use rmcp::{RoleServer, ServerHandler};
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{Mutex as AsyncMutex, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::line::{Decoded, read_line};
+use crate::mcp::Turn;
+
+/// How a connection is asked to become lines, in `Upgrade`.
+pub const PROTOCOL: &str = "shellyard-stdio";
+
+/// Messages that are read ahead of rmcp.
+const READ_AHEAD: usize = 16;
+
+/// Requests that may be in work at a time, until their replies are written: those are held in
+/// memory, and a client may be slow to take them.
+pub const MAX_IN_FLIGHT: usize = 256;
+
+/// What calls in flight get to finish after the end of input, and then to obey their
+/// cancellation. Together this is well below the two seconds that clients wait.
+const LAST_WORDS: Duration = Duration::from_millis(1000);
+const LAST_BREATH: Duration = Duration::from_millis(300);
+
+/// What calls in flight get at the end of input, where the client is not known to be more patient:
+/// well below the two seconds after which clients send a signal.
+pub const PATIENCE: Duration = LAST_WORDS;
+
+/// Serves one client on these two streams until it goes away or `shutdown` is cancelled. Calls in
+/// flight then have a moment to answer before they are cancelled: at the end of input `patience`,
+/// else less than two seconds.
+pub async fn serve_on<H, R, W>(
+    handler: H,
+    (input, output): (R, W),
+    shutdown: CancellationToken,
+    patience: Duration,
+) where
+    H: ServerHandler + Clone,
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let gone = CancellationToken::new();
+    let calls = CancellationToken::new();
+    let client = Client::new(output, gone.clone());
+    let (messages, received) = mpsc::channel(READ_AHEAD);
+    // Ends with this function, on every way out of it.
+    let mut reader = JoinSet::new();
+    reader.spawn(read_lines(BufReader::new(input), client.clone(), messages));
+    let received = Arc::new(AsyncMutex::new(received));
+    let mut session =
+        pin!(converse(handler, Lines { client, received, turn: None }, calls.clone()));
+    let patience = tokio::select! {
+        () = &mut session => return,
+        () = gone.cancelled() => patience,
+        () = shutdown.cancelled() => LAST_WORDS,
+    };
+    let cut_short = async {
+        shutdown.cancelled().await;
+        sleep(LAST_WORDS).await;
+    };
+    tokio::select! {
+        () = &mut session => return,
+        () = sleep(patience) => {}
+        () = cut_short => {}
+    }
+    calls.cancel();
+    timeout(LAST_BREATH, &mut session).await.ok();
+}
+
+/// Talks to the client until its messages end. Whatever it says before a proper opening is
+/// answered or ignored, and the opening is waited for again.
+async fn converse<H, W>(handler: H, lines: Lines<W>, calls: CancellationToken)
+where
+    H: ServerHandler + Clone,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    loop {
+        match serve_server_with_ct(handler.clone(), lines.clone(), calls.clone()).await {
+            Ok(running) => {
+                if let Err(error) = running.waiting().await {
+                    tracing::error!(%error, "the MCP session broke off");
+                }
+                return;
+            }
+            Err(
+                ServerInitializeError::ExpectedInitializeRequest(_)
+                | ServerInitializeError::InitializeFailed(_)
+                | ServerInitializeError::UnexpectedInitializeResponse(_),
+            ) => {}
+            Err(error) => {
+                tracing::debug!(%error, "no MCP session");
+                return;
+            }
+        }
+    }
+}
+
+/// The client's end of the line: its output, and what it still waits for.
+struct Client<W> {
+    output: Arc<AsyncMutex<W>>,
+    in_flight: Arc<Mutex<InFlight>>,
+    gone: CancellationToken,
+}
+
+/// What a client still waits for.
+#[derive(Debug, Default)]
+struct InFlight {
+    /// Requests in work.
+    ids: HashSet<RequestId>,
+    /// Replies that are being written. Their ids are free: a client that has read its reply may
+    /// use the id again before we know that it was read.
+    replies: usize,
+}
+
+// Not derived: that would ask for a writer that can be cloned.
+impl<W> Clone for Client<W> {
+    fn clone(&self) -> Self {
+        Self {
+            output: Arc::clone(&self.output),
+            in_flight: Arc::clone(&self.in_flight),
+            gone: self.gone.clone(),
+        }
+    }
+}
+
+impl<W: AsyncWrite + Unpin> Client<W> {
+    fn new(output: W, gone: CancellationToken) -> Self {
+        Self { output: Arc::new(AsyncMutex::new(output)), in_flight: Arc::default(), gone }
+    }
+
+    /// Writes one message as one line. A client that takes none is gone.
+    async fn write(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
+        let mut line = encode(message)?;
+        line.push(b'\n');
+        let mut output = self.output.lock().await;
+        let written = async {
+            output.write_all(&line).await?;
+            output.flush().await
+        };
+        written.await.inspect_err(|_| self.gone.cancel())
+    }
+
+    /// Says why a line was not taken; false when nobody is there to hear it.
+    async fn refuse(&self, error: ErrorData, id: Option<RequestId>) -> bool {
+        self.write(&ServerJsonRpcMessage::error(error, id)).await.is_ok()
+    }
+
+    /// Writes what rmcp sends. A reply counts as in flight until it is written.
+    async fn send(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
+        let id = match message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        let Some(id) = id else { return self.write(message).await };
+        self.in_flight(|now| {
+            now.ids.remove(id);
+            now.replies += 1;
+        });
+        let written = self.write(message).await;
+        self.in_flight(|now| now.replies -= 1);
+        written
+    }
+
+    /// Notes a message that came in; an error where it cannot be taken.
+    fn admit(&self, message: &ClientJsonRpcMessage) -> Result<(), ErrorData> {
+        match message {
+            JsonRpcMessage::Request(request) => self.in_flight(|now| {
+                if now.ids.len() + now.replies >= MAX_IN_FLIGHT {
+                    let text = format!("{MAX_IN_FLIGHT} requests are in work; wait for an answer");
+                    return Err(ErrorData::internal_error(text, None));
+                }
+                if now.ids.insert(request.id.clone()) {
+                    Ok(())
+                } else {
+                    let text = "a request with this id is still in work; use another id";
+                    Err(ErrorData::invalid_request(text, None))
+                }
+            }),
+            JsonRpcMessage::Notification(notification) => {
+                // rmcp sends no response to a cancelled request.
+                if let ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.in_flight(|now| now.ids.remove(id));
+                }
+                Ok(())
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => Ok(()),
+        }
+    }
+
+    fn in_flight<T>(&self, look: impl FnOnce(&mut InFlight) -> T) -> T {
+        look(&mut self.in_flight.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A message as JSON. rmcp leaves the id of an error out where there is none; JSON-RPC wants null.
+fn encode(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
+    match message {
+        JsonRpcMessage::Error(error) if error.id.is_none() => {
+            serde_json::to_vec(&json!({"jsonrpc": "2.0", "id": null, "error": error.error}))
+        }
+        JsonRpcMessage::Error(_)
+        | JsonRpcMessage::Request(_)
+        | JsonRpcMessage::Response(_)
+        | JsonRpcMessage::Notification(_) => serde_json::to_vec(message),
+    }
+}
+
+/// What rmcp talks to. A clone goes on where the other left off.
+struct Lines<W> {
+    client: Client<W>,
+    received: Arc<AsyncMutex<mpsc::Receiver<ClientJsonRpcMessage>>>,
+    /// Cancelled once the last call has started: the next one waits for that, so that calls
+    /// start in the order in which they came.
+    turn: Option<CancellationToken>,
+}
+
+impl<W> Clone for Lines<W> {
+    fn clone(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            received: Arc::clone(&self.received),
+            turn: self.turn.clone(),
+        }
+    }
+}
+
+impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for Lines<W> {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let client = self.client.clone();
+        async move { client.send(&message).await }
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        // Dropped at any of its awaits, this loses nothing.
+        if let Some(turn) = &self.turn {
+            turn.cancelled().await;
+            self.turn = None;
+        }
+        let mut message = self.received.lock().await.recv().await?;
+        if let JsonRpcMessage::Request(request) = &mut message
+            && let ClientRequest::CallToolRequest(call) = &mut request.request
+        {
+            let (turn, over) = Turn::new();
+            call.extensions.insert(turn);
+            self.turn = Some(over);
+        }
+        Some(message)
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads lines to the end of input, hands on the messages, and answers what is none.
+async fn read_lines<R, W>(
+    mut input: BufReader<R>,
+    client: Client<W>,
+    messages: mpsc::Sender<ClientJsonRpcMessage>,
+) where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let _gone = client.gone.clone().drop_guard();
+    while let Ok(Some(read)) = read_line(&mut input).await {
+        let handed_on = match read.decode() {
+            Decoded::Message(message) => match client.admit(&message) {
+                Ok(()) => messages.send(*message).await.is_ok(),
+                Err(error) => client.refuse(error, id_of(&message)).await,
+            },
+            Decoded::Nothing => true,
+            Decoded::Faulty(error, id) => client.refuse(error, id).await,
+        };
+        if !handed_on {
+            return;
+        }
+    }
+}
+
+fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Request(request) => Some(request.id.clone()),
+        JsonRpcMessage::Response(_)
+        | JsonRpcMessage::Notification(_)
+        | JsonRpcMessage::Error(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult};
+    use rmcp::service::RequestContext;
+    use serde_json::Value;
+    use tokio::io::{AsyncBufReadExt, DuplexStream, Lines as TextLines, ReadHalf, WriteHalf};
+
+    use super::super::line::MAX_LINE_BYTES;
+    use super::*;
+
+    /// Generous: only a server that hangs takes this long.
+    const SOON: Duration = Duration::from_secs(30);
+
+    /// Its only tool waits until it is cancelled.
+    #[derive(Clone)]
+    struct Waiter;
+
+    impl ServerHandler for Waiter {
+        async fn call_tool(
+            &self,
+            _request: CallToolRequestParams,
+            context: RequestContext<RoleServer>,
+        ) -> Result<CallToolResponse, ErrorData> {
+            Turn::end(&context);
+            context.ct.cancelled().await;
+            Ok(CallToolResult::success(Vec::new()).into())
+        }
+    }
+
+    struct Session {
+        input: WriteHalf<DuplexStream>,
+        output: TextLines<BufReader<ReadHalf<DuplexStream>>>,
+        server: tokio::task::JoinHandle<()>,
+    }
+
+    impl Session {
+        fn start() -> Self {
+            Self::of(Waiter)
+        }
+
+        fn of(handler: impl ServerHandler + Clone) -> Self {
+            let (ours, theirs) = tokio::io::duplex(64 * 1024);
+            let (server_input, server_output) = tokio::io::split(theirs);
+            let shutdown = CancellationToken::new();
+            let server = tokio::spawn(serve_on(
+                handler,
+                (server_input, server_output),
+                shutdown,
+                LAST_WORDS,
+            ));
+            let (output, input) = tokio::io::split(ours);
+            Self { input, output: BufReader::new(output).lines(), server }
+        }
+
+        async fn write(&mut self, line: &str) {
+            let line = format!("{line}\n");
+            timeout(SOON, self.input.write_all(line.as_bytes())).await.unwrap().unwrap();
+        }
+
+        async fn send(&mut self, message: Value) {
+            self.write(&message.to_string()).await;
+        }
+
+        async fn receive(&mut self) -> Value {
+            let line = timeout(SOON, self.output.next_line()).await.unwrap().unwrap();
+            serde_json::from_str(&line.unwrap()).unwrap()
+        }
+
+        async fn open(&mut self) {
+            let params = json!({
+                "protocolVersion": "2025-06-18", "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            });
+            self.send(request(1, "initialize", params)).await;
+            assert_eq!(self.receive().await["id"], 1);
+        }
+    }
+
+    fn request(id: u64, method: &str, params: Value) -> Value {
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    }
+
+    #[tokio::test]
+    async fn nothing_said_before_the_opening_ends_the_server() {
+        let mut session = Session::start();
+        session.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        session.send(json!({"jsonrpc": "2.0", "method": "$/unheard/of"})).await;
+        session.send(json!({"jsonrpc": "2.0", "id": 5, "result": {}})).await;
+        session.send(request(2, "tools/list", json!({}))).await;
+        assert_eq!(session.receive().await["error"]["code"], -32602);
+        session.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        session.open().await;
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_no_message_is_answered_and_the_server_goes_on() {
+        let mut session = Session::start();
+        for (line, code) in [
+            ("{bad", -32700),
+            ("\u{1b}[31mnot json", -32700),
+            ("[]", -32600),
+            ("7", -32600),
+            ("{\"id\": 9}", -32600),
+        ] {
+            session.write(line).await;
+            let answer = session.receive().await;
+            assert_eq!(answer["error"]["code"], code, "{line}");
+            let id = if line.contains("id") { json!(9) } else { Value::Null };
+            assert_eq!(answer.get("id"), Some(&id), "{line}");
+        }
+        session.write("\u{feff}").await;
+        session.write("  \r").await;
+        session.open().await;
+    }
+
+    #[tokio::test]
+    async fn a_line_without_bound_is_refused_in_bounded_memory() {
+        let mut session = Session::start();
+        let part = "x".repeat(1024 * 1024);
+        for (start, id) in [("", Value::Null), ("{\"id\":3,\"x\":\"", json!(3))] {
+            let input = &mut session.input;
+            timeout(SOON, input.write_all(start.as_bytes())).await.unwrap().unwrap();
+            for _ in 0..=MAX_LINE_BYTES / part.len() {
+                timeout(SOON, input.write_all(part.as_bytes())).await.unwrap().unwrap();
+            }
+            session.write("").await;
+            let error = session.receive().await;
+            let message = error["error"]["message"].as_str().unwrap();
+            assert!(message.contains("16777216 bytes"), "{error}");
+            assert_eq!(error.get("id"), Some(&id));
+        }
+        session.open().await;
+    }
+
+    #[tokio::test]
+    async fn an_id_in_use_is_refused_and_its_first_call_goes_on() {
+        let mut session = Session::start();
+        session.open().await;
+        let call = request(2, "tools/call", json!({"name": "wait"}));
+        session.send(call.clone()).await;
+        session.send(call).await;
+        let refused = session.receive().await;
+        assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(2), &json!(-32600)));
+        session.input.shutdown().await.unwrap();
+        assert!(session.receive().await["result"].is_object());
+    }
+
+    #[tokio::test]
+    async fn requests_in_work_are_bounded_and_cancelled_ones_do_not_count() {
+        let client = Client::new(tokio::io::sink(), CancellationToken::new());
+        let message = |value: Value| serde_json::from_value(value).unwrap();
+        for id in 0..MAX_IN_FLIGHT as u64 {
+            client.admit(&message(request(id, "ping", json!({})))).unwrap();
+        }
+        let one_more = message(request(9999, "ping", json!({})));
+        client.admit(&one_more).unwrap_err();
+        let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+        client.admit(&message(cancelled)).unwrap();
+        client.admit(&one_more).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_nobody_reads_counts_as_in_work_and_its_id_does_not() {
+        let (ours, theirs) = tokio::io::duplex(8);
+        let client = Client::new(theirs, CancellationToken::new());
+        let message = |value: Value| serde_json::from_value(value).unwrap();
+        let asked = message(request(0, "ping", json!({})));
+        client.admit(&asked).unwrap();
+        let refused = ErrorData::internal_error("no", None);
+        let reply = ServerJsonRpcMessage::error(refused, Some(RequestId::Number(0)));
+        let sender = client.clone();
+        let sent = tokio::spawn(async move { sender.send(&reply).await });
+        tokio::task::yield_now().await;
+        assert_eq!(client.in_flight(|now| (now.ids.len(), now.replies)), (0, 1));
+        for id in 0..MAX_IN_FLIGHT as u64 - 1 {
+            client.admit(&message(request(id, "ping", json!({})))).unwrap();
+        }
+        let one_more = message(request(9999, "ping", json!({})));
+        client.admit(&one_more).unwrap_err();
+        let mut line = String::new();
+        BufReader::new(ours).read_line(&mut line).await.unwrap();
+        timeout(SOON, sent).await.unwrap().unwrap().unwrap();
+        client.admit(&one_more).unwrap();
+    }
+
+    /// Its only tool notes the order in which its calls begin.
+    #[derive(Clone, Default)]
+    struct Noter(Arc<Mutex<Vec<String>>>);
+
+    impl ServerHandler for Noter {
+        async fn call_tool(
+            &self,
+            request: CallToolRequestParams,
+            context: RequestContext<RoleServer>,
+        ) -> Result<CallToolResponse, ErrorData> {
+            // The earlier a call, the longer it takes: each could overtake those before it.
+            let number: u32 = request.name.parse().unwrap();
+            for _ in number..12 {
+                tokio::task::yield_now().await;
+            }
+            self.0.lock().unwrap().push(request.name.to_string());
+            Turn::end(&context);
+            // A call that goes on keeps nobody waiting.
+            if request.name == "0" {
+                context.ct.cancelled().await;
+            }
+            Ok(CallToolResult::success(Vec::new()).into())
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn calls_begin_in_the_order_in_which_they_came() {
+        let noter = Noter::default();
+        let mut session = Session::of(noter.clone());
+        session.open().await;
+        let calls: Vec<String> = (0..12)
+            .map(|n| request(10 + n, "tools/call", json!({"name": n.to_string()})).to_string())
+            .collect();
+        session.write(&calls.join("\n")).await;
+        for _ in 1..calls.len() {
+            session.receive().await;
+        }
+        let expected: Vec<String> = (0..12).map(|n| n.to_string()).collect();
+        assert_eq!(*noter.0.lock().unwrap(), expected);
+    }
+
+    #[tokio::test]
+    async fn the_end_of_input_ends_the_server_also_with_a_call_in_flight() {
+        let mut session = Session::start();
+        session.open().await;
+        session.send(request(2, "tools/call", json!({"name": "wait"}))).await;
+        session.input.shutdown().await.unwrap();
+        assert_eq!(session.receive().await["id"], 2, "the call is cancelled, and answered");
+        timeout(SOON, session.server).await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_shutdown_ends_the_server_while_its_client_is_still_there() {
+        let (_ours, theirs) = tokio::io::duplex(1024);
+        let (input, output) = tokio::io::split(theirs);
+        let shutdown = CancellationToken::new();
+        let server = tokio::spawn(serve_on(Waiter, (input, output), shutdown.clone(), LAST_WORDS));
+        shutdown.cancel();
+        timeout(SOON, server).await.unwrap().unwrap();
+    }
+}

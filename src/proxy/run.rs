@@ -1,0 +1,307 @@
+//! Carries lines between a client and its server, for as long as the client is there.
+
+use std::error::Error as _;
+use std::future::pending;
+use std::io;
+use std::iter;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::transport::stdio_pipes;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::message::{ClientLine, ServerLine};
+use super::session::{Action, Event, Session};
+use super::upstream::{Hope, OpenError, Pauses, Upstream, pause_after};
+use crate::client::Upgraded;
+use crate::lines::{LineRead, read_line};
+use crate::telemetry::events;
+
+/// Lines that are read ahead, and that wait to be written: each may be long.
+const READ_AHEAD: usize = 1;
+
+/// What the server gets for its last answers after the end of input. It cancels calls well before.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Carries lines between standard input and output and the server, until the input ends. Calls
+/// in flight then get a moment to be answered. No trouble with the server ends it.
+pub async fn serve(upstream: Upstream) {
+    serve_on(upstream, stdio_pipes()).await;
+}
+
+async fn serve_on<R, W>(upstream: Upstream, (input, output): (R, W))
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Unpin,
+{
+    let (said, lines) = mpsc::channel(READ_AHEAD);
+    // Ends with this function, on every way out of it.
+    let mut reader = JoinSet::new();
+    reader.spawn(read_lines(input, said, ClientLine::of));
+    let proxy = Proxy {
+        upstream: Arc::new(upstream),
+        session: Session::new(),
+        input: Input::Open(lines),
+        output,
+    };
+    if let Err(error) = proxy.run().await {
+        tracing::debug!(%error, "the client is gone");
+    }
+}
+
+/// What the client says.
+enum Input {
+    Open(mpsc::Receiver<ClientLine>),
+    Ended,
+}
+
+impl Input {
+    /// The next line; `None` when this was the end. Loses nothing when it is dropped, and never
+    /// returns once the input has ended.
+    async fn next(&mut self) -> Option<ClientLine> {
+        let line = match self {
+            Self::Open(lines) => lines.recv().await,
+            Self::Ended => pending().await,
+        };
+        if line.is_none() {
+            *self = Self::Ended;
+        }
+        line
+    }
+
+    const fn has_ended(&self) -> bool {
+        matches!(self, Self::Ended)
+    }
+}
+
+struct Proxy<W> {
+    upstream: Arc<Upstream>,
+    session: Session,
+    input: Input,
+    output: W,
+}
+
+impl<W: AsyncWrite + Unpin> Proxy<W> {
+    /// An error is one of the client's side: nobody is there any more.
+    async fn run(mut self) -> io::Result<()> {
+        let target = self.upstream.client.target().to_string();
+        let mut pause = Duration::ZERO;
+        while let Some(connection) = self.reach(pause).await? {
+            let since = Instant::now();
+            events::proxy_connected(&target);
+            let known = self.act(Event::Connected).await?;
+            let mut wire = Wire::new(connection, known);
+            self.carry(&mut wire).await?;
+            if self.input.has_ended() {
+                wire.to_server = None;
+                // Whatever is still to come then is told to be lost.
+                timeout(LAST_WORDS, self.hear_out(&mut wire)).await.unwrap_or(Ok(()))?;
+            } else {
+                events::proxy_lost(&target);
+            }
+            self.act(Event::Lost).await?;
+            pause = pause_after(since.elapsed());
+        }
+        Ok(())
+    }
+
+    /// A connection to the server, looked for after this pause, however long it takes; `None` once
+    /// the input has ended and nothing of it waits for one.
+    async fn reach(&mut self, pause: Duration) -> io::Result<Option<Upgraded>> {
+        let upstream = Arc::clone(&self.upstream);
+        let (failed, mut failure) = watch::channel(Failure::not_yet(&upstream));
+        let mut opening = pin!(async {
+            sleep(pause).await;
+            open_at_last(&upstream, &failed).await
+        });
+        let mut hold = pin!(sleep(upstream.hold()));
+        while !self.input.has_ended() || self.session.has_waiting() {
+            let event = tokio::select! {
+                connection = &mut opening => return Ok(Some(connection)),
+                line = self.input.next() => line.map(Event::Client),
+                () = &mut hold, if !hold.is_elapsed() => Some(failure.borrow().hold_over()),
+                Ok(()) = failure.changed() => {
+                    let failure = failure.borrow_and_update();
+                    let is_over = hold.is_elapsed() || failure.hope == Hope::None;
+                    is_over.then(|| failure.hold_over())
+                }
+            };
+            if let Some(event) = event {
+                // Nothing of it is for the server: there is none.
+                self.act(event).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Carries lines until the connection is lost or the input ends.
+    async fn carry(&mut self, wire: &mut Wire) -> io::Result<()> {
+        while !self.input.has_ended() {
+            let Wire { from_server, to_server, .. } = &mut *wire;
+            let event = tokio::select! {
+                // The server first: what is said after its loss was never in flight.
+                biased;
+                line = from_server.recv() => match line {
+                    Some(line) => Some(Event::Server(line)),
+                    None => return Ok(()),
+                },
+                line = next_to_send(&mut self.input, to_server.as_ref()) => line.map(Event::Client),
+            };
+            let Some(event) = event else { continue };
+            for line in self.act(event).await? {
+                wire.send(line);
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries answers until the client has all that it waited for.
+    async fn hear_out(&mut self, wire: &mut Wire) -> io::Result<()> {
+        while self.session.has_in_flight()
+            && let Some(line) = wire.from_server.recv().await
+        {
+            self.act(Event::Server(line)).await?;
+        }
+        Ok(())
+    }
+
+    /// Does what follows from an event; gives back what is to be said to the server.
+    async fn act(&mut self, event: Event) -> io::Result<Vec<Vec<u8>>> {
+        let mut to_server = Vec::new();
+        for action in self.session.apply(event) {
+            match action {
+                Action::ToServer(line) => to_server.push(line),
+                Action::ToClient(line) => write_line(&mut self.output, line).await?,
+            }
+        }
+        Ok(to_server)
+    }
+}
+
+/// A connection, and the tasks that read and write it: so neither direction waits for the other.
+struct Wire {
+    from_server: mpsc::Receiver<ServerLine>,
+    /// Dropping it closes this direction alone.
+    to_server: Option<mpsc::Sender<Vec<u8>>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Wire {
+    /// Sends the first lines at once.
+    fn new(connection: Upgraded, first: Vec<Vec<u8>>) -> Self {
+        let (read, write) = tokio::io::split(connection);
+        let (said, from_server) = mpsc::channel(READ_AHEAD);
+        let (to_server, lines) = mpsc::channel(READ_AHEAD);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(read_lines(read, said, ServerLine::of));
+        tasks.spawn(write_lines(write, first, lines));
+        Self { from_server, to_server: Some(to_server), _tasks: tasks }
+    }
+
+    /// Sends a line for which there was room. Where nobody writes any more the connection is
+    /// about to be found lost, and the line with it.
+    fn send(&self, line: Vec<u8>) {
+        if let Some(to_server) = &self.to_server {
+            to_server.try_send(line).ok();
+        }
+    }
+}
+
+/// The next line of the client, once there is room for it on the way to the server.
+async fn next_to_send(
+    input: &mut Input,
+    to_server: Option<&mpsc::Sender<Vec<u8>>>,
+) -> Option<ClientLine> {
+    match to_server {
+        Some(to_server) if to_server.reserve().await.is_ok() => input.next().await,
+        // Nobody writes any more: the other direction will tell.
+        Some(_) | None => pending().await,
+    }
+}
+
+/// Why there is no connection so far.
+#[derive(Debug, PartialEq, Eq)]
+struct Failure {
+    why: String,
+    hope: Hope,
+}
+
+impl Failure {
+    fn not_yet(upstream: &Upstream) -> Self {
+        let why = format!("{} does not answer yet", upstream.client.target());
+        Self { why, hope: Hope::Soon }
+    }
+
+    fn hold_over(&self) -> Event {
+        Event::HoldOver { why: self.why.clone() }
+    }
+}
+
+/// Tries until it works, and tells why it did not so far.
+async fn open_at_last(upstream: &Upstream, failed: &watch::Sender<Failure>) -> Upgraded {
+    let mut pauses = Pauses::new();
+    loop {
+        let error = match upstream.open().await {
+            Ok(connection) => return connection,
+            Err(error) => error,
+        };
+        let failure = Failure { why: with_causes(&error), hope: error.hope() };
+        let is_news = *failed.borrow() != failure;
+        if is_news {
+            events::proxy_unreachable(&failure.why);
+            failed.send_replace(failure);
+        }
+        sleep(pauses.after(&error)).await;
+    }
+}
+
+/// An error and what it came from, in one line.
+fn with_causes(error: &OpenError) -> String {
+    let causes = iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// Reads lines to their end, and hands on what they say.
+async fn read_lines<T>(
+    input: impl AsyncRead + Unpin,
+    said: mpsc::Sender<T>,
+    meaning: fn(LineRead) -> Option<T>,
+) {
+    let mut input = BufReader::new(input);
+    while let Ok(Some(line)) = read_line(&mut input).await {
+        if let Some(line) = meaning(line)
+            && said.send(line).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// Writes lines as they come, and then closes this direction.
+async fn write_lines(
+    mut output: impl AsyncWrite + Unpin,
+    first: Vec<Vec<u8>>,
+    mut more: mpsc::Receiver<Vec<u8>>,
+) {
+    let mut written = Ok(());
+    for line in first {
+        written = written.and(write_line(&mut output, line).await);
+    }
+    while written.is_ok()
+        && let Some(line) = more.recv().await
+    {
+        written = write_line(&mut output, line).await;
+    }
+    // A connection that is broken is found out by its reader.
+    output.shutdown().await.ok();
+}
+
+async fn write_line(output: &mut (impl AsyncWrite + Unpin), mut line: Vec<u8>) -> io::Result<()> {
+    line.push(b'\n');
+    output.write_all(&line).await?;
+    output.flush().await
+}

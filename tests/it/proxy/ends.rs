@@ -1,0 +1,76 @@
+//! How a proxy ends, and what does not end with it.
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::{data_of, proxy_to, server};
+use crate::harness::{Marker, eventually, output_of, text};
+
+#[test]
+fn the_end_of_input_ends_the_proxy_and_not_the_server() {
+    let mut server = server().start();
+    let mut proxy = proxy_to(&data_of(&server)).start();
+    let marker = Marker::new();
+    proxy.start(&format!("sleep {marker}"));
+    marker.wait_alive();
+    proxy.stdio().hang_up();
+    assert!(proxy.wait_exit().success());
+    assert!(!marker.alive().is_empty(), "a job in the background runs on");
+    server.assert_alive();
+}
+
+#[test]
+fn sigterm_ends_the_proxy_and_not_the_server() {
+    let mut server = server().start();
+    let mut proxy = proxy_to(&data_of(&server)).start();
+    proxy.run("true");
+    proxy.signal(Signal::TERM);
+    assert!(proxy.wait_exit().success());
+    server.assert_alive();
+}
+
+#[test]
+fn a_call_in_flight_at_the_end_of_input_is_answered() {
+    let server = server().start();
+    let mut proxy = proxy_to(&data_of(&server)).start();
+    let marker = Marker::new();
+    let id = proxy.begin("run_command", json!({"command": format!("sleep {marker}")}));
+    marker.wait_alive();
+    proxy.stdio().hang_up();
+    proxy.finish(id);
+    assert!(proxy.wait_exit().success());
+    marker.wait_gone();
+}
+
+#[test]
+fn a_session_that_is_piped_in_is_answered_to_its_end() {
+    let server = server().start();
+    let mut command = server.sandbox().command();
+    command.arg("stdio").arg("--connect").arg("--data-dir").arg(data_of(&server));
+    let lines: Vec<String> = [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "it", "version": "1"},
+        }}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+            "params": {"name": "run_command", "arguments": {"command": "echo piped"}}}),
+    ]
+    .iter()
+    .map(ToString::to_string)
+    .collect();
+    let output = output_of(command, &format!("{}\n", lines.join("\n")));
+    assert!(output.status.success());
+    let said = text(&output.stdout);
+    assert_eq!(said.lines().count(), 2, "{said}");
+    assert!(said.contains("piped\\n"), "{said}");
+}
+
+#[test]
+fn a_proxy_that_waits_for_a_server_ends_with_its_input_too() {
+    let data = tempfile::tempdir().expect("a temporary directory");
+    let mut proxy = proxy_to(data.path()).start_silent();
+    eventually("it has looked for one", || proxy.talk().contains("no server yet"));
+    proxy.stdio().hang_up();
+    assert!(proxy.wait_exit().success());
+}

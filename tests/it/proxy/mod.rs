@@ -1,0 +1,78 @@
+//! `stdio --connect`: many clients, one server.
+
+mod ends;
+mod restart;
+mod shared;
+mod through;
+mod tls;
+mod ways_in;
+
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use tokio::net::UnixStream;
+
+use crate::harness::{Era, Launch, Yard, signal};
+
+/// Both eras of the protocol.
+const BOTH_ERAS: [Era; 2] = [Era::Legacy("2025-11-25"), Era::Modern];
+
+/// Where a server that keeps its data there listens.
+fn socket_in(data: &Path) -> PathBuf {
+    data.join("shellyard.sock")
+}
+
+/// A server that answers in the structured form.
+fn server() -> Launch {
+    Launch::http().structured()
+}
+
+/// A proxy to the server that keeps its data there.
+fn proxy_to(data: &Path) -> Launch {
+    Launch::stdio().data(data).args(&["--connect"])
+}
+
+fn data_of(server: &Yard) -> PathBuf {
+    server.sandbox().data()
+}
+
+/// The process that listens on a socket; nothing where there is none.
+fn listener_of(socket: &Path) -> Option<i32> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    runtime.block_on(async { UnixStream::connect(socket).await.ok()?.peer_cred().ok()?.pid() })
+}
+
+/// A data directory whose server was started on demand, and is ended with it.
+struct OnDemand {
+    dir: tempfile::TempDir,
+}
+
+impl OnDemand {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    fn data(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A proxy that starts the server where there is none.
+    fn proxy(&self) -> Launch {
+        proxy_to(self.data()).args(&["--ensure-server"]).config(STRUCTURED)
+    }
+
+    #[track_caller]
+    fn server(&self) -> i32 {
+        listener_of(&socket_in(self.data())).expect("a server listens")
+    }
+}
+
+const STRUCTURED: &str = "[mcp]\nresult_format = \"structured\"\n";
+
+impl Drop for OnDemand {
+    fn drop(&mut self) {
+        if let Some(server) = listener_of(&socket_in(self.data())) {
+            signal(server, Signal::KILL);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A server that ends, and one that comes back.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::{BOTH_ERAS, data_of, proxy_to, server, socket_in};
+use crate::harness::{Era, HttpConnection, Marker, Request, Yard, eventually, peak_rss_kib};
+
+/// Ends a server without a word.
+#[track_caller]
+fn kill(mut server: Yard) {
+    server.signal(Signal::KILL);
+    server.wait_exit();
+}
+
+#[test]
+fn a_restart_costs_the_calls_in_flight_and_nothing_else() {
+    for era in BOTH_ERAS {
+        let data = tempfile::tempdir().expect("a temporary directory");
+        let first = server().data(data.path()).start();
+        let mut proxy = proxy_to(data.path()).era(era).start();
+        let marker = Marker::new();
+        let running = proxy.begin("run_command", json!({"command": format!("sleep {marker}")}));
+        marker.wait_alive();
+        kill(first);
+        let lost = proxy.finish(running);
+        assert_eq!(lost.0["error"]["data"]["code"], "server_lost", "{}", lost.0);
+        assert!(lost.error_text().contains("list_jobs"), "{}", lost.0);
+        // Asked while there is no server: it waits for the next one.
+        let asked = proxy.begin("run_command", json!({"command": "echo back"}));
+        let _second = server().data(data.path()).start();
+        assert_eq!(proxy.finish(asked).ok()["output"], "back\n");
+        proxy.assert_alive();
+        let rest = proxy.stdio().take_all();
+        assert!(rest.is_empty(), "the client hears of nothing else: {rest:?}");
+    }
+}
+
+#[test]
+fn what_a_legacy_client_follows_is_followed_on() {
+    let data = tempfile::tempdir().expect("a temporary directory");
+    let first = server().data(data.path()).start();
+    let mut proxy = proxy_to(data.path()).start();
+    proxy.rpc("resources/list", json!({}));
+    kill(first);
+    let mut second = server().data(data.path()).start();
+    eventually("it is connected again", || proxy.talk().matches("connected to").count() == 2);
+    proxy.run("true");
+    second.run("true");
+    proxy
+        .stdio()
+        .receive("a notice", |message| message["method"] == "notifications/resources/list_changed");
+}
+
+#[test]
+fn without_a_server_calls_hear_how_to_start_one_and_the_proxy_lives() {
+    let data = tempfile::tempdir().expect("a temporary directory");
+    let first = server().data(data.path()).start();
+    let mut proxy = proxy_to(data.path()).start();
+    proxy.run("true");
+    kill(first);
+    for _ in 0..2 {
+        let answer = proxy.rpc("tools/list", json!({}));
+        assert_eq!(answer["error"]["data"]["code"], "server_unreachable", "{answer}");
+        let message = answer["error"]["message"].as_str().expect("words");
+        assert!(message.contains("`shellyard serve`"), "{message}");
+        assert!(message.contains(&*socket_in(data.path()).to_string_lossy()), "{message}");
+    }
+    let _second = server().data(data.path()).start();
+    eventually("it works again", || {
+        !proxy.call("run_command", json!({"command": "true"})).is_error()
+    });
+}
+
+#[test]
+fn a_proxy_that_never_had_a_server_answers_the_opening_with_the_reason() {
+    let data = tempfile::tempdir().expect("a temporary directory");
+    let mut proxy = proxy_to(data.path()).start_silent();
+    let answer = proxy.rpc("initialize", json!({}));
+    assert!(answer["error"]["message"].to_string().contains("--ensure-server"), "{answer}");
+    let _server = server().data(data.path()).start();
+    eventually("it works as soon as there is one", || {
+        let params = json!({
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "it", "version": "1"},
+        });
+        proxy.rpc("initialize", params).get("result").is_some()
+    });
+}
+
+#[test]
+fn what_waits_for_a_server_is_bounded() {
+    let data = tempfile::tempdir().expect("a temporary directory");
+    let mut proxy = proxy_to(data.path()).start_silent();
+    let text = "x".repeat(1024 * 1024);
+    let ids: Vec<u64> =
+        (0..200).map(|_| proxy.begin("run_command", json!({"command": text}))).collect();
+    for id in ids {
+        assert!(proxy.finish(id).is_error());
+    }
+    let peak = peak_rss_kib(proxy.pid());
+    assert!(peak < 120 * 1024, "{peak} KiB for 200 MiB of requests");
+}
+
+/// The calls that a server has finished so far.
+#[track_caller]
+fn finished_calls(server: &mut Yard) -> u64 {
+    let mut connection = HttpConnection::open(server.http().address());
+    connection.send(&Request::get("/metrics"));
+    let text = connection.answer().text();
+    let of_calls = text.lines().filter(|line| line.starts_with("shellyard_mcp_calls_total{"));
+    of_calls.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+}
+
+#[test]
+fn answers_that_nobody_reads_stay_with_the_server() {
+    const CALLS: u64 = 60;
+    let mut server = server().era(Era::Modern).start();
+    let job = server.start("head -c 2000000 /dev/zero");
+    server.wait_finished(job);
+    let before = finished_calls(&mut server);
+    let mut command = server.sandbox().command();
+    command.arg("stdio").arg("--connect").arg("--data-dir").arg(data_of(&server));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut proxy = command.spawn().expect("the binary starts");
+    let mut input = proxy.stdin.take().expect("it was piped");
+    let page = json!({"job": job, "view": "raw", "max_bytes": 1024 * 1024, "cursor": "bytes:0"});
+    for id in 1..=CALLS {
+        let params = json!({"name": "read_output", "arguments": page});
+        let call = Era::Modern.request(id, "tools/call", params);
+        writeln!(input, "{call}").expect("it reads its stdin");
+    }
+    eventually("all are answered", || finished_calls(&mut server) >= before + CALLS);
+    let peak = peak_rss_kib(proxy.id());
+    assert!(peak < 64 * 1024, "{peak} KiB for {CALLS} answers of 1.4 MB each");
+    let output = BufReader::new(proxy.stdout.take().expect("it was piped"));
+    let answers = output.lines().take(usize::try_from(CALLS).expect("it fits"));
+    assert_eq!(answers.map_while(Result::ok).filter(|line| line.len() > 1_000_000).count(), 60);
+    drop(input);
+    assert!(proxy.wait().expect("a child of ours").success());
+}

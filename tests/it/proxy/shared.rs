@@ -1,0 +1,106 @@
+//! A server that proxies start by themselves, and share.
+
+use std::thread;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::{OnDemand, socket_in};
+use crate::harness::{Launch, Marker, Yard, eventually_some, free_port, signal};
+
+#[test]
+fn ten_proxies_that_start_at_once_share_one_server() {
+    let yard = OnDemand::new();
+    let launches: Vec<_> = (0..10).map(|_| yard.proxy()).collect();
+    let starting: Vec<_> =
+        launches.into_iter().map(|launch| thread::spawn(|| launch.start())).collect();
+    let mut proxies: Vec<Yard> =
+        starting.into_iter().map(|start| start.join().expect("a proxy")).collect();
+    let server = yard.server();
+    for (number, proxy) in proxies.iter_mut().enumerate() {
+        let reply = proxy.run("echo $PPID");
+        assert_eq!(reply["output"], format!("{server}\n"), "one server runs all jobs");
+        assert_eq!(reply.job(), number as u64 + 1, "one count of jobs");
+    }
+    for proxy in &mut proxies {
+        let jobs = proxy.call("list_jobs", json!({})).ok();
+        assert_eq!(jobs["jobs"].as_array().expect("jobs").len(), 10, "one list of jobs");
+    }
+}
+
+#[test]
+fn ten_proxies_share_one_queue() {
+    let yard = OnDemand::new();
+    let config = "[queue]\nslots = 1\n[mcp]\nresult_format = \"structured\"\n";
+    let mut first = yard.proxy().config(config).start();
+    let mut second = yard.proxy().start();
+    let marker = Marker::new();
+    let running = first.start(&format!("sleep {marker}"));
+    marker.wait_alive();
+    let waiting = second.call("run_command", json!({"command": "echo mine", "wait_s": 0})).ok();
+    assert_eq!(waiting["state"], "queued", "the other's job has the one slot");
+    first.call("stop_jobs", json!({"jobs": [running]})).ok();
+    assert_eq!(second.wait_finished(waiting.job())["exit_code"], 0);
+}
+
+#[test]
+fn the_server_stays_when_its_first_proxy_ends() {
+    let yard = OnDemand::new();
+    let mut first = yard.proxy().start();
+    let marker = Marker::new();
+    first.start(&format!("sleep {marker}"));
+    marker.wait_alive();
+    let server = yard.server();
+    first.stdio().hang_up();
+    assert!(first.wait_exit().success(), "the end of input is a normal end");
+    let mut second = yard.proxy().start();
+    assert_eq!(yard.server(), server, "the same server");
+    let jobs = second.call("list_jobs", json!({})).ok();
+    assert_eq!(jobs.only_job()["state"], "running");
+    assert!(!marker.alive().is_empty(), "the job runs on");
+    // A session of its own: neither the terminal nor the group of the proxy reaches it.
+    let stat = std::fs::read_to_string(format!("/proc/{server}/stat")).expect("it runs");
+    let fields: Vec<&str> = stat.rsplit(')').next().expect("fields").split_whitespace().collect();
+    assert_eq!((fields[2], fields[3]), (&*server.to_string(), &*server.to_string()));
+}
+
+#[test]
+fn a_server_that_was_lost_is_started_again() {
+    let yard = OnDemand::new();
+    let mut proxy = yard.proxy().start();
+    proxy.run("true");
+    let first = yard.server();
+    signal(first, Signal::KILL);
+    let reply = eventually_some("it works again, without a word of the client", || {
+        Some(proxy.call("run_command", json!({"command": "echo back"}))).filter(|r| !r.is_error())
+    });
+    assert_eq!(reply["output"], "back\n");
+    assert_ne!(yard.server(), first);
+}
+
+#[test]
+fn a_server_is_started_on_a_loopback_address_too() {
+    let yard = OnDemand::new();
+    let url = format!("http://127.0.0.1:{}/yard", free_port());
+    let launch = || Launch::stdio().data(yard.data()).args(&["--connect", &url, "--ensure-server"]);
+    let (mut first, mut second) = (launch().start(), launch().start());
+    let (first, second) = (first.run("echo $PPID").text(), second.run("echo $PPID").text());
+    let pid = |text: &str| text.lines().nth(1).expect("a pid").parse::<i32>().expect("a number");
+    assert_eq!(pid(&first), pid(&second));
+    signal(pid(&first), Signal::KILL);
+}
+
+#[test]
+fn why_a_server_did_not_start_is_told_with_its_last_words() {
+    let yard = OnDemand::new();
+    let url = format!("http://127.0.0.1:{}/metrics", free_port());
+    let mut proxy = Launch::stdio()
+        .data(yard.data())
+        .args(&["--connect", &url, "--ensure-server"])
+        .start_silent();
+    let answer = proxy.rpc("ping", json!({}));
+    let message = answer["error"]["message"].as_str().expect("an error");
+    assert!(message.contains("server.log") && message.contains("/metrics"), "{message}");
+    assert_eq!(answer["error"]["data"]["code"], "server_unreachable");
+    assert!(!socket_in(yard.data()).exists());
+}
