@@ -13,11 +13,17 @@ const VERSION: &str = "2026-07-28";
 pub(crate) struct Client {
     stream: TcpStream,
     buffer: Vec<u8>,
+    /// A header line for each request, or nothing.
+    authorization: String,
 }
 
 /// A tool call, ready to be sent any number of times.
 #[derive(Debug)]
-pub(crate) struct Call(Vec<u8>);
+pub(crate) struct Call {
+    /// The first line.
+    line: &'static str,
+    rest: Vec<u8>,
+}
 
 impl Call {
     /// A `tools/call` of the modern era with its headers.
@@ -31,12 +37,12 @@ impl Call {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
             .to_string();
         let head = format!(
-            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+            "Host: localhost\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {VERSION}\r\n\
              Mcp-Method: tools/call\r\nMcp-Name: {tool}\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        Self((head + &body).into_bytes())
+        Self { line: "POST /mcp HTTP/1.1\r\n", rest: (head + &body).into_bytes() }
     }
 }
 
@@ -46,12 +52,34 @@ impl Client {
         let stream = TcpStream::connect(address).expect("the server listens");
         stream.set_nodelay(true).expect("a TCP socket");
         stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a TCP socket");
-        Self { stream, buffer: Vec::with_capacity(1 << 16) }
+        Self { stream, buffer: Vec::with_capacity(1 << 16), authorization: String::new() }
+    }
+
+    /// The same, with this token on each request.
+    pub(crate) fn with_token(self, token: &str) -> Self {
+        Self { authorization: format!("Authorization: Bearer {token}\r\n"), ..self }
+    }
+
+    /// Posts JSON to a path of the API.
+    pub(crate) fn post(&mut self, path: &str, body: &Value) -> Vec<u8> {
+        let body = body.to_string();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\n{}Host: localhost\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            self.authorization,
+            body.len()
+        );
+        self.exchange(request.as_bytes())
     }
 
     /// Sends a call and reads the whole answer: its body, as it came.
     pub(crate) fn send(&mut self, call: &Call) -> Vec<u8> {
-        self.stream.write_all(&call.0).expect("the server reads");
+        let head = [call.line, &self.authorization].concat();
+        self.exchange(&[head.as_bytes(), &call.rest].concat())
+    }
+
+    fn exchange(&mut self, request: &[u8]) -> Vec<u8> {
+        self.stream.write_all(request).expect("the server reads");
         let head_end = self.await_text(0, b"\r\n\r\n") + 4;
         let head = String::from_utf8_lossy(&self.buffer[..head_end]).to_ascii_lowercase();
         assert!(head.starts_with("http/1.1 200"), "{head}");
@@ -64,8 +92,20 @@ impl Client {
         body
     }
 
+    /// How many jobs run, wait, and have finished.
+    pub(crate) fn counts(&mut self) -> [usize; 3] {
+        let result = self.result("list_jobs", &json!({"limit": 1}));
+        let text = result["content"][0]["text"].as_str().expect("a headline");
+        let mut numbers = text.split([' ', ',']).filter_map(|word| word.parse().ok());
+        std::array::from_fn(|_| numbers.next().expect("three numbers"))
+    }
+
     /// The structured form of a call's answer.
     pub(crate) fn structured(&mut self, tool: &str, arguments: &Value) -> Value {
+        self.result(tool, arguments)["structuredContent"].clone()
+    }
+
+    fn result(&mut self, tool: &str, arguments: &Value) -> Value {
         let body = self.send(&Call::new(tool, arguments));
         let text = String::from_utf8(body).expect("text");
         let events = text.lines().filter_map(|line| line.strip_prefix("data:"));
@@ -75,7 +115,7 @@ impl Client {
             .find(|message| message.get("result").is_some());
         assert!(answer.is_some(), "{tool} was answered with {text}");
         let answer = answer.unwrap_or_default();
-        answer["result"]["structuredContent"].clone()
+        answer["result"].clone()
     }
 
     fn plain_body(&mut self, start: usize, length: usize) -> (Vec<u8>, usize) {

@@ -9,15 +9,18 @@ mod calls;
 mod client;
 mod decisions;
 mod flood;
+mod held;
 mod reading;
 mod report;
 mod search;
 mod server;
+mod tenants;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use report::Row;
+use tenants::Crowd;
 
 /// How much work each measurement does.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +33,9 @@ struct Scale {
     /// What the job writes that many follow, in megabytes.
     followed_mb: u64,
     search_bytes: u64,
+    crowd: Crowd,
+    /// Jobs that run all the while.
+    held: usize,
 }
 
 const FULL: Scale = Scale {
@@ -39,6 +45,8 @@ const FULL: Scale = Scale {
     log_bytes: 10_000 << 20,
     followed_mb: 20,
     search_bytes: 1 << 30,
+    crowd: Crowd { tenants: 64, jobs: 50, backlog: 5_000, visits: 20 },
+    held: 1_000,
 };
 const QUICK: Scale = Scale {
     rounds: 1,
@@ -47,6 +55,8 @@ const QUICK: Scale = Scale {
     log_bytes: 64 << 20,
     followed_mb: 1,
     search_bytes: 64 << 20,
+    crowd: Crowd { tenants: 8, jobs: 5, backlog: 100, visits: 3 },
+    held: 50,
 };
 
 fn main() -> ExitCode {
@@ -73,6 +83,8 @@ fn measure(scale: Scale) -> Vec<Row> {
             rows.extend(calls::measure(shell, scale.rounds, scale.calls));
         }
     }
+    rows.extend(held::measure(scale.held));
+    rows.extend(tenants::measure(scale.crowd));
     rows.extend(flood::measure(scale.rounds, scale.flood_bytes));
     rows.extend(reading::measure(scale.log_bytes, scale.followed_mb));
     rows.extend(search::measure(scale.rounds, scale.search_bytes));

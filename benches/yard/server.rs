@@ -67,11 +67,20 @@ impl Server {
 
     /// The most memory that it ever held.
     pub(crate) fn peak_rss_mib(&self) -> f64 {
+        self.status("VmHWM:") / 1024.0
+    }
+
+    /// The memory that it holds.
+    pub(crate) fn rss_kib(&self) -> f64 {
+        self.status("VmRSS:")
+    }
+
+    fn status(&self, field: &str) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.expect("the server runs");
-        let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("Linux tells it");
+        let line = status.lines().find(|line| line.starts_with(field)).expect("Linux tells it");
         let digits: String = line.chars().filter(char::is_ascii_digit).collect();
-        digits.parse::<f64>().expect("a number") / 1024.0
+        digits.parse().expect("a number")
     }
 }
 

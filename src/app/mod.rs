@@ -7,6 +7,7 @@ mod auth;
 mod connect;
 mod error;
 mod queue_limits;
+mod reload;
 mod rules;
 mod serve;
 mod signals;

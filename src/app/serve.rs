@@ -3,15 +3,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::error::AppError;
+use super::reload::{Live, Reload};
 use super::signals::{self, Signals};
-use super::{rules, values};
-use crate::cli::talk;
-use crate::config::{Loaded, ServerName, Settings, Sources, load};
-use crate::http::{Doors, MetricsText, Readiness, Server};
+use super::values;
+use crate::config::{Changes, Loaded, ServerName, Settings, Sources};
+use crate::http::{Doors, MetricsText, Operations, Readiness, Reloaded, Server};
 use crate::lines;
 use crate::mcp::Handler;
 use crate::output;
@@ -19,13 +20,16 @@ use crate::process::guardian::Guardian;
 use crate::process::host;
 use crate::stdio;
 use crate::telemetry::{Exporter, QueueGauges, events};
-use crate::yard::{Identity, PressureWatch, Rules, Yard};
+use crate::yard::{Identity, Yard};
 
 /// How often histograms are folded into their buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// The longest grace of jobs whose client has hung up: clients send SIGKILL soon after.
 const HUNG_UP_GRACE: Duration = Duration::from_secs(1);
+
+/// How often a server that is to end looks whether it is empty.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// A yard that runs, and what keeps it in order.
 pub(super) struct App {
@@ -34,6 +38,7 @@ pub(super) struct App {
     gauges: Arc<QueueGauges>,
     /// Ends our jobs should we be killed.
     guardian: Arc<Mutex<Guardian>>,
+    reload: Reload,
 }
 
 impl App {
@@ -49,10 +54,13 @@ impl App {
         let pressure = watch::Sender::new(values::pressure(&loaded.settings));
         yard.watch_pressure(pressure.subscribe());
         let gauges = Arc::new(QueueGauges::new(values::known_names(&loaded.settings)));
-        let known = Arc::clone(&gauges);
-        let reload = Reload { yard: yard.clone(), sources, pressure, gauges: known };
-        tokio::spawn(signals::on_hangup(move || reload.now()).map_err(AppError::Signals)?);
-        Ok(Self { settings: loaded.settings, yard, gauges, guardian })
+        let settings = loaded.settings.clone();
+        let live = Live { yard: yard.clone(), pressure, gauges: Arc::clone(&gauges) };
+        let reload = Reload::new(live, sources, loaded);
+        let hangup = reload.clone();
+        let on_hangup = signals::on_hangup(move || hangup.clone().on_hangup());
+        tokio::spawn(on_hangup.map_err(AppError::Signals)?);
+        Ok(Self { settings, yard, gauges, guardian, reload })
     }
 
     pub(super) const fn yard(&self) -> &Yard {
@@ -66,23 +74,53 @@ impl App {
         signals: &mut Signals,
     ) {
         tokio::spawn(exporter.clone().run_upkeep(UPKEEP));
+        let exit = CancellationToken::new();
         let (readiness, ready) = watch::channel(Readiness::Ready);
         let doors = Doors {
             yard: self.yard.clone(),
             handler: self.handler(),
             metrics: self.metrics(exporter),
             readiness: ready,
+            operations: self.operations(exit.clone()),
         };
         events::server_started(server.local_addr(), server.socket_path());
         let shutdown = CancellationToken::new();
         let serving = tokio::spawn(server.serve(doors, shutdown.clone()));
-        signals.wish_to_end().await;
+        tokio::select! {
+            () = signals.wish_to_end() => {}
+            () = self.emptied(&exit) => {}
+        }
         readiness.send_replace(Readiness::Draining);
         self.drain(self.settings.server.drain, signals).await;
         shutdown.cancel();
         // A panic in there is logged by itself; there is nothing left to save.
         serving.await.ok();
         events::server_stopped();
+    }
+
+    fn operations(&self, exit: CancellationToken) -> Operations {
+        let reload = self.reload.clone();
+        let now = move |by| -> BoxFuture<'static, _> {
+            let reload = reload.clone();
+            Box::pin(async move {
+                let Changes { live, restart } = reload.now(by).await?;
+                Ok(Reloaded { live, restart })
+            })
+        };
+        Operations::new(now, exit)
+    }
+
+    /// Returns once somebody wished that the server ends, and nothing waits or runs any more.
+    async fn emptied(&self, exit: &CancellationToken) {
+        exit.cancelled().await;
+        loop {
+            let queue = self.yard.queue_overview().await;
+            // Whoever undid the drain no longer wants the end.
+            if queue.draining && queue.running + queue.queued == 0 {
+                return;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
     }
 
     pub(super) async fn serve_stdio(self, signals: &mut Signals) {
@@ -139,39 +177,5 @@ impl App {
 
     fn handler(&self) -> Handler {
         Handler::new(self.yard.clone(), values::mcp(&self.settings))
-    }
-}
-
-/// New rules and levels from the same sources, while the server runs.
-struct Reload {
-    yard: Yard,
-    sources: Sources,
-    pressure: watch::Sender<PressureWatch>,
-    gauges: Arc<QueueGauges>,
-}
-
-impl Reload {
-    /// Either all new rules hold from now on, or none of them does.
-    fn now(&self) {
-        match self.read() {
-            Ok((rules, settings)) => {
-                self.yard.replace_rules(rules);
-                self.yard.change_quota(values::quota(&settings));
-                self.pressure.send_replace(values::pressure(&settings));
-                self.gauges.learn(values::known_names(&settings));
-                events::rules_reloaded();
-            }
-            Err(error) => {
-                let why = talk::with_causes(&error);
-                self.yard.keep_rules(&why);
-                events::reload_refused(&why);
-            }
-        }
-    }
-
-    fn read(&self) -> Result<(Rules, Settings), AppError> {
-        let loaded = load(self.sources.clone())?;
-        let rules = rules::rules(&loaded, &values::shell(&loaded.settings.job))?;
-        Ok((rules, loaded.settings))
     }
 }

@@ -39,11 +39,13 @@ impl Signals {
 }
 
 /// Does this, for ever, whenever SIGHUP arrives.
-pub(super) fn on_hangup(act: impl Fn() + Send) -> io::Result<impl Future<Output = ()> + Send> {
+pub(super) fn on_hangup<F: Future<Output = ()> + Send>(
+    act: impl Fn() -> F + Send,
+) -> io::Result<impl Future<Output = ()> + Send> {
     let mut hangups = signal(SignalKind::hangup())?;
     Ok(async move {
         while hangups.recv().await.is_some() {
-            act();
+            act().await;
         }
     })
 }

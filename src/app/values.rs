@@ -21,7 +21,7 @@ use crate::telemetry::KnownNames;
 use crate::telemetry::setup::{Format, Logging};
 use crate::yard::{
     Bounds, DEFAULT_LANE, Defaults, JobSettings, LaneDefaults, Levels, PressureWatch, Retention,
-    YardSettings,
+    Tuning, YardSettings,
 };
 
 pub(super) fn logging(settings: &config::LogSettings, environment: &Environment) -> Logging {
@@ -149,27 +149,47 @@ pub(super) fn yard(
     environment: &Environment,
 ) -> Result<YardSettings, AppError> {
     let settings = &loaded.settings;
-    let lanes = settings.queue.lanes.iter();
     Ok(YardSettings {
-        defaults: Defaults {
-            cwd: cwd(settings)?,
-            limits: limits(settings),
-            on_large_output: match settings.output.on_large_output {
-                config::OnLargeOutput::Spill => LargeOutput::Spill,
-                config::OnLargeOutput::Truncate => LargeOutput::Truncate,
-                config::OnLargeOutput::Error => LargeOutput::Error,
-            },
-            max_timeout: settings.job.max_timeout,
-            lanes: lanes
-                .map(|(name, lane)| (name.clone(), lane_defaults(lane, settings)))
-                .collect(),
-        },
+        defaults: defaults(settings)?,
         queue: queue_limits::queue_limits(settings)?,
         retention: retention(&settings.retention),
         compress_from: settings.output.compress_from,
         job: job(loaded, tag, environment)?,
         rules: rules::rules(loaded, &shell(&settings.job))?,
         audit: rules::audit(settings)?,
+    })
+}
+
+/// What a running yard can take over.
+pub(super) fn tuning(loaded: &Loaded) -> Result<Tuning, AppError> {
+    let settings = &loaded.settings;
+    Ok(Tuning {
+        rules: rules::rules(loaded, &shell(&settings.job))?,
+        defaults: defaults(settings)?,
+        queue: queue_limits::queue_limits(settings)?,
+        quota: quota(settings),
+    })
+}
+
+fn defaults(settings: &Settings) -> Result<Defaults, AppError> {
+    let lanes = settings.queue.lanes.iter();
+    let environment = settings.tenants.iter();
+    let environment = environment.map(|(name, own)| {
+        let pairs = own.environment.iter().filter_map(|text| text.split_once('='));
+        let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Ok((Tenant::named(name)?, pairs.collect()))
+    });
+    Ok(Defaults {
+        cwd: cwd(settings)?,
+        limits: limits(settings),
+        on_large_output: match settings.output.on_large_output {
+            config::OnLargeOutput::Spill => LargeOutput::Spill,
+            config::OnLargeOutput::Truncate => LargeOutput::Truncate,
+            config::OnLargeOutput::Error => LargeOutput::Error,
+        },
+        max_timeout: settings.job.max_timeout,
+        lanes: lanes.map(|(name, lane)| (name.clone(), lane_defaults(lane, settings))).collect(),
+        environment: environment.collect::<Result<_, AppError>>()?,
     })
 }
 

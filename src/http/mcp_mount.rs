@@ -21,10 +21,10 @@ use serde::de::IgnoredAny;
 use tokio_util::sync::CancellationToken;
 
 use super::auth::{Credential, Denied};
+use super::entry::refused;
 use super::guard::allowed_origins;
 use super::keep_alive::{Patience, answer_in_time};
 use super::lines;
-use super::routes::refused;
 use super::sessions::Sessions;
 use super::settings::HttpSettings;
 use crate::mcp::Handler;

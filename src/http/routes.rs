@@ -2,30 +2,27 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::header::AUTHORIZATION;
+use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
+use axum::routing::{MethodRouter, any, get};
 use axum::{Extension, Router};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::api::{self, Api};
-use super::arrival::{Arrival, Peer};
-use super::auth::{Auth, Credential, Denied, WELL_KNOWN, until_it_ends};
-use super::body::{self, BodyError};
+use super::auth::{Auth, Credential, WELL_KNOWN};
+use super::entry::{Gate, enter, refused};
 use super::guard::Guard;
 use super::health::{self, Readiness};
 use super::mcp_mount::McpMount;
 use super::metrics::MetricsText;
+use super::operations::Operations;
+use super::route::Route;
 use super::settings::HttpSettings;
 use crate::mcp::Handler;
-use crate::telemetry::{self, events};
 use crate::yard::{Role, Yard};
 
 /// What the server leads to.
@@ -39,6 +36,8 @@ pub struct Doors {
     pub metrics: MetricsText,
     /// Says whether work is taken.
     pub readiness: watch::Receiver<Readiness>,
+    /// What an operator can ask of the server as a whole.
+    pub operations: Operations,
 }
 
 /// Paths that the MCP endpoint cannot have.
@@ -54,45 +53,74 @@ pub(super) fn routes(
     bound: Option<SocketAddr>,
     streams: CancellationToken,
 ) -> Router {
-    let Doors { yard, handler, metrics, readiness } = doors;
-    let api = Api::new(yard, handler.clone());
-    let mcp = McpMount::new(handler, settings, bound, streams);
-    let gate = Arc::new(Gate {
+    let Doors { yard, handler, metrics, readiness, operations } = doors;
+    let open = Route::ALL.into_iter().filter(|route| route.is_open());
+    let gate = Gate {
         guard: Guard::new(settings, bound),
         auth: settings.auth.clone(),
-        open: open_paths(&settings.path),
+        open: open.map(|route| route.path(&settings.path)).collect(),
         max_body_bytes: settings.max_body_bytes,
         body_timeout: settings.body_timeout,
-    });
-    Router::new()
-        .route(&settings.path, any(move |request: Request| mcp.clone().serve(request)))
-        .nest("/api/v1", api::routes(api))
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(move || async move { health::ready(&readiness) }))
-        .route("/metrics", get(move |caller, headers| scrape(metrics, caller, headers)))
-        .merge(metadata(&settings.auth, &settings.path))
+    };
+    let house = House {
+        mcp: McpMount::new(handler.clone(), settings, bound, streams),
+        api: Arc::new(Api::new(yard, handler, operations)),
+        auth: settings.auth.clone(),
+        metrics,
+        readiness,
+    };
+    let mount =
+        |router: Router, route: Route| router.route(&route.path(&settings.path), house.lead(route));
+    Route::ALL
+        .into_iter()
+        .fold(Router::new(), mount)
+        .route("/api/{*rest}", any(api::no_such_path))
         .fallback(|| async { (StatusCode::NOT_FOUND, "nothing here; MCP is at its own path\n") })
-        .layer(from_fn_with_state(gate, enter))
+        .layer(from_fn_with_state(Arc::new(gate), enter))
 }
 
-/// Paths that need no token: a probe has none, and who looks for a way to get one neither.
-fn open_paths(mcp: &str) -> [String; 4] {
-    let [whole, mcp] = metadata_paths(mcp);
-    ["/healthz".to_owned(), "/readyz".to_owned(), whole, mcp]
+/// What stands behind the routes.
+struct House {
+    mcp: McpMount,
+    api: Arc<Api>,
+    auth: Auth,
+    metrics: MetricsText,
+    readiness: watch::Receiver<Readiness>,
 }
 
-fn metadata_paths(mcp: &str) -> [String; 2] {
-    [WELL_KNOWN.to_owned(), format!("{WELL_KNOWN}{mcp}")]
+impl House {
+    fn lead(&self, route: Route) -> MethodRouter {
+        match route {
+            Route::Mcp => {
+                let mcp = self.mcp.clone();
+                any(move |request: Request| mcp.clone().serve(request))
+            }
+            Route::ProtectedResource | Route::ProtectedResourceOfMcp => metadata(self.auth.clone()),
+            Route::Healthz => get(health::alive),
+            Route::Readyz => {
+                let readiness = self.readiness.clone();
+                get(move || async move { health::ready(&readiness) })
+            }
+            Route::Metrics => {
+                let metrics = self.metrics.clone();
+                get(move |caller, headers| scrape(metrics, caller, headers))
+            }
+            Route::Jobs
+            | Route::Job
+            | Route::JobOutput
+            | Route::Queue
+            | Route::QueuePause
+            | Route::QueueResume
+            | Route::Drain
+            | Route::Reload => api::lead(route, Arc::clone(&self.api)),
+        }
+    }
 }
 
 /// Where clients find the authorization server, if there is one.
-fn metadata(auth: &Auth, mcp: &str) -> Router {
-    metadata_paths(mcp).iter().fold(Router::new(), |router, path| {
-        let auth = auth.clone();
-        let answer = move |headers: HeaderMap| async move {
-            auth.metadata(&headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
-        };
-        router.route(path, get(answer))
+fn metadata(auth: Auth) -> MethodRouter {
+    get(move |headers: HeaderMap| async move {
+        auth.metadata(&headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
     })
 }
 
@@ -106,89 +134,4 @@ async fn scrape(
         Ok(()) => metrics.response().await,
         Err(denied) => refused(denied),
     }
-}
-
-struct Gate {
-    guard: Guard,
-    auth: Auth,
-    open: [String; 4],
-    max_body_bytes: usize,
-    body_timeout: Duration,
-}
-
-impl Gate {
-    /// Who sends a request. Over the unix socket no token is needed: its user was checked. Where
-    /// tenants are told apart that does not hold for jobs, which are some tenant's.
-    async fn identify(
-        &self,
-        headers: &HeaderMap,
-        arrival: Option<Arrival>,
-    ) -> Result<Credential, Denied> {
-        let is_trusted = match arrival {
-            Some(Arrival::Unix { peer: Peer::User }) => true,
-            Some(Arrival::Unix { peer: Peer::Job }) => !self.auth.asks(),
-            Some(Arrival::Tcp(_)) | None => false,
-        };
-        if is_trusted && !headers.contains_key(AUTHORIZATION) {
-            return Ok(self.auth.same_user());
-        }
-        self.auth.identify(headers).await
-    }
-}
-
-/// Lets a request in, its body read, or says why not.
-async fn enter(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
-    let arrival = request.extensions().get::<Arrival>().copied();
-    if let Err(refusal) = gate.guard.check(request.headers(), arrival) {
-        events::http_refused(refusal.counted_as());
-        return refusal.into_response();
-    }
-    let (mut parts, body) = request.into_parts();
-    let mut caller = None;
-    if !gate.open.iter().any(|open| open == parts.uri.path()) {
-        match gate.identify(&parts.headers, arrival).await {
-            Ok(credential) => {
-                parts.extensions.insert(credential.identity);
-                parts.extensions.insert(credential.clone());
-                caller = Some(credential);
-            }
-            Err(denied) => return refused(denied),
-        }
-    }
-    match body::read(body, gate.max_body_bytes, gate.body_timeout).await {
-        Ok(body) => {
-            let response = next.run(Request::from_parts(parts, Body::from(body))).await;
-            match caller {
-                Some(caller) => until_it_ends(response, caller),
-                None => response,
-            }
-        }
-        Err(error) => {
-            events::http_refused(telemetry::Refusal::Body);
-            refused_body(error, gate.max_body_bytes)
-        }
-    }
-}
-
-pub(super) fn refused(denied: Denied) -> Response {
-    events::http_refused(telemetry::Refusal::Auth);
-    denied.into_response()
-}
-
-fn refused_body(error: BodyError, limit: usize) -> Response {
-    let (status, text) = match error {
-        BodyError::TooLarge => (
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!(
-                "the request is larger than {limit} bytes; write large input to a file and name that\n"
-            ),
-        ),
-        BodyError::TooSlow => {
-            (StatusCode::REQUEST_TIMEOUT, "the request took too long to arrive\n".to_owned())
-        }
-        BodyError::Broken => {
-            (StatusCode::BAD_REQUEST, "the request could not be read to its end\n".to_owned())
-        }
-    };
-    (status, text).into_response()
 }

@@ -26,7 +26,7 @@ use super::subscriptions::Subscriptions;
 use super::tools::Call;
 use super::turn::Turn;
 use crate::telemetry::events;
-use crate::yard::{Desk, Identity, Role, Yard};
+use crate::yard::{Desk, Identity, JobHandle, Role, Yard};
 
 /// What a client may tell its model about this server.
 const INSTRUCTIONS: &str = "\
@@ -124,6 +124,11 @@ impl Handler {
         let client = context.client_info().map(|info| info.name);
         let identity = self.callers.of(context)?;
         Ok(self.shared.yard.desk(identity, client.as_deref().unwrap_or("unknown")))
+    }
+
+    /// The jobs of all tenants, newest first.
+    pub(super) async fn all(&self) -> Vec<JobHandle> {
+        self.shared.yard.all_jobs().await
     }
 
     /// What a caller sees of the yard who is no MCP client.

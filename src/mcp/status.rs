@@ -8,7 +8,7 @@ use super::reply::{Answer, Part};
 use super::settings::ResultFormat;
 use super::snapshot::Snapshot;
 use crate::ids::JobNumber;
-use crate::yard::{Desk, FindError, Identity, JobHandle, Phase};
+use crate::yard::{Desk, FindError, Identity, JobHandle, Phase, Role};
 
 /// Where a job is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,24 @@ impl Handler {
             let now = Snapshot::take(&desk, job).await;
             parts.push(Part::listed(&now, String::new(), names(job)));
         }
+        structured(&desk, Answer::several(Some(String::new()), parts))
+    }
+
+    /// The same of all tenants, each job with its own: for an operator.
+    pub async fn all_jobs(&self, state: Option<JobState>, limit: usize) -> Value {
+        let jobs = self.all().await;
+        let is_wanted =
+            |job: &&JobHandle| state.is_none_or(|state| state == JobState::of(&job.status().phase));
+        let mut parts = Vec::new();
+        for job in jobs.iter().filter(is_wanted).take(limit) {
+            let tenant = job.id().tenant();
+            let desk = self.desk_of(Identity { tenant, role: Role::Read });
+            let now = Snapshot::take(&desk, job).await;
+            let mut names = names(job);
+            names.insert("tenant".into(), tenant.name().into());
+            parts.push(Part::listed(&now, String::new(), names));
+        }
+        let desk = self.desk_of(Identity::LOCAL);
         structured(&desk, Answer::several(Some(String::new()), parts))
     }
 }

@@ -98,16 +98,8 @@ impl Yard {
         Arc::clone(&self.defaults.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// From now on these rules hold; jobs that are accepted already go on.
-    pub fn replace_rules(&self, rules: Rules) {
-        self.gate.replace(rules);
-        self.spilled.forget_packed();
-        self.gate.note("policy_reloaded", "from now on the new rules hold");
-    }
-
-    /// Writes down that new rules could not be read, and the old ones hold.
-    pub fn keep_rules(&self, why: &str) {
-        self.gate.note("policy_reload_refused", why);
+    pub(super) fn replace_defaults(&self, defaults: Defaults) {
+        *self.defaults.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(defaults);
     }
 
     /// What masks secrets in text that leaves the yard.
@@ -129,7 +121,7 @@ impl Yard {
     }
 
     /// From now on these caps on stored output hold, for running jobs too.
-    pub fn change_quota(&self, limits: QuotaLimits) {
+    pub(super) fn change_quota(&self, limits: QuotaLimits) {
         events::store_limit_known(limits.store_bytes);
         self.quota.change(limits);
     }

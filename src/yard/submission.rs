@@ -87,6 +87,8 @@ pub struct Defaults {
     pub on_large_output: LargeOutput,
     /// The largest timeout that can be asked for.
     pub max_timeout: Duration,
+    /// Variables that a tenant's jobs get, unless the caller says otherwise.
+    pub environment: BTreeMap<Tenant, Vec<(String, String)>>,
     /// The lanes there are, beside the default one.
     pub lanes: BTreeMap<String, LaneDefaults>,
 }
@@ -228,7 +230,7 @@ impl Submission {
         Ok(Spec {
             program: self.program,
             cwd: self.cwd.map_or_else(|| defaults.cwd.clone(), |cwd| defaults.cwd.join(cwd)),
-            env: self.env,
+            env: with_own(defaults.environment.get(&tenant), self.env),
             stdin: self.stdin,
             limits: Limits { timeout, ..defaults.limits },
             on_large_output: self.on_large_output.unwrap_or(defaults.on_large_output),
@@ -241,6 +243,18 @@ impl Submission {
             drain_max: self.drain_max,
         })
     }
+}
+
+/// The tenant's own variables, and what the caller says over them.
+fn with_own(
+    own: Option<&Vec<(String, String)>>,
+    given: Vec<(String, String)>,
+) -> Vec<(String, String)> {
+    let is_given = |name: &String| given.iter().any(|(given, _)| given == name);
+    let own = own.into_iter().flatten().filter(|(name, _)| !is_given(name)).cloned();
+    let mut all: Vec<_> = own.collect();
+    all.extend(given);
+    all
 }
 
 /// What Linux takes as arguments and environment of one program; a job that is known keeps it all.
@@ -316,6 +330,7 @@ mod tests {
             limits,
             on_large_output: LargeOutput::Spill,
             max_timeout: Duration::from_secs(100),
+            environment: BTreeMap::new(),
             lanes: BTreeMap::from([("build".to_owned(), BUILD)]),
         }
     }

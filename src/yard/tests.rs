@@ -32,6 +32,7 @@ fn settings(slots: usize) -> YardSettings {
             limits,
             on_large_output: LargeOutput::Spill,
             max_timeout: LONG,
+            environment: BTreeMap::new(),
             lanes: BTreeMap::from([("build".to_owned(), LaneDefaults::default())]),
         },
         queue: QueueLimits {
@@ -403,12 +404,12 @@ async fn the_queue_is_paused_resumed_pressed_and_changed_while_jobs_run() {
     let yard = yard(2).await;
     let first = desk(&yard).submit(shell("sleep 300")).await.unwrap();
     first.started().await;
-    yard.pause(None).await.unwrap();
+    yard.pause(None, Identity::LOCAL).await.unwrap();
     let second = desk(&yard).submit(shell("sleep 300")).await.unwrap();
     assert_eq!(desk(&yard).queue_place(second.id()).await.unwrap().waits_for, WaitsFor::Paused);
     let pressure = Pressure { resource: Resource::Memory, percent: 38 };
     yard.set_pressure(Some(pressure));
-    yard.resume(None).await.unwrap();
+    yard.resume(None, Identity::LOCAL).await.unwrap();
     let place = desk(&yard).queue_place(second.id()).await.unwrap();
     assert_eq!(place.waits_for, WaitsFor::Pressure(pressure));
     yard.set_pressure(None);
@@ -416,9 +417,9 @@ async fn the_queue_is_paused_resumed_pressed_and_changed_while_jobs_run() {
     let third = desk(&yard).submit(shell("echo third")).await.unwrap();
     let overview = yard.queue_overview().await;
     assert_eq!((overview.slots, overview.running, overview.queued), (2, 2, 1));
-    yard.change_limits(QueueLimits { slots: 3, ..settings(1).queue }).await;
+    yard.supervisor.change_limits(QueueLimits { slots: 3, ..settings(1).queue }).await;
     assert_eq!(ended(&third).await.outcome, Outcome::Exited { code: 0 });
-    assert!(yard.pause(Some("biuld".to_owned())).await.is_err());
+    assert!(yard.pause(Some("biuld".to_owned()), Identity::LOCAL).await.is_err());
     yard.drain(Duration::ZERO, Duration::ZERO).await;
 }
 
@@ -427,15 +428,15 @@ async fn a_drain_lets_jobs_finish_and_can_be_undone() {
     let yard = yard(1).await;
     let running = desk(&yard).submit(shell("sleep 0.3")).await.unwrap();
     let waiting = desk(&yard).submit(shell("echo waited")).await.unwrap();
-    yard.begin_drain().await;
+    yard.begin_drain(Identity::LOCAL).await;
     assert_eq!(desk(&yard).submit(shell("echo no")).await.unwrap_err().code(), "draining");
     assert!(yard.queue_overview().await.draining);
     for job in [&running, &waiting] {
         assert_eq!(ended(job).await.outcome, Outcome::Exited { code: 0 });
     }
-    yard.end_drain().await;
+    yard.end_drain(Identity::LOCAL).await;
     desk(&yard).submit(shell("echo yes")).await.unwrap();
     yard.drain(Duration::ZERO, Duration::ZERO).await;
-    yard.end_drain().await;
+    yard.end_drain(Identity::LOCAL).await;
     assert_eq!(desk(&yard).submit(shell("echo no")).await.unwrap_err().code(), "draining");
 }

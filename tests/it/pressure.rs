@@ -291,7 +291,7 @@ fn a_larger_store_is_granted_without_a_restart() {
     assert!(yard.call("run_command", json!({"command": "true"})).is_error());
     yard.sandbox().write("config.toml", "[tenants.local]\nmax_stored = \"8 MiB\"\n");
     yard.signal(Signal::HUP);
-    yard.expect_talk("rules reloaded");
+    yard.expect_talk("settings reloaded");
     assert_eq!(yard.run("echo granted")["output"], "granted\n");
     let limit = "shellyard_tenant_stored_limit_bytes{tenant=\"local\"}";
     assert_eq!(metric(&mut yard, limit), 8.0 * MIB);

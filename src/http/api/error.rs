@@ -9,12 +9,12 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use thiserror::Error;
 
-use crate::ids::JobNumberError;
-use crate::yard::FindError;
+use crate::ids::{JobNumberError, TenantError};
+use crate::yard::{FindError, UnknownLane};
 
 /// Why a request was not answered.
 #[derive(Debug, Error)]
-pub(super) enum ApiError {
+pub(in crate::http) enum ApiError {
     /// What stands for a job is no number.
     #[error(transparent)]
     BadJob(#[from] JobNumberError),
@@ -29,9 +29,24 @@ pub(super) enum ApiError {
         "there is nothing here; jobs are at /api/v1/jobs, what one wrote at /api/v1/jobs/12/output"
     )]
     NoSuchPath,
-    /// Something other than reading was tried.
-    #[error("only GET and HEAD are possible here")]
-    Method,
+    /// A method that is not possible there.
+    #[error("only {allowed} is possible here")]
+    Method { allowed: &'static str },
+    /// The caller may not see or change what concerns all tenants.
+    #[error("this takes a token with the role admin")]
+    NotAdmin,
+    /// A body that cannot be meant.
+    #[error("the body does not fit: {why}")]
+    BadBody { why: String },
+    /// There is no such lane.
+    #[error(transparent)]
+    Lane(#[from] UnknownLane),
+    /// The new settings cannot be used.
+    #[error("not reloaded, the old settings hold: {0}")]
+    Reload(String),
+    /// What was given for a tenant is none.
+    #[error(transparent)]
+    Tenant(#[from] TenantError),
     /// The range lies behind the end.
     #[error(
         "the range is outside of the {length} bytes that there are; ask for one that starts before them"
@@ -60,7 +75,12 @@ impl ApiError {
             Self::BadQuery { .. } => "bad_query",
             Self::Job(error) => error.code(),
             Self::NoSuchPath => "no_such_path",
-            Self::Method => "method_not_allowed",
+            Self::Method { .. } => "method_not_allowed",
+            Self::NotAdmin => "forbidden",
+            Self::BadBody { .. } => "bad_body",
+            Self::Lane(_) => "unknown_lane",
+            Self::Reload(_) => "not_reloaded",
+            Self::Tenant(_) => "bad_tenant",
             Self::Outside { .. } => "range_not_satisfiable",
             Self::NotKept { .. } => "not_kept",
             Self::Read(_) => "read_failed",
@@ -69,9 +89,15 @@ impl ApiError {
 
     const fn status(&self) -> StatusCode {
         match self {
-            Self::BadJob(_) | Self::BadQuery { .. } => StatusCode::BAD_REQUEST,
+            Self::BadJob(_)
+            | Self::BadQuery { .. }
+            | Self::BadBody { .. }
+            | Self::Lane(_)
+            | Self::Tenant(_) => StatusCode::BAD_REQUEST,
+            Self::NotAdmin => StatusCode::FORBIDDEN,
+            Self::Reload(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Job(FindError::Unknown { .. }) | Self::NoSuchPath => StatusCode::NOT_FOUND,
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::Outside { .. } => StatusCode::RANGE_NOT_SATISFIABLE,
             Self::Job(FindError::Freed { .. }) | Self::NotKept { .. } => StatusCode::GONE,
             Self::Read(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -86,8 +112,8 @@ impl IntoResponse for ApiError {
         let mut response = (self.status(), kind, body.to_string()).into_response();
         let headers = response.headers_mut();
         match self {
-            Self::Method => {
-                headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            Self::Method { allowed } => {
+                headers.insert(ALLOW, HeaderValue::from_static(allowed));
             }
             Self::Outside { length } => {
                 let total = HeaderValue::try_from(format!("bytes */{length}"));
@@ -97,6 +123,11 @@ impl IntoResponse for ApiError {
             | Self::BadQuery { .. }
             | Self::Job(_)
             | Self::NoSuchPath
+            | Self::NotAdmin
+            | Self::BadBody { .. }
+            | Self::Lane(_)
+            | Self::Reload(_)
+            | Self::Tenant(_)
             | Self::NotKept { .. }
             | Self::Read(_) => {}
         }

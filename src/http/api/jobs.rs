@@ -9,9 +9,11 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
+use super::admin::operator;
 use super::error::ApiError;
 use super::query::Params;
 use super::routes::Api;
+use crate::ids::Tenant;
 use crate::mcp::JobState;
 use crate::yard::Identity;
 
@@ -26,16 +28,40 @@ const STATES: [(&str, Option<JobState>); 5] = [
     ("all", None),
 ];
 
-/// The newest jobs, newest first.
+/// Whose jobs are asked for.
+#[derive(Debug, Clone, Copy)]
+enum Whose {
+    Own,
+    All,
+}
+
+/// Whose jobs a caller sees: its own tenant's, or, for an operator, those of the one it names.
+pub(super) fn seen_as(caller: Identity, params: &Params<'_>) -> Result<Identity, ApiError> {
+    match params.value("tenant") {
+        None => Ok(caller),
+        Some(name) => {
+            operator(caller)?;
+            Ok(Identity { tenant: Tenant::named(name)?, ..caller })
+        }
+    }
+}
+
+/// The newest jobs, newest first: the caller's own, or all for an operator.
 pub(super) async fn list(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Identity>,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    let params = Params::read(uri.query(), &["limit", "state"])?;
+    let params = Params::read(uri.query(), &["all", "limit", "state", "tenant"])?;
     let limit = params.count("limit", MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
     let state = params.choice("state", &STATES)?.flatten();
-    Ok(json(&api.handler.jobs(caller, state, limit).await))
+    match params.choice("all", &[("1", Whose::All), ("0", Whose::Own)])?.unwrap_or(Whose::Own) {
+        Whose::Own => Ok(json(&api.handler.jobs(seen_as(caller, &params)?, state, limit).await)),
+        Whose::All => {
+            operator(caller)?;
+            Ok(json(&api.handler.all_jobs(state, limit).await))
+        }
+    }
 }
 
 /// How one job stands.
@@ -45,11 +71,11 @@ pub(super) async fn show(
     Path(job): Path<String>,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    Params::read(uri.query(), &[])?;
-    Ok(json(&api.handler.job(caller, job.parse()?).await?))
+    let params = Params::read(uri.query(), &["tenant"])?;
+    Ok(json(&api.handler.job(seen_as(caller, &params)?, job.parse()?).await?))
 }
 
-fn json(value: &Value) -> Response {
+pub(super) fn json(value: &Value) -> Response {
     let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
     (headers, value.to_string()).into_response()
 }

@@ -3,11 +3,13 @@
 //! ```text
 //! GET /jobs/{id}/output → query (what is asked) → plan (what is sent, pure) → body (block by block)
 //! GET /jobs, /jobs/{id} → the MCP handler's structured form
+//! /queue, /drain, /reload → what an operator sees and changes
 //! ```
 //!
 //! **Invariant:** an answer is held in memory one block at a time, whatever its length and however
 //! slow its reader. **Invariant:** ranges count the bytes as stored, never a compressed form.
 
+mod admin;
 mod body;
 mod coding;
 mod error;
@@ -18,4 +20,4 @@ mod query;
 mod range;
 mod routes;
 
-pub(super) use routes::{Api, routes};
+pub(super) use routes::{Api, lead, no_such_path};

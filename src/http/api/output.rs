@@ -19,6 +19,7 @@ use tokio::task::spawn_blocking;
 use super::body::Sending;
 use super::coding::{Coding, Encoder};
 use super::error::ApiError;
+use super::jobs::seen_as;
 use super::plan::{Plan, Tag, plan};
 use super::query::Params;
 use super::routes::Api;
@@ -49,8 +50,7 @@ struct Wish {
 }
 
 impl Wish {
-    fn read(desk: &Desk, job: &str, query: Option<&str>) -> Result<Self, ApiError> {
-        let params = Params::read(query, &["stream", "download"])?;
+    fn read(desk: &Desk, job: &str, params: &Params<'_>) -> Result<Self, ApiError> {
         Ok(Self {
             job: desk.job(job.parse()?),
             stream: params.choice("stream", &STREAMS)?,
@@ -85,8 +85,9 @@ pub(super) async fn send(
     Path(job): Path<String>,
     Parts { method, uri, headers, .. }: Parts,
 ) -> Result<Response, ApiError> {
-    let desk = api.yard.desk(caller, "api");
-    let wish = Wish::read(&desk, &job, uri.query())?;
+    let params = Params::read(uri.query(), &["stream", "download", "tenant"])?;
+    let desk = api.yard.desk(seen_as(caller, &params)?, "api");
+    let wish = Wish::read(&desk, &job, &params)?;
     let output = desk.output(wish.job, wish.stream).await?;
     let tag = wish.tag(&output, api.server);
     let plan = plan(&method, &headers, output.length(), tag.as_ref());

@@ -48,7 +48,8 @@ impl<'a> Params<'a> {
             .ok_or_else(|| ApiError::bad_query(name, &format!("it is a number from 1 to {most}")))
     }
 
-    fn value(&self, name: &str) -> Option<&'a str> {
+    /// The text of a parameter, where it was given.
+    pub(super) fn value(&self, name: &str) -> Option<&'a str> {
         self.pairs.iter().find(|(given, _)| *given == name).map(|(_, value)| *value)
     }
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::routing::get;
+use axum::routing::{MethodRouter, any, get, post};
 use tokio::sync::Semaphore;
 
 use super::error::ApiError;
-use super::{jobs, output};
+use super::{admin, jobs, output};
+use crate::http::operations::Operations;
+use crate::http::route::Route;
 use crate::mcp::Handler;
 use crate::yard::Yard;
 
@@ -19,6 +20,7 @@ const MAX_ENCODERS: usize = 16;
 pub(in crate::http) struct Api {
     pub(super) yard: Yard,
     pub(super) handler: Handler,
+    pub(super) operations: Operations,
     /// Sets the content of this server's jobs apart from that of another's with the same number.
     pub(super) server: u64,
     pub(super) encoders: Arc<Semaphore>,
@@ -26,23 +28,38 @@ pub(in crate::http) struct Api {
 
 impl Api {
     /// The API of one yard; `handler` writes its jobs down.
-    pub(in crate::http) fn new(yard: Yard, handler: Handler) -> Self {
+    pub(in crate::http) fn new(yard: Yard, handler: Handler, operations: Operations) -> Self {
         // Without randomness tags are those of any server: worse for caches, right for ranges.
         let server = getrandom::u64().unwrap_or_default();
-        Self { yard, handler, server, encoders: Arc::new(Semaphore::new(MAX_ENCODERS)) }
+        let encoders = Arc::new(Semaphore::new(MAX_ENCODERS));
+        Self { yard, handler, operations, server, encoders }
     }
 }
 
-/// Everything below `/api/v1`.
-pub(in crate::http) fn routes(api: Api) -> Router {
-    Router::new()
-        .route("/jobs", get(jobs::list).fallback(method))
-        .route("/jobs/{id}", get(jobs::show).fallback(method))
-        .route("/jobs/{id}/output", get(output::send).fallback(method))
-        .fallback(async || ApiError::NoSuchPath)
-        .with_state(Arc::new(api))
+/// What answers at a route of the API; nothing stands behind the others here.
+pub(in crate::http) fn lead(route: Route, api: Arc<Api>) -> MethodRouter {
+    const READ: &str = "GET, HEAD";
+    const CHANGE: &str = "POST";
+    let (router, allowed) = match route {
+        Route::Jobs => (get(jobs::list), READ),
+        Route::Job => (get(jobs::show), READ),
+        Route::JobOutput => (get(output::send), READ),
+        Route::Queue => (get(admin::queue), READ),
+        Route::QueuePause => (post(admin::pause), CHANGE),
+        Route::QueueResume => (post(admin::resume), CHANGE),
+        Route::Drain => (post(admin::drain), CHANGE),
+        Route::Reload => (post(admin::reload), CHANGE),
+        Route::Mcp
+        | Route::ProtectedResource
+        | Route::ProtectedResourceOfMcp
+        | Route::Healthz
+        | Route::Readyz
+        | Route::Metrics => (any(no_such_path), READ),
+    };
+    router.fallback(async move || ApiError::Method { allowed }).with_state(api)
 }
 
-async fn method() -> ApiError {
-    ApiError::Method
+/// What answers where there is nothing.
+pub(in crate::http) async fn no_such_path() -> ApiError {
+    ApiError::NoSuchPath
 }

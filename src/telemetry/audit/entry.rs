@@ -80,7 +80,7 @@ pub struct EndingEntry<'a> {
 /// Something that concerns no single job: a policy was reloaded, for instance.
 #[derive(Debug, Clone, Copy)]
 pub struct NoteEntry<'a> {
-    /// A stable word, such as `policy_reloaded`.
+    /// A stable word, such as `settings_reloaded`.
     pub what: &'a str,
     /// The rest, for people.
     pub detail: &'a str,

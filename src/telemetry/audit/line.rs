@@ -175,13 +175,13 @@ mod tests {
 
     #[test]
     fn a_line_is_read_as_it_was_written() {
-        let note = NoteEntry { what: "policy_reloaded", detail: "12 rules" };
+        let note = NoteEntry { what: "settings_reloaded", detail: "12 rules" };
         let (first, link) = compose(Link::START, "t", &Event::from(&note)).unwrap();
         let (second, _) = compose(link, "t", &Event::from(&note)).unwrap();
         let (first, second) = (first.as_bytes(), second.as_bytes());
         assert!(Read::parse(first).unwrap().follows(Link::START));
         assert!(Read::parse(second).unwrap().follows(link));
         assert!(!Read::parse(second).unwrap().follows(Link::START));
-        assert!(Read::parse(first).unwrap().is_note("policy_reloaded"));
+        assert!(Read::parse(first).unwrap().is_note("settings_reloaded"));
     }
 }

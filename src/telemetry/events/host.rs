@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use super::values::set;
+use crate::ids::Tenant;
 use crate::telemetry::labels::{Resource, key};
 use crate::telemetry::names::{Counter, Gauge};
 use crate::telemetry::process;
@@ -55,9 +56,15 @@ pub fn directory_missing(path: &Path) {
     tracing::warn!(?path, "shell_tool.allowed_directories names a directory that is not there");
 }
 
-/// New rules hold.
-pub fn rules_reloaded() {
-    tracing::info!("rules reloaded");
+/// Settings were read again: these keys hold from now on, these take a restart.
+pub fn reloaded(live: &[String], restart: &[String]) {
+    let (live, restart) = (live.join(", "), restart.join(", "));
+    tracing::info!(?live, needs_restart = ?restart, "settings reloaded");
+}
+
+/// An operator changed what concerns all tenants.
+pub fn operated(what: &str, detail: &str, by: Tenant) {
+    tracing::info!(what, ?detail, ?by, "operator");
 }
 
 /// New rules could not be read; the old ones hold.
@@ -65,7 +72,7 @@ pub fn reload_refused(why: &dyn Display) {
     let why = why.to_string();
     tracing::error!(
         ?why,
-        "reload refused, the old rules hold; correct the file and send SIGHUP again"
+        "reload refused, the old settings hold; correct the file and send SIGHUP again"
     );
 }
 

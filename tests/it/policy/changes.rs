@@ -30,7 +30,7 @@ fn a_good_file_takes_effect() {
         let mut yard = launch.structured().config(NO_TOUCH).start();
         assert!(is_refused(&mut yard, "touch made") && !is_refused(&mut yard, "mkdir new"));
         reload(&yard, "[policy]\ndeny = [\"mkdir\"]\n");
-        eventually("the reload is written down", || notes(&yard, "policy_reloaded").len() == 1);
+        eventually("the reload is written down", || notes(&yard, "settings_reloaded").len() == 1);
         assert!(!is_refused(&mut yard, "touch made"));
         assert!(is_refused(&mut yard, "mkdir other"));
         assert!(!yard.work().join("other").exists());
@@ -50,12 +50,12 @@ fn a_bad_file_keeps_the_old_rules_and_says_so() {
     for (done, config) in bad.iter().enumerate() {
         reload(&yard, config);
         eventually("the refusal is written down", || {
-            notes(&yard, "policy_reload_refused").len() == done + 1
+            notes(&yard, "reload_refused").len() == done + 1
         });
         assert!(is_refused(&mut yard, "touch made"), "after {config:?}");
         assert!(!yard.work().join("made").exists(), "after {config:?}");
     }
-    let notes = notes(&yard, "policy_reload_refused");
+    let notes = notes(&yard, "reload_refused");
     let detail = notes[0]["detail"].as_str().expect("a text");
     assert!(detail.contains("config.toml:2") && detail.contains("policy.deny[0]"), "{detail}");
     eventually("it is said on stderr", || yard.talk().contains("config.toml:2"));

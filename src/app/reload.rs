@@ -1,0 +1,69 @@
+//! New settings from the same sources, while the server runs.
+
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, watch};
+
+use super::error::AppError;
+use super::values;
+use crate::cli::talk;
+use crate::config::{Changes, Loaded, Sources, load};
+use crate::telemetry::{QueueGauges, events};
+use crate::yard::{Identity, PressureWatch, Tuning, Yard};
+
+/// What takes new settings over.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) yard: Yard,
+    pub(super) pressure: watch::Sender<PressureWatch>,
+    pub(super) gauges: Arc<QueueGauges>,
+}
+
+/// Takes over what changed. A cheap clone.
+#[derive(Debug, Clone)]
+pub(super) struct Reload {
+    live: Arc<Live>,
+    sources: Sources,
+    /// What was read last. Held while a reload is under way, so that two never mix.
+    last: Arc<Mutex<Loaded>>,
+}
+
+impl Reload {
+    pub(super) fn new(live: Live, sources: Sources, loaded: Loaded) -> Self {
+        Self { live: Arc::new(live), sources, last: Arc::new(Mutex::new(loaded)) }
+    }
+
+    /// What SIGHUP asks for.
+    pub(super) async fn on_hangup(self) {
+        // Whether it could be done is logged.
+        self.now(Identity::LOCAL).await.ok();
+    }
+
+    /// Either everything new that a running server can take over holds from now on, or nothing
+    /// does. Says which settings changed, or why none did.
+    pub(super) async fn now(&self, by: Identity) -> Result<Changes, String> {
+        let mut last = self.last.lock().await;
+        let (loaded, tuning) = match self.read() {
+            Ok(read) => read,
+            Err(error) => {
+                let why = talk::with_causes(&error);
+                self.live.yard.keep_tuning(&why, by);
+                events::reload_refused(&why);
+                return Err(why);
+            }
+        };
+        let changes = Changes::between(&last, &loaded);
+        self.live.yard.tune(tuning, by, &changes.live).await;
+        self.live.pressure.send_replace(values::pressure(&loaded.settings));
+        self.live.gauges.learn(values::known_names(&loaded.settings));
+        *last = loaded;
+        events::reloaded(&changes.live, &changes.restart);
+        Ok(changes)
+    }
+
+    fn read(&self) -> Result<(Loaded, Tuning), AppError> {
+        let loaded = load(self.sources.clone())?;
+        let tuning = values::tuning(&loaded)?;
+        Ok((loaded, tuning))
+    }
+}
