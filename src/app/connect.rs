@@ -1,14 +1,19 @@
 //! From the flags of `stdio --connect` to the server that is meant, and how it is started.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use axum::http::HeaderValue;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 use super::error::AppError;
 use super::values;
 use crate::cli::StdioFlags;
 use crate::client::{Client, Place, Target, Token};
 use crate::config::{Environment, Settings, TOKEN_VARIABLE};
+use crate::lines::DIRECTORY;
 use crate::proxy::{ServerLaunch, Upstream};
 
 /// The server that `--connect` means.
@@ -25,7 +30,17 @@ pub(super) fn upstream(
     } else {
         None
     };
-    Ok(Upstream { client: Client::new(target, token)?, launch })
+    let client = Client::new(target, token)?;
+    Ok(Upstream { client: in_our_directory(client)?, launch })
+}
+
+/// Jobs of this client run where the client was started, unless they say otherwise.
+fn in_our_directory(client: Client) -> Result<Client, AppError> {
+    let cwd = std::env::current_dir().map_err(AppError::Cwd)?;
+    let encoded = STANDARD.encode(cwd.as_os_str().as_encoded_bytes());
+    // Base64 has no character that a header cannot have.
+    let value = HeaderValue::try_from(encoded).map_err(io::Error::other).map_err(AppError::Cwd)?;
+    Ok(client.with_header(DIRECTORY, value))
 }
 
 /// What the server decides cannot be decided here: silence would let one believe otherwise.

@@ -32,6 +32,8 @@ pub struct Client {
     target: Target,
     token: Option<Token>,
     tls: Option<TlsConnector>,
+    /// Sent with each request.
+    headers: HeaderMap,
 }
 
 /// A connection that has become two streams of bytes.
@@ -61,7 +63,14 @@ impl Client {
             ),
             Place::Tcp(_) | Place::Socket(_) => None,
         };
-        Ok(Self { target, token, tls })
+        Ok(Self { target, token, tls, headers: HeaderMap::new() })
+    }
+
+    /// Sends this header with each request.
+    #[must_use]
+    pub fn with_header(mut self, name: &'static str, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
     }
 
     /// Whom it asks.
@@ -117,7 +126,9 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token.header());
         }
-        request.body(Full::new(body)).map_err(|error| self.broken(error))
+        let mut request = request.body(Full::new(body)).map_err(|error| self.broken(error))?;
+        request.headers_mut().extend(self.headers.clone());
+        Ok(request)
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, ClientError> {
@@ -154,7 +165,7 @@ impl Client {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { target, token, tls: _ } = self;
+        let Self { target, token, tls: _, headers: _ } = self;
         f.debug_struct("Client").field("target", target).field("token", token).finish()
     }
 }

@@ -3,6 +3,9 @@
 //! One connection is then one client, as on standard input and output, and served by the same
 //! code. No page can ask for it: browsers let none set `Upgrade`.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Body;
@@ -10,12 +13,15 @@ use axum::extract::Request;
 use axum::http::header::{CONNECTION, UPGRADE};
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::future::BoxFuture;
 use hyper_util::rt::TokioIo;
 use tokio_util::sync::CancellationToken;
 
+use super::arrival::Arrival;
 use super::auth::Credential;
-use crate::lines::{self, PROTOCOL};
+use crate::lines::{self, DIRECTORY, PROTOCOL};
 use crate::mcp::Handler;
 
 /// What goes on with a connection once hyper has let it go. Each request carries the one of its
@@ -58,7 +64,10 @@ pub(super) fn open(
     let (Some(afterwards), Some(caller)) = (afterwards, caller) else {
         return StatusCode::NOT_IMPLEMENTED.into_response();
     };
-    let handler = handler.for_caller(caller.identity);
+    let handler = match directory(&request) {
+        Some(directory) => handler.for_caller(caller.identity).in_directory(&directory),
+        None => handler.for_caller(caller.identity),
+    };
     let upgrade = hyper::upgrade::on(&mut request);
     afterwards.set(Box::pin(async move {
         match upgrade.await {
@@ -80,6 +89,18 @@ pub(super) fn open(
     }));
     let headers = [(CONNECTION, "upgrade"), (UPGRADE, PROTOCOL)];
     (StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response()
+}
+
+/// Where the jobs of this client run that name no directory: where it was started itself, if that
+/// is on this machine.
+fn directory(request: &Request) -> Option<PathBuf> {
+    let is_here = match request.extensions().get::<Arrival>()? {
+        Arrival::Unix { .. } => true,
+        Arrival::Tcp(from) => from.ip().to_canonical().is_loopback(),
+    };
+    let named = request.headers().get(DIRECTORY).filter(|_| is_here)?;
+    let path = PathBuf::from(OsString::from_vec(STANDARD.decode(named).ok()?));
+    path.is_absolute().then_some(path)
 }
 
 fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {

@@ -26,6 +26,9 @@ use crate::mcp::Turn;
 /// How a connection is asked to become lines, in `Upgrade`.
 pub const PROTOCOL: &str = "shellyard-stdio";
 
+/// Where the client's jobs run that name no directory: its path, in base64.
+pub const DIRECTORY: &str = "shellyard-directory";
+
 /// Messages that are read ahead of rmcp.
 const READ_AHEAD: usize = 16;
 

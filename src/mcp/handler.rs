@@ -1,5 +1,6 @@
 //! The rmcp handler: what the protocol asks for, answered from one shared state.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -86,6 +87,8 @@ pub struct Handler {
     shared: Arc<Shared>,
     subscriptions: Arc<Subscriptions>,
     callers: Callers,
+    /// Where jobs run that name no directory, if not where the server says.
+    cwd: Option<Arc<Path>>,
 }
 
 #[derive(Debug)]
@@ -103,14 +106,13 @@ impl Handler {
         let offer = Offer::of(&settings.dialects, &settings.dialect);
         let info = info(&settings);
         let shared = Arc::new(Shared { yard, settings, offer, info });
-        Self { shared, subscriptions: Arc::default(), callers: Callers::Each }
+        Self { shared, subscriptions: Arc::default(), callers: Callers::Each, cwd: None }
     }
 
     /// The same server for another connection, which follows nothing yet.
     #[must_use]
     pub fn for_connection(&self) -> Self {
-        let (shared, callers) = (Arc::clone(&self.shared), self.callers);
-        Self { shared, subscriptions: Arc::default(), callers }
+        Self { subscriptions: Arc::default(), ..self.clone() }
     }
 
     /// The same server for a connection of which all requests come from one caller.
@@ -119,11 +121,21 @@ impl Handler {
         Self { callers: Callers::One(identity), ..self.for_connection() }
     }
 
+    /// The same, with jobs that name no directory in this one.
+    #[must_use]
+    pub fn in_directory(self, cwd: &Path) -> Self {
+        Self { cwd: Some(cwd.into()), ..self }
+    }
+
     /// What the caller of a request sees of the yard.
     fn desk(&self, context: &RequestContext<RoleServer>) -> Result<Desk, ErrorData> {
         let client = context.client_info().map(|info| info.name);
         let identity = self.callers.of(context)?;
-        Ok(self.shared.yard.desk(identity, client.as_deref().unwrap_or("unknown")))
+        let desk = self.shared.yard.desk(identity, client.as_deref().unwrap_or("unknown"));
+        Ok(match &self.cwd {
+            Some(cwd) => desk.in_directory(Arc::clone(cwd)),
+            None => desk,
+        })
     }
 
     /// The jobs of all tenants, newest first.

@@ -4,7 +4,7 @@
 //! is answered for like a job that never was.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,11 +28,20 @@ const SIMILAR: usize = 3;
 pub struct Desk {
     pub(super) yard: Yard,
     pub(super) caller: Caller,
+    /// Where jobs run that name no directory, if not where the yard says.
+    cwd: Option<Arc<Path>>,
 }
 
 impl Desk {
     pub(super) const fn new(yard: Yard, caller: Caller) -> Self {
-        Self { yard, caller }
+        Self { yard, caller, cwd: None }
+    }
+
+    /// The same, with jobs that name no directory in this one. Those that are bound to the yard's
+    /// own directory stay there.
+    #[must_use]
+    pub fn in_directory(self, cwd: Arc<Path>) -> Self {
+        Self { cwd: Some(cwd), ..self }
     }
 
     /// Who calls.
@@ -53,15 +62,24 @@ impl Desk {
     /// # Errors
     /// When the submission cannot be run as asked, or the queue is full.
     pub async fn submit(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
-        let accepted = self.admit(submission).await;
+        let accepted = self.admit(self.placed(submission)).await;
         if let Err(error) = &accepted {
             events::job_rejected(error.rejection());
         }
         accepted
     }
 
+    /// As it is asked for from here.
+    pub(super) fn placed(&self, mut submission: Submission) -> Submission {
+        if let (Some(cwd), Within::Anywhere) = (&self.cwd, submission.within) {
+            let given = submission.cwd.unwrap_or_default();
+            submission.cwd = Some(cwd.join(given));
+        }
+        submission
+    }
+
     async fn admit(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
-        let Self { yard, caller } = self;
+        let Self { yard, caller, .. } = self;
         let (tenant, key) = (caller.tenant, submission.key.clone());
         if let Some(key) = &key
             && let Some(known) = yard.supervisor.find_key(tenant, key.clone()).await

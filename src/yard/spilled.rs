@@ -76,7 +76,8 @@ impl Desk {
     /// # Errors
     /// When the submission could not be run at all.
     pub async fn list_like(&self, submission: &Submission) -> Result<Vec<JobHandle>, SubmitError> {
-        let wanted = submission.clone().complete(&self.yard.defaults(), self.caller.tenant)?;
+        let wanted =
+            self.placed(submission.clone()).complete(&self.yard.defaults(), self.caller.tenant)?;
         let is_same = |job: &JobHandle| {
             let spec = job.spec();
             (&spec.program, &spec.cwd, &spec.env) == (&wanted.program, &wanted.cwd, &wanted.env)

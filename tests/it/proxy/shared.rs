@@ -44,6 +44,22 @@ fn ten_proxies_share_one_queue() {
 }
 
 #[test]
+fn jobs_run_where_their_client_was_started() {
+    let yard = OnDemand::new();
+    let mut proxies = [yard.proxy().start(), yard.proxy().start()];
+    for proxy in &mut proxies {
+        let here = proxy.work().canonicalize().expect("its directory").display().to_string();
+        assert_eq!(proxy.run("pwd")["output"], format!("{here}\n"));
+        std::fs::create_dir(proxy.work().join("below")).expect("a directory of ours");
+        let below = json!({"command": "pwd", "cwd": "below"});
+        let below = proxy.call("run_command", below).ok();
+        assert_eq!(below["output"], format!("{here}/below\n"));
+        let elsewhere = proxy.call("run_command", json!({"command": "pwd", "cwd": "/"})).ok();
+        assert_eq!(elsewhere["output"], "/\n");
+    }
+}
+
+#[test]
 fn the_server_stays_when_its_first_proxy_ends() {
     let yard = OnDemand::new();
     let mut first = yard.proxy().start();
