@@ -16,6 +16,9 @@ use crate::yard::JobHandle;
 /// From one notice about the same thing to the next, however often it changes.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// The longest time between the word that a client listens and our first look.
+const FRESH: Duration = Duration::from_secs(2);
+
 /// The way to a client.
 #[derive(Debug, Clone)]
 pub(super) enum Voice {
@@ -60,6 +63,8 @@ pub(super) struct Follower {
     stream: Option<Stream>,
     uri: String,
     voice: Voice,
+    /// What the client need not be told.
+    known: Seen,
     _room: OwnedSemaphorePermit,
     _counted: ActiveSubscription,
 }
@@ -72,11 +77,20 @@ impl Follower {
         voice: Voice,
         room: OwnedSemaphorePermit,
     ) -> Self {
+        let stream = address.stream;
+        let now = look(&job, stream);
+        let known = match &voice {
+            Voice::Legacy(_) => now,
+            // It was told that it listens a moment before: what came since must not be missed.
+            Voice::Modern(_) if is_fresh(&job) => Seen { bytes: 0, total_bytes: 0, ..now },
+            Voice::Modern(_) => now,
+        };
         Self {
             job,
-            stream: address.stream,
+            stream,
             uri: address.uri(),
             voice,
+            known,
             _room: room,
             _counted: events::subscription_opened(),
         }
@@ -90,10 +104,10 @@ impl Follower {
     /// Says when the output grew, at most once a second, and, always, that the job has ended; of
     /// a job that has ended already, at once. Returns when no more can come, or the client is gone.
     pub(super) async fn run(self) {
-        let mut told = Seen { finished: false, closed: false, ..self.look() };
+        let mut told = Seen { finished: false, closed: false, ..self.known };
         while !told.is_over() {
             self.change(told).await;
-            let now = self.look();
+            let now = look(&self.job, self.stream);
             if now.is_news_after(told) && self.voice.updated(&self.uri).await.is_err() {
                 return;
             }
@@ -109,18 +123,23 @@ impl Follower {
             _ = self.job.finished(), if !told.finished => {}
         }
     }
+}
 
-    fn look(&self) -> Seen {
-        // The status first: a job that is seen as finished has written what is seen after.
-        let finished = self.job.status().ending().is_some();
-        let progress = self.job.output().progress();
-        Seen {
-            bytes: progress.bytes_of(self.stream),
-            total_bytes: progress.total_bytes,
-            finished,
-            closed: progress.closed,
-        }
+fn look(job: &JobHandle, stream: Option<Stream>) -> Seen {
+    // The status first: a job that is seen as finished has written what is seen after.
+    let finished = job.status().ending().is_some();
+    let progress = job.output().progress();
+    Seen {
+        bytes: progress.bytes_of(stream),
+        total_bytes: progress.total_bytes,
+        finished,
+        closed: progress.closed,
     }
+}
+
+/// Whether it wrote something only just.
+fn is_fresh(job: &JobHandle) -> bool {
+    job.output().progress().last_output.is_some_and(|at| at.elapsed() < FRESH)
 }
 
 /// What was seen of an output at one moment.

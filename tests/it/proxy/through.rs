@@ -58,7 +58,7 @@ fn progress_comes_before_the_result() {
             message["method"] == "notifications/progress" && text.contains("step one")
         });
         assert_eq!(told["params"]["progressToken"], "tok-1");
-        fs::write(server.work().join("gate"), "").expect("the gate opens");
+        fs::write(proxy.work().join("gate"), "").expect("the gate opens");
         let output = proxy.finish(id).ok()["output"].clone();
         assert!(output.as_str().expect("text").contains("step two"), "{output}");
     }
