@@ -1,5 +1,6 @@
 //! A server that runs: its transports, its end, and the reload of its rules.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::process::guardian::Guardian;
 use crate::process::host;
 use crate::stdio;
 use crate::telemetry::{Exporter, QueueGauges, events};
-use crate::yard::{Identity, Yard};
+use crate::yard::{Identity, Yard, YardSettings};
 
 /// How often histograms are folded into their buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -42,7 +43,13 @@ pub(super) struct App {
 }
 
 impl App {
-    pub(super) async fn start(loaded: Loaded, sources: Sources) -> Result<Self, AppError> {
+    /// Starts everything but the transports. A server that many share keeps its job numbers in a
+    /// file, so that they go on after a restart.
+    pub(super) async fn start(
+        loaded: Loaded,
+        sources: Sources,
+        numbers: Option<PathBuf>,
+    ) -> Result<Self, AppError> {
         let tag = host::prepare().map_err(AppError::Host)?;
         let guardian = Arc::new(Mutex::new(Guardian::start().map_err(AppError::Guardian)?));
         tokio::spawn(signals::follow_children(Arc::clone(&guardian)).map_err(AppError::Signals)?);
@@ -50,7 +57,8 @@ impl App {
         if let Err(error) = output::check_spill_dir(&spill) {
             events::data_dir_unusable(&spill, &error);
         }
-        let yard = Yard::open(values::yard(&loaded, tag, &sources.environment)?).await?;
+        let yard = values::yard(&loaded, tag, &sources.environment)?;
+        let yard = Yard::open(YardSettings { numbers, ..yard }).await?;
         let pressure = watch::Sender::new(values::pressure(&loaded.settings));
         yard.watch_pressure(pressure.subscribe());
         let gauges = Arc::new(QueueGauges::new(values::known_names(&loaded.settings)));

@@ -85,7 +85,8 @@ impl Start {
             let exporter = Exporter::install()?;
             let server = Server::bind(values::http(&loaded.settings)?).await?;
             let mut signals = Signals::listen()?;
-            let app = App::start(loaded, self.sources).await?;
+            let numbers = Some(values::numbers_file(&loaded.settings));
+            let app = App::start(loaded, self.sources, numbers).await?;
             app.serve_http(server, exporter, &mut signals).await;
             Ok(0)
         })
@@ -97,7 +98,7 @@ impl Start {
         let runtime = runtime()?;
         let result = runtime.block_on(async {
             let mut signals = Signals::listen()?;
-            let app = App::start(loaded, self.sources).await?;
+            let app = App::start(loaded, self.sources, None).await?;
             app.serve_stdio(&mut signals).await;
             Ok(0)
         });
@@ -143,7 +144,7 @@ impl Start {
         let _log = setup::start(&logging)?;
         let grace = loaded.settings.job.grace;
         runtime()?.block_on(async {
-            let app = App::start(loaded, self.sources).await?;
+            let app = App::start(loaded, self.sources, None).await?;
             let result = cli::run::run(app.yard(), flags).await.map_err(AppError::Signals)?;
             app.yard().drain(Duration::ZERO, grace).await;
             app.end_everything().await;

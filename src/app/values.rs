@@ -157,6 +157,7 @@ pub(super) fn yard(
         job: job(loaded, tag, environment)?,
         rules: rules::rules(loaded, &shell(&settings.job))?,
         audit: rules::audit(settings)?,
+        numbers: None,
     })
 }
 
@@ -275,6 +276,11 @@ pub(super) fn shell(settings: &config::JobSettings) -> Shell {
 /// Where output goes that is too much for memory.
 pub(super) fn spill_dir(settings: &Settings) -> PathBuf {
     settings.server.data_dir.join("spill")
+}
+
+/// Where job numbers are kept.
+pub(super) fn numbers_file(settings: &Settings) -> PathBuf {
+    settings.server.data_dir.join("numbers")
 }
 
 fn limits(settings: &Settings) -> Limits {

@@ -64,7 +64,8 @@ pub(super) fn routes(
     };
     let house = House {
         mcp: McpMount::new(handler.clone(), settings, bound, streams),
-        api: Arc::new(Api::new(yard, handler, operations)),
+        api: Arc::new(Api::new(yard.clone(), handler, operations)),
+        yard,
         auth: settings.auth.clone(),
         metrics,
         readiness,
@@ -83,6 +84,7 @@ pub(super) fn routes(
 struct House {
     mcp: McpMount,
     api: Arc<Api>,
+    yard: Yard,
     auth: Auth,
     metrics: MetricsText,
     readiness: watch::Receiver<Readiness>,
@@ -98,8 +100,8 @@ impl House {
             Route::ProtectedResource | Route::ProtectedResourceOfMcp => metadata(self.auth.clone()),
             Route::Healthz => get(health::alive),
             Route::Readyz => {
-                let readiness = self.readiness.clone();
-                get(move || async move { health::ready(&readiness) })
+                let (readiness, yard) = (self.readiness.clone(), self.yard.clone());
+                get(move || health::ready(readiness, yard))
             }
             Route::Metrics => {
                 let metrics = self.metrics.clone();

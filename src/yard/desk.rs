@@ -104,6 +104,7 @@ impl Desk {
             // It passed the gate, which wrote it down with its number, and is not run after all.
             let detail = format!("job {id} of {tenant}: {refusal}");
             yard.gate.note("not_accepted", &detail);
+            yard.tenancy.give_back(id);
         })?;
         // A key that somebody else used in between gives back that one's job.
         if job.id() == id {

@@ -1,6 +1,7 @@
 //! The yard itself.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -55,6 +56,8 @@ pub struct YardSettings {
     pub rules: Rules,
     /// Where decisions are written down, if anywhere.
     pub audit: Option<AuditTrail>,
+    /// The file by which job numbers go on after a restart, if there is one.
+    pub numbers: Option<PathBuf>,
 }
 
 impl Yard {
@@ -63,7 +66,7 @@ impl Yard {
     /// # Errors
     /// When its supervisor could not be started, or the system has no random numbers.
     pub async fn open(settings: YardSettings) -> Result<Self, SpawnErr> {
-        let YardSettings { defaults, queue, retention, compress_from, job, rules, audit } =
+        let YardSettings { defaults, queue, retention, compress_from, job, rules, audit, numbers } =
             settings;
         let path = job.environment.iter().find(|(name, _)| name == "PATH");
         let path = path.map(|(_, path)| path.clone()).unwrap_or_default();
@@ -74,7 +77,7 @@ impl Yard {
         let supervisor = Supervisor::start(supervising).await?;
         let gate = Arc::new(Gate::new(rules, audit));
         let defaults = Arc::new(RwLock::new(Arc::new(defaults)));
-        let (tenancy, spilled) = (Arc::default(), Arc::new(spilled));
+        let (tenancy, spilled) = (Arc::new(Tenancy::open(numbers)), Arc::new(spilled));
         Ok(Self { supervisor, defaults, gate, tenancy, path, spilled, quota })
     }
 
@@ -135,6 +138,7 @@ impl Yard {
     /// survivors included. Returns once nothing runs, or the last bound has passed.
     pub async fn drain(&self, patience: Duration, grace: Duration) {
         let jobs = self.supervisor.close().await;
+        self.tenancy.close();
         // Whoever is not done by then is told to end.
         drop(tokio::time::timeout(patience, all_finished(&jobs)).await);
         let wish = StopWish { by: StopBy::Shutdown, signal: None, grace: Some(grace) };

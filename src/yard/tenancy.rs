@@ -1,15 +1,29 @@
 //! What is counted for each tenant alone: its job numbers, and that a job of it was accepted.
+//!
+//! A server that is started again must not give a number to another job: whoever still speaks of
+//! job 4 would read or stop somebody else's. So numbers go on where they were, by a small file.
 
 use std::collections::HashMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::{fs, io};
 
+use tempfile::NamedTempFile;
 use tokio::sync::watch;
 
 use crate::ids::{JobId, JobNumber, Tenant};
+use crate::telemetry::events;
+
+/// Numbers that are set aside at once, so that the file is rarely written. After a crash those
+/// that were not used are never used.
+const BLOCK: u64 = 100;
 
 /// All tenants that ever submitted or listened. Their number is bounded by that of tenants.
 #[derive(Debug, Default)]
 pub(super) struct Tenancy {
+    /// Where numbers are kept, if anywhere.
+    file: Option<PathBuf>,
     tenants: Mutex<HashMap<Tenant, Books>>,
 }
 
@@ -17,17 +31,50 @@ pub(super) struct Tenancy {
 struct Books {
     /// The last number that was given out.
     last: u64,
+    /// The last number that the file says may be given out.
+    reserved: u64,
     /// Says that a job was accepted.
     appeared: watch::Sender<()>,
 }
 
 impl Tenancy {
+    /// With numbers that go on after those in the file, which may be missing.
+    pub(super) fn open(file: Option<PathBuf>) -> Self {
+        let kept = file.as_deref().map(read).unwrap_or_default();
+        let books = |last| Books { last, reserved: last, appeared: watch::Sender::default() };
+        let tenants = kept.into_iter().map(|(tenant, last)| (tenant, books(last))).collect();
+        Self { file, tenants: Mutex::new(tenants) }
+    }
+
     /// The next job of a tenant.
     pub(super) fn next_job(&self, tenant: Tenant) -> JobId {
-        self.books(tenant, |books| {
-            books.last += 1;
-            JobNumber::new(books.last).of(tenant)
-        })
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        let books = tenants.entry(tenant).or_default();
+        books.last += 1;
+        let number = books.last;
+        if number > books.reserved {
+            books.reserved = number + BLOCK - 1;
+            self.keep(&tenants);
+        }
+        JobNumber::new(number).of(tenant)
+    }
+
+    /// The job was not accepted after all: its number is free, unless a later one was given out.
+    pub(super) fn give_back(&self, job: JobId) {
+        self.books(job.tenant(), |books| {
+            if books.last == job.number() {
+                books.last -= 1;
+            }
+        });
+    }
+
+    /// No number will be given out any more: those that were set aside are free.
+    pub(super) fn close(&self) {
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        for books in tenants.values_mut() {
+            books.reserved = books.last;
+        }
+        self.keep(&tenants);
     }
 
     /// A job of this tenant was accepted.
@@ -43,5 +90,79 @@ impl Tenancy {
     fn books<T>(&self, tenant: Tenant, look: impl FnOnce(&mut Books) -> T) -> T {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         look(tenants.entry(tenant).or_default())
+    }
+
+    /// Blocks where it stands, for a small file once in many jobs.
+    fn keep(&self, tenants: &HashMap<Tenant, Books>) {
+        let Some(path) = &self.file else { return };
+        let used = tenants.iter().filter(|(_, books)| books.reserved > 0);
+        let lines: String =
+            used.map(|(tenant, books)| format!("{} {tenant}\n", books.reserved)).collect();
+        if let Err(error) = replace(path, &lines) {
+            events::numbers_not_kept(path, &error);
+        }
+    }
+}
+
+fn read(path: &Path) -> Vec<(Tenant, u64)> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) => {
+            events::numbers_not_kept(path, &error);
+            return Vec::new();
+        }
+    };
+    let line = |line: &str| {
+        let (number, tenant) = line.split_once(' ')?;
+        Some((Tenant::named(tenant).ok()?, number.parse().ok()?))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// In one step: whoever reads it meanwhile finds all or nothing of it.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let directory = path.parent().unwrap_or_else(|| Path::new("."));
+    fs::create_dir_all(directory)?;
+    let mut file = NamedTempFile::new_in(directory)?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(tenancy: &Tenancy, tenant: Tenant, count: usize) -> Vec<u64> {
+        (0..count).map(|_| tenancy.next_job(tenant).number()).collect()
+    }
+
+    #[test]
+    fn each_tenant_counts_from_one_and_a_refused_job_takes_no_number() {
+        let other = Tenant::named("tenancy-other").unwrap();
+        let tenancy = Tenancy::open(None);
+        assert_eq!(numbers(&tenancy, Tenant::LOCAL, 2), [1, 2]);
+        assert_eq!(numbers(&tenancy, other, 1), [1]);
+        let [refused, later] = [(); 2].map(|()| tenancy.next_job(other));
+        tenancy.give_back(refused);
+        assert_eq!(later.number(), 3, "a number that others have passed stays unused");
+        tenancy.give_back(later);
+        assert_eq!(numbers(&tenancy, other, 1), [3]);
+    }
+
+    #[test]
+    fn no_number_is_given_to_two_jobs_across_restarts() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = || Some(folder.path().join("new/numbers"));
+        let first = Tenancy::open(file());
+        assert_eq!(numbers(&first, Tenant::LOCAL, 3), [1, 2, 3]);
+        // It was killed: what it had set aside is lost.
+        let second = Tenancy::open(file());
+        assert_eq!(numbers(&second, Tenant::LOCAL, 2), [101, 102]);
+        second.close();
+        let third = Tenancy::open(file());
+        assert_eq!(numbers(&third, Tenant::LOCAL, 1), [103]);
+        assert_eq!(numbers(&third, Tenant::named("tenancy-new").unwrap(), 1), [1]);
     }
 }

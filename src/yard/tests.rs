@@ -66,6 +66,7 @@ fn settings(slots: usize) -> YardSettings {
             redactor: Arc::new(Redactor::new(&[]).unwrap()),
         },
         audit: None,
+        numbers: None,
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::State;
+use axum::http::Uri;
 use axum::response::Response;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -12,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::error::ApiError;
 use super::jobs::json as answer;
+use super::query::Params;
 use super::routes::Api;
 use crate::yard::{Identity, QueueOverview, Role};
 
@@ -57,9 +59,12 @@ pub(super) async fn queue(
 pub(super) async fn pause(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Identity>,
+    uri: Uri,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     operator(caller)?;
+    // What is meant stands in the body: a lane in the address would be overlooked.
+    Params::read(uri.query(), &[])?;
     api.yard.pause(read::<Which>(&body)?.lane, caller).await?;
     Ok(answer(&shown(&api.yard.queue_overview().await)))
 }
@@ -68,9 +73,12 @@ pub(super) async fn pause(
 pub(super) async fn resume(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Identity>,
+    uri: Uri,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     operator(caller)?;
+    // What is meant stands in the body: a lane in the address would be overlooked.
+    Params::read(uri.query(), &[])?;
     api.yard.resume(read::<Which>(&body)?.lane, caller).await?;
     Ok(answer(&shown(&api.yard.queue_overview().await)))
 }
@@ -79,16 +87,22 @@ pub(super) async fn resume(
 pub(super) async fn drain(
     State(api): State<Arc<Api>>,
     Extension(caller): Extension<Identity>,
+    uri: Uri,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     operator(caller)?;
+    // What is meant stands in the body: a lane in the address would be overlooked.
+    Params::read(uri.query(), &[])?;
     let wish: Draining = read(&body)?;
+    if wish.undo && wish.exit {
+        return Err(ApiError::BadBody { why: "`undo` and `exit` contradict each other".into() });
+    }
     if wish.undo {
         api.yard.end_drain(caller).await;
     } else {
         api.yard.begin_drain(caller).await;
     }
-    if wish.exit && !wish.undo {
+    if wish.exit {
         api.operations.exit_when_drained();
     }
     Ok(answer(&shown(&api.yard.queue_overview().await)))
@@ -109,7 +123,11 @@ fn read<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
     if body.is_empty() {
         return Ok(T::default());
     }
-    serde_json::from_slice(body).map_err(|error| ApiError::BadBody { why: error.to_string() })
+    // A list would be read as the fields of the type, in order.
+    let fields: Map<String, Value> = serde_json::from_slice(body)
+        .map_err(|error| ApiError::BadBody { why: error.to_string() })?;
+    serde_json::from_value(fields.into())
+        .map_err(|error| ApiError::BadBody { why: error.to_string() })
 }
 
 /// The overview as JSON. What has no bound has no limit.

@@ -115,3 +115,9 @@ pub(in crate::telemetry) fn scraped() {
         set(Gauge::OpenFds, fds);
     }
 }
+
+/// Job numbers cannot be kept: after a restart they begin anew.
+pub fn numbers_not_kept(path: &Path, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::warn!(?path, ?why, "job numbers not kept; after a restart they may repeat");
+}

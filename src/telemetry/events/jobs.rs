@@ -33,7 +33,7 @@ pub struct Limits {
 
 /// A job was accepted.
 pub fn job_submitted(id: JobId, command: &str) {
-    tracing::info!(tenant = ?id.tenant(), job_id = %id, command = ?shortened(command), "job submitted");
+    tracing::info!(tenant = %id.tenant(), job_id = %id, command = ?shortened(command), "job submitted");
     metrics::counter!(Counter::JobsSubmitted.name()).increment(1);
 }
 
@@ -46,7 +46,7 @@ pub fn job_rejected(reason: Rejection) {
 /// A job left the queue after this long and runs.
 #[must_use = "dropping the guard counts the job as over"]
 pub fn job_started(id: JobId, queued: Duration) -> ActiveJob {
-    tracing::info!(tenant = ?id.tenant(), job_id = %id, queued_ms = millis(queued), "job started");
+    tracing::info!(tenant = %id.tenant(), job_id = %id, queued_ms = millis(queued), "job started");
     metrics::histogram!(Histogram::JobQueueWait.name()).record(queued);
     metrics::gauge!(Gauge::JobsRunning.name()).increment(1);
     ActiveJob { id, started: Instant::now(), outcome: LOST }
@@ -85,7 +85,7 @@ impl Drop for ActiveJob {
 }
 
 fn job_over(id: JobId, outcome: &'static str, elapsed: Duration) {
-    tracing::info!(tenant = ?id.tenant(), job_id = %id, outcome, elapsed_ms = millis(elapsed), "job finished");
+    tracing::info!(tenant = %id.tenant(), job_id = %id, outcome, elapsed_ms = millis(elapsed), "job finished");
     metrics::counter!(Counter::JobsFinished.name(), key::OUTCOME => outcome).increment(1);
 }
 

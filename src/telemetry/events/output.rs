@@ -43,7 +43,7 @@ pub fn compression_failed(why: &dyn Display) {
 
 /// A finished job was freed; its output had taken so many bytes.
 pub fn job_freed(id: JobId, reason: FreedReason, bytes: u64) {
-    tracing::info!(tenant = ?id.tenant(), job_id = %id, reason = reason.word(), bytes, "job freed");
+    tracing::info!(tenant = %id.tenant(), job_id = %id, reason = reason.word(), bytes, "job freed");
     metrics::counter!(Counter::RetentionFreedJobs.name(), key::REASON => reason.word())
         .increment(1);
     metrics::counter!(Counter::RetentionFreedBytes.name()).increment(bytes);
@@ -62,16 +62,16 @@ pub fn output_dropped(reason: DropReason, bytes: u64) {
 
 /// A job's output can no longer be kept whole; told once for each job.
 pub fn output_being_dropped(id: JobId, reason: DropReason) {
-    tracing::warn!(tenant = ?id.tenant(), job_id = %id, reason = reason.word(), "output dropped, the job goes on");
+    tracing::warn!(tenant = %id.tenant(), job_id = %id, reason = reason.word(), "output dropped, the job goes on");
 }
 
 /// Stored output could not be read, or not sent.
 pub fn output_unreadable(id: JobId, why: &dyn Display) {
     let why = why.to_string();
-    tracing::warn!(tenant = ?id.tenant(), job_id = %id, ?why, "output not readable");
+    tracing::warn!(tenant = %id.tenant(), job_id = %id, ?why, "output not readable");
 }
 
 /// A job ended whose output is to be in the log, as far as it is given here.
 pub fn output_logged(id: JobId, stdout: &str, stderr: &str) {
-    tracing::info!(tenant = ?id.tenant(), job_id = %id, ?stdout, ?stderr, "job output");
+    tracing::info!(tenant = %id.tenant(), job_id = %id, ?stdout, ?stderr, "job output");
 }
