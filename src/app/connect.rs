@@ -1,4 +1,4 @@
-//! From the flags of `stdio --connect` to the server that is meant, and how it is started.
+//! From `--connect` and `--token` to the server that is meant, and how it is started.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,14 +23,13 @@ pub(super) fn upstream(
     environment: &Environment,
 ) -> Result<Upstream, AppError> {
     refuse_settings_of_the_server(flags)?;
-    let target = target(flags.connect.as_deref().unwrap_or_default(), settings)?;
-    let token = token(flags.token.as_deref(), environment)?;
+    let wanted = flags.connect.as_deref().unwrap_or_default();
+    let client = client(wanted, flags.token.as_deref(), settings, environment)?;
     let launch = if flags.ensure_server {
-        Some(launch(flags, &target, settings, environment)?)
+        Some(launch(flags, client.target(), settings, environment)?)
     } else {
         None
     };
-    let client = Client::new(target, token)?;
     Ok(Upstream { client: in_our_directory(client)?, launch })
 }
 
@@ -41,6 +40,17 @@ fn in_our_directory(client: Client) -> Result<Client, AppError> {
     // Base64 has no character that a header cannot have.
     let value = HeaderValue::try_from(encoded).map_err(io::Error::other).map_err(AppError::Cwd)?;
     Ok(client.with_header(DIRECTORY, value))
+}
+
+/// A client of the server that is wanted: that of these settings where none is named.
+pub(super) fn client(
+    wanted: &str,
+    token_file: Option<&Path>,
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<Client, AppError> {
+    let target = target(wanted, settings)?;
+    Ok(Client::new(target, token(token_file, environment)?)?)
 }
 
 /// What the server decides cannot be decided here: silence would let one believe otherwise.

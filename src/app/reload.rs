@@ -24,13 +24,17 @@ pub(super) struct Live {
 pub(super) struct Reload {
     live: Arc<Live>,
     sources: Sources,
+    /// What the server was started with: what takes a restart differs from that, however often
+    /// it is read again.
+    started: Arc<Loaded>,
     /// What was read last. Held while a reload is under way, so that two never mix.
     last: Arc<Mutex<Loaded>>,
 }
 
 impl Reload {
     pub(super) fn new(live: Live, sources: Sources, loaded: Loaded) -> Self {
-        Self { live: Arc::new(live), sources, last: Arc::new(Mutex::new(loaded)) }
+        let started = Arc::new(loaded.clone());
+        Self { live: Arc::new(live), sources, started, last: Arc::new(Mutex::new(loaded)) }
     }
 
     /// What SIGHUP asks for.
@@ -52,7 +56,10 @@ impl Reload {
                 return Err(why);
             }
         };
-        let changes = Changes::between(&last, &loaded);
+        let changes = Changes {
+            live: Changes::between(&last, &loaded).live,
+            restart: Changes::between(&self.started, &loaded).restart,
+        };
         self.live.yard.tune(tuning, by, &changes.live).await;
         self.live.pressure.send_replace(values::pressure(&loaded.settings));
         self.live.gauges.learn(values::known_names(&loaded.settings));

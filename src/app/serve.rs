@@ -21,7 +21,7 @@ use crate::process::guardian::Guardian;
 use crate::process::host;
 use crate::stdio;
 use crate::telemetry::{Exporter, QueueGauges, events};
-use crate::yard::{Identity, Yard, YardSettings};
+use crate::yard::{AfterDrain, Identity, Yard, YardSettings};
 
 /// How often histograms are folded into their buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -82,21 +82,21 @@ impl App {
         signals: &mut Signals,
     ) {
         tokio::spawn(exporter.clone().run_upkeep(UPKEEP));
-        let exit = CancellationToken::new();
+        let (after_drain, wishes) = watch::channel(AfterDrain::Stay);
         let (readiness, ready) = watch::channel(Readiness::Ready);
         let doors = Doors {
             yard: self.yard.clone(),
             handler: self.handler(),
             metrics: self.metrics(exporter),
             readiness: ready,
-            operations: self.operations(exit.clone()),
+            operations: self.operations(after_drain),
         };
         events::server_started(server.local_addr(), server.socket_path());
         let shutdown = CancellationToken::new();
         let serving = tokio::spawn(server.serve(doors, shutdown.clone()));
         tokio::select! {
             () = signals.wish_to_end() => {}
-            () = self.emptied(&exit) => {}
+            () = self.emptied(wishes) => {}
         }
         readiness.send_replace(Readiness::Draining);
         self.drain(self.settings.server.drain, signals).await;
@@ -106,7 +106,7 @@ impl App {
         events::server_stopped();
     }
 
-    fn operations(&self, exit: CancellationToken) -> Operations {
+    fn operations(&self, after_drain: watch::Sender<AfterDrain>) -> Operations {
         let reload = self.reload.clone();
         let now = move |by| -> BoxFuture<'static, _> {
             let reload = reload.clone();
@@ -115,20 +115,21 @@ impl App {
                 Ok(Reloaded { live, restart })
             })
         };
-        Operations::new(now, exit)
+        Operations::new(now, after_drain)
     }
 
     /// Returns once somebody wished that the server ends, and nothing waits or runs any more.
-    async fn emptied(&self, exit: &CancellationToken) {
-        exit.cancelled().await;
-        loop {
+    async fn emptied(&self, mut wishes: watch::Receiver<AfterDrain>) {
+        // Asked each time: whoever undid the drain no longer wants the end.
+        while wishes.wait_for(|wish| *wish == AfterDrain::Exit).await.is_ok() {
             let queue = self.yard.queue_overview().await;
-            // Whoever undid the drain no longer wants the end.
             if queue.draining && queue.running + queue.queued == 0 {
                 return;
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
+        // Nobody is left who could wish for it.
+        std::future::pending().await
     }
 
     pub(super) async fn serve_stdio(self, signals: &mut Signals) {

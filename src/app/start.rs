@@ -10,7 +10,7 @@ use super::error::AppError;
 use super::serve::App;
 use super::signals::Signals;
 use super::{auth, connect, rules, values};
-use crate::cli::{self, Cli, Command, RunFlags, talk};
+use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, talk};
 use crate::config::{Environment, FlagValue, Loaded, Sources, load};
 use crate::http::Server;
 use crate::proxy;
@@ -26,7 +26,13 @@ const RUN_FAILURE: u8 = 125;
 pub fn run(cli: Cli) -> ExitCode {
     let environment = Environment::of_process();
     let (result, failure) = match cli.command {
-        Command::Config(command) => (Ok(cli::config::run(&command, environment)), FAILURE),
+        Command::Config(cli::ConfigCommand { verb: ConfigVerb::File(verb) }) => {
+            (Ok(cli::config::run(&verb, environment)), FAILURE)
+        }
+        Command::Config(cli::ConfigCommand { verb: ConfigVerb::Reload(flags) }) => {
+            (ask(&OperatorVerb::Reload(flags), environment), FAILURE)
+        }
+        Command::Operator(verb) => (ask(&verb, environment), FAILURE),
         Command::Audit(command) => (Ok(cli::audit::run(&command)), FAILURE),
         Command::Token(command) => {
             let start = Start::new(command.config.clone(), command.values(), environment);
@@ -65,6 +71,17 @@ pub fn run(cli: Cli) -> ExitCode {
         talk::complain(&error);
         failure
     }))
+}
+
+/// Asks a running server, and needs no more of the settings than where it is.
+fn ask(verb: &OperatorVerb, environment: Environment) -> Result<u8, AppError> {
+    let flags = verb.server();
+    let start = Start::new(flags.config.clone(), flags.values(), environment);
+    let settings = start.load()?.settings;
+    let wanted = flags.connect.as_deref().unwrap_or_default();
+    let environment = &start.sources.environment;
+    let client = connect::client(wanted, flags.token.as_deref(), &settings, environment)?;
+    Ok(small_runtime()?.block_on(verb.run(&client)))
 }
 
 /// Everything that settings come from.
@@ -112,8 +129,7 @@ impl Start {
         let loaded = self.load()?;
         let _log = setup::start(&self.logging(&loaded))?;
         let upstream = connect::upstream(flags, &loaded.settings, &self.sources.environment)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(AppError::Runtime)?;
+        let runtime = small_runtime()?;
         let result = runtime.block_on(async {
             let mut signals = Signals::listen()?;
             tokio::select! {
@@ -186,4 +202,10 @@ impl Start {
 
 fn runtime() -> Result<Runtime, AppError> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(AppError::Runtime)
+}
+
+/// For those who only talk to a server.
+fn small_runtime() -> Result<Runtime, AppError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(AppError::Runtime)
 }

@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::reply::Reply;
-use super::{CheckFlags, ConfigCommand, ConfigVerb, InitFlags, ServeFlags, ShowFlags};
+use super::{CheckFlags, ConfigFileVerb, InitFlags, ServeFlags, ShowFlags};
 use crate::config::{
     ConfigError, DEFAULT_FILE, Entry, Environment, Loaded, Problem, Sources, load, user_file,
 };
 
-/// Carries out the `config` verb and returns the exit code: 0, or 1 when something is wrong.
+/// Carries out a `config` verb that takes no server, and returns the exit code: 0, or 1 when something is wrong.
 #[must_use]
-pub fn run(command: &ConfigCommand, environment: Environment) -> u8 {
-    let reply = match &command.verb {
-        ConfigVerb::Check(flags) => check(flags, environment),
-        ConfigVerb::Show(flags) => show(flags, environment),
-        ConfigVerb::Init(flags) => init(flags, &environment),
+pub fn run(verb: &ConfigFileVerb, environment: Environment) -> u8 {
+    let reply = match verb {
+        ConfigFileVerb::Check(flags) => check(flags, environment),
+        ConfigFileVerb::Show(flags) => show(flags, environment),
+        ConfigFileVerb::Init(flags) => init(flags, &environment),
     };
     reply.give()
 }

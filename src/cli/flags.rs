@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::operator::OperatorVerb;
+use super::reload::ReloadFlags;
 use super::server::ServerCommand;
 use super::token::TokenCommand;
 use crate::config::FlagValue;
@@ -19,6 +21,10 @@ Examples:
   shellyard run -- cargo test             run one command as a job and pass its exit code on
   shellyard run --shell -- 'make | tee log'
   shellyard config show                   every setting, and where it came from
+  shellyard jobs --all                    the jobs of all tenants of a running server
+  shellyard pause --lane build            start no more jobs of a lane, until `resume`
+  shellyard drain --exit --wait           end the server after its last job
+  shellyard config reload                 new limits without a restart
 
 Settings come from flags, then SHELLYARD_* variables, then a file, then the defaults;
 `shellyard config init` writes a file with all of them to start from.";
@@ -54,7 +60,7 @@ pub enum Command {
     Server(ServerCommand),
     /// Run one command as a job: its output, its exit code.
     Run(RunFlags),
-    /// Check, show or start a configuration.
+    /// Check, show, start or reload a configuration.
     Config(ConfigCommand),
     /// Show what the policy makes of a command, without running it.
     Policy(PolicyCommand),
@@ -64,6 +70,9 @@ pub enum Command {
     Token(TokenCommand),
     /// Tell what jobs get from this host.
     Doctor(DoctorFlags),
+    /// Ask something of a running server.
+    #[command(flatten)]
+    Operator(OperatorVerb),
 }
 
 /// The `policy` verb.
@@ -285,6 +294,17 @@ pub struct ConfigCommand {
 /// What to do with the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum ConfigVerb {
+    /// Something that takes no server.
+    #[command(flatten)]
+    File(ConfigFileVerb),
+    /// Have a running server read its settings again; tells which hold now and which take a
+    /// restart, with exit code 1 when they cannot be used.
+    Reload(ReloadFlags),
+}
+
+/// What to do with the configuration that a server would start with.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum ConfigFileVerb {
     /// Tell every problem of the configuration; exit code 1 when there is one.
     Check(CheckFlags),
     /// Tell every setting, its value and where that came from.

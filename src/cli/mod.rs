@@ -2,21 +2,36 @@
 //!
 //! stdout is data, stderr is talk. A verb returns its exit code; only `main` exits.
 
+mod ask;
 pub mod audit;
 pub mod config;
 pub mod doctor;
+mod drain;
 mod flags;
+mod jobs;
+mod operator;
+mod pause;
 pub mod policy;
+mod queue;
+mod reload;
 mod reply;
 pub mod run;
 mod server;
+mod table;
 pub mod talk;
 pub mod token;
 
+pub use ask::AskFlags;
+pub use drain::DrainFlags;
 pub use flags::{
-    AuditCommand, AuditVerb, AuditVerifyFlags, CheckFlags, Cli, Command, ConfigCommand, ConfigVerb,
-    DoctorFlags, InitFlags, PolicyCommand, PolicyExplainFlags, PolicyTestFlags, PolicyVerb,
-    RunFlags, ServeFlags, ServerFlags, ShowFlags, StdioFlags,
+    AuditCommand, AuditVerb, AuditVerifyFlags, CheckFlags, Cli, Command, ConfigCommand,
+    ConfigFileVerb, ConfigVerb, DoctorFlags, InitFlags, PolicyCommand, PolicyExplainFlags,
+    PolicyTestFlags, PolicyVerb, RunFlags, ServeFlags, ServerFlags, ShowFlags, StdioFlags,
 };
+pub use jobs::JobsFlags;
+pub use operator::OperatorVerb;
+pub use pause::LaneFlags;
+pub use queue::QueueFlags;
+pub use reload::ReloadFlags;
 pub use server::{ServerCommand, ServerVerb, ShellServerFlags};
 pub use token::{TokenCommand, TokenNewFlags, TokenRevokeFlags, TokenVerb};

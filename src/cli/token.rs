@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::flags::set;
 use super::reply::Reply;
+use super::table::table;
 use crate::config::FlagValue;
 use crate::http::auth::{Label, Moment, StoreError, TokenEntry, TokenFile, TokenId, TokenStore};
 use crate::ids::Tenant;
@@ -135,7 +136,7 @@ fn revoke(store: &TokenStore, id: TokenId, format: Format) -> Result<Reply, Stor
 
 fn list(store: &TokenStore, file: &TokenFile, format: Format) -> Reply {
     let stdout = match format {
-        Format::Human => table(file),
+        Format::Human => shown(file),
         Format::Json => {
             let tokens: Vec<Value> = file.entries().map(as_json).collect();
             format!("{:#}\n", json!({ "tokens": tokens }))
@@ -151,30 +152,10 @@ fn list(store: &TokenStore, file: &TokenFile, format: Format) -> Reply {
     Reply { stdout, stderr, code: 0 }
 }
 
-fn table(file: &TokenFile) -> String {
-    let rows: Vec<[String; 5]> = file.entries().map(cells).collect();
-    let head = ["ID", "TENANT", "ROLE", "EXPIRES", "NOTE"].map(str::to_owned);
-    if rows.is_empty() {
-        return String::new();
-    }
-    let width = |column: usize| {
-        std::iter::once(&head)
-            .chain(&rows)
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths = [0, 1, 2, 3].map(width);
-    std::iter::once(&head).chain(&rows).map(|row| line(row, widths)).collect()
-}
-
-fn line(row: &[String; 5], widths: [usize; 4]) -> String {
-    let mut line = String::new();
-    for (cell, width) in row.iter().zip(widths) {
-        line += &format!("{cell:width$}  ");
-    }
-    line += &row[4];
-    format!("{}\n", line.trim_end())
+fn shown(file: &TokenFile) -> String {
+    let rows: Vec<Vec<String>> = file.entries().map(|entry| cells(entry).to_vec()).collect();
+    let head = ["ID", "TENANT", "ROLE", "EXPIRES", "NOTE"].map(str::to_owned).to_vec();
+    if rows.is_empty() { String::new() } else { table(&[vec![head], rows].concat()) }
 }
 
 fn cells(entry: &TokenEntry) -> [String; 5] {

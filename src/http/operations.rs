@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::watch;
 
-use crate::yard::Identity;
+use crate::yard::{AfterDrain, Identity};
 
 /// Settings that changed: those that hold from now on, and those that take a restart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,29 +23,29 @@ type Reload = dyn Fn(Identity) -> BoxFuture<'static, Result<Reloaded, String>> +
 #[derive(Clone)]
 pub struct Operations {
     reload: Arc<Reload>,
-    exit: CancellationToken,
+    after_drain: watch::Sender<AfterDrain>,
 }
 
 impl Operations {
-    /// `reload` reads the settings again, and says what came of it; `exit` is cancelled by the
-    /// wish that the server ends once it has drained.
+    /// `reload` reads the settings again, and says what came of it; `after_drain` is told
+    /// what becomes of the server once it has drained.
     #[must_use]
     pub fn new(
         reload: impl Fn(Identity) -> BoxFuture<'static, Result<Reloaded, String>>
         + Send
         + Sync
         + 'static,
-        exit: CancellationToken,
+        after_drain: watch::Sender<AfterDrain>,
     ) -> Self {
-        Self { reload: Arc::new(reload), exit }
+        Self { reload: Arc::new(reload), after_drain }
     }
 
     pub(super) async fn reload(&self, by: Identity) -> Result<Reloaded, String> {
         (self.reload)(by).await
     }
 
-    pub(super) fn exit_when_drained(&self) {
-        self.exit.cancel();
+    pub(super) fn wish_after_drain(&self, wish: AfterDrain) {
+        self.after_drain.send_replace(wish);
     }
 }
 

@@ -21,7 +21,7 @@ pub use files::{FileError, FileKind, FilePage, Listed, Listing, Written};
 pub use gate::{AuditTrail, OnAuditFailure, Refused, Rules};
 pub use identity::{Identity, Role};
 pub use output::{ContentKind, JobOutput};
-pub use queueing::Tuning;
+pub use queueing::{AfterDrain, Tuning};
 pub use submission::{Caller, Defaults, LaneDefaults, Logged, Submission, SubmitError, Within};
 
 pub use crate::job::{

@@ -23,6 +23,15 @@ pub struct Tuning {
     pub quota: QuotaLimits,
 }
 
+/// What becomes of the server once it has drained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterDrain {
+    /// It stays, and can take new jobs again.
+    Stay,
+    /// It ends.
+    Exit,
+}
+
 impl Yard {
     /// Nothing starts any more, in this lane or at all; what runs goes on.
     ///
@@ -47,9 +56,13 @@ impl Yard {
     }
 
     /// From now on no new job is taken; those that wait and run go on to their ends.
-    pub async fn begin_drain(&self, by: Identity) {
+    pub async fn begin_drain(&self, after: AfterDrain, by: Identity) {
         self.supervisor.begin_drain().await;
-        self.operated("drain_begun", "no new jobs are taken", by);
+        let what = match after {
+            AfterDrain::Stay => "no new jobs are taken",
+            AfterDrain::Exit => "no new jobs are taken, and the server ends after the last one",
+        };
+        self.operated("drain_begun", what, by);
     }
 
     /// New jobs are taken again, unless the server is shutting down.

@@ -429,7 +429,7 @@ async fn a_drain_lets_jobs_finish_and_can_be_undone() {
     let yard = yard(1).await;
     let running = desk(&yard).submit(shell("sleep 0.3")).await.unwrap();
     let waiting = desk(&yard).submit(shell("echo waited")).await.unwrap();
-    yard.begin_drain(Identity::LOCAL).await;
+    yard.begin_drain(AfterDrain::Stay, Identity::LOCAL).await;
     assert_eq!(desk(&yard).submit(shell("echo no")).await.unwrap_err().code(), "draining");
     assert!(yard.queue_overview().await.draining);
     for job in [&running, &waiting] {

@@ -15,7 +15,7 @@ use super::error::ApiError;
 use super::jobs::json as answer;
 use super::query::Params;
 use super::routes::Api;
-use crate::yard::{Identity, QueueOverview, Role};
+use crate::yard::{AfterDrain, Identity, QueueOverview, Role};
 
 /// Whoever may change what concerns all tenants.
 pub(super) fn operator(caller: Identity) -> Result<(), ApiError> {
@@ -94,16 +94,21 @@ pub(super) async fn drain(
     // What is meant stands in the body: a lane in the address would be overlooked.
     Params::read(uri.query(), &[])?;
     let wish: Draining = read(&body)?;
-    if wish.undo && wish.exit {
-        return Err(ApiError::BadBody { why: "`undo` and `exit` contradict each other".into() });
-    }
-    if wish.undo {
-        api.yard.end_drain(caller).await;
-    } else {
-        api.yard.begin_drain(caller).await;
-    }
-    if wish.exit {
-        api.operations.exit_when_drained();
+    match (wish.undo, wish.exit) {
+        (true, true) => {
+            let why = "`undo` and `exit` contradict each other".to_owned();
+            return Err(ApiError::BadBody { why });
+        }
+        (true, false) => {
+            // A later drain must not end a server that was asked to stay.
+            api.operations.wish_after_drain(AfterDrain::Stay);
+            api.yard.end_drain(caller).await;
+        }
+        (false, true) => {
+            api.yard.begin_drain(AfterDrain::Exit, caller).await;
+            api.operations.wish_after_drain(AfterDrain::Exit);
+        }
+        (false, false) => api.yard.begin_drain(AfterDrain::Stay, caller).await,
     }
     Ok(answer(&shown(&api.yard.queue_overview().await)))
 }

@@ -1,0 +1,225 @@
+//! `jobs`: how jobs of a running server stand, one line each.
+
+use std::io;
+use std::time::Duration;
+
+use clap::Args;
+use rustix::termios::tcgetwinsize;
+use serde_json::Value;
+
+use super::ask::{AskError, AskFlags, get};
+use super::reply::Reply;
+use super::table::{clipped, harmless, table};
+use crate::client::Client;
+use crate::ids::Tenant;
+
+/// How wide a table is where no terminal says so.
+const USUAL_WIDTH: usize = 120;
+/// The least that is shown of a command, however narrow the terminal is.
+const LEAST_COMMAND: usize = 20;
+
+/// Flags of `jobs`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct JobsFlags {
+    /// The jobs of all tenants; takes the role admin.
+    #[arg(long, conflicts_with = "tenant")]
+    pub all: bool,
+    /// Only those in this state.
+    #[arg(long, value_name = "STATE", default_value = "all")]
+    #[arg(value_parser = ["queued", "running", "stopping", "finished", "all"])]
+    pub state: String,
+    /// The newest so many.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=200))]
+    pub limit: u16,
+    /// The jobs of this tenant; takes the role admin.
+    #[arg(long, value_name = "NAME", value_parser = tenant)]
+    pub tenant: Option<Tenant>,
+    /// Which server is asked.
+    #[command(flatten)]
+    pub server: AskFlags,
+}
+
+fn tenant(text: &str) -> Result<Tenant, String> {
+    Tenant::named(text).map_err(|error| error.to_string())
+}
+
+/// Lists the jobs that are asked for.
+pub(super) async fn run(flags: &JobsFlags, client: &Client) -> Result<Reply, AskError> {
+    let answer = get(client, &address(flags)).await?;
+    Ok(flags.server.success(&answer, || {
+        let jobs = answer["jobs"].as_array().map_or(&[][..], Vec::as_slice);
+        Reply {
+            stdout: shown(jobs, whose(flags), terminal_width()),
+            stderr: headline(jobs, flags.limit.into()),
+            code: 0,
+        }
+    }))
+}
+
+fn address(flags: &JobsFlags) -> String {
+    let whose = match (flags.all, flags.tenant) {
+        (true, _) => "&all=1".to_owned(),
+        // A tenant's name needs no escapes in an address.
+        (false, Some(tenant)) => format!("&tenant={}", tenant.name()),
+        (false, None) => String::new(),
+    };
+    format!("/api/v1/jobs?state={}&limit={}{whose}", flags.state, flags.limit)
+}
+
+/// Whether the table says whose a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Unsaid,
+    Told,
+    Known(Tenant),
+}
+
+const fn whose(flags: &JobsFlags) -> Whose {
+    match (flags.all, flags.tenant) {
+        (true, _) => Whose::Told,
+        (false, Some(tenant)) => Whose::Known(tenant),
+        (false, None) => Whose::Unsaid,
+    }
+}
+
+fn terminal_width() -> usize {
+    let size = tcgetwinsize(io::stdout()).ok();
+    size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(USUAL_WIDTH)
+}
+
+fn shown(jobs: &[Value], whose: Whose, width: usize) -> String {
+    if jobs.is_empty() {
+        return String::new();
+    }
+    let head = ["TENANT", "JOB", "STATE", "ELAPSED", "WAITS FOR", "LINES"].map(str::to_owned);
+    let mut rows = vec![head.to_vec()];
+    rows.extend(jobs.iter().map(|job| facts(job, whose)));
+    if whose == Whose::Unsaid {
+        rows.iter_mut().for_each(|row| drop(row.remove(0)));
+    }
+    let before = table(&rows).lines().map(|line| line.chars().count()).max().unwrap_or(0) + 2;
+    let room = width.saturating_sub(before).max(LEAST_COMMAND);
+    let commands = jobs.iter().map(|job| clipped(&harmless(word(job, "command")), room));
+    for (row, command) in rows.iter_mut().zip(std::iter::once("COMMAND".to_owned()).chain(commands))
+    {
+        row.push(command);
+    }
+    table(&rows)
+}
+
+fn facts(job: &Value, whose: Whose) -> Vec<String> {
+    let tenant = match whose {
+        Whose::Unsaid => String::new(),
+        Whose::Told => word(job, "tenant").to_owned(),
+        Whose::Known(tenant) => tenant.name().to_owned(),
+    };
+    let elapsed = job["elapsed_ms"].as_u64().map(|time| elapsed(Duration::from_millis(time)));
+    vec![
+        tenant,
+        job["job"].to_string(),
+        state(job),
+        elapsed.unwrap_or_else(|| "-".to_owned()),
+        waits_for(job),
+        job["lines"].as_u64().unwrap_or_default().to_string(),
+    ]
+}
+
+/// Where it is in its life, or how it ended.
+fn state(job: &Value) -> String {
+    match word(job, "outcome") {
+        "" => word(job, "state").to_owned(),
+        "exited" => format!("exit {}", job["exit_code"]),
+        "signaled" => format!("killed by {}", word(job, "signal")),
+        other => other.replace('_', " "),
+    }
+}
+
+/// `2 of 5: 4/4 slots busy`, with the lane where it is not the usual one.
+fn waits_for(job: &Value) -> String {
+    let Some(position) = job["queue_position"].as_u64() else { return "-".to_owned() };
+    let lane = match word(job, "lane") {
+        "" | "default" => String::new(),
+        lane => format!(" in {lane}"),
+    };
+    format!("{position} of {}{lane}: {}", job["queue_length"], word(job, "waits_for"))
+}
+
+/// `0.4s`, `12.0s`, `2m05s`, `1h02m`.
+pub(super) fn elapsed(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{}.{}s", seconds, time.subsec_millis() / 100),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3600.. => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+fn headline(jobs: &[Value], limit: usize) -> String {
+    let of = |state: &str| jobs.iter().filter(|job| word(job, "state") == state).count();
+    if jobs.is_empty() {
+        return "no jobs\n".to_owned();
+    }
+    let running = of("running") + of("stopping");
+    let counts = format!("{running} running, {} queued, {} finished", of("queued"), of("finished"));
+    if jobs.len() < limit {
+        return format!("{counts}\n");
+    }
+    format!("{counts} among the newest {limit}; --limit N shows more, up to 200\n")
+}
+
+fn word<'a>(job: &'a Value, name: &str) -> &'a str {
+    job[name].as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn jobs() -> Vec<Value> {
+        vec![
+            json!({"tenant": "ci", "job": 3, "state": "queued", "queue_position": 1,
+                   "queue_length": 2, "lane": "build", "waits_for": "lane build is paused",
+                   "lines": 0, "command": "make\n\u{1b}[31mall"}),
+            json!({"tenant": "a", "job": 12, "state": "running", "elapsed_ms": 125_000,
+                   "lines": 7, "command": "x".repeat(200)}),
+            json!({"tenant": "ci", "job": 1, "state": "finished", "outcome": "signaled",
+                   "signal": "SIGKILL", "elapsed_ms": 400, "lines": 1, "command": "true"}),
+        ]
+    }
+
+    #[test]
+    fn a_table_has_a_line_for_each_job_and_fits() {
+        let table = shown(&jobs(), Whose::Told, 110);
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(
+            lines[1],
+            "ci      3    queued             -        1 of 2 in build: lane build is paused  0      make\\n\\u{1b}[31mall"
+        );
+        assert!(lines[0].starts_with("TENANT  JOB  STATE"), "{table}");
+        assert!(lines[2].starts_with("a       12   running            2m05s    -"), "{table}");
+        assert!(lines[3].contains("killed by SIGKILL  0.4s") && lines[3].ends_with("true"));
+        assert!(lines[2].ends_with("xx…"), "{table}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 110), "{table}");
+        let own = shown(&jobs(), Whose::Unsaid, 300);
+        assert!(own.starts_with("JOB") && !own.contains("ci"), "{own}");
+        assert!(own.contains(&"x".repeat(200)), "there is room");
+        assert_eq!(shown(&[], Whose::Told, 100), "");
+    }
+
+    #[test]
+    fn times_are_as_exact_as_they_matter() {
+        for (millis, text) in
+            [(449, "0.4s"), (59_999, "59.9s"), (60_000, "1m00s"), (3_720_000, "1h02m")]
+        {
+            assert_eq!(elapsed(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn a_list_that_may_go_on_says_so() {
+        assert_eq!(headline(&jobs(), 20), "1 running, 1 queued, 1 finished\n");
+        assert!(headline(&jobs(), 3).contains("newest 3; --limit N"));
+    }
+}

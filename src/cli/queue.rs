@@ -1,0 +1,159 @@
+//! `queue`: how full the queue is, by lane and by tenant, and what holds it back.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Map, Value};
+
+use super::ask::{AskError, AskFlags, get};
+use super::jobs::elapsed;
+use super::reply::Reply;
+use super::table::table;
+use crate::client::Client;
+
+/// Flags of `queue`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct QueueFlags {
+    /// Which server is asked.
+    #[command(flatten)]
+    pub server: AskFlags,
+}
+
+/// Tells how the queue stands.
+pub(super) async fn run(flags: &QueueFlags, client: &Client) -> Result<Reply, AskError> {
+    let queue = get(client, "/api/v1/queue").await?;
+    Ok(flags.server.success(&queue, || Reply { stdout: shown(&queue), ..Reply::default() }))
+}
+
+fn shown(queue: &Value) -> String {
+    let parts = [summary(queue), table(&lanes(queue)), table(&tenants(queue))];
+    parts.join("\n")
+}
+
+fn summary(queue: &Value) -> String {
+    let pressure = queue["pressure"].as_str().unwrap_or("none");
+    let mut rows = vec![
+        row(["starts", starts(queue)]),
+        row(["running", &share(&queue["running"], &queue["slots"])]),
+        row([
+            "queued",
+            &format!("{}{}", share(&queue["queued"], &queue["max_queued"]), why(queue)),
+        ]),
+        row(["pressure", pressure]),
+    ];
+    if let Some(wait) = queue["estimate_ms"].as_u64() {
+        rows.push(row([
+            "a new job",
+            &format!("waits about {}", elapsed(Duration::from_millis(wait))),
+        ]));
+    }
+    table(&rows)
+}
+
+/// What becomes of jobs that are submitted, and of those that wait.
+fn starts(queue: &Value) -> &'static str {
+    match (queue["draining"] == true, queue["paused"] == true) {
+        (false, false) => "open",
+        (false, true) => "paused",
+        (true, false) => "draining: no new jobs are taken",
+        (true, true) => "paused, and draining: no new jobs are taken",
+    }
+}
+
+/// What waiting jobs wait for, the most frequent first.
+fn why(queue: &Value) -> String {
+    let mut reasons: Vec<(&String, u64)> = fields(&queue["waiting"])
+        .filter_map(|(reason, jobs)| Some((reason, jobs.as_u64()?)))
+        .filter(|(_, jobs)| *jobs > 0)
+        .collect();
+    reasons.sort_by_key(|(_, jobs)| std::cmp::Reverse(*jobs));
+    let words: Vec<String> = reasons
+        .iter()
+        .map(|(reason, jobs)| format!("{} {jobs}", reason.replace('_', " ")))
+        .collect();
+    if words.is_empty() { String::new() } else { format!(", for: {}", words.join(", ")) }
+}
+
+fn lanes(queue: &Value) -> Vec<Vec<String>> {
+    let lane = |(name, lane): (&String, &Value)| {
+        let starts = if lane["paused"] == true { "paused" } else { "open" };
+        row([
+            name,
+            &share(&lane["running"], &lane["slots"]),
+            &share(&lane["queued"], &lane["max_queued"]),
+            starts,
+        ])
+    };
+    let head = row(["LANE", "RUNNING", "QUEUED", "STARTS"]);
+    std::iter::once(head).chain(fields(&queue["lanes"]).map(lane)).collect()
+}
+
+fn tenants(queue: &Value) -> Vec<Vec<String>> {
+    let tenant = |(name, own): (&String, &Value)| {
+        row([
+            name,
+            &own["weight"].to_string(),
+            &share(&own["running"], &own["max_running"]),
+            &share(&own["queued"], &own["max_queued"]),
+            &bound(&own["starts_per_minute"]),
+            &cpu(own),
+        ])
+    };
+    let head = row(["TENANT", "WEIGHT", "RUNNING", "QUEUED", "STARTS/MIN", "CPU S/HOUR"]);
+    std::iter::once(head).chain(fields(&queue["tenants"]).map(tenant)).collect()
+}
+
+/// CPU time is counted only for those who have a bound on it.
+fn cpu(tenant: &Value) -> String {
+    let most = &tenant["cpu_s_per_hour"];
+    if most.is_null() { "-".to_owned() } else { share(&tenant["cpu_s"], most) }
+}
+
+/// `2 of 4`; what has no bound is a number alone.
+fn share(used: &Value, most: &Value) -> String {
+    if most.is_null() { used.to_string() } else { format!("{used} of {most}") }
+}
+
+fn bound(most: &Value) -> String {
+    if most.is_null() { "-".to_owned() } else { most.to_string() }
+}
+
+fn fields(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flat_map(Map::iter)
+}
+
+fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(str::to_owned).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_overview_tells_use_beside_its_limit() {
+        let queue = json!({
+            "slots": 4, "running": 3, "queued": 2, "max_queued": 100, "paused": false,
+            "draining": true, "pressure": "memory pressure 38 %", "estimate_ms": 2500,
+            "waiting": {"slots": 0, "lane_paused": 2},
+            "lanes": {"build": {"running": 1, "slots": 2, "queued": 2, "paused": true}},
+            "tenants": {"ci": {"weight": 2, "running": 1, "max_running": 4, "queued": 2,
+                               "cpu_s": 7, "cpu_s_per_hour": 60}},
+        });
+        let expected = "\
+starts     draining: no new jobs are taken
+running    3 of 4
+queued     2 of 100, for: lane paused 2
+pressure   memory pressure 38 %
+a new job  waits about 2.5s
+
+LANE   RUNNING  QUEUED  STARTS
+build  1 of 2   2       paused
+
+TENANT  WEIGHT  RUNNING  QUEUED  STARTS/MIN  CPU S/HOUR
+ci      2       1 of 4   2       -           7 of 60
+";
+        assert_eq!(shown(&queue), expected);
+    }
+}

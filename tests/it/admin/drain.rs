@@ -1,0 +1,115 @@
+//! `drain`: what is taken, what goes on, and the end.
+
+use serde_json::json;
+
+use super::{Hosted, OPERATORS, Who};
+use crate::harness::{eventually, output_of, text};
+
+const ONE_SLOT: &str = "[queue]\nslots = 1\n";
+
+/// A submission is refused as `draining`.
+#[track_caller]
+fn assert_refused(hosted: &mut Hosted) {
+    let refused = hosted.yard.call("run_command", json!({"command": "touch never"}));
+    let said = refused.error_text();
+    assert!(said.contains("draining"), "{said}");
+    assert_eq!(refused.0["result"]["structuredContent"]["error_code"], "draining", "{}", refused.0);
+}
+
+#[test]
+fn a_draining_server_takes_nothing_new_and_finishes_what_it_has() {
+    for who in OPERATORS {
+        let mut hosted = Hosted::start(ONE_SLOT);
+        let (running, _marker) = hosted.holder();
+        let waiting = hosted.submit("echo queued", "default");
+        let (stdout, talk) = hosted.told(who, &["drain"]);
+        assert_eq!(stdout, "");
+        assert!(talk.contains("no new jobs are taken (1 running, 1 queued)"), "{talk}");
+        assert!(talk.contains("`shellyard drain --undo`"), "{talk}");
+        assert_refused(&mut hosted);
+        assert_eq!(hosted.look(&running)["state"], "running");
+        hosted.stop(&running);
+        let emptied = hosted.json(who, &["drain", "--wait"]);
+        assert_eq!((&emptied["running"], &emptied["queued"]), (&json!(0), &json!(0)));
+        assert_eq!(hosted.look(&waiting)["exit_code"], 0, "what waited ran");
+        assert!(hosted.told(who, &["queue"]).0.contains("draining"));
+        let (_, talk) = hosted.told(who, &["drain", "--undo"]);
+        assert!(talk.contains("new jobs are taken again"), "{talk}");
+        hosted.yard.assert_alive();
+        assert!(!hosted.yard.work().join("never").exists());
+        let by = who.tenant();
+        hosted.assert_audited(&format!("drain_begun: no new jobs are taken (by {by})"));
+        hosted.assert_audited(&format!("drain_ended: new jobs are taken again (by {by})"));
+    }
+}
+
+#[test]
+fn a_drained_server_ends_after_its_last_job_where_that_is_wished() {
+    for who in OPERATORS {
+        let mut hosted = Hosted::start(ONE_SLOT);
+        let done = hosted.yard.work().join("done");
+        hosted.submit("while ! test -e go; do sleep 0.05; done", "default");
+        hosted.submit("touch done", "default");
+        let (_, talk) = hosted.told(who, &["drain", "--exit"]);
+        assert!(talk.contains("the server ends when nothing waits or runs"), "{talk}");
+        assert_refused(&mut hosted);
+        hosted.assert_audited(&format!(
+            "drain_begun: no new jobs are taken, and the server ends after the last one (by {})",
+            who.tenant()
+        ));
+        std::fs::write(hosted.yard.work().join("go"), "").expect("a file of ours");
+        let waited = hosted.ask(who, &["drain", "--exit", "--wait"]);
+        // It may be gone before it can be asked to.
+        let said = text(&waited.stderr);
+        let is_told = said.contains("the server has ended") || said.contains("no server answers");
+        assert!(is_told, "{said}");
+        assert_eq!(hosted.yard.wait_exit().code(), Some(0));
+        assert!(done.exists(), "what waited ran before the end");
+    }
+}
+
+#[test]
+fn waiting_for_the_end_returns_when_the_server_is_gone() {
+    let mut hosted = Hosted::start("");
+    hosted.submit("while ! test -e go; do sleep 0.05; done", "default");
+    let mut command = hosted.yard.sandbox().command();
+    command.args(["drain", "--exit", "--wait", "--data-dir"]).arg(hosted.yard.sandbox().data());
+    let waiting = std::thread::spawn(move || output_of(command, ""));
+    eventually("it drains", || hosted.json(Who::Socket, &["queue"])["draining"] == true);
+    assert!(!waiting.is_finished(), "a job runs");
+    std::fs::write(hosted.yard.work().join("go"), "").expect("a file of ours");
+    let output = waiting.join().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(text(&output.stderr).contains("the server has ended"), "{output:?}");
+    assert_eq!(hosted.yard.wait_exit().code(), Some(0));
+}
+
+#[test]
+fn an_end_that_was_taken_back_does_not_come_with_the_next_drain() {
+    let mut hosted = Hosted::start("");
+    let (running, _marker) = hosted.holder();
+    hosted.told(Who::Socket, &["drain", "--exit"]);
+    hosted.told(Who::Socket, &["drain", "--undo"]);
+    hosted.stop(&running);
+    hosted.told(Who::Socket, &["drain", "--wait"]);
+    // Many looks of the server at its own queue go by.
+    for _ in 0..20 {
+        assert_eq!(hosted.json(Who::Socket, &["queue"])["draining"], true);
+    }
+    hosted.told(Who::Socket, &["drain", "--undo"]);
+    hosted.yard.assert_alive();
+}
+
+#[test]
+fn whoever_waits_hears_that_the_drain_was_undone() {
+    let mut hosted = Hosted::start("");
+    let (_, _marker) = hosted.holder();
+    let mut command = hosted.yard.sandbox().command();
+    command.args(["drain", "--wait", "--json", "--data-dir"]).arg(hosted.yard.sandbox().data());
+    let waiting = std::thread::spawn(move || output_of(command, ""));
+    eventually("it drains", || hosted.json(Who::Socket, &["queue"])["draining"] == true);
+    hosted.told(Who::Admin, &["drain", "--undo"]);
+    let output = waiting.join().expect("it ends");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stdout).contains("drain_undone"), "{output:?}");
+}

@@ -1,0 +1,65 @@
+//! `pause` and `resume`.
+
+use serde_json::json;
+
+use super::{Hosted, OPERATORS};
+use crate::harness::text;
+
+#[test]
+fn a_paused_queue_starts_nothing_until_it_is_resumed() {
+    for who in OPERATORS {
+        let mut hosted = Hosted::start("");
+        let (running, marker) = hosted.holder();
+        let (stdout, talk) = hosted.told(who, &["pause"]);
+        assert_eq!(stdout, "");
+        assert!(talk.contains("the queue is paused (1 running, 0 queued)"), "{talk}");
+        assert!(talk.contains("`shellyard resume`"), "{talk}");
+        let waiting = hosted.submit("echo at last", "default");
+        assert_eq!(
+            (&waiting["state"], &waiting["waits_for"]),
+            (&json!("queued"), &json!("the queue is paused"))
+        );
+        let (table, _) = hosted.told(who, &["jobs", "--all"]);
+        assert!(table.contains("1 of 1: the queue is paused"), "{table}");
+        assert_eq!(hosted.look(&running)["state"], "running");
+        assert!(!marker.alive().is_empty(), "what runs goes on");
+        assert!(hosted.told(who, &["queue"]).0.contains("paused"));
+        let queue = hosted.json(who, &["resume"]);
+        assert_eq!(queue["paused"], false);
+        hosted.await_state(&waiting, "finished");
+        hosted.assert_audited(&format!("queue_paused: all lanes (by {})", who.tenant()));
+        hosted.assert_audited(&format!("queue_resumed: all lanes (by {})", who.tenant()));
+    }
+}
+
+#[test]
+fn a_paused_lane_holds_its_own_jobs_alone() {
+    for who in OPERATORS {
+        let mut hosted = Hosted::start("");
+        let queue = hosted.json(who, &["pause", "--lane", "build"]);
+        assert_eq!(
+            (&queue["paused"], &queue["lanes"]["build"]["paused"]),
+            (&json!(false), &json!(true))
+        );
+        let waiting = hosted.submit("echo built", "build");
+        assert_eq!(waiting["waits_for"], "lane build is paused");
+        assert_eq!(hosted.yard.run("echo free")["output"], "free\n");
+        let (_, talk) = hosted.told(who, &["resume"]);
+        assert!(
+            talk.contains("lane build is still paused: `shellyard resume --lane build`"),
+            "{talk}"
+        );
+        assert_eq!(hosted.look(&waiting)["state"], "queued");
+        let (_, talk) = hosted.told(who, &["resume", "--lane", "build"]);
+        assert!(talk.contains("lane build is resumed"), "{talk}");
+        hosted.await_state(&waiting, "finished");
+        let unknown = hosted.ask(who, &["pause", "--lane", "biuld"]);
+        assert_eq!(unknown.status.code(), Some(1));
+        let said = text(&unknown.stderr);
+        assert!(said.contains("`biuld`") && said.contains("build, default, net"), "{said}");
+        hosted.assert_audited(&format!("queue_paused: lane build (by {})", who.tenant()));
+        hosted.assert_audited(&format!("queue_resumed: lane build (by {})", who.tenant()));
+        let notes = hosted.audited();
+        assert!(!notes.iter().any(|note| note.contains("biuld")), "{notes:?}");
+    }
+}
