@@ -1,11 +1,12 @@
 //! Legacy sessions, bounded in number.
 //!
-//! rmcp keeps as many sessions as clients open, some 50 KB each. Here a further session
-//! ends the one that was silent longest; its client gets 404 and, as the protocol has it,
-//! initializes again. Nothing of a job is lost by that: jobs belong to the yard.
+//! rmcp keeps as many sessions as clients open, some 50 KB each. Here a further session ends the
+//! one that was silent longest, of the tenant that has most; its client gets 404 and, as the
+//! protocol has it, initializes again. Nothing of a job is lost by that: jobs belong to the yard.
 //!
 //! A session belongs to the tenant that opened it. To all others it does not exist.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -106,12 +107,18 @@ impl Book {
         }
     }
 
-    /// Takes out the session that must go before another one fits in.
+    /// Takes out the session that must go before another one fits in: of the tenant that has most,
+    /// so that nobody's sessions end by the number of others', the one that was idle longest.
     fn make_room(&mut self) -> Option<SessionId> {
         if self.sessions.len() < self.most {
             return None;
         }
-        let oldest = self.sessions.iter().min_by_key(|(_, entry)| entry.used)?.0.clone();
+        let mut held: HashMap<Option<Tenant>, usize> = HashMap::new();
+        for entry in self.sessions.values() {
+            *held.entry(entry.owner).or_default() += 1;
+        }
+        let rank = |entry: &Entry| (Reverse(held.get(&entry.owner).copied()), entry.used);
+        let oldest = self.sessions.iter().min_by_key(|(_, entry)| rank(entry))?.0.clone();
         self.sessions.remove(&oldest);
         Some(oldest)
     }
@@ -203,6 +210,19 @@ mod tests {
         book.touch(&b, at(3));
         book.add(&c, at(4));
         assert_eq!(book.make_room(), Some(a));
+    }
+
+    #[test]
+    fn a_full_book_gives_up_one_of_the_tenant_that_has_most() {
+        let start = Instant::now();
+        let at = |second| start + Duration::from_secs(second);
+        let [many, few] = ["sessions-many", "sessions-few"].map(|name| Tenant::named(name).ok());
+        let mut book = Book { most: 3, sessions: HashMap::new() };
+        for (second, (id, owner)) in [("a", few), ("b", many), ("c", many)].iter().enumerate() {
+            book.add(&SessionId::from(*id), at(second as u64));
+            book.claim(id, *owner);
+        }
+        assert_eq!(book.make_room(), Some(SessionId::from("b")), "although `a` was idle longer");
     }
 
     #[tokio::test]

@@ -58,7 +58,7 @@ const MODERN: ProtocolVersion = ProtocolVersion::V_2026_07_28;
 
 /// The methods that this server answers, by era; anything else is not found. There is no
 /// prompt, and the list says so: the protocol's own caching tests want that list from everyone.
-const OFFERED: [(&str, Eras); 12] = [
+pub const METHODS: [(&str, Eras); 12] = [
     ("initialize", Eras::Legacy),
     ("ping", Eras::Legacy),
     ("prompts/list", Eras::Both),
@@ -75,9 +75,12 @@ const OFFERED: [(&str, Eras); 12] = [
 
 /// In which eras of the protocol a method exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Eras {
+pub enum Eras {
+    /// In those that begin with a handshake.
     Legacy,
+    /// From 2026-07-28 on.
     Modern,
+    /// In all of them.
     Both,
 }
 
@@ -363,7 +366,7 @@ fn unreadable(request: &CustomRequest, era: Eras) -> ErrorData {
     let method = &request.method;
     let is_offered =
         |(offered, eras): &(&str, Eras)| offered == method && (*eras == era || *eras == Eras::Both);
-    if !OFFERED.iter().any(is_offered) {
+    if !METHODS.iter().any(is_offered) {
         return unknown_method(method);
     }
     let why = match request.params_as::<CallToolRequestParams>() {

@@ -33,7 +33,7 @@ pub use dialect::{
     Dialect, DialectSettings, ExecuteCommandSettings, ExecuteSettings, RunShellCommandSettings,
     ShellToolSettings,
 };
-pub use handler::Handler;
+pub use handler::{Eras, Handler, METHODS};
 pub use settings::{McpSettings, ResultFormat, ServerName};
 pub use status::JobState;
 

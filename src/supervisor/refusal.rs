@@ -46,20 +46,15 @@ pub enum Refusal {
     Closed,
 }
 
-/// Where too many wait.
+/// Where too many wait. Not how many: most of them may be others'.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FullQueue {
     /// In all lanes together.
-    All {
-        /// How many may wait.
-        limit: usize,
-    },
+    All,
     /// In one lane.
     Lane {
         /// Which.
         lane: String,
-        /// How many may wait.
-        limit: usize,
     },
 }
 
@@ -123,13 +118,10 @@ impl Refusal {
 impl fmt::Display for FullQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::All { limit } => {
-                write!(f, "the queue is full: {limit} jobs wait already (queue.max_queued)")
+            Self::All => f.write_str("the queue is full (queue.max_queued)"),
+            Self::Lane { lane } => {
+                write!(f, "lane {lane} is full (queue.lanes.{lane}.max_queued)")
             }
-            Self::Lane { lane, limit } => write!(
-                f,
-                "lane {lane} is full: {limit} jobs wait in it already (queue.lanes.{lane}.max_queued)"
-            ),
         }
     }
 }
@@ -179,17 +171,17 @@ mod tests {
         let bound = TenantBound::Queued { limit: 3 };
         let seconds = Duration::from_secs;
         let used = TenantBound::Cpu { used: seconds(61), limit: seconds(60) };
-        let full = FullQueue::Lane { lane: "build".into(), limit: 2 };
+        let full = FullQueue::Lane { lane: "build".into() };
         for (refusal, code, words) in [
             (
-                Refusal::QueueFull { full: FullQueue::All { limit: 2 }, retry_after: None },
+                Refusal::QueueFull { full: FullQueue::All, retry_after: None },
                 "queue_full",
-                "the queue is full: 2 jobs wait already (queue.max_queued); try again when some have started",
+                "the queue is full (queue.max_queued); try again when some have started",
             ),
             (
                 Refusal::QueueFull { full, retry_after: Some(Duration::from_millis(11_001)) },
                 "queue_full",
-                "lane build is full: 2 jobs wait in it already (queue.lanes.build.max_queued); try again in about 12s",
+                "lane build is full (queue.lanes.build.max_queued); try again in about 12s",
             ),
             (
                 Refusal::TenantLimit { bound, retry_after: Some(Duration::ZERO) },

@@ -209,7 +209,7 @@ async fn jobs_wait_their_turn_and_a_waiting_one_can_be_stopped() {
     let third = desk(&yard).submit(shell("echo third")).await.unwrap();
     let place = desk(&yard).queue_place(third.id()).await.unwrap();
     assert_eq!((place.position, place.length), (2, 2));
-    assert_eq!(place.waits_for, WaitsFor::Slots { busy: 1, slots: 1 });
+    assert_eq!(place.waits_for, WaitsFor::Slots { slots: 1 });
     let wish = StopWish { by: StopBy::Client, signal: None, grace: None };
     desk(&yard).stop(second.id(), wish).await.unwrap();
     assert_eq!(ended(&second).await.outcome, Outcome::Stopped { by: StopBy::Client });

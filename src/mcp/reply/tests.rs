@@ -249,7 +249,7 @@ fn place() -> QueuePlace {
         position: 3,
         length: 12,
         lane: "default".to_owned(),
-        waits_for: WaitsFor::Slots { busy: 8, slots: 8 },
+        waits_for: WaitsFor::Slots { slots: 8 },
         estimate: None,
     }
 }
@@ -258,7 +258,7 @@ fn place() -> QueuePlace {
 fn a_queued_job_knows_its_place_and_why_it_waits() {
     let queued = |place| verdict(&snapshot(17, State::Queued(Some(place)), 0), None);
     assert_eq!(queued(place()), "queued · position 3 of 12 · job 17 · 8/8 slots busy");
-    let waits_for = WaitsFor::Lane { lane: "build".to_owned(), busy: 2, slots: 2 };
+    let waits_for = WaitsFor::Lane { lane: "build".to_owned(), slots: 2 };
     let estimate = Some(Duration::from_millis(39_100));
     let in_lane = QueuePlace { lane: "build".to_owned(), waits_for, estimate, ..place() };
     assert_eq!(

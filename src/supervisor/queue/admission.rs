@@ -27,12 +27,12 @@ impl Queue {
         }
         let of_lane =
             self.lanes.get(lane).and_then(|lane| reached(lane.limits.max_queued, lane.waiting));
-        if let Some(limit) = of_lane {
-            let full = FullQueue::Lane { lane: lane.to_owned(), limit };
+        if of_lane.is_some() {
+            let full = FullQueue::Lane { lane: lane.to_owned() };
             return Err(Refusal::QueueFull { full, retry_after });
         }
-        if let Some(limit) = reached(Some(self.limits.max_queued), self.waiting()) {
-            return Err(Refusal::QueueFull { full: FullQueue::All { limit }, retry_after });
+        if self.waiting() >= self.limits.max_queued {
+            return Err(Refusal::QueueFull { full: FullQueue::All, retry_after });
         }
         Ok(())
     }

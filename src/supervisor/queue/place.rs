@@ -25,13 +25,12 @@ pub struct QueuePlace {
     pub estimate: Option<Duration>,
 }
 
-/// What a job waits for; displays as "8/8 slots busy".
+/// What a job waits for; displays as "8/8 slots busy". That all are busy is all that is told: after
+/// a bound was lowered more may run, and by how many could count others' jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WaitsFor {
     /// One of the queue's slots.
     Slots {
-        /// How many are taken.
-        busy: usize,
         /// How many there are.
         slots: usize,
     },
@@ -39,8 +38,6 @@ pub enum WaitsFor {
     Lane {
         /// Which lane.
         lane: String,
-        /// How many are taken.
-        busy: usize,
         /// How many there are.
         slots: usize,
     },
@@ -80,8 +77,8 @@ impl WaitsFor {
 impl fmt::Display for WaitsFor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Slots { busy, slots } => write!(f, "{busy}/{slots} slots busy"),
-            Self::Lane { lane, busy, slots } => write!(f, "lane {lane}: {busy}/{slots} busy"),
+            Self::Slots { slots } => write!(f, "{slots}/{slots} slots busy"),
+            Self::Lane { lane, slots } => write!(f, "lane {lane}: {slots}/{slots} busy"),
             Self::TenantLimit { limit } => write!(f, "tenant limit {limit}"),
             Self::Pressure(pressure) => pressure.fmt(f),
             Self::Paused => f.write_str("the queue is paused"),
@@ -125,11 +122,11 @@ impl Queue {
         if let Some(lane) = lane.filter(|lane| lane.is_full())
             && let Some(slots) = lane.limits.slots
         {
-            return WaitsFor::Lane { lane: name.to_owned(), busy: lane.running, slots };
+            return WaitsFor::Lane { lane: name.to_owned(), slots };
         }
         let slots = self.limits.slots;
         match hold {
-            _ if self.running >= slots => WaitsFor::Slots { busy: self.running, slots },
+            _ if self.running >= slots => WaitsFor::Slots { slots },
             Some(Hold::Pressure(pressure)) => WaitsFor::Pressure(pressure),
             Some(Hold::Paused) | None => WaitsFor::Turn,
         }

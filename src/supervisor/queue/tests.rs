@@ -74,7 +74,7 @@ fn a_full_lane_lets_others_pass() {
         position: 1,
         length: 1,
         lane: "build".to_owned(),
-        waits_for: WaitsFor::Lane { lane: "build".to_owned(), busy: 1, slots: 1 },
+        waits_for: WaitsFor::Lane { lane: "build".to_owned(), slots: 1 },
         estimate: None,
     };
     assert_eq!(queue.place(id(2)), Some(expected));

@@ -183,6 +183,11 @@ impl HttpAnswer<'_> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// All headers, their names in lower case.
+    pub(crate) fn headers(&self) -> &[(String, String)] {
+        &self.headers
+    }
+
     /// The rest of the body as text.
     #[track_caller]
     pub(crate) fn text(self) -> String {

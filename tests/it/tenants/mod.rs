@@ -1,5 +1,6 @@
 //! Who may come in, and as whom.
 
+mod isolation;
 mod issuer;
 mod oauth;
 mod tokens;

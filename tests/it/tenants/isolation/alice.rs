@@ -1,0 +1,182 @@
+//! A tenant who has done all that one can do, and what must be left of it.
+
+use serde_json::{Value, json};
+
+use super::world::{Client, LEGACY, World};
+use crate::harness::{HttpConnection, Marker, bytes_of, eventually, text};
+
+/// What only she knows. It is in commands, descriptions, output, errors and variables.
+pub(super) const SECRET: &str = "quokka";
+
+/// Her name for a job, which others may choose as well.
+pub(super) const KEY: &str = "nightly";
+
+/// What she runs that others may run as well.
+pub(super) const COMMAND: &str = "seq 1 5000";
+
+/// The id of her call that is not answered yet, and the name of its progress.
+pub(super) const REQUEST: u64 = 7001;
+pub(super) const PROGRESS: &str = "of-request-7001";
+
+/// More jobs than others have in the same test: her numbers are hers alone.
+const EARLIER: usize = 60;
+
+/// Everything that somebody could aim at, as plain words.
+#[derive(Debug, Clone)]
+pub(super) struct Aims {
+    /// Jobs of each kind: running, finished, queued, queued in a lane, freed.
+    pub(super) running: u64,
+    pub(super) finished: u64,
+    pub(super) queued: u64,
+    pub(super) building: u64,
+    pub(super) freed: u64,
+    /// A job that her unanswered call waits for.
+    pub(super) awaited: u64,
+    pub(super) session: String,
+    /// Where `shell_exec` left her output.
+    pub(super) spilled: String,
+    /// A place in it.
+    pub(super) cursor: String,
+}
+
+impl Aims {
+    /// All of her numbers.
+    pub(super) const fn jobs(&self) -> [u64; 6] {
+        [self.running, self.finished, self.queued, self.building, self.freed, self.awaited]
+    }
+}
+
+/// Alice, busy.
+pub(super) struct Alice {
+    pub(super) client: Client,
+    pub(super) aims: Aims,
+    /// What she had before anybody else came.
+    finished: String,
+    queue: Vec<u64>,
+    unanswered: HttpConnection,
+    /// What her jobs sleep for; dropped, they are gone.
+    sleeps: Marker,
+}
+
+impl Alice {
+    /// Makes herself busy.
+    #[track_caller]
+    pub(super) fn busy_in(world: &mut World) -> Self {
+        let mut client = world.client("alice");
+        for _ in 0..EARLIER {
+            client.start(json!({"command": "true"}));
+        }
+        let freed = write_until_freed(&mut client);
+        let spilled = client
+            .call(
+                "shell_exec",
+                json!({"cmd": COMMAND, "page": {"limit_lines": 3}, "on_large_output": "spill"}),
+            )
+            .ok();
+        let word = |field: &str| spilled[field].as_str().expect("a word").to_owned();
+        let (uri, cursor) = (word("spill_uri"), word("next_cursor"));
+        let finished = client.call("run_command", telling()).ok().job();
+        client.wait(finished);
+        client.rpc("resources/list", json!({}));
+        let sleeps = Marker::new();
+        let reading = format!("while read line; do echo $line; done; sleep {sleeps}");
+        let running = client.start(json!({"command": reading, "description": SECRET}));
+        subscribe(&mut client, running);
+        let (unanswered, awaited) = call_and_wait(&mut client, &sleeps);
+        let queued = client.start(json!({"command": format!("echo {SECRET}")}));
+        client.start(json!({"command": format!("echo {SECRET}"), "priority": "high"}));
+        let building = client.start(json!({"command": format!("echo {SECRET}"), "lane": "build"}));
+        let session = client.link.session().to_owned();
+        let aims = Aims {
+            running,
+            finished,
+            queued,
+            building,
+            freed,
+            awaited,
+            session,
+            spilled: uri,
+            cursor,
+        };
+        let queue = client.jobs("queued");
+        assert_eq!(queue.len(), 3, "they wait for her own limit");
+        let finished = whole(&mut client, aims.finished);
+        assert_eq!(finished, format!("{SECRET}\n{SECRET}\n"), "on both streams");
+        Self { client, aims, finished, queue, unanswered, sleeps }
+    }
+
+    /// Checks that all of it is as it was.
+    #[track_caller]
+    pub(super) fn assert_unharmed(self) {
+        let Self { mut client, aims, finished, queue, mut unanswered, sleeps } = self;
+        assert_eq!(client.jobs("queued"), queue, "her queue");
+        assert_eq!(client.jobs("running"), [aims.awaited, aims.running]);
+        assert_eq!(whole(&mut client, aims.finished), finished, "her output");
+        let again = client.call("run_command", telling()).ok();
+        assert_eq!(again.job(), aims.finished, "her key is hers");
+        let rest = client.call("read_file_chunk", json!({"uri": aims.spilled})).ok();
+        assert_eq!(rest["total_bytes"], 23893, "{}", rest.0);
+        let echoed = client.call("read_output", json!({"job": aims.running})).ok();
+        assert_eq!(echoed["total_bytes"], 0, "nobody typed into it: {}", echoed.0);
+        // It goes on until she herself ends it.
+        sleeps.wait_alive();
+        client.call("stop_jobs", json!({"jobs": [aims.awaited]})).ok();
+        let mut answer = unanswered.answer();
+        loop {
+            let message = answer.message().expect("an answer at the end");
+            if message["id"] == REQUEST {
+                assert_eq!(message["result"]["structuredContent"]["outcome"], "stopped");
+                break;
+            }
+            assert_eq!(message["params"]["progressToken"], PROGRESS, "{message}");
+        }
+    }
+}
+
+/// A job that tells her secret in every way that there is.
+fn telling() -> Value {
+    json!({
+        "command": format!("echo {SECRET}; echo $WORD >&2"),
+        "description": SECRET,
+        "env": {"WORD": SECRET},
+        "key": KEY,
+    })
+}
+
+/// Writes more than is kept of one tenant; the number of the job that made room.
+#[track_caller]
+fn write_until_freed(client: &mut Client) -> u64 {
+    let write = json!({"command": format!("yes {SECRET} | head -c 60000")});
+    let first = client.call("run_command", write.clone()).ok().job();
+    client.call("run_command", write).ok();
+    eventually("the first one is freed", || {
+        client.call("read_output", json!({"job": first})).is_error()
+    });
+    first
+}
+
+#[track_caller]
+fn subscribe(client: &mut Client, job: u64) {
+    let uri = format!("shellyard://jobs/{job}/output");
+    let answer = client.rpc("resources/subscribe", json!({"uri": uri}));
+    assert_eq!(answer["result"], json!({}), "{answer}");
+}
+
+/// Calls for a job that sleeps, and leaves the call unanswered. Cancelled, it would end the job.
+#[track_caller]
+fn call_and_wait(client: &mut Client, sleeps: &Marker) -> (HttpConnection, u64) {
+    let arguments = json!({"command": format!("sleep {sleeps}"), "wait_s": 500});
+    let params = json!({
+        "name": "run_command", "arguments": arguments, "_meta": {"progressToken": PROGRESS},
+    });
+    let unanswered = client.link.post(&LEGACY.request(REQUEST, "tools/call", params));
+    sleeps.wait_alive();
+    (unanswered, client.jobs("running")[0])
+}
+
+/// Everything that a job wrote.
+#[track_caller]
+fn whole(client: &mut Client, job: u64) -> String {
+    let page = client.call("read_output", json!({"job": job, "view": "raw"})).ok();
+    text(&bytes_of(page.structured()))
+}

@@ -1,0 +1,115 @@
+//! Shares of the slots, end to end: by weight, and an idle tenant is next.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::world::{Client, World};
+use crate::harness::{Request, eventually, eventually_some};
+
+const WEIGHED: &str = "\
+[queue]
+slots = 1
+[tenants.heavy]
+weight = 2
+[pressure]
+memory = 0
+io = 0
+";
+
+/// Those who share, and by how much.
+const SHARES: [(&str, usize); 3] = [("one", 1), ("other", 1), ("heavy", 2)];
+
+/// Jobs for each weight.
+const ROUNDS: usize = 15;
+
+struct Yard {
+    world: World,
+    admin: String,
+}
+
+impl Yard {
+    #[track_caller]
+    fn paused() -> Self {
+        let world = World::with(WEIGHED);
+        let admin = world.token("ops", "admin");
+        let mut yard = Self { world, admin };
+        yard.queue("pause");
+        yard
+    }
+
+    /// Pauses or resumes the queue.
+    #[track_caller]
+    fn queue(&mut self, verb: &str) {
+        let request = Request { method: "POST", ..Request::get(&format!("/api/v1/queue/{verb}")) };
+        let (status, text) = self.world.ask(request, &self.admin);
+        assert_eq!(status, 200, "{text}");
+    }
+
+    #[track_caller]
+    fn running(&mut self) -> u64 {
+        let (_, text) = self.world.ask(Request::get("/api/v1/queue"), &self.admin);
+        let queue: Value = serde_json::from_str(&text).expect("JSON");
+        queue["running"].as_u64().expect("a number")
+    }
+
+    /// Who has started so far, in order.
+    fn order(&self) -> Vec<String> {
+        let file = fs::read_to_string(self.world.server.work().join("order")).unwrap_or_default();
+        file.lines().map(str::to_owned).collect()
+    }
+
+    /// A tenant with so many jobs that each write its name when they start.
+    #[track_caller]
+    fn submit(&mut self, tenant: &str, jobs: usize) -> Client {
+        let mut client = self.world.client(tenant);
+        for _ in 0..jobs {
+            client.start(json!({"command": format!("echo {tenant} >> order")}));
+        }
+        client
+    }
+
+    /// Everyone who shares, with enough to wait for all along.
+    #[track_caller]
+    fn submit_all(&mut self) {
+        for (tenant, weight) in SHARES {
+            self.submit(tenant, ROUNDS * weight);
+        }
+    }
+}
+
+#[test]
+fn starts_are_shared_by_weight_all_along() {
+    let mut yard = Yard::paused();
+    yard.submit_all();
+    assert_eq!(yard.order(), [""; 0], "nothing starts while the queue is paused");
+    yard.queue("resume");
+    let weights: usize = SHARES.iter().map(|(_, weight)| weight).sum();
+    let order = eventually_some("all have run", || {
+        Some(yard.order()).filter(|order| order.len() == ROUNDS * weights)
+    });
+    for starts in 1..=order.len() {
+        for (tenant, weight) in SHARES {
+            let had = order[..starts].iter().filter(|name| *name == tenant).count();
+            let due = starts as f64 * weight as f64 / weights as f64;
+            let off = (had as f64 - due).abs();
+            assert!(off <= due * 0.1 + 1.0, "{tenant} had {had} of {starts}: {order:?}");
+        }
+    }
+}
+
+#[test]
+fn an_idle_tenants_job_starts_next() {
+    let mut yard = Yard::paused();
+    yard.submit_all();
+    yard.queue("resume");
+    eventually("some have run", || yard.order().len() >= 10);
+    yard.queue("pause");
+    eventually("the last one is over", || yard.running() == 0);
+    let before = yard.order();
+    assert!(before.len() < ROUNDS * 4, "others still wait: {before:?}");
+    yard.submit("idle", 1);
+    yard.queue("resume");
+    let next = eventually_some("one more starts", || yard.order().get(before.len()).cloned());
+    assert_eq!(next, "idle");
+}

@@ -1,0 +1,134 @@
+//! What each role may do, tool by tool and route by route.
+
+use serde_json::{Value, json};
+use shellyard::http::Route;
+
+use super::world::{Client, World};
+use crate::harness::{Launch, Request};
+use crate::tenants::issuer::{AUDIENCE, Issuer, Key};
+use crate::tenants::{ask, call};
+
+/// The tools that look and change nothing, and what to look at in the world of these tests.
+fn reading() -> Vec<(&'static str, Value)> {
+    vec![
+        ("wait_jobs", json!({"jobs": [1]})),
+        ("read_output", json!({"job": 1})),
+        ("list_jobs", json!({})),
+        ("read_file", json!({"path": "note"})),
+        ("list_directory", json!({})),
+        ("read_file_chunk", json!({"uri": ""})),
+    ]
+}
+
+/// The routes for operators alone, with the method that they take.
+const OPERATORS: [(Route, &str); 6] = [
+    (Route::Metrics, "GET"),
+    (Route::Queue, "GET"),
+    (Route::QueuePause, "POST"),
+    (Route::QueueResume, "POST"),
+    (Route::Drain, "POST"),
+    (Route::Reload, "POST"),
+];
+
+#[track_caller]
+fn tools(client: &mut Client) -> Vec<String> {
+    let listed = client.rpc("tools/list", json!({}));
+    let tools = listed["result"]["tools"].as_array().expect("a list").clone();
+    tools.iter().map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[test]
+fn a_read_only_token_looks_and_changes_nothing() {
+    let mut world = World::new();
+    let mut runner = world.client("bob");
+    runner.call("run_command", json!({"command": "echo hi > note; cat note"})).ok();
+    let spilled =
+        runner.call("shell_exec", json!({"cmd": "echo hi", "on_large_output": "spill"})).ok();
+    let token = world.token("bob", "read-only");
+    let mut reader = Client::open(&world.address(), &token);
+    let reading = reading();
+    let names: Vec<&str> = reading.iter().map(|(tool, _)| *tool).collect();
+    assert_eq!(tools(&mut reader), names);
+    for (tool, mut arguments) in reading {
+        if tool == "read_file_chunk" {
+            arguments["uri"] = spilled["spill_uri"].clone();
+        }
+        reader.call(tool, arguments).ok();
+    }
+    let changing: Vec<_> =
+        tools(&mut runner).into_iter().filter(|tool| !names.contains(&tool.as_str())).collect();
+    assert_eq!(changing.len(), 9, "{changing:?}");
+    for tool in changing {
+        let wish = json!({"command": "touch broke-in", "cmd": "touch broke-in", "path": "broke-in", "content": ""});
+        let refused = reader.call(&tool, wish);
+        let words = format!(
+            "this token may only read (role read-only); {tool} needs one with the role run"
+        );
+        assert!(refused.error_text().contains(&words), "{}", refused.0);
+        let code = &refused.0["result"]["structuredContent"]["error_code"];
+        assert!(code.is_null() || code == "forbidden", "{}", refused.0);
+    }
+    assert!(!world.server.work().join("broke-in").exists());
+    assert_eq!(runner.jobs("all").len(), 2);
+}
+
+#[test]
+fn a_read_scope_looks_and_changes_nothing() {
+    let key = Key::ec("a");
+    let issuer = Issuer::with_keys(&[key.public()]);
+    let config = format!("[oauth]\nissuer = \"{}\"\nresource = \"{AUDIENCE}\"\n", issuer.url());
+    let dialects = ["--dialect", super::world::DIALECTS];
+    let mut yard = Launch::http().args(&dialects).config(&config).start_silent();
+    let [run, read] =
+        ["run", "read"].map(|it| key.token(&issuer.claims(&format!("shellyard:{it}"))));
+    let listed = |yard: &mut _, token: &str| {
+        let said = ask(yard, crate::tenants::tools_list(), Some(token));
+        let answer: Value = serde_json::from_str(&said.text).expect("JSON");
+        let tools = answer["result"]["tools"].as_array().expect("a list").clone();
+        tools
+            .iter()
+            .map(|tool| tool["name"].as_str().expect("a name").to_owned())
+            .collect::<Vec<_>>()
+    };
+    let readable = listed(&mut yard, &read);
+    assert_eq!(readable, reading().iter().map(|(tool, _)| *tool).collect::<Vec<_>>());
+    for tool in listed(&mut yard, &run) {
+        let status = ask(&mut yard, call(&tool, json!({})), Some(&read)).status;
+        assert_eq!(status, if readable.contains(&tool) { 200 } else { 403 }, "{tool}");
+    }
+}
+
+#[test]
+fn what_concerns_all_tenants_takes_an_admin() {
+    let mut world = World::new();
+    let tokens = ["run", "read-only"].map(|role| world.token("bob", role));
+    let mut before = Vec::new();
+    for (route, method) in OPERATORS {
+        let request = Request { method, ..Request::get(&route.path("/mcp")) };
+        for token in &tokens {
+            let (status, text) = world.ask(request.clone(), token);
+            assert_eq!(status, 403, "{route:?}: {text}");
+            before.push(text);
+        }
+    }
+    let mut alice = world.client("alice");
+    alice.call("run_command", json!({"command": "true"})).ok();
+    let mut after = Vec::new();
+    for (route, method) in OPERATORS {
+        let request = Request { method, ..Request::get(&route.path("/mcp")) };
+        for token in &tokens {
+            after.push(world.ask(request.clone(), token).1);
+        }
+    }
+    assert_eq!(before, after, "with alice, and without");
+    for tenant in ["alice", "nobody", "bob"] {
+        for path in ["jobs", "jobs/1", "jobs/1/output"] {
+            let request = Request::get(&format!("/api/v1/{path}?tenant={tenant}"));
+            let (status, text) = world.ask(request, &tokens[0]);
+            assert!(status == 403 && text.contains("forbidden"), "{path} {tenant}: {text}");
+        }
+    }
+    let admin = world.token("ops", "admin");
+    let (status, text) = world.ask(Request::get("/api/v1/jobs?tenant=alice"), &admin);
+    assert!(status == 200 && text.contains("\"job\":1"), "{text}");
+}
