@@ -72,8 +72,10 @@ impl Desk {
     /// As it is asked for from here.
     pub(super) fn placed(&self, mut submission: Submission) -> Submission {
         if let (Some(cwd), Within::Anywhere) = (&self.cwd, submission.within) {
-            let given = submission.cwd.unwrap_or_default();
-            submission.cwd = Some(cwd.join(given));
+            submission.cwd = Some(match submission.cwd {
+                Some(given) => cwd.join(given),
+                None => cwd.to_path_buf(),
+            });
         }
         submission
     }

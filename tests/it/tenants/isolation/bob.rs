@@ -55,7 +55,7 @@ pub(super) fn methods() -> Names {
 /// Bob, and what he has seen.
 pub(super) struct Bob {
     address: String,
-    root: String,
+    roots: [String; 2],
     client: Client,
     proxy: Yard,
     pub(super) seen: Vec<Seen>,
@@ -71,9 +71,10 @@ impl Bob {
         let url = format!("http://{address}");
         let proxy =
             Launch::stdio().args(&["--connect", &url]).env("SHELLYARD_TOKEN", &client.token);
-        let root = world.server.sandbox().path().to_string_lossy().into_owned();
+        let proxy = proxy.start();
+        let roots = [&world.server, &proxy].map(|yard| yard.sandbox().path().display().to_string());
         let (seen, done) = (Vec::new(), Names::new());
-        Self { address, root, client, proxy: proxy.start(), seen, done }
+        Self { address, roots, client, proxy, seen, done }
     }
 
     /// Does everything.
@@ -147,7 +148,7 @@ impl Bob {
             Door::Lines => {
                 let mut answer = self.proxy.rpc(method, params);
                 answer["id"] = REQUEST.into();
-                masked(&answer.to_string(), &self.root)
+                masked(&answer.to_string(), &self.roots)
             }
         };
         self.seen.push(Seen { deed, answer });
@@ -177,7 +178,7 @@ impl Bob {
                 self.done.insert(format!("{method} {}", route.path("/mcp")));
             }
             let deed = format!("{method} {} {:?}", request.path, request.body);
-            self.seen.push(Seen { deed, answer: masked(&answer, &self.root) });
+            self.seen.push(Seen { deed, answer: masked(&answer, &self.roots) });
         }
     }
 
@@ -193,6 +194,6 @@ impl Bob {
 
     #[track_caller]
     fn send(&self, request: &Request) -> String {
-        masked(&answer_to(&self.address, request).1, &self.root)
+        masked(&answer_to(&self.address, request).1, &self.roots)
     }
 }

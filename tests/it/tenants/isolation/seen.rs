@@ -34,9 +34,9 @@ static VOLATILE: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     .into()
 });
 
-/// Masks what is volatile by nature. `root` is where this server keeps everything.
-pub(super) fn masked(text: &str, root: &str) -> String {
-    let text = text.replace(root, "ROOT");
+/// Masks what is volatile by nature. `roots` are where the server and its client keep everything.
+pub(super) fn masked(text: &str, roots: &[String]) -> String {
+    let text = roots.iter().fold(text.to_owned(), |text, root| text.replace(root, "ROOT"));
     VOLATILE.iter().fold(text, |text, (pattern, mask)| pattern.replace_all(&text, *mask).into())
 }
 
@@ -84,9 +84,10 @@ pub(super) fn assert_nothing_of_alice(seen: &Seen) {
 
 #[test]
 fn times_and_random_names_are_masked_and_numbers_are_not() {
+    let roots = ["/tmp/x".to_owned()];
     let text = "job 12 · exit 0 in 1.5s · 3 of 4 · \"elapsed_ms\": 17 · /tmp/x/work · 120 bytes";
     let expected = "job 12 · exit 0 in T · 3 of 4 · \"elapsed_ms\":T · ROOT/work · 120 bytes";
-    assert_eq!(masked(text, "/tmp/x"), expected);
+    assert_eq!(masked(text, &roots), expected);
     let ticket = "mcp://tmp/exec-7-00112233445566778899aabbccddeeff.out";
-    assert_eq!(masked(ticket, "/tmp/x"), "mcp://tmp/exec-7-PROOF.out");
+    assert_eq!(masked(ticket, &roots), "mcp://tmp/exec-7-PROOF.out");
 }
