@@ -23,7 +23,7 @@ pub(super) fn upstream(
     environment: &Environment,
 ) -> Result<Upstream, AppError> {
     refuse_settings_of_the_server(flags)?;
-    let wanted = flags.connect.as_deref().unwrap_or_default();
+    let wanted = flags.connect.as_ref().and_then(Option::as_deref);
     let client = client(wanted, flags.token.as_deref(), settings, environment)?;
     let launch = if flags.ensure_server {
         Some(launch(flags, client.target(), settings, environment)?)
@@ -44,7 +44,7 @@ fn in_our_directory(client: Client) -> Result<Client, AppError> {
 
 /// A client of the server that is wanted: that of these settings where none is named.
 pub(super) fn client(
-    wanted: &str,
+    wanted: Option<&str>,
     token_file: Option<&Path>,
     settings: &Settings,
     environment: &Environment,
@@ -67,10 +67,10 @@ fn refuse_settings_of_the_server(flags: &StdioFlags) -> Result<(), AppError> {
     }
 }
 
-fn target(text: &str, settings: &Settings) -> Result<Target, AppError> {
+fn target(text: Option<&str>, settings: &Settings) -> Result<Target, AppError> {
     let path = &settings.http.path;
-    if !text.is_empty() {
-        return Ok(Target::parse(text, path)?);
+    if let Some(text) = text {
+        return Ok(Target::parse(text, path)?.without_final_slash());
     }
     let socket = values::socket_path(settings).ok_or(AppError::NoSocket)?;
     Ok(Target::socket(socket, path))

@@ -29,6 +29,10 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// The longest grace of jobs whose client has hung up: clients send SIGKILL soon after.
 const HUNG_UP_GRACE: Duration = Duration::from_secs(1);
 
+/// What the news of the end gets to reach proxies before calls are refused: what they hold back
+/// then runs on the next server.
+const NEWS_TIME: Duration = Duration::from_millis(50);
+
 /// How often a server that is to end looks whether it is empty.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
@@ -99,6 +103,7 @@ impl App {
             () = self.emptied(wishes) => {}
         }
         readiness.send_replace(Readiness::Draining);
+        tokio::time::sleep(NEWS_TIME).await;
         self.drain(self.settings.server.drain, signals).await;
         shutdown.cancel();
         // A panic in there is logged by itself; there is nothing left to save.

@@ -78,7 +78,7 @@ fn ask(verb: &OperatorVerb, environment: Environment) -> Result<u8, AppError> {
     let flags = verb.server();
     let start = Start::new(flags.config.clone(), flags.values(), environment);
     let settings = start.load()?.settings;
-    let wanted = flags.connect.as_deref().unwrap_or_default();
+    let wanted = flags.connect.as_ref().and_then(Option::as_deref);
     let environment = &start.sources.environment;
     let client = connect::client(wanted, flags.token.as_deref(), &settings, environment)?;
     Ok(small_runtime()?.block_on(verb.run(&client)))
@@ -100,6 +100,8 @@ impl Start {
         runtime()?.block_on(async {
             // Before the yard, which tells its limits once.
             let exporter = Exporter::install()?;
+            // A mistake in them ends the server before anybody can connect.
+            rules::rules(&loaded, &values::shell(&loaded.settings.job))?;
             let server = Server::bind(values::http(&loaded.settings)?).await?;
             let mut signals = Signals::listen()?;
             let numbers = Some(values::numbers_file(&loaded.settings));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::error::AppError;
 use super::{auth, queue_limits, rules};
+use crate::client::USUAL_SOCKET;
 use crate::config::{self, Environment, Loaded, Settings};
 use crate::http::{HttpSettings, SocketAt};
 use crate::ids::Tenant;
@@ -69,7 +70,7 @@ fn socket(settings: &Settings) -> Option<SocketAt> {
 /// Where the unix socket is, if there is one.
 pub(super) fn socket_path(settings: &Settings) -> Option<PathBuf> {
     match &settings.http.socket {
-        config::Socket::Usual => Some(settings.server.data_dir.join("shellyard.sock")),
+        config::Socket::Usual => Some(settings.server.data_dir.join(USUAL_SOCKET)),
         config::Socket::At(path) => Some(path.clone()),
         config::Socket::Off => None,
     }

@@ -22,8 +22,8 @@ const MAX_QUOTED_CHARS: usize = 300;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
 pub struct AskFlags {
     /// The server, by its URL or unix socket; without it the usual socket in the data directory.
-    #[arg(long, value_name = "URL|SOCKET", num_args = 0..=1, default_missing_value = "")]
-    pub connect: Option<String>,
+    #[arg(long, value_name = "URL|SOCKET", num_args = 0..=1)]
+    pub connect: Option<Option<String>>,
     /// File with the bearer token to show; else the variable SHELLYARD_TOKEN.
     #[arg(long, value_name = "FILE")]
     pub token: Option<PathBuf>,
@@ -104,6 +104,7 @@ impl AskError {
                 | ClientError::Connect { .. }
                 | ClientError::TimedOut { .. }
                 | ClientError::Tls { .. }
+                | ClientError::Unusable { .. }
                 | ClientError::Refused { .. },
             )
             | Self::Refused { .. }
@@ -117,10 +118,11 @@ impl From<ClientError> for AskError {
     fn from(error: ClientError) -> Self {
         match error {
             // A proxy can start a server; whoever asks one cannot.
-            ClientError::Nobody { target, source } => Self::Nobody { target, source },
+            ClientError::Nobody { target, source, .. } => Self::Nobody { target, source },
             ClientError::Connect { .. }
             | ClientError::TimedOut { .. }
             | ClientError::Tls { .. }
+            | ClientError::Unusable { .. }
             | ClientError::Broken { .. }
             | ClientError::Refused { .. } => Self::Client(error),
         }

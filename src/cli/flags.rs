@@ -195,8 +195,9 @@ impl ServeFlags {
 pub struct StdioFlags {
     /// Carry everything to a running server, at this URL or unix socket; without a value its usual
     /// socket. Many clients then share its jobs and its queue.
-    #[arg(long, value_name = "URL|SOCKET", num_args = 0..=1, default_missing_value = "")]
-    pub connect: Option<String>,
+    // Given without a value is `Some(None)`; an empty value is a mistake.
+    #[arg(long, value_name = "URL|SOCKET", num_args = 0..=1)]
+    pub connect: Option<Option<String>>,
     /// Start that server where there is none; it stays when this program ends.
     #[arg(long, requires = "connect")]
     pub ensure_server: bool,

@@ -1,6 +1,6 @@
 //! From a target to an HTTP connection.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -75,13 +75,25 @@ where
     Ok(sender)
 }
 
-fn not_connected(target: &Target, source: io::Error) -> ClientError {
-    let target = target.to_string();
-    let is_nobody =
-        matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
-    if is_nobody {
-        ClientError::Nobody { target, source }
-    } else {
-        ClientError::Connect { target, source }
+fn not_connected(place: &Target, source: io::Error) -> ClientError {
+    let target = place.to_string();
+    let unusable = |source, next| ClientError::Unusable { target: target.clone(), next, source };
+    match (source.kind(), place.place()) {
+        (ErrorKind::NotFound | ErrorKind::ConnectionRefused, _) => {
+            ClientError::Nobody { target, start: place.start_command(), source }
+        }
+        (ErrorKind::InvalidInput, Place::Socket(_)) => unusable(source, TOO_LONG),
+        (ErrorKind::NotADirectory, _) => unusable(source, NO_DIRECTORY),
+        (ErrorKind::PermissionDenied, Place::Socket(_)) => unusable(source, OTHER_USER),
+        (ErrorKind::InvalidInput | ErrorKind::PermissionDenied, _) => unusable(source, NO_ADDRESS),
+        _ => ClientError::Connect { target, source },
     }
 }
+
+const TOO_LONG: &str = "its path is too long for a socket; name a shorter one with \
+                        --connect /SHORTER.sock or --data-dir DIR";
+const NO_DIRECTORY: &str = "a part of its path is no directory; name another one with \
+                            --connect /PATH.sock or --data-dir DIR";
+const OTHER_USER: &str = "it belongs to another user; ask as that user, or name a socket of yours \
+                          with --connect /PATH.sock or --data-dir DIR";
+const NO_ADDRESS: &str = "this machine allows no connection to that address; check it";

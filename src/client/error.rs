@@ -10,12 +10,12 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// Nobody listens there.
-    #[error(
-        "no server answers at {target}; start one with `shellyard serve`, or add --ensure-server"
-    )]
+    #[error("no server answers at {target}; start one with {start}, or add --ensure-server")]
     Nobody {
         /// Where it was looked for.
         target: String,
+        /// The command that starts one there.
+        start: String,
         /// The system's own words.
         source: io::Error,
     },
@@ -24,6 +24,16 @@ pub enum ClientError {
     Connect {
         /// Where it was looked for.
         target: String,
+        /// The system's own words.
+        source: io::Error,
+    },
+    /// Nobody can ever be reached there.
+    #[error("cannot connect to {target}; {next}")]
+    Unusable {
+        /// Where it was looked for.
+        target: String,
+        /// What to do about it.
+        next: &'static str,
         /// The system's own words.
         source: io::Error,
     },
@@ -75,10 +85,24 @@ impl ClientError {
         match self {
             Self::Nobody { .. } => "no_server",
             Self::Connect { .. } => "connect_failed",
+            Self::Unusable { .. } => "target_unusable",
             Self::TimedOut { .. } => "server_timeout",
             Self::Tls { .. } => "tls_failed",
             Self::Broken { .. } => "connection_broken",
             Self::Refused { .. } => "server_refused",
+        }
+    }
+
+    /// Whether it may go better soon without anybody's doing: a restart looks like this.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Nobody { .. }
+            | Self::Connect { .. }
+            | Self::TimedOut { .. }
+            | Self::Broken { .. } => true,
+            Self::Refused { status, .. } => *status == StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unusable { .. } | Self::Tls { .. } => false,
         }
     }
 }

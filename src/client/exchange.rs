@@ -24,7 +24,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
 /// So much of a refusal is repeated.
-const MAX_QUOTED_CHARS: usize = 300;
+const MAX_QUOTED_CHARS: usize = 100;
 
 /// Asks one server. A clone is as good.
 #[derive(Clone)]
@@ -157,10 +157,21 @@ impl Client {
     }
 
     fn refusal(&self, answer: Answer) -> ClientError {
-        let text = String::from_utf8_lossy(&answer.body);
-        let text = text.trim().chars().take(MAX_QUOTED_CHARS).collect();
+        let text = first_words(&String::from_utf8_lossy(&answer.body));
         ClientError::Refused { target: self.target.to_string(), status: answer.status, text }
     }
+}
+
+/// The first line that says something, as plain text: whoever answered may be anybody.
+fn first_words(text: &str) -> String {
+    let pieces =
+        text.split('<').enumerate().map(|(index, piece)| match (index, piece.split_once('>')) {
+            (0, _) | (_, None) => piece,
+            (_, Some((_tag, after))) => after,
+        });
+    let plain: String = pieces.collect();
+    let line = plain.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    line.chars().filter(|c| !c.is_control()).take(MAX_QUOTED_CHARS).collect()
 }
 
 impl std::fmt::Debug for Client {

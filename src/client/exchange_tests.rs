@@ -74,6 +74,15 @@ async fn a_refused_upgrade_says_why_and_what_to_do() {
     let text = error.to_string();
     assert!(text.contains("401") && text.contains("no token"), "{text}");
     assert!(text.contains("--token FILE"), "{text}");
+    assert!(!error.is_passing());
+}
+
+#[tokio::test]
+async fn a_server_that_ends_is_worth_waiting_for() {
+    let (_dir, client, _asked) =
+        server("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 9\r\n\r\ndraining\n");
+    let Err(error) = client.upgrade("p").await else { panic!("it was refused") };
+    assert!(error.is_passing(), "{error}");
 }
 
 #[tokio::test]
@@ -87,6 +96,39 @@ async fn where_nobody_is_the_next_command_is_named() {
         let Err(error) = client.upgrade("p").await else { panic!("nobody is there") };
         assert_eq!(error.code(), "no_server");
         let text = error.to_string();
-        assert!(text.contains("`shellyard serve`") && text.contains("--ensure-server"), "{text}");
+        assert!(text.contains("`shellyard serve --") && text.contains("--ensure-server"), "{text}");
+        assert!(error.is_passing());
     }
+}
+
+#[tokio::test]
+async fn where_nobody_can_ever_be_the_way_out_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    for (path, way_out) in [
+        (dir.path().join("x".repeat(200)), "--connect /SHORTER.sock"),
+        (file.join("s"), "--data-dir"),
+    ] {
+        let client = Client::new(Target::socket(path, "/mcp"), None).unwrap();
+        let Err(error) = client.upgrade("p").await else { panic!("nobody is there") };
+        assert_eq!((error.code(), error.is_passing()), ("target_unusable", false), "{error:?}");
+        assert!(error.to_string().contains(way_out), "{error}");
+    }
+}
+
+#[test]
+fn of_a_foreign_page_the_first_words_are_repeated() {
+    for (body, words) in [
+        ("no token\nand more", "no token"),
+        (
+            "<!DOCTYPE html>\n<html><head>\n<title>404 \u{1b}[31mNot Found</title>",
+            "404 [31mNot Found",
+        ),
+        ("", ""),
+        ("<<<", ""),
+    ] {
+        assert_eq!(first_words(body), words, "{body:?}");
+    }
+    assert_eq!(first_words(&"é".repeat(500)).chars().count(), MAX_QUOTED_CHARS);
 }

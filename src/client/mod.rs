@@ -12,5 +12,5 @@ mod token;
 
 pub use error::ClientError;
 pub use exchange::{Answer, Client, Upgraded};
-pub use target::{Authority, Place, Target, TargetError};
+pub use target::{Authority, Place, Target, TargetError, USUAL_SOCKET};
 pub use token::Token;

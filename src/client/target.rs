@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use hyper::Uri;
 use thiserror::Error;
 
+/// What a server calls its socket, in its data directory.
+pub const USUAL_SOCKET: &str = "shellyard.sock";
+
 /// A server, and where its MCP endpoint is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -52,17 +55,20 @@ impl Target {
     /// When the text is none of these, or holds a password: command lines are seen by others.
     pub fn parse(text: &str, usual_path: &str) -> Result<Self, TargetError> {
         let bad = |why| TargetError { given: without_secret(text), why };
+        let socket = |path: &str| match path {
+            "" => Err(bad("it is empty")),
+            path => Ok(Self::socket(path.into(), usual_path)),
+        };
         if let Some(path) = text.strip_prefix("unix:") {
-            return Ok(Self::socket(path.into(), usual_path));
+            return socket(path.strip_prefix("//").unwrap_or(path));
         }
         match text.split_once("://") {
-            Some(("http" | "https", _)) => Self::of_url(text, usual_path).map_err(bad),
-            Some(_) => Err(bad("only http and https are spoken")),
-            None if text.is_empty() => Err(bad("it is empty")),
-            None if text.parse::<SocketAddr>().is_ok() || text.starts_with("localhost:") => {
-                Err(bad("http:// is missing"))
+            Some((scheme, _)) if ["http", "https"].contains(&&*scheme.to_ascii_lowercase()) => {
+                Self::of_url(text, usual_path).map_err(bad)
             }
-            None => Ok(Self::socket(text.into(), usual_path)),
+            Some(_) => Err(bad("only http and https are spoken")),
+            None if looks_like_a_url(text) => Err(bad("http:// is missing")),
+            None => socket(text),
         }
     }
 
@@ -81,14 +87,28 @@ impl Target {
         if uri.query().is_some() {
             return Err("the URL has a query");
         }
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let at = |usual| Authority { host, port: authority.port_u16().unwrap_or(usual) };
+        let host = authority.host();
+        let given = authority.as_str().strip_prefix(host).and_then(|rest| rest.strip_prefix(':'));
+        let port = given
+            .map(|port| port.parse().map_err(|_| "the port is no number up to 65535"))
+            .transpose()?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let at = |usual| Authority { host, port: port.unwrap_or(usual) };
         let place = match uri.scheme_str() {
             Some("https") => Place::Tls(at(443)),
             Some(_) | None => Place::Tcp(at(80)),
         };
         let path = if matches!(uri.path(), "" | "/") { usual_path } else { uri.path() };
         Ok(Self { place, path: path.to_owned() })
+    }
+
+    /// The same without a slash at the end of its path: no MCP endpoint has one.
+    #[must_use]
+    pub fn without_final_slash(mut self) -> Self {
+        if self.path.len() > 1 && self.path.ends_with('/') {
+            self.path.pop();
+        }
+        self
     }
 
     /// How it is reached.
@@ -101,6 +121,21 @@ impl Target {
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// The command that starts a server there.
+    #[must_use]
+    pub fn start_command(&self) -> String {
+        match &self.place {
+            Place::Tcp(authority) => format!("`shellyard serve --bind {authority}`"),
+            Place::Tls(authority) => format!("`shellyard serve` on {}", authority.host),
+            Place::Socket(path) => match (path.parent(), path.file_name()) {
+                (Some(dir), Some(name)) if name == USUAL_SOCKET && dir.is_absolute() => {
+                    format!("`shellyard serve --data-dir {}`", dir.display())
+                }
+                (Some(_) | None, _) => format!("`shellyard serve --socket {}`", path.display()),
+            },
+        }
     }
 
     /// What the `Host` header says. A socket has no host; the name of this machine stands for it.
@@ -139,6 +174,16 @@ impl fmt::Display for Target {
     }
 }
 
+/// Whether this is a URL without its beginning, as `host:port` or `http:/x`. A socket's name has a
+/// slash, or ends as they do.
+fn looks_like_a_url(text: &str) -> bool {
+    let start = text.split('/').next().unwrap_or_default();
+    let (host, port) = start.rsplit_once(':').unwrap_or_default();
+    let has_port = !host.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_name = text.contains('/') || text.ends_with(".sock") || text.is_empty();
+    has_port || !is_name
+}
+
 /// A URL as it may be shown: errors end up in logs.
 fn without_secret(text: &str) -> String {
     match (text.split_once("://"), text.rsplit_once('@')) {
@@ -164,7 +209,11 @@ mod tests {
             ("http://yard/x/y", "http://yard:80/x/y"),
             ("https://yard.example/mcp", "https://yard.example:443/mcp"),
             ("/run/yard.sock", "the socket /run/yard.sock"),
+            ("HTTP://yard:7/mcp", "http://yard:7/mcp"),
             ("unix:yard.sock", "the socket yard.sock"),
+            ("unix:yard", "the socket yard"),
+            ("unix:///run/yard", "the socket /run/yard"),
+            ("./yard", "the socket ./yard"),
             ("yard.sock", "the socket yard.sock"),
             ("./a:b", "the socket ./a:b"),
         ] {
@@ -177,6 +226,16 @@ mod tests {
         for (given, why) in [
             ("127.0.0.1:8000", "http:// is missing"),
             ("localhost:8000", "http:// is missing"),
+            ("yard:8000/mcp", "http:// is missing"),
+            ("[::1]:8000", "http:// is missing"),
+            ("http:/yard", "http:// is missing"),
+            ("https:", "http:// is missing"),
+            ("yard", "http:// is missing"),
+            ("http://127.0.0.1:99999/mcp", "port"),
+            ("http://[::1]:x", "port"),
+            ("http://yard:/", "port"),
+            ("unix:", "empty"),
+            ("unix://", "empty"),
             ("ws://127.0.0.1", "only http and https"),
             ("http://", "cannot be read"),
             ("http://h/mcp?x=1", "query"),
@@ -187,6 +246,18 @@ mod tests {
         }
         let error = Target::parse("http://me:hunter2@h/", "/mcp").unwrap_err().to_string();
         assert!(error.contains("--token FILE") && !error.contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn the_command_that_starts_a_server_has_the_flags_for_it() {
+        for (given, command) in [
+            ("http://127.0.0.1:7/mcp", "`shellyard serve --bind 127.0.0.1:7`"),
+            ("https://yard/mcp", "`shellyard serve` on yard"),
+            ("/data/shellyard.sock", "`shellyard serve --data-dir /data`"),
+            ("/run/yard.sock", "`shellyard serve --socket /run/yard.sock`"),
+        ] {
+            assert_eq!(Target::parse(given, "/mcp").unwrap().start_command(), command);
+        }
     }
 
     #[test]

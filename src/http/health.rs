@@ -26,6 +26,11 @@ pub(super) async fn ready(readiness: watch::Receiver<Readiness>, yard: Yard) -> 
     let readiness = *readiness.borrow();
     match if wished { Readiness::Draining } else { readiness } {
         Readiness::Ready => (StatusCode::OK, "ready\n").into_response(),
-        Readiness::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response(),
+        Readiness::Draining => draining(),
     }
+}
+
+/// What those hear who come while no work is taken.
+pub(super) fn draining() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response()
 }

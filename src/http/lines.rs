@@ -17,10 +17,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::BoxFuture;
 use hyper_util::rt::TokioIo;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::arrival::Arrival;
 use super::auth::Credential;
+use super::health::{self, Readiness};
 use crate::lines::{self, DIRECTORY, PROTOCOL};
 use crate::mcp::Handler;
 
@@ -52,12 +54,17 @@ pub(super) fn is_asked_for(request: &Request) -> bool {
 }
 
 /// Turns the connection of this request into lines for its caller, until `shutdown` or the end of
-/// the caller's credential.
+/// the caller's credential. The client is told when no further work is taken; where that is so
+/// already, it is sent away.
 pub(super) fn open(
     mut request: Request,
     handler: &Handler,
     shutdown: CancellationToken,
+    mut readiness: watch::Receiver<Readiness>,
 ) -> Response {
+    if *readiness.borrow() == Readiness::Draining {
+        return health::draining();
+    }
     let extensions = request.extensions();
     let afterwards = extensions.get::<Afterwards>().cloned();
     let caller = extensions.get::<Credential>().cloned();
@@ -78,7 +85,13 @@ pub(super) fn open(
                     caller.ended().await;
                     closing.cancel();
                 };
-                let serving = lines::serve_on(handler, streams, closing.clone(), lines::PATIENCE);
+                let draining = async move {
+                    // Whoever could tell is gone at the very end only.
+                    readiness.wait_for(|now| *now == Readiness::Draining).await.ok();
+                };
+                let patience = lines::PATIENCE;
+                let serving =
+                    lines::serve_on(handler, streams, closing.clone(), patience, draining);
                 tokio::join!(closing.run_until_cancelled(revoked), async {
                     serving.await;
                     closing.cancel();

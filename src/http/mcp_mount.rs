@@ -18,11 +18,13 @@ use axum::response::{IntoResponse, Response};
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcError};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::de::IgnoredAny;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::auth::{Credential, Denied};
 use super::entry::refused;
 use super::guard::allowed_origins;
+use super::health::Readiness;
 use super::keep_alive::{Patience, answer_in_time};
 use super::lines;
 use super::sessions::Sessions;
@@ -38,6 +40,7 @@ pub(super) struct McpMount {
     handler: Handler,
     patience: Patience,
     streams: CancellationToken,
+    readiness: watch::Receiver<Readiness>,
 }
 
 impl McpMount {
@@ -48,6 +51,7 @@ impl McpMount {
         settings: &HttpSettings,
         bound: Option<SocketAddr>,
         streams: CancellationToken,
+        readiness: watch::Receiver<Readiness>,
     ) -> Self {
         let sessions = Arc::new(Sessions::new(settings.max_sessions, settings.session_idle));
         let config = config(settings, bound, streams.clone());
@@ -61,13 +65,13 @@ impl McpMount {
             before_stream: settings.stream_after,
             between_comments: settings.keep_alive_every,
         };
-        Self { service, sessions, handler, patience, streams }
+        Self { service, sessions, handler, patience, streams, readiness }
     }
 
     /// Answers one request, whose body has been read already.
     pub(super) async fn serve(self, request: Request) -> Response {
         if lines::is_asked_for(&request) {
-            return lines::open(request, &self.handler, self.streams);
+            return lines::open(request, &self.handler, self.streams, self.readiness);
         }
         let (mut parts, body) = request.into_parts();
         let Ok(body) = axum::body::to_bytes(body, usize::MAX).await else {

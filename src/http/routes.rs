@@ -63,7 +63,7 @@ pub(super) fn routes(
         body_timeout: settings.body_timeout,
     };
     let house = House {
-        mcp: McpMount::new(handler.clone(), settings, bound, streams),
+        mcp: McpMount::new(handler.clone(), settings, bound, streams, readiness.clone()),
         api: Arc::new(Api::new(yard.clone(), handler, operations)),
         yard,
         auth: settings.auth.clone(),

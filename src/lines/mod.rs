@@ -20,4 +20,4 @@ mod serve;
 
 pub use line::{Decoded, LineRead, MAX_LINE_BYTES, content, read_line};
 pub use oversize::Oversize;
-pub use serve::{DIRECTORY, MAX_IN_FLIGHT, PATIENCE, PROTOCOL, serve_on};
+pub use serve::{CLOSING, DIRECTORY, MAX_IN_FLIGHT, PATIENCE, PROTOCOL, serve_on};

@@ -29,6 +29,9 @@ pub const PROTOCOL: &str = "shellyard-stdio";
 /// Where the client's jobs run that name no directory: its path, in base64.
 pub const DIRECTORY: &str = "shellyard-directory";
 
+/// What a client hears, where it asked for it by [`PROTOCOL`], once no further work is taken.
+pub const CLOSING: &str = "notifications/shellyard/closing";
+
 /// Messages that are read ahead of rmcp.
 const READ_AHEAD: usize = 16;
 
@@ -47,12 +50,13 @@ pub const PATIENCE: Duration = LAST_WORDS;
 
 /// Serves one client on these two streams until it goes away or `shutdown` is cancelled. Calls in
 /// flight then have a moment to answer before they are cancelled: at the end of input `patience`,
-/// else less than two seconds.
+/// else less than two seconds. When `closing` is over it hears that no further work is taken.
 pub async fn serve_on<H, R, W>(
     handler: H,
     (input, output): (R, W),
     shutdown: CancellationToken,
     patience: Duration,
+    closing: impl Future<Output = ()> + Send + 'static,
 ) where
     H: ServerHandler + Clone,
     R: AsyncRead + Send + Unpin + 'static,
@@ -62,9 +66,14 @@ pub async fn serve_on<H, R, W>(
     let calls = CancellationToken::new();
     let client = Client::new(output, gone.clone());
     let (messages, received) = mpsc::channel(READ_AHEAD);
-    // Ends with this function, on every way out of it.
-    let mut reader = JoinSet::new();
-    reader.spawn(read_lines(BufReader::new(input), client.clone(), messages));
+    // They end with this function, on every way out of it.
+    let mut tasks = JoinSet::new();
+    tasks.spawn(read_lines(BufReader::new(input), client.clone(), messages));
+    let told = client.clone();
+    tasks.spawn(async move {
+        closing.await;
+        told.announce_closing().await;
+    });
     let received = Arc::new(AsyncMutex::new(received));
     let mut session =
         pin!(converse(handler, Lines { client, received, turn: None }, calls.clone()));
@@ -147,9 +156,20 @@ impl<W: AsyncWrite + Unpin> Client<W> {
         Self { output: Arc::new(AsyncMutex::new(output)), in_flight: Arc::default(), gone }
     }
 
-    /// Writes one message as one line. A client that takes none is gone.
+    /// Writes one message as one line.
     async fn write(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
-        let mut line = encode(message)?;
+        self.write_line(encode(message)?).await
+    }
+
+    /// Says that no further work is taken.
+    async fn announce_closing(&self) {
+        let line = json!({"jsonrpc": "2.0", "method": CLOSING}).to_string();
+        // A client that is gone needs no news.
+        self.write_line(line.into_bytes()).await.ok();
+    }
+
+    /// A client that takes no line is gone.
+    async fn write_line(&self, mut line: Vec<u8>) -> io::Result<()> {
         line.push(b'\n');
         let mut output = self.output.lock().await;
         let written = async {
@@ -316,6 +336,8 @@ fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
     use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult};
     use rmcp::service::RequestContext;
     use serde_json::Value;
@@ -363,6 +385,7 @@ mod tests {
                 (server_input, server_output),
                 shutdown,
                 LAST_WORDS,
+                pending(),
             ));
             let (output, input) = tokio::io::split(ours);
             Self { input, output: BufReader::new(output).lines(), server }
@@ -555,7 +578,8 @@ mod tests {
         let (_ours, theirs) = tokio::io::duplex(1024);
         let (input, output) = tokio::io::split(theirs);
         let shutdown = CancellationToken::new();
-        let server = tokio::spawn(serve_on(Waiter, (input, output), shutdown.clone(), LAST_WORDS));
+        let serving = serve_on(Waiter, (input, output), shutdown.clone(), LAST_WORDS, pending());
+        let server = tokio::spawn(serving);
         shutdown.cancel();
         timeout(SOON, server).await.unwrap().unwrap();
     }

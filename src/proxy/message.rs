@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use crate::lines::{Decoded, LineRead, content};
+use crate::lines::{CLOSING, Decoded, LineRead, content};
 
 /// A line of the client.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +57,8 @@ pub(super) enum Followed {
 pub(super) enum ServerLine {
     /// The answer to a request.
     Answer { id: RequestId, verdict: Verdict, line: Vec<u8> },
+    /// It takes no further work, and will be gone soon.
+    Closing,
     /// A notification.
     Other(Vec<u8>),
 }
@@ -133,8 +135,9 @@ impl ServerLine {
                 let envelope: Envelope = serde_json::from_slice(&line).ok()?;
                 let verdict =
                     if envelope.error.is_some() { Verdict::Error } else { Verdict::Result };
-                Some(match (envelope.method, envelope.id) {
+                Some(match (envelope.method.as_deref(), envelope.id) {
                     (None, Some(id)) => Self::Answer { id, verdict, line },
+                    (Some(CLOSING), _) => Self::Closing,
                     (Some(_), _) | (None, None) => Self::Other(line),
                 })
             }
@@ -218,6 +221,14 @@ mod tests {
         let line = r#"{"method":"x"}"#;
         let carried = Some(ClientLine::Other(line.as_bytes().to_vec()));
         assert_eq!(said(&format!("\u{feff} {line}\r")), carried);
+    }
+
+    #[test]
+    fn the_news_of_the_end_is_for_the_proxy_alone() {
+        let line = |method: &str| LineRead::Whole(json!({"method": method}).to_string().into());
+        assert_eq!(ServerLine::of(line(CLOSING)), Some(ServerLine::Closing));
+        let other = ServerLine::of(line("notifications/message"));
+        assert!(matches!(other, Some(ServerLine::Other(_))), "{other:?}");
     }
 
     #[test]

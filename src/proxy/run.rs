@@ -4,6 +4,7 @@ use std::error::Error as _;
 use std::future::pending;
 use std::io;
 use std::iter;
+use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::message::{ClientLine, ServerLine};
 use super::session::{Action, Event, Session};
-use super::upstream::{Hope, OpenError, Pauses, Upstream, pause_after};
+use super::upstream::{Demand, Hope, OpenError, Pauses, Upstream, pause_after};
 use crate::client::Upgraded;
 use crate::lines::{LineRead, read_line};
 use crate::telemetry::events;
@@ -114,28 +115,37 @@ impl<W: AsyncWrite + Unpin> Proxy<W> {
     async fn reach(&mut self, pause: Duration) -> io::Result<Option<Upgraded>> {
         let upstream = Arc::clone(&self.upstream);
         let (failed, mut failure) = watch::channel(Failure::not_yet(&upstream));
+        let (wanted, wishes) = watch::channel(self.demand());
         let mut opening = pin!(async {
             sleep(pause).await;
-            open_at_last(&upstream, &failed).await
+            open_at_last(&upstream, &failed, wishes).await
         });
         let mut hold = pin!(sleep(upstream.hold()));
         while !self.input.has_ended() || self.session.has_waiting() {
             let event = tokio::select! {
                 connection = &mut opening => return Ok(Some(connection)),
                 line = self.input.next() => line.map(Event::Client),
-                () = &mut hold, if !hold.is_elapsed() => Some(failure.borrow().hold_over()),
+                () = &mut hold, if !hold.is_elapsed() => failure.borrow().hold_over(Hold::Over),
                 Ok(()) = failure.changed() => {
-                    let failure = failure.borrow_and_update();
-                    let is_over = hold.is_elapsed() || failure.hope == Hope::None;
-                    is_over.then(|| failure.hold_over())
+                    let hold = if hold.is_elapsed() { Hold::Over } else { Hold::Lasts };
+                    failure.borrow_and_update().hold_over(hold)
                 }
             };
             if let Some(event) = event {
                 // Nothing of it is for the server: there is none.
                 self.act(event).await?;
             }
+            let demand = self.demand();
+            // Only who begins to wait is news.
+            wanted.send_if_modified(|now| {
+                mem::replace(now, demand) != demand && demand == Demand::Waiting
+            });
         }
         Ok(None)
+    }
+
+    fn demand(&self) -> Demand {
+        if self.session.has_waiting() { Demand::Waiting } else { Demand::Idle }
     }
 
     /// Carries lines until the connection is lost or the input ends.
@@ -232,20 +242,42 @@ struct Failure {
 
 impl Failure {
     fn not_yet(upstream: &Upstream) -> Self {
-        let why = format!("{} does not answer yet", upstream.client.target());
+        let target = upstream.client.target();
+        let why = format!(
+            "{target} does not answer yet: it may be starting, overloaded or another program; try \
+             again, or start a server with {}",
+            target.start_command()
+        );
         Self { why, hope: Hope::Soon }
     }
 
-    fn hold_over(&self) -> Event {
-        Event::HoldOver { why: self.why.clone() }
+    /// What it means for those who wait.
+    fn hold_over(&self, hold: Hold) -> Option<Event> {
+        let is_over = match (self.hope, hold) {
+            (Hope::None, _) | (Hope::Soon, Hold::Over) => true,
+            (Hope::Start, _) | (Hope::Soon, Hold::Lasts) => false,
+        };
+        is_over.then(|| Event::HoldOver { why: self.why.clone() })
     }
 }
 
-/// Tries until it works, and tells why it did not so far.
-async fn open_at_last(upstream: &Upstream, failed: &watch::Sender<Failure>) -> Upgraded {
+/// Whether requests still wait for a server that is about to come back.
+#[derive(Debug, Clone, Copy)]
+enum Hold {
+    Lasts,
+    Over,
+}
+
+/// Tries until it works, and tells why it did not so far. Who begins to wait cuts a pause short.
+async fn open_at_last(
+    upstream: &Upstream,
+    failed: &watch::Sender<Failure>,
+    mut wishes: watch::Receiver<Demand>,
+) -> Upgraded {
     let mut pauses = Pauses::new();
     loop {
-        let error = match upstream.open().await {
+        let demand = *wishes.borrow_and_update();
+        let error = match upstream.open(demand).await {
             Ok(connection) => return connection,
             Err(error) => error,
         };
@@ -253,9 +285,12 @@ async fn open_at_last(upstream: &Upstream, failed: &watch::Sender<Failure>) -> U
         let is_news = *failed.borrow() != failure;
         if is_news {
             events::proxy_unreachable(&failure.why);
-            failed.send_replace(failure);
         }
-        sleep(pauses.after(&error)).await;
+        failed.send_replace(failure);
+        tokio::select! {
+            () = sleep(pauses.next()) => {}
+            Ok(()) = wishes.changed() => {}
+        }
     }
 }
 
@@ -304,4 +339,25 @@ async fn write_line(output: &mut (impl AsyncWrite + Unpin), mut line: Vec<u8>) -
     line.push(b'\n');
     output.write_all(&line).await?;
     output.flush().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_is_refused_when_nothing_is_to_be_hoped_for() {
+        for (hope, hold, is_over) in [
+            (Hope::None, Hold::Lasts, true),
+            (Hope::None, Hold::Over, true),
+            (Hope::Soon, Hold::Lasts, false),
+            (Hope::Soon, Hold::Over, true),
+            // A server is about to be started for whoever waits.
+            (Hope::Start, Hold::Over, false),
+        ] {
+            let failure = Failure { why: "so".into(), hope };
+            let expected = is_over.then(|| Event::HoldOver { why: "so".into() });
+            assert_eq!(failure.hold_over(hold), expected, "{failure:?} {hold:?}");
+        }
+    }
 }

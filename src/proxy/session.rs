@@ -1,8 +1,9 @@
 //! What a proxy owes its client, and what a new connection must be told: pure, without a clock.
 //!
 //! ```text
-//! Waiting ── Connected ──▶ Up ── Lost ──▶ Waiting      requests wait, within bounds
-//! Waiting ── HoldOver ───▶ Away ── Connected ──▶ Up    requests are refused at once, with the reason
+//! Waiting ── Connected ──▶ Up ── Lost ──▶ Waiting     requests wait, within bounds
+//! Up ── Closing ──▶ Closing ── Lost ──▶ Waiting       those in flight are answered, new ones wait
+//! Waiting ── HoldOver ──▶ Waiting                     who waited is refused, with the reason
 //! ```
 
 use std::collections::{BTreeSet, HashMap};
@@ -25,7 +26,7 @@ pub(super) enum Event {
     Connected,
     /// The connection is no more.
     Lost,
-    /// Whoever waits for a server has waited long enough; or there is a newer reason for it.
+    /// Whoever waits for a server has waited long enough.
     HoldOver {
         /// Why there is none.
         why: String,
@@ -53,11 +54,26 @@ pub(super) struct Session {
 #[derive(Debug)]
 enum Link {
     Up,
+    /// The server ends: what is in flight is answered, and what comes waits for the next one.
+    Closing(Vec<Request>),
     /// Requests wait for a connection, in order.
     Waiting(Vec<Request>),
-    Away {
-        why: String,
-    },
+}
+
+impl Link {
+    fn held(&self) -> &[Request] {
+        match self {
+            Self::Closing(held) | Self::Waiting(held) => held,
+            Self::Up => &[],
+        }
+    }
+
+    fn into_held(self) -> Vec<Request> {
+        match self {
+            Self::Closing(held) | Self::Waiting(held) => held,
+            Self::Up => Vec::new(),
+        }
+    }
 }
 
 /// How far a legacy client got with its opening; a modern one has none.
@@ -92,8 +108,8 @@ impl Session {
     }
 
     /// Whether a client's request waits for a connection.
-    pub(super) const fn has_waiting(&self) -> bool {
-        matches!(&self.link, Link::Waiting(held) if !held.is_empty())
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.link.held().is_empty()
     }
 
     /// Whether an answer is still to come over the connection.
@@ -108,7 +124,7 @@ impl Session {
             Event::Server(line) => self.heard_server(line),
             Event::Connected => self.connected(),
             Event::Lost => self.lost(),
-            Event::HoldOver { why } => self.hold_over(why),
+            Event::HoldOver { why } => self.hold_over(&why),
         }
     }
 
@@ -122,7 +138,7 @@ impl Session {
                 self.pass_on(line)
             }
             ClientLine::Cancelled { id, line } => {
-                if let Link::Waiting(held) = &mut self.link {
+                if let Link::Waiting(held) | Link::Closing(held) = &mut self.link {
                     held.retain(|request| request.id != id);
                 }
                 // A cancelled request gets no answer, also none from us.
@@ -138,8 +154,8 @@ impl Session {
     /// one is told what matters of it by the replay.
     fn pass_on(&self, line: Vec<u8>) -> Vec<Action> {
         match self.link {
-            Link::Up => vec![Action::ToServer(line)],
-            Link::Waiting(_) | Link::Away { .. } => Vec::new(),
+            Link::Up | Link::Closing(_) => vec![Action::ToServer(line)],
+            Link::Waiting(_) => Vec::new(),
         }
     }
 
@@ -149,20 +165,16 @@ impl Session {
         }
         match &mut self.link {
             Link::Up => vec![self.send(request)],
-            Link::Waiting(held) => {
+            Link::Closing(held) | Link::Waiting(held) => {
                 held.push(request);
                 Vec::new()
             }
-            Link::Away { why } => vec![Action::ToClient(unreachable(&request.id, why))],
         }
     }
 
     /// The bounds of stdio, and one for what waits: its lines are held in memory.
     fn admit(&self, request: &Request) -> Result<(), ErrorData> {
-        let held: &[Request] = match &self.link {
-            Link::Waiting(held) => held,
-            Link::Up | Link::Away { .. } => &[],
-        };
+        let held = self.link.held();
         if self.in_flight.contains_key(&request.id) || held.iter().any(|one| one.id == request.id) {
             let text = "a request with this id is still in work; use another id";
             return Err(ErrorData::invalid_request(text, None));
@@ -197,6 +209,12 @@ impl Session {
         let (id, verdict, line) = match line {
             ServerLine::Answer { id, verdict, line } => (id, verdict, line),
             ServerLine::Other(line) => return vec![Action::ToClient(line)],
+            ServerLine::Closing => {
+                if matches!(self.link, Link::Up) {
+                    self.link = Link::Closing(Vec::new());
+                }
+                return Vec::new();
+            }
         };
         match (self.in_flight.remove(&id), verdict) {
             (Some(InFlight::Opening(line)), Verdict::Result) => {
@@ -219,10 +237,7 @@ impl Session {
 
     /// The new connection hears what the old one knew, then what waits.
     fn connected(&mut self) -> Vec<Action> {
-        let held = match mem::replace(&mut self.link, Link::Up) {
-            Link::Waiting(held) => held,
-            Link::Up | Link::Away { .. } => Vec::new(),
-        };
+        let held = mem::replace(&mut self.link, Link::Up).into_held();
         let mut actions = self.replay();
         actions.extend(held.into_iter().map(|request| self.send(request)));
         actions
@@ -271,9 +286,7 @@ impl Session {
     /// Every call in flight is answered, and nothing else. An opening loses nothing by being asked
     /// again, so it waits.
     fn lost(&mut self) -> Vec<Action> {
-        if !matches!(self.link, Link::Up) {
-            return Vec::new();
-        }
+        let later = mem::replace(&mut self.link, Link::Up).into_held();
         let mut held = Vec::new();
         let mut actions = Vec::new();
         for (id, noted) in self.in_flight.drain() {
@@ -283,19 +296,18 @@ impl Session {
                 InFlight::Replay(_) => {}
             }
         }
+        held.extend(later);
         self.link = Link::Waiting(held);
         actions
     }
 
-    fn hold_over(&mut self, why: String) -> Vec<Action> {
-        let away = Link::Away { why: why.clone() };
+    fn hold_over(&mut self, why: &str) -> Vec<Action> {
         let held = match &mut self.link {
-            Link::Up => return Vec::new(),
+            // What is held then waits for the loss first.
+            Link::Up | Link::Closing(_) => return Vec::new(),
             Link::Waiting(held) => mem::take(held),
-            Link::Away { .. } => Vec::new(),
         };
-        self.link = away;
-        let refuse = |request: Request| Action::ToClient(unreachable(&request.id, &why));
+        let refuse = |request: Request| Action::ToClient(unreachable(&request.id, why));
         held.into_iter().map(refuse).collect()
     }
 }
@@ -304,8 +316,8 @@ impl Session {
 const CONNECTION_CLOSED: ErrorCode = ErrorCode(-32000);
 
 fn lost_call(id: &RequestId) -> Vec<u8> {
-    let text = "the server was lost while this call was in flight; list_jobs tells what became of \
-                its job, if it started one";
+    let text = "the server was lost while this call was in flight, and a job that it had started \
+                ended with the server; check what it has done before running it again";
     refusal(Some(id), &failure(text.to_owned(), "server_lost"))
 }
 

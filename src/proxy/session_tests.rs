@@ -32,6 +32,10 @@ fn initialized() -> Event {
     Event::Client(ClientLine::Initialized(b"initialized".to_vec()))
 }
 
+fn closing() -> Event {
+    Event::Server(ServerLine::Closing)
+}
+
 fn over() -> Event {
     Event::HoldOver { why: "nobody is there".into() }
 }
@@ -185,14 +189,43 @@ fn what_is_followed_no_more_or_never_was_is_not_replayed() {
 }
 
 #[test]
-fn who_has_waited_long_enough_hears_why_and_so_does_everybody_after() {
+fn what_is_asked_of_a_server_that_ends_waits_for_the_next_one() {
+    let mut events = vec![Event::Connected, ask(1, "a"), closing()];
+    check(events.clone(), &[]);
+    events.push(ask(2, "b"));
+    check(events.clone(), &[]);
+    events.push(over());
+    check(events.clone(), &[]);
+    events.push(answered(1));
+    check(events.clone(), &["< answer"]);
+    events.extend([ask(3, "c"), Event::Lost]);
+    check(events.clone(), &[]);
+    events.push(Event::Connected);
+    check(events, &["> 2 b", "> 3 c"]);
+    let in_flight = [Event::Connected, ask(1, "a"), closing(), ask(2, "b"), Event::Lost];
+    check(in_flight, &["< 1 server_lost"]);
+}
+
+#[test]
+fn a_server_that_ends_still_hears_who_cancels() {
+    let cancel = |id| {
+        let line = b"cancelled".to_vec();
+        Event::Client(ClientLine::Cancelled { id: RequestId::Number(id), line })
+    };
+    let mut events = vec![Event::Connected, ask(1, "a"), closing(), ask(2, "b"), cancel(1)];
+    check(events.clone(), &["> cancelled"]);
+    events.extend([cancel(2), Event::Lost, Event::Connected]);
+    check(events, &[]);
+}
+
+#[test]
+fn who_has_waited_long_enough_hears_why() {
     check(
         [ask(1, "a"), ask(2, "b"), over()],
         &["< 1 server_unreachable", "< 2 server_unreachable"],
     );
-    let (mut session, _) = play([over()]);
-    let actions = session.apply(ask(3, "c"));
-    assert_eq!(shown(&actions), ["< 3 server_unreachable"]);
+    let (mut session, actions) = play([ask(3, "c"), over()]);
+    assert!(!session.has_waiting());
     let Action::ToClient(line) = &actions[0] else { panic!("{actions:?}") };
     assert!(String::from_utf8_lossy(line).contains("nobody is there"));
     session.apply(Event::Connected);
@@ -262,6 +295,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         }),
         1 => Just(initialized()),
         2 => Just(Event::Connected),
+        1 => Just(closing()),
         2 => Just(Event::Lost),
         1 => Just(over()),
     ]

@@ -20,7 +20,7 @@ use crate::telemetry::events;
 const START_TIME: Duration = Duration::from_secs(20);
 
 /// Between two looks at whether it answers.
-const LOOK_PAUSE: Duration = Duration::from_millis(20);
+const LOOK_PAUSE: Duration = Duration::from_millis(25);
 
 /// A log that is longer than this makes room for a new one at the next start.
 const MAX_LOG_BYTES: u64 = 8 * 1024 * 1024;
@@ -83,8 +83,9 @@ impl ServerLaunch {
     /// It stays when we end.
     pub(super) async fn start_and_reach(&self, client: &Client) -> Result<Upgraded, StartError> {
         let _only_one = self.lock().await?;
-        if let Some(reached) = reach(client).await? {
-            return Ok(reached);
+        match client.upgrade(PROTOCOL).await {
+            Err(ClientError::Nobody { .. }) => {}
+            reached => return reached.map_err(StartError::Client),
         }
         let log = Log::open(self.data_dir.join("server.log"))?;
         let launch = DetachedLaunch {
@@ -97,8 +98,10 @@ impl ServerLaunch {
         events::server_started_on_demand(server.pid(), &log.path);
         let deadline = Instant::now() + START_TIME;
         while Instant::now() < deadline {
-            if let Some(reached) = reach(client).await? {
-                return Ok(reached);
+            match client.upgrade(PROTOCOL).await {
+                // It is not ready yet, or it ended over a mistake that its log tells.
+                Err(error) if error.is_passing() => {}
+                reached => return reached.map_err(StartError::Client),
             }
             if server.has_ended().map_err(StartError::Spawn)? {
                 return Err(StartError::Ended { said: log.end(), log: log.path });
@@ -118,15 +121,6 @@ impl ServerLaunch {
         let file = private(&path).map_err(failed)?;
         let locked = spawn_blocking(move || file.lock().map(|()| file));
         locked.await.map_err(io::Error::other).flatten().map_err(failed)
-    }
-}
-
-/// The connection, where somebody listens.
-async fn reach(client: &Client) -> Result<Option<Upgraded>, StartError> {
-    match client.upgrade(PROTOCOL).await {
-        Ok(reached) => Ok(Some(reached)),
-        Err(ClientError::Nobody { .. }) => Ok(None),
-        Err(error) => Err(StartError::Client(error)),
     }
 }
 

@@ -19,9 +19,6 @@ const HOLD_FOR_START: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The pause after a server could not be started: the next one will most likely fail too.
-const START_PAUSE: Duration = Duration::from_secs(10);
-
 /// The server at the other end.
 #[derive(Debug)]
 pub struct Upstream {
@@ -38,11 +35,25 @@ pub(super) enum OpenError {
     Client(#[from] ClientError),
     #[error(transparent)]
     Start(#[from] StartError),
+    /// Nobody is there, and nobody wanted a start.
+    #[error("no server runs; the next call starts one")]
+    NotWanted,
+}
+
+/// Whether anybody waits for the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Demand {
+    /// A server that was stopped is left alone.
+    Idle,
+    /// A request does.
+    Waiting,
 }
 
 /// Whether the next attempt may go better by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hope {
+    /// The next attempt will start a server for whoever waits.
+    Start,
     /// A restart ends that way: it is worth waiting for.
     Soon,
     /// Somebody must do something first.
@@ -50,28 +61,26 @@ pub(super) enum Hope {
 }
 
 impl OpenError {
-    pub(super) const fn hope(&self) -> Hope {
+    pub(super) fn hope(&self) -> Hope {
         match self {
-            Self::Client(
-                ClientError::Nobody { .. }
-                | ClientError::Connect { .. }
-                | ClientError::TimedOut { .. }
-                | ClientError::Broken { .. },
-            ) => Hope::Soon,
-            Self::Client(ClientError::Tls { .. } | ClientError::Refused { .. })
-            | Self::Start(_) => Hope::None,
+            Self::NotWanted => Hope::Start,
+            Self::Client(error) | Self::Start(StartError::Client(error)) if error.is_passing() => {
+                Hope::Soon
+            }
+            Self::Client(_) | Self::Start(_) => Hope::None,
         }
     }
 }
 
 impl Upstream {
-    /// Reaches the server, starting it where that was asked for.
-    pub(super) async fn open(&self) -> Result<Upgraded, OpenError> {
-        match (self.client.upgrade(PROTOCOL).await, &self.launch) {
-            (Err(ClientError::Nobody { .. }), Some(launch)) => {
+    /// Reaches the server; starts it where that was asked for and somebody waits.
+    pub(super) async fn open(&self, demand: Demand) -> Result<Upgraded, OpenError> {
+        match (self.client.upgrade(PROTOCOL).await, &self.launch, demand) {
+            (Err(ClientError::Nobody { .. }), Some(launch), Demand::Waiting) => {
                 Ok(launch.start_and_reach(&self.client).await?)
             }
-            (reached, _) => Ok(reached?),
+            (Err(ClientError::Nobody { .. }), Some(_), Demand::Idle) => Err(OpenError::NotWanted),
+            (reached, _, _) => Ok(reached?),
         }
     }
 
@@ -96,13 +105,10 @@ impl Pauses {
         Self(FIRST_PAUSE)
     }
 
-    /// The pause after an attempt that failed so.
-    pub(super) fn after(&mut self, error: &OpenError) -> Duration {
-        let next = (self.0 * 2).min(LONGEST_PAUSE);
-        match error {
-            OpenError::Client(_) => mem::replace(&mut self.0, next),
-            OpenError::Start(_) => START_PAUSE,
-        }
+    /// The next one.
+    pub(super) fn next(&mut self) -> Duration {
+        let longer = (self.0 * 2).min(LONGEST_PAUSE);
+        mem::replace(&mut self.0, longer)
     }
 }
 
@@ -111,16 +117,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_to_a_bound_and_a_failed_start_waits_longer() {
-        let nobody = OpenError::Client(ClientError::Nobody {
-            target: "t".into(),
-            source: std::io::ErrorKind::NotFound.into(),
-        });
+    fn a_server_that_starts_or_ends_is_worth_waiting_for_and_a_wrong_place_is_not() {
+        let source = || std::io::ErrorKind::Other.into();
+        let passing = || ClientError::Connect { target: "t".into(), source: source() };
+        let lasting = || ClientError::Tls { target: "t".into(), source: source() };
+        for (error, hope) in [
+            (OpenError::Client(passing()), Hope::Soon),
+            (OpenError::Start(StartError::Client(passing())), Hope::Soon),
+            (OpenError::Client(lasting()), Hope::None),
+            (OpenError::Start(StartError::Client(lasting())), Hope::None),
+            (OpenError::Start(StartError::Spawn(source())), Hope::None),
+            (OpenError::NotWanted, Hope::Start),
+        ] {
+            assert_eq!(error.hope(), hope, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn pauses_grow_to_a_bound() {
         let mut pauses = Pauses::new();
-        let given: Vec<Duration> = (0..8).map(|_| pauses.after(&nobody)).collect();
+        let given: Vec<Duration> = (0..8).map(|_| pauses.next()).collect();
         assert_eq!(given[0], FIRST_PAUSE);
         assert!(given.is_sorted() && given[7] == LONGEST_PAUSE, "{given:?}");
-        let unstarted = StartError::Spawn(std::io::ErrorKind::OutOfMemory.into());
-        assert_eq!(pauses.after(&OpenError::Start(unstarted)), START_PAUSE);
     }
 }

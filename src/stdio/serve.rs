@@ -1,5 +1,6 @@
 //! Serves the one client at the other end of standard input and output.
 
+use std::future::pending;
 use std::time::Duration;
 
 use rmcp::transport::stdio_pipes;
@@ -12,5 +13,5 @@ use crate::mcp::Handler;
 /// cancelled. Calls in flight then have a moment to answer before they are cancelled: at the end
 /// of input `patience`, else less than two seconds.
 pub async fn serve(handler: Handler, shutdown: CancellationToken, patience: Duration) {
-    serve_on(handler, stdio_pipes(), shutdown, patience).await
+    serve_on(handler, stdio_pipes(), shutdown, patience, pending()).await
 }

@@ -16,6 +16,10 @@ use crate::yard::{Desk, Input, JobHandle, StopWish, Submission};
 /// How long a job in the background gets to start before the call answers.
 const START: Duration = Duration::from_secs(1);
 
+/// What a job that is stopped with its call gets to end before the call answers: less than a
+/// connection that ends waits for its last answers.
+const LAST_LOOK: Duration = Duration::from_millis(200);
+
 pub(super) const SPEC: ToolSpec = ToolSpec {
     name: "run_command",
     about: "Runs a shell command as a job. Answers when it ends, or after wait_s while it goes on \
@@ -72,6 +76,8 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError
         if matches!(waited, WaitEnd::Cancelled) && is_ours && call.settings.cancel_stops_job {
             let wish = StopWish { by: StopBy::Cancel, signal: None, grace: None };
             call.desk.stop(job.id(), wish).await?;
+            // Should anybody still read the answer, it tells of the end.
+            tokio::time::timeout(LAST_LOOK, job.finished()).await.ok();
         }
     }
     let now = call.look(&job).await;

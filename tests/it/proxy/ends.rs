@@ -37,7 +37,9 @@ fn a_call_in_flight_at_the_end_of_input_is_answered() {
     let id = proxy.begin("run_command", json!({"command": format!("sleep {marker}")}));
     marker.wait_alive();
     proxy.stdio().hang_up();
-    proxy.finish(id);
+    let reply = proxy.finish(id).ok();
+    let state = reply["state"].as_str().expect("a state");
+    assert!(["finished", "stopping"].contains(&state), "it was stopped with its call: {}", reply.0);
     assert!(proxy.wait_exit().success());
     marker.wait_gone();
 }

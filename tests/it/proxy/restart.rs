@@ -1,5 +1,6 @@
 //! A server that ends, and one that comes back.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 
@@ -28,7 +29,8 @@ fn a_restart_costs_the_calls_in_flight_and_nothing_else() {
         kill(first);
         let lost = proxy.finish(running);
         assert_eq!(lost.0["error"]["data"]["code"], "server_lost", "{}", lost.0);
-        assert!(lost.error_text().contains("list_jobs"), "{}", lost.0);
+        let said = lost.error_text();
+        assert!(said.contains("check what it has done"), "{said}");
         // Asked while there is no server: it waits for the next one.
         let asked = proxy.begin("run_command", json!({"command": "echo back"}));
         let _second = server().data(data.path()).start();
@@ -66,13 +68,43 @@ fn without_a_server_calls_hear_how_to_start_one_and_the_proxy_lives() {
         let answer = proxy.rpc("tools/list", json!({}));
         assert_eq!(answer["error"]["data"]["code"], "server_unreachable", "{answer}");
         let message = answer["error"]["message"].as_str().expect("words");
-        assert!(message.contains("`shellyard serve`"), "{message}");
+        let command = format!("`shellyard serve --data-dir {}`", data.path().display());
+        assert!(message.contains(&command), "{message}");
         assert!(message.contains(&*socket_in(data.path()).to_string_lossy()), "{message}");
     }
     let _second = server().data(data.path()).start();
-    eventually("it works again", || {
-        !proxy.call("run_command", json!({"command": "true"})).is_error()
-    });
+    // Who asks is not told what was true a while ago.
+    proxy.run("true");
+}
+
+#[test]
+fn what_is_asked_of_a_server_that_drains_runs_on_the_next_one() {
+    for era in BOTH_ERAS {
+        let data = tempfile::tempdir().expect("a temporary directory");
+        let mut first = server().data(data.path()).config("[server]\ndrain_s = 60\n").start();
+        let mut proxy = proxy_to(data.path()).era(era).start();
+        let command = "echo begun > begun; while [ ! -e gate ]; do sleep 0.05; done; echo done";
+        let running = proxy.begin("run_command", json!({"command": command}));
+        let work = proxy.work().to_owned();
+        eventually("it runs", || work.join("begun").exists());
+        first.signal(Signal::TERM);
+        eventually("the server drains", || is_draining(&mut first));
+        let asked = proxy.begin("run_command", json!({"command": "echo next"}));
+        fs::write(work.join("gate"), "").expect("the gate opens");
+        assert_eq!(proxy.finish(running).ok()["output"], "done\n");
+        assert!(first.wait_exit().success());
+        let _second = server().data(data.path()).start();
+        assert_eq!(proxy.finish(asked).ok()["output"], "next\n");
+        let rest = proxy.stdio().take_all();
+        assert!(rest.is_empty(), "the client hears of nothing else: {rest:?}");
+    }
+}
+
+#[track_caller]
+fn is_draining(server: &mut Yard) -> bool {
+    let mut connection = HttpConnection::open(server.http().address());
+    connection.send(&Request::get("/readyz"));
+    connection.answer().status == 503
 }
 
 #[test]
@@ -82,13 +114,12 @@ fn a_proxy_that_never_had_a_server_answers_the_opening_with_the_reason() {
     let answer = proxy.rpc("initialize", json!({}));
     assert!(answer["error"]["message"].to_string().contains("--ensure-server"), "{answer}");
     let _server = server().data(data.path()).start();
-    eventually("it works as soon as there is one", || {
-        let params = json!({
-            "protocolVersion": "2025-11-25", "capabilities": {},
-            "clientInfo": {"name": "it", "version": "1"},
-        });
-        proxy.rpc("initialize", params).get("result").is_some()
+    let params = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "it", "version": "1"},
     });
+    let answer = proxy.rpc("initialize", params);
+    assert!(answer.get("result").is_some(), "it works as soon as there is one: {answer}");
 }
 
 #[test]

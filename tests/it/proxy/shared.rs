@@ -5,8 +5,8 @@ use std::thread;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{OnDemand, socket_in};
-use crate::harness::{Launch, Marker, Yard, eventually_some, free_port, signal};
+use super::{OnDemand, listener_of, socket_in};
+use crate::harness::{Launch, Marker, Yard, eventually, eventually_some, free_port, signal};
 
 #[test]
 fn ten_proxies_that_start_at_once_share_one_server() {
@@ -92,6 +92,33 @@ fn a_server_that_was_lost_is_started_again() {
     });
     assert_eq!(reply["output"], "back\n");
     assert_ne!(yard.server(), first);
+}
+
+#[test]
+fn a_server_that_was_stopped_is_left_alone_until_somebody_asks() {
+    let yard = OnDemand::new();
+    let mut proxy = yard.proxy().start();
+    proxy.run("true");
+    signal(yard.server(), Signal::TERM);
+    eventually("it looked for another", || {
+        let talk = proxy.talk();
+        let after = talk.split("server was lost").nth(1).unwrap_or_default();
+        after.contains("the next call starts one")
+    });
+    assert_eq!(listener_of(&socket_in(yard.data())), None, "nobody asked");
+    assert_eq!(proxy.talk().matches("server started on demand").count(), 1);
+    assert_eq!(proxy.run("echo back")["output"], "back\n");
+}
+
+#[test]
+fn a_mistake_in_the_rules_is_told_to_the_client() {
+    let yard = OnDemand::new();
+    let mut proxy = yard.proxy().config("[policy]\ndeny = [\"re:(\"]\n").start_silent();
+    for _ in 0..2 {
+        let answer = proxy.rpc("ping", json!({}));
+        let message = answer["error"]["message"].as_str().expect("an error");
+        assert!(message.contains("server.log") && message.contains("policy.deny"), "{message}");
+    }
 }
 
 #[test]

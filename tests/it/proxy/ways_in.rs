@@ -20,7 +20,7 @@ fn a_server_is_named_by_its_url_or_its_socket() {
     let address = server.http().address().to_owned();
     for target in [
         format!("http://{address}"),
-        format!("http://{address}/mcp"),
+        format!("HTTP://{address}/mcp/"),
         format!("unix:{socket}"),
         socket,
     ] {
@@ -84,6 +84,17 @@ fn upgraded_connections_count_among_the_others() {
 }
 
 #[test]
+fn where_no_server_can_be_the_way_out_is_told() {
+    let path = format!("/tmp/{}.sock", "x".repeat(200));
+    for more in [&[][..], &["--ensure-server"]] {
+        let arguments = [&["--connect", &path], more].concat();
+        let mut proxy = Launch::stdio().args(&arguments).start_silent();
+        let answer = proxy.rpc("ping", json!({}));
+        assert!(answer["error"]["message"].to_string().contains("/SHORTER.sock"), "{answer}");
+    }
+}
+
+#[test]
 fn settings_of_the_server_are_refused_in_words() {
     for (flag, value) in [("--dialect", "shell"), ("--result-format", "both"), ("--slots", "3")] {
         let said = refused(&["--connect", "--data-dir", "/tmp/x", flag, value]);
@@ -95,6 +106,10 @@ fn settings_of_the_server_are_refused_in_words() {
 fn what_is_no_server_of_ours_is_refused_in_words() {
     let said = refused(&["--connect", "127.0.0.1:8000"]);
     assert!(said.contains("http:// is missing"), "{said}");
+    let said = refused(&["--connect", ""]);
+    assert!(said.contains("it is empty"), "{said}");
+    let said = refused(&["--connect", "http://127.0.0.1:99999/mcp"]);
+    assert!(said.contains("the port"), "{said}");
     let said = refused(&["--connect", "http://192.0.2.1:8000", "--ensure-server"]);
     assert!(said.contains("on this machine only"), "{said}");
     let said = refused(&["--connect", "--token", "/nonexistent/token"]);
