@@ -43,7 +43,7 @@ fn round(jobs: u64, tenants: &[Tenant]) -> (f64, f64) {
     let push = |number: u64, queue: &mut Queue| {
         let tenant = tenants[(number * 7919 % TENANTS) as usize];
         let wish = Wish { tenant, lane: DEFAULT_LANE, priority: Priority::Normal };
-        queue.check(tenant, DEFAULT_LANE).expect("there is room");
+        queue.check(tenant, DEFAULT_LANE, &|_| Duration::ZERO).expect("there is room");
         queue.push(JobNumber::new(number).of(Tenant::LOCAL), wish);
     };
     (0..jobs).for_each(|number| push(number, &mut queue));

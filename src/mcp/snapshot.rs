@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::ids::JobId;
-use crate::outcome::Ending;
+use crate::outcome::{Ending, Outcome};
 use crate::output::Progress;
 use crate::yard::{Desk, JobHandle, Liveness, Phase, QueuePlace};
 
@@ -40,6 +40,23 @@ pub(crate) enum State {
 }
 
 impl Snapshot {
+    /// Whether it has ended without a process of its own.
+    pub(crate) fn never_started(&self) -> bool {
+        match &self.state {
+            State::Finished(ending) => match ending.outcome {
+                Outcome::FailedToStart(_) => true,
+                // Nothing that ran has run for no time at all.
+                Outcome::Stopped { .. } => self.elapsed.is_zero(),
+                Outcome::Exited { .. }
+                | Outcome::Signaled { .. }
+                | Outcome::TimedOut { .. }
+                | Outcome::Limit { .. }
+                | Outcome::Lost { .. } => false,
+            },
+            State::Queued(_) | State::Running(_) | State::Stopping => false,
+        }
+    }
+
     /// Looks at a job now.
     pub(crate) async fn take(desk: &Desk, job: &JobHandle) -> Self {
         // The status before the output: a job that reads as finished has written all that

@@ -16,6 +16,7 @@
 //! (`gap`); a middle that was not wanted, or a file that was cut, is a hole in the offsets (`kept`).
 //! **Publish last**: [`Progress`] moves only after the bytes it speaks of can be read.
 
+mod account;
 mod block;
 mod cursor;
 mod decoding;
@@ -62,7 +63,7 @@ pub use log::{LogBounds, LogSettings, LogWriter, Progress, open, open_bounded};
 pub use packer::{Packer, Packing};
 pub use page::{Page, PageEnd, PageRequest};
 pub use parts::Keep;
-pub use quota::{Allowance, Answer, Quota, QuotaLimits, Shortage, Stored};
+pub use quota::{Allowance, Answer, Cap, Quota, QuotaLimits, Shortage, Stored};
 pub use raw::{Part, PartRequest, RawReader};
 pub use reader::LogReader;
 pub use spill::check_spill_dir;

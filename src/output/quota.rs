@@ -3,25 +3,20 @@
 //! A log takes room in steps ahead of its writes, so that most appends touch no shared counter.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
+use super::account::{Account, least_spare};
 use crate::telemetry::{DropReason, events};
 
 /// A log reserves at least so much at once, and at most so much ahead of what it holds.
 const SMALLEST_STEP: u64 = 4 * 1024;
 const LARGEST_STEP: u64 = 1024 * 1024;
 
-/// What shall be left of a cap: more than what is read of all pipes of a job before the next look.
-const SPARE_SHARE: u64 = 10;
-const SPARE_BYTES: u64 = 512 * 1024;
 /// How long a log waits for room before it goes on without.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// How long nobody waits after a wish that nothing could be freed for.
-const NO_HOPE: Duration = Duration::from_millis(50);
 
 /// The caps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +33,19 @@ impl QuotaLimits {
     fn of(&self, tenant: &str) -> u64 {
         self.tenants.get(tenant).copied().unwrap_or(self.tenant_bytes)
     }
+
+    fn cap_of(&self, tenant: &str) -> Cap {
+        if self.tenants.contains_key(tenant) { Cap::Own } else { Cap::Shared }
+    }
+}
+
+/// Which setting a tenant's cap comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cap {
+    /// One for this tenant alone.
+    Own,
+    /// That of every tenant without one of its own.
+    Shared,
 }
 
 /// What all logs of a server hold, in memory and on disk, and how much that may be.
@@ -49,7 +57,8 @@ pub struct Quota {
     store: Account,
     tenants: Mutex<Tenants>,
     wanted: Notify,
-    answers: watch::Sender<Answers>,
+    /// How many wishes for room were answered.
+    answers: watch::Sender<u64>,
 }
 
 /// The accounts of tenants that have a log, and what each may hold.
@@ -66,6 +75,8 @@ pub struct Stored {
     pub used: u64,
     /// Bytes that may be.
     pub limit: u64,
+    /// Where that limit comes from.
+    pub cap: Cap,
 }
 
 impl Stored {
@@ -83,20 +94,6 @@ pub enum Answer {
     Room,
     /// Nothing could be freed.
     NoRoom,
-}
-
-/// What came of all wishes for room.
-#[derive(Debug, Clone, Copy, Default)]
-struct Answers {
-    count: u64,
-    /// When nothing could be freed, if that is how the last one ended.
-    fruitless: Option<Instant>,
-}
-
-impl Answers {
-    fn leaves_hope(&self) -> bool {
-        self.fruitless.is_none_or(|at| at.elapsed() > NO_HOPE)
-    }
 }
 
 impl Quota {
@@ -122,9 +119,9 @@ impl Quota {
     /// is dropped: where more is held than may be, nothing is added until enough was freed.
     pub fn change(&self, limits: QuotaLimits) {
         let mut tenants = self.tenants();
-        self.store.limit.store(limits.store_bytes, Ordering::Relaxed);
+        self.store.set_limit(limits.store_bytes);
         for (tenant, account) in &tenants.accounts {
-            account.limit.store(limits.of(tenant), Ordering::Relaxed);
+            account.set_limit(limits.of(tenant));
         }
         tenants.limits = limits;
         drop(tenants);
@@ -135,20 +132,15 @@ impl Quota {
     #[must_use]
     pub fn stored_by(&self, tenant: &str) -> Stored {
         let tenants = self.tenants();
-        let none = || Stored { used: 0, limit: tenants.limits.of(tenant) };
-        tenants.accounts.get(tenant).map_or_else(none, |account| account.stored())
+        tenants.stored(tenant)
     }
 
     /// The same of every tenant that has a log or a cap of its own.
     #[must_use]
     pub fn stored(&self) -> BTreeMap<String, Stored> {
         let tenants = self.tenants();
-        let none =
-            |(name, limit): (&String, &u64)| (name.clone(), Stored { used: 0, limit: *limit });
-        let mut stored: BTreeMap<_, _> = tenants.limits.tenants.iter().map(none).collect();
-        let held = tenants.accounts.iter();
-        stored.extend(held.map(|(name, account)| (name.clone(), account.stored())));
-        stored
+        let names = tenants.limits.tenants.keys().chain(tenants.accounts.keys());
+        names.map(|name| (name.clone(), tenants.stored(name))).collect()
     }
 
     fn tenants(&self) -> MutexGuard<'_, Tenants> {
@@ -165,13 +157,13 @@ impl Quota {
         let account = accounts
             .entry(tenant.to_owned())
             .or_insert_with(|| Arc::new(Account::new(limits.of(tenant))));
-        Allowance { quota: Arc::clone(self), tenant: Arc::clone(account) }
+        Allowance { quota: Arc::clone(self), name: tenant.into(), tenant: Arc::clone(account) }
     }
 
     /// Bytes that are held or reserved for all logs.
     #[must_use]
     pub fn used(&self) -> u64 {
-        self.store.used.load(Ordering::Relaxed)
+        self.store.used()
     }
 
     /// Bytes that all logs together may hold.
@@ -200,11 +192,28 @@ impl Quota {
 
     /// Tells those who wait for room what came of it.
     pub fn answer(&self, answer: Answer) {
-        let fruitless = match answer {
-            Answer::Room => None,
-            Answer::NoRoom => Some(Instant::now()),
-        };
-        self.answers.send_modify(|last| *last = Answers { count: last.count + 1, fruitless });
+        let tenants = self.tenants();
+        for account in tenants.accounts.values().map(|account| &**account).chain([&self.store]) {
+            account.answered(answer);
+        }
+        drop(tenants);
+        self.answers.send_modify(|count| *count += 1);
+    }
+
+    /// A job of this tenant has ended: what it stored can be freed, so that a wish for room is
+    /// worth its wait again.
+    pub fn can_free(&self, tenant: &str) {
+        self.store.answered(Answer::Room);
+        if let Some(account) = self.tenants().accounts.get(tenant) {
+            account.answered(Answer::Room);
+        }
+    }
+}
+
+impl Tenants {
+    fn stored(&self, tenant: &str) -> Stored {
+        let used = self.accounts.get(tenant).map_or(0, |account| account.used());
+        Stored { used, limit: self.limits.of(tenant), cap: self.limits.cap_of(tenant) }
     }
 }
 
@@ -217,63 +226,11 @@ pub struct Shortage {
     pub bytes: u64,
 }
 
-/// One counter and its limit.
-#[derive(Debug)]
-struct Account {
-    limit: AtomicU64,
-    used: AtomicU64,
-}
-
-/// What is left of a cap once it counts as reached, at the least.
-const fn least_spare(limit: u64) -> u64 {
-    if limit / 4 < SPARE_BYTES { limit / 4 } else { SPARE_BYTES }
-}
-
-impl Account {
-    const fn new(limit: u64) -> Self {
-        Self { limit: AtomicU64::new(limit), used: AtomicU64::new(0) }
-    }
-
-    fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Relaxed)
-    }
-
-    fn stored(&self) -> Stored {
-        Stored { used: self.used.load(Ordering::Relaxed), limit: self.limit() }
-    }
-
-    /// Takes all of it or nothing.
-    fn take(&self, bytes: u64) -> bool {
-        let within = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.limit());
-        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
-    }
-
-    fn give_back(&self, bytes: u64) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// Whether less is left than shall be, or would be after so many bytes more.
-    fn is_short_after(&self, bytes: u64) -> bool {
-        self.used.load(Ordering::Relaxed).saturating_add(bytes) > self.mark()
-    }
-
-    /// What is missing to what shall be left.
-    fn shortage(&self) -> Option<u64> {
-        let used = self.used.load(Ordering::Relaxed);
-        used.checked_sub(self.mark()).filter(|bytes| *bytes > 0)
-    }
-
-    /// Above this room is short: a tenth shall be left; of a small cap a quarter at the most.
-    fn mark(&self) -> u64 {
-        let limit = self.limit();
-        limit - (limit / SPARE_SHARE).max(least_spare(limit))
-    }
-}
-
 /// One tenant's share of a [`Quota`].
 #[derive(Debug, Clone)]
 pub struct Allowance {
     quota: Arc<Quota>,
+    name: Arc<str>,
     tenant: Arc<Account>,
 }
 
@@ -291,7 +248,10 @@ impl Allowance {
 
     fn take(&self, bytes: u64) -> Result<(), DropReason> {
         if !self.tenant.take(bytes) {
-            return Err(DropReason::TenantFull);
+            return Err(match self.quota.tenants().limits.cap_of(&self.name) {
+                Cap::Own => DropReason::OwnFull,
+                Cap::Shared => DropReason::TenantFull,
+            });
         }
         if !self.quota.store.take(bytes) {
             self.tenant.give_back(bytes);
@@ -309,15 +269,15 @@ impl Allowance {
 
     /// Whether to wait for room before more is written: a cap is near, and something may be freed.
     pub(super) fn wants_room(&self) -> bool {
-        self.is_short_after(0) && self.quota.answers.borrow().leaves_hope()
+        self.tenant.wants_room() || self.quota.store.wants_room()
     }
 
     /// Asks for room and waits until some was freed, none can be, or patience is over.
     pub(super) async fn wait_for_room(&self) {
         let mut answers = self.quota.answers.subscribe();
-        let seen = answers.borrow().count;
+        let seen = *answers.borrow();
         self.quota.wanted.notify_one();
-        let answered = answers.wait_for(|now| now.count > seen);
+        let answered = answers.wait_for(|now| *now > seen);
         // Late or not: what cannot be kept is counted.
         tokio::time::timeout(PATIENCE, answered).await.ok();
     }
@@ -444,13 +404,13 @@ mod tests {
         let quota = Quota::new(QuotaLimits { tenants: own, ..limits(100_000, 50_000) });
         let mut small = quota.allowance("small").charge();
         assert_eq!(small.take(4_500), (4_500, None));
-        assert_eq!(small.take(501), (0, Some(DropReason::TenantFull)));
+        assert_eq!(small.take(501), (0, Some(DropReason::OwnFull)));
         assert!(quota.stored_by("small").is_full());
         let other = quota.stored_by("other");
-        assert_eq!(other, Stored { used: 0, limit: 50_000 });
+        assert_eq!(other, Stored { used: 0, limit: 50_000, cap: Cap::Shared });
         assert!(!other.is_full());
         let stored = quota.stored();
-        assert_eq!(stored["small"], Stored { used: 4_500, limit: 5_000 });
+        assert_eq!(stored["small"], Stored { used: 4_500, limit: 5_000, cap: Cap::Own });
         assert_eq!(stored.len(), 1, "who has neither log nor cap is not listed");
     }
 
@@ -464,7 +424,8 @@ mod tests {
         quota.change(QuotaLimits { tenants: own, ..limits(100_000, 5_000) });
         assert_eq!(charge.take(10_000), (10_000, None));
         quota.change(limits(2_000, 1_000));
-        assert_eq!(quota.stored_by("a"), Stored { used: 15_000, limit: 1_000 });
+        let cap = Cap::Shared;
+        assert_eq!(quota.stored_by("a"), Stored { used: 15_000, limit: 1_000, cap });
         assert_eq!((quota.used(), quota.limit()), (15_000, 2_000), "nothing is dropped");
         assert!(quota.stored_by("a").is_full());
         assert_eq!(charge.take(1), (0, Some(DropReason::TenantFull)));
@@ -485,6 +446,22 @@ mod tests {
         told().await.expect("a cap is near");
         charge.take(10_000);
         told().await.expect("a log was refused");
+    }
+
+    #[test]
+    fn a_fruitless_wish_is_its_tenants_own_and_ends_with_a_job_of_it() {
+        let quota = quota(1 << 30, 8_000);
+        let [mut full, mut other] = ["full", "other"].map(|name| quota.allowance(name).charge());
+        full.take(8_000);
+        assert!(full.allowance.wants_room());
+        quota.answer(Answer::NoRoom);
+        assert!(!full.allowance.wants_room(), "nothing could be freed just now");
+        other.take(8_000);
+        assert!(other.allowance.wants_room(), "what others cannot free is no concern of it");
+        quota.can_free("other");
+        assert!(!full.allowance.wants_room());
+        quota.can_free("full");
+        assert!(full.allowance.wants_room());
     }
 
     proptest! {

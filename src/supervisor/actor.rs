@@ -11,7 +11,7 @@ use super::control::{Control, Doors};
 use super::door::{Admission, FindError};
 use super::looks::Looks;
 use super::queue::{Queue, QueueLimits, QueuePlace, Wish};
-use super::refusal::{Refusal, TenantBound};
+use super::refusal::Refusal;
 use super::registry::{Forgotten, Registry};
 use super::retention::Retention;
 use super::spending::Spending;
@@ -149,7 +149,7 @@ impl Actor for SupervisorActor {
                 reply.send(supervision.stop(id, wish)).ok();
             }
             SupervisorMsg::Place(id, reply) => {
-                reply.send(supervision.queue.place(id)).ok();
+                reply.send(supervision.place(id)).ok();
             }
             SupervisorMsg::Close(reply) => {
                 reply.send(supervision.close()).ok();
@@ -159,13 +159,16 @@ impl Actor for SupervisorActor {
                 supervision.dispatch(&myself).await;
             }
             SupervisorMsg::Look => supervision.look(&myself),
-            SupervisorMsg::Seen(used) => supervision.seen(&used, &myself),
+            SupervisorMsg::Seen(used) => {
+                supervision.seen(&used, &myself);
+                supervision.dispatch(&myself).await;
+            }
             SupervisorMsg::Ended(id) => {
                 supervision.ended(id, &myself);
                 supervision.dispatch(&myself).await;
             }
             SupervisorMsg::Settled(id) => {
-                supervision.registry.ended(id);
+                supervision.note_end(id);
                 supervision.sweep(&myself);
             }
             SupervisorMsg::Sweep => {
@@ -213,7 +216,7 @@ impl Supervision {
         }
         self.doors.check()?;
         let tenant = id.tenant();
-        self.queue.check(tenant, &spec.lane)?;
+        self.queue.check(tenant, &spec.lane, &|id| self.age(id))?;
         self.check_room(tenant)?;
         self.spending.take_start(tenant, self.queue.limits().of(tenant))?;
         self.queue.push(id, Wish { tenant, lane: &spec.lane, priority: spec.priority });
@@ -225,14 +228,13 @@ impl Supervision {
         Ok(handle)
     }
 
-    /// A job whose output could not be kept is not begun, unless finished ones can make room.
-    fn check_room(&self, tenant: Tenant) -> Result<(), Refusal> {
-        let stored = self.job.quota.stored_by(tenant.name());
-        if !stored.is_full() || self.registry.could_free(tenant.name()) {
-            return Ok(());
-        }
-        let bound = TenantBound::Stored { limit: stored.limit };
-        Err(Refusal::TenantLimit { bound, retry_after: None })
+    fn place(&self, id: JobId) -> Option<QueuePlace> {
+        self.queue.place(id, &|id| self.age(id))
+    }
+
+    /// For how long a job has run.
+    fn age(&self, id: JobId) -> Duration {
+        self.registry.find(id).map(|job| job.status().elapsed()).unwrap_or_default()
     }
 
     /// Starts everyone whose turn it is.
@@ -246,6 +248,7 @@ impl Supervision {
                 events::actor_failed("job", &error);
             }
         }
+        self.begin_looks(myself);
         events::queue_changed(self.queue.waiting());
     }
 
@@ -280,7 +283,7 @@ impl Supervision {
     fn ended(&mut self, id: JobId, myself: &ActorRef<SupervisorMsg>) {
         let status = self.registry.find(id).map(JobHandle::status).ok();
         self.free_slot(id, status.as_ref());
-        self.registry.ended(id);
+        self.note_end(id);
         self.sweep(myself);
     }
 

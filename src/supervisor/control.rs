@@ -8,6 +8,7 @@ use super::figures;
 use super::pressure::Pressure;
 use super::queue::{QueueLimits, QueueOverview, UnknownLane};
 use super::refusal::Refusal;
+use crate::ids::Tenant;
 use crate::telemetry::QueueFigures;
 use crate::telemetry::events::{self, Limits};
 
@@ -64,6 +65,7 @@ impl Supervision {
             }
             Control::Change(limits, reply) => {
                 self.queue.change(*limits);
+                self.see_who_is_spent();
                 self.limits_changed(myself);
                 reply.send(()).ok();
             }
@@ -92,8 +94,16 @@ impl Supervision {
     fn overview(&self) -> QueueOverview {
         let mut overview = self.queue.overview();
         overview.draining = self.doors != Doors::Open;
+        // Whoever has used something counts as well, and the tenant that needs no settings.
+        let stored = self.job.quota.stored().into_keys();
+        let stored = stored.filter_map(|name| Tenant::named(&name).ok());
+        for tenant in self.spending.tenants().chain(stored).chain([Tenant::LOCAL]) {
+            overview.tenants.entry(tenant).or_insert_with(|| self.queue.tenant(tenant));
+        }
         for (tenant, figures) in &mut overview.tenants {
             figures.cpu_used = self.spending.cpu_used(*tenant);
+            let stored = self.job.quota.stored_by(tenant.name());
+            (figures.stored_bytes, figures.max_stored) = (stored.used, stored.limit);
         }
         overview
     }
@@ -103,7 +113,7 @@ impl Supervision {
     fn figures(&self) -> QueueFigures {
         let oldest = self.queue.oldest().and_then(|id| self.registry.find(id).ok());
         let oldest = oldest.map(|job| job.status().queued_for());
-        figures::of(self.overview(), self.job.quota.stored(), oldest)
+        figures::of(self.overview(), oldest)
     }
 }
 
@@ -116,7 +126,7 @@ impl Supervisor {
         self.ask(|reply| Control::Pause(lane, reply)).await.unwrap_or(Ok(()))
     }
 
-    /// Jobs start again, in this lane or at all.
+    /// Jobs start again, in this lane or in all of them.
     ///
     /// # Errors
     /// When there is no such lane.

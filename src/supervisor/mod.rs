@@ -18,6 +18,7 @@ pub mod queue;
 mod refusal;
 mod registry;
 mod retention;
+mod room;
 mod sampler;
 mod spending;
 

@@ -12,25 +12,25 @@ use super::freed::size;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// As many jobs wait as may.
-    #[error("{full}; {}", Retry(*retry_after, "when some have started"))]
+    #[error("{full}; {retry} [queue_full]")]
     QueueFull {
         /// Where.
         full: FullQueue,
         /// When there may be room.
-        retry_after: Option<Duration>,
+        retry: Retry,
     },
     /// The tenant has all that it may have.
-    #[error("{bound}; {}", Retry(*retry_after, bound.occasion()))]
+    #[error("{bound}; {retry} [tenant_limit]")]
     TenantLimit {
         /// Of what.
         bound: TenantBound,
         /// When it may have more.
-        retry_after: Option<Duration>,
+        retry: Retry,
     },
     /// The tenant started too many jobs in too short a time.
     #[error(
-        "too many starts: at most {per_minute} a minute (starts_per_minute); {}",
-        Retry(Some(*retry_after), "")
+        "too many starts: at most {per_minute} a minute (starts_per_minute); {} [rate_limited]",
+        Retry::In(*retry_after)
     )]
     RateLimited {
         /// How many it may start.
@@ -77,15 +77,27 @@ pub enum TenantBound {
     Stored {
         /// How many bytes may be kept.
         limit: u64,
+        /// The setting that says so.
+        setting: String,
     },
 }
 
-impl TenantBound {
-    /// When there is more, where no time can be told.
-    const fn occasion(&self) -> &'static str {
+/// When to try again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// In about so long.
+    In(Duration),
+    /// Once somebody has resumed the queue, or the lane.
+    Resumed,
+    /// Once a running job of the tenant has ended.
+    JobEnded,
+}
+
+impl Retry {
+    const fn after(self) -> Option<Duration> {
         match self {
-            Self::Queued { .. } | Self::Cpu { .. } => "when some of them have started",
-            Self::Stored { .. } => "when one of them has ended, or stop one",
+            Self::In(time) => Some(time),
+            Self::Resumed | Self::JobEnded => None,
         }
     }
 }
@@ -106,9 +118,7 @@ impl Refusal {
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::QueueFull { retry_after, .. } | Self::TenantLimit { retry_after, .. } => {
-                *retry_after
-            }
+            Self::QueueFull { retry, .. } | Self::TenantLimit { retry, .. } => retry.after(),
             Self::RateLimited { retry_after, .. } => Some(*retry_after),
             Self::Draining | Self::Closed => None,
         }
@@ -130,7 +140,8 @@ impl fmt::Display for TenantBound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Queued { limit } => {
-                write!(f, "{limit} of your jobs wait already, which is your limit (max_queued)")
+                let wait = if *limit == 1 { "waits" } else { "wait" };
+                write!(f, "{limit} of your jobs {wait} already, which is your limit (max_queued)")
             }
             Self::Cpu { used, limit } => write!(
                 f,
@@ -138,21 +149,24 @@ impl fmt::Display for TenantBound {
                 used.as_secs(),
                 limit.as_secs()
             ),
-            Self::Stored { limit } => write!(
+            Self::Stored { limit, setting } => write!(
                 f,
-                "your stored output is at its limit of {}, and your running jobs hold it (max_stored)",
+                "your stored output is at its limit of {}, and your running jobs hold it ({setting})",
                 size(*limit)
             ),
         }
     }
 }
 
-/// When to try again: in so long, or else on this occasion.
-struct Retry(Option<Duration>, &'static str);
-
 impl fmt::Display for Retry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(Some(after), _) = self else { return write!(f, "try again {}", self.1) };
+        let after = match self {
+            Self::In(after) => after,
+            Self::Resumed => return f.write_str("try again when it is resumed"),
+            Self::JobEnded => {
+                return f.write_str("try again when one of them has ended, or stop one");
+            }
+        };
         // Rounded up: a moment too early would be refused again.
         let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
         match seconds.max(1) {
@@ -172,26 +186,32 @@ mod tests {
         let seconds = Duration::from_secs;
         let used = TenantBound::Cpu { used: seconds(61), limit: seconds(60) };
         let full = FullQueue::Lane { lane: "build".into() };
+        let stored = TenantBound::Stored { limit: 65_536, setting: "tenants.ci.max_stored".into() };
         for (refusal, code, words) in [
             (
-                Refusal::QueueFull { full: FullQueue::All, retry_after: None },
+                Refusal::QueueFull { full: FullQueue::All, retry: Retry::Resumed },
                 "queue_full",
-                "the queue is full (queue.max_queued); try again when some have started",
+                "the queue is full (queue.max_queued); try again when it is resumed",
             ),
             (
-                Refusal::QueueFull { full, retry_after: Some(Duration::from_millis(11_001)) },
+                Refusal::QueueFull { full, retry: Retry::In(Duration::from_millis(11_001)) },
                 "queue_full",
                 "lane build is full (queue.lanes.build.max_queued); try again in about 12s",
             ),
             (
-                Refusal::TenantLimit { bound, retry_after: Some(Duration::ZERO) },
+                Refusal::TenantLimit { bound, retry: Retry::In(Duration::ZERO) },
                 "tenant_limit",
                 "3 of your jobs wait already, which is your limit (max_queued); try again in about 1s",
             ),
             (
-                Refusal::TenantLimit { bound: used, retry_after: Some(seconds(100)) },
+                Refusal::TenantLimit { bound: used, retry: Retry::In(seconds(100)) },
                 "tenant_limit",
                 "your jobs used 61s of CPU time within an hour, your limit is 60s (cpu_s_per_hour); try again in about 2 minutes",
+            ),
+            (
+                Refusal::TenantLimit { bound: stored, retry: Retry::JobEnded },
+                "tenant_limit",
+                "your stored output is at its limit of 64 KiB, and your running jobs hold it (tenants.ci.max_stored); try again when one of them has ended, or stop one",
             ),
             (
                 Refusal::RateLimited { per_minute: NonZeroU32::MIN, retry_after: seconds(60) },
@@ -199,7 +219,8 @@ mod tests {
                 "too many starts: at most 1 a minute (starts_per_minute); try again in about 60s",
             ),
         ] {
-            assert_eq!((refusal.code(), refusal.to_string().as_str()), (code, words));
+            assert_eq!(refusal.code(), code);
+            assert_eq!(refusal.to_string(), format!("{words} [{code}]"));
         }
     }
 }

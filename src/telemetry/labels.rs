@@ -169,8 +169,10 @@ pub enum DropReason {
     IoError,
     /// All logs together are at their cap.
     StoreFull,
-    /// The tenant's logs are at their cap.
+    /// The tenant's logs are at the cap that every tenant has.
     TenantFull,
+    /// The tenant's logs are at the cap that is this tenant's own.
+    OwnFull,
     /// It was kept, and somebody else cut it off its file.
     Cut,
 }
@@ -183,7 +185,7 @@ impl DropReason {
             Self::DiskFull => "disk_full",
             Self::IoError => "io_error",
             Self::StoreFull => "store_full",
-            Self::TenantFull => "tenant_full",
+            Self::TenantFull | Self::OwnFull => "tenant_full",
             Self::Cut => "cut",
         }
     }
@@ -353,6 +355,7 @@ mod tests {
             DropReason::Cut,
         ];
         assert_eq!(drops.map(DropReason::word), DropReason::WORDS);
+        assert_eq!(DropReason::OwnFull.word(), DropReason::TenantFull.word());
         let freed = [FreedReason::Age, FreedReason::Bytes, FreedReason::Count, FreedReason::Room];
         assert_eq!(freed.map(FreedReason::word), FreedReason::WORDS);
         assert_eq!(Resource::ALL.map(Resource::word), Resource::WORDS);

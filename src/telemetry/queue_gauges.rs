@@ -46,6 +46,8 @@ pub struct LaneFigures {
     pub running: Usage,
     /// Jobs that wait.
     pub queued: Usage,
+    /// Whether somebody has paused it by itself.
+    pub is_paused: bool,
 }
 
 /// What one tenant uses.
@@ -73,6 +75,8 @@ pub struct QueueFigures {
     pub max_queued: u64,
     /// Whether somebody has paused the queue.
     pub is_paused: bool,
+    /// Whether no new jobs are taken.
+    pub is_draining: bool,
     /// Jobs that wait, by what they wait for.
     pub waiting: BTreeMap<WaitReason, u64>,
     /// How long the job that waits longest has waited.
@@ -136,6 +140,11 @@ impl QueueGauges {
 }
 
 fn show_named(names: &KnownNames, lanes: &[LaneFigures], tenants: &[TenantFigures]) {
+    for name in &names.lanes {
+        let is_paused = lanes.iter().any(|lane| lane.name == *name && lane.is_paused);
+        let gauge = metrics::gauge!(QueueGauge::LanePaused.name(), key::LANE => name.to_owned());
+        gauge.set(f64::from(u8::from(is_paused)));
+    }
     let lanes = lanes.iter().map(|lane| (&*lane.name, [lane.running, lane.queued]));
     show_each(key::LANE, LANES, folded(&names.lanes, lanes));
     let tenants = tenants.iter().map(|tenant| {
@@ -188,6 +197,7 @@ fn show_whole(figures: &QueueFigures) {
     metrics::gauge!(Gauge::JobsRunningLimit.name()).set(figures.slots as f64);
     metrics::gauge!(Gauge::JobsQueuedLimit.name()).set(figures.max_queued as f64);
     metrics::gauge!(QueueGauge::Paused.name()).set(f64::from(u8::from(figures.is_paused)));
+    metrics::gauge!(QueueGauge::Draining.name()).set(f64::from(u8::from(figures.is_draining)));
     for reason in WaitReason::ALL {
         let jobs = figures.waiting.get(&reason).copied().unwrap_or(0);
         let gauge = metrics::gauge!(QueueGauge::JobsWaiting.name(), key::REASON => reason.word());

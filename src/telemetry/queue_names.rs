@@ -17,6 +17,8 @@ pub enum QueueGauge {
     StartsHeld,
     /// Whether somebody has paused the queue.
     Paused,
+    /// Whether no new jobs are taken.
+    Draining,
     /// Jobs that wait, by what they wait for.
     JobsWaiting,
     /// How long the first of them has waited.
@@ -31,6 +33,8 @@ pub enum QueueGauge {
     LaneQueued,
     /// Jobs of a lane that may wait.
     LaneQueuedLimit,
+    /// Whether somebody has paused a lane.
+    LanePaused,
     /// Jobs of a tenant that run.
     TenantRunning,
     /// Jobs of a tenant that may run at one time.
@@ -62,11 +66,12 @@ pub enum Labelled {
 
 impl QueueGauge {
     /// Every gauge.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Pressure,
         Self::PressureLimit,
         Self::StartsHeld,
         Self::Paused,
+        Self::Draining,
         Self::JobsWaiting,
         Self::OldestAge,
         Self::WaitEstimate,
@@ -74,6 +79,7 @@ impl QueueGauge {
         Self::LaneRunningLimit,
         Self::LaneQueued,
         Self::LaneQueuedLimit,
+        Self::LanePaused,
         Self::TenantRunning,
         Self::TenantRunningLimit,
         Self::TenantQueued,
@@ -92,6 +98,7 @@ impl QueueGauge {
             Self::PressureLimit => "shellyard_pressure_limit_ratio",
             Self::StartsHeld => "shellyard_starts_held",
             Self::Paused => "shellyard_queue_paused",
+            Self::Draining => "shellyard_draining",
             Self::JobsWaiting => "shellyard_jobs_waiting",
             Self::OldestAge => "shellyard_queue_oldest_age_seconds",
             Self::WaitEstimate => "shellyard_queue_wait_estimate_seconds",
@@ -99,6 +106,7 @@ impl QueueGauge {
             Self::LaneRunningLimit => "shellyard_lane_jobs_running_limit",
             Self::LaneQueued => "shellyard_lane_jobs_queued",
             Self::LaneQueuedLimit => "shellyard_lane_jobs_queued_limit",
+            Self::LanePaused => "shellyard_lane_paused",
             Self::TenantRunning => "shellyard_tenant_jobs_running",
             Self::TenantRunningLimit => "shellyard_tenant_jobs_running_limit",
             Self::TenantQueued => "shellyard_tenant_jobs_queued",
@@ -118,6 +126,7 @@ impl QueueGauge {
             Self::PressureLimit => "From this share on starts are held back; 0 = never.",
             Self::StartsHeld => "1 while pressure holds starts back, else 0.",
             Self::Paused => "1 while the queue is paused, else 0.",
+            Self::Draining => "1 while no new jobs are taken, else 0.",
             Self::JobsWaiting => "Jobs that wait now, by what they wait for.",
             Self::OldestAge => "How long the job that waits longest has waited; 0 = none waits.",
             Self::WaitEstimate => "How long a new job would wait, by recent durations.",
@@ -125,6 +134,7 @@ impl QueueGauge {
             Self::LaneRunningLimit => "Jobs that may run at one time, by lane; 0 = no own bound.",
             Self::LaneQueued => "Jobs that wait now, by lane.",
             Self::LaneQueuedLimit => "Jobs that may wait, by lane; 0 = no own bound.",
+            Self::LanePaused => "1 while the lane is paused by itself, else 0.",
             Self::TenantRunning => "Jobs that run now, by tenant.",
             Self::TenantRunningLimit => "Jobs that may run at one time, by tenant; 0 = no bound.",
             Self::TenantQueued => "Jobs that wait now, by tenant.",
@@ -150,11 +160,13 @@ impl QueueGauge {
             | Self::PressureLimit
             | Self::StartsHeld
             | Self::Paused
+            | Self::Draining
             | Self::JobsWaiting
             | Self::LaneRunning
             | Self::LaneRunningLimit
             | Self::LaneQueued
             | Self::LaneQueuedLimit
+            | Self::LanePaused
             | Self::TenantRunning
             | Self::TenantRunningLimit
             | Self::TenantQueued
@@ -170,13 +182,16 @@ impl QueueGauge {
                 Labelled::By(&[(key::RESOURCE, &Resource::WORDS)])
             }
             Self::JobsWaiting => Labelled::By(&[(key::REASON, &WaitReason::WORDS)]),
-            Self::StartsHeld | Self::Paused | Self::OldestAge | Self::WaitEstimate => {
-                Labelled::By(&[])
-            }
+            Self::StartsHeld
+            | Self::Paused
+            | Self::Draining
+            | Self::OldestAge
+            | Self::WaitEstimate => Labelled::By(&[]),
             Self::LaneRunning
             | Self::LaneRunningLimit
             | Self::LaneQueued
-            | Self::LaneQueuedLimit => Labelled::ByLane,
+            | Self::LaneQueuedLimit
+            | Self::LanePaused => Labelled::ByLane,
             Self::TenantRunning
             | Self::TenantRunningLimit
             | Self::TenantQueued

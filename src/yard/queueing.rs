@@ -44,7 +44,7 @@ impl Yard {
         Ok(())
     }
 
-    /// Jobs start again, in this lane or at all.
+    /// Jobs start again, in this lane or in all of them.
     ///
     /// # Errors
     /// When there is no such lane.

@@ -50,6 +50,7 @@ mod protocol;
 mod proxy;
 #[cfg(test)]
 mod queue;
+mod quotas;
 #[cfg(test)]
 mod redact;
 #[cfg(test)]

@@ -261,7 +261,7 @@ fn a_full_queue_without_any_experience_still_says_when_to_come_back() {
     yard.start("true");
     yard.start("true");
     let full = refused(&mut yard, json!({"command": NEVER}), "queue_full");
-    assert!(full.error_text().ends_with("; try again in about 5s"), "{}", full.text());
+    assert!(full.error_text().ends_with("; try again in about 5s [queue_full]"), "{}", full.text());
     assert_eq!(full["retry_after_ms"], 5000, "{}", full.0);
 }
 
@@ -314,7 +314,7 @@ fn cpu_time_in_an_hour_is_bounded() {
     let refused = refused(&mut yard, run, "tenant_limit");
     let text = refused.error_text();
     assert!(text.contains("of CPU time within an hour, your limit is 1s"), "{text}");
-    assert!(text.ends_with(" minutes"), "{text}");
+    assert!(text.ends_with(" minutes [tenant_limit]"), "{text}");
     let wait = refused["retry_after_ms"].as_u64().expect("the window is known");
     assert!((3_000_000..=3_600_000).contains(&wait), "{wait}");
 }

@@ -156,6 +156,8 @@ fn shown(queue: &QueueOverview) -> Value {
             "queued": own.queued,
             "max_queued": limits.max_queued,
             "starts_per_minute": limits.starts_per_minute,
+            "stored_bytes": own.stored_bytes,
+            "max_stored": own.max_stored,
             "cpu_s": own.cpu_used.as_secs(),
             "cpu_s_per_hour": limits.cpu_per_hour.map(|time| time.as_secs()),
         }));

@@ -209,7 +209,7 @@ fn state(job: &Snapshot) -> String {
         State::Queued(_) => "queued".to_owned(),
         State::Running(_) => format!("running {}", rough(job.elapsed)),
         State::Stopping => "stopping".to_owned(),
-        State::Finished(ending) => ended(ending),
+        State::Finished(ending) => ended(job, ending),
     }
 }
 

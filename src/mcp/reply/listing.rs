@@ -57,8 +57,8 @@ fn state(job: &Snapshot) -> Vec<String> {
         State::Running(_) => open("running", job),
         State::Stopping => open("stopping, ran", job),
         State::Finished(ending) => {
-            let mut parts = vec![ended(ending)];
-            if !matches!(ending.outcome, Outcome::TimedOut { .. } | Outcome::FailedToStart(_)) {
+            let mut parts = vec![ended(job, ending)];
+            if !matches!(ending.outcome, Outcome::TimedOut { .. }) && !job.never_started() {
                 parts.push(exact(job.elapsed));
             }
             parts.push(count(job.lines(), "line", "lines"));

@@ -52,8 +52,9 @@ pub(super) fn why_queued(place: &QueuePlace) -> impl Iterator<Item = String> {
 }
 
 fn finished(job: &Snapshot, ending: &Ending) -> Vec<String> {
-    let mut parts = vec![ended(ending)];
+    let mut parts = vec![ended(job, ending)];
     match ending.outcome {
+        Outcome::Stopped { .. } if job.never_started() => {}
         // The time is in the words already, or there was none.
         Outcome::TimedOut { .. } | Outcome::FailedToStart(_) => {}
         Outcome::Exited { .. }
@@ -66,8 +67,11 @@ fn finished(job: &Snapshot, ending: &Ending) -> Vec<String> {
     parts
 }
 
-pub(super) fn ended(ending: &Ending) -> String {
+pub(super) fn ended(job: &Snapshot, ending: &Ending) -> String {
     let what = match &ending.outcome {
+        Outcome::Stopped { .. } if job.never_started() => {
+            return "stopped while queued, never started".to_owned();
+        }
         Outcome::Exited { code } => return format!("exit {code}{}", masked(*code, ending)),
         Outcome::Signaled { signal, core } => {
             let core = if *core { " (core dumped)" } else { "" };
@@ -141,7 +145,7 @@ fn remarks(job: &Snapshot, shown: Option<&Shown>) -> Vec<String> {
     }
     remarks.extend(survivors(&job.survivors));
     if job.output.dropped_bytes > 0 {
-        let why = job.output.dropped_why.map_or("", dropped_why);
+        let why = job.output.dropped_why.map(|why| dropped_why(why, job)).unwrap_or_default();
         let dropped = size(job.output.dropped_bytes);
         remarks.push(format!("{dropped} of output could not be kept{why}"));
     }
@@ -165,14 +169,18 @@ fn remarks(job: &Snapshot, shown: Option<&Shown>) -> Vec<String> {
 }
 
 /// Why bytes were dropped, in words that say whose limit it was.
-const fn dropped_why(reason: DropReason) -> &'static str {
-    match reason {
-        DropReason::DiskFull => " (disk full)",
-        DropReason::IoError => " (the disk cannot be written)",
-        DropReason::StoreFull => " (output.max_store reached)",
-        DropReason::TenantFull => " (output.max_tenant reached)",
-        DropReason::Cut => " (the file was cut by another program)",
-    }
+fn dropped_why(reason: DropReason, job: &Snapshot) -> String {
+    let why = match reason {
+        DropReason::DiskFull => "disk full",
+        DropReason::IoError => "the disk cannot be written",
+        DropReason::StoreFull => "output.max_store reached",
+        DropReason::TenantFull => "output.max_tenant reached",
+        DropReason::OwnFull => {
+            return format!(" (tenants.{}.max_stored reached)", job.job.tenant().name());
+        }
+        DropReason::Cut => "the file was cut by another program",
+    };
+    format!(" ({why})")
 }
 
 /// How the text is to be understood, where it is not plain text.

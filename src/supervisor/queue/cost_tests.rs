@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::tests::{id, tenant};
+use super::tests::{AGELESS, id, tenant};
 use super::*;
 use crate::ids::Tenant;
 use crate::spec::Priority::Normal;
@@ -44,7 +44,7 @@ fn measure(jobs: u64, tenants: u64) -> Worst {
         steps(&mut worst.push, || queue.push(id(number), wish));
     }
     for number in (0..jobs).step_by(97) {
-        steps(&mut worst.place, || queue.place(id(number)));
+        steps(&mut worst.place, || queue.place(id(number), AGELESS));
         if let Some(started) = steps(&mut worst.next, || queue.next()) {
             steps(&mut worst.release, || queue.release(started, Duration::ZERO));
         }

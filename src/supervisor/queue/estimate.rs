@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::fair::Queue;
-use crate::ids::Tenant;
+use crate::ids::{JobId, Tenant};
+
+/// For how long a job has run so far: the queue has no clock.
+pub type Ages<'a> = &'a dyn Fn(JobId) -> Duration;
 
 /// The newest job counts for one in this many.
 const MEMORY: u32 = 8;
@@ -25,17 +28,26 @@ impl Mean {
 
 impl Queue {
     /// How long it will take until this position of a tenant's line comes up: by how long its own
-    /// jobs in that lane ran, else those in its other lanes. Nothing without any: how long others'
-    /// jobs run is not for this tenant to know.
-    pub(super) fn estimate(&self, tenant: Tenant, lane: &str, position: usize) -> Option<Duration> {
-        let member = self.members.get(&tenant)?;
-        let share = member.lanes.get(lane);
-        let in_lane = share.and_then(|share| share.ran.get());
-        let elsewhere = || member.lanes.values().filter_map(|share| share.ran.get()).max();
-        let mean = in_lane.or_else(elsewhere)?;
-        let beside = share.map_or(1, |share| share.running.max(1));
-        let position = u32::try_from(position).unwrap_or(u32::MAX);
-        Some(mean.saturating_mul(position) / u32::try_from(beside).unwrap_or(u32::MAX))
+    /// jobs in that lane ran, or by how long those that run have run already, where that is more.
+    /// Nothing where none of its own is before it, for how long others' jobs run is not for this
+    /// tenant to know; and nothing while something else than those ends has to come first.
+    pub(super) fn estimate(
+        &self,
+        tenant: Tenant,
+        lane: &str,
+        position: usize,
+        ages: Ages<'_>,
+    ) -> Option<Duration> {
+        if self.is_paused(lane) || self.spent.contains(&tenant) {
+            return None;
+        }
+        let share = self.members.get(&tenant)?.lanes.get(lane)?;
+        let mean = share.ran.get()?;
+        let [position, beside] =
+            [position, share.running.len()].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        let so_far = share.running.iter().map(|id| ages(*id)).sum::<Duration>();
+        let mean = so_far.checked_div(beside)?.max(mean);
+        Some(mean.saturating_mul(position) / beside)
     }
 }
 

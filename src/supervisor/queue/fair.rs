@@ -1,6 +1,6 @@
 //! The queue itself: what changes it, and who is next.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub struct Queue {
     pub(super) pressure: Option<Pressure>,
     pub(super) lanes: BTreeMap<Arc<str>, Lane>,
     pub(super) members: HashMap<Tenant, Member>,
+    /// Tenants that start nothing because they have used up their CPU time.
+    pub(super) spent: HashSet<Tenant>,
     /// Members without jobs that time has not caught up with, by their tags.
     idle: BTreeSet<(u64, Tenant)>,
     pub(super) jobs: HashMap<JobId, Entry>,
@@ -73,6 +75,7 @@ impl Queue {
             pressure: None,
             lanes: BTreeMap::new(),
             members: HashMap::new(),
+            spent: HashSet::new(),
             idle: BTreeSet::new(),
             jobs: HashMap::new(),
             running: 0,
@@ -117,11 +120,12 @@ impl Queue {
             self.lanes.entry(name.into()).or_default();
         }
         for (name, lane) in &mut self.lanes {
-            lane.limits = limits.lanes.get(&**name).copied().unwrap_or_default();
+            // Jobs that were accepted into a lane that is gone keep its bounds to the last.
+            lane.limits = limits.lanes.get(&**name).copied().unwrap_or(lane.limits);
         }
-        let is_known = |name: &str| name == DEFAULT_LANE || limits.lanes.contains_key(name);
-        self.lanes.retain(|name, lane| is_known(name) || !lane.is_unused());
         self.limits = limits;
+        let limits = &self.limits;
+        self.lanes.retain(|name, lane| limits.has_lane(name) || !lane.is_unused());
         let tenants: Vec<Tenant> = self.members.keys().copied().collect();
         for tenant in tenants {
             self.leave(tenant);
@@ -166,7 +170,7 @@ impl Queue {
         let share = member.lanes.get_mut(&name)?;
         let id = share.line.remove(ticket)?;
         self.by_arrival.remove(&ticket.arrival());
-        share.running += 1;
+        share.running.insert(id);
         member.waiting -= 1;
         member.running += 1;
         member.turn = self.time.serve(member.turn, weight);
@@ -197,11 +201,12 @@ impl Queue {
                 // What it missed while it had all that it may have is nobody's debt.
                 member.turn = member.turn.at(&self.time);
             }
-            let share = member.lanes.entry(name).or_default();
-            share.running -= 1;
+            let share = member.lanes.entry(Arc::clone(&name)).or_default();
+            share.running.remove(&id);
             share.ran.add(ran_for);
         }
         self.join(tenant);
+        self.leave_lane(&name);
         Some(tenant)
     }
 
@@ -215,11 +220,42 @@ impl Queue {
         }
         if let (Some(member), Stage::Waiting(ticket)) = (self.members.get_mut(&tenant), stage) {
             member.waiting -= 1;
-            member.lanes.entry(name).or_default().line.remove(ticket);
+            member.lanes.entry(Arc::clone(&name)).or_default().line.remove(ticket);
             self.by_arrival.remove(&ticket.arrival());
         }
         self.join(tenant);
+        self.leave_lane(&name);
         true
+    }
+
+    /// From now on exactly these tenants have used up their CPU time: nothing of theirs starts.
+    pub fn set_spent(&mut self, spent: HashSet<Tenant>) {
+        let changed: Vec<Tenant> = self.spent.symmetric_difference(&spent).copied().collect();
+        for tenant in &changed {
+            self.leave(*tenant);
+        }
+        self.spent = spent;
+        for tenant in changed {
+            if let Some(member) = self.members.get_mut(&tenant) {
+                // What it missed meanwhile is nobody's debt.
+                member.turn = member.turn.at(&self.time);
+            }
+            self.join(tenant);
+        }
+    }
+
+    /// Whether any tenant has used up its CPU time.
+    #[must_use]
+    pub fn is_any_spent(&self) -> bool {
+        !self.spent.is_empty()
+    }
+
+    /// A lane that is no longer configured goes with its last job.
+    fn leave_lane(&mut self, name: &str) {
+        let is_over = self.lanes.get(name).is_some_and(Lane::is_unused);
+        if is_over && !self.limits.has_lane(name) {
+            self.lanes.remove(name);
+        }
     }
 
     fn take(&mut self, id: JobId, is_wanted: impl FnOnce(Stage) -> bool) -> Option<Entry> {
@@ -246,9 +282,11 @@ impl Queue {
         firsts.min().map(|(ticket, name)| (Arc::clone(name), ticket))
     }
 
+    /// Whether it may run no more than it does.
     pub(super) fn is_at_limit(&self, tenant: Tenant) -> bool {
         let running = self.members.get(&tenant).map_or(0, |member| member.running);
-        self.limits.of(tenant).max_running.is_some_and(|most| running >= most)
+        let most = self.limits.of(tenant).max_running;
+        most.is_some_and(|most| running >= most) || self.spent.contains(&tenant)
     }
 
     /// Takes a tenant out of everything that is kept in order.

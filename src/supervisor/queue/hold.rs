@@ -36,6 +36,12 @@ impl Queue {
         }
     }
 
+    /// Whether a job in this lane has to wait for somebody who resumes it.
+    pub(super) fn is_paused(&self, lane: &str) -> bool {
+        let lane = self.lanes.get(lane).map(|lane| lane.flow);
+        [Some(self.flow), lane].contains(&Some(Flow::Paused))
+    }
+
     /// From now on the host is short of this, or of nothing.
     pub const fn press(&mut self, pressure: Option<Pressure>) {
         self.pressure = pressure;
@@ -50,13 +56,17 @@ impl Queue {
         Ok(())
     }
 
-    /// Jobs start again, in this lane or at all. A lane that was paused by itself stays so when
-    /// the queue is resumed.
+    /// Jobs start again, in this lane or in all of them.
     ///
     /// # Errors
     /// When there is no such lane.
     pub fn resume(&mut self, lane: Option<&str>) -> Result<(), UnknownLane> {
         *self.flow_of(lane)? = Flow::Open;
+        if lane.is_none() {
+            for lane in self.lanes.values_mut() {
+                lane.flow = Flow::Open;
+            }
+        }
         Ok(())
     }
 

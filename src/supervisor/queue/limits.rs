@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::ids::Tenant;
+use crate::spec::DEFAULT_LANE;
 
 /// The bounds of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,10 @@ impl QueueLimits {
     #[must_use]
     pub fn of(&self, tenant: Tenant) -> &TenantLimits {
         self.tenants.get(&tenant).unwrap_or(&self.quota)
+    }
+
+    pub(super) fn has_lane(&self, name: &str) -> bool {
+        name == DEFAULT_LANE || self.lanes.contains_key(name)
     }
 }
 

@@ -1,11 +1,12 @@
 //! One tenant in the queue.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::estimate::Mean;
 use super::line::Line;
 use super::turn::Turn;
+use crate::ids::JobId;
 
 /// A tenant that has jobs in the queue, or had its share just now.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub(super) struct Member {
 #[derive(Debug, Default)]
 pub(super) struct Share {
     pub(super) line: Line,
-    pub(super) running: usize,
+    pub(super) running: BTreeSet<JobId>,
     /// How long its jobs ran.
     pub(super) ran: Mean,
 }

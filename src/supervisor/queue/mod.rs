@@ -37,6 +37,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
+pub use estimate::Ages;
 pub use fair::{Queue, Wish};
 pub use hold::{Hold, UnknownLane};
 pub use limits::{LaneLimits, QueueLimits, TenantLimits};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::tests::{id, limits, tenant};
+use super::tests::{AGELESS, id, limits, tenant};
 use super::*;
 use crate::ids::{JobId, Tenant};
 use crate::spec::Priority;
@@ -162,7 +162,7 @@ fn apply(
     match step {
         Step::Submit { tenant, lane, priority } => {
             let (tenant, lane) = (named(tenant), LANES[lane]);
-            let refusal = queue.check(tenant, lane).err().map(|refusal| refusal.code());
+            let refusal = queue.check(tenant, lane, AGELESS).err().map(|refusal| refusal.code());
             prop_assert_eq!(refusal, model.refusal(tenant, lane));
             if refusal.is_none() {
                 queue.push(id(number), Wish { tenant, lane, priority });
@@ -201,7 +201,7 @@ fn apply(
         Step::Resume(lane) => {
             let lane = lane.map(|lane| LANES[lane]);
             queue.resume(lane).unwrap();
-            model.paused.retain(|other| *other != lane);
+            model.paused.retain(|other| lane.is_some() && *other != lane);
         }
         Step::Change(limits) => {
             queue.change(limits.clone());
@@ -216,7 +216,7 @@ fn compare(queue: &Queue, model: &Model) -> Result<(), TestCaseError> {
     for job in &model.jobs {
         let line = model.line(job);
         let place = line.iter().position(|id| *id == job.id).map(|at| (at + 1, line.len()));
-        let found = queue.place(job.id).map(|place| (place.position, place.length));
+        let found = queue.place(job.id, AGELESS).map(|place| (place.position, place.length));
         prop_assert_eq!(found, place);
     }
     let overview = queue.overview();
@@ -244,12 +244,8 @@ proptest! {
             compare(&queue, &model)?;
         }
         // Nothing is in the way any more: everybody who waits starts.
-        queue.change(QueueLimits { slots: 1000, ..limits(1) });
-        queue.change(QueueLimits { slots: 1000, lanes: Default::default(), ..limits(1) });
-        for lane in LANES {
-            // A lane that is no longer known is gone, and with it its pause.
-            queue.resume(Some(lane)).ok();
-        }
+        let lanes = LANES.map(|lane| (lane.to_owned(), LaneLimits::default())).into();
+        queue.change(QueueLimits { slots: 1000, lanes, ..limits(1) });
         queue.resume(None).unwrap();
         let started = std::iter::from_fn(|| queue.next()).count();
         prop_assert_eq!(started, model.count(false, |_| true));

@@ -59,12 +59,16 @@ pub struct TenantOverview {
     pub queued: usize,
     /// Its bounds.
     pub limits: TenantLimits,
-    /// CPU time that its jobs used in the last hour; counted for those that have a bound on it.
+    /// CPU time that its jobs used in the last hour.
     pub cpu_used: Duration,
+    /// What its logs hold, in bytes.
+    pub stored_bytes: u64,
+    /// What they may hold.
+    pub max_stored: u64,
 }
 
 impl Queue {
-    /// All figures, as far as the queue knows them: CPU time is counted elsewhere.
+    /// All figures, as far as the queue knows them: CPU time and output are counted elsewhere.
     #[must_use]
     pub fn overview(&self) -> QueueOverview {
         let tenants = self.limits.tenants.keys().chain(self.members.keys());
@@ -102,19 +106,26 @@ impl Queue {
 
     /// How long it takes until all that wait now have started.
     fn wait_of_all(&self) -> Option<Duration> {
+        if self.flow == Flow::Paused {
+            return None;
+        }
         let [waiting, slots] = [self.waiting(), self.limits.slots.max(1)];
         let [waiting, slots] =
             [waiting, slots].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
         Some(self.ran.get()?.saturating_mul(waiting) / slots)
     }
 
-    fn tenant(&self, tenant: Tenant) -> TenantOverview {
+    /// The figures of one tenant, whether it has jobs or not.
+    #[must_use]
+    pub fn tenant(&self, tenant: Tenant) -> TenantOverview {
         let member = self.members.get(&tenant);
         TenantOverview {
             running: member.map_or(0, |member| member.running),
             queued: member.map_or(0, |member| member.waiting),
             limits: *self.limits.of(tenant),
             cpu_used: Duration::ZERO,
+            stored_bytes: 0,
+            max_stored: 0,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::estimate::Ages;
 use super::fair::{Entry, Queue, Stage};
 use super::hold::Hold;
 use super::lane::Flow;
@@ -46,6 +47,11 @@ pub enum WaitsFor {
         /// How many may run.
         limit: usize,
     },
+    /// That its tenant's CPU time of an hour is not used up any more.
+    CpuLimit {
+        /// What its jobs may use.
+        limit: Duration,
+    },
     /// The host, which is short of something.
     Pressure(Pressure),
     /// That the queue is resumed.
@@ -66,7 +72,7 @@ impl WaitsFor {
         match self {
             Self::Slots { .. } => WaitReason::Slots,
             Self::Lane { .. } => WaitReason::Lane,
-            Self::TenantLimit { .. } => WaitReason::Tenant,
+            Self::TenantLimit { .. } | Self::CpuLimit { .. } => WaitReason::Tenant,
             Self::Pressure(_) => WaitReason::Pressure,
             Self::Paused | Self::LanePaused { .. } => WaitReason::Paused,
             Self::Turn => WaitReason::Turn,
@@ -80,6 +86,7 @@ impl fmt::Display for WaitsFor {
             Self::Slots { slots } => write!(f, "{slots}/{slots} slots busy"),
             Self::Lane { lane, slots } => write!(f, "lane {lane}: {slots}/{slots} busy"),
             Self::TenantLimit { limit } => write!(f, "tenant limit {limit}"),
+            Self::CpuLimit { limit } => write!(f, "CPU limit {}s per hour", limit.as_secs()),
             Self::Pressure(pressure) => pressure.fmt(f),
             Self::Paused => f.write_str("the queue is paused"),
             Self::LanePaused { lane } => write!(f, "lane {lane} is paused"),
@@ -89,9 +96,9 @@ impl fmt::Display for WaitsFor {
 }
 
 impl Queue {
-    /// Where a waiting job stands.
+    /// Where a waiting job stands; `ages` tells for how long others have run.
     #[must_use]
-    pub fn place(&self, id: JobId) -> Option<QueuePlace> {
+    pub fn place(&self, id: JobId, ages: Ages<'_>) -> Option<QueuePlace> {
         let Entry { tenant, lane, stage } = self.jobs.get(&id)?;
         let Stage::Waiting(ticket) = stage else { return None };
         let line = &self.members.get(tenant)?.lanes.get(lane)?.line;
@@ -101,7 +108,7 @@ impl Queue {
             length: line.len(),
             lane: lane.to_string(),
             waits_for: self.waits_for(*tenant, lane),
-            estimate: self.estimate(*tenant, lane, position),
+            estimate: self.estimate(*tenant, lane, position, ages),
         })
     }
 
@@ -115,8 +122,11 @@ impl Queue {
         if lane.is_some_and(|lane| lane.flow == Flow::Paused) {
             return WaitsFor::LanePaused { lane: name.to_owned() };
         }
-        if let Some(limit) = self.limits.of(tenant).max_running.filter(|_| self.is_at_limit(tenant))
-        {
+        let limits = self.limits.of(tenant);
+        if let Some(limit) = limits.cpu_per_hour.filter(|_| self.spent.contains(&tenant)) {
+            return WaitsFor::CpuLimit { limit };
+        }
+        if let Some(limit) = limits.max_running.filter(|_| self.is_at_limit(tenant)) {
             return WaitsFor::TenantLimit { limit };
         }
         if let Some(lane) = lane.filter(|lane| lane.is_full())

@@ -23,6 +23,9 @@ pub(super) fn limits(slots: usize) -> QueueLimits {
     }
 }
 
+/// Jobs that have just begun.
+pub(super) const AGELESS: Ages<'static> = &|_| Duration::ZERO;
+
 pub(super) const fn id(number: u64) -> JobId {
     JobId::local(number)
 }
@@ -45,7 +48,7 @@ fn starts(queue: &mut Queue) -> Vec<u64> {
 }
 
 fn words(queue: &Queue, number: u64) -> String {
-    queue.place(id(number)).expect("it waits").waits_for.to_string()
+    queue.place(id(number), AGELESS).expect("it waits").waits_for.to_string()
 }
 
 #[test]
@@ -77,7 +80,7 @@ fn a_full_lane_lets_others_pass() {
         waits_for: WaitsFor::Lane { lane: "build".to_owned(), slots: 1 },
         estimate: None,
     };
-    assert_eq!(queue.place(id(2)), Some(expected));
+    assert_eq!(queue.place(id(2), AGELESS), Some(expected));
 }
 
 #[test]
@@ -121,7 +124,7 @@ fn what_a_job_waits_for_is_told_in_words() {
     assert_eq!(words(&queue, 5), "lane build is paused");
     queue.pause(None).unwrap();
     assert_eq!(words(&queue, 4), "the queue is paused");
-    assert_eq!(queue.place(id(1)), None, "it runs");
+    assert_eq!(queue.place(id(1), AGELESS), None, "it runs");
 }
 
 #[test]
@@ -139,7 +142,7 @@ fn pressure_never_stops_the_only_job() {
 }
 
 #[test]
-fn a_pause_lets_running_jobs_go_on_and_is_undone_where_it_was_made() {
+fn a_pause_lets_running_jobs_go_on_and_is_undone_for_one_lane_or_for_all() {
     let mut queue = Queue::new(limits(2));
     push(&mut queue, 1, "a");
     assert_eq!(starts(&mut queue), [1]);
@@ -149,17 +152,18 @@ fn a_pause_lets_running_jobs_go_on_and_is_undone_where_it_was_made() {
     queue.push(id(3), wish("a", "build", High));
     assert!(starts(&mut queue).is_empty());
     assert_eq!(queue.release(id(1), SECOND), Some(tenant("a")));
-    queue.resume(None).unwrap();
-    assert_eq!(starts(&mut queue), [2], "the lane is still paused");
     queue.resume(Some("build")).unwrap();
-    assert_eq!(starts(&mut queue), [3]);
+    assert!(starts(&mut queue).is_empty(), "the queue is still paused");
+    queue.pause(Some("build")).unwrap();
+    queue.resume(None).unwrap();
+    assert_eq!(starts(&mut queue), [3, 2], "the lane was resumed with the queue");
     let error = queue.pause(Some("biuld")).unwrap_err();
     assert_eq!(error.to_string(), "there is no lane `biuld`; the lanes are build, default");
 }
 
 #[track_caller]
 fn refused(queue: &Queue, name: &str, lane: &str) -> (&'static str, Option<Duration>) {
-    let refusal: Refusal = queue.check(tenant(name), lane).unwrap_err();
+    let refusal: Refusal = queue.check(tenant(name), lane, AGELESS).unwrap_err();
     (refusal.code(), refusal.retry_after())
 }
 
@@ -171,7 +175,7 @@ fn bounds_count_those_who_wait_and_not_those_who_can_start() {
     limits.tenants.insert(tenant("few"), few);
     let mut queue = Queue::new(limits);
     for number in 1..=3 {
-        queue.check(tenant("few"), "build").unwrap();
+        queue.check(tenant("few"), "build", AGELESS).unwrap();
         queue.push(id(number), wish("few", "build", Normal));
         starts(&mut queue);
         if number == 2 {
@@ -179,49 +183,106 @@ fn bounds_count_those_who_wait_and_not_those_who_can_start() {
         }
     }
     assert_eq!(refused(&queue, "few", "build"), ("tenant_limit", Some(5 * SECOND)));
-    queue.check(tenant("few"), "default").expect("it can start at once");
+    queue.check(tenant("few"), "default", AGELESS).expect("it can start at once");
     push(&mut queue, 4, "a");
     assert_eq!(starts(&mut queue), [4]);
     queue.release(id(4), 6 * SECOND);
     push(&mut queue, 5, "a");
     assert_eq!(starts(&mut queue), [5]);
     queue.push(id(6), wish("a", "build", Normal));
-    assert_eq!(refused(&queue, "a", "build"), ("queue_full", Some(6 * SECOND)));
-    queue.check(tenant("a"), "default").unwrap();
+    assert_eq!(refused(&queue, "a", "build"), ("queue_full", Some(5 * SECOND)));
+    queue.check(tenant("a"), "default", AGELESS).unwrap();
     push(&mut queue, 7, "a");
     push(&mut queue, 8, "b");
     assert_eq!(refused(&queue, "b", "default"), ("queue_full", Some(5 * SECOND)));
     assert!(queue.withdraw(id(8)) && !queue.withdraw(id(8)) && !queue.withdraw(id(5)));
-    queue.check(tenant("b"), "default").unwrap();
+    queue.check(tenant("b"), "default", AGELESS).unwrap();
+}
+
+fn estimate(queue: &Queue, number: u64, age: Duration) -> Option<Duration> {
+    queue.place(id(number), &|_| age).expect("it waits").estimate
 }
 
 #[test]
-fn an_estimate_comes_from_the_tenants_own_jobs() {
+fn an_estimate_comes_from_the_tenants_own_jobs_in_the_lane() {
     let mut queue = Queue::new(limits(2));
     push(&mut queue, 1, "a");
     assert_eq!(starts(&mut queue), [1]);
     queue.release(id(1), 10 * SECOND);
     queue.push(id(2), wish("a", "build", Normal));
     assert_eq!(starts(&mut queue), [2]);
-    queue.push(id(3), wish("b", "build", Normal));
+    queue.push(id(3), wish("a", "build", Normal));
     queue.push(id(4), wish("b", "build", Normal));
-    queue.push(id(5), wish("a", "build", Normal));
-    let estimate = |queue: &Queue, number| queue.place(id(number)).unwrap().estimate;
-    assert_eq!(estimate(&queue, 4), None, "what others do is not told");
-    assert_eq!(estimate(&queue, 5), Some(10 * SECOND), "by its other lanes");
+    assert_eq!(estimate(&queue, 3, SECOND), None, "other lanes tell nothing");
     queue.release(id(2), 40 * SECOND);
-    assert_eq!(estimate(&queue, 5), Some(40 * SECOND), "by its jobs in the lane");
-    assert!(queue.withdraw(id(5)));
-    assert_eq!(starts(&mut queue), [3]);
-    queue.release(id(3), 8 * SECOND);
-    assert_eq!(estimate(&queue, 4), Some(8 * SECOND));
-    for number in 10..14 {
+    assert_eq!(starts(&mut queue), [4]);
+    assert_eq!(estimate(&queue, 3, SECOND), None, "it waits for somebody else's job");
+    for number in 10..15 {
         push(&mut queue, number, "a");
     }
-    assert_eq!(starts(&mut queue).len(), 2);
-    let waiting = (10..14).filter(|number| queue.place(id(*number)).is_some()).max().unwrap();
-    assert_eq!(queue.place(id(waiting)).unwrap().position, 3);
-    assert_eq!(estimate(&queue, waiting), Some(30 * SECOND), "it has one running");
+    assert_eq!(starts(&mut queue), [10]);
+    assert_eq!(estimate(&queue, 11, SECOND), Some(10 * SECOND));
+    assert_eq!(estimate(&queue, 13, SECOND), Some(30 * SECOND));
+    assert_eq!(estimate(&queue, 11, 25 * SECOND), Some(25 * SECOND), "that one takes longer");
+}
+
+#[test]
+fn what_is_paused_has_no_estimate() {
+    let mut limits = limits(1);
+    limits.max_queued = 1;
+    let mut queue = Queue::new(limits);
+    for number in 1..=3 {
+        push(&mut queue, number, "a");
+    }
+    assert_eq!(starts(&mut queue), [1]);
+    queue.release(id(1), SECOND);
+    assert_eq!(starts(&mut queue), [2]);
+    assert_eq!(estimate(&queue, 3, Duration::ZERO), Some(SECOND));
+    assert_eq!(refused(&queue, "a", "default"), ("queue_full", Some(SECOND)));
+    for lane in [Some("default"), None] {
+        queue.pause(lane).unwrap();
+        assert_eq!(estimate(&queue, 3, Duration::ZERO), None);
+        assert_eq!(refused(&queue, "a", "default"), ("queue_full", None));
+        queue.resume(lane).unwrap();
+    }
+    queue.pause(None).unwrap();
+    assert_eq!(queue.overview().estimate, None);
+}
+
+#[test]
+fn whoever_has_used_up_its_time_starts_nothing_and_others_pass() {
+    let mut limits = limits(1);
+    let limit = Some(60 * SECOND);
+    limits.quota = TenantLimits { cpu_per_hour: limit, ..TenantLimits::default() };
+    let mut queue = Queue::new(limits);
+    queue.set_spent([tenant("a")].into());
+    push(&mut queue, 1, "a");
+    push(&mut queue, 2, "b");
+    assert_eq!(words(&queue, 1), "CPU limit 60s per hour");
+    assert_eq!(starts(&mut queue), [2]);
+    queue.release(id(2), SECOND);
+    assert!(starts(&mut queue).is_empty() && queue.is_any_spent());
+    queue.set_spent([].into());
+    assert_eq!(starts(&mut queue), [1]);
+}
+
+#[test]
+fn a_lane_that_is_gone_keeps_its_bounds_until_it_is_empty() {
+    let mut queue = Queue::new(limits(4));
+    for number in 1..=3 {
+        queue.push(id(number), wish("a", "build", Normal));
+    }
+    assert_eq!(starts(&mut queue), [1]);
+    let mut without = limits(4);
+    without.lanes.clear();
+    queue.change(without);
+    assert!(starts(&mut queue).is_empty());
+    assert_eq!(words(&queue, 2), "lane build: 1/1 busy");
+    queue.release(id(1), SECOND);
+    assert_eq!(starts(&mut queue), [2]);
+    assert!(queue.withdraw(id(3)));
+    queue.release(id(2), SECOND);
+    assert!(!queue.overview().lanes.contains_key("build"));
 }
 
 #[test]

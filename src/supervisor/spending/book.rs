@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::window::Window;
 use crate::ids::{JobId, Tenant};
 
-/// CPU time that jobs used, for tenants that have a bound on it.
+/// CPU time that jobs used, by tenant.
 #[derive(Debug, Default)]
 pub(super) struct CpuBook {
     windows: HashMap<Tenant, Window>,
@@ -46,11 +46,19 @@ impl CpuBook {
         }
     }
 
-    /// A job has ended and used so much in all; `None`: its tenant has no bound.
-    pub(super) fn ended(&mut self, id: JobId, cpu: Option<Duration>, now: Duration) {
-        if let Some(cpu) = cpu {
-            self.seen(id, cpu, now);
-        }
+    /// Whose jobs run: each tenant once for each of its jobs.
+    pub(super) fn running(&self) -> impl Iterator<Item = Tenant> {
+        self.running.values().map(|charged| charged.tenant)
+    }
+
+    /// Who has used anything and is not [forgotten](Self::forget).
+    pub(super) fn tenants(&self) -> impl Iterator<Item = Tenant> {
+        self.windows.keys().copied()
+    }
+
+    /// A job has ended and used so much in all.
+    pub(super) fn ended(&mut self, id: JobId, cpu: Duration, now: Duration) {
+        self.seen(id, cpu, now);
         self.running.remove(&id);
     }
 
@@ -87,11 +95,12 @@ mod tests {
             book.seen(id, seconds(cpu), seconds(10));
             assert_eq!(book.used(tenant, seconds(10)), seconds(used), "after {cpu}");
         }
-        book.ended(id, Some(seconds(9)), seconds(20));
+        assert_eq!(book.running().collect::<Vec<_>>(), [tenant]);
+        book.ended(id, seconds(9), seconds(20));
         book.seen(id, seconds(20), seconds(30));
         assert_eq!(book.used(tenant, seconds(30)), seconds(9));
         assert_eq!(book.free_in(tenant, seconds(9), seconds(30)), seconds(3570));
-        assert_eq!(book.least_seen().count(), 0);
+        assert_eq!((book.least_seen().count(), book.tenants().count()), (0, 1));
         book.forget(seconds(3599));
         assert_eq!(book.windows.len(), 1);
         book.forget(seconds(3600));

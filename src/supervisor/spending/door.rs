@@ -6,7 +6,7 @@ use super::book::CpuBook;
 use super::starts::Starts;
 use crate::ids::{JobId, Tenant};
 use crate::supervisor::queue::TenantLimits;
-use crate::supervisor::refusal::{Refusal, TenantBound};
+use crate::supervisor::refusal::{Refusal, Retry, TenantBound};
 
 /// What tenants have spent.
 #[derive(Debug)]
@@ -32,8 +32,8 @@ impl Spending {
         let used = self.cpu.used(tenant, now);
         if let Some(limit) = limits.cpu_per_hour.filter(|limit| used >= *limit) {
             let bound = TenantBound::Cpu { used, limit };
-            let retry_after = Some(self.cpu.free_in(tenant, limit, now));
-            return Err(Refusal::TenantLimit { bound, retry_after });
+            let retry = Retry::In(self.cpu.free_in(tenant, limit, now));
+            return Err(Refusal::TenantLimit { bound, retry });
         }
         let Some(per_minute) = limits.starts_per_minute else { return Ok(()) };
         let taken = self.starts.take(tenant, per_minute);
@@ -54,9 +54,24 @@ impl Spending {
         self.cpu.seen(id, cpu, self.opened.elapsed());
     }
 
-    /// A job has ended and used so much CPU time in all; `None`: its tenant has no bound.
-    pub(in crate::supervisor) fn ended(&mut self, id: JobId, cpu: Option<Duration>) {
+    /// A job has ended and used so much CPU time in all.
+    pub(in crate::supervisor) fn ended(&mut self, id: JobId, cpu: Duration) {
         self.cpu.ended(id, cpu, self.opened.elapsed());
+    }
+
+    /// Whose jobs run: each tenant once for each of its jobs.
+    pub(in crate::supervisor) fn running(&self) -> impl Iterator<Item = Tenant> {
+        self.cpu.running()
+    }
+
+    /// Who used CPU time within the last hour, or a little longer ago.
+    pub(in crate::supervisor) fn tenants(&self) -> impl Iterator<Item = Tenant> {
+        self.cpu.tenants()
+    }
+
+    /// Whether nobody has spent anything that would have to be forgotten.
+    pub(in crate::supervisor) fn is_empty(&self) -> bool {
+        self.cpu.tenants().next().is_none() && self.starts.is_empty()
     }
 
     /// CPU time that this tenant's jobs used within the last hour.
