@@ -26,7 +26,7 @@ pub(super) fn token_file(settings: &Settings) -> PathBuf {
 
 fn oauth(settings: &Settings) -> Result<Option<OauthSettings>, AppError> {
     let oauth = &settings.oauth;
-    let Some(issuer) = given(&oauth.issuer) else { return Ok(None) };
+    let Some(issuer) = given(&oauth.issuer) else { return without_issuer(oauth) };
     let resource = given(&oauth.resource);
     let audience = given(&oauth.audience).or_else(|| resource.clone());
     Ok(Some(OauthSettings {
@@ -46,6 +46,20 @@ fn oauth(settings: &Settings) -> Result<Option<OauthSettings>, AppError> {
         scheme: if settings.http.tls_cert.is_some() { "https" } else { "http" },
         path: settings.http.path.clone(),
     }))
+}
+
+/// No OAuth, unless somebody seems to believe that there is.
+fn without_issuer(oauth: &config::OauthSettings) -> Result<Option<OauthSettings>, AppError> {
+    let meant = [
+        ("resource", !oauth.resource.is_empty()),
+        ("audience", !oauth.audience.is_empty()),
+        ("jwks", !oauth.jwks.is_empty()),
+        ("tenants", !oauth.tenants.is_empty()),
+    ];
+    match meant.into_iter().find(|(_, is_set)| *is_set) {
+        Some((key, _)) => Err(AppError::NoIssuer { key }),
+        None => Ok(None),
+    }
 }
 
 fn given(text: &str) -> Option<String> {

@@ -48,6 +48,10 @@ pub(super) enum AppError {
         "oauth.issuer is set, but no audience: set oauth.resource (or oauth.audience), or tokens for other servers would be good here too"
     )]
     NoAudience,
+    #[error(
+        "oauth.{key} is set, but no oauth.issuer, so that no access token would be taken; set it too"
+    )]
+    NoIssuer { key: &'static str },
     #[error("`{entry}` cannot be in oauth.tenants; write VALUE=TENANT")]
     OauthTenant { entry: String, source: TenantError },
     #[error("cannot read the token file `{}`; give a readable file with one token", .path.display())]

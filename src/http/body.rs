@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, BodyDataStream, Bytes};
 use bytes::BytesMut;
 use futures_util::StreamExt;
+use hyper::body::Body as _;
 
-/// How much of a body that is too large is still taken, and thrown away: a client that is
-/// cut off while it sends never gets to see why.
+/// How much of a body that is too large is still taken, and thrown away, while its answer is on
+/// its way: a client that is cut off while it sends never gets to see why.
 const DRAIN_BYTES: usize = 64 * 1024 * 1024;
 
 /// Why a body was not read.
@@ -18,25 +19,47 @@ pub(super) enum BodyError {
     Broken,
 }
 
-/// Reads a whole body of at most `limit` bytes within `time`.
-pub(super) async fn read(body: Body, limit: usize, time: Duration) -> Result<Bytes, BodyError> {
-    tokio::time::timeout(time, collect(body, limit)).await.unwrap_or(Err(BodyError::TooSlow))
+/// Whether a body says that it is larger than `limit`.
+pub(super) fn says_too_large(body: &Body, limit: usize) -> bool {
+    body.size_hint().lower() > limit as u64
 }
 
-async fn collect(body: Body, limit: usize) -> Result<Bytes, BodyError> {
+/// Reads a whole body of at most `limit` bytes within `time`. One that is larger is given up as
+/// soon as that is known.
+pub(super) async fn read(body: Body, limit: usize, time: Duration) -> Result<Bytes, BodyError> {
+    let too_large = says_too_large(&body, limit);
     let mut chunks = body.into_data_stream();
-    let mut kept = BytesMut::new();
+    let read = async {
+        if too_large { Err(BodyError::TooLarge) } else { collect(&mut chunks, limit).await }
+    };
+    let read = tokio::time::timeout(time, read).await.unwrap_or(Err(BodyError::TooSlow));
+    if read == Err(BodyError::TooLarge) {
+        // Ends with its connection, too.
+        tokio::spawn(tokio::time::timeout(time, throw_away(chunks)));
+    }
+    read
+}
+
+async fn throw_away(mut chunks: BodyDataStream) {
     let mut seen = 0;
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|_| BodyError::Broken)?;
+    while let Some(Ok(chunk)) = chunks.next().await {
         seen += chunk.len();
-        if seen <= limit {
-            kept.extend_from_slice(&chunk);
-        } else if seen > limit.saturating_add(DRAIN_BYTES) {
-            break;
+        if seen > DRAIN_BYTES {
+            return;
         }
     }
-    if seen > limit { Err(BodyError::TooLarge) } else { Ok(kept.freeze()) }
+}
+
+async fn collect(chunks: &mut BodyDataStream, limit: usize) -> Result<Bytes, BodyError> {
+    let mut kept = BytesMut::new();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| BodyError::Broken)?;
+        if kept.len() + chunk.len() > limit {
+            return Err(BodyError::TooLarge);
+        }
+        kept.extend_from_slice(&chunk);
+    }
+    Ok(kept.freeze())
 }
 
 #[cfg(test)]
@@ -53,6 +76,14 @@ mod tests {
         assert_eq!(read_bytes(0, 10).await, Ok(0));
         assert_eq!(read_bytes(10, 10).await, Ok(10));
         assert_eq!(read_bytes(11, 10).await, Err(BodyError::TooLarge));
+    }
+
+    #[tokio::test]
+    async fn a_body_of_unknown_size_is_given_up_at_its_limit() {
+        let chunk = || Ok::<_, std::io::Error>(Bytes::from_static(b"12345678"));
+        let endless = futures_util::stream::repeat_with(chunk);
+        let read = read(Body::from_stream(endless), 20, Duration::from_secs(60)).await;
+        assert_eq!(read, Err(BodyError::TooLarge));
     }
 
     #[tokio::test]

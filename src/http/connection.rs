@@ -18,7 +18,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio_util::sync::CancellationToken;
 
 use super::arrival::Arrival;
-use super::connections::{Busy, Seat};
+use super::connections::{Busy, Entrance, Seat};
 use super::lines::Afterwards;
 use super::listen::Incoming;
 use super::settings::HttpSettings;
@@ -75,9 +75,8 @@ impl Reception {
         let desk = Desk { router, arrival, kept, afterwards: afterwards.clone() };
         let seat = Arc::new(seat);
         let service = service_fn(move |request| {
-            let busy = seat.begin();
-            let desk = desk.clone();
-            async move { desk.answer(request, busy.ok_or(io::ErrorKind::ConnectionAborted)?).await }
+            let entrance = Entrance::new(Arc::clone(&seat));
+            desk.clone().answer(request, entrance)
         });
         let connection = self.http1.serve_connection(stream, service).with_upgrades();
         let mut connection = pin!(connection);
@@ -108,11 +107,13 @@ impl Desk {
     async fn answer(
         self,
         mut request: Request<hyper::body::Incoming>,
-        busy: Busy,
+        entrance: Entrance,
     ) -> io::Result<Response<Occupied>> {
         request.extensions_mut().insert(self.arrival);
         request.extensions_mut().insert(self.afterwards);
+        request.extensions_mut().insert(entrance.clone());
         let Ok(response) = self.router.call(request).await;
+        let busy = entrance.answered().ok_or(io::ErrorKind::ConnectionAborted)?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // From here on the connection is somebody else's.
             self.kept.until_closed(busy);
@@ -182,7 +183,7 @@ mod tests {
     /// A client of a server that has one seat and these routes.
     fn connect(router: Router) -> (UnixStream, Connections) {
         let seats = Connections::new(CrowdLimits { all: 1, each: 1 }, usize::MAX);
-        let seat = seats.admit(Source::Socket).unwrap();
+        let seat = seats.admit(Source::Loopback).unwrap();
         let (near, far) = UnixStream::pair().unwrap();
         let settings = HttpSettings::default();
         let reception = Arc::new(Reception::new(router, &settings, CancellationToken::new()));
@@ -215,10 +216,10 @@ mod tests {
         let (mut client, seats) = connect(router);
         client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
         read_head(&mut client).await;
-        assert!(seats.admit(Source::Socket).is_none(), "most of it has not been read");
+        assert!(seats.admit(Source::Loopback).is_none(), "most of it has not been read");
         let mut body = vec![0; 4 << 20];
         client.read_exact(&mut body).await.unwrap();
-        eventually(|| seats.admit(Source::Socket).is_some()).await;
+        eventually(|| seats.admit(Source::Loopback).is_some()).await;
     }
 
     #[tokio::test]
@@ -239,8 +240,8 @@ mod tests {
         assert!(read_head(&mut client).await.starts_with("HTTP/1.1 101"));
         client.write_u8(7).await.unwrap();
         assert_eq!(client.read_u8().await.unwrap(), 8);
-        assert!(seats.admit(Source::Socket).is_none(), "it is busy");
+        assert!(seats.admit(Source::Loopback).is_none(), "it is busy");
         drop(client);
-        eventually(|| seats.admit(Source::Socket).is_some()).await;
+        eventually(|| seats.admit(Source::Loopback).is_some()).await;
     }
 }

@@ -93,9 +93,9 @@ impl Seat {
         self.evicted.clone()
     }
 
-    /// A request begins: the connection is busy until what is given back is dropped. `None` for
+    /// A request is served: the connection is busy until what is given back is dropped. `None` for
     /// a connection that was evicted, which may start nothing.
-    pub(super) fn begin(self: &Arc<Self>) -> Option<Busy> {
+    fn begin(self: &Arc<Self>) -> Option<Busy> {
         let begun = self.connections.change(|hall| hall.crowd.begin(self.ticket));
         begun.then(|| Busy(Arc::clone(self)))
     }
@@ -108,6 +108,38 @@ impl Drop for Seat {
             hall.backlog.release(self.ticket);
             hall.ends.remove(&self.ticket);
         });
+    }
+}
+
+/// A request whose head has come: stands in its extensions. Its connection counts as idle until
+/// the whole request was read and its caller let in, so that requests which never come to their
+/// end take nobody's place. A cheap clone.
+#[derive(Debug, Clone)]
+pub(super) struct Entrance {
+    seat: Arc<Seat>,
+    busy: Arc<Mutex<Option<Busy>>>,
+}
+
+impl Entrance {
+    /// A request of the connection that has this seat.
+    pub(super) fn new(seat: Arc<Seat>) -> Self {
+        Self { seat, busy: Arc::default() }
+    }
+
+    /// The request is served from now on; false for a connection that was evicted.
+    pub(super) fn let_in(&self) -> bool {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        if busy.is_none() {
+            *busy = self.seat.begin();
+        }
+        busy.is_some()
+    }
+
+    /// What keeps the connection busy while the answer is written, which is begun by now also
+    /// where the request was refused; `None` for a connection that was evicted.
+    pub(super) fn answered(&self) -> Option<Busy> {
+        self.let_in();
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -159,6 +191,20 @@ mod tests {
         assert_eq!(connections.change(|hall| (hall.crowd.len(), hall.ends.len())), (1, 1));
         drop(second);
         assert_eq!(connections.change(|hall| (hall.crowd.len(), hall.ends.len())), (0, 0));
+    }
+
+    #[test]
+    fn a_request_takes_a_place_only_once_it_is_let_in() {
+        let connections = Connections::new(CrowdLimits { all: 1, each: 1 }, 100);
+        let slow = Entrance::new(Arc::new(connections.admit(Source::Loopback).unwrap()));
+        let seat = Arc::new(connections.admit(Source::Loopback).unwrap());
+        assert!(!slow.let_in() && slow.answered().is_none(), "its place is another's");
+        let quick = Entrance::new(seat);
+        assert!(quick.let_in());
+        let busy = quick.answered().unwrap();
+        assert!(connections.admit(Source::Loopback).is_none());
+        drop(busy);
+        assert!(connections.admit(Source::Loopback).is_some());
     }
 
     #[test]

@@ -8,10 +8,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::arrival::Source;
 
+/// Seats that only the unix socket has, beyond those of all: an operator always gets in.
+const SOCKET_SEATS: usize = 16;
+
 /// How many connections there may be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CrowdLimits {
-    /// In all.
+    /// In all, not counting what is kept free for the unix socket.
     pub(super) all: usize,
     /// Of one source, other than the unix socket.
     pub(super) each: usize,
@@ -79,7 +82,7 @@ impl Crowd {
     pub(super) fn admit(&mut self, source: Source) -> Admission {
         let evicted = if self.is_crowded(source) {
             self.evict(|member| member.source == source)
-        } else if self.members.len() >= self.limits.all {
+        } else if self.members.len() >= self.seats_for(source) {
             self.evict(|_| true)
         } else {
             return Admission::In(self.add(source));
@@ -133,6 +136,13 @@ impl Crowd {
             if *count == 0 {
                 self.of_source.remove(&member.source);
             }
+        }
+    }
+
+    const fn seats_for(&self, source: Source) -> usize {
+        match source {
+            Source::Socket => self.limits.all.saturating_add(SOCKET_SEATS),
+            Source::Loopback | Source::V4(_) | Source::V6(_) => self.limits.all,
         }
     }
 
@@ -218,9 +228,20 @@ mod tests {
         let other = admitted(&mut crowd, THERE);
         let [first, _] = [HERE; 2].map(|source| admitted(&mut crowd, source));
         assert_eq!(evicted(&mut crowd, HERE), first, "although another one was idle longer");
-        let socket = admitted(&mut crowd, Source::Socket);
-        assert_eq!(evicted(&mut crowd, Source::Socket), other, "the socket counts in all only");
-        assert!(crowd.begin(socket));
+        admitted(&mut crowd, Source::Socket);
+        assert_eq!(evicted(&mut crowd, Source::V4([192, 0, 2, 2])), other, "the socket counts");
+    }
+
+    #[test]
+    fn the_socket_has_seats_that_nobody_else_can_take() {
+        let mut crowd = crowd(2, 2);
+        for _ in 0..2 {
+            let busy = admitted(&mut crowd, HERE);
+            assert!(crowd.begin(busy));
+        }
+        assert_eq!(crowd.admit(THERE), Admission::Full);
+        let operators = [(); SOCKET_SEATS].map(|()| admitted(&mut crowd, Source::Socket));
+        assert_eq!(evicted(&mut crowd, Source::Socket), operators[0]);
     }
 
     #[derive(Debug, Clone)]
@@ -285,7 +306,7 @@ mod tests {
 
         fn check(&self) {
             assert_eq!(self.crowd.len(), self.requests.len());
-            assert!(self.crowd.len() <= 6);
+            assert!(self.crowd.len() <= 6 + SOCKET_SEATS);
             let idle = self.requests.values().filter(|count| **count == 0).count();
             assert_eq!(self.crowd.idle.len(), idle);
             let counted: usize = self.crowd.of_source.values().sum();

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, CONNECTION, EXPECT};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -13,7 +13,8 @@ use axum::response::{IntoResponse, Response};
 use super::arrival::{Arrival, Peer};
 use super::auth::{Auth, Credential, Denied, until_it_ends};
 use super::body::{self, BodyError};
-use super::guard::Guard;
+use super::connections::Entrance;
+use super::guard::{Guard, Refusal};
 use crate::telemetry::{self, events};
 
 /// What every request has to pass.
@@ -44,40 +45,53 @@ impl Gate {
         }
         self.auth.identify(headers).await
     }
+
+    /// The whole body. To begin to read it sends `100 Continue` to a client that waits for that:
+    /// one that announces too much sends nothing.
+    async fn read_body(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, BodyError> {
+        if headers.contains_key(EXPECT) && body::says_too_large(&body, self.max_body_bytes) {
+            return Err(BodyError::TooLarge);
+        }
+        body::read(body, self.max_body_bytes, self.body_timeout).await
+    }
 }
 
 /// Lets a request in, its body read, or says why not.
 pub(super) async fn enter(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
     let arrival = request.extensions().get::<Arrival>().copied();
-    if let Err(refusal) = gate.guard.check(request.headers(), arrival) {
+    if let Err(refusal) = check_head(&gate.guard, &request, arrival) {
         events::http_refused(refusal.counted_as());
         return refusal.into_response();
     }
     let (mut parts, body) = request.into_parts();
-    let mut caller = None;
-    if !gate.open.iter().any(|open| open == parts.uri.path()) {
-        match gate.identify(&parts.headers, arrival).await {
-            Ok(credential) => {
-                parts.extensions.insert(credential.identity);
-                parts.extensions.insert(credential.clone());
-                caller = Some(credential);
-            }
-            Err(denied) => return refused(denied),
-        }
+    if gate.open.iter().any(|open| open == parts.uri.path()) {
+        // Nobody knows who sends it, so nobody waits for a body, which has no meaning there.
+        return next.run(Request::from_parts(parts, Body::empty())).await;
     }
-    match body::read(body, gate.max_body_bytes, gate.body_timeout).await {
-        Ok(body) => {
-            let response = next.run(Request::from_parts(parts, Body::from(body))).await;
-            match caller {
-                Some(caller) => until_it_ends(response, caller),
-                None => response,
-            }
-        }
+    let caller = match gate.identify(&parts.headers, arrival).await {
+        Ok(caller) => caller,
+        Err(denied) => return refused(denied),
+    };
+    parts.extensions.insert(caller.identity);
+    parts.extensions.insert(caller.clone());
+    let body = match gate.read_body(&parts.headers, body).await {
+        Ok(body) => body,
         Err(error) => {
             events::http_refused(telemetry::Refusal::Body);
-            refused_body(error, gate.max_body_bytes)
+            return refused_body(error, gate.max_body_bytes);
         }
+    };
+    if parts.extensions.get::<Entrance>().is_some_and(|entrance| !entrance.let_in()) {
+        // Its connection has been closed: nobody hears this.
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
+    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
+    until_it_ends(response, caller)
+}
+
+fn check_head(guard: &Guard, request: &Request, arrival: Option<Arrival>) -> Result<(), Refusal> {
+    guard.check_size(request.method(), request.uri(), request.headers())?;
+    guard.check(request.headers(), arrival)
 }
 
 pub(super) fn refused(denied: Denied) -> Response {
@@ -100,5 +114,6 @@ fn refused_body(error: BodyError, limit: usize) -> Response {
             (StatusCode::BAD_REQUEST, "the request could not be read to its end\n".to_owned())
         }
     };
-    (status, text).into_response()
+    // What is left of the request is not read, so nothing can follow it.
+    (status, [(CONNECTION, "close")], text).into_response()
 }

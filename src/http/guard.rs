@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
 use super::arrival::Arrival;
@@ -64,24 +64,32 @@ impl Guard {
         headers: &HeaderMap,
         arrival: Option<Arrival>,
     ) -> Result<(), Refusal> {
-        self.check_size(headers)?;
         if !matches!(arrival, Some(Arrival::Unix { .. })) {
             self.check_host(headers)?;
         }
         self.check_origin(headers)
     }
 
-    /// hyper bounds its buffer, which may hold more than one head.
-    fn check_size(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    /// Whether a head is small enough, its first line included. hyper bounds its buffer, which may
+    /// hold more than one head.
+    pub(super) fn check_size(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<(), Refusal> {
+        let target = uri.path_and_query().map_or(0, |target| target.as_str().len());
+        let first = method.as_str().len() + target + " HTTP/1.1\r\n".len() + 1;
         let line =
             |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
         let size: usize = headers.iter().map(line).sum();
-        if size > self.max_header_bytes { Err(Refusal::Headers) } else { Ok(()) }
+        if first + size > self.max_header_bytes { Err(Refusal::Headers) } else { Ok(()) }
     }
 
     fn check_host(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let host: Authority =
-            single(headers, &HOST).and_then(|host| host.parse().ok()).ok_or(Refusal::NoHost)?;
+        // An authority may name a user; a `Host` may not (RFC 9110 §7.2).
+        let host = single(headers, &HOST).filter(|host| !host.contains('@'));
+        let host: Authority = host.and_then(|host| host.parse().ok()).ok_or(Refusal::NoHost)?;
         let name = plain_name(host.host());
         let allowed = |allowed: &AllowedHost| allowed.matches(&name, host.port_u16());
         if self.hosts.iter().any(allowed) { Ok(()) } else { Err(Refusal::Host) }
@@ -187,7 +195,7 @@ impl IntoResponse for Refusal {
         let (status, text) = match self {
             Self::Headers => (
                 StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                "the headers are larger than http.max_headers\n",
+                "the request line and headers are larger than http.max_headers\n",
             ),
             Self::NoHost => (StatusCode::BAD_REQUEST, "a single valid Host header is required\n"),
             Self::Host => (
@@ -249,7 +257,22 @@ mod tests {
         }
         check(&[], Err(Refusal::NoHost));
         check(&[("host", "a b")], Err(Refusal::NoHost));
+        check(&[("host", "evil.example@localhost")], Err(Refusal::NoHost));
         check(&[("host", "localhost"), ("host", "evil.example")], Err(Refusal::NoHost));
+    }
+
+    #[test]
+    fn a_head_is_counted_with_its_first_line() {
+        let settings = HttpSettings { max_header_bytes: 100, ..settings() };
+        let guard = Guard::new(&settings, None);
+        let ask = |target: &str, value: &str| {
+            let headers = headers(&[("x", value)]);
+            guard.check_size(&Method::GET, &target.parse().unwrap(), &headers)
+        };
+        assert_eq!(ask("/", &"v".repeat(50)), Ok(()));
+        assert_eq!(ask("/", &"v".repeat(100)), Err(Refusal::Headers));
+        assert_eq!(ask(&format!("/?{}", "q".repeat(50)), "v"), Ok(()));
+        assert_eq!(ask(&format!("/?{}", "q".repeat(100)), "v"), Err(Refusal::Headers));
     }
 
     #[test]

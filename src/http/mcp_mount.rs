@@ -12,7 +12,7 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcError};
@@ -27,7 +27,7 @@ use super::guard::allowed_origins;
 use super::health::Readiness;
 use super::keep_alive::{Patience, answer_in_time};
 use super::lines;
-use super::sessions::Sessions;
+use super::sessions::{Full, Sessions};
 use super::settings::HttpSettings;
 use crate::mcp::Handler;
 use crate::yard::{Identity, Role};
@@ -84,11 +84,9 @@ impl McpMount {
         self.sessions.hide_foreign(&mut parts.headers, tenant);
         let is_json = is_json(&parts);
         let request = Request::from_parts(parts, Body::from(body.clone()));
-        let Self { service, sessions, .. } = self;
         let answer = async move {
-            let response = service.handle(request).await.map(Body::new);
-            sessions.claim(response.headers(), tenant);
-            response
+            let answer = Sessions::opening_for(tenant, self.service.handle(request)).await;
+            answer.map_or_else(full, |response| response.map(Body::new))
         };
         let response = answer_in_time(answer, self.patience).await;
         // rmcp calls a body that it cannot read an unsupported media type.
@@ -132,6 +130,12 @@ fn with_some_port(origin: String) -> String {
     let host = origin.split_once("://").map_or("", |(_, host)| host);
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     if host.is_empty() || has_port { origin } else { format!("{origin}:*") }
+}
+
+/// All sessions that this tenant may have are in use.
+fn full(_: Full) -> Response {
+    let text = "all MCP sessions are in use, with calls in flight or open streams; end one, or try again later\n";
+    (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "10")], text).into_response()
 }
 
 fn is_json(parts: &Parts) -> bool {

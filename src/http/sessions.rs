@@ -1,14 +1,17 @@
 //! Legacy sessions, bounded in number.
 //!
-//! rmcp keeps as many sessions as clients open, some 50 KB each. Here a further session ends the
-//! one that was silent longest, of the tenant that has most; its client gets 404 and, as the
-//! protocol has it, initializes again. Nothing of a job is lost by that: jobs belong to the yard.
+//! rmcp keeps as many sessions as clients open, some 50 KB each. Here a further session of a
+//! tenant that has its share ends the one of its own that was silent longest; its client gets 404
+//! and, as the protocol has it, initializes again. Nothing of a job is lost by that: jobs belong
+//! to the yard. Where nothing is silent, there is no further session.
 //!
 //! A session belongs to the tenant that opened it. To all others it does not exist.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderValue};
@@ -28,11 +31,32 @@ const SESSION: &str = "mcp-session-id";
 /// What no session is called.
 const NO_SESSION: HeaderValue = HeaderValue::from_static("none");
 
+/// What of all sessions one tenant may have, and how many at least.
+const SHARE: usize = 4;
+const LEAST_SHARE: usize = 16;
+
+tokio::task_local! {
+    /// Who calls: rmcp opens sessions, and does not say for whom.
+    static CALLER: Caller;
+}
+
+/// Who may be about to open a session.
+#[derive(Debug, Clone, Default)]
+struct Caller {
+    tenant: Option<Tenant>,
+    /// Whether there was no room for it.
+    refused: Arc<AtomicBool>,
+}
+
+/// There is no room for a further session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Full;
+
 /// rmcp's own sessions, with a bound on their number.
 #[derive(Debug)]
 pub(super) struct Sessions {
     local: LocalSessionManager,
-    book: Mutex<Book>,
+    book: Arc<Mutex<Book>>,
 }
 
 impl Sessions {
@@ -40,7 +64,7 @@ impl Sessions {
     pub(super) fn new(most: usize, idle: Duration) -> Self {
         let mut local = LocalSessionManager::default();
         local.session_config.keep_alive = Some(idle);
-        Self { local, book: Mutex::new(Book { most, sessions: HashMap::new() }) }
+        Self { local, book: Arc::new(Mutex::new(Book::new(most))) }
     }
 
     /// Makes a request that names another tenant's session, or none that is known, name none that
@@ -53,12 +77,17 @@ impl Sessions {
         }
     }
 
-    /// The session that this answer began, if it did, is this tenant's from now on. Nobody else
-    /// has heard of it yet.
-    pub(super) fn claim(&self, headers: &HeaderMap, tenant: Option<Tenant>) {
-        if let Some(id) = headers.get(SESSION).and_then(|id| id.to_str().ok()) {
-            self.book(|book| book.claim(id, tenant));
-        }
+    /// What `answer` comes to; the session that it opens, if it does, is this tenant's.
+    ///
+    /// # Errors
+    /// When it would have opened one for which there is no room.
+    pub(super) async fn opening_for<T>(
+        tenant: Option<Tenant>,
+        answer: impl Future<Output = T>,
+    ) -> Result<T, Full> {
+        let caller = Caller { tenant, ..Caller::default() };
+        let answered = CALLER.scope(caller.clone(), answer).await;
+        if caller.refused.load(Ordering::Relaxed) { Err(Full) } else { Ok(answered) }
     }
 
     fn book<T>(&self, change: impl FnOnce(&mut Book) -> T) -> T {
@@ -67,6 +96,46 @@ impl Sessions {
 
     fn touch(&self, id: &SessionId) {
         self.book(|book| book.touch(id, Instant::now()));
+    }
+
+    /// The session is in use from now on, until this is dropped.
+    fn used(&self, id: &SessionId) -> InUse {
+        self.book(|book| book.begin(id, Instant::now()));
+        InUse { book: Arc::clone(&self.book), id: id.clone() }
+    }
+}
+
+/// A call in flight, or an open stream, of a session.
+#[derive(Debug)]
+struct InUse {
+    book: Arc<Mutex<Book>>,
+    id: SessionId,
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        book.end(&self.id, Instant::now());
+    }
+}
+
+/// What a session sends, which is in use as long as this is read.
+struct Used<S> {
+    stream: Pin<Box<S>>,
+    _in_use: InUse,
+}
+
+impl<S> Used<S> {
+    fn new(stream: S, in_use: InUse) -> Self {
+        Self { stream: Box::pin(stream), _in_use: in_use }
+    }
+}
+
+impl<S: Stream> Stream for Used<S> {
+    type Item = S::Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        self.stream.as_mut().poll_next(cx)
     }
 }
 
@@ -80,23 +149,35 @@ struct Book {
 #[derive(Debug)]
 struct Entry {
     used: Instant,
-    /// `None`: it has just begun.
+    /// Calls in flight and open streams.
+    uses: usize,
     owner: Option<Tenant>,
 }
 
 impl Book {
-    fn add(&mut self, id: &SessionId, now: Instant) {
-        self.sessions.insert(id.clone(), Entry { used: now, owner: None });
+    fn new(most: usize) -> Self {
+        Self { most, sessions: HashMap::new() }
+    }
+
+    fn add(&mut self, id: &SessionId, owner: Option<Tenant>, now: Instant) {
+        self.sessions.insert(id.clone(), Entry { used: now, uses: 0, owner });
     }
 
     fn owner(&self, id: &str) -> Option<Tenant> {
         self.sessions.get(id)?.owner
     }
 
-    /// The first to claim a session keeps it.
-    fn claim(&mut self, id: &str, tenant: Option<Tenant>) {
+    fn begin(&mut self, id: &SessionId, now: Instant) {
         if let Some(entry) = self.sessions.get_mut(id) {
-            entry.owner = entry.owner.or(tenant);
+            entry.used = now;
+            entry.uses += 1;
+        }
+    }
+
+    fn end(&mut self, id: &SessionId, now: Instant) {
+        if let Some(entry) = self.sessions.get_mut(id) {
+            entry.used = now;
+            entry.uses = entry.uses.saturating_sub(1);
         }
     }
 
@@ -107,20 +188,40 @@ impl Book {
         }
     }
 
-    /// Takes out the session that must go before another one fits in: of the tenant that has most,
-    /// so that nobody's sessions end by the number of others', the one that was idle longest.
-    fn make_room(&mut self) -> Option<SessionId> {
-        if self.sessions.len() < self.most {
-            return None;
+    /// Takes out the session that must go for this new one, if any: one of the same tenant, or,
+    /// where that has none to give and less than its share, one of the tenant with most.
+    fn make_room(
+        &mut self,
+        new: &SessionId,
+        tenant: Option<Tenant>,
+    ) -> Result<Option<SessionId>, Full> {
+        let share = (self.most / SHARE).max(LEAST_SHARE);
+        let has_share = self.count(tenant) > share;
+        if !has_share && self.sessions.len() <= self.most {
+            return Ok(None);
         }
-        let mut held: HashMap<Option<Tenant>, usize> = HashMap::new();
-        for entry in self.sessions.values() {
-            *held.entry(entry.owner).or_default() += 1;
+        let mut idle = self.idlest(new, tenant);
+        if idle.is_none() && !has_share {
+            let most = self.sessions.values().map(|entry| entry.owner);
+            let largest = most.max_by_key(|owner| self.count(*owner)).flatten();
+            idle = self.idlest(new, largest);
         }
-        let rank = |entry: &Entry| (Reverse(held.get(&entry.owner).copied()), entry.used);
-        let oldest = self.sessions.iter().min_by_key(|(_, entry)| rank(entry))?.0.clone();
-        self.sessions.remove(&oldest);
-        Some(oldest)
+        let idle = idle.ok_or(Full)?;
+        self.sessions.remove(&idle);
+        Ok(Some(idle))
+    }
+
+    fn count(&self, tenant: Option<Tenant>) -> usize {
+        self.sessions.values().filter(|entry| entry.owner == tenant).count()
+    }
+
+    /// The session of this tenant that was silent longest, other than the new one.
+    fn idlest(&self, new: &SessionId, tenant: Option<Tenant>) -> Option<SessionId> {
+        let own = self
+            .sessions
+            .iter()
+            .filter(|(id, entry)| *id != new && entry.owner == tenant && entry.uses == 0);
+        own.min_by_key(|(_, entry)| entry.used).map(|(id, _)| id.clone())
     }
 }
 
@@ -129,13 +230,23 @@ impl SessionManager for Sessions {
     type Transport = <LocalSessionManager as SessionManager>::Transport;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
-        while let Some(oldest) = self.book(Book::make_room) {
-            tracing::info!("too many MCP sessions: the one that was idle longest is ended");
-            self.local.close_session(&oldest).await?;
-        }
+        let caller = CALLER.try_with(Caller::clone).unwrap_or_default();
         let (id, transport) = self.local.create_session().await?;
-        self.book(|book| book.add(&id, Instant::now()));
-        Ok((id, transport))
+        self.book(|book| book.add(&id, caller.tenant, Instant::now()));
+        loop {
+            match self.book(|book| book.make_room(&id, caller.tenant)) {
+                Ok(None) => return Ok((id, transport)),
+                Ok(Some(oldest)) => {
+                    tracing::info!("too many MCP sessions: the one that was idle longest is ended");
+                    self.local.close_session(&oldest).await?;
+                }
+                Err(Full) => {
+                    caller.refused.store(true, Ordering::Relaxed);
+                    self.close_session(&id).await?;
+                    return Err(LocalSessionManagerError::SessionNotFound(id));
+                }
+            }
+        }
     }
 
     async fn initialize_session(
@@ -160,8 +271,8 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        self.touch(id);
-        self.local.create_stream(id, message).await
+        let in_use = self.used(id);
+        Ok(Used::new(self.local.create_stream(id, message).await?, in_use))
     }
 
     async fn accept_message(
@@ -177,8 +288,8 @@ impl SessionManager for Sessions {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        self.touch(id);
-        self.local.create_standalone_stream(id).await
+        let in_use = self.used(id);
+        Ok(Used::new(self.local.create_standalone_stream(id).await?, in_use))
     }
 
     async fn resume(
@@ -186,8 +297,8 @@ impl SessionManager for Sessions {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        self.touch(id);
-        self.local.resume(id, last_event_id).await
+        let in_use = self.used(id);
+        Ok(Used::new(self.local.resume(id, last_event_id).await?, in_use))
     }
 }
 
@@ -195,34 +306,62 @@ impl SessionManager for Sessions {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_full_book_gives_up_the_session_that_was_idle_longest() {
-        let start = Instant::now();
-        let at = |second| start + Duration::from_secs(second);
-        let [a, b, c] = ["a", "b", "c"].map(SessionId::from);
-        let mut book = Book { most: 2, sessions: HashMap::new() };
-        book.add(&a, at(0));
-        assert_eq!(book.make_room(), None);
-        book.add(&b, at(1));
-        book.touch(&a, at(2));
-        assert_eq!(book.make_room(), Some(b.clone()));
-        assert_eq!(book.make_room(), None);
-        book.touch(&b, at(3));
-        book.add(&c, at(4));
-        assert_eq!(book.make_room(), Some(a));
+    fn tenant(name: &str) -> Option<Tenant> {
+        Tenant::named(name).ok()
+    }
+
+    /// Adds a session, and tells which one had to go.
+    fn open(book: &mut Book, id: &str, tenant: Option<Tenant>) -> Result<Option<SessionId>, Full> {
+        let id = SessionId::from(id);
+        book.add(&id, tenant, Instant::now());
+        let room = book.make_room(&id, tenant);
+        if room.is_err() {
+            book.sessions.remove(&id);
+        }
+        room
     }
 
     #[test]
-    fn a_full_book_gives_up_one_of_the_tenant_that_has_most() {
-        let start = Instant::now();
-        let at = |second| start + Duration::from_secs(second);
-        let [many, few] = ["sessions-many", "sessions-few"].map(|name| Tenant::named(name).ok());
-        let mut book = Book { most: 3, sessions: HashMap::new() };
-        for (second, (id, owner)) in [("a", few), ("b", many), ("c", many)].iter().enumerate() {
-            book.add(&SessionId::from(*id), at(second as u64));
-            book.claim(id, *owner);
+    fn a_full_book_gives_up_the_session_that_was_idle_longest() {
+        let mut book = Book::new(2);
+        let ours = tenant("sessions-a");
+        let [a, b, c] = ["a", "b", "c"].map(SessionId::from);
+        assert_eq!(open(&mut book, "a", ours), Ok(None));
+        assert_eq!(open(&mut book, "b", ours), Ok(None));
+        book.touch(&a, Instant::now());
+        assert_eq!(open(&mut book, "c", ours), Ok(Some(b)));
+        book.begin(&a, Instant::now());
+        assert_eq!(open(&mut book, "d", ours), Ok(Some(c)), "the other one is in use");
+        book.begin(&SessionId::from("d"), Instant::now());
+        assert_eq!(open(&mut book, "e", ours), Err(Full), "both are");
+        book.end(&a, Instant::now());
+        assert_eq!(open(&mut book, "e", ours), Ok(Some(a)));
+    }
+
+    #[test]
+    fn a_tenant_ends_its_own_sessions_and_no_others() {
+        let mut book = Book::new(100);
+        let [ours, theirs] = ["sessions-a", "sessions-b"].map(tenant);
+        assert_eq!(open(&mut book, "first", theirs), Ok(None));
+        for number in 0..1000 {
+            open(&mut book, &format!("ours-{number}"), ours).unwrap();
         }
-        assert_eq!(book.make_room(), Some(SessionId::from("b")), "although `a` was idle longer");
+        assert_eq!((book.count(ours), book.count(theirs)), (25, 1));
+    }
+
+    #[test]
+    fn whoever_has_nothing_gets_a_place_of_whoever_has_most() {
+        let mut book = Book::new(4);
+        let [ours, theirs] = ["sessions-a", "sessions-b"].map(tenant);
+        for id in ["a", "b", "c", "d"] {
+            open(&mut book, id, theirs).unwrap();
+        }
+        assert_eq!(open(&mut book, "e", ours), Ok(Some(SessionId::from("a"))));
+        assert_eq!(
+            open(&mut book, "f", ours),
+            Ok(Some(SessionId::from("e"))),
+            "its own comes first"
+        );
     }
 
     #[tokio::test]
@@ -242,18 +381,15 @@ mod tests {
     #[tokio::test]
     async fn a_session_is_there_for_its_own_tenant_only() {
         let sessions = Sessions::new(2, Duration::from_secs(60));
-        let (id, _transport) = sessions.create_session().await.unwrap();
-        let [ours, theirs] = ["sessions-a", "sessions-b"].map(|name| Tenant::named(name).ok());
+        let [ours, theirs] = ["sessions-a", "sessions-b"].map(tenant);
+        let opened = Sessions::opening_for(ours, sessions.create_session()).await.unwrap();
+        let (id, _transport) = opened.unwrap();
         let named = || HeaderMap::from_iter([(SESSION.parse().unwrap(), id.parse().unwrap())]);
         let seen = |tenant| {
             let mut headers = named();
             sessions.hide_foreign(&mut headers, tenant);
             headers == named()
         };
-        assert!(!seen(ours), "nobody has been told of it");
-        sessions.claim(&named(), ours);
         assert!(seen(ours) && !seen(theirs) && !seen(None));
-        sessions.claim(&named(), theirs);
-        assert!(seen(ours) && !seen(theirs));
     }
 }

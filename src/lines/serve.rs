@@ -15,7 +15,7 @@ use rmcp::transport::Transport;
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::{Mutex as AsyncMutex, mpsc};
+use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -38,6 +38,10 @@ const READ_AHEAD: usize = 16;
 /// Requests that may be in work at a time, until their replies are written: those are held in
 /// memory, and a client may be slow to take them.
 pub const MAX_IN_FLIGHT: usize = 256;
+
+/// Bytes of replies that may wait to be written before no further request is taken: a client that
+/// does not read is not served into memory.
+const MAX_UNWRITTEN: usize = 4 * 1024 * 1024;
 
 /// What calls in flight get to finish after the end of input, and then to obey their
 /// cancellation. Together this is well below the two seconds that clients wait.
@@ -127,6 +131,8 @@ where
 struct Client<W> {
     output: Arc<AsyncMutex<W>>,
     in_flight: Arc<Mutex<InFlight>>,
+    /// Bytes of messages that wait to be written.
+    unwritten: watch::Sender<usize>,
     gone: CancellationToken,
 }
 
@@ -146,6 +152,7 @@ impl<W> Clone for Client<W> {
         Self {
             output: Arc::clone(&self.output),
             in_flight: Arc::clone(&self.in_flight),
+            unwritten: self.unwritten.clone(),
             gone: self.gone.clone(),
         }
     }
@@ -153,12 +160,16 @@ impl<W> Clone for Client<W> {
 
 impl<W: AsyncWrite + Unpin> Client<W> {
     fn new(output: W, gone: CancellationToken) -> Self {
-        Self { output: Arc::new(AsyncMutex::new(output)), in_flight: Arc::default(), gone }
+        let output = Arc::new(AsyncMutex::new(output));
+        Self { output, in_flight: Arc::default(), unwritten: watch::Sender::new(0), gone }
     }
 
     /// Writes one message as one line.
-    async fn write(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
-        self.write_line(encode(message)?).await
+    async fn write(&self, message: ServerJsonRpcMessage) -> io::Result<()> {
+        let line = encode(&message)?;
+        // It may be large, and the line may have to wait.
+        drop(message);
+        self.write_line(line).await
     }
 
     /// Says that no further work is taken.
@@ -168,25 +179,39 @@ impl<W: AsyncWrite + Unpin> Client<W> {
         self.write_line(line.into_bytes()).await.ok();
     }
 
-    /// A client that takes no line is gone.
+    /// Ends the line and writes it; it counts as unwritten until then.
     async fn write_line(&self, mut line: Vec<u8>) -> io::Result<()> {
         line.push(b'\n');
+        self.unwritten.send_modify(|bytes| *bytes += line.len());
+        let written = self.write_all(&line).await;
+        self.unwritten.send_modify(|bytes| *bytes -= line.len());
+        written
+    }
+
+    /// A client that takes nothing is gone.
+    async fn write_all(&self, line: &[u8]) -> io::Result<()> {
         let mut output = self.output.lock().await;
         let written = async {
-            output.write_all(&line).await?;
+            output.write_all(line).await?;
             output.flush().await
         };
         written.await.inspect_err(|_| self.gone.cancel())
     }
 
+    /// Comes back once the client has read enough of what was sent to it.
+    async fn keeps_up(&self) {
+        // We hold the sender: this does not fail.
+        self.unwritten.subscribe().wait_for(|bytes| *bytes <= MAX_UNWRITTEN).await.ok();
+    }
+
     /// Says why a line was not taken; false when nobody is there to hear it.
     async fn refuse(&self, error: ErrorData, id: Option<RequestId>) -> bool {
-        self.write(&ServerJsonRpcMessage::error(error, id)).await.is_ok()
+        self.write(ServerJsonRpcMessage::error(error, id)).await.is_ok()
     }
 
     /// Writes what rmcp sends. A reply counts as in flight until it is written.
-    async fn send(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
-        let id = match message {
+    async fn send(&self, message: ServerJsonRpcMessage) -> io::Result<()> {
+        let id = match &message {
             JsonRpcMessage::Response(response) => Some(&response.id),
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
@@ -275,7 +300,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for Lines<W> 
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let client = self.client.clone();
-        async move { client.send(&message).await }
+        async move { client.send(message).await }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
@@ -284,6 +309,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for Lines<W> 
             turn.cancelled().await;
             self.turn = None;
         }
+        self.client.keeps_up().await;
         let mut message = self.received.lock().await.recv().await?;
         if let JsonRpcMessage::Request(request) = &mut message
             && let ClientRequest::CallToolRequest(call) = &mut request.request
@@ -365,6 +391,22 @@ mod tests {
         }
     }
 
+    /// Its only tool answers a megabyte at once, and counts how often it did.
+    #[derive(Clone, Default)]
+    struct Talker(Arc<Mutex<usize>>);
+
+    impl ServerHandler for Talker {
+        async fn call_tool(
+            &self,
+            _request: CallToolRequestParams,
+            _context: RequestContext<RoleServer>,
+        ) -> Result<CallToolResponse, ErrorData> {
+            *self.0.lock().unwrap() += 1;
+            let text = "x".repeat(1 << 20);
+            Ok(CallToolResult::success(vec![rmcp::model::ContentBlock::text(text)]).into())
+        }
+    }
+
     struct Session {
         input: WriteHalf<DuplexStream>,
         output: TextLines<BufReader<ReadHalf<DuplexStream>>>,
@@ -417,6 +459,38 @@ mod tests {
 
     fn request(id: u64, method: &str, params: Value) -> Value {
         json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    }
+
+    /// What was served once nothing more is.
+    async fn at_rest(talker: &Talker) -> usize {
+        loop {
+            let before = *talker.0.lock().unwrap();
+            for _ in 0..1000 {
+                tokio::task::yield_now().await;
+            }
+            let after = *talker.0.lock().unwrap();
+            if after > 4 && after == before {
+                return after;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_read_is_not_served_into_memory() {
+        const CALLS: u64 = 60;
+        let talker = Talker::default();
+        let mut session = Session::of(talker.clone());
+        session.open().await;
+        for id in 2..2 + CALLS {
+            session.send(request(id, "tools/call", json!({"name": "talk"}))).await;
+        }
+        // One thread runs all tasks: what does not move while they have their turns, waits.
+        let served = timeout(SOON, at_rest(&talker)).await.unwrap();
+        assert!(served < 16, "{served} megabytes are in memory");
+        for _ in 0..CALLS {
+            assert!(session.receive().await["result"].is_object());
+        }
+        assert_eq!(*talker.0.lock().unwrap() as u64, CALLS, "all are served in the end");
     }
 
     #[tokio::test]
@@ -508,7 +582,7 @@ mod tests {
         let refused = ErrorData::internal_error("no", None);
         let reply = ServerJsonRpcMessage::error(refused, Some(RequestId::Number(0)));
         let sender = client.clone();
-        let sent = tokio::spawn(async move { sender.send(&reply).await });
+        let sent = tokio::spawn(async move { sender.send(reply).await });
         tokio::task::yield_now().await;
         assert_eq!(client.in_flight(|now| (now.ids.len(), now.replies)), (0, 1));
         for id in 0..MAX_IN_FLIGHT as u64 - 1 {

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{
     Pid, Resource, Rlimit, getpid, getrlimit, prlimit, set_child_subreaper, setrlimit,
@@ -48,10 +47,11 @@ impl HostTag {
     /// it into their environment.
     #[must_use]
     pub fn marker(&self, job: u64) -> (OsString, OsString) {
-        // The number of a job is its yard's; one process may hold several yards.
-        static RUNS: AtomicU64 = AtomicU64::new(0);
-        let run = RUNS.fetch_add(1, Ordering::Relaxed);
-        (JOB_VARIABLE.into(), format!("{:x}:{job}:{run}", self.tag.to_number()).into())
+        // The number of a job is its tenant's; one process may hold several yards. Jobs see this:
+        // a counter would tell a tenant how many jobs others start. `prepare` made sure that the
+        // system gives random numbers.
+        let run = getrandom::u64().unwrap_or_default();
+        (JOB_VARIABLE.into(), format!("{:x}:{job}:{run:016x}", self.tag.to_number()).into())
     }
 
     /// How the marker of every job of this server begins.
@@ -159,7 +159,13 @@ mod tests {
         let (name, value) = first.marker(7);
         let variable = format!("{}={}", name.display(), value.display());
         assert!(variable.starts_with(&format!("{}7:", first.marker_prefix())), "{variable}");
-        assert_ne!(first.marker(7).1, value, "two runs of one job are told apart");
+        let run = |value: &OsString| {
+            let text = value.to_str().unwrap();
+            u64::from_str_radix(text.rsplit_once(':').unwrap().1, 16).unwrap()
+        };
+        let next = first.marker(7).1;
+        assert_ne!(next, value, "two runs of one job are told apart");
+        assert!(run(&next).abs_diff(run(&value)) > 1 << 20, "nobody counts them: {next:?}");
     }
 
     #[test]

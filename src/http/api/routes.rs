@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
 use axum::routing::{MethodRouter, any, get, post};
 use tokio::sync::Semaphore;
 
 use super::error::ApiError;
 use super::{admin, jobs, output};
+use crate::http::auth::Credential;
 use crate::http::operations::Operations;
 use crate::http::route::Route;
 use crate::mcp::Handler;
-use crate::yard::Yard;
+use crate::yard::{Role, Yard};
 
 /// Answers that are compressed at one time: each encoder takes a megabyte or more.
 const MAX_ENCODERS: usize = 16;
@@ -56,7 +61,24 @@ pub(in crate::http) fn lead(route: Route, api: Arc<Api>) -> MethodRouter {
         | Route::Readyz
         | Route::Metrics => (any(no_such_path), READ),
     };
-    router.fallback(async move || ApiError::Method { allowed }).with_state(api)
+    router
+        .fallback(async move || ApiError::Method { allowed })
+        .layer(from_fn(challenge))
+        .with_state(api)
+}
+
+/// Tells a caller that was refused, and can get more rights, which scope to ask for.
+async fn challenge(request: Request, next: Next) -> Response {
+    let caller = request.extensions().get::<Credential>().cloned();
+    let headers = request.headers().clone();
+    let mut response = next.run(request).await;
+    // The API refuses nobody for anything but the role.
+    if response.status() == StatusCode::FORBIDDEN
+        && let Some(Err(denied)) = caller.map(|caller| caller.require(Role::Admin, &headers))
+    {
+        denied.put_challenge(&mut response);
+    }
+    response
 }
 
 /// What answers where there is nothing.

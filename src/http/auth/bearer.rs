@@ -10,8 +10,10 @@ pub(super) enum Shown<'a> {
     Nothing,
     /// A bearer token.
     Bearer(&'a str),
-    /// Something that is no single bearer token.
-    Other,
+    /// A credential of another scheme.
+    OtherScheme,
+    /// Something that is no single credential.
+    Malformed,
 }
 
 /// What these headers show; two of a kind are as suspicious as something else.
@@ -19,17 +21,19 @@ pub(super) fn shown(headers: &HeaderMap) -> Shown<'_> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     match (values.next(), values.next()) {
         (None, _) => Shown::Nothing,
-        (Some(value), None) => {
-            value.to_str().ok().and_then(token).map_or(Shown::Other, Shown::Bearer)
-        }
-        (Some(_), Some(_)) => Shown::Other,
+        (Some(value), None) => value.to_str().map_or(Shown::Malformed, credential),
+        (Some(_), Some(_)) => Shown::Malformed,
     }
 }
 
-fn token(value: &str) -> Option<&str> {
-    let (scheme, token) = value.split_once(' ')?;
-    let token = token.trim();
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+fn credential(value: &str) -> Shown<'_> {
+    let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
+    match token.trim() {
+        _ if scheme.is_empty() => Shown::Malformed,
+        _ if !scheme.eq_ignore_ascii_case("bearer") => Shown::OtherScheme,
+        "" => Shown::Malformed,
+        token => Shown::Bearer(token),
+    }
 }
 
 #[cfg(test)]
@@ -51,9 +55,12 @@ mod tests {
         for value in ["Bearer alpha", "bearer alpha", "BEARER  alpha "] {
             check(&[value], Shown::Bearer("alpha"));
         }
-        for value in ["Bearer", "Bearer ", "Basic alpha", "alpha", ""] {
-            check(&[value], Shown::Other);
+        for value in ["Basic alpha", "Digest", "alpha"] {
+            check(&[value], Shown::OtherScheme);
         }
-        check(&["Bearer alpha", "Bearer alpha"], Shown::Other);
+        for value in ["Bearer", "Bearer ", ""] {
+            check(&[value], Shown::Malformed);
+        }
+        check(&["Bearer alpha", "Bearer alpha"], Shown::Malformed);
     }
 }

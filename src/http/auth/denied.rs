@@ -1,6 +1,6 @@
 //! What somebody is told who may not come in: 401 and 403 as RFC 6750, RFC 9728 and MCP ask.
 
-use axum::http::header::WWW_AUTHENTICATE;
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use thiserror::Error;
@@ -79,6 +79,50 @@ pub enum BadToken {
     Tenant(#[from] TenantError),
 }
 
+/// Whose fault a refusal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// The request is not written as it must be.
+    Request,
+    /// Another token may do.
+    Token,
+    /// The token holds, but is for nobody here: another one like it will not do.
+    Stranger,
+    /// It cannot be said whether the token holds.
+    Ours,
+}
+
+impl Fault {
+    /// The error of RFC 6750 §3.1, where a client can do something about it.
+    const fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Request => Some("invalid_request"),
+            Self::Token => Some("invalid_token"),
+            Self::Stranger | Self::Ours => None,
+        }
+    }
+}
+
+impl BadToken {
+    const fn fault(&self) -> Fault {
+        match self {
+            Self::Malformed => Fault::Request,
+            Self::NoKeys => Fault::Ours,
+            Self::Stranger | Self::Tenant(_) => Fault::Stranger,
+            Self::Unknown
+            | Self::Expired { .. }
+            | Self::NotYet
+            | Self::Unreadable
+            | Self::Algorithm
+            | Self::Key
+            | Self::Signature
+            | Self::Issuer
+            | Self::Audience
+            | Self::Claim { .. } => Fault::Token,
+        }
+    }
+}
+
 /// Where a client of OAuth finds out how to get a token, and what to ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Help {
@@ -93,7 +137,13 @@ impl Denied {
 
     const fn status(&self) -> StatusCode {
         match self.reason {
-            Reason::NoToken | Reason::BadToken(_) => StatusCode::UNAUTHORIZED,
+            Reason::NoToken => StatusCode::UNAUTHORIZED,
+            Reason::BadToken(ref why) => match why.fault() {
+                Fault::Request => StatusCode::BAD_REQUEST,
+                Fault::Token => StatusCode::UNAUTHORIZED,
+                Fault::Stranger => StatusCode::FORBIDDEN,
+                Fault::Ours => StatusCode::SERVICE_UNAVAILABLE,
+            },
             Reason::Role(_) => StatusCode::FORBIDDEN,
         }
     }
@@ -103,11 +153,22 @@ impl Denied {
             Reason::NoToken => {
                 "a valid token is required: send `Authorization: Bearer TOKEN`\n".to_owned()
             }
-            Reason::BadToken(why) => format!("a valid token is required: {why}\n"),
+            Reason::BadToken(why) => match why.fault() {
+                Fault::Request | Fault::Token => format!("a valid token is required: {why}\n"),
+                Fault::Stranger | Fault::Ours => format!("{why}\n"),
+            },
             Reason::Role(role) => match &self.help {
                 Some(help) => format!("this needs a token with the scope {}\n", help.scope),
                 None => format!("this needs a token with the role {}\n", role.word()),
             },
+        }
+    }
+
+    /// Adds the challenge, if there is one, to an answer that was written elsewhere.
+    pub(in crate::http) fn put_challenge(&self, response: &mut Response) {
+        let challenge = self.challenge().map(|text| HeaderValue::from_str(&text));
+        if let Some(Ok(challenge)) = challenge {
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
     }
 
@@ -119,7 +180,8 @@ impl Denied {
                 format!("{REALM}, resource_metadata=\"{metadata}\", scope=\"{scope}\"")
             }
             Reason::BadToken(why) => format!(
-                "{REALM}, resource_metadata=\"{metadata}\", scope=\"{scope}\", error=\"invalid_token\", error_description=\"{why}\""
+                "{REALM}, resource_metadata=\"{metadata}\", scope=\"{scope}\", error=\"{}\", error_description=\"{why}\"",
+                why.fault().word()?
             ),
             Reason::Role(_) => format!(
                 "{REALM}, error=\"insufficient_scope\", scope=\"{scope}\", resource_metadata=\"{metadata}\""
@@ -132,7 +194,8 @@ impl Denied {
         match &self.reason {
             Reason::NoToken => Some(REALM.to_owned()),
             Reason::BadToken(why) => {
-                Some(format!("{REALM}, error=\"invalid_token\", error_description=\"{why}\""))
+                let word = why.fault().word()?;
+                Some(format!("{REALM}, error=\"{word}\", error_description=\"{why}\""))
             }
             Reason::Role(_) => None,
         }
@@ -144,10 +207,38 @@ const REALM: &str = "Bearer realm=\"shellyard\"";
 impl IntoResponse for Denied {
     fn into_response(self) -> Response {
         let mut response = (self.status(), self.text()).into_response();
-        let challenge = self.challenge().map(|text| HeaderValue::from_str(&text));
-        if let Some(Ok(challenge)) = challenge {
-            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        self.put_challenge(&mut response);
+        if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_has_the_status_and_challenge_of_its_fault() {
+        for (why, status, error) in [
+            (BadToken::Malformed, 400, Some("invalid_request")),
+            (BadToken::Unknown, 401, Some("invalid_token")),
+            (BadToken::Stranger, 403, None),
+            (BadToken::NoKeys, 503, None),
+        ] {
+            for help in [None, Some(Help { metadata: "m".into(), scope: "s".into() })] {
+                let denied = Denied::new(Reason::BadToken(why.clone()), help);
+                let response = denied.into_response();
+                assert_eq!(response.status().as_u16(), status, "{why}");
+                assert_eq!(response.headers().contains_key(RETRY_AFTER), status == 503, "{why}");
+                let challenge = response.headers().get(WWW_AUTHENTICATE);
+                let told = challenge.map(|text| text.to_str().unwrap().to_owned());
+                match error {
+                    Some(error) => assert!(told.unwrap().contains(&format!("error=\"{error}\""))),
+                    None => assert_eq!(told, None, "{why}"),
+                }
+            }
+        }
     }
 }

@@ -16,7 +16,7 @@ use super::credential::{Credential, Proof};
 use super::denied::{BadToken, Denied, Help, Reason};
 use super::live_tokens::{Asked, LiveTokens};
 use super::moment::Moment;
-use super::oauth::{Grant, OauthSettings, ResourceServer};
+use super::oauth::{Grant, OauthMistake, OauthSettings, ResourceServer};
 use super::token::TokenHash;
 use super::token_file::{LineError, TokenEntry, TokenFile};
 use crate::yard::{Identity, Role};
@@ -60,6 +60,9 @@ pub enum AuthError {
         /// What is wrong with it.
         source: LineError,
     },
+    /// The settings of OAuth cannot be used.
+    #[error(transparent)]
+    Oauth(#[from] OauthMistake),
     /// There is nothing in it.
     #[error("the token file `{}` holds no token; make one with `shellyard token new NAME`, or remove the file", .path.display())]
     NoToken {
@@ -76,6 +79,7 @@ impl AuthError {
             Self::Unreadable { .. } => "token_file_unreadable",
             Self::BadLine { .. } => "bad_token_line",
             Self::NoToken { .. } => "no_token",
+            Self::Oauth(_) => "bad_oauth",
         }
     }
 }
@@ -95,7 +99,8 @@ impl Auth {
     /// Lets in whom these settings say.
     ///
     /// # Errors
-    /// When there is a token file with a mistake in it, or with nothing in it.
+    /// When there is a token file with a mistake in it, or with nothing in it, or OAuth cannot be
+    /// meant as it is set.
     pub fn open(settings: AuthSettings) -> Result<Self, AuthError> {
         let path = match settings.token_file {
             TokenPlace::Named(path) => {
@@ -109,6 +114,9 @@ impl Auth {
                 path
             }
         };
+        if let Some(oauth) = &settings.oauth {
+            oauth.check()?;
+        }
         let oauth = settings.oauth.map(ResourceServer::new);
         Ok(Self(Arc::new(Ways { tokens: LiveTokens::new(path), oauth })))
     }
@@ -130,8 +138,8 @@ impl Auth {
             return Ok(self.credential(Identity::LOCAL, Proof::NotAsked));
         }
         match shown(headers) {
-            Shown::Nothing => Err(self.denied(Reason::NoToken, headers)),
-            Shown::Other => Err(self.denied(Reason::BadToken(BadToken::Malformed), headers)),
+            Shown::Nothing | Shown::OtherScheme => Err(self.denied(Reason::NoToken, headers)),
+            Shown::Malformed => Err(self.denied(Reason::BadToken(BadToken::Malformed), headers)),
             Shown::Bearer(token) => self.identify_token(token, &asked, headers).await,
         }
     }

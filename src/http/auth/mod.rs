@@ -28,7 +28,7 @@ pub use credential::Credential;
 pub use denied::{BadToken, Denied};
 pub use door::{Auth, AuthError, AuthSettings, TokenPlace};
 pub use moment::Moment;
-pub use oauth::{KeySource, OauthSettings, Scopes};
+pub use oauth::{KeySource, OauthMistake, OauthSettings, Scopes};
 pub use store::{StoreError, TokenStore};
 pub use token::{Secret, TokenHash, TokenId};
 pub use token_file::{Label, LineError, TokenEntry, TokenFile};

@@ -53,6 +53,26 @@ fn as_many_as_two_thousand_keep_within_the_usual_bounds() {
 }
 
 #[test]
+fn bodies_that_never_come_shut_nobody_out() {
+    let config = "[http]\nmax_connections_per_address = 8\nbody_timeout_s = 300\n";
+    let mut yard = Launch::http().config(config).start();
+    let address = yard.http().address().to_owned();
+    let slow: Vec<_> = (0..20)
+        .map(|number| {
+            let mut connection = HttpConnection::open(&address);
+            let path = if number % 2 == 0 { "/healthz" } else { "/mcp" };
+            let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n");
+            // The server may have closed it for the next one.
+            connection.try_send(format!("{head}Content-Length: 1000\r\n\r\nx").as_bytes()).ok();
+            connection
+        })
+        .collect();
+    assert_eq!(status_of(&mut yard, &Request::get("/healthz")), 200);
+    yard.assert_alive();
+    drop(slow);
+}
+
+#[test]
 fn a_connection_that_is_idle_makes_room() {
     let mut yard = Launch::http().config("[http]\nmax_connections_per_address = 3\n").start();
     let address = yard.http().address().to_owned();

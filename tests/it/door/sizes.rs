@@ -23,6 +23,16 @@ fn a_head_that_never_ends_is_refused() {
 }
 
 #[test]
+fn a_body_that_announces_too_much_is_refused_before_it_comes() {
+    let mut yard = Launch::http().config("[http]\nmax_body = \"64 KiB\"\n").start();
+    let mut connection = HttpConnection::open(yard.http().address());
+    connection.send_bytes(
+        b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 100000\r\n\r\n",
+    );
+    assert_eq!(connection.answer().status, 413, "and not 100");
+}
+
+#[test]
 fn a_body_that_never_ends_is_refused_and_not_kept() {
     let mut yard = Launch::http().config("[http]\nmax_body = \"64 KiB\"\n").start();
     let before = rss_kib(yard.pid());

@@ -147,7 +147,7 @@ fn finished_calls(server: &mut Yard) -> u64 {
 }
 
 #[test]
-fn answers_that_nobody_reads_stay_with_the_server() {
+fn answers_that_nobody_reads_pile_up_nowhere() {
     const CALLS: u64 = 60;
     let mut server = server().era(Era::Modern).start();
     let job = server.start("head -c 2000000 /dev/zero");
@@ -164,7 +164,8 @@ fn answers_that_nobody_reads_stay_with_the_server() {
         let call = Era::Modern.request(id, "tools/call", params);
         writeln!(input, "{call}").expect("it reads its stdin");
     }
-    eventually("all are answered", || finished_calls(&mut server) >= before + CALLS);
+    // The server answers no more than it may have unwritten.
+    eventually("some are answered", || finished_calls(&mut server) > before);
     let peak = peak_rss_kib(proxy.id());
     assert!(peak < 64 * 1024, "{peak} KiB for {CALLS} answers of 1.4 MB each");
     let output = BufReader::new(proxy.stdout.take().expect("it was piped"));

@@ -97,7 +97,6 @@ fn a_token_that_does_not_hold_is_told_why() {
         (changed("aud", json!("https://other.example.org")), "this token is for another audience"),
         (changed("exp", json!(1_700_000_000)), "this token expired at 2023-11-14T22:13:20Z"),
         (changed("nbf", json!(seconds_from_now(3600))), "this token is not valid yet"),
-        (changed("sub", json!("local")), "this token is for nobody who is known here"),
         (changed("sub", Value::Null), "this token has no usable claim sub"),
         (other.token(&issuer.claims(RUN)), "the signature of this token does not hold"),
         ("no-jwt".to_owned(), "this token is not known here"),
@@ -109,6 +108,29 @@ fn a_token_that_does_not_hold_is_told_why() {
         );
         assert_eq!(said.challenge, Some(challenge));
         assert_eq!(said.text, format!("a valid token is required: {why}\n"));
+    }
+    for (tenant, why) in [
+        ("local", "this token is for nobody who is known here\n"),
+        ("no tenant", "this token names no possible tenant\n"),
+    ] {
+        let said = ask(&mut yard, tools_list(), Some(&changed("sub", json!(tenant))));
+        assert_eq!((said.status, said.challenge), (403, None), "another token will not do");
+        assert_eq!(said.text, why);
+    }
+}
+
+#[test]
+fn what_takes_an_admin_is_told_by_its_scope() {
+    let key = Key::rsa("r");
+    let issuer = Issuer::with_keys(&[key.public()]);
+    let mut yard = launch(&issuer, "").start_silent();
+    let run = key.token(&issuer.claims(RUN));
+    for path in ["/metrics", "/api/v1/queue", "/api/v1/jobs?all=1"] {
+        let said = ask(&mut yard, Request::get(path), Some(&run));
+        let words = "Bearer realm=\"shellyard\", error=\"insufficient_scope\"";
+        let scope = "scope=\"shellyard:admin\"";
+        let challenge = format!("{words}, {scope}, resource_metadata=\"{METADATA}\"");
+        assert_eq!((said.status, said.challenge), (403, Some(challenge)), "{path}");
     }
 }
 
@@ -179,7 +201,7 @@ fn an_issuer_that_cannot_be_reached_lets_nobody_in() {
     let issuer = Issuer::new("");
     let mut yard = launch(&issuer, "").start_silent();
     let said = ask(&mut yard, tools_list(), Some(&Key::ec("a").token(&issuer.claims(RUN))));
-    assert_eq!(said.status, 401);
+    assert_eq!(said.status, 503);
     assert!(said.text.contains("the keys of the issuer cannot be had"), "{said:?}");
     yard.expect_talk("oauth-authorization-server");
 }
@@ -208,7 +230,7 @@ fn metadata_of_another_issuer_is_not_used() {
     let foreign = json!({"issuer": "https://id.example.org", "jwks_uri": issuer.keys_url()});
     issuer.say("/.well-known/oauth-authorization-server", &foreign.to_string());
     let mut yard = launch(&issuer, "").start_silent();
-    assert_eq!(status(&mut yard, &key.token(&issuer.claims(RUN))), 401);
+    assert_eq!(status(&mut yard, &key.token(&issuer.claims(RUN))), 503);
 }
 
 #[test]
@@ -257,8 +279,8 @@ fn only_mapped_values_come_in_where_there_is_a_map() {
     for (email, expected) in [
         (json!("alice@example.org"), 200),
         (json!("root"), 200),
-        (json!("alice"), 401),
-        (json!("local"), 401),
+        (json!("alice"), 403),
+        (json!("local"), 403),
         (json!(["alice@example.org"]), 401),
     ] {
         let mut claims = issuer.claims(RUN);

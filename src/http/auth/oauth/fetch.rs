@@ -58,6 +58,11 @@ pub(super) async fn fetch(url: &str) -> Result<Bytes, FetchError> {
 }
 
 /// Where a URL leads, and what to ask for there.
+/// Whether keys may come from this URL.
+pub(super) fn is_fetched(url: &str) -> bool {
+    target(url).is_ok()
+}
+
 fn target(url: &str) -> Result<(Target, String), FetchError> {
     let (address, query) = url.split_once('?').map_or((url, None), |(url, it)| (url, Some(it)));
     let insecure = || FetchError::Insecure { url: url.to_owned() };

@@ -26,7 +26,7 @@ mod verify;
 mod verify_tests;
 
 pub(super) use resource_server::ResourceServer;
-pub use settings::{KeySource, OauthSettings, Scopes};
+pub use settings::{KeySource, OauthMistake, OauthSettings, Scopes};
 pub(super) use verify::Grant;
 
 pub(in crate::http) use metadata::WELL_KNOWN;

@@ -77,14 +77,15 @@ fn a_full_queue_does_not_say_how_many_wait() {
         refused.error_text()
     };
     let text = refusal(&mut bob, json!({"command": "true", "lane": "build"}));
-    let words = "lane build is full (queue.lanes.build.max_queued); try again in about 5s";
+    let words =
+        "lane build is full (queue.lanes.build.max_queued); try again in about 5s [queue_full]";
     assert!(text.ends_with(words), "{text}");
     for _ in 0..5 {
         alice.start(json!({"command": "true"}));
     }
     let text = refusal(&mut bob, json!({"command": "true"}));
     assert!(
-        text.ends_with("the queue is full (queue.max_queued); try again in about 5s"),
+        text.ends_with("the queue is full (queue.max_queued); try again in about 5s [queue_full]"),
         "{text}"
     );
     assert!(bob.jobs("all").is_empty());
