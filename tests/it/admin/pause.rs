@@ -44,12 +44,16 @@ fn a_paused_lane_holds_its_own_jobs_alone() {
         let waiting = hosted.submit("echo built", "build");
         assert_eq!(waiting["waits_for"], "lane build is paused");
         assert_eq!(hosted.yard.run("echo free")["output"], "free\n");
-        let (_, talk) = hosted.told(who, &["resume"]);
-        assert!(
-            talk.contains("lane build is still paused: `shellyard resume --lane build`"),
-            "{talk}"
-        );
+        hosted.told(who, &["pause"]);
+        let (_, talk) = hosted.told(who, &["resume", "--lane", "build"]);
+        assert!(talk.contains("the queue is still paused: `shellyard resume`"), "{talk}");
         assert_eq!(hosted.look(&waiting)["state"], "queued");
+        hosted.told(who, &["pause", "--lane", "build"]);
+        let resumed = hosted.json(who, &["resume"]);
+        assert_eq!(resumed["lanes"]["build"]["paused"], false, "all lanes are resumed");
+        hosted.await_state(&waiting, "finished");
+        hosted.told(who, &["pause", "--lane", "build"]);
+        let waiting = hosted.submit("echo again", "build");
         let (_, talk) = hosted.told(who, &["resume", "--lane", "build"]);
         assert!(talk.contains("lane build is resumed"), "{talk}");
         hosted.await_state(&waiting, "finished");
