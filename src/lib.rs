@@ -21,4 +21,5 @@ pub mod spec;
 pub mod stdio;
 pub mod supervisor;
 pub mod telemetry;
+pub mod trace;
 pub mod yard;

@@ -62,6 +62,47 @@ impl Outcome {
     /// Every word that [`Outcome::word`] can give.
     pub const WORDS: [&'static str; 7] =
         ["exited", "signaled", "timed_out", "stopped", "limit", "failed_to_start", "lost"];
+
+    /// Whose fault it is; nobody's where it ended as it should, or as somebody wished.
+    #[must_use]
+    pub const fn fault(&self) -> Option<Fault> {
+        match self {
+            Self::Exited { code: 0 } | Self::Stopped { .. } => None,
+            Self::FailedToStart(StartError::System { .. }) | Self::Lost { .. } => {
+                Some(Fault::Server)
+            }
+            Self::Exited { .. } | Self::Signaled { .. } | Self::FailedToStart(_) => {
+                Some(Fault::Command)
+            }
+            Self::TimedOut { .. } | Self::Limit { .. } => Some(Fault::Limit),
+        }
+    }
+}
+
+/// Whose fault it is that a job did not end well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The command's: it failed, or could not be run as it was given.
+    Command,
+    /// It ran into its deadline or another of its bounds.
+    Limit,
+    /// Ours, or the host's.
+    Server,
+}
+
+impl Fault {
+    /// Every word that [`Fault::word`] can give.
+    pub const WORDS: [&'static str; 3] = ["command", "limit", "server"];
+
+    /// The stable word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Limit => "limit",
+            Self::Server => "server",
+        }
+    }
 }
 
 /// Who wished a job to stop.

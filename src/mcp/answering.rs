@@ -8,7 +8,7 @@ use rmcp::model::{CallToolResult, JsonObject};
 use super::offer::Offered;
 use super::reply::{Answer, Foreign, ToolError};
 use super::tools::Call;
-use crate::telemetry::CallResult;
+use crate::telemetry::ErrorType;
 
 /// What `tool` answers, secrets masked and within the call's budget. A caller whose role does not
 /// allow it is told so, and nothing is done.
@@ -54,8 +54,9 @@ async fn reply_of(tool: &str, run: impl Future<Output = Foreign>) -> Foreign {
     reply.unwrap_or_else(|_| Foreign::failure(format!("{tool} failed inside the server")))
 }
 
-pub(super) fn call_result(result: &CallToolResult) -> CallResult {
-    if result.is_error == Some(true) { CallResult::Error } else { CallResult::Ok }
+/// What went wrong with a call, if anything did.
+pub(super) fn error_of(result: &CallToolResult) -> Option<ErrorType> {
+    (result.is_error == Some(true)).then_some(ErrorType::Tool)
 }
 
 #[cfg(test)]
@@ -68,7 +69,7 @@ mod tests {
         let answer = answer_of("run_command", async { panic!("boom") }).await;
         assert!(answer.text().contains("run_command failed inside the server"));
         let result = answer.into_result(ResultFormat::Text);
-        assert_eq!(call_result(&result), CallResult::Error);
+        assert_eq!(error_of(&result), Some(ErrorType::Tool));
         let reply = reply_of("shell", async { panic!("boom") }).await;
         assert!(reply.is_error);
     }

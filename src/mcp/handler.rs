@@ -16,7 +16,7 @@ use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 
-use super::answering::{answer, call_result};
+use super::answering::{answer, error_of};
 use super::caller::Callers;
 use super::dialect::Dialect;
 use super::offer::Offer;
@@ -216,8 +216,7 @@ impl ServerHandler for Handler {
             Turn::end(&context);
         }
         let mut result = answer(tool, call, request.arguments).await;
-        let success = call_result(&result);
-        events::mcp_call_finished(tool.name(), success, started.elapsed());
+        events::mcp_call_finished(tool.name(), error_of(&result), started.elapsed());
         self.stamp_modern(&context, &mut result.meta);
         Ok(result.into())
     }

@@ -19,7 +19,7 @@ use crate::ids::{JobId, Tenant};
 use crate::job::{self, JobHandle, JobSeat, JobSettings, Order, StopWish};
 use crate::outcome::StopBy;
 use crate::output::{Answer, Packer, Quota, Shortage};
-use crate::telemetry::events;
+use crate::telemetry::{Actor as Class, events};
 
 /// How long after a wish for room that could not be met the next one comes.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
@@ -194,7 +194,7 @@ impl Actor for SupervisorActor {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             // The seat that the actor held has ended its tree and made the job read as lost.
-            SupervisionEvent::ActorFailed(_, error) => events::actor_failed("job", &error),
+            SupervisionEvent::ActorFailed(_, error) => events::actor_failed(Class::Job, &error),
             SupervisionEvent::ActorStarted(_)
             | SupervisionEvent::ActorTerminated(..)
             | SupervisionEvent::ProcessGroupChanged(_) => {}
@@ -245,7 +245,7 @@ impl Supervision {
                 self.spending.started(id, tenant);
             }
             if let Err(error) = seat.run(myself.get_cell()).await {
-                events::actor_failed("job", &error);
+                events::actor_failed(Class::Job, &error);
             }
         }
         self.begin_looks(myself);

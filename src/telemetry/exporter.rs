@@ -13,8 +13,8 @@ use metrics_exporter_prometheus::{
 use thiserror::Error;
 
 use super::events;
-use super::names::{Counter, Gauge, Histogram, LabelSet};
-use super::queue_names::{Labelled, QueueGauge};
+use super::labels::TOOLS;
+use super::names::{Kind, LabelSet, Labels, Metric, catalogue, mcp, process};
 
 static METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
 
@@ -59,9 +59,11 @@ impl Exporter {
 
     fn build() -> Result<(PrometheusRecorder, Self), BuildError> {
         let mut builder = PrometheusBuilder::new();
-        for metric in Histogram::ALL {
-            let matcher = Matcher::Full(metric.name().to_owned());
-            builder = builder.set_buckets_for_metric(matcher, metric.buckets())?;
+        for (metric, kind) in catalogue() {
+            if let Kind::Histogram(buckets) = kind {
+                let matcher = Matcher::Full(metric.name.to_owned());
+                builder = builder.set_buckets_for_metric(matcher, buckets)?;
+            }
         }
         let recorder = builder.build_recorder();
         register_all(&recorder);
@@ -93,64 +95,50 @@ impl fmt::Debug for Exporter {
 }
 
 fn register_all(recorder: &PrometheusRecorder) {
-    for metric in Counter::ALL {
-        let name = KeyName::from_const_str(metric.name());
-        recorder.describe_counter(name, Some(metric.unit()), metric.help().into());
-        for key in series(metric.name(), metric.labels()) {
-            recorder.register_counter(&key, &METADATA).absolute(0);
-        }
-    }
-    for metric in Gauge::ALL {
-        let name = KeyName::from_const_str(metric.name());
-        recorder.describe_gauge(name, Some(metric.unit()), metric.help().into());
-        for key in series(metric.name(), metric.labels()) {
-            recorder.register_gauge(&key, &METADATA).set(initial(metric));
-        }
-    }
-    for metric in QueueGauge::ALL {
-        let name = KeyName::from_const_str(metric.name());
-        recorder.describe_gauge(name, Some(metric.unit()), metric.help().into());
-        match metric.labelled() {
-            Labelled::By(labels) => {
-                for key in series(metric.name(), labels) {
-                    recorder.register_gauge(&key, &METADATA).set(0.0);
-                }
+    for (metric, kind) in catalogue() {
+        describe(recorder, metric, kind);
+        for key in known_series(metric) {
+            match kind {
+                Kind::Counter => recorder.register_counter(&key, &METADATA).absolute(0),
+                Kind::Gauge => recorder.register_gauge(&key, &METADATA).set(initial(metric)),
+                Kind::Histogram(_) => drop(recorder.register_histogram(&key, &METADATA)),
             }
-            // Names from the configuration, which `QueueGauges` knows.
-            Labelled::ByLane | Labelled::ByTenant => {}
-        }
-    }
-    for metric in Histogram::ALL {
-        let name = KeyName::from_const_str(metric.name());
-        recorder.describe_histogram(name, Some(metric.unit()), metric.help().into());
-        for key in series(metric.name(), metric.labels()) {
-            let _registered = recorder.register_histogram(&key, &METADATA);
         }
     }
 }
 
-/// Gauges start at zero, except for those that never change.
-fn initial(gauge: Gauge) -> f64 {
-    match gauge {
-        Gauge::BuildInfo => 1.0,
-        Gauge::StartTime => {
-            let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-            since_1970.map_or(0.0, |elapsed| elapsed.as_secs_f64())
-        }
-        Gauge::JobsRunning
-        | Gauge::JobsRunningLimit
-        | Gauge::JobsQueued
-        | Gauge::JobsQueuedLimit
-        | Gauge::JobsRetained
-        | Gauge::JobsRetainedLimit
-        | Gauge::OutputStoredBytes
-        | Gauge::McpSubscriptions
-        | Gauge::OutputStoredLimitBytes
-        | Gauge::HttpConnections
-        | Gauge::HttpConnectionsLimit
-        | Gauge::ResidentMemory
-        | Gauge::OpenFds => 0.0,
+fn describe(recorder: &PrometheusRecorder, metric: &Metric, kind: Kind) {
+    let (name, unit) = (KeyName::from_const_str(metric.name), Some(metric.unit));
+    match kind {
+        Kind::Counter => recorder.describe_counter(name, unit, metric.help.into()),
+        Kind::Gauge => recorder.describe_gauge(name, unit, metric.help.into()),
+        Kind::Histogram(_) => recorder.describe_histogram(name, unit, metric.help.into()),
     }
+}
+
+/// The series of a metric that the program knows by itself.
+fn known_series(metric: &Metric) -> Vec<Key> {
+    match metric.labels {
+        Labels::Closed(labels) => series(metric.name, labels),
+        Labels::Operation => {
+            let operations = mcp::operations(TOOLS.into_iter());
+            operations.map(|labels| Key::from_parts(metric.name, &labels)).collect()
+        }
+        // Names from the configuration, which `QueueGauges` knows.
+        Labels::Lane | Labels::Tenant => Vec::new(),
+    }
+}
+
+/// Gauges start at zero, except for those that never change.
+fn initial(gauge: &Metric) -> f64 {
+    if gauge == process::BUILD_INFO.metric() {
+        return 1.0;
+    }
+    if gauge == process::START_TIME.metric() {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        return since_1970.map_or(0.0, |elapsed| elapsed.as_secs_f64());
+    }
+    0.0
 }
 
 /// One key for each combination of label values.
@@ -171,7 +159,7 @@ fn series(name: &'static str, labels: &[LabelSet]) -> Vec<Key> {
 #[cfg(test)]
 mod tests {
     use super::super::labels::{
-        CallResult, DropReason, FreedReason, Refusal, Rejection, Resource, WaitReason,
+        Actor, DropReason, ErrorType, FreedReason, Refusal, Rejection, Resource, WaitReason,
     };
     use super::super::queue_gauges::{
         KnownNames, LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage,
@@ -213,28 +201,25 @@ mod tests {
     #[test]
     fn every_series_is_there_at_zero_before_anything_happens() {
         let text = rendered_after(|| ());
-        for metric in Counter::ALL {
-            assert_eq!(count(&text, metric.name()), combinations(metric.labels()), "{metric:?}");
-            assert!(text.contains(&format!("# HELP {} {}", metric.name(), metric.help())));
-            assert!(text.contains(&format!("# TYPE {} counter", metric.name())));
-        }
-        for metric in Gauge::ALL {
-            assert_eq!(count(&text, metric.name()), combinations(metric.labels()), "{metric:?}");
-            assert!(text.contains(&format!("# TYPE {} gauge", metric.name())));
-        }
-        for metric in QueueGauge::ALL {
-            let at_first = match metric.labelled() {
-                Labelled::By(labels) => combinations(labels),
-                Labelled::ByLane | Labelled::ByTenant => 0,
+        for (metric, kind) in catalogue() {
+            let Metric { name, help, .. } = metric;
+            let series = match metric.labels {
+                Labels::Closed(labels) => combinations(labels),
+                Labels::Operation => mcp::operations(TOOLS.into_iter()).count(),
+                Labels::Lane | Labels::Tenant => {
+                    assert!(!text.contains(name), "{name}");
+                    continue;
+                }
             };
-            assert_eq!(count(&text, metric.name()), at_first, "{metric:?}");
-        }
-        for metric in Histogram::ALL {
-            let series = combinations(metric.labels());
-            let buckets = series * (metric.buckets().len() + 1);
-            assert_eq!(count(&text, &format!("{}_count", metric.name())), series, "{metric:?}");
-            assert_eq!(count(&text, &format!("{}_bucket", metric.name())), buckets, "{metric:?}");
-            assert!(text.contains(&format!("# TYPE {} histogram", metric.name())));
+            assert!(text.contains(&format!("# HELP {name} {help}")), "{name}");
+            assert!(text.contains(&format!("# TYPE {name} {}", kind.word())), "{name}");
+            if let Kind::Histogram(buckets) = kind {
+                let of_buckets = series * (buckets.len() + 1);
+                assert_eq!(count(&text, &format!("{name}_count")), series, "{name}");
+                assert_eq!(count(&text, &format!("{name}_bucket")), of_buckets, "{name}");
+            } else {
+                assert_eq!(count(&text, name), series, "{name}");
+            }
         }
         assert_eq!(value(&text, "shellyard_jobs_finished_total{outcome=\"lost\"}"), 0.0);
     }
@@ -242,11 +227,11 @@ mod tests {
     #[test]
     fn the_process_is_measured_when_it_is_asked() {
         let text = rendered_after(|| ());
-        assert!(value(&text, "shellyard_resident_memory_bytes") > 0.0);
-        assert!(value(&text, "shellyard_open_fds") > 0.0);
-        assert!(value(&text, "shellyard_start_time_seconds") > 0.0);
-        let build = format!("shellyard_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"));
-        assert_eq!(value(&text, &build), 1.0);
+        assert!(value(&text, "process_resident_memory_bytes") > 0.0);
+        assert!(value(&text, "process_open_fds") > 0.0);
+        assert!(value(&text, "process_start_time_seconds") > 0.0);
+        let build = format!("shellyard_build_info{{version=\"{}\"", env!("CARGO_PKG_VERSION"));
+        assert!(text.contains(&build), "{text}");
     }
 
     #[test]
@@ -289,9 +274,9 @@ mod tests {
             events::compression_failed(&"no");
             events::job_freed(JOB, FreedReason::Age, 4);
             events::orphans_reaped(2);
-            events::actor_failed("job", &"boom");
-            events::mcp_call_finished("stop_jobs", CallResult::Ok, Duration::from_secs(1));
-            events::mcp_call_finished("no such tool", CallResult::Error, Duration::ZERO);
+            events::actor_failed(Actor::Job, &"boom");
+            events::mcp_call_finished("stop_jobs", None, Duration::from_secs(1));
+            events::mcp_call_finished("no such tool", Some(ErrorType::Tool), Duration::ZERO);
             events::http_refused(Refusal::Origin);
             events::pressure_level_known(Resource::Io, Some(60));
             events::pressure_measured(Resource::Io, 61);
@@ -312,7 +297,7 @@ mod tests {
         assert_eq!(value(&text, "shellyard_pressure_ratio{resource=\"io\"}"), 0.61);
         assert_eq!(value(&text, "shellyard_pressure_limit_ratio{resource=\"io\"}"), 0.6);
         assert_eq!(value(&text, "shellyard_starts_held"), 1.0);
-        let other = "shellyard_mcp_calls_total{tool=\"other\",result=\"error\"}";
+        let other = "mcp_server_operation_duration_seconds_count{mcp_method_name=\"tools/call\",class=\"ordinary\",gen_ai_tool_name=\"other\",error_type=\"tool_error\"}";
         assert_eq!(value(&text, other), 1.0);
     }
 
@@ -333,15 +318,15 @@ mod tests {
             let gauges = QueueGauges::new(known(&["default", "build"], &["local"]));
             gauges.learn(known(&["build"], &["ci", "local"]));
         });
-        for metric in QueueGauge::ALL {
-            let names: &[&str] = match metric.labelled() {
-                Labelled::By(_) => continue,
-                Labelled::ByLane => &["lane=\"build\"", "lane=\"default\"", "lane=\"other\""],
-                Labelled::ByTenant => &["tenant=\"ci\"", "tenant=\"local\"", "tenant=\"other\""],
+        for (metric, _) in catalogue() {
+            let names: &[&str] = match metric.labels {
+                Labels::Closed(_) | Labels::Operation => continue,
+                Labels::Lane => &["lane=\"build\"", "lane=\"default\"", "lane=\"other\""],
+                Labels::Tenant => &["tenant=\"ci\"", "tenant=\"local\"", "tenant=\"other\""],
             };
-            assert_eq!(count(&text, metric.name()), names.len(), "{metric:?}");
+            assert_eq!(count(&text, metric.name), names.len(), "{metric:?}");
             for name in names {
-                assert_eq!(value(&text, &format!("{}{{{name}}}", metric.name())), 0.0);
+                assert_eq!(value(&text, &format!("{}{{{name}}}", metric.name)), 0.0);
             }
         }
     }

@@ -1,8 +1,9 @@
 //! Telemetry: what happened, told once to the log and to the metrics.
 //!
-//! - [`names`], [`queue_names`]: every metric, its help and its labels. No other file spells one.
+//! - [`names`]: every metric, its help and its labels. No other file spells one.
 //! - [`labels`]: the closed sets that label values come from.
 //! - [`events`]: one function per thing that happens; each logs and counts.
+//! - [`spans`]: what belongs to which trace.
 //! - [`setup`]: where log lines go.
 //! - [`exporter`]: what Prometheus reads.
 //!
@@ -16,10 +17,13 @@ pub mod labels;
 pub mod names;
 mod process;
 mod queue_gauges;
-pub mod queue_names;
 pub mod setup;
+pub mod spans;
 
 pub use events::ActiveJob;
 pub use exporter::Exporter;
-pub use labels::{CallResult, DropReason, FreedReason, Refusal, Rejection, Resource, WaitReason};
+pub use labels::{
+    Actor, DropReason, ErrorType, FreedReason, Refusal, Rejection, Resource, SpillOperation, Tier,
+    Transport, WaitReason,
+};
 pub use queue_gauges::{KnownNames, LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage};

@@ -3,29 +3,25 @@
 //! Lanes and tenants have names of their own, so their series cannot be listed in the program.
 //! [`QueueGauges`] is told those that are configured, and makes series for them alone: whatever
 //! other names turn up are counted together as `other`.
-#![expect(clippy::disallowed_macros, reason = "the one place that shows the queue's figures")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::labels::{OTHER, WaitReason, key};
-use super::names::Gauge;
-use super::queue_names::QueueGauge;
+use super::names::{Gauge, jobs, lanes, queue, tenants};
 
 /// Names of one kind that get series of their own; the rest count as `other`.
 const MAX_NAMES: usize = 200;
 
-const LANES: [(QueueGauge, QueueGauge); 2] = [
-    (QueueGauge::LaneRunning, QueueGauge::LaneRunningLimit),
-    (QueueGauge::LaneQueued, QueueGauge::LaneQueuedLimit),
-];
+const LANES: [(Gauge, Gauge); 2] =
+    [(lanes::RUNNING, lanes::RUNNING_LIMIT), (lanes::QUEUED, lanes::QUEUED_LIMIT)];
 
-const TENANTS: [(QueueGauge, QueueGauge); 4] = [
-    (QueueGauge::TenantRunning, QueueGauge::TenantRunningLimit),
-    (QueueGauge::TenantQueued, QueueGauge::TenantQueuedLimit),
-    (QueueGauge::TenantStored, QueueGauge::TenantStoredLimit),
-    (QueueGauge::TenantCpu, QueueGauge::TenantCpuLimit),
+const TENANTS: [(Gauge, Gauge); 4] = [
+    (tenants::RUNNING, tenants::RUNNING_LIMIT),
+    (tenants::QUEUED, tenants::QUEUED_LIMIT),
+    (tenants::STORED, tenants::STORED_LIMIT),
+    (tenants::CPU, tenants::CPU_LIMIT),
 ];
 
 /// How much of something there is, and how much there may be.
@@ -142,7 +138,7 @@ impl QueueGauges {
 fn show_named(names: &KnownNames, lanes: &[LaneFigures], tenants: &[TenantFigures]) {
     for name in &names.lanes {
         let is_paused = lanes.iter().any(|lane| lane.name == *name && lane.is_paused);
-        let gauge = metrics::gauge!(QueueGauge::LanePaused.name(), key::LANE => name.to_owned());
+        let gauge = lanes::PAUSED.named(key::LANE, name);
         gauge.set(f64::from(u8::from(is_paused)));
     }
     let lanes = lanes.iter().map(|lane| (&*lane.name, [lane.running, lane.queued]));
@@ -179,14 +175,12 @@ fn folded<'n, const N: usize>(
 
 fn show_each<const N: usize>(
     label: &'static str,
-    gauges: [(QueueGauge, QueueGauge); N],
+    gauges: [(Gauge, Gauge); N],
     shown: BTreeMap<&str, [Usage; N]>,
 ) {
     for (name, usages) in shown {
         for ((used, limit), usage) in gauges.into_iter().zip(usages) {
-            let set = |gauge: QueueGauge, value: u64| {
-                metrics::gauge!(gauge.name(), label => name.to_owned()).set(value as f64);
-            };
+            let set = |gauge: Gauge, value: u64| gauge.named(label, name).set(value as f64);
             set(used, usage.used);
             set(limit, usage.limit.unwrap_or(0));
         }
@@ -194,18 +188,18 @@ fn show_each<const N: usize>(
 }
 
 fn show_whole(figures: &QueueFigures) {
-    metrics::gauge!(Gauge::JobsRunningLimit.name()).set(figures.slots as f64);
-    metrics::gauge!(Gauge::JobsQueuedLimit.name()).set(figures.max_queued as f64);
-    metrics::gauge!(QueueGauge::Paused.name()).set(f64::from(u8::from(figures.is_paused)));
-    metrics::gauge!(QueueGauge::Draining.name()).set(f64::from(u8::from(figures.is_draining)));
+    jobs::RUNNING_LIMIT.plain().set(figures.slots as f64);
+    jobs::QUEUED_LIMIT.plain().set(figures.max_queued as f64);
+    queue::PAUSED.set_if(figures.is_paused);
+    queue::DRAINING.set_if(figures.is_draining);
     for reason in WaitReason::ALL {
         let jobs = figures.waiting.get(&reason).copied().unwrap_or(0);
-        let gauge = metrics::gauge!(QueueGauge::JobsWaiting.name(), key::REASON => reason.word());
+        let gauge = queue::WAITING.with((key::REASON, reason.word()));
         gauge.set(jobs as f64);
     }
     let seconds = |time: Option<Duration>| time.unwrap_or_default().as_secs_f64();
-    metrics::gauge!(QueueGauge::OldestAge.name()).set(seconds(figures.oldest));
-    metrics::gauge!(QueueGauge::WaitEstimate.name()).set(seconds(figures.estimate));
+    queue::OLDEST_AGE.plain().set(seconds(figures.oldest));
+    queue::WAIT_ESTIMATE.plain().set(seconds(figures.estimate));
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
 //! Those who come in, and what they ask for.
-#![expect(clippy::disallowed_macros, reason = "the one room that counts")]
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -8,9 +7,9 @@ use std::time::Duration;
 
 use tracing::field;
 
-use super::values::{millis, set};
-use crate::telemetry::labels::{self, CallResult, Refusal, key};
-use crate::telemetry::names::{Counter, Gauge, Histogram};
+use super::values::millis;
+use crate::telemetry::labels::{self, ErrorType, Refusal, key};
+use crate::telemetry::names::{http, mcp};
 
 /// The server answers on this address and this socket.
 pub fn server_started(address: Option<SocketAddr>, socket: Option<&Path>) {
@@ -58,18 +57,18 @@ pub fn shell_server_started() {
 }
 
 /// A tool call was answered.
-pub fn mcp_call_finished(tool: &str, result: CallResult, elapsed: Duration) {
-    let (tool, result) = (labels::tool(tool), result.word());
-    tracing::debug!(tool, result, elapsed_ms = millis(elapsed), "tool call answered");
-    metrics::counter!(Counter::McpCalls.name(), key::TOOL => tool, key::RESULT => result)
-        .increment(1);
-    metrics::histogram!(Histogram::McpCallDuration.name(), key::TOOL => tool).record(elapsed);
+pub fn mcp_call_finished(tool: &str, error: Option<ErrorType>, elapsed: Duration) {
+    let tool = labels::tool(tool);
+    let error_type = error.map(ErrorType::word);
+    tracing::debug!(tool, error_type, elapsed_ms = millis(elapsed), "tool call answered");
+    let labels = mcp::operation(labels::TOOL_CALL, Some(tool), error);
+    mcp::OPERATION.of(&labels).record(elapsed);
 }
 
 /// A client follows an output from now on.
 #[must_use = "dropping the guard counts the subscription as over"]
 pub fn subscription_opened() -> ActiveSubscription {
-    metrics::gauge!(Gauge::McpSubscriptions.name()).increment(1);
+    mcp::SUBSCRIPTIONS.plain().increment(1);
     ActiveSubscription(())
 }
 
@@ -79,31 +78,31 @@ pub struct ActiveSubscription(());
 
 impl Drop for ActiveSubscription {
     fn drop(&mut self) {
-        metrics::gauge!(Gauge::McpSubscriptions.name()).decrement(1);
+        mcp::SUBSCRIPTIONS.plain().decrement(1);
     }
 }
 
 /// An HTTP request or connection was turned away.
 pub fn http_refused(reason: Refusal) {
     tracing::warn!(reason = reason.word(), "http request refused");
-    metrics::counter!(Counter::HttpRefused.name(), key::REASON => reason.word()).increment(1);
+    http::REFUSED.with((key::REASON, reason.word())).increment(1);
 }
 
 /// A connection was closed, or not let in. Told by its count alone: whoever brings about one can
 /// bring about thousands.
 pub fn connection_refused(reason: Refusal) {
     tracing::debug!(reason = reason.word(), "connection closed");
-    metrics::counter!(Counter::HttpRefused.name(), key::REASON => reason.word()).increment(1);
+    http::REFUSED.with((key::REASON, reason.word())).increment(1);
 }
 
 /// So many connections are open now.
 pub fn connections_changed(open: usize) {
-    set(Gauge::HttpConnections, open);
+    http::CONNECTIONS.set_to(open);
 }
 
 /// So many connections may be open.
 pub fn connection_limit_known(most: usize) {
-    set(Gauge::HttpConnectionsLimit, most);
+    http::CONNECTIONS_LIMIT.set_to(most);
 }
 
 /// A token file was read; so many tokens let somebody in.

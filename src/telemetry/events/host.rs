@@ -1,20 +1,17 @@
 //! The host, and the server as a part of it.
-#![expect(clippy::disallowed_macros, reason = "the one room that counts")]
 
 use std::fmt::Display;
 use std::path::Path;
 
-use super::values::set;
 use crate::ids::Tenant;
 use crate::telemetry::labels::{Resource, key};
-use crate::telemetry::names::{Counter, Gauge};
-use crate::telemetry::process;
-use crate::telemetry::queue_names::QueueGauge;
+use crate::telemetry::names::{process, queue};
+use crate::telemetry::process as usage;
 
 /// Stray processes of ended jobs were reaped.
 pub fn orphans_reaped(count: u64) {
     tracing::debug!(count, "orphans reaped");
-    metrics::counter!(Counter::OrphansReaped.name()).increment(count);
+    process::ORPHANS.plain().increment(count);
 }
 
 /// The guardian had died; there is a new one.
@@ -42,7 +39,7 @@ pub fn data_dir_unusable(path: &Path, why: &dyn Display) {
 pub fn audit_failed(why: &dyn Display) {
     let why = why.to_string();
     tracing::error!(?why, "audit log cannot be written; check its disk and its permissions");
-    metrics::counter!(Counter::AuditFailures.name()).increment(1);
+    process::AUDIT_FAILURES.plain().increment(1);
 }
 
 /// The file that stops a workflow could not be written.
@@ -79,13 +76,13 @@ pub fn reload_refused(why: &dyn Display) {
 /// From this share on, in percent, starts are held back; `None`: whatever it is.
 pub fn pressure_level_known(resource: Resource, percent: Option<u8>) {
     let ratio = f64::from(percent.unwrap_or(0)) / 100.0;
-    metrics::gauge!(QueueGauge::PressureLimit.name(), key::RESOURCE => resource.word()).set(ratio);
+    queue::PRESSURE_LIMIT.with((key::RESOURCE, resource.word())).set(ratio);
 }
 
 /// The system stalls for this share of the time, in percent.
 pub fn pressure_measured(resource: Resource, percent: u8) {
     let ratio = f64::from(percent) / 100.0;
-    metrics::gauge!(QueueGauge::Pressure.name(), key::RESOURCE => resource.word()).set(ratio);
+    queue::PRESSURE.with((key::RESOURCE, resource.word())).set(ratio);
 }
 
 /// Pressure shall hold starts back and cannot be measured.
@@ -97,22 +94,22 @@ pub fn pressure_unknown(why: &dyn Display, fix: &'static str) {
 /// The system stalls: from now on no further job starts while one runs.
 pub fn starts_held(resource: Resource, percent: u8) {
     tracing::warn!(resource = resource.word(), percent, "starts are held back by pressure");
-    metrics::gauge!(QueueGauge::StartsHeld.name()).set(1.0);
+    queue::STARTS_HELD.set_if(true);
 }
 
 /// The system stalls no longer, or that no longer matters: jobs start again.
 pub fn starts_go_on() {
     tracing::info!("starts go on, no pressure holds them back");
-    metrics::gauge!(QueueGauge::StartsHeld.name()).set(0.0);
+    queue::STARTS_HELD.set_if(false);
 }
 
 /// Somebody asks for the metrics: measures what this process uses.
 pub(in crate::telemetry) fn scraped() {
-    if let Some(bytes) = process::resident_bytes() {
-        metrics::gauge!(Gauge::ResidentMemory.name()).set(bytes as f64);
+    if let Some(bytes) = usage::resident_bytes() {
+        process::RESIDENT.plain().set(bytes as f64);
     }
-    if let Some(fds) = process::open_fds() {
-        set(Gauge::OpenFds, fds);
+    if let Some(fds) = usage::open_fds() {
+        process::OPEN_FDS.set_to(fds);
     }
 }
 

@@ -1,23 +1,22 @@
 //! Jobs, from their submission to their end.
-#![expect(clippy::disallowed_macros, reason = "the one room that counts")]
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-use super::values::{millis, set};
+use super::values::millis;
 use crate::ids::JobId;
 use crate::outcome::Outcome;
-use crate::telemetry::labels::{Rejection, key};
-use crate::telemetry::names::{Counter, Gauge, Histogram};
+use crate::telemetry::labels::{Actor, Rejection, key};
+use crate::telemetry::names::{actors, jobs};
 
 /// Characters of a command that are logged.
 const COMMAND_CHARS: usize = 500;
 
 /// Sets the gauges that tell how much of each thing there may be.
 pub fn limits_known(limits: Limits) {
-    set(Gauge::JobsRunningLimit, limits.slots);
-    set(Gauge::JobsQueuedLimit, limits.queued);
-    set(Gauge::JobsRetainedLimit, limits.retained);
+    jobs::RUNNING_LIMIT.set_to(limits.slots);
+    jobs::QUEUED_LIMIT.set_to(limits.queued);
+    jobs::RETAINED_LIMIT.set_to(limits.retained);
 }
 
 /// Bounds that stand beside their use.
@@ -34,21 +33,21 @@ pub struct Limits {
 /// A job was accepted.
 pub fn job_submitted(id: JobId, command: &str) {
     tracing::info!(tenant = %id.tenant(), job_id = %id, command = ?shortened(command), "job submitted");
-    metrics::counter!(Counter::JobsSubmitted.name()).increment(1);
+    jobs::SUBMITTED.plain().increment(1);
 }
 
 /// A job was not accepted.
 pub fn job_rejected(reason: Rejection) {
     tracing::info!(reason = reason.word(), "job rejected");
-    metrics::counter!(Counter::JobsRejected.name(), key::REASON => reason.word()).increment(1);
+    jobs::REJECTED.with((key::REASON, reason.word())).increment(1);
 }
 
 /// A job left the queue after this long and runs.
 #[must_use = "dropping the guard counts the job as over"]
 pub fn job_started(id: JobId, queued: Duration) -> ActiveJob {
     tracing::info!(tenant = %id.tenant(), job_id = %id, queued_ms = millis(queued), "job started");
-    metrics::histogram!(Histogram::JobQueueWait.name()).record(queued);
-    metrics::gauge!(Gauge::JobsRunning.name()).increment(1);
+    jobs::QUEUE_WAIT.plain().record(queued);
+    jobs::RUNNING.plain().increment(1);
     ActiveJob { id, started: Instant::now(), outcome: LOST }
 }
 
@@ -78,20 +77,20 @@ impl ActiveJob {
 impl Drop for ActiveJob {
     fn drop(&mut self) {
         let elapsed = self.started.elapsed();
-        metrics::gauge!(Gauge::JobsRunning.name()).decrement(1);
-        metrics::histogram!(Histogram::JobDuration.name()).record(elapsed);
+        jobs::RUNNING.plain().decrement(1);
+        jobs::DURATION.plain().record(elapsed);
         job_over(self.id, self.outcome, elapsed);
     }
 }
 
 fn job_over(id: JobId, outcome: &'static str, elapsed: Duration) {
     tracing::info!(tenant = %id.tenant(), job_id = %id, outcome, elapsed_ms = millis(elapsed), "job finished");
-    metrics::counter!(Counter::JobsFinished.name(), key::OUTCOME => outcome).increment(1);
+    jobs::FINISHED.with((key::OUTCOME, outcome)).increment(1);
 }
 
 /// The queue now holds this many jobs.
 pub fn queue_changed(queued: usize) {
-    set(Gauge::JobsQueued, queued);
+    jobs::QUEUED.set_to(queued);
 }
 
 /// A command whose caller wants to see it is about to run.
@@ -109,11 +108,11 @@ pub fn command_failed(why: &str) {
     tracing::info!("[mcpz] Error: {}", on_one_line(why));
 }
 
-/// An actor failed; `actor` is a word of ours, such as `job`.
-pub fn actor_failed(actor: &'static str, why: &dyn Display) {
+/// An actor failed.
+pub fn actor_failed(actor: Actor, why: &dyn Display) {
     let why = why.to_string();
-    tracing::error!(actor, ?why, "actor failed");
-    metrics::counter!(Counter::ActorFailures.name()).increment(1);
+    tracing::error!(actor = actor.word(), ?why, "actor failed");
+    actors::FAILURES.with((key::ACTOR, actor.word())).increment(1);
 }
 
 /// The command's first characters, with a mark where more follow.

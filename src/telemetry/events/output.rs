@@ -1,38 +1,36 @@
 //! What jobs write, and what becomes of it.
-#![expect(clippy::disallowed_macros, reason = "the one room that counts")]
 
 use std::fmt::Display;
 
-use super::values::set;
 use crate::ids::JobId;
 use crate::spec::Stream;
 use crate::telemetry::labels::{DropReason, FreedReason, key};
-use crate::telemetry::names::{Counter, Gauge};
+use crate::telemetry::names::{jobs, output};
 
 /// This many finished jobs are now readable.
 pub fn retained_changed(finished: usize) {
-    set(Gauge::JobsRetained, finished);
+    jobs::RETAINED.set_to(finished);
 }
 
 /// A job wrote bytes, and they were kept.
 pub fn output_captured(stream: Stream, bytes: u64) {
-    metrics::counter!(Counter::OutputBytes.name(), key::STREAM => stream.name()).increment(bytes);
+    output::BYTES_WRITTEN.with((key::STREAM, stream.name())).increment(bytes);
 }
 
 /// All logs together may hold so much.
 pub fn store_limit_known(bytes: u64) {
-    metrics::gauge!(Gauge::OutputStoredLimitBytes.name()).set(bytes as f64);
+    output::STORED_LIMIT.plain().set(bytes as f64);
 }
 
 /// Room was taken for bytes in memory or on disk.
 pub fn output_stored(bytes: u64) {
-    metrics::gauge!(Gauge::OutputStoredBytes.name()).increment(bytes as f64);
+    output::STORED.plain().increment(bytes as f64);
 }
 
 /// A finished log of so many bytes now takes only `stored`.
 pub fn output_compressed(raw: u64, stored: u64) {
     tracing::debug!(raw, stored, "output compressed");
-    metrics::counter!(Counter::OutputCompressedBytes.name()).increment(raw);
+    output::COMPRESSED.plain().increment(raw);
 }
 
 /// A finished log could not be compressed; it stays as it is.
@@ -44,20 +42,18 @@ pub fn compression_failed(why: &dyn Display) {
 /// A finished job was freed; its output had taken so many bytes.
 pub fn job_freed(id: JobId, reason: FreedReason, bytes: u64) {
     tracing::info!(tenant = %id.tenant(), job_id = %id, reason = reason.word(), bytes, "job freed");
-    metrics::counter!(Counter::RetentionFreedJobs.name(), key::REASON => reason.word())
-        .increment(1);
-    metrics::counter!(Counter::RetentionFreedBytes.name()).increment(bytes);
+    output::FREED_JOBS.with((key::REASON, reason.word())).increment(1);
+    output::FREED_BYTES.plain().increment(bytes);
 }
 
 /// Room that was taken is free again.
 pub fn output_freed(bytes: u64) {
-    metrics::gauge!(Gauge::OutputStoredBytes.name()).decrement(bytes as f64);
+    output::STORED.plain().decrement(bytes as f64);
 }
 
 /// A job wrote bytes that could not be kept.
 pub fn output_dropped(reason: DropReason, bytes: u64) {
-    metrics::counter!(Counter::OutputDroppedBytes.name(), key::REASON => reason.word())
-        .increment(bytes);
+    output::DROPPED.with((key::REASON, reason.word())).increment(bytes);
 }
 
 /// A job's output can no longer be kept whole; told once for each job.

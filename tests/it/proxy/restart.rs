@@ -142,7 +142,8 @@ fn finished_calls(server: &mut Yard) -> u64 {
     let mut connection = HttpConnection::open(server.http().address());
     connection.send(&Request::get("/metrics"));
     let text = connection.answer().text();
-    let of_calls = text.lines().filter(|line| line.starts_with("shellyard_mcp_calls_total{"));
+    let calls = "mcp_server_operation_duration_seconds_count{mcp_method_name=\"tools/call\"";
+    let of_calls = text.lines().filter(|line| line.starts_with(calls));
     of_calls.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
 }
 

@@ -1,0 +1,31 @@
+//! Jobs.
+
+use super::words::words;
+
+words! {
+    /// Why a job was not accepted.
+    pub enum Rejection {
+        /// There was nothing to run.
+        EmptyCommand = "empty_command",
+        /// The command was too long.
+        TooLong = "too_long",
+        /// The deadline was out of bounds.
+        Timeout = "timeout",
+        /// A variable's name cannot be one.
+        Environment = "environment",
+        /// There is no such lane.
+        UnknownLane = "unknown_lane",
+        /// A rule said no.
+        Policy = "policy",
+        /// Too many jobs wait already.
+        QueueFull = "queue_full",
+        /// The tenant has as much as it may have.
+        TenantLimit = "tenant_limit",
+        /// The tenant starts jobs faster than it may.
+        RateLimited = "rate_limited",
+        /// The caller may only read.
+        Forbidden = "forbidden",
+        /// The server is shutting down.
+        Draining = "draining",
+    }
+}

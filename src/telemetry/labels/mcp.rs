@@ -1,0 +1,120 @@
+//! What MCP clients ask for.
+
+use super::words::{OTHER, words};
+
+/// The method that calls a tool.
+pub(in crate::telemetry) const TOOL_CALL: &str = "tools/call";
+
+/// Every method that is answered, and one word for whatever else is asked for.
+pub const METHODS: [&str; 13] = [
+    "initialize",
+    "ping",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "resources/unsubscribe",
+    "server/discover",
+    "subscriptions/listen",
+    TOOL_CALL,
+    "tools/list",
+    OTHER,
+];
+
+/// Every tool of every dialect, and one word for whatever else is asked for.
+pub(in crate::telemetry) const TOOLS: [&str; 16] = [
+    "run_command",
+    "wait_jobs",
+    "read_output",
+    "list_jobs",
+    "send_input",
+    "stop_jobs",
+    "shell",
+    "execute",
+    "run_shell_command",
+    "execute_command",
+    "read_file",
+    "write_file",
+    "list_directory",
+    "shell_exec",
+    "read_file_chunk",
+    OTHER,
+];
+
+/// The label for a tool name that a client sent.
+pub(in crate::telemetry) fn tool(name: &str) -> &'static str {
+    TOOLS.into_iter().find(|known| *known == name).unwrap_or(OTHER)
+}
+
+words! {
+    /// Whether an operation waits for jobs: how long it takes then says nothing about the server.
+    pub enum CallClass {
+        /// It runs a command, and may wait for its end.
+        Run = "run",
+        /// It does nothing but wait for something to happen.
+        LongPoll = "long_poll",
+        /// It is answered at once.
+        Ordinary = "ordinary",
+    }
+}
+
+impl CallClass {
+    /// The class of an operation.
+    #[must_use]
+    pub fn of(method: &str, tool: Option<&str>) -> Self {
+        match (method, tool) {
+            ("subscriptions/listen", _) | (_, Some("wait_jobs")) => Self::LongPoll,
+            (
+                _,
+                Some(
+                    "run_command" | "shell" | "execute" | "run_shell_command" | "execute_command"
+                    | "shell_exec",
+                ),
+            ) => Self::Run,
+            _ => Self::Ordinary,
+        }
+    }
+}
+
+words! {
+    /// What went wrong with an operation, in OpenTelemetry's words.
+    pub enum ErrorType {
+        /// The tool answered with an error.
+        Tool = "tool_error",
+        /// Anything else: an error of the protocol, or a call that was cancelled.
+        Other = "_OTHER",
+    }
+}
+
+words! {
+    /// How a client is connected.
+    pub enum Transport {
+        /// By its standard streams.
+        Stdio = "stdio",
+        /// By a session over HTTP.
+        Http = "http",
+        /// By a proxy's connection.
+        Proxy = "proxy",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_name_from_outside_never_becomes_a_label() {
+        assert_eq!(tool("run_command"), "run_command");
+        assert_eq!(tool("rm -rf /"), "other");
+    }
+
+    #[test]
+    fn only_waiting_is_a_long_poll() {
+        assert_eq!(CallClass::of(TOOL_CALL, Some("wait_jobs")), CallClass::LongPoll);
+        assert_eq!(CallClass::of("subscriptions/listen", None), CallClass::LongPoll);
+        assert_eq!(CallClass::of(TOOL_CALL, Some("shell")), CallClass::Run);
+        assert_eq!(CallClass::of(TOOL_CALL, Some("read_output")), CallClass::Ordinary);
+        assert_eq!(CallClass::of("tools/list", None), CallClass::Ordinary);
+    }
+}

@@ -1,0 +1,22 @@
+//! Closed sets of label values: however the server is used, no further series appear.
+
+mod actors;
+mod build;
+mod http;
+mod jobs;
+pub mod key;
+mod mcp;
+mod output;
+mod queue;
+mod words;
+
+pub use actors::Actor;
+pub(super) use build::{ARCHES, PROFILES, VERSIONS};
+pub use http::Refusal;
+pub use jobs::Rejection;
+pub use mcp::{CallClass, ErrorType, METHODS, Transport};
+pub(super) use mcp::{TOOL_CALL, TOOLS, tool};
+pub(super) use output::STREAMS;
+pub use output::{DropReason, FreedReason, SpillOperation, Tier};
+pub use queue::{Resource, WaitReason};
+pub(super) use words::OTHER;

@@ -1,0 +1,139 @@
+//! Spans: what is being done, from its beginning to its end, and to which trace it belongs.
+//!
+//! A span is known to the log, where every line that is written inside it names its trace, and
+//! to whatever exports spans, if anything does.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+use crate::trace::{SpanId, TraceContext};
+
+/// Something that is being done. Dropping it ends it.
+#[derive(Debug)]
+#[must_use = "dropping the span ends it"]
+pub struct Span {
+    context: TraceContext,
+    ended: Option<Box<EndedSpan>>,
+    log: tracing::Span,
+}
+
+/// What is known of a span once it is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndedSpan {
+    /// Where it stands in its trace.
+    pub context: TraceContext,
+    /// The span that it is a part of.
+    pub parent: Option<SpanId>,
+    /// What was done.
+    pub name: String,
+    /// On whose behalf.
+    pub kind: SpanKind,
+    /// When it began.
+    pub started: SystemTime,
+    /// Particulars.
+    pub attributes: Vec<(&'static str, Attribute)>,
+    /// What went wrong, if anything did.
+    pub error: Option<String>,
+}
+
+/// On whose behalf something is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpanKind {
+    /// A client waits for it.
+    Server,
+    /// It goes on by itself.
+    Internal,
+}
+
+/// The value of a particular.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Attribute {
+    /// A text.
+    Text(String),
+    /// A number.
+    Number(i64),
+}
+
+impl From<&str> for Attribute {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<i64> for Attribute {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl Span {
+    /// Begins something that is a part of `parent`, or the beginning of a trace of its own.
+    pub fn begin(kind: SpanKind, name: String, parent: Option<&TraceContext>) -> Self {
+        let context = parent.map_or_else(TraceContext::root, TraceContext::child);
+        // An error's level: no filter that lets a line through hides where it belongs.
+        let log = tracing::error_span!(
+            "span",
+            trace_id = %context.trace_id,
+            span_id = %context.span_id,
+        );
+        // Nobody keeps particulars that nobody will read.
+        let is_wanted = context.is_sampled && SINK.get().is_some();
+        let ended = is_wanted.then(|| {
+            Box::new(EndedSpan {
+                context: context.clone(),
+                parent: parent.map(|parent| parent.span_id),
+                name,
+                kind,
+                started: SystemTime::now(),
+                attributes: Vec::new(),
+                error: None,
+            })
+        });
+        Self { context, ended, log }
+    }
+
+    /// Where it stands in its trace.
+    #[must_use]
+    pub const fn context(&self) -> &TraceContext {
+        &self.context
+    }
+
+    /// What log lines are written in.
+    #[must_use]
+    pub const fn log(&self) -> &tracing::Span {
+        &self.log
+    }
+
+    /// Notes a particular.
+    pub fn note(&mut self, key: &'static str, value: impl Into<Attribute>) {
+        if let Some(ended) = &mut self.ended {
+            ended.attributes.push((key, value.into()));
+        }
+    }
+
+    /// Notes that it went wrong.
+    pub fn fail(&mut self, why: &dyn fmt::Display) {
+        if let Some(ended) = &mut self.ended {
+            ended.error = Some(why.to_string());
+        }
+    }
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        if let (Some(ended), Some(sink)) = (self.ended.take(), SINK.get()) {
+            sink(*ended);
+        }
+    }
+}
+
+type Sink = Box<dyn Fn(EndedSpan) + Send + Sync>;
+
+static SINK: OnceLock<Sink> = OnceLock::new();
+
+/// From now on every sampled span that ends is handed to `sink`. The first one stays.
+pub fn export_to(sink: impl Fn(EndedSpan) + Send + Sync + 'static) {
+    // A second exporter would get what the first one gets already.
+    SINK.set(Box::new(sink)).ok();
+}

@@ -1,0 +1,185 @@
+//! The W3C trace context: to which trace a request, a call or a job belongs.
+
+use std::fmt;
+use std::str;
+use std::sync::Arc;
+
+/// The longest `tracestate` that is handed on, as the standard asks for at least.
+const MAX_STATE: usize = 512;
+
+const SAMPLED: u8 = 1;
+
+/// The number of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TraceId([u8; 16]);
+
+/// The number of one span in it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SpanId([u8; 8]);
+
+/// A place in a trace. A cheap clone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceContext {
+    /// Which trace.
+    pub trace_id: TraceId,
+    /// Which span of it.
+    pub span_id: SpanId,
+    /// Whether its spans are to be exported.
+    pub is_sampled: bool,
+    /// What other tracing systems wrote beside it.
+    pub state: Option<Arc<str>>,
+}
+
+impl TraceContext {
+    /// What `traceparent` and `tracestate` say; `None` where that is no valid context, and the
+    /// standard wants a new trace.
+    #[must_use]
+    pub fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
+        let mut parts = parent.trim().splitn(5, '-');
+        let version = hex::<1>(parts.next()?)?;
+        let (trace, span) = (hex::<16>(parts.next()?)?, hex::<8>(parts.next()?)?);
+        let [flags] = hex::<1>(parts.next()?)?;
+        // Later versions may have more to say behind.
+        let is_whole = parts.next().is_none() || version != [0];
+        if version == [0xff] || trace == [0; 16] || span == [0; 8] || !is_whole {
+            return None;
+        }
+        let (trace_id, span_id) = (TraceId(trace), SpanId(span));
+        let state = state.filter(|state| is_state(state)).map(Arc::from);
+        Some(Self { trace_id, span_id, is_sampled: flags & SAMPLED != 0, state })
+    }
+
+    /// The beginning of a new trace.
+    #[must_use]
+    pub fn root() -> Self {
+        let trace_id = TraceId(random());
+        Self { trace_id, span_id: SpanId(random()), is_sampled: true, state: None }
+    }
+
+    /// A further span of the same trace.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self { span_id: SpanId(random()), ..self.clone() }
+    }
+
+    /// It as others read it.
+    #[must_use]
+    pub fn traceparent(&self) -> String {
+        let flags = if self.is_sampled { SAMPLED } else { 0 };
+        format!("00-{}-{}-{flags:02x}", self.trace_id, self.span_id)
+    }
+}
+
+impl TraceId {
+    /// Its bytes.
+    #[must_use]
+    pub const fn bytes(self) -> [u8; 16] {
+        self.0
+    }
+}
+
+impl SpanId {
+    /// Its bytes.
+    #[must_use]
+    pub const fn bytes(self) -> [u8; 8] {
+        self.0
+    }
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Display for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Debug for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// `N` bytes in lower-case hexadecimal digits, and nothing else.
+fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    if text.len() != 2 * N || !text.bytes().all(is_digit) {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+fn is_state(state: &str) -> bool {
+    (1..=MAX_STATE).contains(&state.len()) && state.bytes().all(|b| (b' '..=b'~').contains(&b))
+}
+
+/// Random bytes that are not all zero, which would mean that there is no number.
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    // Without random numbers traces are hard to tell apart, and everything else goes on.
+    if getrandom::fill(&mut bytes).is_err() || bytes == [0; N] {
+        bytes[N - 1] = 1;
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    #[test]
+    fn a_context_is_read_and_written() {
+        let context = TraceContext::parse(PARENT, Some("vendor=1")).unwrap();
+        assert_eq!(context.traceparent(), PARENT);
+        assert_eq!(context.trace_id.to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert!(context.is_sampled);
+        assert_eq!(context.state.as_deref(), Some("vendor=1"));
+        let unsampled = PARENT.replace("-01", "-00");
+        assert!(!TraceContext::parse(&unsampled, None).unwrap().is_sampled);
+    }
+
+    #[test]
+    fn a_later_version_may_say_more() {
+        let later = format!("{}-more", PARENT.replacen("00", "01", 1));
+        assert!(TraceContext::parse(&later, None).is_some());
+        assert_eq!(TraceContext::parse(&format!("{PARENT}-more"), None), None);
+    }
+
+    #[test]
+    fn what_is_no_context_is_none() {
+        let zero_trace = format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32));
+        let zero_span = PARENT.replace("00f067aa0ba902b7", "0000000000000000");
+        let upper = PARENT.to_uppercase();
+        let (forbidden, short) = (PARENT.replacen("00", "ff", 1), &PARENT[..54]);
+        for bad in ["", "00", "é", short, &zero_trace, &zero_span, &upper, &forbidden] {
+            assert_eq!(TraceContext::parse(bad, None), None, "{bad}");
+        }
+        let context = TraceContext::parse(PARENT, Some("line\nbreak")).unwrap();
+        assert_eq!(context.state, None);
+    }
+
+    #[test]
+    fn a_child_is_another_span_of_the_same_trace() {
+        let root = TraceContext::root();
+        let child = root.child();
+        assert_eq!(root.trace_id, child.trace_id);
+        assert_ne!(root.span_id, child.span_id);
+        assert_ne!(TraceContext::root().trace_id, root.trace_id);
+    }
+}
