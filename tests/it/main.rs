@@ -15,6 +15,8 @@ mod cli;
 #[cfg(test)]
 mod compression;
 #[cfg(test)]
+mod dashboards;
+#[cfg(test)]
 mod dialect;
 #[cfg(test)]
 mod digest;

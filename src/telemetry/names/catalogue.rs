@@ -67,10 +67,8 @@ mod tests {
             assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{name}");
             assert_eq!(name.ends_with("_total"), kind == Kind::Counter, "{name}");
             let base = name.trim_end_matches("_total");
-            match metric.unit {
-                Unit::Bytes => assert!(base.ends_with("_bytes"), "{name}"),
-                Unit::Seconds => assert!(base.ends_with("_seconds"), "{name}"),
-                _ => assert!(!base.ends_with("_bytes") && !base.ends_with("_seconds"), "{name}"),
+            for (unit, ending) in [(Unit::Bytes, "_bytes"), (Unit::Seconds, "_seconds")] {
+                assert_eq!(metric.unit == unit, base.ends_with(ending), "{name}");
             }
             assert!(metric.help.ends_with('.') && metric.help.len() < 130, "{name}");
         }
