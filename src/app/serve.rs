@@ -65,7 +65,7 @@ impl App {
         let yard = Yard::open(YardSettings { numbers, ..yard }).await?;
         let pressure = watch::Sender::new(values::pressure(&loaded.settings));
         yard.watch_pressure(pressure.subscribe());
-        let gauges = Arc::new(QueueGauges::new(values::known_names(&loaded.settings)));
+        let gauges = Arc::new(QueueGauges::install(values::known_names(&loaded.settings)));
         let settings = loaded.settings.clone();
         let live = Live { yard: yard.clone(), pressure, gauges: Arc::clone(&gauges) };
         let reload = Reload::new(live, sources, loaded);
@@ -178,13 +178,16 @@ impl App {
     /// What the queue looks like is asked for at each scrape.
     fn metrics(&self, exporter: Exporter) -> MetricsText {
         let (yard, gauges) = (self.yard.clone(), Arc::clone(&self.gauges));
+        let exporter = exporter.with_data_dir(values::spill_dir(&self.settings));
         MetricsText::new(move || {
             let (yard, gauges, exporter) = (yard.clone(), Arc::clone(&gauges), exporter.clone());
             async move {
                 if let Some(figures) = yard.figures().await {
                     gauges.show(&figures);
                 }
-                exporter.render()
+                // Asks the disk for its room, which a dead one keeps waiting.
+                let render = move || exporter.render();
+                tokio::task::spawn_blocking(render).await.unwrap_or_default()
             }
         })
     }

@@ -144,7 +144,10 @@ impl JobSeat {
         });
     }
 
-    pub(super) fn stopping(&self) {
+    pub(super) fn stopping(&mut self) {
+        if let Some(active) = &mut self.active {
+            active.stopping();
+        }
         self.status.send_modify(|status| status.phase = Phase::Stopping);
     }
 
@@ -152,7 +155,7 @@ impl JobSeat {
     pub(super) fn finish(&mut self, ending: Ending) {
         self.writer = None;
         match self.active.take() {
-            Some(active) => active.finish(&ending.outcome),
+            Some(active) => active.finish(&ending, self.shared.output.progress().written_bytes()),
             None => events::job_ended_unstarted(self.shared.id, &ending.outcome),
         }
         self.status.send_modify(|status| status.phase = Phase::Finished(ending));

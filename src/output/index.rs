@@ -10,7 +10,9 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use super::spill::counted;
 use crate::spec::Stream;
+use crate::telemetry::SpillOperation;
 
 /// The longest run: what a seek has to look through.
 pub(super) const RUN_BYTES: usize = 64 * 1024;
@@ -105,7 +107,8 @@ impl Stored {
             return Ok(Vec::new());
         };
         let mut records = vec![[0; RECORD]; (end - numbers.start) as usize];
-        file.read_exact_at(records.as_flattened_mut(), numbers.start * RECORD as u64)?;
+        let read = file.read_exact_at(records.as_flattened_mut(), numbers.start * RECORD as u64);
+        counted(SpillOperation::Read, read)?;
         Ok(records.iter().map(Run::decode).collect())
     }
 
@@ -125,7 +128,8 @@ impl Stored {
             None => Arc::new(make_file()?),
         };
         let records: Vec<[u8; RECORD]> = runs.iter().map(Run::encode).collect();
-        file.write_all_at(records.as_flattened(), self.count * RECORD as u64)?;
+        let written = file.write_all_at(records.as_flattened(), self.count * RECORD as u64);
+        counted(SpillOperation::Write, written)?;
         Ok(Self { file: Some(file), count: self.count + runs.len() as u64 })
     }
 }

@@ -16,9 +16,9 @@ use super::parts::{Keep, Parts};
 use super::quota::Allowance;
 use super::reader::LogReader;
 use super::shared::{Mark, Shared};
-use super::spill::{Store, Taken, nameless_file, push_bounded, reason, write_prefix};
+use super::spill::{Store, Taken, counted, nameless_file, push_bounded, reason, write_prefix};
 use crate::spec::Stream;
-use crate::telemetry::{DropReason, events};
+use crate::telemetry::{DropReason, SpillOperation, Tier, events};
 
 /// The largest piece that is stored at once.
 const WRITE_BYTES: usize = 1024 * 1024;
@@ -60,6 +60,12 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Bytes that the job wrote, kept or not.
+    #[must_use]
+    pub const fn written_bytes(&self) -> u64 {
+        self.total_bytes + self.dropped_bytes
+    }
+
     /// Bytes of the job that cannot be read any more, whatever the reason.
     #[must_use]
     pub const fn lost_bytes(&self) -> u64 {
@@ -228,20 +234,20 @@ impl LogWriter {
         self.take_room(bytes)?;
         let stored = stored.append(&runs, || nameless_file(&self.settings.spill_dir));
         let stored = stored.map_err(|error| {
-            self.part.lock().charge.put_back(bytes);
+            self.part.lock().charge.put_back(Tier::Disk, bytes as u64);
             reason(&error)
         })?;
         self.part.lock().index.moved(runs.len(), stored);
         Ok(())
     }
 
-    /// Takes room for all of the bytes or for none.
+    /// Takes room on the disk for all of the bytes or for none.
     fn take_room(&self, bytes: usize) -> Result<(), DropReason> {
         let mut inner = self.part.lock();
-        match inner.charge.take(bytes) {
+        match inner.charge.take(Tier::Disk, bytes) {
             (_, None) => Ok(()),
             (taken, Some(why)) => {
-                inner.charge.put_back(taken);
+                inner.charge.put_back(Tier::Disk, taken as u64);
                 Err(why)
             }
         }
@@ -252,7 +258,8 @@ impl LogWriter {
         let limit = self.settings.memory_bytes;
         let (room, lost, file) = {
             let mut inner = self.part.lock();
-            let (room, lost) = inner.charge.take(bytes.len());
+            let tier = inner.store.tier();
+            let (room, lost) = inner.charge.take(tier, bytes.len());
             match &mut inner.store {
                 Store::Memory(memory) if memory.len() + room <= limit => {
                     push_bounded(memory, &bytes[..room], limit);
@@ -270,7 +277,9 @@ impl LogWriter {
             None => self.spill(bytes),
         };
         if taken.bytes < room {
-            self.part.lock().charge.put_back(room - taken.bytes);
+            let mut inner = self.part.lock();
+            let tier = inner.store.tier();
+            inner.charge.put_back(tier, (room - taken.bytes) as u64);
         }
         Taken { bytes: taken.bytes, lost: taken.lost.or(lost) }
     }
@@ -300,7 +309,9 @@ impl LogWriter {
         match file {
             Ok(file) => {
                 let file = Arc::new(file);
+                let moved = (memory.len() + bytes.len()) as u64;
                 inner.store = Store::Spilled(Arc::clone(&file));
+                inner.charge.shift(Tier::Memory, Tier::Disk, moved);
                 drop(inner);
                 self.write(&file, bytes)
             }
@@ -320,7 +331,7 @@ impl LogWriter {
             Store::Spilled(_) | Store::Packed(_) => Vec::new(),
         };
         let file = nameless_file(&self.settings.spill_dir)?;
-        file.write_all_at(&bytes, 0)?;
+        counted(SpillOperation::Write, file.write_all_at(&bytes, 0))?;
         Ok(file)
     }
 

@@ -25,6 +25,7 @@ mod gap;
 mod gathered;
 mod growth;
 mod gzip;
+mod held;
 mod hidden;
 mod index;
 mod json_lines;
@@ -78,3 +79,5 @@ mod excerpt_tests;
 mod model_tests;
 #[cfg(test)]
 mod search_tests;
+#[cfg(test)]
+mod tiers_tests;

@@ -9,8 +9,8 @@ use tokio::sync::{Semaphore, oneshot};
 use super::frame_cache::FrameCache;
 use super::reader::LogReader;
 use super::shared::Shared;
-use super::spill::nameless_file;
-use crate::telemetry::events;
+use super::spill::{counted, nameless_file};
+use crate::telemetry::{SpillOperation, events};
 
 /// How far the compressing thread stands back behind everything else (as `nice` counts).
 const NICENESS: i32 = 10;
@@ -90,7 +90,9 @@ impl Shop {
         let Some(raw) = part.upgrade().and_then(|shared| shared.spilled()) else { return };
         let is_wanted = || part.strong_count() > 0;
         let packed = nameless_file(&self.dir)
-            .and_then(|file| raw.pack(file, &self.cache, is_wanted))
+            .and_then(|file| {
+                counted(SpillOperation::Compress, raw.pack(file, &self.cache, is_wanted))
+            })
             .unwrap_or_else(|error| {
                 events::compression_failed(&error);
                 None

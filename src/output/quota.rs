@@ -9,7 +9,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use super::account::{Account, least_spare};
-use crate::telemetry::{DropReason, events};
+use super::held::Held;
+use crate::telemetry::{DropReason, Tier};
 
 /// A log reserves at least so much at once, and at most so much ahead of what it holds.
 const SMALLEST_STEP: u64 = 4 * 1024;
@@ -243,7 +244,7 @@ impl Allowance {
 
     /// An account of something that holds nothing yet.
     pub(super) fn charge(&self) -> Charge {
-        Charge { allowance: self.clone(), reserved: 0, used: 0 }
+        Charge { allowance: self.clone(), reserved: 0, held: Held::default() }
     }
 
     fn take(&self, bytes: u64) -> Result<(), DropReason> {
@@ -290,43 +291,53 @@ impl Allowance {
 
 /// What one part of a log holds. Dropping it gives everything back.
 ///
-/// Invariant: `used` is at most `reserved`, and `reserved` is taken from the allowance.
+/// Invariant: `held` is at most `reserved`, and `reserved` is taken from the allowance.
 #[derive(Debug)]
 pub(super) struct Charge {
     allowance: Allowance,
     reserved: u64,
-    used: u64,
+    held: Held,
 }
 
 impl Charge {
     /// Takes room for so many bytes, or for the first of them, and says why it is not for all.
-    pub(super) fn take(&mut self, wanted: usize) -> (usize, Option<DropReason>) {
+    pub(super) fn take(&mut self, tier: Tier, wanted: usize) -> (usize, Option<DropReason>) {
         let why = self.reserve(wanted as u64).err();
-        let taken = (wanted as u64).min(self.reserved - self.used);
-        self.used += taken;
-        events::output_stored(taken);
+        let taken = (wanted as u64).min(self.reserved - self.held.total());
+        self.held.add(tier, taken);
         (taken as usize, why)
     }
 
     /// Gives back room that was taken and not needed, or is no longer needed.
-    pub(super) fn put_back(&mut self, bytes: usize) {
-        let bytes = (bytes as u64).min(self.used);
-        self.used -= bytes;
-        events::output_freed(bytes);
+    pub(super) fn put_back(&mut self, tier: Tier, bytes: u64) {
+        self.held.remove(tier, bytes);
+    }
+
+    /// So many bytes are kept somewhere else from now on.
+    pub(super) fn shift(&mut self, from: Tier, to: Tier, bytes: u64) {
+        self.held.shift(from, to, bytes);
+    }
+
+    /// What is held, by tier.
+    #[cfg(test)]
+    pub(super) const fn held(&self) -> &Held {
+        &self.held
     }
 
     /// Gives back what was reserved ahead, once nothing will follow.
     pub(super) fn settle(&mut self) {
-        self.allowance.give_back(self.reserved - self.used);
-        self.reserved = self.used;
+        let used = self.held.total();
+        self.allowance.give_back(self.reserved - used);
+        self.reserved = used;
     }
 
     fn reserve(&mut self, wanted: u64) -> Result<(), DropReason> {
-        let short = (self.used + wanted).saturating_sub(self.reserved);
+        let used = self.held.total();
+        let short = (used + wanted).saturating_sub(self.reserved);
         if short == 0 {
             return Ok(());
         }
-        let ahead = short.max(self.used.clamp(SMALLEST_STEP, LARGEST_STEP));
+        let ahead = short.max(used.clamp(SMALLEST_STEP, LARGEST_STEP));
         // Where room is short, what nobody has written yet must not cost a finished log.
         let step = if self.allowance.is_short_after(ahead) { short } else { ahead };
         self.allowance.take(step).inspect_err(|_| self.allowance.quota.wanted.notify_one())?;
@@ -338,7 +349,6 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         self.allowance.give_back(self.reserved);
-        events::output_freed(self.used);
     }
 }
 
@@ -362,13 +372,17 @@ mod tests {
     fn each_cap_refuses_by_its_own_name_and_takes_the_first_bytes() {
         let quota = quota(10_000, 6_000);
         let mut one = quota.allowance("one").charge();
-        assert_eq!(one.take(7_000), (0, Some(DropReason::TenantFull)));
-        assert_eq!(one.take(5_000), (5_000, None));
+        assert_eq!(one.take(Tier::Memory, 7_000), (0, Some(DropReason::TenantFull)));
+        assert_eq!(one.take(Tier::Memory, 5_000), (5_000, None));
         let mut two = quota.allowance("two").charge();
-        assert_eq!(two.take(6_000), (0, Some(DropReason::StoreFull)));
-        assert_eq!(two.take(5_000), (5_000, None));
+        assert_eq!(two.take(Tier::Memory, 6_000), (0, Some(DropReason::StoreFull)));
+        assert_eq!(two.take(Tier::Memory, 5_000), (5_000, None));
         drop(one);
-        assert_eq!(two.take(1_000), (1_000, None), "room that comes back is used again");
+        assert_eq!(
+            two.take(Tier::Memory, 1_000),
+            (1_000, None),
+            "room that comes back is used again"
+        );
         assert_eq!(quota.used(), 6_000);
         drop(two);
         assert_eq!(quota.used(), 0);
@@ -378,11 +392,11 @@ mod tests {
     fn a_small_log_reserves_little_and_gives_back_what_it_did_not_need() {
         let quota = quota(1 << 30, 1 << 30);
         let mut charge = quota.allowance("").charge();
-        charge.take(10);
+        charge.take(Tier::Memory, 10);
         assert_eq!(quota.used(), SMALLEST_STEP);
         charge.settle();
         assert_eq!(quota.used(), 10);
-        charge.put_back(4);
+        charge.put_back(Tier::Memory, 4);
         charge.settle();
         assert_eq!(quota.used(), 6);
     }
@@ -403,8 +417,8 @@ mod tests {
         let own = HashMap::from([("small".to_owned(), 5_000)]);
         let quota = Quota::new(QuotaLimits { tenants: own, ..limits(100_000, 50_000) });
         let mut small = quota.allowance("small").charge();
-        assert_eq!(small.take(4_500), (4_500, None));
-        assert_eq!(small.take(501), (0, Some(DropReason::OwnFull)));
+        assert_eq!(small.take(Tier::Memory, 4_500), (4_500, None));
+        assert_eq!(small.take(Tier::Memory, 501), (0, Some(DropReason::OwnFull)));
         assert!(quota.stored_by("small").is_full());
         let other = quota.stored_by("other");
         assert_eq!(other, Stored { used: 0, limit: 50_000, cap: Cap::Shared });
@@ -418,17 +432,17 @@ mod tests {
     fn new_caps_hold_for_logs_that_are_being_written() {
         let quota = quota(100_000, 5_000);
         let mut charge = quota.allowance("a").charge();
-        assert_eq!(charge.take(5_000), (5_000, None));
-        assert_eq!(charge.take(1), (0, Some(DropReason::TenantFull)));
+        assert_eq!(charge.take(Tier::Memory, 5_000), (5_000, None));
+        assert_eq!(charge.take(Tier::Memory, 1), (0, Some(DropReason::TenantFull)));
         let own = HashMap::from([("a".to_owned(), 20_000)]);
         quota.change(QuotaLimits { tenants: own, ..limits(100_000, 5_000) });
-        assert_eq!(charge.take(10_000), (10_000, None));
+        assert_eq!(charge.take(Tier::Memory, 10_000), (10_000, None));
         quota.change(limits(2_000, 1_000));
         let cap = Cap::Shared;
         assert_eq!(quota.stored_by("a"), Stored { used: 15_000, limit: 1_000, cap });
         assert_eq!((quota.used(), quota.limit()), (15_000, 2_000), "nothing is dropped");
         assert!(quota.stored_by("a").is_full());
-        assert_eq!(charge.take(1), (0, Some(DropReason::TenantFull)));
+        assert_eq!(charge.take(Tier::Memory, 1), (0, Some(DropReason::TenantFull)));
         assert_eq!(quota.shortages().len(), 2);
         drop(charge);
         assert!(quota.shortages().is_empty());
@@ -438,13 +452,13 @@ mod tests {
     async fn whoever_frees_room_is_told_when_it_is_short() {
         let quota = quota(100_000, 100_000);
         let mut charge = quota.allowance("").charge();
-        charge.take(1_000);
+        charge.take(Tier::Memory, 1_000);
         let told = || tokio::time::timeout(Duration::from_secs(60), quota.wants_room());
         let early = tokio::time::timeout(Duration::ZERO, quota.wants_room()).await;
         assert!(early.is_err(), "there is room enough");
-        charge.take(95_000);
+        charge.take(Tier::Memory, 95_000);
         told().await.expect("a cap is near");
-        charge.take(10_000);
+        charge.take(Tier::Memory, 10_000);
         told().await.expect("a log was refused");
     }
 
@@ -452,11 +466,11 @@ mod tests {
     fn a_fruitless_wish_is_its_tenants_own_and_ends_with_a_job_of_it() {
         let quota = quota(1 << 30, 8_000);
         let [mut full, mut other] = ["full", "other"].map(|name| quota.allowance(name).charge());
-        full.take(8_000);
+        full.take(Tier::Memory, 8_000);
         assert!(full.allowance.wants_room());
         quota.answer(Answer::NoRoom);
         assert!(!full.allowance.wants_room(), "nothing could be freed just now");
-        other.take(8_000);
+        other.take(Tier::Memory, 8_000);
         assert!(other.allowance.wants_room(), "what others cannot free is no concern of it");
         quota.can_free("other");
         assert!(!full.allowance.wants_room());
@@ -474,13 +488,13 @@ mod tests {
                 (0..4).map(|n| quota.allowance(if n < 2 { "a" } else { "b" }).charge()).collect();
             for (which, bytes, takes) in steps {
                 let charge = &mut charges[which];
-                let before = charge.used;
+                let before = charge.held.total();
                 if takes {
-                    let (taken, why) = charge.take(bytes);
+                    let (taken, why) = charge.take(Tier::Memory, bytes);
                     prop_assert_eq!(why.is_none(), taken == bytes);
                 } else {
-                    charge.put_back(bytes);
-                    prop_assert_eq!(charge.used, before.saturating_sub(bytes as u64));
+                    charge.put_back(Tier::Memory, bytes as u64);
+                    prop_assert_eq!(charge.held.total(), before.saturating_sub(bytes as u64));
                 }
                 prop_assert!(quota.used() <= 60_000);
                 prop_assert_eq!(quota.used(), charges.iter().map(|c| c.reserved).sum::<u64>());

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::index::{Index, Numbered, Run};
 use super::packed::{Packed, Raw};
 use super::quota::Charge;
-use super::spill::Store;
-use crate::telemetry::{DropReason, events};
+use super::spill::{Store, counted};
+use crate::telemetry::{DropReason, SpillOperation, Tier, events};
 
 /// A place in a log, and what came before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -209,12 +209,12 @@ impl Shared {
             Store::Spilled(file) => {
                 let file = Arc::clone(file);
                 drop(inner);
-                file.read_exact_at(buffer, position)
+                counted(SpillOperation::Read, file.read_exact_at(buffer, position))
             }
             Store::Packed(packed) => {
                 let packed = Arc::clone(packed);
                 drop(inner);
-                packed.read_at(position, buffer)
+                counted(SpillOperation::Read, packed.read_at(position, buffer))
             }
         }
     }
@@ -284,11 +284,12 @@ impl Shared {
     /// From now on the bytes of the closed log are read from here. Whoever reads the spill file
     /// just now finishes with it.
     pub(super) fn replace_spilled(&self, raw_bytes: u64, packed: Packed) {
-        let saved = raw_bytes.saturating_sub(packed.stored_bytes());
+        let stored = packed.stored_bytes();
         let packed = Store::Packed(Arc::new(packed));
         let mut inner = self.lock();
         let spilled = std::mem::replace(&mut inner.store, packed);
-        inner.charge.put_back(usize::try_from(saved).unwrap_or(usize::MAX));
+        inner.charge.put_back(Tier::Disk, raw_bytes.saturating_sub(stored));
+        inner.charge.shift(Tier::Disk, Tier::Compressed, stored);
         inner.charge.settle();
         drop(inner);
         // After the lock: the last one to close a large file waits for the disk.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::packed::Packed;
-use crate::telemetry::DropReason;
+use crate::telemetry::{DropReason, SpillOperation, Tier, events};
 
 /// The bytes of one log. Offsets into it are the log's own.
 #[derive(Debug)]
@@ -19,6 +19,17 @@ pub(super) enum Store {
     Spilled(Arc<File>),
     /// The same in less room, once nothing is added any more.
     Packed(Arc<Packed>),
+}
+
+impl Store {
+    /// Where that is.
+    pub(super) const fn tier(&self) -> Tier {
+        match self {
+            Self::Memory(_) => Tier::Memory,
+            Self::Spilled(_) => Tier::Disk,
+            Self::Packed(_) => Tier::Compressed,
+        }
+    }
 }
 
 /// Adds to a memory store without growing its buffer past `limit`, as doubling alone would.
@@ -34,6 +45,15 @@ pub(super) fn push_bounded(memory: &mut Vec<u8>, bytes: &[u8], limit: usize) {
 /// Makes a file that has no name (mode 0600) and is gone once its last reader is; makes the
 /// directory (mode 0700) where it is missing.
 pub(super) fn nameless_file(dir: &Path) -> io::Result<File> {
+    counted(SpillOperation::Create, make_nameless(dir))
+}
+
+/// What came of an operation on a file that holds output: a failure counts.
+pub(super) fn counted<T>(operation: SpillOperation, result: io::Result<T>) -> io::Result<T> {
+    result.inspect_err(|error| events::spill_failed(operation, error))
+}
+
+fn make_nameless(dir: &Path) -> io::Result<File> {
     let file = match tempfile::tempfile_in(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
@@ -87,13 +107,18 @@ pub(super) fn write_prefix(file: &File, bytes: &[u8], position: u64) -> Taken {
     let mut written = 0;
     while written < bytes.len() {
         match file.write_at(&bytes[written..], position + written as u64) {
-            Ok(0) => return Taken::only(written, DropReason::IoError),
+            Ok(0) => return unwritten(written, &io::ErrorKind::WriteZero.into()),
             Ok(count) => written += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Taken::only(written, reason(&error)),
+            Err(error) => return unwritten(written, &error),
         }
     }
     Taken::all(written)
+}
+
+fn unwritten(written: usize, error: &io::Error) -> Taken {
+    events::spill_failed(SpillOperation::Write, error);
+    Taken::only(written, reason(error))
 }
 
 #[cfg(test)]

@@ -299,7 +299,7 @@ impl Supervision {
         tell: impl FnOnce(usize) + Send + 'static,
     ) {
         let forgotten = self.registry.sweep(FREED_PER_TURN);
-        events::retained_changed(self.registry.finished());
+        events::retained_changed(self.registry.finished(), self.registry.finished_bytes());
         for Forgotten { job, bytes, why } in &forgotten {
             events::job_freed(job.id(), why.reason(), *bytes);
         }

@@ -8,6 +8,7 @@ use super::figures;
 use super::pressure::Pressure;
 use super::queue::{QueueLimits, QueueOverview, UnknownLane};
 use super::refusal::Refusal;
+use super::retention::Bounds;
 use crate::ids::Tenant;
 use crate::telemetry::QueueFigures;
 use crate::telemetry::events::{self, Limits};
@@ -86,8 +87,9 @@ impl Supervision {
     /// Tells the bounds that hold from now on, and sees to those that need looks.
     pub(super) fn limits_changed(&mut self, myself: &ActorRef<SupervisorMsg>) {
         let QueueLimits { slots, max_queued, .. } = *self.queue.limits();
-        let retained = self.registry.max_finished().unwrap_or_default();
-        events::limits_known(Limits { slots, queued: max_queued, retained });
+        let Bounds { finished, bytes: retained_bytes, .. } = self.registry.limits().all;
+        let retained = finished.unwrap_or_default();
+        events::limits_known(Limits { slots, queued: max_queued, retained, retained_bytes });
         self.begin_looks(myself);
     }
 

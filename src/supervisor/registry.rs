@@ -83,13 +83,18 @@ impl Registry {
         jobs
     }
 
-    /// How many finished jobs may stay, of all tenants.
-    pub(super) const fn max_finished(&self) -> Option<usize> {
-        self.ledger.limits().all.finished
+    /// What may stay of finished jobs.
+    pub(super) const fn limits(&self) -> &Retention {
+        self.ledger.limits()
     }
 
     pub(super) fn finished(&self) -> usize {
         self.ledger.len()
+    }
+
+    /// What finished jobs store.
+    pub(super) const fn finished_bytes(&self) -> u64 {
+        self.ledger.bytes()
     }
 
     /// The job has ended, or what is left of it has changed since.

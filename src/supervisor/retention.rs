@@ -88,6 +88,11 @@ impl Ledger {
         self.jobs.len()
     }
 
+    /// What they store.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.all.bytes
+    }
+
     /// Whether anything that this tenant stores could be freed.
     pub(super) fn could_free(&self, tenant: &str) -> bool {
         self.tenants.get(tenant).is_some_and(|shelf| !shelf.with_bytes.is_empty())

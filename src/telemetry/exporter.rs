@@ -4,6 +4,8 @@
 //! up only with its first event would miss that event.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use metrics::{Key, KeyName, Label, Level, Metadata, Recorder};
@@ -12,9 +14,9 @@ use metrics_exporter_prometheus::{
 };
 use thiserror::Error;
 
-use super::events;
 use super::labels::TOOLS;
-use super::names::{Kind, LabelSet, Labels, Metric, catalogue, mcp, process};
+use super::names::{self, Kind, LabelSet, Labels, Metric, catalogue, mcp};
+use super::{events, process};
 
 static METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
 
@@ -22,6 +24,7 @@ static METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, 
 #[derive(Clone)]
 pub struct Exporter {
     handle: PrometheusHandle,
+    data_dir: Option<Arc<Path>>,
 }
 
 /// Why there are no metrics.
@@ -67,14 +70,20 @@ impl Exporter {
         }
         let recorder = builder.build_recorder();
         register_all(&recorder);
-        let exporter = Self { handle: recorder.handle() };
+        let exporter = Self { handle: recorder.handle(), data_dir: None };
         Ok((recorder, exporter))
     }
 
-    /// All metrics in the Prometheus text format.
+    /// The same, which also tells how much room the disk of this directory has.
+    #[must_use]
+    pub fn with_data_dir(self, dir: PathBuf) -> Self {
+        Self { data_dir: Some(dir.into()), ..self }
+    }
+
+    /// All metrics in the Prometheus text format. Blocks while the disk does.
     #[must_use]
     pub fn render(&self) -> String {
-        events::scraped();
+        events::scraped(self.data_dir.as_deref());
         self.handle.render()
     }
 
@@ -131,14 +140,14 @@ fn known_series(metric: &Metric) -> Vec<Key> {
 
 /// Gauges start at zero, except for those that never change.
 fn initial(gauge: &Metric) -> f64 {
-    if gauge == process::BUILD_INFO.metric() {
-        return 1.0;
+    if gauge == names::process::BUILD_INFO.metric() {
+        1.0
+    } else if gauge == names::process::START_TIME.metric() {
+        let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        process::started().unwrap_or_else(now).as_secs_f64()
+    } else {
+        0.0
     }
-    if gauge == process::START_TIME.metric() {
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        return since_1970.map_or(0.0, |elapsed| elapsed.as_secs_f64());
-    }
-    0.0
 }
 
 /// One key for each combination of label values.
@@ -158,15 +167,17 @@ fn series(name: &'static str, labels: &[LabelSet]) -> Vec<Key> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::known::KnownNames;
     use super::super::labels::{
-        Actor, DropReason, ErrorType, FreedReason, Refusal, Rejection, Resource, WaitReason,
+        Actor, DropReason, ErrorType, FreedReason, Refusal, Rejection, Resource, SpillOperation,
+        Tier, WaitReason,
     };
     use super::super::queue_gauges::{
-        KnownNames, LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage,
+        LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage,
     };
     use super::*;
-    use crate::ids::JobId;
-    use crate::outcome::{Outcome, StopBy};
+    use crate::ids::{JobId, Tenant};
+    use crate::outcome::{self, Ending, Outcome, StopBy};
     use crate::spec::Stream;
 
     const JOB: JobId = JobId::local(7);
@@ -227,8 +238,11 @@ mod tests {
     #[test]
     fn the_process_is_measured_when_it_is_asked() {
         let text = rendered_after(|| ());
-        assert!(value(&text, "process_resident_memory_bytes") > 0.0);
-        assert!(value(&text, "process_open_fds") > 0.0);
+        for name in ["resident_memory_bytes", "virtual_memory_bytes", "threads", "open_fds"] {
+            assert!(value(&text, &format!("process_{name}")) > 0.0, "{name}");
+        }
+        let [open, most] = ["process_open_fds", "process_max_fds"].map(|name| value(&text, name));
+        assert!(open <= most, "{open} of {most}");
         assert!(value(&text, "process_start_time_seconds") > 0.0);
         let build = format!("shellyard_build_info{{version=\"{}\"", env!("CARGO_PKG_VERSION"));
         assert!(text.contains(&build), "{text}");
@@ -241,7 +255,9 @@ mod tests {
             let _still_running =
                 std::mem::ManuallyDrop::new(events::job_started(JOB, Duration::ZERO));
             let job = events::job_started(JOB, Duration::from_millis(2));
-            job.finish(&Outcome::Exited { code: 3 });
+            let usage = outcome::Usage { cpu: Duration::from_millis(30), max_rss_bytes: 5000 };
+            let outcome = Outcome::Exited { code: 3 };
+            job.finish(&Ending { usage, ..Ending::without_process(outcome) }, 100);
             drop(events::job_started(JOB, Duration::ZERO));
             events::job_ended_unstarted(JOB, &Outcome::Stopped { by: StopBy::Client });
         });
@@ -250,23 +266,61 @@ mod tests {
         assert_eq!(value(&text, "shellyard_jobs_finished_total{outcome=\"exited\"}"), 1.0);
         assert_eq!(value(&text, "shellyard_jobs_finished_total{outcome=\"lost\"}"), 1.0);
         assert_eq!(value(&text, "shellyard_jobs_finished_total{outcome=\"stopped\"}"), 1.0);
+        assert_eq!(value(&text, "shellyard_jobs_failed_total{fault=\"command\"}"), 1.0);
+        assert_eq!(value(&text, "shellyard_jobs_failed_total{fault=\"server\"}"), 1.0);
         assert_eq!(value(&text, "shellyard_job_duration_seconds_count"), 2.0);
+        assert_eq!(value(&text, "shellyard_job_output_bytes_sum"), 100.0);
+        assert_eq!(value(&text, "shellyard_job_cpu_seconds_sum"), 0.03);
+        assert_eq!(value(&text, "shellyard_job_peak_memory_bytes_bucket{le=\"16384\"}"), 1.0);
         assert_eq!(value(&text, "shellyard_job_queue_wait_seconds_bucket{le=\"0.001\"}"), 2.0);
         assert_eq!(value(&text, "shellyard_job_queue_wait_seconds_bucket{le=\"0.0025\"}"), 3.0);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_recorded() {
+        let text = rendered_after(|| {
+            let lost = Outcome::Lost { why: "gone".to_owned() };
+            events::job_started(JOB, Duration::ZERO).finish(&Ending::without_process(lost), 7);
+        });
+        assert_eq!(value(&text, "shellyard_job_cpu_seconds_count"), 0.0);
+        assert_eq!(value(&text, "shellyard_job_peak_memory_bytes_count"), 0.0);
+        assert_eq!(value(&text, "shellyard_job_output_bytes_count"), 1.0);
+    }
+
+    #[test]
+    fn a_job_stops_stopping_on_every_way_out() {
+        let stopping = |leave: fn(events::ActiveJob)| {
+            rendered_after(|| {
+                let mut job = events::job_started(JOB, Duration::ZERO);
+                job.stopping();
+                job.stopping();
+                leave(job);
+            })
+        };
+        let gauge = |leave| value(&stopping(leave), "shellyard_jobs_stopping");
+        assert_eq!(gauge(std::mem::forget), 1.0);
+        assert_eq!(gauge(drop), 0.0);
+        let finish = |job: events::ActiveJob| {
+            let by = StopBy::Client;
+            job.finish(&Ending::without_process(Outcome::Stopped { by }), 0);
+        };
+        assert_eq!(gauge(finish), 0.0);
     }
 
     #[test]
     fn events_add_no_series_beyond_the_registered_ones() {
         let lines = |text: String| text.lines().count();
         let everything = || {
-            let limits = events::Limits { slots: 1, queued: 2, retained: 3 };
+            let limits =
+                events::Limits { slots: 1, queued: 2, retained: 3, retained_bytes: Some(40) };
             events::limits_known(limits);
-            events::job_rejected(Rejection::QueueFull);
+            events::job_rejected(Tenant::LOCAL, Rejection::QueueFull);
             events::queue_changed(1);
-            events::retained_changed(1);
+            events::retained_changed(1, 30);
             events::output_captured(Stream::Stderr, 10);
-            events::output_stored(10);
-            events::output_freed(4);
+            events::output_stored(Tier::Disk, 10);
+            events::output_freed(Tier::Disk, 4);
+            events::spill_failed(SpillOperation::Write, &"no");
             events::store_limit_known(1000);
             events::output_dropped(DropReason::StoreFull, 1);
             events::output_being_dropped(JOB, DropReason::StoreFull);
@@ -283,10 +337,19 @@ mod tests {
             events::pressure_unknown(&"no", "none");
             events::starts_held(Resource::Io, 61);
         };
-        assert_eq!(lines(rendered_after(everything)), lines(rendered_after(|| ())));
-        let text = rendered_after(everything);
+        let known = || drop(QueueGauges::new(KnownNames::default()));
+        let text = rendered_after(|| {
+            known();
+            everything();
+        });
+        assert_eq!(lines(text.clone()), lines(rendered_after(known)));
         assert_eq!(value(&text, "shellyard_jobs_running_limit"), 1.0);
-        assert_eq!(value(&text, "shellyard_output_stored_bytes"), 6.0);
+        assert_eq!(value(&text, "shellyard_output_stored_bytes{tier=\"disk\"}"), 6.0);
+        assert_eq!(value(&text, "shellyard_output_stored_bytes{tier=\"memory\"}"), 0.0);
+        assert_eq!(value(&text, "shellyard_spill_errors_total{operation=\"write\"}"), 1.0);
+        assert_eq!(value(&text, "shellyard_retained_bytes"), 30.0);
+        assert_eq!(value(&text, "shellyard_retained_limit_bytes"), 40.0);
+        assert_eq!(value(&text, "shellyard_tenant_jobs_rejected_total{tenant=\"other\"}"), 1.0);
         assert_eq!(value(&text, "shellyard_output_stored_limit_bytes"), 1000.0);
         let dropped = "shellyard_output_dropped_bytes_total{reason=\"store_full\"}";
         assert_eq!(value(&text, dropped), 1.0);

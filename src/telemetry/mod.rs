@@ -11,8 +11,10 @@
 //! never are. This room calls no other: rooms call it.
 
 pub mod audit;
+mod disk;
 pub mod events;
 pub mod exporter;
+mod known;
 pub mod labels;
 pub mod names;
 mod process;
@@ -22,8 +24,9 @@ pub mod spans;
 
 pub use events::ActiveJob;
 pub use exporter::Exporter;
+pub use known::KnownNames;
 pub use labels::{
     Actor, DropReason, ErrorType, FreedReason, Refusal, Rejection, Resource, SpillOperation, Tier,
     Transport, WaitReason,
 };
-pub use queue_gauges::{KnownNames, LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage};
+pub use queue_gauges::{LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage};

@@ -5,14 +5,12 @@
 //! other names turn up are counted together as `other`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use super::known::{self, KnownNames, SharedNames};
 use super::labels::{OTHER, WaitReason, key};
-use super::names::{Gauge, jobs, lanes, queue, tenants};
-
-/// Names of one kind that get series of their own; the rest count as `other`.
-const MAX_NAMES: usize = 200;
+use super::names::{Counter, Gauge, jobs, lanes, queue, tenants};
 
 const LANES: [(Gauge, Gauge); 2] =
     [(lanes::RUNNING, lanes::RUNNING_LIMIT), (lanes::QUEUED, lanes::QUEUED_LIMIT)];
@@ -23,6 +21,10 @@ const TENANTS: [(Gauge, Gauge); 4] = [
     (tenants::STORED, tenants::STORED_LIMIT),
     (tenants::CPU, tenants::CPU_LIMIT),
 ];
+
+/// What tenants did, which events count.
+const DEEDS: [Counter; 4] =
+    [tenants::SUBMITTED, tenants::REJECTED, tenants::FINISHED, tenants::OUTPUT];
 
 /// How much of something there is, and how much there may be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -85,31 +87,28 @@ pub struct QueueFigures {
     pub tenants: Vec<TenantFigures>,
 }
 
-/// Names that get series of their own.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KnownNames {
-    /// Of lanes.
-    pub lanes: BTreeSet<String>,
-    /// Of tenants.
-    pub tenants: BTreeSet<String>,
-}
-
 /// The gauges of the queue, its lanes and its tenants.
 ///
 /// Invariant: each series has a name that was [made known](QueueGauges::learn), of which there are
-/// at most [`MAX_NAMES`] of each kind, or stands for all `other`s.
+/// only so many of each kind, or stands for all `other`s.
 #[derive(Debug)]
 pub struct QueueGauges {
-    names: Mutex<KnownNames>,
+    names: SharedNames,
 }
 
 impl QueueGauges {
-    /// Makes the series of these names, at zero. The exporter has to be installed by then.
+    /// Makes the series of these names, at zero, and has events count tenants by them. Call once;
+    /// the exporter has to be installed by then.
     #[must_use]
-    pub fn new(names: KnownNames) -> Self {
-        let others = || BTreeSet::from([OTHER.to_owned()]);
-        let others = KnownNames { lanes: others(), tenants: others() };
-        let gauges = Self { names: Mutex::new(others) };
+    pub fn install(names: KnownNames) -> Self {
+        let gauges = Self::new(names);
+        known::use_for_events(&gauges.names);
+        gauges
+    }
+
+    /// Makes the series of these names, at zero.
+    pub(super) fn new(names: KnownNames) -> Self {
+        let gauges = Self { names: Arc::new(RwLock::new(KnownNames::others())) };
         gauges.learn(names);
         gauges
     }
@@ -117,19 +116,20 @@ impl QueueGauges {
     /// Makes the series of further names, at zero. Those that are known stay: Prometheus takes a
     /// series that vanishes for a server that is gone.
     pub fn learn(&self, new: KnownNames) {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let KnownNames { lanes, tenants } = &mut *names;
-        for (known, new) in [(lanes, new.lanes), (tenants, new.tenants)] {
-            let free = (MAX_NAMES + 1).saturating_sub(known.len());
-            let new: Vec<String> = new.into_iter().filter(|name| !known.contains(name)).collect();
-            known.extend(new.into_iter().take(free));
-        }
+        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        names.learn(new);
         show_named(&names, &[], &[]);
+        for tenant in &names.tenants {
+            for deed in DEEDS {
+                // Nothing was done; but from now on the series is there.
+                deed.named(key::TENANT, tenant).increment(0);
+            }
+        }
     }
 
     /// Sets every gauge.
     pub fn show(&self, figures: &QueueFigures) {
-        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
         show_whole(figures);
         show_named(&names, &figures.lanes, &figures.tenants);
     }
@@ -232,16 +232,5 @@ mod tests {
         let known = names([OTHER]);
         let shown = folded(&known, figures.into_iter());
         assert_eq!(shown, BTreeMap::from([(OTHER, [Usage { used: 3, limit: None }])]));
-    }
-
-    #[test]
-    fn names_have_a_bound_that_reloads_cannot_pass() {
-        let gauges = QueueGauges::new(KnownNames::default());
-        for round in 0..10 {
-            let tenants = (0..50).map(|number| format!("t{round}-{number}")).collect();
-            gauges.learn(KnownNames { tenants, lanes: names(["build"]) });
-        }
-        let known = gauges.names.lock().unwrap();
-        assert_eq!((known.tenants.len(), known.lanes.len()), (MAX_NAMES + 1, 2));
     }
 }

@@ -64,7 +64,7 @@ impl Desk {
     pub async fn submit(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
         let accepted = self.admit(self.placed(submission)).await;
         if let Err(error) = &accepted {
-            events::job_rejected(error.rejection());
+            events::job_rejected(self.caller.tenant, error.rejection());
         }
         accepted
     }

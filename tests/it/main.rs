@@ -62,6 +62,8 @@ mod resources;
 #[cfg(test)]
 mod retention;
 #[cfg(test)]
+mod scrape;
+#[cfg(test)]
 mod sdk;
 #[cfg(test)]
 mod search;

@@ -148,7 +148,9 @@ fn at_a_cap_the_job_runs_on_and_what_was_dropped_is_named_until_room_comes_back(
     assert_eq!(counted(&by_reason("store_full")), dropped as f64);
     assert_eq!(counted(&by_reason("disk_full")), 0.0);
     assert_eq!(counted("shellyard_output_stored_limit_bytes"), 300.0 * 1024.0);
-    assert!(counted("shellyard_output_stored_bytes") <= 300.0 * 1024.0);
+    let tier = |tier: &str| counted(&format!("shellyard_output_stored_bytes{{tier=\"{tier}\"}}"));
+    let stored: f64 = ["memory", "disk", "compressed"].map(tier).iter().sum();
+    assert!(0.0 < stored && stored <= 300.0 * 1024.0, "{stored}");
     assert_eq!(yard.talk().matches("output dropped, the job goes on").count(), 1);
     // A finished job is forgotten for the next, and its room is free.
     yard.run("true");
@@ -173,6 +175,11 @@ fn what_comes_after_a_loss_is_a_line_of_its_own() {
         (amount(&now) == 400_000).then_some(now)
     });
     set_limit(&yard, Resource::Fsize, None);
+    let failed = |operation: &str| {
+        let series = format!("shellyard_spill_errors_total{{operation=\"{operation}\"}} 0");
+        metrics(&mut yard).lines().all(|line| line != series)
+    };
+    assert_eq!(["create", "write", "read"].map(failed), [false, true, false]);
     yard.call("send_input", json!({"job": job, "text": "1\n"})).ok();
     let end = yard.wait_finished(job);
     assert_eq!((&end["dropped_bytes"], &end["lines"]), (&json!(250_000), &json!(3)), "{end}");

@@ -4,9 +4,10 @@ use std::fmt::Display;
 use std::path::Path;
 
 use crate::ids::Tenant;
+use crate::telemetry::disk;
 use crate::telemetry::labels::{Resource, key};
-use crate::telemetry::names::{process, queue};
-use crate::telemetry::process as usage;
+use crate::telemetry::names::{output, process, queue};
+use crate::telemetry::process::{self as own, ProcessUsage};
 
 /// Stray processes of ended jobs were reaped.
 pub fn orphans_reaped(count: u64) {
@@ -103,13 +104,23 @@ pub fn starts_go_on() {
     queue::STARTS_HELD.set_if(false);
 }
 
-/// Somebody asks for the metrics: measures what this process uses.
-pub(in crate::telemetry) fn scraped() {
-    if let Some(bytes) = usage::resident_bytes() {
-        process::RESIDENT.plain().set(bytes as f64);
+/// Somebody asks for the metrics: measures what this process uses, and the disk that it uses.
+pub(in crate::telemetry) fn scraped(data_dir: Option<&Path>) {
+    if let Some(ProcessUsage { cpu, threads, virtual_bytes, resident_bytes }) = own::usage() {
+        process::CPU.plain().absolute(cpu.as_secs());
+        process::THREADS.plain().set(threads as f64);
+        process::VIRTUAL.plain().set(virtual_bytes as f64);
+        process::RESIDENT.plain().set(resident_bytes as f64);
     }
-    if let Some(fds) = usage::open_fds() {
-        process::OPEN_FDS.set_to(fds);
+    if let Some(open) = own::open_fds() {
+        process::OPEN_FDS.set_to(open);
+    }
+    if let Some(most) = own::max_fds() {
+        process::MAX_FDS.plain().set(most as f64);
+    }
+    if let Some(room) = data_dir.and_then(disk::room_at) {
+        output::DISK_FREE.plain().set(room.free as f64);
+        output::DISK_SIZE.plain().set(room.size as f64);
     }
 }
 

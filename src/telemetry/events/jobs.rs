@@ -4,10 +4,11 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use super::values::millis;
-use crate::ids::JobId;
-use crate::outcome::Outcome;
+use crate::ids::{JobId, Tenant};
+use crate::outcome::{Ending, Fault, Outcome, Usage};
+use crate::telemetry::known;
 use crate::telemetry::labels::{Actor, Rejection, key};
-use crate::telemetry::names::{actors, jobs};
+use crate::telemetry::names::{Counter, actors, jobs, output, tenants};
 
 /// Characters of a command that are logged.
 const COMMAND_CHARS: usize = 500;
@@ -17,6 +18,7 @@ pub fn limits_known(limits: Limits) {
     jobs::RUNNING_LIMIT.set_to(limits.slots);
     jobs::QUEUED_LIMIT.set_to(limits.queued);
     jobs::RETAINED_LIMIT.set_to(limits.retained);
+    output::RETAINED_LIMIT.plain().set(limits.retained_bytes.unwrap_or(0) as f64);
 }
 
 /// Bounds that stand beside their use.
@@ -28,18 +30,22 @@ pub struct Limits {
     pub queued: usize,
     /// Finished jobs that stay readable.
     pub retained: usize,
+    /// What they may store; `None` = no bound of its own.
+    pub retained_bytes: Option<u64>,
 }
 
 /// A job was accepted.
 pub fn job_submitted(id: JobId, command: &str) {
     tracing::info!(tenant = %id.tenant(), job_id = %id, command = ?shortened(command), "job submitted");
     jobs::SUBMITTED.plain().increment(1);
+    of_tenant(tenants::SUBMITTED, id.tenant(), 1);
 }
 
 /// A job was not accepted.
-pub fn job_rejected(reason: Rejection) {
-    tracing::info!(reason = reason.word(), "job rejected");
+pub fn job_rejected(tenant: Tenant, reason: Rejection) {
+    tracing::info!(%tenant, reason = reason.word(), "job rejected");
     jobs::REJECTED.with((key::REASON, reason.word())).increment(1);
+    of_tenant(tenants::REJECTED, tenant, 1);
 }
 
 /// A job left the queue after this long and runs.
@@ -48,29 +54,78 @@ pub fn job_started(id: JobId, queued: Duration) -> ActiveJob {
     tracing::info!(tenant = %id.tenant(), job_id = %id, queued_ms = millis(queued), "job started");
     jobs::QUEUE_WAIT.plain().record(queued);
     jobs::RUNNING.plain().increment(1);
-    ActiveJob { id, started: Instant::now(), outcome: LOST }
+    ActiveJob { id, started: Instant::now(), end: End::LOST, stopping: None }
 }
 
 /// A job ended without ever having run: stopped while it waited, for instance.
 pub fn job_ended_unstarted(id: JobId, outcome: &Outcome) {
-    job_over(id, outcome.word(), Duration::ZERO);
+    job_over(id, End::of(outcome), Duration::ZERO);
 }
 
-/// What an outcome reads as when nobody said how the job ended.
-const LOST: &str = "lost";
+/// How a job ended, in words.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    outcome: &'static str,
+    fault: Option<Fault>,
+}
+
+impl End {
+    /// What it reads as when nobody said how the job ended.
+    const LOST: Self = Self { outcome: "lost", fault: Some(Fault::Server) };
+
+    const fn of(outcome: &Outcome) -> Self {
+        Self { outcome: outcome.word(), fault: outcome.fault() }
+    }
+}
 
 /// A job that runs. Dropping it counts the job as over, on every way out.
 #[derive(Debug)]
 pub struct ActiveJob {
     id: JobId,
     started: Instant,
-    outcome: &'static str,
+    end: End,
+    stopping: Option<Stopping>,
 }
 
 impl ActiveJob {
-    /// The job is over. Without this it counts as lost.
-    pub fn finish(mut self, outcome: &Outcome) {
-        self.outcome = outcome.word();
+    /// From now on the job is being ended.
+    pub fn stopping(&mut self) {
+        self.stopping.get_or_insert_with(Stopping::begin);
+    }
+
+    /// The job is over, and had written so many bytes. Without this it counts as lost.
+    pub fn finish(mut self, ending: &Ending, written: u64) {
+        self.end = End::of(&ending.outcome);
+        jobs::OUTPUT.plain().record(written as f64);
+        of_tenant(tenants::OUTPUT, self.id.tenant(), written);
+        used(&ending.usage);
+    }
+}
+
+/// What is not known is left out: zeroes would pull every quantile down.
+fn used(usage: &Usage) {
+    if !usage.cpu.is_zero() {
+        jobs::CPU.plain().record(usage.cpu);
+    }
+    if usage.max_rss_bytes > 0 {
+        jobs::PEAK_MEMORY.plain().record(usage.max_rss_bytes as f64);
+    }
+}
+
+/// A job that is being ended. Dropping it counts that as over.
+#[derive(Debug)]
+struct Stopping(());
+
+impl Stopping {
+    fn begin() -> Self {
+        jobs::STOPPING.plain().increment(1);
+        Self(())
+    }
+}
+
+impl Drop for Stopping {
+    fn drop(&mut self) {
+        jobs::STOPPING.plain().decrement(1);
     }
 }
 
@@ -79,13 +134,22 @@ impl Drop for ActiveJob {
         let elapsed = self.started.elapsed();
         jobs::RUNNING.plain().decrement(1);
         jobs::DURATION.plain().record(elapsed);
-        job_over(self.id, self.outcome, elapsed);
+        job_over(self.id, self.end, elapsed);
     }
 }
 
-fn job_over(id: JobId, outcome: &'static str, elapsed: Duration) {
+fn job_over(id: JobId, End { outcome, fault }: End, elapsed: Duration) {
     tracing::info!(tenant = %id.tenant(), job_id = %id, outcome, elapsed_ms = millis(elapsed), "job finished");
     jobs::FINISHED.with((key::OUTCOME, outcome)).increment(1);
+    of_tenant(tenants::FINISHED, id.tenant(), 1);
+    if let Some(fault) = fault {
+        jobs::FAILED.with((key::FAULT, fault.word())).increment(1);
+    }
+}
+
+/// Counts something for the tenant, or for all others where it has no series of its own.
+fn of_tenant(counter: Counter, tenant: Tenant, count: u64) {
+    counter.with((key::TENANT, known::label_of(tenant))).increment(count);
 }
 
 /// The queue now holds this many jobs.

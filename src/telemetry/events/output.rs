@@ -4,12 +4,13 @@ use std::fmt::Display;
 
 use crate::ids::JobId;
 use crate::spec::Stream;
-use crate::telemetry::labels::{DropReason, FreedReason, key};
+use crate::telemetry::labels::{DropReason, FreedReason, SpillOperation, Tier, key};
 use crate::telemetry::names::{jobs, output};
 
-/// This many finished jobs are now readable.
-pub fn retained_changed(finished: usize) {
+/// This many finished jobs are now readable, and store so much.
+pub fn retained_changed(finished: usize, bytes: u64) {
     jobs::RETAINED.set_to(finished);
+    output::RETAINED.plain().set(bytes as f64);
 }
 
 /// A job wrote bytes, and they were kept.
@@ -22,9 +23,9 @@ pub fn store_limit_known(bytes: u64) {
     output::STORED_LIMIT.plain().set(bytes as f64);
 }
 
-/// Room was taken for bytes in memory or on disk.
-pub fn output_stored(bytes: u64) {
-    output::STORED.plain().increment(bytes as f64);
+/// Room was taken for bytes.
+pub fn output_stored(tier: Tier, bytes: u64) {
+    output::STORED.with((key::TIER, tier.word())).increment(bytes as f64);
 }
 
 /// A finished log of so many bytes now takes only `stored`.
@@ -47,8 +48,16 @@ pub fn job_freed(id: JobId, reason: FreedReason, bytes: u64) {
 }
 
 /// Room that was taken is free again.
-pub fn output_freed(bytes: u64) {
-    output::STORED.plain().decrement(bytes as f64);
+pub fn output_freed(tier: Tier, bytes: u64) {
+    output::STORED.with((key::TIER, tier.word())).decrement(bytes as f64);
+}
+
+/// Something could not be done with a file that holds output. Told by its count alone: on a full
+/// disk it happens with every write, and each job's loss is told by itself.
+pub fn spill_failed(operation: SpillOperation, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::debug!(operation = operation.word(), ?why, "file of output failed");
+    output::SPILL_ERRORS.with((key::OPERATION, operation.word())).increment(1);
 }
 
 /// A job wrote bytes that could not be kept.

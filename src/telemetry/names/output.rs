@@ -4,7 +4,7 @@ use metrics::Unit;
 
 use super::catalogue::Family;
 use super::metric::{Counter, Gauge, Labels, Metric, PLAIN};
-use crate::telemetry::labels::{DropReason, FreedReason, STREAMS, SpillOperation, key};
+use crate::telemetry::labels::{DropReason, FreedReason, STREAMS, SpillOperation, Tier, key};
 
 /// Bytes that jobs wrote, by stream.
 pub const BYTES_WRITTEN: Counter = Counter(Metric {
@@ -43,7 +43,7 @@ pub const STORED: Gauge = Gauge(Metric {
     name: "shellyard_output_stored_bytes",
     help: "Output that is held for all jobs, by where it is.",
     unit: Unit::Bytes,
-    labels: PLAIN,
+    labels: Labels::Closed(&[(key::TIER, &Tier::WORDS)]),
 });
 
 /// Output that may be held for all jobs, wherever it is.

@@ -1,0 +1,63 @@
+//! However many jobs have run, a scrape stays what it was.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{call, scraped, series, value};
+use crate::harness::{Era, HttpConnection, Launch, Yard};
+
+const CLIENTS: usize = 8;
+const CONNECTIONS_EACH: usize = 25;
+const JOBS_PER_CONNECTION: usize = 50;
+/// Scrapes of which the fastest counts: the others met somebody else's work.
+const TRIES: usize = 30;
+
+/// Few finished jobs stay, and none is logged: what grows by itself is not what is measured.
+const CONFIG: &str = "[retention]\nmax_finished = 100\n[log]\nfilter = \"warn,shellyard::telemetry::events::doors=info\"\n";
+
+/// Runs one job after the other, on one connection.
+fn run_jobs(address: &str) {
+    let request = call("run_command", json!({"command": "true", "args": []}));
+    let mut connection = HttpConnection::open(address);
+    for _ in 0..JOBS_PER_CONNECTION {
+        connection.send(&request);
+        let answer = connection.answer();
+        assert_eq!(answer.status, 200);
+        let text = answer.text();
+        assert!(text.contains("exit 0"), "{text}");
+    }
+}
+
+fn fastest_scrape(yard: &mut Yard) -> Duration {
+    let scrape = |_| {
+        let begun = Instant::now();
+        scraped(yard);
+        begun.elapsed()
+    };
+    (0..TRIES).map(scrape).min().expect("some tries")
+}
+
+#[test]
+fn ten_thousand_jobs_change_neither_series_nor_size_nor_cost() {
+    let mut yard = Launch::http().era(Era::Modern).config(CONFIG).start();
+    let before = scraped(&mut yard);
+    let cost_before = fastest_scrape(&mut yard);
+    let address = yard.http().address().to_owned();
+    thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| (0..CONNECTIONS_EACH).for_each(|_| run_jobs(&address)));
+        }
+    });
+    let after = scraped(&mut yard);
+    let jobs = (CLIENTS * CONNECTIONS_EACH * JOBS_PER_CONNECTION) as f64;
+    assert_eq!(value(&after, "shellyard_jobs_finished_total{outcome=\"exited\"}"), jobs);
+    assert_eq!(value(&after, "shellyard_tenant_jobs_finished_total{tenant=\"local\"}"), jobs);
+    assert_eq!(series(&after), series(&before));
+    let digits =
+        |text: &str| text.len() - series(text).iter().map(|line| line.len()).sum::<usize>();
+    assert!(digits(&after) < 4 * digits(&before), "{} bytes, {} before", after.len(), before.len());
+    let cost_after = fastest_scrape(&mut yard);
+    assert!(cost_after < 4 * cost_before, "{cost_after:?}, {cost_before:?} before");
+}
