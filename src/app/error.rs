@@ -96,6 +96,14 @@ pub(super) enum AppError {
     Audit(#[from] AuditError),
     #[error("`{}` cannot be the working directory; give an existing directory with -w", .dir.display())]
     WorkingDirectory { dir: PathBuf, source: io::Error },
+    #[cfg(feature = "otlp")]
+    #[error(transparent)]
+    Otlp(#[from] crate::telemetry::otlp::ExportError),
+    #[cfg(not(feature = "otlp"))]
+    #[error(
+        "trace.otlp_endpoint is set ({endpoint}), but this program was built without the export of spans; build it with `cargo build --release --features otlp`, or leave the setting empty"
+    )]
+    NoOtlp { endpoint: String },
     #[error("the current directory cannot be used; start in an existing one, or set job.cwd")]
     Cwd(#[source] io::Error),
 }

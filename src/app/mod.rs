@@ -4,6 +4,8 @@
 //! their time → every tree is ended → the transport says its last words → exit.
 
 mod auth;
+#[cfg(feature = "otlp")]
+mod collector;
 mod connect;
 mod error;
 mod queue_limits;
@@ -12,6 +14,7 @@ mod rules;
 mod serve;
 mod signals;
 mod start;
+mod traces;
 mod values;
 
 pub use start::run;

@@ -8,7 +8,7 @@ use super::error::AppError;
 use super::values;
 use crate::cli::talk;
 use crate::config::{Changes, Loaded, Sources, load};
-use crate::telemetry::{QueueGauges, events};
+use crate::telemetry::{LogFilter, QueueGauges, events};
 use crate::yard::{Identity, PressureWatch, Tuning, Yard};
 
 /// What takes new settings over.
@@ -17,6 +17,7 @@ pub(super) struct Live {
     pub(super) yard: Yard,
     pub(super) pressure: watch::Sender<PressureWatch>,
     pub(super) gauges: Arc<QueueGauges>,
+    pub(super) log: LogFilter,
 }
 
 /// Takes over what changed. A cheap clone.
@@ -63,9 +64,18 @@ impl Reload {
         self.live.yard.tune(tuning, by, &changes.live).await;
         self.live.pressure.send_replace(values::pressure(&loaded.settings));
         self.live.gauges.learn(values::known_names(&loaded.settings));
+        self.filter_log(&changes, &loaded);
         *last = loaded;
         events::reloaded(&changes.live, &changes.restart);
         Ok(changes)
+    }
+
+    /// A filter that somebody chose meanwhile stays, unless the configured one has changed.
+    fn filter_log(&self, changes: &Changes, loaded: &Loaded) {
+        if changes.live.iter().any(|key| key == "log.filter") {
+            // The settings let nothing else through.
+            self.live.log.configure(&loaded.settings.log.filter).ok();
+        }
     }
 
     fn read(&self) -> Result<(Loaded, Tuning), AppError> {

@@ -20,7 +20,7 @@ use crate::output;
 use crate::process::guardian::Guardian;
 use crate::process::host;
 use crate::stdio;
-use crate::telemetry::{Exporter, QueueGauges, events};
+use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 use crate::yard::{AfterDrain, Identity, Yard, YardSettings};
 
 /// How often histograms are folded into their buckets.
@@ -44,6 +44,7 @@ pub(super) struct App {
     /// Ends our jobs should we be killed.
     guardian: Arc<Mutex<Guardian>>,
     reload: Reload,
+    log: LogFilter,
 }
 
 impl App {
@@ -53,6 +54,7 @@ impl App {
         loaded: Loaded,
         sources: Sources,
         numbers: Option<PathBuf>,
+        log: LogFilter,
     ) -> Result<Self, AppError> {
         let tag = host::prepare().map_err(AppError::Host)?;
         let guardian = Arc::new(Mutex::new(Guardian::start().map_err(AppError::Guardian)?));
@@ -67,12 +69,13 @@ impl App {
         yard.watch_pressure(pressure.subscribe());
         let gauges = Arc::new(QueueGauges::install(values::known_names(&loaded.settings)));
         let settings = loaded.settings.clone();
-        let live = Live { yard: yard.clone(), pressure, gauges: Arc::clone(&gauges) };
+        let live =
+            Live { yard: yard.clone(), pressure, gauges: Arc::clone(&gauges), log: log.clone() };
         let reload = Reload::new(live, sources, loaded);
         let hangup = reload.clone();
         let on_hangup = signals::on_hangup(move || hangup.clone().on_hangup());
         tokio::spawn(on_hangup.map_err(AppError::Signals)?);
-        Ok(Self { settings, yard, gauges, guardian, reload })
+        Ok(Self { settings, yard, gauges, guardian, reload, log })
     }
 
     pub(super) const fn yard(&self) -> &Yard {
@@ -120,7 +123,7 @@ impl App {
                 Ok(Reloaded { live, restart })
             })
         };
-        Operations::new(now, after_drain)
+        Operations::new(now, after_drain, self.log.clone())
     }
 
     /// Returns once somebody wished that the server ends, and nothing waits or runs any more.

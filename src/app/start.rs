@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use super::error::AppError;
 use super::serve::App;
 use super::signals::Signals;
-use super::{auth, connect, rules, values};
+use super::{auth, connect, rules, traces, values};
 use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, talk};
 use crate::config::{Environment, FlagValue, Loaded, Sources, load};
 use crate::http::Server;
@@ -96,8 +96,10 @@ impl Start {
 
     fn serve(self) -> Result<u8, AppError> {
         let loaded = self.load()?;
-        let _log = setup::start(&self.logging(&loaded))?;
-        runtime()?.block_on(async {
+        let (_guard, log) = setup::start(&self.logging(&loaded))?;
+        let runtime = runtime()?;
+        let _traces = traces::start(&loaded.settings.trace, runtime.handle())?;
+        runtime.block_on(async {
             // Before the yard, which tells its limits once.
             let exporter = Exporter::install()?;
             // A mistake in them ends the server before anybody can connect.
@@ -105,7 +107,7 @@ impl Start {
             let server = Server::bind(values::http(&loaded.settings)?).await?;
             let mut signals = Signals::listen()?;
             let numbers = Some(values::numbers_file(&loaded.settings));
-            let app = App::start(loaded, self.sources, numbers).await?;
+            let app = App::start(loaded, self.sources, numbers, log).await?;
             app.serve_http(server, exporter, &mut signals).await;
             Ok(0)
         })
@@ -113,14 +115,16 @@ impl Start {
 
     fn stdio(self) -> Result<u8, AppError> {
         let loaded = self.load()?;
-        let _log = setup::start(&self.logging(&loaded))?;
+        let (_guard, log) = setup::start(&self.logging(&loaded))?;
         let runtime = runtime()?;
+        let traces = traces::start(&loaded.settings.trace, runtime.handle())?;
         let result = runtime.block_on(async {
             let mut signals = Signals::listen()?;
-            let app = App::start(loaded, self.sources, None).await?;
+            let app = App::start(loaded, self.sources, None, log).await?;
             app.serve_stdio(&mut signals).await;
             Ok(0)
         });
+        drop(traces);
         // A read of stdin that still blocks must not hold up the exit.
         runtime.shutdown_background();
         result
@@ -159,10 +163,12 @@ impl Start {
         let loaded = self.load()?;
         // The command's own output is what the caller wants to see.
         let logging = setup::Logging { filter: "warn".to_owned(), ..self.logging(&loaded) };
-        let _log = setup::start(&logging)?;
+        let (_guard, log) = setup::start(&logging)?;
         let grace = loaded.settings.job.grace;
-        runtime()?.block_on(async {
-            let app = App::start(loaded, self.sources, None).await?;
+        let runtime = runtime()?;
+        let _traces = traces::start(&loaded.settings.trace, runtime.handle())?;
+        runtime.block_on(async {
+            let app = App::start(loaded, self.sources, None, log).await?;
             let result = cli::run::run(app.yard(), flags).await.map_err(AppError::Signals)?;
             app.yard().drain(Duration::ZERO, grace).await;
             app.end_everything().await;
@@ -189,6 +195,7 @@ impl Start {
             environment: &rules::environment(&loaded, &self.sources.environment)?,
             levels: values::pressure(&loaded.settings).levels,
             spill_dir: &values::spill_dir(&loaded.settings),
+            collector: loaded.settings.trace.otlp_endpoint.as_deref(),
         };
         Ok(cli::doctor::run(flags, &patient))
     }

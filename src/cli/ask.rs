@@ -155,6 +155,11 @@ pub(super) async fn post(client: &Client, path: &str, wish: &Value) -> Result<Va
     ask(client, (Method::POST, path), wish.to_string().into()).await
 }
 
+/// What the server answers to this choice.
+pub(super) async fn put(client: &Client, path: &str, choice: &Value) -> Result<Value, AskError> {
+    ask(client, (Method::PUT, path), choice.to_string().into()).await
+}
+
 async fn ask(client: &Client, to: (Method, &str), body: Bytes) -> Result<Value, AskError> {
     let kind = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let answer = client.request(to.0, to.1, HeaderMap::from_iter([kind]), body).await?;

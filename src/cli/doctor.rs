@@ -11,6 +11,7 @@ use crate::output;
 use crate::policy::environment::{Cleaned, DroppedName};
 use crate::process::pressure::{self, Unavailable};
 use crate::telemetry::Resource;
+use crate::telemetry::spans::OTLP_BUILT_IN;
 use crate::yard::Levels;
 
 /// One thing that was looked at.
@@ -57,18 +58,21 @@ pub struct Patient<'a> {
     pub levels: Levels,
     /// Where output goes that is too much for memory.
     pub spill_dir: &'a Path,
+    /// The collector that spans go to.
+    pub collector: Option<&'a str>,
 }
 
 /// Tells what was found: of variables the names only, never a value. Returns the exit code, which
 /// is 1 where something does not work.
 #[must_use]
 pub fn run(flags: &DoctorFlags, patient: &Patient<'_>) -> u8 {
-    let Patient { environment, levels, spill_dir } = *patient;
+    let Patient { environment, levels, spill_dir, collector } = *patient;
     let read = Resource::ALL.map(|resource| (resource, pressure::read(resource)));
     let findings = [
         environment_finding(environment),
         store_finding(spill_dir, output::check_spill_dir(spill_dir)),
         pressure_finding(levels, &read),
+        traces_finding(collector),
     ];
     let text = if flags.json { as_json(&findings, environment) } else { as_text(&findings) };
     // A reader that went away (`| head`) cannot be told anything any more.
@@ -100,6 +104,29 @@ fn environment_finding(environment: &Cleaned) -> Finding {
 
 fn kept(environment: &Cleaned) -> Vec<String> {
     environment.kept.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect()
+}
+
+fn traces_finding(collector: Option<&str>) -> Finding {
+    const BUILD: &str = "build it with `cargo build --release --features otlp`";
+    let finding = |level, detail: String, fix: Option<&str>| {
+        let fix = fix.map(str::to_owned);
+        Finding { level, what: "traces", detail, fix }
+    };
+    match (OTLP_BUILT_IN, collector) {
+        (true, Some(collector)) => finding(Level::Ok, format!("spans go to {collector}"), None),
+        (true, None) => {
+            let fix = "to send spans to a collector, set trace.otlp_endpoint";
+            finding(Level::Ok, "spans can be sent (OTLP), and are not".to_owned(), Some(fix))
+        }
+        (false, Some(collector)) => {
+            let detail = format!("spans shall go to {collector}, and this program cannot send any");
+            finding(Level::Fail, detail, Some(BUILD))
+        }
+        (false, None) => {
+            let detail = "this program was built without the export of spans (OTLP)".to_owned();
+            finding(Level::Ok, detail, Some(BUILD))
+        }
+    }
 }
 
 type Read = (Resource, Result<u8, Unavailable>);
@@ -185,6 +212,16 @@ mod tests {
             "ok    pressure: cpu 3 %, memory 0 %, io 1 %; starts are never held back\n      \
              to hold starts back under pressure, set pressure.memory or pressure.io\n",
         );
+    }
+
+    #[test]
+    fn whether_spans_can_be_sent_is_told() {
+        let [unset, set] = [None, Some("http://c:4318")].map(traces_finding);
+        let told = as_text(&[unset]);
+        assert!(told.starts_with("ok    traces: ") && told.contains("(OTLP)"), "{told}");
+        let level = if OTLP_BUILT_IN { Level::Ok } else { Level::Fail };
+        assert_eq!(set.level, level, "{set:?}");
+        assert_eq!(set.fix.is_some_and(|fix| fix.contains("--features otlp")), !OTLP_BUILT_IN);
     }
 
     #[test]

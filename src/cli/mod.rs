@@ -9,6 +9,7 @@ pub mod doctor;
 mod drain;
 mod flags;
 mod jobs;
+mod log_level;
 mod operator;
 mod pause;
 pub mod policy;
@@ -29,6 +30,7 @@ pub use flags::{
     PolicyTestFlags, PolicyVerb, RunFlags, ServeFlags, ServerFlags, ShowFlags, StdioFlags,
 };
 pub use jobs::JobsFlags;
+pub use log_level::LogLevelFlags;
 pub use operator::OperatorVerb;
 pub use pause::LaneFlags;
 pub use queue::QueueFlags;

@@ -5,6 +5,7 @@ use clap::Subcommand;
 use super::ask::AskFlags;
 use super::drain::{self, DrainFlags};
 use super::jobs::{self, JobsFlags};
+use super::log_level::{self, LogLevelFlags};
 use super::pause::{self, LaneFlags};
 use super::queue::{self, QueueFlags};
 use super::reload::{self, ReloadFlags};
@@ -23,6 +24,8 @@ pub enum OperatorVerb {
     Resume(LaneFlags),
     /// Take no new jobs; those that wait and run go on to their ends.
     Drain(DrainFlags),
+    /// Tell or change which log lines a running server writes.
+    LogLevel(LogLevelFlags),
     /// Read the settings again; those that need no restart hold at once.
     #[command(skip)]
     Reload(ReloadFlags),
@@ -37,6 +40,7 @@ impl OperatorVerb {
             Self::Queue(flags) => &flags.server,
             Self::Pause(flags) | Self::Resume(flags) => &flags.server,
             Self::Drain(flags) => &flags.server,
+            Self::LogLevel(flags) => &flags.server,
             Self::Reload(flags) => &flags.server,
         }
     }
@@ -50,6 +54,7 @@ impl OperatorVerb {
             Self::Pause(flags) => pause::pause(flags, client).await,
             Self::Resume(flags) => pause::resume(flags, client).await,
             Self::Drain(flags) => drain::run(flags, client).await,
+            Self::LogLevel(flags) => log_level::run(flags, client).await,
             Self::Reload(flags) => reload::run(flags, client).await,
         };
         done.unwrap_or_else(|error| self.server().failure(&error)).give()

@@ -23,6 +23,16 @@ pub fn with_causes(error: &dyn Error) -> String {
     message
 }
 
+/// What is at the bottom of it: the last of its causes, or what went wrong itself.
+#[must_use]
+pub fn root_cause(error: &dyn Error) -> String {
+    let mut root = error;
+    while let Some(cause) = root.source() {
+        root = cause;
+    }
+    root.to_string()
+}
+
 /// Says one line.
 pub fn say(message: &str) {
     eprintln!("shellyard: {message}");

@@ -230,7 +230,7 @@ fn expiry(text: &str) -> Result<Moment, String> {
 }
 
 /// `30d`, `12h`, `90m`, `45s`, `2w`.
-fn duration(text: &str) -> Option<Duration> {
+pub(super) fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let seconds: u64 = match unit {
         "s" => 1,

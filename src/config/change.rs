@@ -3,13 +3,14 @@
 use super::load::Loaded;
 
 /// Keys, and beginnings of keys, that a running server takes over. All others take a restart.
-const LIVE: [&str; 19] = [
+const LIVE: [&str; 20] = [
     "job.cwd",
     "job.grace_s",
     "job.max_lines",
     "job.max_output",
     "job.max_timeout_s",
     "job.timeout_s",
+    "log.filter",
     "output.large",
     "output.max_store",
     "output.max_tenant",

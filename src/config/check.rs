@@ -48,6 +48,8 @@ pub(super) enum Rule {
     Switch,
     /// A filter for log lines.
     Filter,
+    /// A part of a whole.
+    Share,
 }
 
 /// Routes of the server that MCP cannot be served on.
@@ -80,6 +82,9 @@ impl Rule {
             Self::Name => text_that(value, |text| text.is_empty() || is_name(text)),
             Self::Switch => value.as_bool().map(Value::Boolean),
             Self::Filter => text_that(value, |text| EnvFilter::builder().parse(text).is_ok()),
+            Self::Share => {
+                number(value).filter(|part| (0.0..=1.0).contains(part)).map(Value::Float)
+            }
         }
     }
 
@@ -88,7 +93,7 @@ impl Rule {
     pub(super) fn value_of_text(self, text: &str) -> Value {
         let parsed = match self {
             Self::Count { .. } => text.trim().parse().ok().map(Value::Integer),
-            Self::Seconds { .. } => text.trim().parse().ok().map(Value::Float),
+            Self::Seconds { .. } | Self::Share => text.trim().parse().ok().map(Value::Float),
             Self::Switch => switch(text).map(Value::Boolean),
             Self::Hosts
             | Self::Origins
@@ -141,6 +146,7 @@ impl Rule {
             Self::Words(words) => format!("a list of some of \"{}\"", words.join("\", \"")),
             Self::Name => "the name of a variable such as \"CI\", or \"\"".into(),
             Self::Switch => "true or false".into(),
+            Self::Share => "a number from 0 to 1".into(),
             Self::Filter => "a log filter such as \"info\" or \"warn,shellyard=debug\"".into(),
         }
     }
@@ -261,6 +267,8 @@ mod tests {
         check(Rule::Seconds { min: 0.0, max: 9.0 }, "2", Some("2.0"));
         check(Rule::Seconds { min: 0.0, max: 9.0 }, "0.5", Some("0.5"));
         check(Rule::Filter, r#""warn,shellyard=debug""#, Some(r#""warn,shellyard=debug""#));
+        check(Rule::Share, "1", Some("1.0"));
+        check(Rule::Share, "0.25", Some("0.25"));
         check(Rule::Shell, r#""auto""#, Some(r#""auto""#));
         check(Rule::Path, r#""""#, Some(r#""""#));
     }
@@ -288,6 +296,8 @@ mod tests {
         check(Rule::Word(&["a", "b"]), r#""c""#, None);
         check(Rule::Switch, "1", None);
         check(Rule::Filter, r#""shellyard=loud""#, None);
+        check(Rule::Share, "1.1", None);
+        check(Rule::Share, "nan", None);
     }
 
     #[test]

@@ -19,13 +19,14 @@ use crate::spec::JOB_VARIABLE;
 /// Every setting with its default and a comment: what `config init` writes.
 pub const DEFAULT_FILE: &str = include_str!("../../config/default.toml");
 
-/// The names that a requirement document gives to some of our settings.
-const ALIASES: [(&str, &str); 5] = [
+/// The names that documents and standards give to some of our settings.
+const ALIASES: [(&str, &str); 6] = [
     ("MCP_HTTP_BIND", "http.bind"),
     ("MCP_HTTP_PATH", "http.path"),
     ("MCP_EXEC_MAX_OUTPUT_BYTES", "execute.max_output_bytes"),
     ("MCP_EXEC_LOG_FULL_OUTPUT", "execute.log_full_output"),
     ("MCP_EXEC_LOG_OUTPUT_BYTES", "execute.log_output_bytes"),
+    ("OTEL_EXPORTER_OTLP_ENDPOINT", "trace.otlp_endpoint"),
 ];
 
 /// What is laid over the defaults.

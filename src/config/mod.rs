@@ -37,5 +37,5 @@ pub use settings::{
     OauthSettings, OnAuditFailure, OnLargeOutput, OutputSettings, PolicySettings, PressureSettings,
     Priority, QueueSettings, QuotaSettings, RedactSettings, ResultFormat, RetentionSettings,
     RunShellCommandSettings, ServerName, ServerSettings, Settings, Shell, ShellToolSettings,
-    Socket, TenantSettings, Uncertain,
+    Socket, TenantSettings, TraceSettings, Uncertain,
 };

@@ -181,6 +181,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("server.drain_s", Rule::Seconds { min: 0.0, max: 3600.0 }),
     setting("log.format", Rule::Word(&["human", "json"])),
     setting("log.filter", Rule::Filter),
+    setting("trace.otlp_endpoint", Rule::Url),
+    setting("trace.sample", Rule::Share),
 ];
 
 /// Pairs of keys of which the first must not be larger than the second.

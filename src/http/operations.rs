@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
+use crate::telemetry::LogFilter;
 use crate::yard::{AfterDrain, Identity};
 
 /// Settings that changed: those that hold from now on, and those that take a restart.
@@ -24,11 +25,12 @@ type Reload = dyn Fn(Identity) -> BoxFuture<'static, Result<Reloaded, String>> +
 pub struct Operations {
     reload: Arc<Reload>,
     after_drain: watch::Sender<AfterDrain>,
+    log: LogFilter,
 }
 
 impl Operations {
     /// `reload` reads the settings again, and says what came of it; `after_drain` is told
-    /// what becomes of the server once it has drained.
+    /// what becomes of the server once it has drained; `log` is which log lines are written.
     #[must_use]
     pub fn new(
         reload: impl Fn(Identity) -> BoxFuture<'static, Result<Reloaded, String>>
@@ -36,12 +38,17 @@ impl Operations {
         + Sync
         + 'static,
         after_drain: watch::Sender<AfterDrain>,
+        log: LogFilter,
     ) -> Self {
-        Self { reload: Arc::new(reload), after_drain }
+        Self { reload: Arc::new(reload), after_drain, log }
     }
 
     pub(super) async fn reload(&self, by: Identity) -> Result<Reloaded, String> {
         (self.reload)(by).await
+    }
+
+    pub(super) const fn log(&self) -> &LogFilter {
+        &self.log
     }
 
     pub(super) fn wish_after_drain(&self, wish: AfterDrain) {

@@ -33,11 +33,13 @@ pub enum Route {
     Drain,
     /// Reads the configuration again.
     Reload,
+    /// Which log lines are written.
+    LogLevel,
 }
 
 impl Route {
     /// Every route.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Mcp,
         Self::ProtectedResource,
         Self::ProtectedResourceOfMcp,
@@ -52,6 +54,7 @@ impl Route {
         Self::QueueResume,
         Self::Drain,
         Self::Reload,
+        Self::LogLevel,
     ];
 
     /// Its path, where MCP is at `mcp`; names in braces stand for any segment.
@@ -72,6 +75,7 @@ impl Route {
             Self::QueueResume => "/api/v1/queue/resume".to_owned(),
             Self::Drain => "/api/v1/drain".to_owned(),
             Self::Reload => "/api/v1/reload".to_owned(),
+            Self::LogLevel => "/api/v1/log-level".to_owned(),
         }
     }
 
@@ -91,7 +95,8 @@ impl Route {
             | Self::QueuePause
             | Self::QueueResume
             | Self::Drain
-            | Self::Reload => false,
+            | Self::Reload
+            | Self::LogLevel => false,
         }
     }
 }

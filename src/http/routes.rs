@@ -114,7 +114,8 @@ impl House {
             | Route::QueuePause
             | Route::QueueResume
             | Route::Drain
-            | Route::Reload => api::lead(route, Arc::clone(&self.api)),
+            | Route::Reload
+            | Route::LogLevel => api::lead(route, Arc::clone(&self.api)),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! - [`labels`]: the closed sets that label values come from.
 //! - [`events`]: one function per thing that happens; each logs and counts.
 //! - [`spans`]: what belongs to which trace.
-//! - [`setup`]: where log lines go.
+//! - [`setup`]: where log lines go, and which ones.
 //! - [`exporter`]: what Prometheus reads.
 //!
 //! Commands are logged, quoted and cut short; output bytes and environment values
@@ -16,7 +16,11 @@ pub mod events;
 pub mod exporter;
 mod known;
 pub mod labels;
+mod log_filter;
+mod log_line;
 pub mod names;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 mod process;
 mod queue_gauges;
 pub mod setup;
@@ -29,4 +33,5 @@ pub use labels::{
     Actor, DropReason, ErrorType, FreedReason, Refusal, Rejection, Resource, SpillOperation, Tier,
     Transport, WaitReason,
 };
+pub use log_filter::{FilterError, FilterStatus, LogFilter};
 pub use queue_gauges::{LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage};

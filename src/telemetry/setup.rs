@@ -2,14 +2,18 @@
 
 use std::io;
 use std::mem;
+use std::sync::OnceLock;
 
 use thiserror::Error;
 use tracing::{Level, Metadata, Subscriber};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::filter::{ParseError, filter_fn};
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::{Layered, SubscriberExt};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
-use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
+use tracing_subscriber::{Layer, Registry, fmt};
+
+use super::log_filter::{FilterError, FilterLayer, LogFilter};
+use super::log_line::{JsonLine, KeepIds, PlainLine};
 
 /// Lines that wait while nobody drains stderr; further ones are dropped.
 const BUFFERED_LINES: usize = 8192;
@@ -42,13 +46,8 @@ pub enum Format {
 #[derive(Debug, Error)]
 pub enum SetupError {
     /// The filter cannot be read.
-    #[error("`{filter}` is not a log filter; write one such as `info` or `warn,shellyard=debug`")]
-    Filter {
-        /// What was given.
-        filter: String,
-        /// What is wrong with it.
-        source: ParseError,
-    },
+    #[error(transparent)]
+    Filter(#[from] FilterError),
     /// The process has a log already.
     #[error("logging is already set up in this process; set it up once")]
     Installed(#[from] TryInitError),
@@ -59,20 +58,31 @@ impl SetupError {
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Filter { .. } => "log_filter",
+            Self::Filter(error) => error.code(),
             Self::Installed(_) => "log_installed",
         }
     }
 }
 
-/// Starts to log to stderr. Lines are written until the guard is dropped.
+/// Starts to log to stderr. Lines are written until the guard is dropped; which ones can be
+/// changed meanwhile.
 ///
 /// # Errors
 /// When the filter cannot be read, or the process logs already.
-pub fn start(logging: &Logging) -> Result<LogGuard, SetupError> {
+pub fn start(logging: &Logging) -> Result<(LogGuard, LogFilter), SetupError> {
     let (writer, guard) = writer_to(io::stderr());
-    subscriber(logging, writer)?.try_init()?;
-    Ok(guard)
+    let (subscriber, filter) = subscriber(logging, writer)?;
+    subscriber.try_init()?;
+    // Only the first log of a process got this far.
+    DROPPED.set(guard.dropped.clone()).ok();
+    Ok((guard, filter))
+}
+
+static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
+
+/// Lines of this process's log that were dropped because nobody drained stderr.
+pub(super) fn dropped_lines() -> u64 {
+    DROPPED.get().map_or(0, |dropped| dropped.dropped_lines() as u64)
 }
 
 /// Writes what is left when it is dropped, for a second at most.
@@ -104,22 +114,24 @@ fn writer_to(sink: impl io::Write + Send + 'static) -> (NonBlocking, LogGuard) {
 fn subscriber(
     logging: &Logging,
     writer: NonBlocking,
-) -> Result<impl Subscriber + Send + Sync, SetupError> {
-    let filter = EnvFilter::builder()
-        .parse(&logging.filter)
-        .map_err(|source| SetupError::Filter { filter: logging.filter.clone(), source })?;
+) -> Result<(impl Subscriber + Send + Sync, LogFilter), SetupError> {
+    let (layer, filter) = LogFilter::new(&logging.filter)?;
     let lines = lines(logging.format, writer);
     // A filter of its own, because in one filter a directive for `rmcp::service` would
     // win over a cap on `rmcp`.
-    Ok(Registry::default().with(lines).with(filter).with(filter_fn(within_cap)))
+    let subscriber = Registry::default().with(layer).with(lines).with(filter_fn(within_cap));
+    Ok((subscriber, filter))
 }
 
-fn lines(format: Format, writer: NonBlocking) -> Box<dyn Layer<Registry> + Send + Sync> {
+/// Everything that the filter lets through.
+type Filtered = Layered<FilterLayer, Registry>;
+
+fn lines(format: Format, writer: NonBlocking) -> Box<dyn Layer<Filtered> + Send + Sync> {
     let layer = fmt::layer().with_writer(writer);
     match format {
-        Format::Plain => layer.with_ansi(false).boxed(),
-        Format::Coloured => layer.with_ansi(true).boxed(),
-        Format::Json => layer.with_ansi(false).json().flatten_event(true).boxed(),
+        Format::Plain => KeepIds.and_then(layer.with_ansi(false).event_format(PlainLine)).boxed(),
+        Format::Coloured => KeepIds.and_then(layer.with_ansi(true).event_format(PlainLine)).boxed(),
+        Format::Json => KeepIds.and_then(layer.with_ansi(false).event_format(JsonLine)).boxed(),
     }
 }
 
@@ -133,6 +145,8 @@ mod tests {
     use super::super::events;
     use super::*;
     use crate::ids::JobId;
+    use crate::telemetry::spans::{Span, SpanKind};
+    use crate::trace::TraceContext;
     use std::sync::{Arc, Mutex, PoisonError};
 
     /// A sink that can be looked into.
@@ -151,10 +165,15 @@ mod tests {
     }
 
     fn logged(format: Format, filter: &str, happen: impl FnOnce()) -> String {
+        logged_while(format, filter, |_| happen())
+    }
+
+    fn logged_while(format: Format, filter: &str, happen: impl FnOnce(&LogFilter)) -> String {
         let sink = Sink::default();
         let (writer, guard) = writer_to(sink.clone());
         let logging = Logging { format, filter: filter.to_owned() };
-        tracing::subscriber::with_default(subscriber(&logging, writer).unwrap(), happen);
+        let (subscriber, filter) = subscriber(&logging, writer).unwrap();
+        tracing::subscriber::with_default(subscriber, || happen(&filter));
         drop(guard);
         let bytes = sink.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         String::from_utf8(bytes).unwrap()
@@ -181,6 +200,87 @@ mod tests {
         assert_eq!(line["message"], "job submitted");
         assert_eq!(line["job_id"], "1");
         assert_eq!(line["command"], "\"true\"");
+    }
+
+    fn json(text: &str) -> Vec<serde_json::Value> {
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_json_line_has_its_own_words_and_sets_others_of_that_name_apart() {
+        let text = logged(Format::Json, "info", || {
+            tracing::info!(target: "a::b", target = "x", count = 3, share = 0.5, ok = true, "told");
+        });
+        let line = &json(&text)[0];
+        let start = r#"{"timestamp":"20"#;
+        assert!(text.starts_with(start) && text.contains(r#"Z","level":"INFO","target":"a::b","#));
+        assert_eq!((&line["message"], &line["field_target"]), (&"told".into(), &"x".into()));
+        assert_eq!(line["count"], 3);
+        assert_eq!((&line["share"], &line["ok"]), (&0.5.into(), &true.into()));
+        assert!(line.get("trace_id").is_none() && line.get("span").is_none(), "{text}");
+    }
+
+    /// Tells something in a span, in a library's span inside a further one, of a trace by name,
+    /// and outside of all.
+    fn tell_in_spans() -> [TraceContext; 2] {
+        let tell = || tracing::info!(target: "shellyard::job", "told");
+        let span = |parent| Span::begin(SpanKind::Internal, "work".to_owned(), parent);
+        let outer = span(None);
+        let inner = span(Some(outer.context()));
+        outer.log().in_scope(tell);
+        let of_a_library =
+            inner.log().in_scope(|| tracing::error_span!(target: "shellyard::job", "other"));
+        of_a_library.in_scope(tell);
+        outer.log().in_scope(|| tracing::info!(target: "shellyard::job", trace_id = "own", "told"));
+        tell();
+        [outer.context().clone(), inner.context().clone()]
+    }
+
+    #[test]
+    fn a_line_inside_a_span_names_its_trace_whatever_the_filter_is() {
+        for filter in ["info", "off,shellyard::job=info"] {
+            let mut contexts = Vec::new();
+            let text = logged(Format::Json, filter, || contexts.extend(tell_in_spans()));
+            let lines = json(&text);
+            assert_eq!(lines.len(), 4, "{text}");
+            for (line, context) in lines.iter().zip(&contexts) {
+                assert_eq!(line["trace_id"], context.trace_id.to_string());
+                assert_eq!(line["span_id"], context.span_id.to_string());
+            }
+            assert_eq!(lines[2]["trace_id"], "own", "{text}");
+            assert!(lines[3].get("trace_id").is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_for_people_names_its_trace_shortly() {
+        let mut id = String::new();
+        let text = logged(Format::Plain, "info", || {
+            let span = Span::begin(SpanKind::Server, "call".to_owned(), None);
+            id = span.context().trace_id.to_string();
+            span.log().in_scope(|| tracing::info!(target: "a", count = 3, "told"));
+        });
+        let end = format!("Z  INFO a: told count=3 trace={}\n", &id[..8]);
+        assert!(text.ends_with(&end), "{text}");
+        let coloured = logged(Format::Coloured, "info", || tracing::warn!(target: "a", "told"));
+        assert!(coloured.contains("\u{1b}[33m WARN\u{1b}[0m"), "{coloured:?}");
+    }
+
+    #[test]
+    fn a_filter_that_changes_holds_at_once_and_the_cap_stays() {
+        let text = logged_while(Format::Plain, "warn", |filter| {
+            let tell = |words: &str| {
+                tracing::debug!(target: "shellyard::job", "{words}");
+                tracing::debug!(target: "rmcp::service", "secret");
+            };
+            tell("before");
+            filter.choose("trace,rmcp=trace", None).unwrap();
+            tell("meanwhile");
+            filter.reset();
+            tell("after");
+        });
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.contains("meanwhile"), "{text}");
     }
 
     #[test]

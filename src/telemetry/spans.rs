@@ -7,7 +7,10 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use crate::trace::{SpanId, TraceContext};
+use crate::trace::{SpanId, TraceContext, TraceId};
+
+/// Whether this program can hand spans to a collector (`trace.otlp_endpoint`).
+pub const OTLP_BUILT_IN: bool = cfg!(feature = "otlp");
 
 /// Something that is being done. Dropping it ends it.
 #[derive(Debug)]
@@ -70,7 +73,7 @@ impl From<i64> for Attribute {
 impl Span {
     /// Begins something that is a part of `parent`, or the beginning of a trace of its own.
     pub fn begin(kind: SpanKind, name: String, parent: Option<&TraceContext>) -> Self {
-        let context = parent.map_or_else(TraceContext::root, TraceContext::child);
+        let context = parent.map_or_else(root, TraceContext::child);
         // An error's level: no filter that lets a line through hides where it belongs.
         let log = tracing::error_span!(
             "span",
@@ -128,6 +131,30 @@ impl Drop for Span {
     }
 }
 
+static SHARE: OnceLock<f64> = OnceLock::new();
+
+/// Of the traces that begin here, this share is exported, from 0 to 1; where nobody says, all are.
+/// What others began is exported as they wish. The first word stays.
+pub fn sample(share: f64) {
+    // A second setting cannot hold for traces that have begun.
+    SHARE.set(share).ok();
+}
+
+/// The beginning of a trace, of which the others then know whether it is exported.
+fn root() -> TraceContext {
+    let context = TraceContext::root();
+    let share = SHARE.get().copied().unwrap_or(1.0);
+    TraceContext { is_sampled: is_within(context.trace_id, share), ..context }
+}
+
+/// Whether a trace is in this share of all: the same everywhere, because its number decides.
+fn is_within(trace: TraceId, share: f64) -> bool {
+    // The last seven bytes, which the standard wants to be random.
+    let [_, _, _, _, _, _, _, _, _, end @ ..] = trace.bytes();
+    let number = end.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    (number as f64) < share * (1_u64 << 56) as f64
+}
+
 type Sink = Box<dyn Fn(EndedSpan) + Send + Sync>;
 
 static SINK: OnceLock<Sink> = OnceLock::new();
@@ -136,4 +163,22 @@ static SINK: OnceLock<Sink> = OnceLock::new();
 pub fn export_to(sink: impl Fn(EndedSpan) + Send + Sync + 'static) {
     // A second exporter would get what the first one gets already.
     SINK.set(Box::new(sink)).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_all_traces_is_sampled_and_each_is_or_is_not() {
+        let traces: Vec<_> = (0..4000).map(|_| TraceContext::root().trace_id).collect();
+        let within = |share: f64| {
+            traces.iter().copied().filter(|trace| is_within(*trace, share)).collect::<Vec<_>>()
+        };
+        assert_eq!(within(0.0).len(), 0);
+        assert_eq!(within(1.0).len(), traces.len());
+        let (tenth, half) = (within(0.1), within(0.5));
+        assert!((1500..2500).contains(&half.len()), "{}", half.len());
+        assert!(tenth.iter().all(|trace| half.contains(trace)), "a larger share holds a smaller");
+    }
 }

@@ -89,6 +89,11 @@ impl Yard {
         self.operated("reload_refused", why, by);
     }
 
+    /// Writes down which log lines are written from now on.
+    pub fn note_log_filter(&self, what: &str, by: Identity) {
+        self.operated("log_filter_changed", what, by);
+    }
+
     /// All figures of the queue.
     pub async fn queue_overview(&self) -> QueueOverview {
         self.supervisor.overview().await

@@ -39,6 +39,10 @@ mod hygiene;
 #[cfg(test)]
 mod input;
 #[cfg(test)]
+mod logs;
+#[cfg(test)]
+mod otlp;
+#[cfg(test)]
 mod output;
 #[cfg(test)]
 mod policy;

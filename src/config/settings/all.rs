@@ -9,7 +9,7 @@ use super::{
     AuditSettings, EnvironmentSettings, ExecuteCommandSettings, ExecuteSettings, HttpSettings,
     JobSettings, LogSettings, McpSettings, OauthSettings, OutputSettings, PolicySettings,
     PressureSettings, QueueSettings, QuotaSettings, RedactSettings, RetentionSettings,
-    RunShellCommandSettings, ServerSettings, ShellToolSettings, TenantSettings,
+    RunShellCommandSettings, ServerSettings, ShellToolSettings, TenantSettings, TraceSettings,
 };
 
 /// Every setting, complete and in range.
@@ -57,6 +57,8 @@ pub struct Settings {
     pub server: ServerSettings,
     /// Logs.
     pub log: LogSettings,
+    /// Traces.
+    pub trace: TraceSettings,
 }
 
 impl Settings {

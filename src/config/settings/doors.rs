@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::read::{address_or_none, path_or_none, seconds, socket};
+use super::read::{address_or_none, path_or_none, seconds, socket, text_or_none};
 
 /// `[http]`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -166,4 +166,15 @@ pub enum LogFormat {
     Human,
     /// For programs.
     Json,
+}
+
+/// `[trace]`
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceSettings {
+    /// The collector that spans go to.
+    #[serde(deserialize_with = "text_or_none")]
+    pub otlp_endpoint: Option<String>,
+    /// Of the traces that begin here, the share that is sent.
+    pub sample: f64,
 }

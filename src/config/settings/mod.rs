@@ -15,7 +15,7 @@ mod tools;
 pub use all::Settings;
 pub use doors::{
     Dialect, HttpSettings, LogFormat, LogSettings, McpSettings, ResultFormat, ServerName,
-    ServerSettings, Socket,
+    ServerSettings, Socket, TraceSettings,
 };
 pub use jobs::{
     JobSettings, LaneSettings, PolicySettings, Priority, QueueSettings, Shell, Uncertain,

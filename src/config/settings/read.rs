@@ -34,6 +34,12 @@ pub(super) fn path_or_none<'de, D: Deserializer<'de>>(
     Ok((!text.is_empty()).then(|| text.into()))
 }
 
+pub(super) fn text_or_none<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Option<String>, D::Error> {
+    Ok(Some(String::deserialize(input)?).filter(|text| !text.is_empty()))
+}
+
 pub(super) fn shell<'de, D: Deserializer<'de>>(input: D) -> Result<Shell, D::Error> {
     let text = String::deserialize(input)?;
     Ok(if text == "auto" { Shell::Auto } else { Shell::At(text.into()) })

@@ -124,7 +124,7 @@ pub(super) async fn reload(
 }
 
 /// The JSON of a body; an empty one says nothing.
-fn read<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
+pub(super) fn read<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
     if body.is_empty() {
         return Ok(T::default());
     }
@@ -180,7 +180,7 @@ fn shown(queue: &QueueOverview) -> Value {
     }))
 }
 
-fn without_nulls(mut value: Value) -> Value {
+pub(super) fn without_nulls(mut value: Value) -> Value {
     if let Some(fields) = value.as_object_mut() {
         fields.retain(|_, value| !value.is_null());
     }

@@ -10,6 +10,7 @@ use serde_json::json;
 use thiserror::Error;
 
 use crate::ids::{JobNumberError, TenantError};
+use crate::telemetry::FilterError;
 use crate::yard::{FindError, UnknownLane};
 
 /// Why a request was not answered.
@@ -44,6 +45,9 @@ pub(in crate::http) enum ApiError {
     /// The new settings cannot be used.
     #[error("not reloaded, the old settings hold: {0}")]
     Reload(String),
+    /// What was given for a log filter is none.
+    #[error("{0}; the old filter holds")]
+    LogFilter(#[from] FilterError),
     /// What was given for a tenant is none.
     #[error(transparent)]
     Tenant(#[from] TenantError),
@@ -80,6 +84,7 @@ impl ApiError {
             Self::BadBody { .. } => "bad_body",
             Self::Lane(_) => "unknown_lane",
             Self::Reload(_) => "not_reloaded",
+            Self::LogFilter(error) => error.code(),
             Self::Tenant(_) => "bad_tenant",
             Self::Outside { .. } => "range_not_satisfiable",
             Self::NotKept { .. } => "not_kept",
@@ -93,6 +98,7 @@ impl ApiError {
             | Self::BadQuery { .. }
             | Self::BadBody { .. }
             | Self::Lane(_)
+            | Self::LogFilter(_)
             | Self::Tenant(_) => StatusCode::BAD_REQUEST,
             Self::NotAdmin => StatusCode::FORBIDDEN,
             Self::Reload(_) => StatusCode::UNPROCESSABLE_ENTITY,
@@ -127,6 +133,7 @@ impl IntoResponse for ApiError {
             | Self::BadBody { .. }
             | Self::Lane(_)
             | Self::Reload(_)
+            | Self::LogFilter(_)
             | Self::Tenant(_)
             | Self::NotKept { .. }
             | Self::Read(_) => {}

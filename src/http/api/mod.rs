@@ -3,7 +3,7 @@
 //! ```text
 //! GET /jobs/{id}/output → query (what is asked) → plan (what is sent, pure) → body (block by block)
 //! GET /jobs, /jobs/{id} → the MCP handler's structured form
-//! /queue, /drain, /reload → what an operator sees and changes
+//! /queue, /drain, /reload, /log-level → what an operator sees and changes
 //! ```
 //!
 //! **Invariant:** an answer is held in memory one block at a time, whatever its length and however
@@ -14,6 +14,7 @@ mod body;
 mod coding;
 mod error;
 mod jobs;
+mod log_level;
 mod output;
 mod plan;
 mod query;

@@ -10,7 +10,7 @@ use axum::routing::{MethodRouter, any, get, post};
 use tokio::sync::Semaphore;
 
 use super::error::ApiError;
-use super::{admin, jobs, output};
+use super::{admin, jobs, log_level, output};
 use crate::http::auth::Credential;
 use crate::http::operations::Operations;
 use crate::http::route::Route;
@@ -45,6 +45,7 @@ impl Api {
 pub(in crate::http) fn lead(route: Route, api: Arc<Api>) -> MethodRouter {
     const READ: &str = "GET, HEAD";
     const CHANGE: &str = "POST";
+    const READ_OR_PUT: &str = "GET, HEAD, PUT";
     let (router, allowed) = match route {
         Route::Jobs => (get(jobs::list), READ),
         Route::Job => (get(jobs::show), READ),
@@ -54,6 +55,7 @@ pub(in crate::http) fn lead(route: Route, api: Arc<Api>) -> MethodRouter {
         Route::QueueResume => (post(admin::resume), CHANGE),
         Route::Drain => (post(admin::drain), CHANGE),
         Route::Reload => (post(admin::reload), CHANGE),
+        Route::LogLevel => (get(log_level::show).put(log_level::choose), READ_OR_PUT),
         Route::Mcp
         | Route::ProtectedResource
         | Route::ProtectedResourceOfMcp

@@ -8,6 +8,7 @@ use crate::telemetry::disk;
 use crate::telemetry::labels::{Resource, key};
 use crate::telemetry::names::{output, process, queue};
 use crate::telemetry::process::{self as own, ProcessUsage};
+use crate::telemetry::setup;
 
 /// Stray processes of ended jobs were reaped.
 pub fn orphans_reaped(count: u64) {
@@ -63,6 +64,24 @@ pub fn reloaded(live: &[String], restart: &[String]) {
 /// An operator changed what concerns all tenants.
 pub fn operated(what: &str, detail: &str, by: Tenant) {
     tracing::info!(what, ?detail, ?by, "operator");
+}
+
+/// The time of a log filter that somebody chose is over: this one holds again.
+pub fn log_filter_came_back(filter: &str) {
+    tracing::info!(?filter, "the configured log filter holds again");
+}
+
+/// Spans cannot be handed over. Told once, until they can again.
+pub fn spans_not_exported(why: &str) {
+    tracing::warn!(
+        ?why,
+        "spans are lost: the collector does not take them; check trace.otlp_endpoint and what listens there"
+    );
+}
+
+/// Spans are handed over again.
+pub fn spans_exported_again() {
+    tracing::info!("the collector takes spans again");
 }
 
 /// New rules could not be read; the old ones hold.
@@ -122,6 +141,7 @@ pub(in crate::telemetry) fn scraped(data_dir: Option<&Path>) {
         output::DISK_FREE.plain().set(room.free as f64);
         output::DISK_SIZE.plain().set(room.size as f64);
     }
+    process::LOG_DROPPED.plain().absolute(setup::dropped_lines());
 }
 
 /// Job numbers cannot be kept: after a restart they begin anew.

@@ -2,6 +2,7 @@
 
 mod drain;
 mod jobs;
+mod log_level;
 mod pause;
 mod reload;
 mod roles;

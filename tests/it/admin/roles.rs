@@ -6,7 +6,7 @@ use super::{Hosted, Who};
 use crate::harness::{output_of, text};
 
 /// Everything that concerns all tenants.
-const OPERATIONS: [&[&str]; 8] = [
+const OPERATIONS: [&[&str]; 10] = [
     &["jobs", "--all"],
     &["queue"],
     &["pause"],
@@ -15,6 +15,8 @@ const OPERATIONS: [&[&str]; 8] = [
     &["drain"],
     &["drain", "--exit", "--wait"],
     &["config", "reload"],
+    &["log-level"],
+    &["log-level", "trace"],
 ];
 
 #[test]

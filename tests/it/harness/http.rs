@@ -51,7 +51,7 @@ impl Request {
         for (name, value) in &self.headers {
             head += &format!("{name}: {value}\r\n");
         }
-        if self.method == "POST" {
+        if ["POST", "PUT"].contains(&self.method) {
             head += &format!("Content-Length: {}\r\n", self.body.len());
         }
         head + "\r\n"

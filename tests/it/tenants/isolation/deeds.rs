@@ -160,6 +160,10 @@ pub(super) fn http(route: Route, method: &'static str, aims: &Aims) -> Vec<Reque
             .iter()
             .map(|body| Request { body: body.as_bytes().to_vec(), ..at(&path) })
             .collect(),
+        Route::LogLevel => ["", r#"{"filter":"trace"}"#]
+            .iter()
+            .map(|body| Request { body: body.as_bytes().to_vec(), ..at(&path) })
+            .collect(),
         Route::ProtectedResource
         | Route::ProtectedResourceOfMcp
         | Route::Healthz

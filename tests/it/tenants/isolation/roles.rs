@@ -21,13 +21,15 @@ fn reading() -> Vec<(&'static str, Value)> {
 }
 
 /// The routes for operators alone, with the method that they take.
-const OPERATORS: [(Route, &str); 6] = [
+const OPERATORS: [(Route, &str); 8] = [
     (Route::Metrics, "GET"),
     (Route::Queue, "GET"),
     (Route::QueuePause, "POST"),
     (Route::QueueResume, "POST"),
     (Route::Drain, "POST"),
     (Route::Reload, "POST"),
+    (Route::LogLevel, "GET"),
+    (Route::LogLevel, "PUT"),
 ];
 
 #[track_caller]

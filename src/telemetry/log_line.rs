@@ -1,0 +1,193 @@
+//! How a log line looks, and how it tells to which trace it belongs.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
+
+/// What every JSON line has by itself; fields of an event with such a name are set apart.
+const OWN: [&str; 3] = ["timestamp", "level", "target"];
+
+/// So much of a trace's number is shown to people: enough to find its other lines.
+const SHORT_ID: usize = 8;
+
+/// Keeps the numbers of a span where the lines inside it find them.
+#[derive(Debug)]
+pub(super) struct KeepIds;
+
+/// One line for people.
+#[derive(Debug)]
+pub(super) struct PlainLine;
+
+/// One flat JSON object.
+#[derive(Debug)]
+pub(super) struct JsonLine;
+
+/// The numbers of a span.
+#[derive(Debug, Clone, Default)]
+struct Ids {
+    trace_id: String,
+    span_id: String,
+}
+
+impl Visit for Ids {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        match field.name() {
+            "trace_id" => self.trace_id = format!("{value:?}"),
+            "span_id" => self.span_id = format!("{value:?}"),
+            _ => {}
+        }
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for KeepIds {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut ids = Ids::default();
+        attributes.record(&mut ids);
+        // Spans of libraries have no such numbers.
+        if let Some(span) = context.span(id).filter(|_| !ids.trace_id.is_empty()) {
+            span.extensions_mut().insert(ids);
+        }
+    }
+}
+
+/// The numbers of the nearest span that has any.
+fn ids<S, N>(context: &FmtContext<'_, S, N>) -> Option<Ids>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    context.event_scope()?.find_map(|span| span.extensions().get::<Ids>().cloned())
+}
+
+impl<S, N> FormatEvent<S, N> for PlainLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let metadata = event.metadata();
+        let (dim, off) = if writer.has_ansi_escapes() { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
+        writer.write_str(dim)?;
+        SystemTime.format_time(&mut writer)?;
+        let colour = if writer.has_ansi_escapes() { colour(*metadata.level()) } else { "" };
+        write!(writer, "{off} {colour}{:>5}{off} ", metadata.level().as_str())?;
+        write!(writer, "{dim}{}:{off} ", metadata.target())?;
+        context.format_fields(writer.by_ref(), event)?;
+        if let Some(ids) = ids(context) {
+            let short = ids.trace_id.get(..SHORT_ID).unwrap_or_default();
+            write!(writer, " {dim}trace={short}{off}")?;
+        }
+        writeln!(writer)
+    }
+}
+
+/// How a terminal is told to colour a level.
+const fn colour(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "\x1b[31m",
+        Level::WARN => "\x1b[33m",
+        Level::INFO => "\x1b[32m",
+        Level::DEBUG => "\x1b[34m",
+        Level::TRACE => "\x1b[35m",
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for JsonLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut timestamp = String::new();
+        SystemTime.format_time(&mut Writer::new(&mut timestamp))?;
+        let metadata = event.metadata();
+        let mut line = Line::default();
+        line.put("timestamp", timestamp.into());
+        line.put("level", metadata.level().as_str().into());
+        line.put("target", metadata.target().into());
+        event.record(&mut line);
+        // An event that names a trace by itself means that one.
+        if let Some(Ids { trace_id, span_id }) = ids(context).filter(|_| !line.has("trace_id")) {
+            line.put("trace_id", trace_id.into());
+            line.put("span_id", span_id.into());
+        }
+        let text = serde_json::to_string(&line).map_err(|_| fmt::Error)?;
+        writeln!(writer, "{text}")
+    }
+}
+
+/// The fields of one object, in the order in which they are written.
+#[derive(Debug, Default)]
+struct Line(Vec<(Cow<'static, str>, Value)>);
+
+impl Line {
+    fn put(&mut self, name: &'static str, value: Value) {
+        self.0.push((name.into(), value));
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| known == name)
+    }
+
+    fn put_field(&mut self, field: &Field, value: Value) {
+        let name = field.name();
+        if OWN.contains(&name) {
+            self.0.push((format!("field_{name}").into(), value));
+        } else {
+            self.put(name, value);
+        }
+    }
+}
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.put_field(field, format!("{value:?}").into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put_field(field, value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put_field(field, value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put_field(field, value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put_field(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put_field(field, value.into());
+    }
+}
+
+impl Serialize for Line {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}

@@ -1,0 +1,29 @@
+//! Log lines of a call and of its job name the caller's trace.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Launch, eventually_some};
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+#[test]
+fn lines_of_a_call_and_of_its_job_name_the_callers_trace() {
+    for launch in Launch::both() {
+        let args = ["--log-format", "json"];
+        let mut yard = launch.args(&args).config("[log]\nfilter = \"debug\"\n").start();
+        let meta = json!({"traceparent": format!("00-{TRACE}-00f067aa0ba902b7-01")});
+        let params =
+            json!({"name": "run_command", "arguments": {"command": "true"}, "_meta": meta});
+        yard.rpc("tools/call", params);
+        for message in ["job submitted", "job finished", "tool call answered"] {
+            let line = eventually_some(message, || {
+                let talk = yard.talk();
+                let mut lines =
+                    talk.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+                lines.find(|line| line["message"] == message)
+            });
+            assert_eq!(line["trace_id"], TRACE, "{line}");
+            assert_eq!(line["span_id"].as_str().map(str::len), Some(16), "{line}");
+        }
+    }
+}
