@@ -42,6 +42,10 @@ pub(super) enum AppError {
     Guardian(#[source] io::Error),
     #[error("cannot start the supervisor")]
     Supervisor(#[from] SpawnErr),
+    #[error(
+        "the supervisor failed too often in a short time; the log says why; start the server again"
+    )]
+    SupervisorFails,
     #[error(transparent)]
     Auth(#[from] AuthError),
     #[error(

@@ -87,7 +87,7 @@ impl App {
         server: Server,
         exporter: Exporter,
         signals: &mut Signals,
-    ) {
+    ) -> Result<(), AppError> {
         tokio::spawn(exporter.clone().run_upkeep(UPKEEP));
         let (after_drain, wishes) = watch::channel(AfterDrain::Stay);
         let (readiness, ready) = watch::channel(Readiness::Ready);
@@ -101,10 +101,11 @@ impl App {
         events::server_started(server.local_addr(), server.socket_path());
         let shutdown = CancellationToken::new();
         let serving = tokio::spawn(server.serve(doors, shutdown.clone()));
-        tokio::select! {
-            () = signals.wish_to_end() => {}
-            () = self.emptied(wishes) => {}
-        }
+        let end = tokio::select! {
+            () = signals.wish_to_end() => Ok(()),
+            () = self.emptied(wishes) => Ok(()),
+            () = self.yard.given_up() => Err(AppError::SupervisorFails),
+        };
         readiness.send_replace(Readiness::Draining);
         tokio::time::sleep(NEWS_TIME).await;
         self.drain(self.settings.server.drain, signals).await;
@@ -112,6 +113,7 @@ impl App {
         // A panic in there is logged by itself; there is nothing left to save.
         serving.await.ok();
         events::server_stopped();
+        end
     }
 
     fn operations(&self, after_drain: watch::Sender<AfterDrain>) -> Operations {
@@ -140,7 +142,7 @@ impl App {
         std::future::pending().await
     }
 
-    pub(super) async fn serve_stdio(self, signals: &mut Signals) {
+    pub(super) async fn serve_stdio(self, signals: &mut Signals) -> Result<(), AppError> {
         let patience = match self.settings.mcp.server_name {
             ServerName::Shellyard => lines::PATIENCE,
             ServerName::McpzShell => {
@@ -150,12 +152,15 @@ impl App {
             }
         };
         let shutdown = CancellationToken::new();
-        tokio::select! {
-            () = stdio::serve(self.handler().for_caller(Identity::LOCAL), shutdown.clone(), patience) => {}
-            () = signals.wish_to_end() => shutdown.cancel(),
-        }
+        let end = tokio::select! {
+            () = stdio::serve(self.handler().for_caller(Identity::LOCAL), shutdown.clone(), patience) => Ok(()),
+            () = signals.wish_to_end() => Ok(()),
+            () = self.yard.given_up() => Err(AppError::SupervisorFails),
+        };
+        shutdown.cancel();
         self.drain(Duration::ZERO, signals).await;
         events::server_stopped();
+        end
     }
 
     /// Ends all work. A second wish to end cuts the patience short.

@@ -108,7 +108,7 @@ impl Start {
             let mut signals = Signals::listen()?;
             let numbers = Some(values::numbers_file(&loaded.settings));
             let app = App::start(loaded, self.sources, numbers, log).await?;
-            app.serve_http(server, exporter, &mut signals).await;
+            app.serve_http(server, exporter, &mut signals).await?;
             Ok(0)
         })
     }
@@ -121,7 +121,7 @@ impl Start {
         let result = runtime.block_on(async {
             let mut signals = Signals::listen()?;
             let app = App::start(loaded, self.sources, None, log).await?;
-            app.serve_stdio(&mut signals).await;
+            app.serve_stdio(&mut signals).await?;
             Ok(0)
         });
         drop(traces);

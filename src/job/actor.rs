@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
+use super::address::Address;
 use super::feed::Feed;
 use super::handle::StopWish;
 use super::input::{Input, InputError};
@@ -23,6 +24,8 @@ use crate::process::host::HostTag;
 use crate::process::shell::Shell;
 use crate::process::{self, Exit, ExitKind, PipelineReport, Process, Tree};
 use crate::spec::Stdin;
+use crate::telemetry::Actor as Class;
+use crate::telemetry::events::{self, Letter, LiveActor};
 
 /// What all jobs of a server have in common.
 #[derive(Debug, Clone)]
@@ -65,6 +68,9 @@ pub(super) enum JobMsg {
     TreeChecked(Vec<u32>),
     /// From the killer thread: these are alive in spite of SIGKILL.
     Killed(Vec<u32>),
+    /// From a test: fail, as only a mistake in here could.
+    #[cfg(test)]
+    Fail,
 }
 
 #[derive(Debug)]
@@ -81,6 +87,7 @@ pub(super) struct Job {
     usage: Usage,
     survivors: Vec<u32>,
     kill: Option<KillClock>,
+    _alive: LiveActor,
 }
 
 /// When and how we began to end the tree.
@@ -91,37 +98,38 @@ struct KillClock {
 }
 
 impl Actor for JobActor {
-    type Msg = JobMsg;
+    type Msg = Letter<JobMsg>;
     type State = Job;
     type Arguments = JobSeat;
 
     /// Trivial on purpose: the supervisor waits for it.
     async fn pre_start(
         &self,
-        myself: ActorRef<JobMsg>,
+        myself: ActorRef<Letter<JobMsg>>,
         seat: JobSeat,
     ) -> Result<Job, ActorProcessingErr> {
-        seat.set_actor(myself);
+        seat.set_actor(Address::of(myself));
         Ok(Job::new(seat))
     }
 
     async fn post_start(
         &self,
-        myself: ActorRef<JobMsg>,
+        myself: ActorRef<Letter<JobMsg>>,
         job: &mut Job,
     ) -> Result<(), ActorProcessingErr> {
-        job.start(&myself);
+        job.start(&Address::of(myself));
         Ok(())
     }
 
     /// Never fails: an `Err` here would end the actor and lose the outcome.
     async fn handle(
         &self,
-        myself: ActorRef<JobMsg>,
-        message: JobMsg,
+        myself: ActorRef<Letter<JobMsg>>,
+        letter: Letter<JobMsg>,
         job: &mut Job,
     ) -> Result<(), ActorProcessingErr> {
-        let event = match message {
+        let myself = Address::of(myself);
+        let event = match letter.open() {
             JobMsg::LeaderExited(exit, survivors) => job.leader_exited(exit, survivors),
             JobMsg::StreamsClosed => Event::StreamsClosed,
             JobMsg::LimitHit(limit) => Event::LimitHit(limit),
@@ -143,6 +151,8 @@ impl Actor for JobActor {
                 job.survivors.clone_from(&alive);
                 Event::Killed(rest(&alive))
             }
+            #[cfg(test)]
+            JobMsg::Fail => super::tests::fail(),
         };
         job.step(event, &myself);
         Ok(())
@@ -164,10 +174,11 @@ impl Job {
             usage: Usage::default(),
             survivors: Vec::new(),
             kill: None,
+            _alive: events::actor_started(Class::Job),
         }
     }
 
-    fn start(&mut self, myself: &ActorRef<JobMsg>) {
+    fn start(&mut self, myself: &Address) {
         let cwd = self.seat.take_cwd();
         let launch = launch(self.seat.id(), self.seat.spec(), cwd, &self.seat.settings);
         let event = match process::spawn(&launch) {
@@ -177,7 +188,7 @@ impl Job {
         self.step(event, myself);
     }
 
-    fn started(&mut self, process: Process, myself: &ActorRef<JobMsg>) -> Event {
+    fn started(&mut self, process: Process, myself: &Address) -> Event {
         let Process { leader, tree, stdout, stderr, stdin, report } = process;
         let Some(writer) = self.seat.take_writer() else {
             let program = self.seat.spec().program.display();
@@ -196,8 +207,7 @@ impl Job {
         tokio::spawn(async move {
             let exit = leader.wait().await;
             let survivors = tree.survivors_after_exit();
-            // Without an actor there is nobody left to tell.
-            actor.cast(JobMsg::LeaderExited(exit, survivors)).ok();
+            actor.tell(JobMsg::LeaderExited(exit, survivors));
         });
         Event::Started
     }
@@ -238,7 +248,7 @@ impl Job {
         }
     }
 
-    fn step(&mut self, event: Event, myself: &ActorRef<JobMsg>) {
+    fn step(&mut self, event: Event, myself: &Address) {
         let state = std::mem::replace(&mut self.state, State::Starting);
         let (state, effects) = state.apply(event);
         self.state = state;
@@ -247,7 +257,7 @@ impl Job {
         }
     }
 
-    fn carry_out(&mut self, effect: Effect, myself: &ActorRef<JobMsg>) {
+    fn carry_out(&mut self, effect: Effect, myself: &Address) {
         match effect {
             Effect::ArmDeadline => {
                 self.timers.arm(Timer::Deadline, self.seat.spec().limits.timeout, myself);
@@ -263,11 +273,11 @@ impl Job {
             Effect::Kill => self.kill(myself),
             Effect::AwaitDrain(rest) => self.await_drain(rest, myself),
             Effect::Finish(outcome) => self.finish(outcome),
-            Effect::Leave => myself.stop(None),
+            Effect::Leave => myself.leave(),
         }
     }
 
-    fn terminate(&mut self, signal: i32, grace: Grace, myself: &ActorRef<JobMsg>) {
+    fn terminate(&mut self, signal: i32, grace: Grace, myself: &Address) {
         self.seat.stopping();
         let note = KillNote { first: signal, killed_after: None };
         self.kill.get_or_insert(KillClock { since: Instant::now(), note });
@@ -282,7 +292,7 @@ impl Job {
         }
     }
 
-    fn kill(&mut self, myself: &ActorRef<JobMsg>) {
+    fn kill(&mut self, myself: &Address) {
         if let Some(clock) = &mut self.kill {
             clock.note.killed_after = Some(clock.since.elapsed());
         }
@@ -292,20 +302,17 @@ impl Job {
     /// Does something with the tree on a thread that may block, and reports who is alive.
     fn look_at_tree(
         &self,
-        myself: &ActorRef<JobMsg>,
+        myself: &Address,
         act: fn(&Tree) -> Vec<u32>,
         report: fn(Vec<u32>) -> JobMsg,
     ) {
         let Some(tree) = self.seat.tree() else { return };
         let actor = myself.clone();
-        tokio::task::spawn_blocking(move || {
-            // Without an actor there is nobody left to tell.
-            actor.cast(report(act(&tree))).ok();
-        });
+        tokio::task::spawn_blocking(move || actor.tell(report(act(&tree))));
     }
 
     /// With nobody left the pipes end by themselves. Where somebody holds them, quiet is enough.
-    fn await_drain(&mut self, rest: Rest, myself: &ActorRef<JobMsg>) {
+    fn await_drain(&mut self, rest: Rest, myself: &Address) {
         let settings = &self.seat.settings;
         let max = self.seat.spec().drain_max.unwrap_or(settings.drain_max);
         match rest {

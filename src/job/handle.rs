@@ -3,10 +3,10 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ractor::{ActorRef, ActorStatus, call};
 use tokio::sync::watch;
 
 use super::actor::JobMsg;
+use super::address::Address;
 use super::input::{Input, InputError};
 use super::status::{Liveness, Phase, Status};
 use crate::ids::JobId;
@@ -26,7 +26,7 @@ pub struct JobHandle {
 pub(super) struct Shared {
     pub(super) id: JobId,
     pub(super) spec: Spec,
-    pub(super) actor: OnceLock<ActorRef<JobMsg>>,
+    pub(super) actor: OnceLock<Address>,
     pub(super) tree: OnceLock<Arc<Tree>>,
     status: watch::Receiver<Status>,
     pub(super) output: LogReader,
@@ -105,10 +105,7 @@ impl JobHandle {
     /// Whether it has ended, nothing of it runs any more, and its output is complete.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        let is_left = || {
-            let actor = self.shared.actor.get();
-            actor.is_none_or(|actor| actor.get_status() == ActorStatus::Stopped)
-        };
+        let is_left = || self.shared.actor.get().is_none_or(Address::is_gone);
         let status = self.status();
         let ending = status.ending();
         ending.is_some_and(|ending| ending.survivors.is_empty() || is_left())
@@ -120,8 +117,7 @@ impl JobHandle {
     pub async fn settled(&self) {
         self.finished().await;
         if let Some(actor) = self.shared.actor.get().filter(|_| !self.is_settled()) {
-            // Without a time limit there is no error.
-            actor.wait(None).await.ok();
+            actor.gone().await;
         }
         // An actor that failed leaves before its pipes have ended.
         self.shared.output.wait_past(u64::MAX).await;
@@ -161,8 +157,14 @@ impl JobHandle {
     pub fn stop(&self, wish: StopWish) {
         if let Some(actor) = self.shared.actor.get() {
             // An actor that is gone has nothing left to end.
-            actor.cast(JobMsg::Stop(wish)).ok();
+            actor.tell(JobMsg::Stop(wish));
         }
+    }
+
+    /// Makes the job's actor fail, as only a mistake in it could.
+    #[cfg(test)]
+    pub(crate) fn fail(&self) {
+        self.shared.actor.get().expect("the job has begun").tell(JobMsg::Fail);
     }
 
     /// Sends input to the running job.
@@ -178,6 +180,7 @@ impl JobHandle {
                 Phase::Finished(_) => InputError::Finished(self.id()),
             });
         };
-        call!(actor, JobMsg::Input, input).unwrap_or(Err(InputError::Finished(self.id())))
+        let told = actor.ask(|reply| JobMsg::Input(input, reply)).await;
+        told.unwrap_or(Err(InputError::Finished(self.id())))
     }
 }

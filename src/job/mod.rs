@@ -6,6 +6,7 @@
 //! messages into events and effects into acts; `pump.rs` moves bytes from the pipes into the log.
 
 mod actor;
+mod address;
 mod feed;
 mod handle;
 mod input;
@@ -15,7 +16,7 @@ mod seat;
 mod state;
 mod status;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod timers;
 mod typing;
 

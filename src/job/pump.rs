@@ -5,10 +5,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::ActorRef;
 use tokio::time::sleep;
 
 use super::actor::JobMsg;
+use super::address::Address;
 use crate::ids::JobId;
 use crate::outcome::LimitKind;
 use crate::output::redact::{LineMasker, Redactor};
@@ -39,7 +39,7 @@ pub(super) struct Pump {
     taken: u64,
     dropped: u64,
     flow: Flow,
-    actor: ActorRef<JobMsg>,
+    actor: Address,
 }
 
 /// How much a job may write.
@@ -126,7 +126,7 @@ impl Pump {
         stderr: Option<OutputPipe>,
         writer: LogWriter,
         bounds: Bounds,
-        actor: ActorRef<JobMsg>,
+        actor: Address,
     ) -> Self {
         let stderr = stderr.map_or(Tap::Closed, Tap::Open);
         Self {
@@ -168,8 +168,7 @@ impl Pump {
             self.turn(stream);
         }
         self.writer.close();
-        // Without an actor there is nobody left to tell.
-        self.actor.cast(JobMsg::StreamsClosed).ok();
+        self.actor.tell(JobMsg::StreamsClosed);
     }
 
     fn turn(&mut self, stream: Stream) {
@@ -239,7 +238,7 @@ impl Pump {
         self.count(stream, kept.len() as u64, &progress);
         if let Some(limit) = self.passed(kept.len() < bytes.len(), &progress) {
             self.flow = Flow::Discarded;
-            self.actor.cast(JobMsg::LimitHit(limit)).ok();
+            self.actor.tell(JobMsg::LimitHit(limit));
         } else if self.flow == Flow::Kept && self.taken > FLOOD_BYTES {
             self.flow = Flow::Flooding;
             self.stdout.grow();

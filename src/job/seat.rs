@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
+use ractor::{Actor, ActorCell, SpawnErr};
 use tokio::sync::watch;
 
-use super::actor::{JobActor, JobMsg, JobSettings};
+use super::actor::{JobActor, JobSettings};
+use super::address::Address;
 use super::handle::{JobHandle, Shared};
 use super::status::{Phase, Status};
 use crate::ids::JobId;
@@ -18,8 +19,8 @@ use crate::telemetry::{ActiveJob, events};
 
 /// The writing side of a job: whoever holds it owes the world an outcome.
 ///
-/// Invariant: dropping a seat that has not finished ends the process tree and makes the job
-/// read as `lost`. A panic of the actor, or a queue that is thrown away, therefore never
+/// Invariant: dropping a seat ends what is left of the process tree, and a job that has not
+/// finished reads as `lost`. A panic of the actor, or a queue that is thrown away, therefore never
 /// leaves a job that runs for ever.
 #[derive(Debug)]
 pub struct JobSeat {
@@ -125,7 +126,7 @@ impl JobSeat {
     }
 
     /// From here on wishes reach the job.
-    pub(super) fn set_actor(&self, actor: ActorRef<JobMsg>) {
+    pub(super) fn set_actor(&self, actor: Address) {
         // A seat runs once, so the place is free.
         self.shared.actor.set(actor).ok();
     }
@@ -164,14 +165,21 @@ impl JobSeat {
 
 impl Drop for JobSeat {
     fn drop(&mut self) {
-        if self.status.borrow().ending().is_some() {
-            return;
-        }
-        if let Some(tree) = self.tree() {
+        let is_finished = match self.status.borrow().ending() {
+            Some(ending) if ending.survivors.is_empty() => return,
+            // Nobody follows those that survived any more, so that no wish could end them.
+            Some(_) => true,
+            None => false,
+        };
+        let why = if let Some(tree) = self.tree() {
             // Killing verifies and may take a while: not on the thread that unwinds.
             std::thread::spawn(move || tree.kill());
+            "the actor that ran this job failed; its process tree was killed"
+        } else {
+            "the server failed before this job began; nothing was run"
+        };
+        if !is_finished {
+            self.finish(Ending::without_process(Outcome::Lost { why: why.to_owned() }));
         }
-        let why = "the actor that ran this job failed; its process tree was killed".to_owned();
-        self.finish(Ending::without_process(Outcome::Lost { why }));
     }
 }

@@ -38,7 +38,7 @@ impl Actor for Parent {
     }
 }
 
-fn settings() -> Arc<JobSettings> {
+pub(crate) fn settings() -> Arc<JobSettings> {
     Arc::new(JobSettings {
         shell: Shell::Auto,
         environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
@@ -51,7 +51,7 @@ fn settings() -> Arc<JobSettings> {
     })
 }
 
-fn order(text: &str) -> Order {
+pub(crate) fn order(text: &str) -> Order {
     let limits = Limits {
         timeout: LONG,
         grace: LONG,
@@ -115,40 +115,28 @@ async fn a_job_whose_actor_is_killed_is_lost_and_its_tree_ends() {
     assert_eq!(parent.get_status(), ractor::ActorStatus::Running);
 }
 
-/// Holds a seat as a job's actor does, and panics at the first message.
-struct Clumsy;
-
-impl Actor for Clumsy {
-    type Msg = ();
-    type State = JobSeat;
-    type Arguments = JobSeat;
-
-    async fn pre_start(
-        &self,
-        _: ActorRef<()>,
-        seat: JobSeat,
-    ) -> Result<JobSeat, ActorProcessingErr> {
-        Ok(seat)
-    }
-
-    async fn handle(
-        &self,
-        _: ActorRef<()>,
-        (): (),
-        _: &mut JobSeat,
-    ) -> Result<(), ActorProcessingErr> {
-        panic!("on purpose")
-    }
+/// What a mistake in the actor does.
+pub(super) fn fail() -> state::Event {
+    panic!("on purpose")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_seat_whose_actor_panics_tells_that_its_job_is_lost() {
-    let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
-    let (seat, job) = create(JobId::local(1), order("true"), &settings());
-    let (clumsy, _) = Actor::spawn_linked(None, Clumsy, seat, parent.get_cell()).await.unwrap();
-    clumsy.cast(()).unwrap();
-    let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
-    assert!(matches!(ending.outcome, Outcome::Lost { .. }), "{ending:?}");
-    assert_eq!(page(&job).end_kind, PageEnd::Complete);
+async fn a_job_whose_actor_panics_is_lost_and_its_tree_ends() {
+    let (job, pid, parent) = running().await;
+    job.fail();
+    is_lost_with_its_output(&job, pid).await;
     assert_eq!(parent.get_status(), ractor::ActorStatus::Running);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn survivors_of_a_job_whose_actor_panics_end_with_it() {
+    let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
+    let (seat, job) = create(JobId::local(1), order("setsid sleep 300 & true"), &settings());
+    seat.run(parent.get_cell()).await.unwrap();
+    let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
+    assert_eq!(ending.outcome, Outcome::Exited { code: 0 });
+    assert!(!ending.survivors.is_empty() && job.liveness().is_some());
+    job.fail();
+    tokio::time::timeout(LONG, job.settled()).await.expect("its survivors end");
+    assert_eq!(job.finished().await, ending, "it had ended before");
 }

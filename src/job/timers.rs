@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use ractor::ActorRef;
 use tokio::task::AbortHandle;
 
 use super::actor::JobMsg;
+use super::address::Address;
 use crate::output::LogReader;
 
 /// What a clock was set for.
@@ -28,11 +28,11 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    pub(super) fn arm(&mut self, timer: Timer, after: Duration, actor: &ActorRef<JobMsg>) {
+    pub(super) fn arm(&mut self, timer: Timer, after: Duration, actor: &Address) {
         let actor = actor.clone();
         self.start(timer, async move {
             tokio::time::sleep(after).await;
-            tell(&actor, timer);
+            actor.tell(JobMsg::Timer(timer));
         });
     }
 
@@ -42,13 +42,13 @@ impl Timers {
         output: &LogReader,
         quiet: Duration,
         max: Duration,
-        actor: &ActorRef<JobMsg>,
+        actor: &Address,
     ) {
         let (actor, output) = (actor.clone(), output.clone());
         self.start(Timer::Drain, async move {
             // Late is fine: the bound only has to hold.
             drop(tokio::time::timeout(max, until_quiet(&output, quiet)).await);
-            tell(&actor, Timer::Drain);
+            actor.tell(JobMsg::Timer(Timer::Drain));
         });
     }
 
@@ -75,11 +75,6 @@ impl Drop for Timers {
     fn drop(&mut self) {
         self.clear();
     }
-}
-
-fn tell(actor: &ActorRef<JobMsg>, timer: Timer) {
-    // Without an actor there is nobody left to tell.
-    actor.cast(JobMsg::Timer(timer)).ok();
 }
 
 async fn until_quiet(output: &LogReader, quiet: Duration) {

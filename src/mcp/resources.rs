@@ -93,6 +93,7 @@ pub(super) async fn find(desk: &Desk, uri: &str) -> Result<(Address, JobHandle),
             let data = serde_json::json!({ "uri": uri, "error_code": error.code() });
             ErrorData::resource_not_found(error.to_string(), Some(data))
         }
+        FindError::Unavailable { .. } => ErrorData::internal_error(error.to_string(), None),
     })?;
     Ok((address, job))
 }

@@ -5,24 +5,26 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent, call};
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
+use tokio::sync::mpsc;
 
+use super::address::{Address, Post};
 use super::control::{Control, Doors};
 use super::door::{Admission, FindError};
+use super::estate::Estate;
 use super::looks::Looks;
 use super::queue::{Queue, QueueLimits, QueuePlace, Wish};
 use super::refusal::Refusal;
 use super::registry::{Forgotten, Registry};
 use super::retention::Retention;
 use super::spending::Spending;
+use super::watches::watch_for_the_end;
 use crate::ids::{JobId, Tenant};
 use crate::job::{self, JobHandle, JobSeat, JobSettings, Order, StopWish};
 use crate::outcome::StopBy;
-use crate::output::{Answer, Packer, Quota, Shortage};
-use crate::telemetry::{Actor as Class, events};
-
-/// How long after a wish for room that could not be met the next one comes.
-const SHORTAGE_PAUSE: Duration = Duration::from_millis(50);
+use crate::output::{Packer, Shortage};
+use crate::telemetry::Actor as Class;
+use crate::telemetry::events::{self, Letter, LiveActor};
 
 /// Finished jobs that are freed in one turn: a sweep never keeps a caller waiting for long.
 const FREED_PER_TURN: usize = 256;
@@ -73,10 +75,26 @@ pub(super) enum SupervisorMsg {
     /// From a watching task: caps on stored output are near. Replies with how many jobs were
     /// freed for it, once what they stored is given back.
     MakeRoom(Vec<Shortage>, RpcReplyPort<usize>),
+    /// From a test: fail, as only a mistake in here could.
+    #[cfg(test)]
+    Fail,
 }
 
 #[derive(Debug)]
 pub(super) struct SupervisorActor;
+
+/// What an actor needs to supervise.
+#[derive(Debug)]
+pub(super) struct Duty {
+    pub(super) job: Arc<JobSettings>,
+    pub(super) packer: Option<Packer>,
+    /// What is known already.
+    pub(super) estate: Estate,
+    /// Where watching tasks reach whoever supervises.
+    pub(super) post: Post,
+    /// Where what is known goes when the actor goes.
+    pub(super) heir: mpsc::Sender<Estate>,
+}
 
 #[derive(Debug)]
 pub(super) struct Supervision {
@@ -91,46 +109,37 @@ pub(super) struct Supervision {
     packer: Option<Packer>,
     /// When a sweep comes by itself.
     next_sweep: Option<Instant>,
+    post: Post,
+    pub(super) heir: mpsc::Sender<Estate>,
+    _alive: LiveActor,
 }
 
 impl Actor for SupervisorActor {
-    type Msg = SupervisorMsg;
+    type Msg = Letter<SupervisorMsg>;
     type State = Supervision;
-    type Arguments = SupervisorSettings;
+    type Arguments = Duty;
 
     async fn pre_start(
         &self,
-        myself: ActorRef<SupervisorMsg>,
-        settings: SupervisorSettings,
+        myself: ActorRef<Letter<SupervisorMsg>>,
+        duty: Duty,
     ) -> Result<Supervision, ActorProcessingErr> {
-        let spill_dir = settings.job.log.spill_dir.clone();
-        let mut supervision = Supervision {
-            queue: Queue::new(settings.queue),
-            spending: Spending::new(),
-            registry: Registry::new(settings.retention),
-            packer: settings.compress_from.map(|bytes| Packer::new(bytes, spill_dir)),
-            job: Arc::new(settings.job),
-            seats: HashMap::new(),
-            doors: Doors::Open,
-            looks: Looks::Off,
-            next_sweep: None,
-        };
-        events::store_limit_known(supervision.job.quota.limit());
-        supervision.limits_changed(&myself);
-        tokio::spawn(watch_for_shortages(Arc::clone(&supervision.job.quota), myself));
+        let mut supervision = Supervision::new(duty);
+        supervision.begin(&Address::of(myself));
         Ok(supervision)
     }
 
     /// Never fails. A caller that has given up waiting for its reply is no concern of ours.
     async fn handle(
         &self,
-        myself: ActorRef<SupervisorMsg>,
-        message: SupervisorMsg,
+        myself: ActorRef<Letter<SupervisorMsg>>,
+        letter: Letter<SupervisorMsg>,
         supervision: &mut Supervision,
     ) -> Result<(), ActorProcessingErr> {
-        match message {
+        let myself = Address::of(myself);
+        match letter.open() {
             SupervisorMsg::Submit(admission, reply) => {
-                let accepted = supervision.submit(admission, &myself);
+                let accepted = supervision.submit(admission);
                 supervision.dispatch(&myself).await;
                 reply.send(accepted).ok();
             }
@@ -181,6 +190,8 @@ impl Actor for SupervisorActor {
                 }
                 supervision.sweep_and(&myself, move |freed| drop(reply.send(freed)));
             }
+            #[cfg(test)]
+            SupervisorMsg::Fail => super::tests::fail(),
         }
         Ok(())
     }
@@ -188,7 +199,7 @@ impl Actor for SupervisorActor {
     /// ractor's default would end the supervisor as soon as any job's actor ends.
     async fn handle_supervisor_evt(
         &self,
-        _myself: ActorRef<SupervisorMsg>,
+        _myself: ActorRef<Letter<SupervisorMsg>>,
         event: SupervisionEvent,
         _supervision: &mut Supervision,
     ) -> Result<(), ActorProcessingErr> {
@@ -204,11 +215,36 @@ impl Actor for SupervisorActor {
 }
 
 impl Supervision {
-    fn submit(
-        &mut self,
-        admission: Box<Admission>,
-        myself: &ActorRef<SupervisorMsg>,
-    ) -> Result<JobHandle, Refusal> {
+    fn new(duty: Duty) -> Self {
+        let Duty { job, packer, estate: Estate { registry, queue, doors }, post, heir } = duty;
+        Self {
+            queue,
+            spending: Spending::new(),
+            registry,
+            job,
+            seats: HashMap::new(),
+            doors,
+            looks: Looks::Off,
+            packer,
+            next_sweep: None,
+            post,
+            heir,
+            _alive: events::actor_started(Class::Supervisor),
+        }
+    }
+
+    fn begin(&mut self, myself: &Address) {
+        events::store_limit_known(self.job.quota.limit());
+        self.limits_changed(myself);
+        events::queue_changed(self.queue.waiting());
+        // Ends of which the supervisor before may have been told: nobody tells them again.
+        for job in self.registry.all() {
+            self.note_end(job.id());
+        }
+        self.sweep(myself);
+    }
+
+    fn submit(&mut self, admission: Box<Admission>) -> Result<JobHandle, Refusal> {
         let Admission { id, spec, cwd, key, logged } = *admission;
         if let Some(known) = key.as_deref().and_then(|key| self.registry.find_key(id.tenant(), key))
         {
@@ -224,7 +260,7 @@ impl Supervision {
         let (seat, handle) = job::create(id, Order { spec, cwd }, &self.job);
         self.seats.insert(id, seat);
         self.registry.insert(handle.clone(), key);
-        tokio::spawn(watch_for_the_end(handle.clone(), self.packer.clone(), myself.clone()));
+        tokio::spawn(watch_for_the_end(handle.clone(), self.packer.clone(), self.post.clone()));
         Ok(handle)
     }
 
@@ -238,13 +274,13 @@ impl Supervision {
     }
 
     /// Starts everyone whose turn it is.
-    async fn dispatch(&mut self, myself: &ActorRef<SupervisorMsg>) {
+    async fn dispatch(&mut self, myself: &Address) {
         while let Some(id) = self.queue.next() {
             let Some(seat) = self.seats.remove(&id) else { continue };
             if let Some(tenant) = self.queue.tenant_of(id) {
                 self.spending.started(id, tenant);
             }
-            if let Err(error) = seat.run(myself.get_cell()).await {
+            if let Err(error) = seat.run(myself.cell()).await {
                 events::actor_failed(Class::Job, &error);
             }
         }
@@ -280,7 +316,7 @@ impl Supervision {
         jobs
     }
 
-    fn ended(&mut self, id: JobId, myself: &ActorRef<SupervisorMsg>) {
+    fn ended(&mut self, id: JobId, myself: &Address) {
         let status = self.registry.find(id).map(JobHandle::status).ok();
         self.free_slot(id, status.as_ref());
         self.note_end(id);
@@ -288,16 +324,12 @@ impl Supervision {
     }
 
     /// Frees who has to go, some now and the rest in another turn.
-    fn sweep(&mut self, myself: &ActorRef<SupervisorMsg>) {
+    fn sweep(&mut self, myself: &Address) {
         self.sweep_and(myself, |_| {});
     }
 
     /// The same; then tells how many went, once nothing of them is left.
-    fn sweep_and(
-        &mut self,
-        myself: &ActorRef<SupervisorMsg>,
-        tell: impl FnOnce(usize) + Send + 'static,
-    ) {
+    fn sweep_and(&mut self, myself: &Address, tell: impl FnOnce(usize) + Send + 'static) {
         let forgotten = self.registry.sweep(FREED_PER_TURN);
         events::retained_changed(self.registry.finished(), self.registry.finished_bytes());
         for Forgotten { job, bytes, why } in &forgotten {
@@ -319,57 +351,12 @@ impl Supervision {
     }
 
     /// Sets the clock, unless it rings before that anyway.
-    fn sweep_at(&mut self, due: Option<Instant>, myself: &ActorRef<SupervisorMsg>) {
+    fn sweep_at(&mut self, due: Option<Instant>, myself: &Address) {
         let Some(due) = due else { return };
         if self.next_sweep.is_none_or(|next| due < next) {
             self.next_sweep = Some(due);
             let pause = due.saturating_duration_since(Instant::now());
-            myself.send_after(pause, || SupervisorMsg::Sweep);
+            myself.tell_after(pause, || SupervisorMsg::Sweep);
         }
     }
-}
-
-/// Asks for room whenever a cap on stored output is near: for what is short by then, once what was
-/// freed before has been given back.
-async fn watch_for_shortages(quota: Arc<Quota>, supervisor: ActorRef<SupervisorMsg>) {
-    loop {
-        quota.wants_room().await;
-        let shortages = quota.shortages();
-        if shortages.is_empty() {
-            quota.answer(Answer::Room);
-            continue;
-        }
-        // A supervisor that is gone frees nothing.
-        let Ok(freed) = call!(supervisor, SupervisorMsg::MakeRoom, shortages) else { return };
-        if freed > 0 {
-            quota.answer(Answer::Room);
-        } else {
-            quota.answer(Answer::NoRoom);
-            // Only running jobs hold the room: not to be asked in a hurry.
-            tokio::time::sleep(SHORTAGE_PAUSE).await;
-        }
-    }
-}
-
-/// The end of a job frees its slot, however it ended: its status says so even when its actor
-/// failed. Then it is followed until nothing of it runs, and its log is compressed.
-async fn watch_for_the_end(
-    job: JobHandle,
-    packer: Option<Packer>,
-    supervisor: ActorRef<SupervisorMsg>,
-) {
-    let id = job.id();
-    // A supervisor that is gone needs no slots.
-    let tell = |message| supervisor.cast(message).ok();
-    job.finished().await;
-    tell(SupervisorMsg::Ended(id));
-    if !job.is_settled() {
-        job.settled().await;
-        tell(SupervisorMsg::Settled(id));
-    }
-    let Some(packing) = packer.and_then(|packer| packer.consider(job.output())) else { return };
-    // Whoever waits for its turn keeps nothing that could be freed.
-    drop(job);
-    packing.run().await;
-    tell(SupervisorMsg::Settled(id));
 }

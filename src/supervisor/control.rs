@@ -1,8 +1,9 @@
 //! What whoever runs the server may do while it runs: pause and resume, drain, other bounds.
 
-use ractor::{ActorRef, RpcReplyPort, call};
+use ractor::RpcReplyPort;
 
 use super::actor::{Supervision, SupervisorMsg};
+use super::address::Address;
 use super::door::Supervisor;
 use super::figures;
 use super::pressure::Pressure;
@@ -56,7 +57,7 @@ pub(super) enum Control {
 }
 
 impl Supervision {
-    pub(super) fn control(&mut self, control: Control, myself: &ActorRef<SupervisorMsg>) {
+    pub(super) fn control(&mut self, control: Control, myself: &Address) {
         match control {
             Control::Pause(lane, reply) => {
                 reply.send(self.queue.pause(lane.as_deref())).ok();
@@ -85,7 +86,7 @@ impl Supervision {
     }
 
     /// Tells the bounds that hold from now on, and sees to those that need looks.
-    pub(super) fn limits_changed(&mut self, myself: &ActorRef<SupervisorMsg>) {
+    pub(super) fn limits_changed(&mut self, myself: &Address) {
         let QueueLimits { slots, max_queued, .. } = *self.queue.limits();
         let Bounds { finished, bytes: retained_bytes, .. } = self.registry.limits().all;
         let retained = finished.unwrap_or_default();
@@ -125,7 +126,7 @@ impl Supervisor {
     /// # Errors
     /// When there is no such lane.
     pub async fn pause(&self, lane: Option<String>) -> Result<(), UnknownLane> {
-        self.ask(|reply| Control::Pause(lane, reply)).await.unwrap_or(Ok(()))
+        self.ask(|reply| Control::Pause(lane.clone(), reply)).await.unwrap_or(Ok(()))
     }
 
     /// Jobs start again, in this lane or in all of them.
@@ -133,12 +134,12 @@ impl Supervisor {
     /// # Errors
     /// When there is no such lane.
     pub async fn resume(&self, lane: Option<String>) -> Result<(), UnknownLane> {
-        self.ask(|reply| Control::Resume(lane, reply)).await.unwrap_or(Ok(()))
+        self.ask(|reply| Control::Resume(lane.clone(), reply)).await.unwrap_or(Ok(()))
     }
 
     /// From now on these bounds hold. Nothing that runs or waits is lost.
     pub async fn change_limits(&self, limits: QueueLimits) {
-        self.ask(|reply| Control::Change(Box::new(limits), reply)).await;
+        self.ask(|reply| Control::Change(Box::new(limits.clone()), reply)).await;
     }
 
     /// From now on no new job is taken; those that wait and run go on to their ends.
@@ -152,9 +153,9 @@ impl Supervisor {
     }
 
     /// From now on the host is short of this, or of nothing: while one job runs, no other starts.
+    /// To be told again now and then: a supervisor that takes over from another does not know it.
     pub fn set_pressure(&self, pressure: Option<Pressure>) {
-        // A supervisor that is gone starts nothing.
-        self.actor.cast(SupervisorMsg::Control(Control::Press(pressure))).ok();
+        self.post.mention(SupervisorMsg::Control(Control::Press(pressure)));
     }
 
     /// All figures of the queue.
@@ -170,8 +171,8 @@ impl Supervisor {
     /// The reply, unless the supervisor is gone.
     async fn ask<T: Send + 'static>(
         &self,
-        control: impl FnOnce(RpcReplyPort<T>) -> Control,
+        control: impl Fn(RpcReplyPort<T>) -> Control,
     ) -> Option<T> {
-        call!(self.actor, |reply| SupervisorMsg::Control(control(reply))).ok()
+        self.post.ask(|reply| SupervisorMsg::Control(control(reply))).await
     }
 }

@@ -2,16 +2,18 @@
 
 use std::time::{Duration, SystemTime};
 
-use ractor::{Actor, ActorRef, SpawnErr, call};
+use ractor::{Actor, SpawnErr};
 use thiserror::Error;
 use tokio::sync::watch;
 
-use super::actor::{SupervisorActor, SupervisorMsg, SupervisorSettings};
+use super::actor::{SupervisorMsg, SupervisorSettings};
+use super::address::Post;
 use super::freed::{Freed, InWords};
 use super::pressure::PressureWatch;
 use super::queue::QueuePlace;
 use super::refusal::Refusal;
 use super::sampler::Sampler;
+use super::warden::Warden;
 use crate::ids::{JobId, Tenant};
 use crate::job::{JobHandle, StopWish};
 #[cfg(test)]
@@ -23,7 +25,7 @@ use crate::telemetry::audit::rfc3339;
 /// A handle on the supervisor. A cheap clone.
 #[derive(Debug, Clone)]
 pub struct Supervisor {
-    pub(super) actor: ActorRef<SupervisorMsg>,
+    pub(super) post: Post,
 }
 
 /// A job that asks to be accepted.
@@ -66,6 +68,12 @@ pub enum FindError {
         /// Why.
         why: Freed,
     },
+    /// The supervisor fails, so that nobody can tell.
+    #[error("nobody can tell about job {id}: the server's supervisor failed; restart the server")]
+    Unavailable {
+        /// What was asked for.
+        id: JobId,
+    },
 }
 
 impl FindError {
@@ -75,6 +83,7 @@ impl FindError {
         match self {
             Self::Unknown { .. } => "unknown_job",
             Self::Freed { .. } => "job_freed",
+            Self::Unavailable { .. } => "unavailable",
         }
     }
 
@@ -82,19 +91,25 @@ impl FindError {
     #[must_use]
     pub const fn id(&self) -> JobId {
         match self {
-            Self::Unknown { id } | Self::Freed { id, .. } => *id,
+            Self::Unknown { id } | Self::Freed { id, .. } | Self::Unavailable { id } => *id,
         }
     }
 }
 
 impl Supervisor {
-    /// Starts the supervisor.
+    /// Starts the supervisor. Should it fail, it is started again, a few times.
     ///
     /// # Errors
     /// When the actor could not be made.
     pub async fn start(settings: SupervisorSettings) -> Result<Self, SpawnErr> {
-        let (actor, _) = Actor::spawn(None, SupervisorActor, settings).await?;
-        Ok(Self { actor })
+        let (appoint, post) = Post::open();
+        Actor::spawn(None, Warden, (settings, appoint, post.clone())).await?;
+        Ok(Self { post })
+    }
+
+    /// Returns once the supervisor has failed so often that it is not started any more.
+    pub async fn given_up(&self) {
+        self.post.given_up().await;
     }
 
     /// Accepts a job, or says why not.
@@ -102,8 +117,13 @@ impl Supervisor {
     /// # Errors
     /// When a bound is reached or the server takes no new jobs.
     pub async fn submit(&self, admission: Admission) -> Result<JobHandle, Refusal> {
-        call!(self.actor, SupervisorMsg::Submit, Box::new(admission))
-            .unwrap_or(Err(Refusal::Closed))
+        let (id, admission) = (admission.id, Box::new(admission));
+        let accepted = self.post.ask_once(|reply| SupervisorMsg::Submit(admission, reply)).await;
+        match accepted {
+            Some(accepted) => accepted,
+            // Where it was accepted before the failure, it is known, as lost.
+            None => self.find(id).await.map_err(|_| Refusal::Interrupted),
+        }
     }
 
     /// The job with this number.
@@ -111,17 +131,19 @@ impl Supervisor {
     /// # Errors
     /// When there is none, or no longer.
     pub async fn find(&self, id: JobId) -> Result<JobHandle, FindError> {
-        call!(self.actor, SupervisorMsg::Find, id).unwrap_or(Err(FindError::Unknown { id }))
+        let found = self.post.ask(|reply| SupervisorMsg::Find(id, reply)).await;
+        found.unwrap_or(Err(FindError::Unavailable { id }))
     }
 
     /// The tenant's job that was submitted under this key.
     pub async fn find_key(&self, tenant: Tenant, key: String) -> Option<JobHandle> {
-        call!(self.actor, SupervisorMsg::FindKey, tenant, key).ok().flatten()
+        let find = |reply| SupervisorMsg::FindKey(tenant, key.clone(), reply);
+        self.post.ask(find).await.flatten()
     }
 
     /// The jobs of a tenant that are known, or those of all, newest first.
     pub async fn list(&self, tenant: Option<Tenant>) -> Vec<JobHandle> {
-        call!(self.actor, SupervisorMsg::List, tenant).unwrap_or_default()
+        self.post.ask(|reply| SupervisorMsg::List(tenant, reply)).await.unwrap_or_default()
     }
 
     /// Begins the end of a job, waiting or running.
@@ -129,12 +151,13 @@ impl Supervisor {
     /// # Errors
     /// When there is no such job, or no longer.
     pub async fn stop(&self, id: JobId, wish: StopWish) -> Result<JobHandle, FindError> {
-        call!(self.actor, SupervisorMsg::Stop, id, wish).unwrap_or(Err(FindError::Unknown { id }))
+        let stopped = self.post.ask(|reply| SupervisorMsg::Stop(id, wish, reply)).await;
+        stopped.unwrap_or(Err(FindError::Unavailable { id }))
     }
 
     /// Where a waiting job stands; nothing once it has started.
     pub async fn place(&self, id: JobId) -> Option<QueuePlace> {
-        call!(self.actor, SupervisorMsg::Place, id).ok().flatten()
+        self.post.ask(|reply| SupervisorMsg::Place(id, reply)).await.flatten()
     }
 
     /// Frees the oldest finished jobs that store anything, until they have given back so many
@@ -143,7 +166,7 @@ impl Supervisor {
     pub(crate) fn sweep_for(&self, bytes: u64) {
         let (reply, _) = ractor::concurrency::oneshot();
         let shortages = vec![Shortage { tenant: None, bytes }];
-        self.actor.cast(SupervisorMsg::MakeRoom(shortages, reply.into())).ok();
+        self.post.mention(SupervisorMsg::MakeRoom(shortages, reply.into()));
     }
 
     /// Watches the system's pressure from now on, and holds starts back by it.
@@ -154,6 +177,6 @@ impl Supervisor {
     /// From now on nothing is accepted, and what waits is ended. Gives the jobs that run, or
     /// left survivors.
     pub async fn close(&self) -> Vec<JobHandle> {
-        call!(self.actor, SupervisorMsg::Close).unwrap_or_default()
+        self.post.ask(SupervisorMsg::Close).await.unwrap_or_default()
     }
 }

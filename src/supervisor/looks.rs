@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use ractor::ActorRef;
-
 use super::actor::{Supervision, SupervisorMsg};
+use super::address::Address;
 use crate::ids::{JobId, Tenant};
 use crate::job::{JobHandle, Status};
 
@@ -31,7 +30,7 @@ pub(super) enum Looks {
 
 impl Supervision {
     /// Has the next look come in time, if there is anything to be seen.
-    pub(super) fn begin_looks(&mut self, myself: &ActorRef<SupervisorMsg>) {
+    pub(super) fn begin_looks(&mut self, myself: &Address) {
         let pause = if self.has_to_watch() {
             CLOSE
         } else if self.spending.is_empty() {
@@ -47,12 +46,12 @@ impl Supervision {
         };
         if !is_in_time {
             self.looks = Looks::At(due);
-            myself.send_after(pause, || SupervisorMsg::Look);
+            myself.tell_after(pause, || SupervisorMsg::Look);
         }
     }
 
     /// Looks at jobs of tenants that have a bound on CPU time, away from the actor.
-    pub(super) fn look(&mut self, myself: &ActorRef<SupervisorMsg>) {
+    pub(super) fn look(&mut self, myself: &Address) {
         match self.looks {
             Looks::At(due) if due <= Instant::now() => self.looks = Looks::Now,
             // An earlier one took its place.
@@ -67,12 +66,12 @@ impl Supervision {
             let look = move || jobs.iter().map(used).collect();
             let used = tokio::task::spawn_blocking(look).await.unwrap_or_default();
             // A supervisor that is gone needs no figures.
-            supervisor.cast(SupervisorMsg::Seen(used)).ok();
+            supervisor.tell(SupervisorMsg::Seen(used)).ok();
         });
     }
 
     /// What a look has found.
-    pub(super) fn seen(&mut self, used: &[(JobId, Duration)], myself: &ActorRef<SupervisorMsg>) {
+    pub(super) fn seen(&mut self, used: &[(JobId, Duration)], myself: &Address) {
         for (id, cpu) in used {
             self.spending.seen(*id, *cpu);
         }

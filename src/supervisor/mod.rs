@@ -6,10 +6,15 @@
 //! `pressure.rs`; all are pure. `registry.rs` keeps who is known, `freed.rs` who was, and
 //! `sampler.rs` looks at the system. `spending/` counts CPU time and starts of tenants;
 //! `control.rs` is for whoever runs the server.
+//!
+//! Should the actor fail after all, the warden (`warden.rs`) starts a new one, which takes over
+//! what is known (`estate.rs`). Those who ask or tell reach whoever supervises (`address.rs`).
 
 mod actor;
+mod address;
 mod control;
 mod door;
+mod estate;
 mod figures;
 mod freed;
 mod looks;
@@ -21,6 +26,10 @@ mod retention;
 mod room;
 mod sampler;
 mod spending;
+#[cfg(test)]
+mod tests;
+mod warden;
+mod watches;
 
 pub use actor::SupervisorSettings;
 pub use door::{Admission, FindError, Supervisor};

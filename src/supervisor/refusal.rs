@@ -44,6 +44,9 @@ pub enum Refusal {
     /// The server is on its way out.
     #[error("the server is shutting down and takes no new jobs; submit to another or try later")]
     Closed,
+    /// The supervisor failed over it.
+    #[error("the server failed while it took the job, which does not run; try again [interrupted]")]
+    Interrupted,
 }
 
 /// Where too many wait. Not how many: most of them may be others'.
@@ -111,6 +114,7 @@ impl Refusal {
             Self::TenantLimit { .. } => "tenant_limit",
             Self::RateLimited { .. } => "rate_limited",
             Self::Draining | Self::Closed => "draining",
+            Self::Interrupted => "interrupted",
         }
     }
 
@@ -120,7 +124,7 @@ impl Refusal {
         match self {
             Self::QueueFull { retry, .. } | Self::TenantLimit { retry, .. } => retry.after(),
             Self::RateLimited { retry_after, .. } => Some(*retry_after),
-            Self::Draining | Self::Closed => None,
+            Self::Draining | Self::Closed | Self::Interrupted => None,
         }
     }
 }
@@ -217,6 +221,11 @@ mod tests {
                 Refusal::RateLimited { per_minute: NonZeroU32::MIN, retry_after: seconds(60) },
                 "rate_limited",
                 "too many starts: at most 1 a minute (starts_per_minute); try again in about 60s",
+            ),
+            (
+                Refusal::Interrupted,
+                "interrupted",
+                "the server failed while it took the job, which does not run; try again",
             ),
         ] {
             assert_eq!(refusal.code(), code);

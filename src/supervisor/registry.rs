@@ -47,6 +47,16 @@ impl Registry {
         }
     }
 
+    /// Everything that is known, for whoever comes after. Who has ended is to be told anew.
+    pub(super) fn hand_on(&mut self) -> Self {
+        let mut heir = Self::new(*self.ledger.limits());
+        heir.freed = std::mem::take(&mut self.freed);
+        for Known { job, key } in std::mem::take(&mut self.jobs).into_values() {
+            heir.insert(job, key);
+        }
+        heir
+    }
+
     pub(super) fn insert(&mut self, job: JobHandle, key: Option<String>) {
         if let Some(key) = key.clone() {
             self.keys.insert((job.id().tenant(), key), job.id());

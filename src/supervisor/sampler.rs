@@ -8,7 +8,7 @@ use super::pressure::{Pressure, PressureWatch, Resource};
 use crate::process::pressure::{self, Unavailable};
 use crate::telemetry::events;
 
-/// What is watched, and what was told of it so far: only changes are told.
+/// What is watched, and what was told of it so far: only changes are logged.
 #[derive(Debug)]
 pub(super) struct Sampler {
     supervisor: Supervisor,
@@ -54,10 +54,10 @@ impl Sampler {
         let levels = self.watched.levels;
         let readings = if levels.is_any() { self.read() } else { Vec::new() };
         let held = levels.hold(self.held, &readings);
+        self.supervisor.set_pressure(held);
         if held == self.held {
             return;
         }
-        self.supervisor.set_pressure(held);
         match (self.held, held) {
             (None, Some(Pressure { resource, percent })) => events::starts_held(resource, percent),
             (Some(_), None) => events::starts_go_on(),

@@ -17,7 +17,7 @@ use crate::job::{JobHandle, StopWish};
 use crate::outcome::{Ending, Outcome, StartError};
 use crate::output::redact::Redactor;
 use crate::process::similar;
-use crate::supervisor::{Admission, FindError, QueuePlace};
+use crate::supervisor::{Admission, FindError, QueuePlace, Refusal};
 use crate::telemetry::events;
 
 /// How many similar names are told.
@@ -106,7 +106,10 @@ impl Desk {
             // It passed the gate, which wrote it down with its number, and is not run after all.
             let detail = format!("job {id} of {tenant}: {refusal}");
             yard.gate.note("not_accepted", &detail);
-            yard.tenancy.give_back(id);
+            // After a failure it may be known all the same: then its number stays its own.
+            if *refusal != Refusal::Interrupted {
+                yard.tenancy.give_back(id);
+            }
         })?;
         // A key that somebody else used in between gives back that one's job.
         if job.id() == id {

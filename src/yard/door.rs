@@ -81,6 +81,12 @@ impl Yard {
         Ok(Self { supervisor, defaults, gate, tenancy, path, spilled, quota })
     }
 
+    /// Returns once the yard has failed so often that it does nothing any more: the server is to
+    /// end, and its service manager to start it again.
+    pub async fn given_up(&self) {
+        self.supervisor.given_up().await;
+    }
+
     /// The yard as one caller sees it: the jobs of its tenant, and no others.
     #[must_use]
     pub fn desk(&self, identity: Identity, client: &str) -> Desk {

@@ -176,6 +176,7 @@ impl SubmitError {
             Self::Refused(Refusal::TenantLimit { .. }) => Rejection::TenantLimit,
             Self::Refused(Refusal::RateLimited { .. }) => Rejection::RateLimited,
             Self::Refused(Refusal::Draining | Refusal::Closed) => Rejection::Draining,
+            Self::Refused(Refusal::Interrupted) => Rejection::Interrupted,
         }
     }
 

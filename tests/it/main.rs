@@ -3,6 +3,8 @@
 //! Each module is one topic; `harness` is what they stand on, `tidy` reads the source itself.
 
 #[cfg(test)]
+mod actors;
+#[cfg(test)]
 mod admin;
 #[cfg(test)]
 mod audit;

@@ -106,6 +106,7 @@ impl ApiError {
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::Outside { .. } => StatusCode::RANGE_NOT_SATISFIABLE,
             Self::Job(FindError::Freed { .. }) | Self::NotKept { .. } => StatusCode::GONE,
+            Self::Job(FindError::Unavailable { .. }) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Read(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

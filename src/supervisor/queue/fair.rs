@@ -88,6 +88,18 @@ impl Queue {
         queue
     }
 
+    /// One with the same bounds and the same pauses, and without any job. What presses on the
+    /// host is not known to it.
+    #[must_use]
+    pub fn emptied(&self) -> Self {
+        let mut queue = Self::new(self.limits.clone());
+        queue.flow = self.flow;
+        for (name, lane) in &mut queue.lanes {
+            lane.flow = self.lanes.get(name).map_or(lane.flow, |known| known.flow);
+        }
+        queue
+    }
+
     /// Its bounds.
     #[must_use]
     pub const fn limits(&self) -> &QueueLimits {

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
+use super::actors::show_actors;
 use crate::ids::Tenant;
 use crate::telemetry::disk;
 use crate::telemetry::labels::{Resource, key};
@@ -19,6 +20,7 @@ pub fn orphans_reaped(count: u64) {
 /// The guardian had died; there is a new one.
 pub fn guardian_renewed() {
     tracing::warn!("the guardian process had died; a new one was started");
+    process::GUARDIAN_RESTARTS.plain().increment(1);
 }
 
 /// The guardian has died, and there is no new one.
@@ -125,6 +127,7 @@ pub fn starts_go_on() {
 
 /// Somebody asks for the metrics: measures what this process uses, and the disk that it uses.
 pub(in crate::telemetry) fn scraped(data_dir: Option<&Path>) {
+    show_actors();
     if let Some(ProcessUsage { cpu, threads, virtual_bytes, resident_bytes }) = own::usage() {
         process::CPU.plain().absolute(cpu.as_secs());
         process::THREADS.plain().set(threads as f64);

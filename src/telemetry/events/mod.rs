@@ -3,12 +3,14 @@
 //! Text from outside is logged with `?`, quoted and escaped, so that no command can
 //! forge a line of the log.
 
+mod actors;
 mod doors;
 mod host;
 mod jobs;
 mod output;
 mod values;
 
+pub use actors::*;
 pub use doors::*;
 pub(super) use host::scraped;
 pub use host::*;

@@ -27,5 +27,7 @@ words! {
         Forbidden = "forbidden",
         /// The server is shutting down.
         Draining = "draining",
+        /// The server failed over it.
+        Interrupted = "interrupted",
     }
 }

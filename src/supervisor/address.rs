@@ -1,0 +1,153 @@
+//! Where messages for the supervisor go: the one way to send it any.
+//!
+//! An [`Address`] is that of one actor, and dies with it. The [`Post`] is that of the supervisor,
+//! whichever actor holds it: when one fails, those who ask or tell reach the next.
+
+use std::time::Duration;
+
+use ractor::{ActorCell, ActorRef, RpcReplyPort, call};
+use tokio::sync::watch;
+
+use super::actor::SupervisorMsg;
+use crate::telemetry::Actor;
+use crate::telemetry::events::Letter;
+
+/// The address of one supervising actor. A cheap clone.
+#[derive(Debug, Clone)]
+pub(super) struct Address(ActorRef<Letter<SupervisorMsg>>);
+
+/// The actor is gone; the message did not reach it.
+#[derive(Debug)]
+pub(super) struct Gone;
+
+impl Address {
+    pub(super) const fn of(actor: ActorRef<Letter<SupervisorMsg>>) -> Self {
+        Self(actor)
+    }
+
+    /// The actor, as the parent of others.
+    pub(super) fn cell(&self) -> ActorCell {
+        self.0.get_cell()
+    }
+
+    pub(super) fn tell(&self, message: SupervisorMsg) -> Result<(), Gone> {
+        self.0.cast(Letter::to(Actor::Supervisor, message)).map_err(|_| Gone)
+    }
+
+    /// Sends a message when this time is over, if the actor is still there then.
+    pub(super) fn tell_after(&self, pause: Duration, message: fn() -> SupervisorMsg) {
+        self.0.send_after(pause, move || Letter::to(Actor::Supervisor, message()));
+    }
+
+    /// The reply to a message; nothing where the actor is gone or fails before it replies.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        message: impl FnOnce(RpcReplyPort<T>) -> SupervisorMsg,
+    ) -> Option<T> {
+        call!(self.0, |reply| Letter::to(Actor::Supervisor, message(reply))).ok()
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        self.0.get_id() == other.0.get_id()
+    }
+}
+
+/// Who supervises.
+#[derive(Debug)]
+pub(super) enum Holder {
+    /// Nobody yet; somebody will.
+    Vacant,
+    /// This actor.
+    Held(Address),
+    /// Nobody ever again.
+    GivenUp,
+}
+
+/// The address of whoever supervises. A cheap clone.
+#[derive(Debug, Clone)]
+pub(super) struct Post {
+    holder: watch::Receiver<Holder>,
+}
+
+impl Post {
+    /// A post without a holder, and the right to say who holds it.
+    pub(super) fn open() -> (watch::Sender<Holder>, Self) {
+        let (appoint, holder) = watch::channel(Holder::Vacant);
+        (appoint, Self { holder })
+    }
+
+    /// The reply to a message that may be asked twice: where an actor fails over it, the next one
+    /// is asked again, and no other after that. Nothing where both fail, or there is no next.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        message: impl Fn(RpcReplyPort<T>) -> SupervisorMsg,
+    ) -> Option<T> {
+        let first = self.holder().await?;
+        if let Some(reply) = first.ask(&message).await {
+            return Some(reply);
+        }
+        // Every message is answered: who did not has failed, and will be replaced.
+        self.successor(&first).await?.ask(message).await
+    }
+
+    /// The reply to a message that must not be asked twice.
+    pub(super) async fn ask_once<T: Send + 'static>(
+        &self,
+        message: impl FnOnce(RpcReplyPort<T>) -> SupervisorMsg,
+    ) -> Option<T> {
+        self.holder().await?.ask(message).await
+    }
+
+    /// Tells what has become of a job. Nothing of that is lost: what a failing actor had taken
+    /// already, the next one sees by itself when it begins.
+    pub(super) async fn report(&self, message: impl Fn() -> SupervisorMsg) {
+        let mut holder = self.holder().await;
+        while let Some(address) = holder {
+            if address.tell(message()).is_ok() {
+                return;
+            }
+            holder = self.successor(&address).await;
+        }
+    }
+
+    /// Tells what will be told again: it may be lost.
+    pub(super) fn mention(&self, message: SupervisorMsg) {
+        if let Holder::Held(address) = &*self.holder.borrow() {
+            address.tell(message).ok();
+        }
+    }
+
+    /// Returns once nobody will supervise any more.
+    pub(super) async fn given_up(&self) {
+        let mut holder = self.holder.clone();
+        // An error means that all of it is gone, which is the same.
+        holder.wait_for(|holder| matches!(holder, Holder::GivenUp)).await.ok();
+    }
+
+    /// Who supervises, once somebody does.
+    async fn holder(&self) -> Option<Address> {
+        if let Holder::Held(address) = &*self.holder.borrow() {
+            return Some(address.clone());
+        }
+        // Boxed: it is rare, and each job has a task that may have to.
+        Box::pin(self.next(|_| true)).await
+    }
+
+    /// Who supervises after this one.
+    async fn successor(&self, failed: &Address) -> Option<Address> {
+        Box::pin(self.next(|address| !address.is(failed))).await
+    }
+
+    async fn next(&self, is_meant: impl Fn(&Address) -> bool) -> Option<Address> {
+        let mut holder = self.holder.clone();
+        let found = holder.wait_for(|holder| match holder {
+            Holder::Vacant => false,
+            Holder::Held(address) => is_meant(address),
+            Holder::GivenUp => true,
+        });
+        match &*found.await.ok()? {
+            Holder::Held(address) => Some(address.clone()),
+            Holder::Vacant | Holder::GivenUp => None,
+        }
+    }
+}

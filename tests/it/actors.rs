@@ -1,0 +1,85 @@
+//! Actors as the metrics show them, and the guardian process.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::harness::{HttpConnection, Launch, Marker, Request, Yard, eventually, signal};
+
+const ALIVE: &str = "shellyard_actors";
+const MAILBOX: &str = "shellyard_actor_mailbox_messages";
+
+fn metrics(yard: &mut Yard) -> String {
+    let mut connection = HttpConnection::open(yard.http().address());
+    connection.send(&Request::get("/metrics"));
+    connection.answer().text()
+}
+
+/// The value of the series with exactly this name and these labels.
+#[track_caller]
+fn sample(text: &str, series: &str) -> f64 {
+    let values = text.lines().filter_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    let values: Vec<f64> = values.map(|value| value.parse().expect("a number")).collect();
+    assert_eq!(values.len(), 1, "{series} in {text}");
+    values[0]
+}
+
+/// Those of the supervisor and those of all jobs.
+fn of_both(text: &str, name: &str) -> [f64; 2] {
+    ["supervisor", "job"].map(|class| sample(text, &format!("{name}{{actor=\"{class}\"}}")))
+}
+
+#[test]
+fn actors_and_their_messages_are_counted_and_nothing_stays_behind() {
+    let config = "[queue]\nslots = 8\nmax_queued = 2000\n";
+    let mut yard = Launch::http().structured().config(config).start();
+    assert_eq!(of_both(&metrics(&mut yard), ALIVE), [1.0, 0.0]);
+    let marker = Marker::new();
+    let held: Vec<u64> = (0..4).map(|_| yard.start(&format!("sleep {marker}"))).collect();
+    eventually("each job has its actor", || of_both(&metrics(&mut yard), ALIVE) == [1.0, 4.0]);
+
+    let mut last = 0;
+    for number in 0..150 {
+        let stopped = yard.start("sleep 300");
+        yard.start("echo hi; setsid true & exit 3");
+        yard.call("run_command", json!({"command": "/no/such/program", "args": [], "wait_s": 0}));
+        last = yard.start(&format!("echo {number}; kill -9 $$"));
+        yard.call("stop_jobs", json!({"jobs": [stopped], "grace_s": 0})).ok();
+    }
+    yard.wait_finished(last);
+    yard.call("stop_jobs", json!({"jobs": held, "grace_s": 0})).ok();
+    eventually("no actor of a job is left", || of_both(&metrics(&mut yard), ALIVE) == [1.0, 0.0]);
+    eventually("no message waits", || of_both(&metrics(&mut yard), MAILBOX) == [0.0, 0.0]);
+    let text = metrics(&mut yard);
+    assert_eq!(sample(&text, "shellyard_jobs_submitted_total"), 604.0, "{text}");
+    for counter in ["shellyard_actor_failures_total", "shellyard_actor_restarts_total"] {
+        assert_eq!(of_both(&text, counter), [0.0, 0.0]);
+    }
+}
+
+/// The guardian of this server: its command line ends with the server's number.
+fn guardian(yard: &Yard) -> Option<i32> {
+    let end = format!("\0{}\0", yard.pid());
+    let is_guardian = |pid: &i32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words);
+        words.contains("\0__guardian\0") && words.ends_with(&end)
+    };
+    let entries = fs::read_dir("/proc").expect("/proc is there");
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.into_iter().find(is_guardian)
+}
+
+#[test]
+fn a_guardian_that_dies_is_renewed_and_counted() {
+    let mut yard = Launch::http().structured().start();
+    let restarts = "shellyard_guardian_restarts_total";
+    assert_eq!(sample(&metrics(&mut yard), restarts), 0.0);
+    let first = guardian(&yard).expect("it has a guardian");
+    signal(first, Signal::KILL);
+    eventually("the restart is counted", || sample(&metrics(&mut yard), restarts) == 1.0);
+    let second = guardian(&yard).expect("it has a new guardian");
+    assert_ne!(first, second);
+    assert_eq!(yard.run("echo still here")["output"], "still here\n");
+}
