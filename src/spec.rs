@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::ids::Tenant;
+use crate::trace::CallTrace;
 
 /// The variable that marks every process of a job in its environment. It is no setting: a server
 /// that runs inside a job is not configured by it.
@@ -42,6 +43,8 @@ pub struct Spec {
     /// How long last bytes are waited for at most, once the leader has ended and its children hold
     /// its output open; `None`: as configured.
     pub drain_max: Option<Duration>,
+    /// The call that asked for it.
+    pub trace: CallTrace,
 }
 
 /// How the shell runs shell text.

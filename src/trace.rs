@@ -70,6 +70,41 @@ impl TraceContext {
     }
 }
 
+/// The place of a call in a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallTrace {
+    /// The call itself.
+    pub context: TraceContext,
+    /// Who began the trace.
+    pub begun_by: BegunBy,
+}
+
+/// Who began a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BegunBy {
+    /// The caller, who told of it and knows its number.
+    Caller,
+    /// We, since nobody told of one.
+    Server,
+}
+
+impl CallTrace {
+    /// The beginning of a trace that no caller knows of.
+    #[must_use]
+    pub fn own() -> Self {
+        Self { context: TraceContext::root(), begun_by: BegunBy::Server }
+    }
+
+    /// The trace's number, where the caller knows it.
+    #[must_use]
+    pub const fn known_id(&self) -> Option<TraceId> {
+        match self.begun_by {
+            BegunBy::Caller => Some(self.context.trace_id),
+            BegunBy::Server => None,
+        }
+    }
+}
+
 impl TraceId {
     /// Its bytes.
     #[must_use]

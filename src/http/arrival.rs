@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::mcp::Network;
+
 /// How a request came in: stands in the extensions of each one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
@@ -12,6 +14,16 @@ pub(super) enum Arrival {
         /// Which kind of process.
         peer: Peer,
     },
+}
+
+impl Arrival {
+    /// What carries it.
+    pub(super) const fn network(&self) -> Network {
+        match self {
+            Self::Tcp(_) => Network::Tcp,
+            Self::Unix { .. } => Network::Unix,
+        }
+    }
 }
 
 /// A process of the server's own user, or root's.

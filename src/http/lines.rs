@@ -24,7 +24,8 @@ use super::arrival::Arrival;
 use super::auth::Credential;
 use super::health::{self, Readiness};
 use crate::lines::{self, DIRECTORY, PROTOCOL};
-use crate::mcp::Handler;
+use crate::mcp::{Handler, Network};
+use crate::telemetry::{Transport, events};
 
 /// What goes on with a connection once hyper has let it go. Each request carries the one of its
 /// connection, which carries it out itself: so it holds its place among the connections, and ends
@@ -75,10 +76,12 @@ pub(super) fn open(
         Some(directory) => handler.for_caller(caller.identity).in_directory(&directory),
         None => handler.for_caller(caller.identity),
     };
+    let handler = handler.watched(network(&request));
     let upgrade = hyper::upgrade::on(&mut request);
     afterwards.set(Box::pin(async move {
         match upgrade.await {
             Ok(stream) => {
+                let _session = events::session_opened(Transport::Proxy);
                 let streams = tokio::io::split(TokioIo::new(stream));
                 let closing = shutdown.child_token();
                 let revoked = async {
@@ -102,6 +105,10 @@ pub(super) fn open(
     }));
     let headers = [(CONNECTION, "upgrade"), (UPGRADE, PROTOCOL)];
     (StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response()
+}
+
+fn network(request: &Request) -> Network {
+    request.extensions().get::<Arrival>().map_or(Network::Tcp, Arrival::network)
 }
 
 /// Where the jobs of this client run that name no directory: where it was started itself, if that

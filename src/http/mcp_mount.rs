@@ -21,6 +21,7 @@ use serde::de::IgnoredAny;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::arrival::Arrival;
 use super::auth::{Credential, Denied};
 use super::entry::refused;
 use super::guard::allowed_origins;
@@ -29,13 +30,13 @@ use super::keep_alive::{Patience, answer_in_time};
 use super::lines;
 use super::sessions::{Full, Sessions};
 use super::settings::HttpSettings;
-use crate::mcp::Handler;
+use crate::mcp::{Handler, Network, Watched};
 use crate::yard::{Identity, Role};
 
 /// The MCP endpoint. A cheap clone.
 #[derive(Clone)]
 pub(super) struct McpMount {
-    service: StreamableHttpService<Handler, Sessions>,
+    service: StreamableHttpService<Watched, Sessions>,
     sessions: Arc<Sessions>,
     handler: Handler,
     patience: Patience,
@@ -57,7 +58,7 @@ impl McpMount {
         let config = config(settings, bound, streams.clone());
         let fresh = handler.clone();
         let service = StreamableHttpService::new(
-            move || Ok(fresh.for_connection()),
+            move || Ok(fresh.for_connection().watched(Network::Tcp)),
             Arc::clone(&sessions),
             config,
         );
@@ -82,6 +83,9 @@ impl McpMount {
         }
         let tenant = parts.extensions.get::<Identity>().map(|caller| caller.tenant);
         self.sessions.hide_foreign(&mut parts.headers, tenant);
+        if let Some(network) = parts.extensions.get().map(Arrival::network) {
+            parts.extensions.insert(network);
+        }
         let is_json = is_json(&parts);
         let request = Request::from_parts(parts, Body::from(body.clone()));
         let answer = async move {

@@ -25,6 +25,8 @@ use rmcp::transport::streamable_http_server::session::{
 };
 
 use crate::ids::Tenant;
+use crate::telemetry::Transport;
+use crate::telemetry::events::{self, OpenSession};
 
 const SESSION: &str = "mcp-session-id";
 
@@ -64,6 +66,7 @@ impl Sessions {
     pub(super) fn new(most: usize, idle: Duration) -> Self {
         let mut local = LocalSessionManager::default();
         local.session_config.keep_alive = Some(idle);
+        events::session_limit_known(most);
         Self { local, book: Arc::new(Mutex::new(Book::new(most))) }
     }
 
@@ -152,6 +155,7 @@ struct Entry {
     /// Calls in flight and open streams.
     uses: usize,
     owner: Option<Tenant>,
+    _open: OpenSession,
 }
 
 impl Book {
@@ -160,7 +164,8 @@ impl Book {
     }
 
     fn add(&mut self, id: &SessionId, owner: Option<Tenant>, now: Instant) {
-        self.sessions.insert(id.clone(), Entry { used: now, uses: 0, owner });
+        let open = events::session_opened(Transport::Http);
+        self.sessions.insert(id.clone(), Entry { used: now, uses: 0, owner, _open: open });
     }
 
     fn owner(&self, id: &str) -> Option<Tenant> {

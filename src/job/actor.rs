@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tracing::Instrument;
 
 use super::address::Address;
 use super::feed::Feed;
@@ -180,7 +181,7 @@ impl Job {
 
     fn start(&mut self, myself: &Address) {
         let cwd = self.seat.take_cwd();
-        let launch = launch(self.seat.id(), self.seat.spec(), cwd, &self.seat.settings);
+        let launch = launch(&self.seat, cwd);
         let event = match process::spawn(&launch) {
             Ok(process) => self.started(process, myself),
             Err(why) => Event::FailedToStart(why),
@@ -202,7 +203,8 @@ impl Job {
         self.send_first_input();
         let bounds = Bounds::of(self.seat.id(), self.seat.spec());
         let pump = Pump::new(stdout, stderr, writer, bounds, myself.clone());
-        tokio::spawn(pump.with_masks(self.seat.settings.mask.as_ref()).run());
+        let pumping = pump.with_masks(self.seat.settings.mask.as_ref()).run();
+        tokio::spawn(pumping.instrument(self.seat.log().clone()));
         let actor = myself.clone();
         tokio::spawn(async move {
             let exit = leader.wait().await;

@@ -3,19 +3,24 @@
 use std::ffi::OsString;
 
 use super::actor::JobSettings;
-use crate::ids::JobId;
+use super::seat::JobSeat;
 use crate::process::shell::{self, Invocation, Shell};
 use crate::process::{Cwd, Launch, LaunchStdin, Report};
 use crate::spec::{Program, ShellUse, Spec, Stdin};
+use crate::trace::TraceContext;
+
+/// Where programs look for the trace that they are a part of, as OpenTelemetry has it.
+const TRACE_VARIABLES: [&str; 2] = ["TRACEPARENT", "TRACESTATE"];
 
 /// Everything that the process room needs to start this job.
-pub(super) fn launch(id: JobId, spec: &Spec, cwd: Cwd, settings: &JobSettings) -> Launch {
+pub(super) fn launch(seat: &JobSeat, cwd: Cwd) -> Launch {
+    let (spec, settings) = (seat.spec(), &seat.settings);
     let (program, arg0, args, report) = command(spec, settings);
     Launch {
         program,
         args,
         arg0,
-        env: environment(id, spec, settings),
+        env: environment(seat),
         cwd,
         stdin: match spec.stdin {
             Stdin::Closed => LaunchStdin::Null,
@@ -48,11 +53,26 @@ fn command(spec: &Spec, settings: &JobSettings) -> Words {
 }
 
 /// The server's own variables, then the caller's over them, then the marker over all.
-fn environment(id: JobId, spec: &Spec, settings: &JobSettings) -> Vec<(OsString, OsString)> {
-    let marker = settings.tag.marker(id.number());
-    let set = |name: &OsString| spec.env.iter().any(|(set, _)| name == set.as_str());
-    let base = settings.environment.iter().filter(|(name, _)| !set(name)).cloned();
-    let added = spec.env.iter().map(|(name, value)| (name.into(), value.into()));
-    let unmarked = base.chain(added).filter(|(name, _)| *name != marker.0);
+fn environment(seat: &JobSeat) -> Vec<(OsString, OsString)> {
+    let (given, settings) = (&seat.spec().env, &seat.settings);
+    let marker = settings.tag.marker(seat.id().number());
+    let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
+    let is_told = TRACE_VARIABLES.into_iter().any(is_given);
+    let trace = seat.trace().filter(|_| !is_told);
+    // Of two traces one would be wrong.
+    let is_traced =
+        |name: &OsString| trace.is_some() && TRACE_VARIABLES.iter().any(|it| name == it);
+    let is_set = |name: &OsString| is_traced(name) || name.to_str().is_some_and(is_given);
+    let base = settings.environment.iter().filter(|(name, _)| !is_set(name)).cloned();
+    let added = given.iter().map(|(name, value)| (name.into(), value.into()));
+    let all = base.chain(added).chain(trace.into_iter().flat_map(trace_variables));
+    let unmarked = all.filter(|(name, _)| *name != marker.0);
     unmarked.chain([marker.clone()]).collect()
+}
+
+/// What tells programs of the trace that they are a part of.
+fn trace_variables(trace: &TraceContext) -> impl Iterator<Item = (OsString, OsString)> {
+    let values = [Some(trace.traceparent()), trace.state.as_deref().map(str::to_owned)];
+    let named = TRACE_VARIABLES.into_iter().zip(values);
+    named.filter_map(|(name, value)| Some((name.into(), value?.into())))
 }

@@ -13,6 +13,7 @@ mod input;
 mod launch;
 mod pump;
 mod seat;
+mod span;
 mod state;
 mod status;
 #[cfg(test)]

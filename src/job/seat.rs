@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::actor::{JobActor, JobSettings};
 use super::address::Address;
 use super::handle::{JobHandle, Shared};
+use super::span::JobSpan;
 use super::status::{Phase, Status};
 use crate::ids::JobId;
 use crate::outcome::{Ending, Outcome, StopBy};
@@ -16,6 +17,7 @@ use crate::output::{self, Keep, LogBounds, LogReader, LogWriter};
 use crate::process::{Cwd, OpenedDir, Tree};
 use crate::spec::{LargeOutput, Spec, Stdin};
 use crate::telemetry::{ActiveJob, events};
+use crate::trace::TraceContext;
 
 /// The writing side of a job: whoever holds it owes the world an outcome.
 ///
@@ -30,6 +32,7 @@ pub struct JobSeat {
     first_input: String,
     cwd: Option<OpenedDir>,
     active: Option<ActiveJob>,
+    span: JobSpan,
     status: watch::Sender<Status>,
 }
 
@@ -53,6 +56,7 @@ pub fn create(id: JobId, order: Order, settings: &Arc<JobSettings>) -> (JobSeat,
     };
     let (writer, output) = output::open_bounded(&settings.log, log_bounds(&spec, settings));
     let (status, watching) = watch::channel(Status::queued_now());
+    let span = JobSpan::begin(id, &spec);
     let shared = Arc::new(Shared::new(id, spec, watching, output));
     let seat = JobSeat {
         shared: Arc::clone(&shared),
@@ -61,6 +65,7 @@ pub fn create(id: JobId, order: Order, settings: &Arc<JobSettings>) -> (JobSeat,
         first_input,
         cwd,
         active: None,
+        span,
         status,
     };
     (seat, JobHandle::new(shared))
@@ -80,6 +85,17 @@ impl JobSeat {
     #[must_use]
     pub fn id(&self) -> JobId {
         self.shared.id
+    }
+
+    /// What log lines about the job are written in.
+    #[must_use]
+    pub const fn log(&self) -> &tracing::Span {
+        self.span.log()
+    }
+
+    /// The place in a trace that the job's processes are told.
+    pub(super) const fn trace(&self) -> Option<&TraceContext> {
+        self.span.handed_on()
     }
 
     pub(super) fn spec(&self) -> &Spec {
@@ -138,7 +154,8 @@ impl JobSeat {
 
     pub(super) fn running(&mut self) {
         let queued = self.status.borrow().queued_for();
-        self.active = Some(events::job_started(self.shared.id, queued));
+        let started = || events::job_started(self.shared.id, queued);
+        self.active = Some(self.span.log().in_scope(started));
         self.status.send_modify(|status| {
             status.phase = Phase::Running;
             status.started = Some(Instant::now());
@@ -155,10 +172,13 @@ impl JobSeat {
     /// Tells the world, once. Output that never began is closed here.
     pub(super) fn finish(&mut self, ending: Ending) {
         self.writer = None;
-        match self.active.take() {
-            Some(active) => active.finish(&ending, self.shared.output.progress().written_bytes()),
+        let (active, written) = (self.active.take(), self.shared.output.progress().written_bytes());
+        self.span.log().in_scope(|| match active {
+            Some(active) => active.finish(&ending, written),
             None => events::job_ended_unstarted(self.shared.id, &ending.outcome),
-        }
+        });
+        let queued = self.status.borrow().queued_for();
+        self.span.end(&ending, queued);
         self.status.send_modify(|status| status.phase = Phase::Finished(ending));
     }
 }

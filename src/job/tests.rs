@@ -51,7 +51,7 @@ pub(crate) fn settings() -> Arc<JobSettings> {
     })
 }
 
-pub(crate) fn order(text: &str) -> Order {
+pub(super) fn spec(text: &str) -> Spec {
     let limits = Limits {
         timeout: LONG,
         grace: LONG,
@@ -59,7 +59,7 @@ pub(crate) fn order(text: &str) -> Order {
         output_lines: 1 << 20,
         large_bytes: 1 << 20,
     };
-    let spec = Spec {
+    Spec {
         program: Program::Shell(text.to_owned()),
         cwd: PathBuf::from("/"),
         env: Vec::new(),
@@ -73,8 +73,12 @@ pub(crate) fn order(text: &str) -> Order {
         shell_path: None,
         tenant: crate::ids::Tenant::LOCAL,
         drain_max: None,
-    };
-    Order { spec, cwd: None }
+        trace: crate::trace::CallTrace::own(),
+    }
+}
+
+pub(crate) fn order(text: &str) -> Order {
+    Order { spec: spec(text), cwd: None }
 }
 
 /// A job that runs `sleep` in a session of its own and has said so, under a parent.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
@@ -16,17 +16,19 @@ use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
 
-use super::answering::{answer, error_of};
+use super::answering::answer;
 use super::caller::Callers;
 use super::dialect::Dialect;
 use super::offer::Offer;
+use super::operation::Place;
 use super::reply::TokenBudget;
 use super::resources;
 use super::settings::{McpSettings, ServerName};
 use super::subscriptions::Subscriptions;
 use super::tools::Call;
 use super::turn::Turn;
-use crate::telemetry::events;
+use crate::ids::Tenant;
+use crate::telemetry::{events, labels};
 use crate::yard::{Desk, Identity, JobHandle, Role, Yard};
 
 /// What a client may tell its model about this server.
@@ -107,6 +109,7 @@ impl Handler {
     #[must_use]
     pub fn new(yard: Yard, settings: McpSettings) -> Self {
         let offer = Offer::of(&settings.dialects, &settings.dialect);
+        events::tools_offered(offer.names());
         let info = info(&settings);
         let shared = Arc::new(Shared { yard, settings, offer, info });
         Self { shared, subscriptions: Arc::default(), callers: Callers::Each, cwd: None }
@@ -135,10 +138,24 @@ impl Handler {
         let client = context.client_info().map(|info| info.name);
         let identity = self.callers.of(context)?;
         let desk = self.shared.yard.desk(identity, client.as_deref().unwrap_or("unknown"));
+        let desk = match Place::trace(context) {
+            Some(trace) => desk.in_trace(trace),
+            None => desk,
+        };
         Ok(match &self.cwd {
             Some(cwd) => desk.in_directory(Arc::clone(cwd)),
             None => desk,
         })
+    }
+
+    /// Whose request it is, where that is known.
+    pub(super) fn tenant_of(&self, context: &RequestContext<RoleServer>) -> Option<Tenant> {
+        self.callers.of(context).ok().map(|identity| identity.tenant)
+    }
+
+    /// The word under which calls of this tool are counted: its name, if it is offered.
+    pub(super) fn tool_word(&self, name: &str) -> &'static str {
+        self.shared.offer.names().find(|offered| *offered == name).unwrap_or(labels::OTHER)
     }
 
     /// The jobs of all tenants, newest first.
@@ -208,7 +225,6 @@ impl ServerHandler for Handler {
         let Shared { settings, offer, .. } = &*self.shared;
         let tool = offer.find(&request.name)?;
         let desk = &self.desk(&context)?;
-        let started = Instant::now();
         let budget = TokenBudget::asked(request.arguments.as_ref(), settings.max_tokens);
         let call = Call { desk, settings, request: &context, budget };
         if !tool.runs() {
@@ -216,7 +232,9 @@ impl ServerHandler for Handler {
             Turn::end(&context);
         }
         let mut result = answer(tool, call, request.arguments).await;
-        events::mcp_call_finished(tool.name(), error_of(&result), started.elapsed());
+        if let Some(job) = desk.first_job() {
+            Place::note_job(&context, job);
+        }
         self.stamp_modern(&context, &mut result.meta);
         Ok(result.into())
     }

@@ -18,6 +18,9 @@ mod dialect;
 mod follower;
 mod handler;
 mod offer;
+mod operation;
+#[cfg(test)]
+mod operation_tests;
 mod reply;
 mod resources;
 mod schema;
@@ -28,13 +31,17 @@ mod subscriptions;
 mod tools;
 mod turn;
 mod wait;
+mod watched;
 
 pub use dialect::{
     Dialect, DialectSettings, ExecuteCommandSettings, ExecuteSettings, RunShellCommandSettings,
     ShellToolSettings,
 };
 pub use handler::{Eras, Handler, METHODS};
+pub use operation::Network;
 pub use settings::{McpSettings, ResultFormat, ServerName};
 pub use status::JobState;
+pub use watched::Watched;
 
+pub(crate) use operation::context_of_headers;
 pub(crate) use turn::Turn;

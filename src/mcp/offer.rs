@@ -39,6 +39,11 @@ impl Offer {
         Self { tools, definitions }
     }
 
+    /// The names of all of them.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.tools.iter().map(|tool| tool.name())
+    }
+
     /// What each of them says about itself.
     pub(super) fn definitions(&self) -> &[Tool] {
         &self.definitions

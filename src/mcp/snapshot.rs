@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::ids::JobId;
 use crate::outcome::{Ending, Outcome};
 use crate::output::Progress;
+use crate::trace::TraceId;
 use crate::yard::{Desk, JobHandle, Liveness, Phase, QueuePlace};
 
 /// One job at one moment. Plain data: nothing in it changes while an answer is written.
@@ -24,6 +25,8 @@ pub(crate) struct Snapshot {
     pub(crate) quiet_for: Option<Duration>,
     /// Processes that outlived its end and are alive right now.
     pub(crate) survivors: Vec<u32>,
+    /// The trace that it belongs to, where its caller knows of one.
+    pub(crate) trace_id: Option<TraceId>,
 }
 
 /// Where a job is in its life.
@@ -77,6 +80,7 @@ impl Snapshot {
             output,
             quiet_for: output.last_output.map(|at| at.elapsed()),
             survivors: job.survivors(),
+            trace_id: job.spec().trace.known_id(),
         }
     }
 

@@ -87,7 +87,7 @@ fn structured(desk: &Desk, answer: Answer) -> Value {
     masked.into_result(ResultFormat::Structured).structured_content.unwrap_or_default()
 }
 
-/// What tells a job from others, for people.
+/// What tells a job from others, and where to find more about it.
 fn names(job: &JobHandle) -> JsonObject {
     let spec = job.spec();
     let mut names = JsonObject::new();
@@ -95,5 +95,6 @@ fn names(job: &JobHandle) -> JsonObject {
     if let Some(description) = &spec.description {
         names.insert("description".into(), description.as_str().into());
     }
+    names.insert("trace_id".into(), spec.trace.context.trace_id.to_string().into());
     names
 }

@@ -7,11 +7,14 @@ use rmcp::transport::stdio_pipes;
 use tokio_util::sync::CancellationToken;
 
 use crate::lines::serve_on;
-use crate::mcp::Handler;
+use crate::mcp::{Handler, Network};
+use crate::telemetry::{Transport, events};
 
 /// Serves one client on standard input and output until it goes away or `shutdown` is
 /// cancelled. Calls in flight then have a moment to answer before they are cancelled: at the end
 /// of input `patience`, else less than two seconds.
 pub async fn serve(handler: Handler, shutdown: CancellationToken, patience: Duration) {
-    serve_on(handler, stdio_pipes(), shutdown, patience, pending()).await
+    let _session = events::session_opened(Transport::Stdio);
+    let handler = handler.watched(Network::Pipe);
+    Box::pin(serve_on(handler, stdio_pipes(), shutdown, patience, pending())).await;
 }

@@ -256,8 +256,8 @@ impl Supervision {
         self.check_room(tenant)?;
         self.spending.take_start(tenant, self.queue.limits().of(tenant))?;
         self.queue.push(id, Wish { tenant, lane: &spec.lane, priority: spec.priority });
-        events::job_submitted(id, &logged);
         let (seat, handle) = job::create(id, Order { spec, cwd }, &self.job);
+        seat.log().in_scope(|| events::job_submitted(id, &logged));
         self.seats.insert(id, seat);
         self.registry.insert(handle.clone(), key);
         tokio::spawn(watch_for_the_end(handle.clone(), self.packer.clone(), self.post.clone()));

@@ -14,7 +14,6 @@ use metrics_exporter_prometheus::{
 };
 use thiserror::Error;
 
-use super::labels::TOOLS;
 use super::names::{self, Kind, LabelSet, Labels, Metric, catalogue, mcp};
 use super::{events, process};
 
@@ -130,8 +129,7 @@ fn known_series(metric: &Metric) -> Vec<Key> {
     match metric.labels {
         Labels::Closed(labels) => series(metric.name, labels),
         Labels::Operation => {
-            let operations = mcp::operations(TOOLS.into_iter());
-            operations.map(|labels| Key::from_parts(metric.name, &labels)).collect()
+            mcp::operations().map(|labels| Key::from_parts(metric.name, &labels)).collect()
         }
         // Names from the configuration, which `QueueGauges` knows.
         Labels::Lane | Labels::Tenant => Vec::new(),
@@ -170,7 +168,7 @@ mod tests {
     use super::super::known::KnownNames;
     use super::super::labels::{
         Actor, DropReason, ErrorType, FreedReason, Refusal, Rejection, Resource, SpillOperation,
-        Tier, WaitReason,
+        Tier, Transport, WaitReason,
     };
     use super::super::queue_gauges::{
         LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage,
@@ -216,7 +214,7 @@ mod tests {
             let Metric { name, help, .. } = metric;
             let series = match metric.labels {
                 Labels::Closed(labels) => combinations(labels),
-                Labels::Operation => mcp::operations(TOOLS.into_iter()).count(),
+                Labels::Operation => mcp::operations().count(),
                 Labels::Lane | Labels::Tenant => {
                     assert!(!text.contains(name), "{name}");
                     continue;
@@ -329,8 +327,10 @@ mod tests {
             events::job_freed(JOB, FreedReason::Age, 4);
             events::orphans_reaped(2);
             events::actor_failed(Actor::Job, &"boom");
-            events::mcp_call_finished("stop_jobs", None, Duration::from_secs(1));
-            events::mcp_call_finished("no such tool", Some(ErrorType::Tool), Duration::ZERO);
+            events::operation_started("tools/list", None).finish(None);
+            events::operation_started("tools/call", None).finish(Some(ErrorType::Tool));
+            events::operation_started("no/such/method", None).finish(Some(ErrorType::Other));
+            drop(events::session_opened(Transport::Http));
             events::http_refused(Refusal::Origin);
             events::pressure_level_known(Resource::Io, Some(60));
             events::pressure_measured(Resource::Io, 61);

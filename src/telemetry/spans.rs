@@ -165,6 +165,28 @@ pub fn export_to(sink: impl Fn(EndedSpan) + Send + Sync + 'static) {
     SINK.set(Box::new(sink)).ok();
 }
 
+/// Spans that ended, for tests: there is one sink, and it serves them all.
+#[cfg(test)]
+pub(crate) mod kept {
+    use std::sync::Mutex;
+
+    use super::{EndedSpan, export_to};
+    use crate::trace::TraceId;
+
+    static KEPT: Mutex<Vec<EndedSpan>> = Mutex::new(Vec::new());
+
+    /// From now on spans are kept when they end.
+    pub(crate) fn keep() {
+        export_to(|span| KEPT.lock().unwrap().push(span));
+    }
+
+    /// Those of one trace that have ended.
+    pub(crate) fn of_trace(trace: TraceId) -> Vec<EndedSpan> {
+        let kept = KEPT.lock().unwrap();
+        kept.iter().filter(|span| span.context.trace_id == trace).cloned().collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

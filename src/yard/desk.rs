@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -19,6 +19,7 @@ use crate::output::redact::Redactor;
 use crate::process::similar;
 use crate::supervisor::{Admission, FindError, QueuePlace, Refusal};
 use crate::telemetry::events;
+use crate::trace::CallTrace;
 
 /// How many similar names are told.
 const SIMILAR: usize = 3;
@@ -30,11 +31,13 @@ pub struct Desk {
     pub(super) caller: Caller,
     /// Where jobs run that name no directory, if not where the yard says.
     cwd: Option<Arc<Path>>,
+    /// The job that was asked for first.
+    first_job: Arc<OnceLock<JobId>>,
 }
 
 impl Desk {
-    pub(super) const fn new(yard: Yard, caller: Caller) -> Self {
-        Self { yard, caller, cwd: None }
+    pub(super) fn new(yard: Yard, caller: Caller) -> Self {
+        Self { yard, caller, cwd: None, first_job: Arc::default() }
     }
 
     /// The same, with jobs that name no directory in this one. Those that are bound to the yard's
@@ -42,6 +45,13 @@ impl Desk {
     #[must_use]
     pub fn in_directory(self, cwd: Arc<Path>) -> Self {
         Self { cwd: Some(cwd), ..self }
+    }
+
+    /// The same, for a call that is a part of this trace.
+    #[must_use]
+    pub fn in_trace(mut self, trace: CallTrace) -> Self {
+        self.caller.trace = trace;
+        self
     }
 
     /// Who calls.
@@ -63,8 +73,9 @@ impl Desk {
     /// When the submission cannot be run as asked, or the queue is full.
     pub async fn submit(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
         let accepted = self.admit(self.placed(submission)).await;
-        if let Err(error) = &accepted {
-            events::job_rejected(self.caller.tenant, error.rejection());
+        match &accepted {
+            Ok(job) => self.asked_for(job.id()),
+            Err(error) => events::job_rejected(self.caller.tenant, error.rejection()),
         }
         accepted
     }
@@ -90,7 +101,7 @@ impl Desk {
         }
         let (within, logged) = (submission.within, submission.logged);
         let defaults = yard.defaults();
-        let mut spec = submission.complete(&defaults, tenant)?;
+        let mut spec = submission.complete(&defaults, caller)?;
         let root = match within {
             Within::Anywhere => None,
             Within::DefaultDirectory => Some(defaults.cwd.as_path()),
@@ -163,7 +174,18 @@ impl Desk {
 
     fn own(&self, id: JobId) -> Result<(), FindError> {
         let is_own = id.tenant() == self.caller.tenant;
-        is_own.then_some(()).ok_or(FindError::Unknown { id })
+        is_own.then(|| self.asked_for(id)).ok_or(FindError::Unknown { id })
+    }
+
+    /// The job of its own that this caller asked for first here, whether it exists or not.
+    #[must_use]
+    pub fn first_job(&self) -> Option<JobId> {
+        self.first_job.get().copied()
+    }
+
+    fn asked_for(&self, id: JobId) {
+        // Only the first one counts.
+        self.first_job.set(id).ok();
     }
 
     /// The largest timeout that can be asked for.

@@ -20,6 +20,7 @@ use crate::output::redact::Redactor;
 use crate::output::{Quota, QuotaLimits};
 use crate::supervisor::{PressureWatch, QueueLimits, Retention, Supervisor, SupervisorSettings};
 use crate::telemetry::{QueueFigures, events};
+use crate::trace::CallTrace;
 
 /// The service's one door. A cheap clone.
 #[derive(Debug, Clone)]
@@ -94,7 +95,7 @@ impl Yard {
         let client: String = client.chars().take(MAX_CLIENT_CHARS).collect();
         let client = self.redactor().mask_text(&client).into_owned();
         let Identity { tenant, role } = identity;
-        Desk::new(self.clone(), Caller { tenant, role, client })
+        Desk::new(self.clone(), Caller { tenant, role, client, trace: CallTrace::own() })
     }
 
     /// The jobs of all tenants that are known, newest first.

@@ -209,6 +209,7 @@ impl Gate {
             },
             rule: rule.as_deref(),
             uncertain,
+            trace_id: note.caller.trace.context.trace_id,
         };
         match trail.log.decision(&entry) {
             Ok(()) => Ok(()),
@@ -275,7 +276,8 @@ fn write_ending(
     outcome: &Outcome,
 ) {
     let (tenant, client) = (caller.tenant.name(), caller.client.as_str());
-    let entry = EndingEntry { tenant, client, job, outcome, elapsed };
+    let trace_id = caller.trace.context.trace_id;
+    let entry = EndingEntry { tenant, client, job, outcome, elapsed, trace_id };
     if let Err(error) = log.ending(&entry) {
         events::audit_failed(&error);
     }

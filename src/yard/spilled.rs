@@ -77,7 +77,7 @@ impl Desk {
     /// When the submission could not be run at all.
     pub async fn list_like(&self, submission: &Submission) -> Result<Vec<JobHandle>, SubmitError> {
         let wanted =
-            self.placed(submission.clone()).complete(&self.yard.defaults(), self.caller.tenant)?;
+            self.placed(submission.clone()).complete(&self.yard.defaults(), &self.caller)?;
         let is_same = |job: &JobHandle| {
             let spec = job.spec();
             (&spec.program, &spec.cwd, &spec.env) == (&wanted.program, &wanted.cwd, &wanted.env)

@@ -12,6 +12,7 @@ use crate::ids::Tenant;
 use crate::spec::{DEFAULT_LANE, LargeOutput, Limits, Priority, Program, ShellUse, Spec, Stdin};
 use crate::supervisor::Refusal;
 use crate::telemetry::Rejection;
+use crate::trace::CallTrace;
 
 /// What a caller asks for; what it leaves out gets the configured default.
 #[derive(Debug, Clone)]
@@ -74,6 +75,8 @@ pub struct Caller {
     pub role: Role,
     /// The program that speaks for them, by its own account.
     pub client: String,
+    /// The call that it speaks in.
+    pub trace: CallTrace,
 }
 
 /// What fills the gaps of a submission, and what bounds it.
@@ -218,7 +221,11 @@ impl Submission {
     }
 
     /// Checks what was asked for and fills in the rest.
-    pub(super) fn complete(self, defaults: &Defaults, tenant: Tenant) -> Result<Spec, SubmitError> {
+    pub(super) fn complete(
+        self,
+        defaults: &Defaults,
+        caller: &Caller,
+    ) -> Result<Spec, SubmitError> {
         check_program(&self.program)?;
         check_env(&self.env)?;
         self.check_size()?;
@@ -231,7 +238,7 @@ impl Submission {
         Ok(Spec {
             program: self.program,
             cwd: self.cwd.map_or_else(|| defaults.cwd.clone(), |cwd| defaults.cwd.join(cwd)),
-            env: with_own(defaults.environment.get(&tenant), self.env),
+            env: with_own(defaults.environment.get(&caller.tenant), self.env),
             stdin: self.stdin,
             limits: Limits { timeout, ..defaults.limits },
             on_large_output: self.on_large_output.unwrap_or(defaults.on_large_output),
@@ -240,8 +247,9 @@ impl Submission {
             priority: self.priority.unwrap_or(of_lane.priority),
             shell: ShellUse::Configured,
             shell_path: self.shell,
-            tenant,
+            tenant: caller.tenant,
             drain_max: self.drain_max,
+            trace: caller.trace.clone(),
         })
     }
 }
@@ -340,14 +348,19 @@ mod tests {
         Submission::new(Program::Shell(text.to_owned()))
     }
 
+    fn caller() -> Caller {
+        let (tenant, role, client) = (Tenant::LOCAL, Role::Run, "test".to_owned());
+        Caller { tenant, role, client, trace: CallTrace::own() }
+    }
+
     #[track_caller]
     fn refused(submission: Submission, code: &str) {
-        assert_eq!(submission.complete(&defaults(), Tenant::LOCAL).unwrap_err().code(), code);
+        assert_eq!(submission.complete(&defaults(), &caller()).unwrap_err().code(), code);
     }
 
     #[test]
     fn what_is_left_out_gets_the_default() {
-        let spec = shell("ls").complete(&defaults(), Tenant::LOCAL).unwrap();
+        let spec = shell("ls").complete(&defaults(), &caller()).unwrap();
         assert_eq!(spec.cwd, PathBuf::from("/srv"));
         assert_eq!(spec.limits.timeout, Duration::from_secs(60));
         assert_eq!(spec.lane, DEFAULT_LANE);
@@ -356,23 +369,20 @@ mod tests {
     #[test]
     fn a_lane_fills_in_what_the_caller_leaves_out() {
         let build = || Submission { lane: Some("build".to_owned()), ..shell("ls") };
-        let spec = build().complete(&defaults(), Tenant::LOCAL).unwrap();
+        let spec = build().complete(&defaults(), &caller()).unwrap();
         assert_eq!((spec.limits.timeout, spec.priority), (Duration::from_secs(90), Priority::Low));
         let asked = Duration::from_secs(10);
         let said = Submission { timeout: Some(asked), priority: Some(Priority::High), ..build() };
-        let spec = said.complete(&defaults(), Tenant::LOCAL).unwrap();
+        let spec = said.complete(&defaults(), &caller()).unwrap();
         assert_eq!((spec.limits.timeout, spec.priority), (asked, Priority::High));
-        let spec = shell("ls").complete(&defaults(), Tenant::LOCAL).unwrap();
+        let spec = shell("ls").complete(&defaults(), &caller()).unwrap();
         assert_eq!(spec.priority, Priority::Normal);
     }
 
     #[test]
     fn a_relative_directory_starts_at_the_default_one() {
         let spec = Submission { cwd: Some("app".into()), ..shell("ls") };
-        assert_eq!(
-            spec.complete(&defaults(), Tenant::LOCAL).unwrap().cwd,
-            PathBuf::from("/srv/app")
-        );
+        assert_eq!(spec.complete(&defaults(), &caller()).unwrap().cwd, PathBuf::from("/srv/app"));
     }
 
     #[test]

@@ -41,9 +41,15 @@ mod hygiene;
 #[cfg(test)]
 mod input;
 #[cfg(test)]
+mod log_traces;
+#[cfg(test)]
 mod logs;
 #[cfg(test)]
+mod operations;
+#[cfg(test)]
 mod otlp;
+#[cfg(all(test, feature = "otlp"))]
+mod otlp_calls;
 #[cfg(test)]
 mod output;
 #[cfg(test)]
@@ -58,6 +64,7 @@ mod protocol;
 mod proxy;
 #[cfg(test)]
 mod queue;
+#[cfg(test)]
 mod quotas;
 #[cfg(test)]
 mod redact;
@@ -83,6 +90,8 @@ mod subscriptions;
 mod tenants;
 #[cfg(test)]
 mod tidy;
+#[cfg(test)]
+mod trace;
 #[cfg(test)]
 mod views;
 #[cfg(test)]

@@ -20,5 +20,6 @@ mod plan;
 mod query;
 mod range;
 mod routes;
+mod traced;
 
 pub(super) use routes::{Api, lead, no_such_path};

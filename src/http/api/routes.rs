@@ -10,6 +10,7 @@ use axum::routing::{MethodRouter, any, get, post};
 use tokio::sync::Semaphore;
 
 use super::error::ApiError;
+use super::traced::traced;
 use super::{admin, jobs, log_level, output};
 use crate::http::auth::Credential;
 use crate::http::operations::Operations;
@@ -64,6 +65,7 @@ pub(in crate::http) fn lead(route: Route, api: Arc<Api>) -> MethodRouter {
         | Route::Metrics => (any(no_such_path), READ),
     };
     router
+        .layer(from_fn(move |request, next| traced(route, request, next)))
         .fallback(async move || ApiError::Method { allowed })
         .layer(from_fn(challenge))
         .with_state(api)

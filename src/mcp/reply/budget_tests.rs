@@ -21,6 +21,7 @@ use crate::outcome::{Ending, Outcome, Usage};
 use crate::output::redact::Redactor;
 use crate::output::{LogReader, LogSettings, PageRequest, open};
 use crate::spec::Stream;
+use crate::trace::TraceContext;
 
 fn log_of(bytes: &[u8]) -> LogReader {
     let (mut writer, reader) =
@@ -47,6 +48,7 @@ fn job_of(log: &LogReader) -> Snapshot {
         output: log.progress(),
         quiet_for: None,
         survivors: vec![1, 2, 3],
+        trace_id: Some(TraceContext::root().trace_id),
     }
 }
 

@@ -27,6 +27,7 @@ fn snapshot(job: u64, state: State, elapsed_ms: u64) -> Snapshot {
         output: Progress::default(),
         quiet_for: None,
         survivors: Vec::new(),
+        trace_id: None,
     }
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::digest::Digest;
 use crate::ids::JobId;
 use crate::outcome::Outcome;
+use crate::trace::TraceId;
 
 /// Bytes of a command that are written; of a longer one its length and hash are told.
 pub(super) const COMMAND_BYTES: usize = 4096;
@@ -60,6 +61,8 @@ pub struct DecisionEntry<'a> {
     pub rule: Option<&'a str>,
     /// What could not be understood, although it was let through or asked about.
     pub uncertain: Option<&'a str>,
+    /// The trace of the call that asked for it.
+    pub trace_id: TraceId,
 }
 
 /// One job's end.
@@ -75,6 +78,8 @@ pub struct EndingEntry<'a> {
     pub outcome: &'a Outcome,
     /// How long it ran.
     pub elapsed: Duration,
+    /// The trace of the call that had asked for it.
+    pub trace_id: TraceId,
 }
 
 /// Something that concerns no single job: a policy was reloaded, for instance.
@@ -111,6 +116,7 @@ pub(super) struct Decision<'a> {
     rule: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     uncertain: Option<Cow<'a, str>>,
+    trace_id: String,
 }
 
 /// What the whole command was, where only its beginning is written.
@@ -133,6 +139,7 @@ pub(super) struct Ended<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
     elapsed_ms: u64,
+    trace_id: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -174,6 +181,7 @@ impl<'a> From<&DecisionEntry<'a>> for Event<'a> {
             verdict: entry.verdict.word(),
             rule: entry.rule.map(|rule| cut(rule, TEXT_BYTES)),
             uncertain: entry.uncertain.map(|reason| cut(reason, TEXT_BYTES)),
+            trace_id: entry.trace_id.to_string(),
         })
     }
 }
@@ -190,6 +198,7 @@ impl<'a> From<&EndingEntry<'a>> for Event<'a> {
             signal,
             why: why(entry.outcome).map(|text| cut(&text, TEXT_BYTES).into_owned()),
             elapsed_ms: u64::try_from(entry.elapsed.as_millis()).unwrap_or(u64::MAX),
+            trace_id: entry.trace_id.to_string(),
         })
     }
 }
@@ -241,12 +250,15 @@ fn cut(text: &str, limit: usize) -> Cow<'_, str> {
 mod tests {
     use super::*;
     use crate::outcome::{LimitKind, StartError, StopBy};
+    use crate::trace::TraceContext;
     use serde_json::{Value, json};
 
     fn ended(outcome: &Outcome) -> Value {
         let elapsed = Duration::from_millis(1_500);
-        let entry =
-            EndingEntry { tenant: "t", client: "c", job: JobId::local(3), outcome, elapsed };
+        let (tenant, client, job) = ("t", "c", JobId::local(3));
+        let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let trace_id = TraceContext::parse(parent, None).unwrap().trace_id;
+        let entry = EndingEntry { tenant, client, job, outcome, elapsed, trace_id };
         serde_json::to_value(Event::from(&entry)).unwrap()
     }
 
@@ -254,7 +266,8 @@ mod tests {
     fn an_ending_says_what_its_word_does_not() {
         let exited = ended(&Outcome::Exited { code: 2 });
         let expected = json!({ "event": "ending", "tenant": "t", "client": "c", "job": 3,
-            "outcome": "exited", "exit_code": 2, "elapsed_ms": 1500 });
+            "outcome": "exited", "exit_code": 2, "elapsed_ms": 1500,
+            "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736" });
         assert_eq!(exited, expected);
 
         assert_eq!(ended(&Outcome::Signaled { signal: 9, core: false })["signal"], 9);

@@ -109,6 +109,9 @@ mod tests {
     use super::super::entry::{DecisionEntry, NoteEntry, Verdict};
     use super::*;
     use crate::ids::JobId;
+    use crate::trace::TraceContext;
+
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     fn decision(command: &str) -> DecisionEntry<'_> {
         DecisionEntry {
@@ -121,6 +124,7 @@ mod tests {
             verdict: Verdict::Allowed,
             rule: None,
             uncertain: None,
+            trace_id: TraceContext::parse(PARENT, None).unwrap().trace_id,
         }
     }
 
@@ -133,7 +137,7 @@ mod tests {
     #[test]
     fn the_order_of_the_fields_is_fixed() {
         let zeros = "0".repeat(64);
-        let fields = r#"{"seq":1,"time":"2026-01-01T00:00:00.000Z","event":"decision","tenant":"local","client":"codex","job":12,"command":"true","cwd":"/src","profile":"none","verdict":"allowed""#;
+        let fields = r#"{"seq":1,"time":"2026-01-01T00:00:00.000Z","event":"decision","tenant":"local","client":"codex","job":12,"command":"true","cwd":"/src","profile":"none","verdict":"allowed","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736""#;
         assert_eq!(line("true"), format!(r#"{fields},"prev":"{zeros}"}}"#));
     }
 

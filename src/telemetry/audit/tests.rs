@@ -14,6 +14,7 @@ use super::files::sibling;
 use super::*;
 use crate::ids::JobId;
 use crate::outcome::Outcome;
+use crate::trace::TraceContext;
 
 const LARGE: u64 = 1 << 30;
 
@@ -106,6 +107,7 @@ fn decision(command: &str) -> DecisionEntry<'_> {
         verdict: Verdict::Refused,
         rule: Some("policy.deny[2]"),
         uncertain: None,
+        trace_id: TraceContext::root().trace_id,
     }
 }
 
@@ -114,8 +116,8 @@ fn write(audit: &Audit, entries: u64) {
     let elapsed = Duration::from_millis(12);
     for number in 0..entries {
         let job = JobId::local(number + 1);
-        let ending =
-            EndingEntry { tenant: "local", client: "codex", job, outcome: &outcome, elapsed };
+        let (tenant, client, trace_id) = ("local", "codex", TraceContext::root().trace_id);
+        let ending = EndingEntry { tenant, client, job, outcome: &outcome, elapsed, trace_id };
         if number % 2 == 0 {
             audit.decision(&decision("rm -rf /\n")).unwrap();
         } else {

@@ -3,12 +3,10 @@
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use tracing::field;
 
-use super::values::millis;
-use crate::telemetry::labels::{self, ErrorType, Refusal, key};
+use crate::telemetry::labels::{Refusal, key};
 use crate::telemetry::names::{http, mcp};
 
 /// The server answers on this address and this socket.
@@ -54,15 +52,6 @@ pub fn server_stopped() {
 /// A server of the dialect `execute_command` answers on stdin and stdout.
 pub fn shell_server_started() {
     tracing::info!("mcpz shell server started");
-}
-
-/// A tool call was answered.
-pub fn mcp_call_finished(tool: &str, error: Option<ErrorType>, elapsed: Duration) {
-    let tool = labels::tool(tool);
-    let error_type = error.map(ErrorType::word);
-    tracing::debug!(tool, error_type, elapsed_ms = millis(elapsed), "tool call answered");
-    let labels = mcp::operation(labels::TOOL_CALL, Some(tool), error);
-    mcp::OPERATION.of(&labels).record(elapsed);
 }
 
 /// A client follows an output from now on.

@@ -7,6 +7,7 @@ mod actors;
 mod doors;
 mod host;
 mod jobs;
+mod mcp;
 mod output;
 mod values;
 
@@ -15,4 +16,5 @@ pub use doors::*;
 pub(super) use host::scraped;
 pub use host::*;
 pub use jobs::*;
+pub use mcp::*;
 pub use output::*;

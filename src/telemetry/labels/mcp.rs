@@ -22,29 +22,9 @@ pub const METHODS: [&str; 13] = [
     OTHER,
 ];
 
-/// Every tool of every dialect, and one word for whatever else is asked for.
-pub(in crate::telemetry) const TOOLS: [&str; 16] = [
-    "run_command",
-    "wait_jobs",
-    "read_output",
-    "list_jobs",
-    "send_input",
-    "stop_jobs",
-    "shell",
-    "execute",
-    "run_shell_command",
-    "execute_command",
-    "read_file",
-    "write_file",
-    "list_directory",
-    "shell_exec",
-    "read_file_chunk",
-    OTHER,
-];
-
-/// The label for a tool name that a client sent.
-pub(in crate::telemetry) fn tool(name: &str) -> &'static str {
-    TOOLS.into_iter().find(|known| *known == name).unwrap_or(OTHER)
+/// The label for a method that a client asked for.
+pub(in crate::telemetry) fn method(name: &str) -> &'static str {
+    METHODS.into_iter().find(|known| *known == name).unwrap_or(OTHER)
 }
 
 words! {
@@ -104,9 +84,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_name_from_outside_never_becomes_a_label() {
-        assert_eq!(tool("run_command"), "run_command");
-        assert_eq!(tool("rm -rf /"), "other");
+    fn a_method_from_outside_never_becomes_a_label() {
+        assert_eq!(method("tools/list"), "tools/list");
+        assert_eq!(method("rm -rf /"), "other");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How a closed set is written down: each variant beside its word.
 
 /// One word for all values that have none of their own.
-pub(in crate::telemetry) const OTHER: &str = "other";
+pub const OTHER: &str = "other";
 
 /// An enum of which every variant has a word, and the list of all words.
 macro_rules! words {

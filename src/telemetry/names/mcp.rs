@@ -4,7 +4,7 @@ use metrics::Unit;
 
 use super::catalogue::Family;
 use super::metric::{Gauge, Histogram, Labels, Metric, PLAIN, Pair};
-use crate::telemetry::labels::{CallClass, ErrorType, METHODS, TOOL_CALL, Transport, key};
+use crate::telemetry::labels::{CallClass, ErrorType, METHODS, OTHER, TOOL_CALL, Transport, key};
 
 /// The buckets that OpenTelemetry's conventions for MCP advise.
 const OPERATION_SECONDS: [f64; 14] =
@@ -89,16 +89,20 @@ pub(in crate::telemetry) fn operation(
         .collect()
 }
 
-/// The labels of every operation that there can be, where these tools are offered.
-pub(in crate::telemetry) fn operations(
-    tools: impl Iterator<Item = &'static str>,
-) -> impl Iterator<Item = Vec<Pair>> {
+/// The labels of every operation that there can be, whichever tools are offered.
+pub(in crate::telemetry) fn operations() -> impl Iterator<Item = Vec<Pair>> {
     let of_methods = METHODS.into_iter().filter(|method| *method != TOOL_CALL).flat_map(|method| {
         [None, Some(ErrorType::Other)].map(|error| operation(method, None, error))
     });
-    let of_tools = tools.flat_map(|tool| {
+    of_methods.chain(tool_operations([OTHER].into_iter()))
+}
+
+/// The labels of every call that there can be of these tools.
+pub(in crate::telemetry) fn tool_operations(
+    tools: impl Iterator<Item = &'static str>,
+) -> impl Iterator<Item = Vec<Pair>> {
+    tools.flat_map(|tool| {
         [None, Some(ErrorType::Tool), Some(ErrorType::Other)]
             .map(|error| operation(TOOL_CALL, Some(tool), error))
-    });
-    of_methods.chain(of_tools)
+    })
 }

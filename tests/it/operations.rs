@@ -1,0 +1,200 @@
+//! What MCP clients ask for, as the metrics tell it.
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::harness::{Era, HttpConnection, Launch, Request, Yard, eventually, signal};
+
+/// The labels of one series.
+type Labels<'a> = &'a [(&'a str, &'a str)];
+
+#[track_caller]
+fn metrics(yard: &mut Yard) -> String {
+    let mut connection = HttpConnection::open(yard.http().address());
+    connection.send(&Request::get("/metrics"));
+    connection.answer().text()
+}
+
+/// The value of the series of a metric that has these labels and no others.
+fn value(text: &str, name: &str, labels: Labels<'_>) -> Option<f64> {
+    let has = |set: &str, (key, value): &(&str, &str)| {
+        set.split(',').any(|label| label == format!("{key}=\"{value}\""))
+    };
+    text.lines().find_map(|line| {
+        let (set, value) = line.strip_prefix(name)?.strip_prefix('{')?.split_once("} ")?;
+        let is_it = set.split(',').count() == labels.len() && labels.iter().all(|it| has(set, it));
+        is_it.then(|| value.parse().expect("a number"))
+    })
+}
+
+/// Operations that were counted with these labels.
+#[track_caller]
+fn counted(text: &str, labels: Labels<'_>) -> f64 {
+    value(text, "mcp_server_operation_duration_seconds_count", labels)
+        .unwrap_or_else(|| panic!("no series {labels:?}"))
+}
+
+#[track_caller]
+fn in_flight(yard: &mut Yard, class: &str) -> f64 {
+    let labels = [("class", class)];
+    value(&metrics(yard), "shellyard_mcp_operations_in_flight", &labels).expect("the gauge")
+}
+
+#[track_caller]
+fn sessions(yard: &mut Yard, transport: &str) -> (f64, f64) {
+    let (text, labels) = (metrics(yard), [("transport", transport)]);
+    let read = |name| value(&text, name, &labels).expect("a series");
+    (read("shellyard_mcp_sessions"), read("mcp_server_session_duration_seconds_count"))
+}
+
+const METHOD: &str = "mcp_method_name";
+const TOOL: &str = "gen_ai_tool_name";
+const ORDINARY: (&str, &str) = ("class", "ordinary");
+const FAILED: (&str, &str) = ("error_type", "_OTHER");
+
+/// The labels of a call of this tool.
+fn call<'a>(tool: &'a str, class: &'a str) -> [(&'a str, &'a str); 3] {
+    [(METHOD, "tools/call"), (TOOL, tool), ("class", class)]
+}
+
+#[test]
+fn each_method_is_counted_by_its_name() {
+    let mut yard = Launch::http().start();
+    let output = yard.start("echo hi");
+    let uri = json!({"uri": format!("shellyard://jobs/{output}/output")});
+    let legacy = [
+        ("ping", json!({})),
+        ("prompts/list", json!({})),
+        ("resources/list", json!({})),
+        ("resources/read", uri.clone()),
+        ("resources/subscribe", uri.clone()),
+        ("resources/templates/list", json!({})),
+        ("resources/unsubscribe", uri),
+        ("tools/list", json!({})),
+    ];
+    let before = metrics(&mut yard);
+    assert_eq!(counted(&before, &[(METHOD, "initialize"), ORDINARY]), 1.0);
+    for (method, params) in legacy {
+        assert_eq!(counted(&before, &[(METHOD, method), ORDINARY]), 0.0, "{method}");
+        let answer = yard.rpc(method, params);
+        assert!(answer.get("result").is_some(), "{answer}");
+        assert_eq!(counted(&metrics(&mut yard), &[(METHOD, method), ORDINARY]), 1.0, "{method}");
+    }
+    for unknown in ["tools/explode", "logging/setLevel", "completion/complete"] {
+        yard.rpc(unknown, json!({"level": "info"}));
+    }
+    let after = metrics(&mut yard);
+    assert_eq!(counted(&after, &[(METHOD, "other"), ORDINARY, FAILED]), 3.0);
+    assert!(!after.contains("explode"), "{after}");
+}
+
+#[test]
+fn a_modern_client_is_counted_the_same() {
+    let mut yard = Launch::http().era(Era::Modern).start();
+    yard.rpc("server/discover", json!({}));
+    yard.rpc("tools/list", json!({}));
+    yard.run("true");
+    let after = metrics(&mut yard);
+    assert_eq!(counted(&after, &[(METHOD, "server/discover"), ORDINARY]), 1.0);
+    assert_eq!(counted(&after, &[(METHOD, "tools/list"), ORDINARY]), 1.0);
+    assert_eq!(counted(&after, &call("run_command", "run")), 1.0);
+}
+
+#[test]
+fn calls_are_counted_by_tool_class_and_error() {
+    let mut yard = Launch::http().start();
+    let job = yard.run("exit 1").job();
+    yard.call("wait_jobs", json!({"jobs": [job]})).ok();
+    yard.call("read_output", json!({"job": job})).ok();
+    yard.call("read_output", json!({"job": 999})).error_text();
+    yard.call("no_such_tool", json!({})).error_text();
+    yard.rpc("tools/call", json!({"name": 7}));
+    let after = metrics(&mut yard);
+    assert_eq!(counted(&after, &call("run_command", "run")), 1.0, "exit 1 is no error of ours");
+    assert_eq!(counted(&after, &call("wait_jobs", "long_poll")), 1.0);
+    let [method, tool, class] = call("read_output", "ordinary");
+    assert_eq!(counted(&after, &[method, tool, class]), 1.0);
+    assert_eq!(counted(&after, &[method, tool, class, ("error_type", "tool_error")]), 1.0);
+    assert_eq!(counted(&after, &[method, (TOOL, "other"), class, FAILED]), 2.0);
+    assert!(!after.contains("no_such_tool"), "{after}");
+}
+
+#[test]
+fn only_tools_that_are_offered_have_series() {
+    let series = |text: &str, tool: &str| text.contains(&format!("{TOOL}=\"{tool}\""));
+    let native = metrics(&mut Launch::http().start());
+    assert!(series(&native, "send_input") && !series(&native, "execute"), "{native}");
+    let dialect = metrics(&mut Launch::http().args(&["--dialect", "execute"]).start());
+    assert!(series(&dialect, "execute") && !series(&dialect, "send_input"), "{dialect}");
+    assert!(series(&dialect, "other"), "{dialect}");
+}
+
+#[test]
+fn a_call_whose_client_hangs_up_is_in_flight_and_then_counted_as_cut_short() {
+    let mut yard = Launch::http().era(Era::Modern).start();
+    let job = yard.start("sleep 300");
+    let arguments = json!({"jobs": [job], "wait_s": 40});
+    let params = json!({"name": "wait_jobs", "arguments": arguments});
+    let id = yard.fresh_id();
+    let connection = yard.http().post(&Era::Modern.request(id, "tools/call", params));
+    eventually("the call is in flight", || in_flight(&mut yard, "long_poll") == 1.0);
+    drop(connection);
+    let [method, tool, class] = call("wait_jobs", "long_poll");
+    eventually("it is counted", || {
+        counted(&metrics(&mut yard), &[method, tool, class, FAILED]) == 1.0
+    });
+    assert_eq!(in_flight(&mut yard, "long_poll"), 0.0);
+    assert_eq!(counted(&metrics(&mut yard), &[method, tool, class]), 0.0);
+}
+
+#[test]
+fn a_call_that_is_cancelled_is_counted_as_cut_short() {
+    let mut yard = Launch::http().start();
+    let id = yard.fresh_id();
+    let params = json!({"name": "run_command", "arguments": {"command": "sleep 300"}});
+    let era = yard.http().era();
+    let _connection = yard.http().post(&era.request(id, "tools/call", params));
+    eventually("the call is in flight", || in_flight(&mut yard, "run") == 1.0);
+    yard.notify("notifications/cancelled", json!({"requestId": id}));
+    let [method, tool, class] = call("run_command", "run");
+    eventually("it is counted", || {
+        counted(&metrics(&mut yard), &[method, tool, class, FAILED]) == 1.0
+    });
+    assert_eq!(in_flight(&mut yard, "run"), 0.0);
+}
+
+#[test]
+fn listening_is_a_long_poll_and_its_end_is_no_error() {
+    let mut yard = Launch::http().era(Era::Modern).start();
+    let id = yard.fresh_id();
+    let params = json!({"notifications": {"resourcesListChanged": true}});
+    let connection = yard.http().post(&Era::Modern.request(id, "subscriptions/listen", params));
+    eventually("it is in flight", || in_flight(&mut yard, "long_poll") == 1.0);
+    drop(connection);
+    eventually("it is over", || in_flight(&mut yard, "long_poll") == 0.0);
+    let labels = [(METHOD, "subscriptions/listen"), ("class", "long_poll")];
+    assert_eq!(counted(&metrics(&mut yard), &labels), 1.0);
+}
+
+#[test]
+fn sessions_over_http_go_up_and_down_beside_their_limit() {
+    let mut yard = Launch::http().start();
+    assert_eq!(sessions(&mut yard, "http"), (1.0, 0.0));
+    let limit = "shellyard_mcp_sessions_limit 256";
+    assert!(metrics(&mut yard).lines().any(|line| line == limit));
+    yard.http().end_session();
+    eventually("it is over", || sessions(&mut yard, "http") == (0.0, 1.0));
+    assert_eq!(sessions(&mut yard, "stdio"), (0.0, 0.0));
+}
+
+#[test]
+fn a_proxy_is_a_session_and_what_it_carries_is_counted() {
+    let mut server = Launch::http().era(Era::Modern).start();
+    let data = server.sandbox().data();
+    let mut proxy = Launch::stdio().data(&data).args(&["--connect"]).start();
+    proxy.run("true");
+    assert_eq!(sessions(&mut server, "proxy"), (1.0, 0.0));
+    assert_eq!(counted(&metrics(&mut server), &call("run_command", "run")), 1.0);
+    signal(i32::try_from(proxy.pid()).expect("a pid fits"), Signal::KILL);
+    eventually("it is over", || sessions(&mut server, "proxy") == (0.0, 1.0));
+}
