@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Every test there is, on a machine that has Rust: installs the clients it needs under target/,
 # then runs format, lints, unit and end-to-end tests, the Python client, the official MCP
-# conformance suite, and a quick benchmark. Nothing is skipped: what cannot be had is a failure.
+# conformance suite, the dashboards against a real Prometheus and Grafana's own types, and a quick
+# benchmark. Nothing is skipped: what cannot be had is a failure.
 # The last line is `N passed, N failed`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,6 +11,9 @@ readonly tools="target/clients"
 readonly mcp_python="mcp>=2.3,<3"
 readonly conformance="@modelcontextprotocol/conformance@0.2.0-alpha.12"
 readonly node_major=22
+# The version of Grafana in dashboards/compose.yaml.
+readonly grafana_schema="@grafana/schema@12.1.0"
+readonly typescript="typescript@5.9.3"
 export PYTHONDONTWRITEBYTECODE=1
 mkdir -p "$tools"
 
@@ -26,8 +30,8 @@ debian() {
 python_client() {
   command -v python3 >/dev/null || debian python3 python3-venv
   python3 -c 'import venv, ensurepip' 2>/dev/null || debian python3-venv
-  python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
-    die "python3 is too old: the client needs 3.10 or newer"
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+    die "python3 is too old: the client and the dashboards need 3.11 or newer"
   [[ -x $tools/python/bin/pip ]] || python3 -m venv --clear "$tools/python"
   "$tools/python/bin/pip" install --quiet --disable-pip-version-check "$mcp_python"
 }
@@ -46,6 +50,19 @@ conformance_suite() {
     node_is_new || die "node $node_major or newer is needed; install it and run this again"
   fi
   npm install --silent --no-audit --no-fund --prefix "$tools/conformance" "$conformance" >/dev/null
+}
+
+# npm is there since the conformance suite.
+grafana_types() {
+  npm install --silent --no-audit --no-fund --prefix "$tools/schema" \
+    "$grafana_schema" "$typescript" >/dev/null
+}
+
+# The checks start a Prometheus of their own, on a free port; the one that the package may have
+# started as a service is not theirs.
+prometheus_tools() {
+  command -v prometheus >/dev/null && command -v promtool >/dev/null ||
+    debian --no-install-recommends prometheus
 }
 
 # Some tests mount a small disk, to fill it. Who may not mount gets a world of its own to do so.
@@ -89,10 +106,13 @@ say "clients"
 python_client
 command -v rg >/dev/null || debian ripgrep
 conformance_suite
+grafana_types
+prometheus_tools
 
 check "format" cargo fmt --check
 check "lints" cargo clippy --all-targets -- -D warnings
-counted "tests" "${world[@]}" cargo test --no-fail-fast
+check "lints, all features" cargo clippy --all-targets --all-features -- -D warnings
+counted "tests" "${world[@]}" cargo test --no-fail-fast --all-features
 check "benchmark, quick" cargo bench --profile dev --bench yard -- --quick
 check "release build" cargo build --release
 
@@ -101,6 +121,9 @@ binary="${CARGO_TARGET_DIR:-target}/release/shellyard"
 counted "python client" "$python" tests/clients/client.py "$binary"
 counted "conformance suite" "$python" tests/clients/conformance.py "$binary" \
   "$tools/conformance/node_modules/.bin/conformance"
+check "dashboards, generated" "$python" dashboards/generate.py --check
+counted "dashboards, schema" "$python" tests/watch/schema/check.py "$tools/schema"
+counted "dashboards, real Prometheus" "$python" tests/watch/verify.py "$binary"
 
 ((failed == 0)) || printf '\nfailed: %s\n' "${broken[*]}"
 printf '\n%d passed, %d failed\n' "$passed" "$failed"

@@ -33,6 +33,7 @@ pub fn run(cli: Cli) -> ExitCode {
             (ask(&OperatorVerb::Reload(flags), environment), FAILURE)
         }
         Command::Operator(verb) => (ask(&verb, environment), FAILURE),
+        Command::DemoLoad(flags) => (demo_load(&flags, environment), FAILURE),
         Command::Audit(command) => (Ok(cli::audit::run(&command)), FAILURE),
         Command::Token(command) => {
             let start = Start::new(command.config.clone(), command.values(), environment);
@@ -82,6 +83,20 @@ fn ask(verb: &OperatorVerb, environment: Environment) -> Result<u8, AppError> {
     let environment = &start.sources.environment;
     let client = connect::client(wanted, flags.token.as_deref(), &settings, environment)?;
     Ok(small_runtime()?.block_on(verb.run(&client)))
+}
+
+/// Puts a load on a running server, as those whose tokens are given.
+fn demo_load(flags: &cli::DemoLoadFlags, environment: Environment) -> Result<u8, AppError> {
+    let server = &flags.server;
+    let start = Start::new(server.config.clone(), server.values(), environment);
+    let settings = start.load()?.settings;
+    let wanted = server.connect.as_ref().and_then(Option::as_deref);
+    let client = |token| connect::client(wanted, token, &settings, &start.sources.environment);
+    let operator = client(server.token.as_deref())?;
+    let tenants = flags.tenants.iter().map(|file| client(Some(file)));
+    let tenants = tenants.collect::<Result<Vec<_>, _>>()?;
+    let load = cli::demo_load::run(flags, &operator, &tenants);
+    small_runtime()?.block_on(load).map_err(AppError::Signals)
 }
 
 /// Everything that settings come from.

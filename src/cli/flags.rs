@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::demo_load::DemoLoadFlags;
 use super::operator::OperatorVerb;
 use super::reload::ReloadFlags;
 use super::server::ServerCommand;
@@ -70,6 +71,8 @@ pub enum Command {
     Token(TokenCommand),
     /// Tell what jobs get from this host.
     Doctor(DoctorFlags),
+    /// Put a mixed, harmless load on a running server, to see its dashboards move.
+    DemoLoad(DemoLoadFlags),
     /// Ask something of a running server.
     #[command(flatten)]
     Operator(OperatorVerb),

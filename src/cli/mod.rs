@@ -5,6 +5,7 @@
 mod ask;
 pub mod audit;
 pub mod config;
+pub mod demo_load;
 pub mod doctor;
 mod drain;
 mod flags;
@@ -23,6 +24,7 @@ pub mod talk;
 pub mod token;
 
 pub use ask::AskFlags;
+pub use demo_load::DemoLoadFlags;
 pub use drain::DrainFlags;
 pub use flags::{
     AuditCommand, AuditVerb, AuditVerifyFlags, CheckFlags, Cli, Command, ConfigCommand,

@@ -19,6 +19,8 @@ mod compression;
 #[cfg(test)]
 mod dashboards;
 #[cfg(test)]
+mod demo_load;
+#[cfg(test)]
 mod dialect;
 #[cfg(test)]
 mod digest;

@@ -1,0 +1,86 @@
+//! `demo-load`: what it puts on a server, what it tells, and that it leaves nothing behind.
+
+use serde_json::Value;
+
+use crate::harness::{Launch, Sandbox, Yard, eventually, output_of, run_program, text};
+
+const LOAD: [&str; 4] = ["demo-load", "--pause", "0", "--json"];
+
+/// Runs a verb on this server, through its socket, to its good end.
+#[track_caller]
+fn told(yard: &Yard, arguments: &[&str]) -> Value {
+    let mut command = yard.sandbox().command();
+    command.args(arguments).arg("--data-dir").arg(yard.sandbox().data());
+    let output = output_of(command, "");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[track_caller]
+fn assert_idle_in_the_end(yard: &Yard) {
+    eventually("nothing is left behind", || {
+        let queue = told(yard, &["queue", "--json"]);
+        queue["running"] == 0 && queue["queued"] == 0
+    });
+}
+
+#[test]
+fn a_load_is_mixed_and_told_in_full_whatever_form_answers_have() {
+    for format in ["text", "structured"] {
+        let flags = ["--result-format", format, "--slots", "32"];
+        let yard = Launch::http().args(&flags).start_silent();
+        eventually("it listens", || yard.sandbox().data().join("shellyard.sock").exists());
+        // Enough for nearly every kind of deed.
+        let load = told(&yard, &[&LOAD[..], &["--deeds", "120", "--agents", "12"]].concat());
+        let deeds = load["deeds"].as_object().expect("by kind");
+        assert_eq!(deeds.values().filter_map(Value::as_u64).sum::<u64>(), 120, "{load}");
+        assert!(deeds.len() >= 9, "{load}");
+        for came in ["answered", "goes_on_in_the_background", "the_command_failed", "ended_early"] {
+            assert!(load["came_back"][came].as_u64() > Some(0), "{came}: {load}");
+        }
+        assert_eq!(load["errors"].as_array().map(Vec::len), Some(0), "{load}");
+        assert_idle_in_the_end(&yard);
+    }
+}
+
+#[test]
+fn a_full_queue_refuses_and_that_is_no_error_of_ours() {
+    let small = "[queue]\nslots = 1\nmax_queued = 2\n[queue.lanes.narrow]\nslots = 1\n";
+    let yard = Launch::http().config(small).start_silent();
+    eventually("it listens", || yard.sandbox().data().join("shellyard.sock").exists());
+    let load = told(&yard, &[&LOAD[..], &["--deeds", "40", "--agents", "8"]].concat());
+    assert!(load["came_back"]["refused"].as_u64() > Some(0), "{load}");
+    assert_eq!(load["came_back"].get("errors_of_ours"), None, "{load}");
+    assert_idle_in_the_end(&yard);
+}
+
+#[test]
+fn agents_take_turns_as_the_tenants_whose_tokens_are_given() {
+    let yard = Launch::http().start_silent();
+    eventually("it listens", || yard.sandbox().data().join("shellyard.sock").exists());
+    let token = |tenant: &str| {
+        let mut command = yard.sandbox().command();
+        command.args(["token", "new", tenant, "--data-dir"]).arg(yard.sandbox().data());
+        let secret = text(&output_of(command, "").stdout);
+        yard.sandbox().write(&format!("{tenant}.token"), &secret).display().to_string()
+    };
+    let (alice, ci) = (token("alice"), token("ci"));
+    let load =
+        ["demo-load", "--deeds", "20", "--pause", "0", "--json", "--as", &alice, "--as", &ci];
+    told(&yard, &load);
+    let jobs = told(&yard, &["jobs", "--all", "--json"]);
+    let jobs = jobs["jobs"].as_array().expect("a list");
+    for tenant in ["alice", "ci"] {
+        assert!(jobs.iter().any(|job| job["tenant"] == tenant), "{jobs:?}");
+    }
+    assert!(jobs.iter().all(|job| job["tenant"] != "local"), "{jobs:?}");
+}
+
+#[test]
+fn without_a_server_it_says_so_and_how_to_get_one() {
+    let sandbox = Sandbox::new();
+    let data = sandbox.data().display().to_string();
+    let output = run_program(&sandbox, &["demo-load", "--data-dir", &data]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stderr).contains("shellyard serve"), "{output:?}");
+}
