@@ -113,7 +113,7 @@ check "format" cargo fmt --check
 check "lints" cargo clippy --all-targets -- -D warnings
 check "lints, all features" cargo clippy --all-targets --all-features -- -D warnings
 counted "tests" "${world[@]}" cargo test --no-fail-fast --all-features
-check "benchmark, quick" cargo bench --profile dev --bench yard -- --quick
+check "benchmark, quick" cargo bench --profile dev --all-features --bench yard -- --quick
 check "release build" cargo build --release
 
 python="$tools/python/bin/python"

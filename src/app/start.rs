@@ -113,7 +113,7 @@ impl Start {
         let loaded = self.load()?;
         let (_guard, log) = setup::start(&self.logging(&loaded))?;
         let runtime = runtime()?;
-        let _traces = traces::start(&loaded.settings.trace, runtime.handle())?;
+        let _traces = traces::start(&loaded, runtime.handle())?;
         runtime.block_on(async {
             // Before the yard, which tells its limits once.
             let exporter = Exporter::install()?;
@@ -132,7 +132,7 @@ impl Start {
         let loaded = self.load()?;
         let (_guard, log) = setup::start(&self.logging(&loaded))?;
         let runtime = runtime()?;
-        let traces = traces::start(&loaded.settings.trace, runtime.handle())?;
+        let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             let mut signals = Signals::listen()?;
             let app = App::start(loaded, self.sources, None, log).await?;
@@ -181,7 +181,7 @@ impl Start {
         let (_guard, log) = setup::start(&logging)?;
         let grace = loaded.settings.job.grace;
         let runtime = runtime()?;
-        let _traces = traces::start(&loaded.settings.trace, runtime.handle())?;
+        let _traces = traces::start(&loaded, runtime.handle())?;
         runtime.block_on(async {
             let app = App::start(loaded, self.sources, None, log).await?;
             let result = cli::run::run(app.yard(), flags).await.map_err(AppError::Signals)?;

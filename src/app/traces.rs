@@ -5,8 +5,8 @@ use tokio::runtime::Handle;
 #[cfg(feature = "otlp")]
 use super::collector;
 use super::error::AppError;
-use crate::config::TraceSettings;
-use crate::telemetry::spans;
+use crate::config::{Loaded, Origin};
+use crate::telemetry::{events, spans};
 
 /// Spans that are handed over as long as this lives; what is left is when it ends, within a bound.
 #[derive(Debug, Default)]
@@ -18,13 +18,24 @@ pub(super) struct Traces {
 
 /// Begins to export, where the settings say so. Drop what it returns before `runtime`, which
 /// carries the last spans.
-pub(super) fn start(settings: &TraceSettings, runtime: &Handle) -> Result<Traces, AppError> {
+pub(super) fn start(loaded: &Loaded, runtime: &Handle) -> Result<Traces, AppError> {
+    let settings = &loaded.settings.trace;
     spans::sample(settings.sample);
-    match &settings.otlp_endpoint {
-        Some(endpoint) => export(endpoint, runtime),
-        None => Ok(Traces::default()),
+    match (&settings.otlp_endpoint, loaded.origin("trace.otlp_endpoint")) {
+        // It may well be meant for other programs.
+        (Some(endpoint), Some(Origin::Variable(name))) if !CAN_EXPORT && name == STANDARD => {
+            events::spans_stay_here(endpoint);
+            Ok(Traces::default())
+        }
+        (Some(endpoint), _) => export(endpoint, runtime),
+        (None, _) => Ok(Traces::default()),
     }
 }
+
+const CAN_EXPORT: bool = cfg!(feature = "otlp");
+
+/// The variable by which all programs are told where a collector is.
+const STANDARD: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 #[cfg(feature = "otlp")]
 fn export(endpoint: &str, runtime: &Handle) -> Result<Traces, AppError> {

@@ -70,6 +70,12 @@ impl Loaded {
         entries.sort_by_key(|(key, _)| schema::rank(key));
         entries
     }
+
+    /// Where the value of a key came from.
+    #[must_use]
+    pub fn origin(&self, key: &str) -> Option<&Origin> {
+        self.entries.get(key).map(|entry| &entry.origin)
+    }
 }
 
 /// Reads all layers. Either every value is good, or every problem is told.

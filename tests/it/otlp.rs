@@ -40,6 +40,10 @@ fn a_program_that_cannot_export_says_so_before_it_starts() {
     }
     let told = text(&run_program(&sandbox, &["doctor"]).stdout);
     assert!(told.contains("traces: this program was built without"), "{told}");
+    // What is meant for all programs stops none.
+    let mut command = sandbox.command();
+    command.args(["run", "--", "true"]).env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318");
+    assert!(output_of(command, "").status.success());
 }
 
 #[cfg(feature = "otlp")]

@@ -136,3 +136,8 @@ pub fn proxy_unreachable(why: &str) {
 pub fn server_started_on_demand(pid: u32, log: &Path) {
     tracing::info!(pid, log = ?log, "server started on demand");
 }
+
+/// The environment names a collector, and this program has no export.
+pub fn spans_stay_here(endpoint: &str) {
+    tracing::info!(?endpoint, "spans are not exported: this program was built without `otlp`");
+}
