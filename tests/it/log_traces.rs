@@ -15,12 +15,12 @@ fn lines_of_a_call_and_of_its_job_name_the_callers_trace() {
         let params =
             json!({"name": "run_command", "arguments": {"command": "true"}, "_meta": meta});
         yard.rpc("tools/call", params);
-        for message in ["job submitted", "job finished", "tool call answered"] {
+        for message in ["job submitted", "job finished", "request answered"] {
             let line = eventually_some(message, || {
                 let talk = yard.talk();
                 let mut lines =
                     talk.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-                lines.find(|line| line["message"] == message)
+                lines.find(|line| line["message"] == message && line["method"] != "initialize")
             });
             assert_eq!(line["trace_id"], TRACE, "{line}");
             assert_eq!(line["span_id"].as_str().map(str::len), Some(16), "{line}");
