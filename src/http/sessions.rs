@@ -57,7 +57,7 @@ pub(super) struct Full;
 /// rmcp's own sessions, with a bound on their number.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    local: LocalSessionManager,
+    local: Arc<LocalSessionManager>,
     book: Arc<Mutex<Book>>,
 }
 
@@ -67,7 +67,7 @@ impl Sessions {
         let mut local = LocalSessionManager::default();
         local.session_config.keep_alive = Some(idle);
         events::session_limit_known(most);
-        Self { local, book: Arc::new(Mutex::new(Book::new(most))) }
+        Self { local: Arc::new(local), book: Arc::new(Mutex::new(Book::new(most))) }
     }
 
     /// Makes a request that names another tenant's session, or none that is known, name none that
@@ -95,6 +95,13 @@ impl Sessions {
 
     fn book<T>(&self, change: impl FnOnce(&mut Book) -> T) -> T {
         change(&mut self.book.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Ends a session that is out of the book, whoever waits for it or not.
+    fn end(&self, id: SessionId) {
+        let local = Arc::clone(&self.local);
+        // A session that has ended by itself needs no end.
+        tokio::spawn(async move { local.close_session(&id).await.ok() });
     }
 
     fn touch(&self, id: &SessionId) {
@@ -234,6 +241,8 @@ impl SessionManager for Sessions {
     type Error = LocalSessionManagerError;
     type Transport = <LocalSessionManager as SessionManager>::Transport;
 
+    /// Waits for nothing once the session is made: a client that hangs up meanwhile would leave one
+    /// in the book that nobody serves.
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let caller = CALLER.try_with(Caller::clone).unwrap_or_default();
         let (id, transport) = self.local.create_session().await?;
@@ -243,11 +252,12 @@ impl SessionManager for Sessions {
                 Ok(None) => return Ok((id, transport)),
                 Ok(Some(oldest)) => {
                     tracing::info!("too many MCP sessions: the one that was idle longest is ended");
-                    self.local.close_session(&oldest).await?;
+                    self.end(oldest);
                 }
                 Err(Full) => {
                     caller.refused.store(true, Ordering::Relaxed);
-                    self.close_session(&id).await?;
+                    self.book(|book| book.sessions.remove(&id));
+                    self.end(id.clone());
                     return Err(LocalSessionManagerError::SessionNotFound(id));
                 }
             }
@@ -309,6 +319,10 @@ impl SessionManager for Sessions {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt;
+
     use super::*;
 
     fn tenant(name: &str) -> Option<Tenant> {
@@ -376,11 +390,34 @@ mod tests {
         for _ in 0..5 {
             ids.push(sessions.create_session().await.unwrap().0);
         }
+        while sessions.has_session(&ids[2]).await.unwrap() {
+            tokio::task::yield_now().await;
+        }
         assert_eq!(sessions.local.sessions.read().await.len(), 2);
         assert!(!sessions.has_session(&ids[0]).await.unwrap());
         assert!(sessions.has_session(&ids[4]).await.unwrap());
         sessions.close_session(&ids[4]).await.unwrap();
         assert_eq!(sessions.book(|book| book.sessions.len()), 1);
+    }
+
+    #[tokio::test]
+    async fn nobody_can_hang_up_between_a_session_and_its_service() {
+        let sessions = Sessions::new(1, Duration::from_secs(60));
+        let (first, _transport) = sessions.create_session().await.unwrap();
+        let reading = sessions.local.sessions.read().await;
+        let mut opening = pin!(sessions.create_session());
+        assert!(opening.as_mut().now_or_never().is_none());
+        let mut another = pin!(sessions.local.sessions.write());
+        assert!(another.as_mut().now_or_never().is_none());
+        drop(reading);
+        // The first one has to go, and cannot yet: the lock is the other's.
+        let (second, _transport) = opening.now_or_never().expect("it does not wait").unwrap();
+        drop(another.await);
+        while sessions.has_session(&first).await.unwrap() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(sessions.book(|book| book.sessions.len()), 1);
+        assert!(sessions.has_session(&second).await.unwrap());
     }
 
     #[tokio::test]

@@ -5,16 +5,10 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{HttpConnection, Launch, Marker, Request, Yard, eventually, signal};
+use crate::harness::{Launch, Marker, Yard, eventually, signal};
 
 const ALIVE: &str = "shellyard_actors";
 const MAILBOX: &str = "shellyard_actor_mailbox_messages";
-
-fn metrics(yard: &mut Yard) -> String {
-    let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::get("/metrics"));
-    connection.answer().text()
-}
 
 /// The value of the series with exactly this name and these labels.
 #[track_caller]
@@ -34,10 +28,10 @@ fn of_both(text: &str, name: &str) -> [f64; 2] {
 fn actors_and_their_messages_are_counted_and_nothing_stays_behind() {
     let config = "[queue]\nslots = 8\nmax_queued = 2000\n";
     let mut yard = Launch::http().structured().config(config).start();
-    assert_eq!(of_both(&metrics(&mut yard), ALIVE), [1.0, 0.0]);
+    assert_eq!(of_both(&yard.metrics(), ALIVE), [1.0, 0.0]);
     let marker = Marker::new();
     let held: Vec<u64> = (0..4).map(|_| yard.start(&format!("sleep {marker}"))).collect();
-    eventually("each job has its actor", || of_both(&metrics(&mut yard), ALIVE) == [1.0, 4.0]);
+    eventually("each job has its actor", || of_both(&yard.metrics(), ALIVE) == [1.0, 4.0]);
 
     let mut last = 0;
     for number in 0..150 {
@@ -49,9 +43,9 @@ fn actors_and_their_messages_are_counted_and_nothing_stays_behind() {
     }
     yard.wait_finished(last);
     yard.call("stop_jobs", json!({"jobs": held, "grace_s": 0})).ok();
-    eventually("no actor of a job is left", || of_both(&metrics(&mut yard), ALIVE) == [1.0, 0.0]);
-    eventually("no message waits", || of_both(&metrics(&mut yard), MAILBOX) == [0.0, 0.0]);
-    let text = metrics(&mut yard);
+    eventually("no actor of a job is left", || of_both(&yard.metrics(), ALIVE) == [1.0, 0.0]);
+    eventually("no message waits", || of_both(&yard.metrics(), MAILBOX) == [0.0, 0.0]);
+    let text = yard.metrics();
     assert_eq!(sample(&text, "shellyard_jobs_submitted_total"), 604.0, "{text}");
     for counter in ["shellyard_actor_failures_total", "shellyard_actor_restarts_total"] {
         assert_eq!(of_both(&text, counter), [0.0, 0.0]);
@@ -75,10 +69,10 @@ fn guardian(yard: &Yard) -> Option<i32> {
 fn a_guardian_that_dies_is_renewed_and_counted() {
     let mut yard = Launch::http().structured().start();
     let restarts = "shellyard_guardian_restarts_total";
-    assert_eq!(sample(&metrics(&mut yard), restarts), 0.0);
+    assert_eq!(yard.metric(restarts), 0.0);
     let first = guardian(&yard).expect("it has a guardian");
     signal(first, Signal::KILL);
-    eventually("the restart is counted", || sample(&metrics(&mut yard), restarts) == 1.0);
+    eventually("the restart is counted", || yard.metric(restarts) == 1.0);
     let second = guardian(&yard).expect("it has a new guardian");
     assert_ne!(first, second);
     assert_eq!(yard.run("echo still here")["output"], "still here\n");

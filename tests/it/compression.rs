@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{HttpConnection, Launch, Request, Yard, bytes_of, eventually};
+use crate::harness::{Launch, Yard, bytes_of, eventually};
 
 /// About 20 MB that compress well, on both streams.
 const LARGE: &str = "seq 1 2500000; seq -f 'error: number %.0f failed' 1 1000 >&2; seq 1 30000";
@@ -12,16 +12,6 @@ const LARGE: &str = "seq 1 2500000; seq -f 'error: number %.0f failed' 1 1000 >&
 const IN_FILES: &str = "shellyard_output_stored_bytes{tier=\"disk\"}";
 const IN_LESS_ROOM: &str = "shellyard_output_stored_bytes{tier=\"compressed\"}";
 const COMPRESSED: &str = "shellyard_output_compressed_bytes_total";
-
-/// The value of one series, its labels included.
-#[track_caller]
-fn metric(yard: &mut Yard, name: &str) -> f64 {
-    let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::get("/metrics"));
-    let text = connection.answer().text();
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
-}
 
 fn start(compress_from: &str) -> Yard {
     let config = format!("[output]\ncompress_from = {compress_from:?}\n");
@@ -71,13 +61,13 @@ fn a_log_answers_every_question_after_compression_as_before() {
     let job = yard.start(&format!("{LARGE}; while [ ! -e gate ]; do sleep 0.05; done &"));
     let total = yard.wait_finished(job)["total_bytes"].as_u64().expect("a number");
     assert!(total > 19_000_000, "{total}");
-    assert_eq!(metric(&mut yard, IN_FILES), total as f64);
+    assert_eq!(yard.metric(IN_FILES), total as f64);
     let (before, raw) = (everything(&mut yard, job), all_pages(&mut yard, job));
-    assert_eq!(metric(&mut yard, COMPRESSED), 0.0);
+    assert_eq!(yard.metric(COMPRESSED), 0.0);
     fs::write(yard.work().join("gate"), "").expect("the gate opens");
-    eventually("it is compressed", || metric(&mut yard, COMPRESSED) == total as f64);
-    let stored = metric(&mut yard, IN_LESS_ROOM);
-    assert_eq!(metric(&mut yard, IN_FILES), 0.0);
+    eventually("it is compressed", || yard.metric(COMPRESSED) == total as f64);
+    let stored = yard.metric(IN_LESS_ROOM);
+    assert_eq!(yard.metric(IN_FILES), 0.0);
     assert!(stored > 0.0 && stored * 3.0 < total as f64, "{stored} of {total}");
     assert!(everything(&mut yard, job) == before);
     assert!(raw.len() as u64 == total && all_pages(&mut yard, job) == raw);
@@ -91,8 +81,8 @@ fn small_and_incompressible_logs_stay_as_they_are() {
     // Logs take turns, so this one is compressed after the random one was tried.
     let large = yard.run("seq 1 200000").job();
     let total = yard.wait_finished(large)["total_bytes"].as_u64().expect("a number");
-    eventually("the large one is compressed", || metric(&mut yard, COMPRESSED) > 0.0);
-    assert_eq!(metric(&mut yard, COMPRESSED), total as f64);
+    eventually("the large one is compressed", || yard.metric(COMPRESSED) > 0.0);
+    assert_eq!(yard.metric(COMPRESSED), total as f64);
     assert_eq!(all_pages(&mut yard, random).len(), 300_000);
     assert!(all_pages(&mut yard, small).ends_with(b"\n10000\n"));
 }
@@ -103,5 +93,5 @@ fn compression_can_be_switched_off() {
     let job = yard.run("seq 1 300000").job();
     let total = yard.wait_finished(job)["total_bytes"].as_u64().expect("a number");
     assert_eq!(all_pages(&mut yard, job).len() as u64, total);
-    assert_eq!((metric(&mut yard, IN_FILES), metric(&mut yard, COMPRESSED)), (total as f64, 0.0));
+    assert_eq!((yard.metric(IN_FILES), yard.metric(COMPRESSED)), (total as f64, 0.0));
 }

@@ -3,17 +3,10 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{Era, HttpConnection, Launch, Request, Yard, eventually, signal};
+use crate::harness::{Era, Launch, Yard, eventually, signal};
 
 /// The labels of one series.
 type Labels<'a> = &'a [(&'a str, &'a str)];
-
-#[track_caller]
-fn metrics(yard: &mut Yard) -> String {
-    let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::get("/metrics"));
-    connection.answer().text()
-}
 
 /// The value of the series of a metric that has these labels and no others.
 fn value(text: &str, name: &str, labels: Labels<'_>) -> Option<f64> {
@@ -37,12 +30,12 @@ fn counted(text: &str, labels: Labels<'_>) -> f64 {
 #[track_caller]
 fn in_flight(yard: &mut Yard, class: &str) -> f64 {
     let labels = [("class", class)];
-    value(&metrics(yard), "shellyard_mcp_operations_in_flight", &labels).expect("the gauge")
+    value(&yard.metrics(), "shellyard_mcp_operations_in_flight", &labels).expect("the gauge")
 }
 
 #[track_caller]
 fn sessions(yard: &mut Yard, transport: &str) -> (f64, f64) {
-    let (text, labels) = (metrics(yard), [("transport", transport)]);
+    let (text, labels) = (yard.metrics(), [("transport", transport)]);
     let read = |name| value(&text, name, &labels).expect("a series");
     (read("shellyard_mcp_sessions"), read("mcp_server_session_duration_seconds_count"))
 }
@@ -72,18 +65,18 @@ fn each_method_is_counted_by_its_name() {
         ("resources/unsubscribe", uri),
         ("tools/list", json!({})),
     ];
-    let before = metrics(&mut yard);
+    let before = yard.metrics();
     assert_eq!(counted(&before, &[(METHOD, "initialize"), ORDINARY]), 1.0);
     for (method, params) in legacy {
         assert_eq!(counted(&before, &[(METHOD, method), ORDINARY]), 0.0, "{method}");
         let answer = yard.rpc(method, params);
         assert!(answer.get("result").is_some(), "{answer}");
-        assert_eq!(counted(&metrics(&mut yard), &[(METHOD, method), ORDINARY]), 1.0, "{method}");
+        assert_eq!(counted(&yard.metrics(), &[(METHOD, method), ORDINARY]), 1.0, "{method}");
     }
     for unknown in ["tools/explode", "logging/setLevel", "completion/complete"] {
         yard.rpc(unknown, json!({"level": "info"}));
     }
-    let after = metrics(&mut yard);
+    let after = yard.metrics();
     assert_eq!(counted(&after, &[(METHOD, "other"), ORDINARY, FAILED]), 3.0);
     assert!(!after.contains("explode"), "{after}");
 }
@@ -94,7 +87,7 @@ fn a_modern_client_is_counted_the_same() {
     yard.rpc("server/discover", json!({}));
     yard.rpc("tools/list", json!({}));
     yard.run("true");
-    let after = metrics(&mut yard);
+    let after = yard.metrics();
     assert_eq!(counted(&after, &[(METHOD, "server/discover"), ORDINARY]), 1.0);
     assert_eq!(counted(&after, &[(METHOD, "tools/list"), ORDINARY]), 1.0);
     assert_eq!(counted(&after, &call("run_command", "run")), 1.0);
@@ -109,7 +102,7 @@ fn calls_are_counted_by_tool_class_and_error() {
     yard.call("read_output", json!({"job": 999})).error_text();
     yard.call("no_such_tool", json!({})).error_text();
     yard.rpc("tools/call", json!({"name": 7}));
-    let after = metrics(&mut yard);
+    let after = yard.metrics();
     assert_eq!(counted(&after, &call("run_command", "run")), 1.0, "exit 1 is no error of ours");
     assert_eq!(counted(&after, &call("wait_jobs", "long_poll")), 1.0);
     let [method, tool, class] = call("read_output", "ordinary");
@@ -122,9 +115,9 @@ fn calls_are_counted_by_tool_class_and_error() {
 #[test]
 fn only_tools_that_are_offered_have_series() {
     let series = |text: &str, tool: &str| text.contains(&format!("{TOOL}=\"{tool}\""));
-    let native = metrics(&mut Launch::http().start());
+    let native = Launch::http().start().metrics();
     assert!(series(&native, "send_input") && !series(&native, "execute"), "{native}");
-    let dialect = metrics(&mut Launch::http().args(&["--dialect", "execute"]).start());
+    let dialect = Launch::http().args(&["--dialect", "execute"]).start().metrics();
     assert!(series(&dialect, "execute") && !series(&dialect, "send_input"), "{dialect}");
     assert!(series(&dialect, "other"), "{dialect}");
 }
@@ -140,11 +133,9 @@ fn a_call_whose_client_hangs_up_is_in_flight_and_then_counted_as_cut_short() {
     eventually("the call is in flight", || in_flight(&mut yard, "long_poll") == 1.0);
     drop(connection);
     let [method, tool, class] = call("wait_jobs", "long_poll");
-    eventually("it is counted", || {
-        counted(&metrics(&mut yard), &[method, tool, class, FAILED]) == 1.0
-    });
+    eventually("it is counted", || counted(&yard.metrics(), &[method, tool, class, FAILED]) == 1.0);
     assert_eq!(in_flight(&mut yard, "long_poll"), 0.0);
-    assert_eq!(counted(&metrics(&mut yard), &[method, tool, class]), 0.0);
+    assert_eq!(counted(&yard.metrics(), &[method, tool, class]), 0.0);
 }
 
 #[test]
@@ -157,9 +148,7 @@ fn a_call_that_is_cancelled_is_counted_as_cut_short() {
     eventually("the call is in flight", || in_flight(&mut yard, "run") == 1.0);
     yard.notify("notifications/cancelled", json!({"requestId": id}));
     let [method, tool, class] = call("run_command", "run");
-    eventually("it is counted", || {
-        counted(&metrics(&mut yard), &[method, tool, class, FAILED]) == 1.0
-    });
+    eventually("it is counted", || counted(&yard.metrics(), &[method, tool, class, FAILED]) == 1.0);
     assert_eq!(in_flight(&mut yard, "run"), 0.0);
 }
 
@@ -173,7 +162,7 @@ fn listening_is_a_long_poll_and_its_end_is_no_error() {
     drop(connection);
     eventually("it is over", || in_flight(&mut yard, "long_poll") == 0.0);
     let labels = [(METHOD, "subscriptions/listen"), ("class", "long_poll")];
-    assert_eq!(counted(&metrics(&mut yard), &labels), 1.0);
+    assert_eq!(counted(&yard.metrics(), &labels), 1.0);
 }
 
 #[test]
@@ -181,7 +170,7 @@ fn sessions_over_http_go_up_and_down_beside_their_limit() {
     let mut yard = Launch::http().start();
     assert_eq!(sessions(&mut yard, "http"), (1.0, 0.0));
     let limit = "shellyard_mcp_sessions_limit 256";
-    assert!(metrics(&mut yard).lines().any(|line| line == limit));
+    assert!(yard.metrics().lines().any(|line| line == limit));
     yard.http().end_session();
     eventually("it is over", || sessions(&mut yard, "http") == (0.0, 1.0));
     assert_eq!(sessions(&mut yard, "stdio"), (0.0, 0.0));
@@ -194,7 +183,7 @@ fn a_proxy_is_a_session_and_what_it_carries_is_counted() {
     let mut proxy = Launch::stdio().data(&data).args(&["--connect"]).start();
     proxy.run("true");
     assert_eq!(sessions(&mut server, "proxy"), (1.0, 0.0));
-    assert_eq!(counted(&metrics(&mut server), &call("run_command", "run")), 1.0);
+    assert_eq!(counted(&server.metrics(), &call("run_command", "run")), 1.0);
     signal(i32::try_from(proxy.pid()).expect("a pid fits"), Signal::KILL);
     eventually("it is over", || sessions(&mut server, "proxy") == (0.0, 1.0));
 }

@@ -13,10 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{
-    HttpConnection, Launch, Marker, Request, Sandbox, Yard, eventually, eventually_some, output_of,
-    text,
-};
+use crate::harness::{Launch, Marker, Sandbox, Yard, eventually, eventually_some, output_of, text};
 
 /// The share of the last ten seconds that somebody waited for a processor; nothing where this host
 /// does not tell.
@@ -30,19 +27,6 @@ fn levels(cpu: u8) -> String {
     format!("[queue]\nslots = 8\n[pressure]\ncpu = {cpu}\nmemory = 0\nio = 0\ncheck_s = 0.1\n")
 }
 
-fn metrics(yard: &mut Yard) -> String {
-    let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::get("/metrics"));
-    connection.answer().text()
-}
-
-#[track_caller]
-fn metric(yard: &mut Yard, series: &str) -> f64 {
-    let text = metrics(yard);
-    let found = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-    found.unwrap_or_else(|| panic!("no {series} in {text}")).parse().expect("a number")
-}
-
 /// Keeps more loops busy than there are processors, until it is sent a line; then it sleeps.
 #[track_caller]
 fn start_loops(yard: &mut Yard, marker: &Marker) -> u64 {
@@ -54,7 +38,7 @@ fn start_loops(yard: &mut Yard, marker: &Marker) -> u64 {
 }
 
 fn is_held(yard: &mut Yard) -> bool {
-    metric(yard, "shellyard_starts_held") == 1.0
+    yard.metric("shellyard_starts_held") == 1.0
 }
 
 /// A yard on a host that stalls, by a job of its own. Nothing where this host does not tell whether
@@ -83,7 +67,7 @@ fn a_job_that_waits_for_a_stalling_host_says_so_and_one_always_runs() {
     assert!(verdict.starts_with("queued · position 1 of 1 · job 2 · cpu pressure "), "{verdict}");
     assert!(verdict.ends_with(" %"), "{verdict}");
     let third = yard.start("echo third");
-    assert!(metric(&mut yard, "shellyard_pressure_ratio{resource=\"cpu\"}") >= 0.0375);
+    assert!(yard.metric("shellyard_pressure_ratio{resource=\"cpu\"}") >= 0.0375);
     for (series, expected) in [
         ("shellyard_pressure_limit_ratio{resource=\"cpu\"}", 0.05),
         ("shellyard_pressure_limit_ratio{resource=\"memory\"}", 0.0),
@@ -98,9 +82,9 @@ fn a_job_that_waits_for_a_stalling_host_says_so_and_one_always_runs() {
         ("shellyard_jobs_running_limit", 8.0),
         ("shellyard_queue_paused", 0.0),
     ] {
-        assert_eq!(metric(&mut yard, series), expected, "{series}");
+        assert_eq!(yard.metric(series), expected, "{series}");
     }
-    assert!(metric(&mut yard, "shellyard_queue_oldest_age_seconds") > 0.0);
+    assert!(yard.metric("shellyard_queue_oldest_age_seconds") > 0.0);
     // Once nothing runs, one starts whatever the host says; then the next.
     yard.call("stop_jobs", json!({"jobs": [loops]})).ok();
     for job in [2, third] {
@@ -147,9 +131,9 @@ fn a_level_that_is_taken_away_lets_jobs_start_without_a_restart() {
     yard.expect_talk("starts go on");
     let done = yard.call("wait_jobs", json!({"jobs": [waiting], "wait_s": 50})).ok();
     assert!(done.verdict().contains("exit 0"), "{}", done.verdict());
-    assert_eq!(metric(&mut yard, "shellyard_starts_held"), 0.0);
-    assert_eq!(metric(&mut yard, "shellyard_pressure_limit_ratio{resource=\"cpu\"}"), 0.0);
-    assert_eq!(metric(&mut yard, "shellyard_pressure_ratio{resource=\"cpu\"}"), 0.0);
+    assert_eq!(yard.metric("shellyard_starts_held"), 0.0);
+    assert_eq!(yard.metric("shellyard_pressure_limit_ratio{resource=\"cpu\"}"), 0.0);
+    assert_eq!(yard.metric("shellyard_pressure_ratio{resource=\"cpu\"}"), 0.0);
 }
 
 #[test]
@@ -160,7 +144,7 @@ fn without_levels_nothing_is_held_and_nothing_is_said() {
     for _ in 0..5 {
         assert!(yard.run("echo at once").verdict().starts_with("exit 0"));
     }
-    assert_eq!(metric(&mut yard, "shellyard_starts_held"), 0.0);
+    assert_eq!(yard.metric("shellyard_starts_held"), 0.0);
     assert!(!yard.talk().contains("pressure"), "{}", yard.talk());
 }
 
@@ -255,7 +239,7 @@ fn full_yard(marker: &Marker) -> (Yard, u64) {
     let mut yard = Launch::http().structured().config(config).start();
     let holder = yard.start(&format!("head -c 3000000 /dev/zero; sleep {marker}"));
     marker.wait_alive();
-    eventually("what can be kept is kept", || metric(&mut yard, STORED) > 0.75 * MIB);
+    eventually("what can be kept is kept", || yard.metric(STORED) > 0.75 * MIB);
     (yard, holder)
 }
 
@@ -273,9 +257,9 @@ fn a_tenant_whose_running_jobs_fill_its_store_starts_nothing_more() {
         ("shellyard_tenant_stored_limit_bytes{tenant=\"ci\"}", 2.0 * MIB),
         ("shellyard_tenant_stored_bytes{tenant=\"ci\"}", 0.0),
     ] {
-        assert_eq!(metric(&mut yard, series), expected, "{series}");
+        assert_eq!(yard.metric(series), expected, "{series}");
     }
-    assert!(metric(&mut yard, STORED) <= MIB);
+    assert!(yard.metric(STORED) <= MIB);
     yard.call("stop_jobs", json!({"jobs": [holder]})).ok();
     yard.wait_finished(holder);
     eventually("what has finished makes room", || {
@@ -294,5 +278,5 @@ fn a_larger_store_is_granted_without_a_restart() {
     yard.expect_talk("settings reloaded");
     assert_eq!(yard.run("echo granted")["output"], "granted\n");
     let limit = "shellyard_tenant_stored_limit_bytes{tenant=\"local\"}";
-    assert_eq!(metric(&mut yard, limit), 8.0 * MIB);
+    assert_eq!(yard.metric(limit), 8.0 * MIB);
 }

@@ -52,13 +52,6 @@ fn ask(yard: &mut Yard, request: &Request) -> String {
     connection.answer().text()
 }
 
-#[track_caller]
-fn metric(yard: &mut Yard, series: &str) -> f64 {
-    let text = ask(yard, &Request::get("/metrics"));
-    let found = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-    found.expect(series).parse().expect("a number")
-}
-
 const CPU: &str = "shellyard_tenant_cpu_seconds{tenant=\"local\"}";
 const BUSY: &str = "while :; do :; done";
 
@@ -73,10 +66,10 @@ fn queued_jobs_of_a_tenant_that_used_up_its_cpu_time_wait() {
         waiting.only_job()["waits_for"].clone()
     };
     eventually("a look finds it", || place(&mut yard) == "CPU limit 1s per hour");
-    assert!(metric(&mut yard, CPU) >= 1.0, "what runs counts");
+    assert!(yard.metric(CPU) >= 1.0, "what runs counts");
     yard.call("stop_jobs", json!({"jobs": [busy]})).ok();
     yard.wait_finished(busy);
-    assert_eq!(metric(&mut yard, "shellyard_jobs_waiting{reason=\"tenant\"}"), 1.0);
+    assert_eq!(yard.metric("shellyard_jobs_waiting{reason=\"tenant\"}"), 1.0);
     assert_eq!(place(&mut yard), "CPU limit 1s per hour", "its slot is free");
     assert!(!yard.work().join("never").exists());
 }
@@ -85,7 +78,7 @@ fn queued_jobs_of_a_tenant_that_used_up_its_cpu_time_wait() {
 fn cpu_time_is_told_of_tenants_without_a_bound_too() {
     let mut yard = Launch::http().structured().start();
     yard.run("ulimit -t 2; while :; do :; done");
-    eventually("its end is counted", || metric(&mut yard, CPU) >= 1.0);
+    eventually("its end is counted", || yard.metric(CPU) >= 1.0);
 }
 
 #[test]
@@ -102,18 +95,18 @@ fn idle_tenants_show_their_limits_and_pauses_are_gauges() {
         ("shellyard_lane_paused{lane=\"build\"}", 0.0),
         ("shellyard_draining", 0.0),
     ] {
-        assert_eq!(metric(&mut yard, series), expected, "{series}");
+        assert_eq!(yard.metric(series), expected, "{series}");
     }
     yard.run("echo stored");
     ask(&mut yard, &Request::post("/api/v1/queue/pause", &json!({"lane": "build"})));
-    assert_eq!(metric(&mut yard, "shellyard_lane_paused{lane=\"build\"}"), 1.0);
+    assert_eq!(yard.metric("shellyard_lane_paused{lane=\"build\"}"), 1.0);
     let resumed = ask(&mut yard, &Request::post("/api/v1/queue/resume", &json!({})));
     let queue: Value = serde_json::from_str(&resumed).expect("an overview");
     assert_eq!(queue["lanes"]["build"]["paused"], false, "{queue}");
     assert_eq!(queue["tenants"]["local"]["max_stored"], 1_048_576, "{queue}");
     assert!(queue["tenants"]["local"]["stored_bytes"].as_u64() >= Some(7), "{queue}");
     ask(&mut yard, &Request::post("/api/v1/drain", &json!({})));
-    assert_eq!(metric(&mut yard, "shellyard_draining"), 1.0);
+    assert_eq!(yard.metric("shellyard_draining"), 1.0);
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn at_a_cap_the_job_runs_on_and_what_was_dropped_is_named_until_room_comes_back(
     assert_eq!((&other["exit_code"], &other["dropped_why"]), (&json!(0), &json!("store_full")));
     let dropped = other["dropped_bytes"].as_u64().expect("some");
     assert!(dropped > 90_000, "{}", other.0);
-    let metrics = metrics(&mut yard);
+    let metrics = yard.metrics();
     let counted = |series: &str| {
         let found = metrics.lines().find_map(|line| line.strip_prefix(series));
         found.and_then(|value| value.trim().parse::<f64>().ok()).expect("the series is there")
@@ -158,12 +158,6 @@ fn at_a_cap_the_job_runs_on_and_what_was_dropped_is_named_until_room_comes_back(
     assert_eq!(later["dropped_bytes"], Value::Null, "{later}");
 }
 
-fn metrics(yard: &mut Yard) -> String {
-    let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::get("/metrics"));
-    connection.answer().text()
-}
-
 #[test]
 fn what_comes_after_a_loss_is_a_line_of_its_own() {
     let mut yard = Launch::http().structured().start();
@@ -177,7 +171,7 @@ fn what_comes_after_a_loss_is_a_line_of_its_own() {
     set_limit(&yard, Resource::Fsize, None);
     let failed = |operation: &str| {
         let series = format!("shellyard_spill_errors_total{{operation=\"{operation}\"}} 0");
-        metrics(&mut yard).lines().all(|line| line != series)
+        yard.metrics().lines().all(|line| line != series)
     };
     assert_eq!(["create", "write", "read"].map(failed), [false, true, false]);
     yard.call("send_input", json!({"job": job, "text": "1\n"})).ok();
@@ -387,7 +381,7 @@ fn what_was_cut_off_is_named_and_counted_once() {
     assert!(list.text().contains("509 KB of output lost"), "{}", list.text());
     let series = "shellyard_output_dropped_bytes_total{reason=\"cut\"} 508895";
     for _ in 0..2 {
-        let metrics = metrics(&mut yard);
+        let metrics = yard.metrics();
         assert!(metrics.lines().any(|line| line == series), "{metrics}");
         yard.call("read_output", json!({"job": job})).ok();
     }
@@ -453,7 +447,7 @@ fn a_place_that_cannot_be_written_stops_no_server_unless_the_audit_log_is_a_must
     yard.expect_talk("audit log cannot be written");
     assert_eq!(yard.run("true")["exit_code"], 0);
     let failures = |yard: &mut Yard| {
-        let metrics = metrics(yard);
+        let metrics = yard.metrics();
         let found = metrics.lines().find(|line| line.starts_with("shellyard_audit_failures_total"));
         let value = found.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
         value.expect("it is counted")

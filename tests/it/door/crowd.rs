@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::harness::{HttpConnection, Launch, Request, eventually, rss_kib};
 
-use super::{metric, refused, run_command, status_of};
+use super::{refused, run_command, status_of};
 
 const OPEN: &str = "shellyard_http_connections";
 
@@ -30,13 +30,13 @@ fn two_thousand_idle_connections_hold_nobody_up_and_cost_little() {
     let before = rss_kib(yard.pid());
     let address = yard.http().address().to_owned();
     let idle: Vec<_> = (0..2000).map(|_| HttpConnection::open(&address)).collect();
-    eventually("all are let in", || metric(&mut yard, OPEN) > 2000.0);
+    eventually("all are let in", || yard.metric(OPEN) > 2000.0);
     yard.assert_alive();
     let grown = rss_kib(yard.pid()).saturating_sub(before);
     assert!(grown < 2000 * KIB_PER_CONNECTION, "{grown} KiB for 2,000 connections");
     assert_eq!(refused(&mut yard, "connections"), 0.0);
     drop(idle);
-    eventually("all are gone", || metric(&mut yard, OPEN) < 3.0);
+    eventually("all are gone", || yard.metric(OPEN) < 3.0);
 }
 
 #[test]
@@ -47,8 +47,8 @@ fn as_many_as_two_thousand_keep_within_the_usual_bounds() {
     let idle: Vec<_> = (0..2000).map(|_| HttpConnection::open(&address)).collect();
     assert_eq!(status_of(&mut yard, &Request::get("/healthz")), 200, "a newcomer is served");
     eventually("the rest was closed", || refused(&mut yard, "connections") > 1400.0);
-    assert!(metric(&mut yard, OPEN) <= 512.0, "all come from one address");
-    assert_eq!(metric(&mut yard, "shellyard_http_connections_limit"), 1024.0);
+    assert!(yard.metric(OPEN) <= 512.0, "all come from one address");
+    assert_eq!(yard.metric("shellyard_http_connections_limit"), 1024.0);
     drop(idle);
 }
 

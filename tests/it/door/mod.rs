@@ -40,18 +40,8 @@ fn status_of(yard: &mut Yard, request: &Request) -> u16 {
     connection.answer().status
 }
 
-/// A sample of the metrics, by its whole name, labels included.
-#[track_caller]
-fn metric(yard: &mut Yard, name: &str) -> f64 {
-    let mut connection = HttpConnection::open(yard.http().address());
-    connection.send(&Request::get("/metrics"));
-    let text = connection.answer().text();
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
-}
-
 /// Connections and requests that were turned away for this reason.
 #[track_caller]
 fn refused(yard: &mut Yard, reason: &str) -> f64 {
-    metric(yard, &format!("shellyard_http_refused_total{{reason=\"{reason}\"}}"))
+    yard.metric(&format!("shellyard_http_refused_total{{reason=\"{reason}\"}}"))
 }

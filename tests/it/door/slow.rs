@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::harness::{HttpConnection, Launch, Request, eventually};
 
-use super::{metric, status_of};
+use super::status_of;
 
 const DRIP: Duration = Duration::from_millis(50);
 
@@ -30,15 +30,13 @@ fn slow_heads_are_all_cut_off_and_others_are_served_meanwhile() {
             thread::spawn(move || drip(&mut connection))
         })
         .collect();
-    eventually("they are all connected", || {
-        metric(&mut yard, "shellyard_http_connections") > 100.0
-    });
+    eventually("they are all connected", || yard.metric("shellyard_http_connections") > 100.0);
     assert_eq!(status_of(&mut yard, &Request::get("/healthz")), 200);
     yard.assert_alive();
     for client in slow {
         client.join().expect("the server hangs up on it");
     }
-    eventually("nothing of them is left", || metric(&mut yard, "shellyard_http_connections") < 3.0);
+    eventually("nothing of them is left", || yard.metric("shellyard_http_connections") < 3.0);
 }
 
 #[test]

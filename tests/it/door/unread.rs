@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::harness::{HttpConnection, Launch, Request, Yard, eventually, rss_kib};
 
-use super::{metric, refused};
+use super::refused;
 
 const CONFIG: &str = "[http]\nwrite_timeout_s = 1\n";
 
@@ -20,7 +20,7 @@ fn over_socket(yard: &Yard) -> HttpConnection {
 #[track_caller]
 fn all_are_dropped(yard: &mut Yard, count: f64) {
     eventually("all are dropped", || refused(yard, "unread") >= count);
-    eventually("their connections are closed", || metric(yard, "shellyard_http_connections") < 3.0);
+    eventually("their connections are closed", || yard.metric("shellyard_http_connections") < 3.0);
     yard.assert_alive();
 }
 
@@ -28,7 +28,7 @@ fn all_are_dropped(yard: &mut Yard, count: f64) {
 #[track_caller]
 fn busy_job(yard: &mut Yard) -> u64 {
     let job = yard.start("while :; do head -c 200000 /dev/urandom | base64; done");
-    eventually("it has written a lot", || metric(yard, OUTPUT_BYTES) > 4e6);
+    eventually("it has written a lot", || yard.metric(OUTPUT_BYTES) > 4e6);
     job
 }
 

@@ -9,6 +9,7 @@ use std::thread;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use super::http::{HttpConnection, Request};
 use super::launch::Sandbox;
 use super::link::{HttpLink, Link};
 use super::proc::signal;
@@ -50,6 +51,22 @@ impl Yard {
             address_in(&self.talk())
         });
         self.http().connect_to(address);
+    }
+
+    /// What `/metrics` tells now.
+    #[track_caller]
+    pub(crate) fn metrics(&mut self) -> String {
+        let mut connection = HttpConnection::open(self.http().address());
+        connection.send(&Request::get("/metrics"));
+        connection.answer().text()
+    }
+
+    /// The value of one series, spelled as in that text, labels included.
+    #[track_caller]
+    pub(crate) fn metric(&mut self, series: &str) -> f64 {
+        let text = self.metrics();
+        let found = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        found.unwrap_or_else(|| panic!("no {series} in {text}")).parse().expect("a number")
     }
 
     /// What legacy clients do first; modern ones have no handshake.
