@@ -174,10 +174,12 @@ def datasource() -> Json:
 
 def variable(about: Json) -> Json:
     """A variable whose values Prometheus knows; any number of them, or all."""
-    return {"name": about["name"], "label": about["label"], "type": "query", "datasource": DATASOURCE,
+    made = {"name": about["name"], "label": about["label"], "type": "query", "datasource": DATASOURCE,
             "definition": about["query"], "query": {"query": about["query"], "refId": f"Variable-{about['name']}"},
-            "current": ALL, "includeAll": True, "allValue": ".*", "multi": True,
+            "current": ALL, "includeAll": True, "multi": True,
             "hide": 0, "options": [], "refresh": 2, "regex": "", "sort": 1}
+    # Without it, "All" stands for the values that are listed.
+    return made | {key: about[key] for key in ("allValue",) if key in about}
 
 
 def thresholds(steps: list[list[Any]]) -> Json:

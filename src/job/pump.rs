@@ -250,9 +250,8 @@ impl Pump {
         if let (0, Some(why)) = (self.dropped, progress.dropped_why) {
             events::output_being_dropped(self.bounds.job, why);
         }
-        let dropped = progress.dropped_bytes - self.dropped;
         self.dropped = progress.dropped_bytes;
-        events::output_captured(stream, written - dropped);
+        events::output_written(stream, written);
     }
 
     fn passed(&self, cut: bool, progress: &Progress) -> Option<LimitKind> {

@@ -315,7 +315,7 @@ mod tests {
             events::job_rejected(Tenant::LOCAL, Rejection::QueueFull);
             events::queue_changed(1);
             events::retained_changed(1, 30);
-            events::output_captured(Stream::Stderr, 10);
+            events::output_written(Stream::Stderr, 10);
             events::output_stored(Tier::Disk, 10);
             events::output_freed(Tier::Disk, 4);
             events::spill_failed(SpillOperation::Write, &"no");

@@ -77,6 +77,19 @@ fn agents_take_turns_as_the_tenants_whose_tokens_are_given() {
 }
 
 #[test]
+fn where_a_token_is_wanted_it_says_how_to_give_one() {
+    let mut yard = Launch::http().start();
+    let mut command = yard.sandbox().command();
+    command.args(["token", "new", "alice", "--data-dir"]).arg(yard.sandbox().data());
+    assert!(output_of(command, "").status.success());
+    let url = format!("http://{}/mcp", yard.http().address());
+    let output = run_program(yard.sandbox(), &["demo-load", "--deeds", "1", "--connect", &url]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(said.contains("--token FILE") && !said.contains("check the address"), "{said}");
+}
+
+#[test]
 fn without_a_server_it_says_so_and_how_to_get_one() {
     let sandbox = Sandbox::new();
     let data = sandbox.data().display().to_string();

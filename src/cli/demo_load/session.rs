@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use hyper::Method;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::deed::Call;
@@ -74,20 +74,24 @@ impl Session {
 
     fn read(&self, answer: &Answer) -> Result<Value, AskError> {
         let text = String::from_utf8_lossy(&answer.body);
-        let foreign = || AskError::Foreign {
-            target: self.client.target().to_string(),
-            status: answer.status,
-            text: text.trim().chars().take(300).collect(),
-        };
-        let message = response_in(&text).ok_or_else(foreign)?;
+        let message = response_in(&text).ok_or_else(|| self.no_response(answer.status, &text))?;
         match (message.get("result"), message["error"]["message"].as_str()) {
             (Some(result), _) => Ok(result.clone()),
             (None, Some(said)) => Err(AskError::Refused {
                 code: "json_rpc_error".to_owned(),
                 message: format!("{said} ({})", message["error"]["code"]),
             }),
-            (None, None) => Err(foreign()),
+            (None, None) => Err(self.no_response(answer.status, &text)),
         }
+    }
+
+    /// What an answer means that is no response: the door said no, or it is nobody's of ours.
+    fn no_response(&self, status: StatusCode, text: &str) -> AskError {
+        let text = text.trim().chars().take(300).collect();
+        if status == StatusCode::UNAUTHORIZED {
+            return AskError::Refused { code: "unauthorized".to_owned(), message: text };
+        }
+        AskError::Foreign { target: self.client.target().to_string(), status, text }
     }
 }
 

@@ -13,8 +13,8 @@ pub fn retained_changed(finished: usize, bytes: u64) {
     output::RETAINED.plain().set(bytes as f64);
 }
 
-/// A job wrote bytes, and they were kept.
-pub fn output_captured(stream: Stream, bytes: u64) {
+/// A job wrote bytes, whether or not they could be kept.
+pub fn output_written(stream: Stream, bytes: u64) {
     output::BYTES_WRITTEN.with((key::STREAM, stream.name())).increment(bytes);
 }
 

@@ -30,7 +30,7 @@ pub(in crate::telemetry) fn method(name: &str) -> &'static str {
 words! {
     /// Whether an operation waits for jobs: how long it takes then says nothing about the server.
     pub enum CallClass {
-        /// It runs a command, and may wait for its end.
+        /// It runs a command or stops one, and may wait for its end.
         Run = "run",
         /// It does nothing but wait for something to happen.
         LongPoll = "long_poll",
@@ -49,7 +49,7 @@ impl CallClass {
                 _,
                 Some(
                     "run_command" | "shell" | "execute" | "run_shell_command" | "execute_command"
-                    | "shell_exec",
+                    | "shell_exec" | "stop_jobs",
                 ),
             ) => Self::Run,
             _ => Self::Ordinary,
@@ -94,6 +94,7 @@ mod tests {
         assert_eq!(CallClass::of(TOOL_CALL, Some("wait_jobs")), CallClass::LongPoll);
         assert_eq!(CallClass::of("subscriptions/listen", None), CallClass::LongPoll);
         assert_eq!(CallClass::of(TOOL_CALL, Some("shell")), CallClass::Run);
+        assert_eq!(CallClass::of(TOOL_CALL, Some("stop_jobs")), CallClass::Run, "it waits as well");
         assert_eq!(CallClass::of(TOOL_CALL, Some("read_output")), CallClass::Ordinary);
         assert_eq!(CallClass::of("tools/list", None), CallClass::Ordinary);
     }

@@ -21,8 +21,11 @@ pub(super) struct Templating {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Variable {
     pub(super) name: String,
+    /// What "All" stands for; without it, for the values that are listed.
+    pub(super) all_value: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

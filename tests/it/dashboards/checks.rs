@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::board::{Board, Grid, Panel, Target};
+use super::board::{Board, Grid, Panel, Target, Variable};
 use super::known::Series;
 use super::promql::{self, Matcher, Query, Selector};
 
@@ -12,6 +12,8 @@ pub(super) type Known = BTreeMap<String, Series>;
 const COLUMNS: u32 = 24;
 /// The variables that every query obeys.
 const FILTER: [(&str, &str); 2] = [("job", "$job"), ("instance", "$instance")];
+/// Alerts are ours by their names, and must show when no job is left to choose.
+const OF_ANY_JOB: &str = "ALERTS";
 const VARIABLES: [&str; 3] = ["datasource", "job", "instance"];
 
 /// Everything that is wrong with a dashboard.
@@ -35,6 +37,10 @@ fn frame(name: &str, board: &Board) -> Vec<String> {
     let mut wrong: Vec<String> = missing.map(|name| format!("no variable ${name}")).collect();
     if board.uid != name {
         wrong.push(format!("its uid is {}, its file {name}.json", board.uid));
+    }
+    let is_any_job = |one: &Variable| one.name == "job" && one.all_value.is_some();
+    if board.templating.list.iter().any(is_any_job) {
+        wrong.push("all jobs are more than those of Shellyard".to_owned());
     }
     if !board.annotations.list.iter().any(|annotation| annotation.name == "Restarts") {
         wrong.push("restarts are not marked".to_owned());
@@ -129,7 +135,8 @@ fn filtered(query: &Query) -> Vec<String> {
     let obeys = |selector: &Selector, (label, value): (&str, &str)| {
         let is_it =
             |one: &Matcher| one.label == label && one.operator == "=~" && one.value == value;
-        selector.matchers.iter().any(is_it)
+        let is_free = label == "job" && selector.metric == OF_ANY_JOB;
+        is_free || selector.matchers.iter().any(is_it)
     };
     let open = query.selectors.iter().filter(|one| !FILTER.iter().all(|rule| obeys(one, *rule)));
     open.map(|selector| format!("{} is not filtered by job and instance", selector.metric))

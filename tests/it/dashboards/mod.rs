@@ -7,9 +7,11 @@
 //! - [`board`]: a dashboard as Grafana gets it.
 //! - [`checks`]: what must hold for a query, a panel, a dashboard.
 //! - [`rules`]: the rule files, and their runbooks.
+//! - [`commands`]: what all of them tell people to run.
 
 mod board;
 mod checks;
+mod commands;
 mod known;
 mod promql;
 mod rules;

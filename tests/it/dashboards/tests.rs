@@ -118,6 +118,10 @@ fn a_wrong_dashboard_is_found() {
         (complaints(|board| board["panels"][0]["gridPos"]["x"] = 13.into()), "leaves the grid"),
         (complaints(|board| board["uid"] = "c".into()), "its uid is c"),
         (complaints(|board| board["templating"]["list"] = json!([])), "no variable $job"),
+        (
+            complaints(|board| board["templating"]["list"][1]["allValue"] = ".*".into()),
+            "all jobs are more",
+        ),
         (complaints(|board| board["annotations"]["list"] = json!([])), "restarts"),
     ];
     for (complaints, part) in found {

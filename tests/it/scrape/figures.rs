@@ -89,6 +89,23 @@ fn output_goes_from_memory_to_disk_to_less_room_and_is_gone_when_it_is_freed() {
 }
 
 #[test]
+fn what_could_not_be_kept_was_written_all_the_same() {
+    let config = "[output]\nmax_store = \"1 MiB\"\n";
+    let mut yard = Launch::http().structured().config(config).start();
+    yard.run("head -c 3000000 /dev/zero");
+    let text = scraped(&mut yard);
+    for series in [
+        "shellyard_output_bytes_total{stream=\"stdout\"}",
+        "shellyard_tenant_output_bytes_total{tenant=\"local\"}",
+        "shellyard_job_output_bytes_sum",
+    ] {
+        assert_eq!(value(&text, series), 3_000_000.0, "{series}");
+    }
+    let dropped = value(&text, "shellyard_output_dropped_bytes_total{reason=\"store_full\"}");
+    assert!(dropped > 1_900_000.0 && dropped < 3_000_000.0, "{dropped}");
+}
+
+#[test]
 fn bounds_stand_beside_their_use() {
     let config = "[retention]\nmax_finished = 7\nmax_bytes = \"3 MiB\"\n";
     let mut yard = Launch::http().structured().config(config).start();
