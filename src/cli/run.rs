@@ -11,6 +11,8 @@ use super::RunFlags;
 use crate::outcome::{Ending, Outcome, StartError, StopBy};
 use crate::output::{LogReader, PageEnd, PageRequest};
 use crate::spec::{Program, Stdin, Stream};
+use crate::telemetry::spans::{Span, SpanKind};
+use crate::trace::{BegunBy, CallTrace};
 use crate::yard::{Identity, JobHandle, StopWish, Submission, SubmitError, Yard};
 
 /// Exit codes of our own, as `timeout`, `env` and `sendmail` have them.
@@ -38,7 +40,10 @@ pub struct RunResult {
 /// When our own signal handlers could not be installed.
 pub async fn run(yard: &Yard, flags: RunFlags) -> io::Result<RunResult> {
     let mut wishes = Wishes::listen()?;
-    let job = match yard.desk(Identity::LOCAL, "shellyard run").submit(submission(flags)).await {
+    let span = Span::begin(SpanKind::Internal, "run".to_owned(), None);
+    let trace = CallTrace { context: span.context().clone(), begun_by: BegunBy::Server };
+    let desk = yard.desk(Identity::LOCAL, "shellyard run").in_trace(trace);
+    let job = match desk.submit(submission(flags)).await {
         Ok(job) => job,
         Err(error) => return Ok(refused(&error)),
     };

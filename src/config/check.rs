@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use toml::Value;
-use tracing_subscriber::EnvFilter;
 
 use super::size;
+use crate::filter;
 
 /// What a value may be.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +81,7 @@ impl Rule {
                 .filter(|list| list.as_array().is_some_and(|list| !list.is_empty())),
             Self::Name => text_that(value, |text| text.is_empty() || is_name(text)),
             Self::Switch => value.as_bool().map(Value::Boolean),
-            Self::Filter => text_that(value, |text| EnvFilter::builder().parse(text).is_ok()),
+            Self::Filter => text_that(value, |text| filter::parse(text).is_ok()),
             Self::Share => {
                 number(value).filter(|part| (0.0..=1.0).contains(part)).map(Value::Float)
             }
@@ -113,6 +113,12 @@ impl Rule {
             | Self::Filter => None,
         };
         parsed.unwrap_or_else(|| Value::String(text.to_owned()))
+    }
+
+    /// What a value that breaks the rule was most likely meant to say.
+    pub(super) fn meant(self, value: &Value) -> Option<&'static str> {
+        let Self::Filter = self else { return None };
+        filter::parse(value.as_str()?).err()?.meant()
     }
 
     /// What is allowed, as the end of the sentence "it must be …".
@@ -295,7 +301,9 @@ mod tests {
         check(Rule::Count { min: 0, max: 9 }, "10", None);
         check(Rule::Word(&["a", "b"]), r#""c""#, None);
         check(Rule::Switch, "1", None);
-        check(Rule::Filter, r#""shellyard=loud""#, None);
+        for filter in ["shellyard=loud", "debgu", ""] {
+            check(Rule::Filter, &format!("{filter:?}"), None);
+        }
         check(Rule::Share, "1.1", None);
         check(Rule::Share, "nan", None);
     }

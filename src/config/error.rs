@@ -100,7 +100,7 @@ pub enum Trouble {
         key: String,
     },
     /// The value has the wrong type, or is out of its range.
-    #[error("`{key}` cannot be {given}; it must be {allowed}")]
+    #[error("`{key}` cannot be {given}; it must be {allowed}{}", or_rather(*meant))]
     NotAllowed {
         /// Which setting.
         key: String,
@@ -108,6 +108,8 @@ pub enum Trouble {
         given: String,
         /// What it may be.
         allowed: String,
+        /// The word that was most likely meant.
+        meant: Option<&'static str>,
     },
     /// Two settings contradict each other.
     #[error("`{key}` ({value}) must not be larger than `{bound}` ({bound_value}, {bound_origin})")]
@@ -123,6 +125,10 @@ pub enum Trouble {
         /// Where the bound came from.
         bound_origin: Box<Origin>,
     },
+}
+
+fn or_rather(meant: Option<&str>) -> String {
+    meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default()
 }
 
 fn did_you_mean(suggestion: Option<&str>) -> impl fmt::Display {

@@ -73,8 +73,9 @@ impl Layers {
                 self.entries.insert(key.to_owned(), Entry { given, origin, canonical });
             }
             None => {
-                let (given, allowed) = (given.to_string(), rule.allowed());
-                self.report(origin, Trouble::NotAllowed { key: key.to_owned(), given, allowed });
+                let (allowed, meant) = (rule.allowed(), rule.meant(&given));
+                let (key, given) = (key.to_owned(), given.to_string());
+                self.report(origin, Trouble::NotAllowed { key, given, allowed, meant });
             }
         }
     }

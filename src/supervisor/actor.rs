@@ -23,8 +23,8 @@ use crate::ids::{JobId, Tenant};
 use crate::job::{self, JobHandle, JobSeat, JobSettings, Order, StopWish};
 use crate::outcome::StopBy;
 use crate::output::{Packer, Shortage};
-use crate::telemetry::Actor as Class;
 use crate::telemetry::events::{self, Letter, LiveActor};
+use crate::telemetry::{Actor as Class, spans};
 
 /// Finished jobs that are freed in one turn: a sweep never keeps a caller waiting for long.
 const FREED_PER_TURN: usize = 256;
@@ -333,7 +333,8 @@ impl Supervision {
         let forgotten = self.registry.sweep(FREED_PER_TURN);
         events::retained_changed(self.registry.finished(), self.registry.finished_bytes());
         for Forgotten { job, bytes, why } in &forgotten {
-            events::job_freed(job.id(), why.reason(), *bytes);
+            let log = spans::log_of(&job.spec().trace.context);
+            log.in_scope(|| events::job_freed(job.id(), why.reason(), *bytes));
         }
         let is_done = forgotten.len() < FREED_PER_TURN;
         let due = if is_done { self.registry.due() } else { Some(Instant::now()) };

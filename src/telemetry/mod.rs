@@ -33,5 +33,5 @@ pub use labels::{
     Actor, DropReason, ErrorType, FreedReason, Refusal, Rejection, Resource, SpillOperation, Tier,
     Transport, WaitReason,
 };
-pub use log_filter::{FilterError, FilterStatus, LogFilter};
+pub use log_filter::{FilterStatus, LogFilter};
 pub use queue_gauges::{LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage};

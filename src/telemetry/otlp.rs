@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use opentelemetry::trace as wire;
 use opentelemetry::trace::{SpanContext, Status, TraceFlags, TraceState};
-use opentelemetry::{InstrumentationScope, KeyValue, Value};
+use opentelemetry::{InstrumentationScope, Key, KeyValue, Value};
 use opentelemetry_http::HttpClient;
 use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
@@ -31,6 +31,11 @@ const FLUSH_TIME: Duration = Duration::from_secs(2);
 
 /// Where a collector takes spans, below its address.
 const TRACES: &str = "v1/traces";
+
+const SERVICE_NAME: &str = "service.name";
+
+/// How the name of a service begins that nobody named.
+const UNNAMED: &str = "unknown_service";
 
 /// Why no span can be handed over.
 #[derive(Debug, Error)]
@@ -106,11 +111,13 @@ fn scope() -> InstrumentationScope {
         .build()
 }
 
-/// Who tells of all this.
+/// Who tells of all this: what the standard variables say comes first.
 fn resource() -> Resource {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let told = Resource::builder().build().get(&Key::from_static_str(SERVICE_NAME));
+    let name = told.map(|name| name.to_string()).filter(|name| !name.starts_with(UNNAMED));
     Resource::builder()
-        .with_service_name(env!("CARGO_PKG_NAME"))
+        .with_service_name(name.unwrap_or_else(|| env!("CARGO_PKG_NAME").to_owned()))
         .with_attributes([
             KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
             KeyValue::new("host.name", host.trim_end().to_owned()),

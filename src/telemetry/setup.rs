@@ -12,8 +12,9 @@ use tracing_subscriber::layer::{Layered, SubscriberExt};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{Layer, Registry, fmt};
 
-use super::log_filter::{FilterError, FilterLayer, LogFilter};
+use super::log_filter::{FilterLayer, LogFilter};
 use super::log_line::{JsonLine, KeepIds, PlainLine};
+use crate::filter::FilterError;
 
 /// Lines that wait while nobody drains stderr; further ones are dropped.
 const BUFFERED_LINES: usize = 8192;

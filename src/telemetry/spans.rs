@@ -74,12 +74,7 @@ impl Span {
     /// Begins something that is a part of `parent`, or the beginning of a trace of its own.
     pub fn begin(kind: SpanKind, name: String, parent: Option<&TraceContext>) -> Self {
         let context = parent.map_or_else(root, TraceContext::child);
-        // An error's level: no filter that lets a line through hides where it belongs.
-        let log = tracing::error_span!(
-            "span",
-            trace_id = %context.trace_id,
-            span_id = %context.span_id,
-        );
+        let log = log_of(&context);
         // Nobody keeps particulars that nobody will read.
         let is_wanted = context.is_sampled && SINK.get().is_some();
         let ended = is_wanted.then(|| {
@@ -121,6 +116,13 @@ impl Span {
             ended.error = Some(why.to_string());
         }
     }
+}
+
+/// What log lines are written in that belong to this place in a trace, also once its span is over.
+#[must_use]
+pub fn log_of(context: &TraceContext) -> tracing::Span {
+    // An error's level: no filter that lets a line through hides where it belongs.
+    tracing::error_span!("span", trace_id = %context.trace_id, span_id = %context.span_id)
 }
 
 impl Drop for Span {

@@ -168,13 +168,19 @@ impl Desk {
 
     /// Where a waiting job stands; nothing once it has started.
     pub async fn queue_place(&self, id: JobId) -> Option<QueuePlace> {
-        self.own(id).ok()?;
+        // Lists look at every job, and are about none of them.
+        if !self.owns(id) {
+            return None;
+        }
         self.yard.supervisor.place(id).await
     }
 
     fn own(&self, id: JobId) -> Result<(), FindError> {
-        let is_own = id.tenant() == self.caller.tenant;
-        is_own.then(|| self.asked_for(id)).ok_or(FindError::Unknown { id })
+        self.owns(id).then(|| self.asked_for(id)).ok_or(FindError::Unknown { id })
+    }
+
+    fn owns(&self, id: JobId) -> bool {
+        id.tenant() == self.caller.tenant
     }
 
     /// The job of its own that this caller asked for first here, whether it exists or not.

@@ -68,9 +68,10 @@ fn a_filter_that_changes_in_the_file_holds_without_a_restart() {
     yard.run("true");
     yard.expect_talk("DEBUG shellyard::");
 
-    yard.sandbox().write("config.toml", "[log]\nfilter = \"shellyard=loud\"\n");
+    yard.sandbox().write("config.toml", "[log]\nfilter = \"debgu\"\n");
     yard.signal(Signal::HUP);
     yard.expect_talk("reload refused, the old settings hold");
+    yard.expect_talk("did you mean `debug`?");
     assert_eq!(level(&yard), "debug");
 }
 

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
 use prost::Message;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{Launch, Yard, eventually_some};
+use crate::harness::{Launch, Sandbox, Yard, eventually_some, output_of};
 
 const TRACE: u128 = 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736;
 const CALLER: u64 = 0x00f0_67aa_0ba9_02b7;
@@ -38,17 +38,26 @@ impl Collector {
         Self { endpoint: format!("http://localhost:{port}"), bodies }
     }
 
-    /// All spans of the caller's trace so far.
-    fn spans(&self) -> Vec<Span> {
+    /// All that was sent so far, by whoever sent it.
+    fn sent(&self) -> Vec<ResourceSpans> {
         let bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
         bodies
             .iter()
             .map(|body| ExportTraceServiceRequest::decode(&**body).expect("a batch of spans"))
             .flat_map(|batch| batch.resource_spans)
-            .flat_map(|resource| resource.scope_spans)
-            .flat_map(|scope| scope.spans)
-            .filter(|span| span.trace_id == TRACE.to_be_bytes())
             .collect()
+    }
+
+    fn all_spans(&self) -> Vec<Span> {
+        let scopes = self.sent().into_iter().flat_map(|resource| resource.scope_spans);
+        scopes.flat_map(|scope| scope.spans).collect()
+    }
+
+    /// All spans of the caller's trace so far.
+    fn spans(&self) -> Vec<Span> {
+        let mut spans = self.all_spans();
+        spans.retain(|span| span.trace_id == TRACE.to_be_bytes());
+        spans
     }
 }
 
@@ -109,4 +118,43 @@ fn the_last_spans_are_sent_before_the_end_and_what_the_caller_does_not_sample_ne
     yard.signal(Signal::TERM);
     assert!(yard.wait_exit().success());
     assert!(collector.spans().len() >= 2, "{:#?}", collector.spans());
+}
+
+#[test]
+fn a_list_is_about_no_job() {
+    let collector = Collector::start();
+    let launch = Launch::stdio().env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint);
+    let mut yard = launch.args(&["--slots", "1"]).start();
+    yard.start("sleep 60");
+    yard.start("sleep 60");
+    yard.call("list_jobs", json!({}));
+    let list = eventually_some("the call arrives", || {
+        collector.all_spans().into_iter().find(|span| span.name == "tools/call list_jobs")
+    });
+    assert!(list.attributes.iter().all(|it| it.key != "shellyard.job"), "{list:#?}");
+}
+
+#[test]
+fn a_single_run_is_a_trace_of_its_own_under_the_name_that_is_wished_for() {
+    let collector = Collector::start();
+    let run = |share: &str| {
+        let sandbox = Sandbox::new();
+        let mut command = sandbox.command();
+        command
+            .args(["run", "--", "true"])
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint)
+            .env("OTEL_SERVICE_NAME", "yard-of-mine")
+            .env("SHELLYARD_TRACE_SAMPLE", share);
+        assert!(output_of(command, "").status.success());
+    };
+    run("0");
+    assert_eq!(collector.all_spans(), []);
+    run("1");
+    let spans = collector.all_spans();
+    let root = spans.iter().find(|span| span.parent_span_id.is_empty());
+    let root = root.unwrap_or_else(|| panic!("no beginning in {spans:#?}"));
+    let job = spans.iter().find(|span| span.name == "job").expect("a job");
+    assert_eq!(job.parent_span_id, root.span_id, "{spans:#?}");
+    let sent = format!("{:?}", collector.sent());
+    assert!(sent.contains("yard-of-mine"), "{sent}");
 }

@@ -186,6 +186,15 @@ fn a_refusal_and_a_loss_of_output_are_logged_with_it() {
 }
 
 #[test]
+fn a_job_is_freed_under_the_trace_that_it_was_run_in() {
+    let launch = with_json_log(Launch::stdio()).config("[retention]\nmax_finished = 1\n");
+    let mut yard = launch.start();
+    run_in(&mut yard, &json!({"traceparent": PARENT}), json!({"command": "true"})).ok();
+    run_in(&mut yard, &json!({"traceparent": OTHER}), json!({"command": "true"})).ok();
+    assert_logged(&yard, &["job freed"]);
+}
+
+#[test]
 fn an_operators_change_is_logged_with_the_context_of_its_headers() {
     let mut yard = with_json_log(Launch::http()).start();
     let mut connection = HttpConnection::open(yard.http().address());

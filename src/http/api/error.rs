@@ -9,8 +9,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use thiserror::Error;
 
+use crate::filter::FilterError;
 use crate::ids::{JobNumberError, TenantError};
-use crate::telemetry::FilterError;
 use crate::yard::{FindError, UnknownLane};
 
 /// Why a request was not answered.

@@ -77,8 +77,13 @@ fn what_is_no_filter_or_no_time_changes_nothing() {
         assert!(said.contains("`shellyard=loud` is not a log filter"), "{said}");
         assert!(said.contains("the old filter holds"), "{said}");
     }
+    // It would be taken for a part of the program, and silence all others.
+    let refused = hosted.ask(Who::Admin, &["log-level", "debgu"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(text(&refused.stderr).contains("did you mean `debug`?"), "{refused:?}");
     for (body, code) in [
         (r#"{"filter": "a=b=c"}"#, "log_filter"),
+        (r#"{"filter": ""}"#, "log_filter"),
         (r#"{"filter": "trace", "for_s": 0}"#, "bad_body"),
         (r#"{"for_s": 5}"#, "bad_body"),
         (r#"{"level": "trace"}"#, "bad_body"),

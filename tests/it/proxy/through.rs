@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{BOTH_ERAS, data_of, proxy_to, server};
-use crate::harness::{Era, Marker, Yard, bytes_of, eventually_some};
+use crate::harness::{Era, Marker, Reply, Yard, bytes_of, eventually_some};
 
 const OUTPUT: &str = "shellyard://jobs/1/output";
 const UPDATED: &str = "notifications/resources/updated";
@@ -23,6 +23,22 @@ fn jobs_are_run_waited_for_and_listed() {
         assert_eq!(proxy.wait_finished(job)["exit_code"], 3);
         let seen = server.call("list_jobs", json!({})).ok();
         assert_eq!(seen["jobs"].as_array().expect("jobs").len(), 2, "the server's own client too");
+    }
+}
+
+#[test]
+fn the_trace_of_a_call_is_handed_on() {
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    for era in BOTH_ERAS {
+        let server = server().start();
+        let mut proxy = proxy_to(&data_of(&server)).era(era).start();
+        let meta = json!({"traceparent": format!("00-{TRACE}-00f067aa0ba902b7-01")});
+        let arguments = json!({"command": "printf %s \"$TRACEPARENT\""});
+        let params = json!({"name": "run_command", "arguments": arguments, "_meta": meta});
+        let reply = Reply(proxy.rpc("tools/call", params)).ok();
+        assert_eq!(reply["trace_id"], TRACE);
+        let told = reply["output"].as_str().expect("text");
+        assert!(told.starts_with(&format!("00-{TRACE}-")), "{told}");
     }
 }
 
