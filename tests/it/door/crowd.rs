@@ -85,7 +85,9 @@ fn a_connection_that_is_idle_makes_room() {
     assert!(is_open(&mut newest));
     // Which of them was idle longest is the server's clock to say.
     let still_open: Vec<bool> = open.iter_mut().map(is_open).collect();
-    assert_eq!(still_open.iter().filter(|is_open| **is_open).count(), 2, "{still_open:?}");
+    // Two are left; one less where the server had not yet seen the end of an earlier one.
+    let left = still_open.iter().filter(|is_open| **is_open).count();
+    assert!((1..=2).contains(&left), "{still_open:?}");
     assert!(refused(&mut yard, "connections") >= 1.0);
 }
 
