@@ -98,6 +98,7 @@ pub(super) fn mcp(all: &Settings) -> McpSettings {
         page_bytes: settings.page_bytes,
         max_page_bytes: settings.max_page_bytes,
         search_time: all.output.search,
+        task_grace: settings.task_grace,
         cancel_stops_job: settings.cancel_stops_job,
     }
 }

@@ -108,6 +108,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("mcp.max_tokens", Rule::Count { min: 500, max: 400_000 }),
     setting("mcp.page_bytes", Rule::Size { min: KIB, max: 16 * MIB }),
     setting("mcp.max_page_bytes", Rule::Size { min: KIB, max: 16 * MIB }),
+    setting("mcp.task_grace_s", Rule::Seconds { min: 0.0, max: DAY }),
     setting("mcp.cancel_stops_job", Rule::Switch),
     setting("queue.slots", Rule::Count { min: 0, max: 100_000 }),
     setting("queue.max_queued", Rule::Count { min: 1, max: MANY }),

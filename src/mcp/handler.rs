@@ -5,31 +5,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
-    CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse,
-    Implementation, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject,
-    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
-    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
-    UnsubscribeRequestParams,
+    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+    CompleteResult, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
+    GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams,
+    InitializeResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+    UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::Value;
 
 use super::answering::answer;
+use super::approvals::Answered;
 use super::caller::Callers;
 use super::dialect::Dialect;
 use super::offer::Offer;
-use super::operation::Place;
 use super::reply::TokenBudget;
 use super::resources;
 use super::settings::{McpSettings, ServerName};
+use super::sight::note_job;
+use super::stamp::{is_modern, meta_of};
 use super::subscriptions::Subscriptions;
+use super::tasks;
 use super::tools::Call;
 use super::turn::Turn;
-use crate::ids::Tenant;
-use crate::telemetry::{events, labels};
-use crate::yard::{Desk, Identity, JobHandle, Role, Yard};
+use crate::telemetry::events;
+use crate::yard::{Identity, Yard};
 
 /// What a client may tell its model about this server.
 const INSTRUCTIONS: &str = "\
@@ -55,12 +57,9 @@ cut short by its timeout or by the caller is ended with all of its processes.";
 /// How long clients may keep the tool list: it cannot change while the server runs.
 const TOOLS_TTL: Duration = Duration::from_secs(3600);
 
-/// The first version of the modern era.
-const MODERN: ProtocolVersion = ProtocolVersion::V_2026_07_28;
-
 /// The methods that this server answers, by era; anything else is not found. There is no
 /// prompt, and the list says so: the protocol's own caching tests want that list from everyone.
-pub const METHODS: [(&str, Eras); 12] = [
+pub const METHODS: [(&str, Eras); 15] = [
     ("initialize", Eras::Legacy),
     ("ping", Eras::Legacy),
     ("prompts/list", Eras::Both),
@@ -71,6 +70,9 @@ pub const METHODS: [(&str, Eras); 12] = [
     ("resources/unsubscribe", Eras::Legacy),
     ("server/discover", Eras::Modern),
     ("subscriptions/listen", Eras::Modern),
+    ("tasks/cancel", Eras::Modern),
+    ("tasks/get", Eras::Modern),
+    ("tasks/update", Eras::Modern),
     ("tools/call", Eras::Both),
     ("tools/list", Eras::Both),
 ];
@@ -89,19 +91,19 @@ pub enum Eras {
 /// The MCP server of one yard. A cheap clone, which stands for the same connection.
 #[derive(Debug, Clone)]
 pub struct Handler {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     subscriptions: Arc<Subscriptions>,
-    callers: Callers,
+    pub(super) callers: Callers,
     /// Where jobs run that name no directory, if not where the server says.
-    cwd: Option<Arc<Path>>,
+    pub(super) cwd: Option<Arc<Path>>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    yard: Yard,
-    settings: McpSettings,
-    offer: Offer,
-    info: ServerConfig,
+pub(super) struct Shared {
+    pub(super) yard: Yard,
+    pub(super) settings: McpSettings,
+    pub(super) offer: Offer,
+    pub(super) info: ServerConfig,
 }
 
 impl Handler {
@@ -132,66 +134,23 @@ impl Handler {
     pub fn in_directory(self, cwd: &Path) -> Self {
         Self { cwd: Some(cwd.into()), ..self }
     }
-
-    /// What the caller of a request sees of the yard.
-    fn desk(&self, context: &RequestContext<RoleServer>) -> Result<Desk, ErrorData> {
-        let client = context.client_info().map(|info| info.name);
-        let identity = self.callers.of(context)?;
-        let desk = self.shared.yard.desk(identity, client.as_deref().unwrap_or("unknown"));
-        let desk = match Place::trace(context) {
-            Some(trace) => desk.in_trace(trace),
-            None => desk,
-        };
-        Ok(match &self.cwd {
-            Some(cwd) => desk.in_directory(Arc::clone(cwd)),
-            None => desk,
-        })
-    }
-
-    /// Whose request it is, where that is known.
-    pub(super) fn tenant_of(&self, context: &RequestContext<RoleServer>) -> Option<Tenant> {
-        self.callers.of(context).ok().map(|identity| identity.tenant)
-    }
-
-    /// The word under which calls of this tool are counted: its name, if it is offered.
-    pub(super) fn tool_word(&self, name: &str) -> &'static str {
-        self.shared.offer.names().find(|offered| *offered == name).unwrap_or(labels::OTHER)
-    }
-
-    /// The jobs of all tenants, newest first.
-    pub(super) async fn all(&self) -> Vec<JobHandle> {
-        self.shared.yard.all_jobs().await
-    }
-
-    /// What a caller sees of the yard who is no MCP client.
-    pub(super) fn desk_of(&self, identity: Identity) -> Desk {
-        self.shared.yard.desk(identity, "api")
-    }
-
-    /// Whether this message calls a tool that runs, types, writes or stops. What is no message,
-    /// or calls nothing that there is, does not.
-    #[must_use]
-    pub fn needs_run(&self, message: &[u8]) -> bool {
-        let tool = called_tool(message);
-        let offered = tool.and_then(|name| self.shared.offer.find(&name).ok());
-        offered.is_some_and(|tool| !tool.is_for(Role::Read))
-    }
-
-    /// Names this server in a result's metadata, as the modern era wants it on each result.
-    fn stamp_modern(&self, context: &RequestContext<RoleServer>, meta: &mut Option<MetaObject>) {
-        if !is_modern(context) {
-            return;
-        }
-        if let Ok(info) = serde_json::to_value(&self.shared.info.server_info) {
-            let meta = meta.get_or_insert_default();
-            meta.insert("io.modelcontextprotocol/serverInfo".to_owned(), info);
-        }
-    }
 }
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         self.shared.info.clone()
+    }
+
+    /// As rmcp does it, but for the extension, which is none of the legacy era's.
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let mut result = self.negotiate_initialize(&request)?;
+        result.capabilities.extensions = None;
+        Ok(result)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -219,24 +178,62 @@ impl ServerHandler for Handler {
 
     async fn call_tool(
         &self,
-        request: CallToolRequestParams,
+        mut request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Shared { settings, offer, .. } = &*self.shared;
         let tool = offer.find(&request.name)?;
         let desk = &self.desk(&context)?;
-        let budget = TokenBudget::asked(request.arguments.as_ref(), settings.max_tokens);
-        let call = Call { desk, settings, request: &context, budget };
+        let arguments = request.arguments.take();
+        let budget = TokenBudget::asked(arguments.as_ref(), settings.max_tokens);
+        let task_after = tasks::are_known_to(&context).then_some(settings.task_grace);
+        let answered = Answered::by(&request);
+        let call = Call { desk, settings, request: &context, budget, task_after, answered };
         if !tool.runs() {
             // Only jobs are numbered in the order of their calls.
             Turn::end(&context);
         }
-        let mut result = answer(tool, call, request.arguments).await;
-        if let Some(job) = desk.first_job() {
-            Place::note_job(&context, job);
+        let mut response = answer(tool, call, arguments).await;
+        note_job(desk, &context);
+        if let Some(meta) = meta_of(&mut response) {
+            self.stamp_modern(&context, meta);
         }
+        Ok(response)
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let desk = self.task_desk("tasks/get", &context)?;
+        let looked = tasks::get(&desk, &self.shared.settings, &context, &request.task_id).await;
+        note_job(&desk, &context);
+        let mut result = looked?;
         self.stamp_modern(&context, &mut result.meta);
-        Ok(result.into())
+        Ok(result)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let desk = self.task_desk("tasks/update", &context)?;
+        let updated = tasks::update(&desk, &request.task_id, &request.input_responses).await;
+        note_job(&desk, &context);
+        updated
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let desk = self.task_desk("tasks/cancel", &context)?;
+        let cancelled = tasks::cancel(&desk, &request.task_id).await;
+        note_job(&desk, &context);
+        cancelled
     }
 
     /// rmcp hands over every request that it could not read: unknown methods, and known ones
@@ -345,6 +342,7 @@ fn info(settings: &McpSettings) -> ServerConfig {
     let implementation = |name| Implementation::new(name, env!("CARGO_PKG_VERSION"));
     match settings.server_name {
         ServerName::Shellyard => {
+            let tools = if has_native { tools.enable_tasks() } else { tools };
             let capabilities = tools
                 .enable_resources()
                 .enable_resources_subscribe()
@@ -361,19 +359,7 @@ fn info(settings: &McpSettings) -> ServerConfig {
     }
 }
 
-fn is_modern(context: &RequestContext<RoleServer>) -> bool {
-    context.protocol_version().is_some_and(|version| version >= MODERN)
-}
-
-/// The tool that a message calls. Read as rmcp reads it: the last of two equal keys counts.
-fn called_tool(message: &[u8]) -> Option<String> {
-    let message: Value = serde_json::from_slice(message).ok()?;
-    let is_call = message.get("method")?.as_str()? == "tools/call";
-    let name = message.get("params")?.get("name")?.as_str()?;
-    is_call.then(|| name.to_owned())
-}
-
-fn unknown_method(name: &str) -> ErrorData {
+pub(super) fn unknown_method(name: &str) -> ErrorData {
     let given: String = name.chars().take(60).collect();
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("Method not found: {given}"), None)
 }
@@ -396,25 +382,13 @@ fn unreadable(request: &CustomRequest, era: Eras) -> ErrorData {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     #[test]
     fn what_clients_show_to_a_model_is_short_enough_for_them() {
         assert!(INSTRUCTIONS.len() < 2048, "{}", INSTRUCTIONS.len());
-    }
-
-    #[test]
-    fn the_tool_of_a_call_is_found_in_any_message() {
-        let call = json!({"id": 1, "method": "tools/call", "params": {"name": "run_command"}});
-        assert_eq!(called_tool(call.to_string().as_bytes()).as_deref(), Some("run_command"));
-        let twice = br#"{"method":"ping","params":{"name":"a","name":"b"},"method":"tools/call"}"#;
-        assert_eq!(called_tool(twice).as_deref(), Some("b"));
-        for other in ["", "[]", "{}", r#"{"method":"tools/list","params":{"name":"run_command"}}"#]
-        {
-            assert_eq!(called_tool(other.as_bytes()), None, "{other}");
-        }
     }
 
     #[test]

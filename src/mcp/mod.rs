@@ -12,7 +12,9 @@
 
 mod address;
 mod answering;
+mod approvals;
 mod args;
+mod called;
 mod caller;
 mod dialect;
 mod follower;
@@ -25,9 +27,12 @@ mod reply;
 mod resources;
 mod schema;
 mod settings;
+mod sight;
 mod snapshot;
+mod stamp;
 mod status;
 mod subscriptions;
+mod tasks;
 mod tools;
 mod turn;
 mod wait;

@@ -31,6 +31,8 @@ pub struct McpSettings {
     pub max_page_bytes: usize,
     /// How long one search or query may take.
     pub search_time: Duration,
+    /// How long `run_command` waits before it answers with a task, where its client knows tasks.
+    pub task_grace: Duration,
     /// Whether cancelling a waiting `run_command` also stops the job that it started.
     pub cancel_stops_job: bool,
 }
@@ -50,6 +52,7 @@ impl Default for McpSettings {
             page_bytes: 16 * 1024,
             max_page_bytes: 1024 * 1024,
             search_time: Duration::from_secs(10),
+            task_grace: Duration::from_secs(2),
             cancel_stops_job: true,
         }
     }

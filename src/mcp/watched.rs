@@ -4,12 +4,12 @@
 //! all that is logged on its way names its trace.
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest,
-    CustomResult, DiscoverResult, GetPromptRequestParams, GetPromptResponse,
-    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-    ReadResourceResponse, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
-    UnsubscribeRequestParams,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+    CompleteResult, CustomRequest, CustomResult, DiscoverResult, GetPromptRequestParams,
+    GetPromptResponse, GetTaskParams, GetTaskResult, InitializeRequestParams, InitializeResult,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
+    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -57,7 +57,8 @@ impl Watched {
         let operation = Operation::begin(asked, &context);
         context.extensions.insert(operation.place());
         let log = operation.log().clone();
-        let answered = answer(context).instrument(log).await;
+        // Boxed: whatever carries requests would else be as large as the largest answer in the making.
+        let answered = Box::pin(answer(context)).instrument(log).await;
         operation.finish(match &answered {
             // Nobody reads that answer.
             Ok(_) if cancelled.is_cancelled() => Some(ErrorType::Other),
@@ -110,6 +111,9 @@ impl ServerHandler for Watched {
         "resources/subscribe" => subscribe(request: SubscribeRequestParams) -> ();
         #[expect(deprecated, reason = "legacy clients follow outputs by it")]
         "resources/unsubscribe" => unsubscribe(request: UnsubscribeRequestParams) -> ();
+        "tasks/cancel" => cancel_task(request: CancelTaskParams) -> ();
+        "tasks/get" => get_task(request: GetTaskParams) -> GetTaskResult;
+        "tasks/update" => update_task(request: UpdateTaskParams) -> ();
         "tools/list" => list_tools(request: Option<PaginatedRequestParams>) -> ListToolsResult;
     }
 

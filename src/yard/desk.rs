@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::approval::Approval;
 use super::door::Yard;
+use super::gate::Passing;
 use super::submission::{Caller, Logged, Submission, SubmitError, Within};
 use crate::ids::{JobId, JobNumber};
 use crate::job::{JobHandle, StopWish};
@@ -72,12 +74,24 @@ impl Desk {
     /// # Errors
     /// When the submission cannot be run as asked, or the queue is full.
     pub async fn submit(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
-        let accepted = self.admit(self.placed(submission)).await;
+        let accepted = self.admit(self.placed(submission), None).await;
+        self.noted(accepted)
+    }
+
+    /// What became of a submission, once that is known and counted.
+    pub(super) fn noted(
+        &self,
+        accepted: Result<JobHandle, SubmitError>,
+    ) -> Result<JobHandle, SubmitError> {
         match &accepted {
             Ok(job) => self.asked_for(job.id()),
-            Err(error) => events::job_rejected(self.caller.tenant, error.rejection()),
+            Err(error) => self.count_rejected(error),
         }
         accepted
+    }
+
+    pub(super) fn count_rejected(&self, error: &SubmitError) {
+        events::job_rejected(self.caller.tenant, error.rejection());
     }
 
     /// As it is asked for from here.
@@ -91,7 +105,12 @@ impl Desk {
         submission
     }
 
-    async fn admit(&self, submission: Submission) -> Result<JobHandle, SubmitError> {
+    /// Accepts a job, or says why not; `approval` is what somebody has just agreed to.
+    pub(super) async fn admit(
+        &self,
+        submission: Submission,
+        approval: Option<&Approval>,
+    ) -> Result<JobHandle, SubmitError> {
         let Self { yard, caller, .. } = self;
         let (tenant, key) = (caller.tenant, submission.key.clone());
         if let Some(key) = &key
@@ -106,8 +125,10 @@ impl Desk {
             Within::Anywhere => None,
             Within::DefaultDirectory => Some(defaults.cwd.as_path()),
         };
-        let next_id = || yard.tenancy.next_job(tenant);
-        let (id, cwd) = yard.gate.pass(&mut spec, caller, root, next_id)?;
+        let reserved = approval.and_then(|approval| approval.job);
+        let next_id = || reserved.unwrap_or_else(|| yard.tenancy.next_job(tenant));
+        let passing = Passing { spec: &mut spec, caller, root, approval };
+        let (id, cwd) = yard.gate.pass(passing, next_id)?;
         let logged = match logged {
             Logged::Yes => self.redactor().mask_text(&spec.program.display()).into_owned(),
             Logged::No => "(not logged)".to_owned(),
@@ -117,8 +138,9 @@ impl Desk {
             // It passed the gate, which wrote it down with its number, and is not run after all.
             let detail = format!("job {id} of {tenant}: {refusal}");
             yard.gate.note("not_accepted", &detail);
-            // After a failure it may be known all the same: then its number stays its own.
-            if *refusal != Refusal::Interrupted {
+            // After a failure it may be known all the same: then its number stays its own, as does
+            // one that somebody was told.
+            if *refusal != Refusal::Interrupted && reserved.is_none() {
                 yard.tenancy.give_back(id);
             }
         })?;
@@ -192,6 +214,12 @@ impl Desk {
     fn asked_for(&self, id: JobId) {
         // Only the first one counts.
         self.first_job.set(id).ok();
+    }
+
+    /// How long a finished job stays at the most; room for others may take it earlier.
+    #[must_use]
+    pub const fn kept_for(&self) -> Option<Duration> {
+        self.yard.kept_for
     }
 
     /// The largest timeout that can be asked for.

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::desk::Desk;
 use super::gate::{AuditTrail, Gate, Rules};
 use super::identity::Identity;
+use super::parked::Lot;
 use super::spilled::Spilled;
 use super::submission::{Caller, Defaults};
 use super::tenancy::Tenancy;
@@ -35,6 +36,10 @@ pub struct Yard {
     pub(super) spilled: Arc<Spilled>,
     /// What output may be kept.
     quota: Arc<Quota>,
+    /// What waits for somebody's yes.
+    pub(super) lot: Arc<Lot>,
+    /// How long finished jobs stay at the most.
+    pub(super) kept_for: Option<Duration>,
 }
 
 /// The longest name of a client.
@@ -74,12 +79,23 @@ impl Yard {
         let spilled = Spilled::new(job.log.spill_dir.clone());
         let spilled = spilled.map_err(|error| SpawnErr::StartupFailed(error.into()))?;
         let quota = Arc::clone(&job.quota);
+        let kept_for = retention.all.age.into_iter().chain(retention.tenant.age).min();
         let supervising = SupervisorSettings { queue, retention, compress_from, job };
         let supervisor = Supervisor::start(supervising).await?;
         let gate = Arc::new(Gate::new(rules, audit));
         let defaults = Arc::new(RwLock::new(Arc::new(defaults)));
         let (tenancy, spilled) = (Arc::new(Tenancy::open(numbers)), Arc::new(spilled));
-        Ok(Self { supervisor, defaults, gate, tenancy, path, spilled, quota })
+        Ok(Self {
+            supervisor,
+            defaults,
+            gate,
+            tenancy,
+            path,
+            spilled,
+            quota,
+            lot: Arc::default(),
+            kept_for,
+        })
     }
 
     /// Returns once the yard has failed so often that it does nothing any more: the server is to

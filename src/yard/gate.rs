@@ -1,18 +1,18 @@
 //! What a submission must pass before it becomes a job, and what is written down about it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use thiserror::Error;
-
+use super::approval::{Approval, Approvals, Matter};
+use super::refused::Refused;
 use super::submission::Caller;
 use crate::ids::JobId;
 use crate::job::JobHandle;
-use crate::outcome::{Outcome, StartError};
+use crate::outcome::Outcome;
 use crate::output::redact::Redactor;
 use crate::policy::directories::AllowedDirectories;
-use crate::policy::{self, Call, Decision, OnUncertain, Opinion, Policy, Refusal, Request};
+use crate::policy::{self, Call, Decision, OnUncertain, Opinion, Policy, Request};
 use crate::process::OpenedDir;
 use crate::process::shell::{Dialect, Shell, judged_by};
 use crate::spec::{Program, ShellUse, Spec};
@@ -58,90 +58,29 @@ pub enum OnAuditFailure {
     Refuse,
 }
 
-/// Why a submission was refused by rule. Nothing was run.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Refused {
-    /// The policy says no.
-    #[error("{0}")]
-    ByPolicy(Refusal),
-    /// The policy says that somebody must agree, and there is nobody to ask.
-    #[error(
-        "`{command}` matches ask rule \"{rule}\" ({place}) and needs somebody's yes, which cannot be asked for here; to let it run, move the rule to policy.allow"
-    )]
-    NeedsApproval {
-        /// The command that somebody must agree to.
-        command: String,
-        /// The rule.
-        rule: String,
-        /// Where it is written.
-        place: String,
-    },
-    /// The directory is not one of those that are allowed.
-    #[error("`{}` is outside the allowed directories {} (policy.allowed_directories)", .cwd.display(), .allowed.join(", "))]
-    Directory {
-        /// What the directory really is, links followed.
-        cwd: PathBuf,
-        /// The directories that are allowed.
-        allowed: Vec<String>,
-    },
-    /// The directory does not lie in the one that the caller is bound to.
-    #[error("`{}` is outside the project root `{}`; give a directory below it", .cwd.display(), .root.display())]
-    OutsideRoot {
-        /// What the directory really is, links followed.
-        cwd: PathBuf,
-        /// Where it would have to lie.
-        root: PathBuf,
-    },
-    /// The directory cannot be looked at.
-    #[error(transparent)]
-    Unreadable(StartError),
-    /// The decision could not be written down.
-    #[error(
-        "the audit log cannot be written, and nothing runs without it (audit.on_failure): {why}"
-    )]
-    NoAudit {
-        /// What the system said.
-        why: String,
-    },
-}
-
-impl Refused {
-    /// The stable word that clients may match on.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::ByPolicy(refusal) => refusal.code(),
-            Self::NeedsApproval { .. } => "needs_approval",
-            Self::Directory { .. } | Self::OutsideRoot { .. } => "outside_directories",
-            Self::Unreadable(error) => error.code(),
-            Self::NoAudit { .. } => "no_audit",
-        }
-    }
-
-    /// The rule that was decisive, for the audit log.
-    fn rule(&self) -> String {
-        match self {
-            Self::ByPolicy(Refusal::Denied { place, .. } | Refusal::MayBeDenied { place, .. })
-            | Self::NeedsApproval { place, .. } => place.clone(),
-            Self::ByPolicy(refusal) => refusal.code().to_owned(),
-            Self::Directory { .. } => "policy.allowed_directories".to_owned(),
-            Self::OutsideRoot { .. } => self.code().to_owned(),
-            Self::Unreadable(error) => error.code().to_owned(),
-            Self::NoAudit { .. } => "audit.on_failure".to_owned(),
-        }
-    }
-}
-
 /// The gate itself.
 #[derive(Debug)]
 pub(super) struct Gate {
     rules: RwLock<Arc<Rules>>,
     audit: Option<AuditTrail>,
+    /// What somebody is asked, and has agreed to.
+    pub(super) approvals: Approvals,
+}
+
+/// What wants to pass.
+#[derive(Debug)]
+pub(super) struct Passing<'a> {
+    pub(super) spec: &'a mut Spec,
+    pub(super) caller: &'a Caller,
+    /// Where there is one, the directory must lie in it.
+    pub(super) root: Option<&'a Path>,
+    /// What somebody has just agreed to.
+    pub(super) approval: Option<&'a Approval>,
 }
 
 impl Gate {
     pub(super) fn new(rules: Rules, audit: Option<AuditTrail>) -> Self {
-        Self { rules: RwLock::new(Arc::new(rules)), audit }
+        Self { rules: RwLock::new(Arc::new(rules)), audit, approvals: Approvals::default() }
     }
 
     /// The rules that hold now.
@@ -155,18 +94,17 @@ impl Gate {
     }
 
     /// Lets a spec pass, or says why not; either way it is written down first. Gives the directory
-    /// that was judged: the job must start in that one, whatever its path leads to by then. Where
-    /// there is a root, the directory must lie in it.
+    /// that was judged: the job must start in that one, whatever its path leads to by then.
     pub(super) fn pass(
         &self,
-        spec: &mut Spec,
-        caller: &Caller,
-        root: Option<&Path>,
+        passing: Passing<'_>,
         next_id: impl FnOnce() -> JobId,
     ) -> Result<(JobId, Option<OpenedDir>), Refused> {
         let rules = self.rules();
+        let agreed = |matter: &Matter| self.agreed(matter, passing.caller, passing.approval);
         // Only what may run gets a number.
-        let decided = judge(&rules, spec, caller, root).map(|passed| (next_id(), passed));
+        let decided = judge(&rules, &passing, agreed).map(|passed| (next_id(), passed));
+        let Passing { spec, caller, .. } = passing;
         let (command, cwd) = (spec.program.display(), spec.cwd.to_string_lossy());
         let note = Note {
             caller,
@@ -181,6 +119,25 @@ impl Gate {
             spec.shell = ShellUse::AsJudged;
         }
         Ok((job, passed.cwd))
+    }
+
+    /// How somebody has agreed to this, if somebody has.
+    fn agreed(
+        &self,
+        matter: &Matter,
+        caller: &Caller,
+        approval: Option<&Approval>,
+    ) -> Option<String> {
+        match approval.filter(|approval| approval.matter == *matter) {
+            Some(Approval { consent, .. }) => {
+                let how = consent.words();
+                Some(format!("{}: {how}, asked through {}", matter.rule, caller.client))
+            }
+            None => {
+                let holds = self.approvals.holds(caller.tenant, matter);
+                holds.then(|| format!("{}: approved for the tenant earlier", matter.rule))
+            }
+        }
     }
 
     /// Writes a decision down; an error where nothing may happen without that.
@@ -295,15 +252,15 @@ pub(super) struct Passed {
 
 fn judge(
     rules: &Rules,
-    spec: &Spec,
-    caller: &Caller,
-    root: Option<&Path>,
+    passing: &Passing<'_>,
+    agreed: impl FnOnce(&Matter) -> Option<String>,
 ) -> Result<Passed, Refused> {
+    let Passing { spec, caller, root, .. } = passing;
     if rules.are_unset() && root.is_none() {
         return Ok(Passed { rule: None, uncertain: None, cwd: None });
     }
     let cwd = opened(rules, &spec.cwd)?;
-    if let Some(root) = root {
+    if let Some(root) = *root {
         let root = OpenedDir::open(root).map_err(Refused::Unreadable)?;
         if !cwd.path().starts_with(root.path()) {
             let (cwd, root) = (cwd.path().to_owned(), root.path().to_owned());
@@ -322,7 +279,17 @@ fn judge(
         lane: &spec.lane,
         shell: spec.shell_path.as_deref().map(read_by),
     };
-    let passed = decide(rules, &request)?;
+    let passed = match decide(rules, &request) {
+        Err(Refused::NeedsApproval { command, rule, place, .. }) => {
+            let matter = Matter::of(spec, cwd.path(), (&rule, &place));
+            let Some(how) = agreed(&matter) else {
+                let matter = Some(Box::new(matter));
+                return Err(Refused::NeedsApproval { command, rule, place, matter });
+            };
+            Passed { rule: Some(how), uncertain: uncertain(rules, &request), cwd: None }
+        }
+        decided => decided?,
+    };
     Ok(Passed { cwd: Some(cwd), ..passed })
 }
 
@@ -335,7 +302,7 @@ pub(super) fn decide(rules: &Rules, request: &Request<'_>) -> Result<Passed, Ref
             cwd: None,
         }),
         Decision::Ask { command, rule, place } => {
-            Err(Refused::NeedsApproval { command, rule, place })
+            Err(Refused::NeedsApproval { command, rule, place, matter: None })
         }
         Decision::Deny(refusal) => Err(Refused::ByPolicy(refusal)),
     }

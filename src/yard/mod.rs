@@ -1,13 +1,17 @@
 //! The service's one door: submit, find, list, stop, drain; and files. Transports and tools know
 //! nothing of actors; whatever runs the jobs stands behind this.
 
+mod approval;
+mod asking;
 mod desk;
 mod door;
 mod files;
 mod gate;
 mod identity;
 mod output;
+mod parked;
 mod queueing;
+mod refused;
 mod spilled;
 mod submission;
 mod tenancy;
@@ -15,13 +19,17 @@ mod tenancy;
 mod tests;
 mod ticket;
 
+pub use approval::{Consent, Matter, NoConsent, Question};
+pub use asking::Submitted;
 pub use desk::Desk;
 pub use door::{Yard, YardSettings};
 pub use files::{FileError, FileKind, FilePage, Listed, Listing, Written};
-pub use gate::{AuditTrail, OnAuditFailure, Refused, Rules};
+pub use gate::{AuditTrail, OnAuditFailure, Rules};
 pub use identity::{Identity, Role};
 pub use output::{ContentKind, JobOutput};
+pub use parked::{Fate, Parked};
 pub use queueing::{AfterDrain, Tuning};
+pub use refused::Refused;
 pub use submission::{Caller, Defaults, LaneDefaults, Logged, Submission, SubmitError, Within};
 
 pub use crate::job::{

@@ -70,6 +70,18 @@ impl Desk {
         self.find(self.yard.spilled.tickets.job_of(self.caller.tenant, ticket)?).await.ok()
     }
 
+    /// The same with a number that travels along.
+    #[must_use]
+    pub fn ticket_carrying(&self, job: JobId, number: u64) -> String {
+        self.yard.spilled.tickets.carrying(job, number)
+    }
+
+    /// The job that such a ticket names, whether it is kept or not, and the number.
+    #[must_use]
+    pub fn carried(&self, ticket: &str) -> Option<(JobId, u64)> {
+        self.yard.spilled.tickets.carried(self.caller.tenant, ticket)
+    }
+
     /// The jobs that were asked for with the same words (program, directory and
     /// variables), newest first.
     ///

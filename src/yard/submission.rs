@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::gate::Refused;
 use super::identity::Role;
+use super::refused::Refused;
 use crate::ids::Tenant;
 use crate::spec::{DEFAULT_LANE, LargeOutput, Limits, Priority, Program, ShellUse, Spec, Stdin};
 use crate::supervisor::Refusal;

@@ -33,19 +33,38 @@ impl Tickets {
 
     /// The ticket of a job: digits, a `-` and hexadecimal digits.
     pub(super) fn of(&self, job: JobId) -> String {
-        format!("{job}-{}", self.proof(job))
+        format!("{job}-{}", self.proof(job, None))
+    }
+
+    /// A ticket that carries a number along, which nobody can change: two numbers with a `-`
+    /// between, and the proof.
+    pub(super) fn carrying(&self, job: JobId, number: u64) -> String {
+        format!("{job}-{number}-{}", self.proof(job, Some(number)))
     }
 
     /// The job of this tenant that a ticket names; nothing where it is none of its own.
     pub(super) fn job_of(&self, tenant: Tenant, ticket: &str) -> Option<JobId> {
         let (job, proof) = ticket.split_once('-')?;
         let job = job.parse::<JobNumber>().ok()?.of(tenant);
-        bool::from(self.proof(job).as_bytes().ct_eq(proof.as_bytes())).then_some(job)
+        bool::from(self.proof(job, None).as_bytes().ct_eq(proof.as_bytes())).then_some(job)
     }
 
-    fn proof(&self, job: JobId) -> String {
-        // All but the last have a fixed length, so that no two jobs hash the same text.
+    /// The same of a ticket that carries a number, and that number.
+    pub(super) fn carried(&self, tenant: Tenant, ticket: &str) -> Option<(JobId, u64)> {
+        let (job, rest) = ticket.split_once('-')?;
+        let (number, _) = rest.split_once('-')?;
+        let job = job.parse::<JobNumber>().ok()?.of(tenant);
+        let number = number.parse().ok()?;
+        // As it was given out: other ways to write the same numbers are no tickets.
+        let is_ours = bool::from(self.carrying(job, number).as_bytes().ct_eq(ticket.as_bytes()));
+        is_ours.then_some((job, number))
+    }
+
+    fn proof(&self, job: JobId, number: Option<u64>) -> String {
+        // All but the last have a fixed length, so that no two tickets hash the same text.
         let hash = Sha256::new().chain_update(self.secret).chain_update(job.number().to_be_bytes());
+        let hash = hash.chain_update([u8::from(number.is_some())]);
+        let hash = hash.chain_update(number.unwrap_or_default().to_be_bytes());
         let hash = hash.chain_update(job.tenant().name());
         hash.finalize()[..PROOF_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -54,6 +73,24 @@ impl Tickets {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_travels_with_its_job_and_cannot_be_changed() {
+        let tickets = Tickets::new().unwrap();
+        let job = JobId::local(12);
+        let ticket = tickets.carrying(job, 8000);
+        assert_eq!(tickets.carried(Tenant::LOCAL, &ticket), Some((job, 8000)));
+        let other = Tenant::named("tickets-carried").unwrap();
+        assert_eq!(tickets.carried(other, &ticket), None, "of another tenant");
+        assert_eq!(tickets.job_of(Tenant::LOCAL, &ticket), None, "a ticket of another kind");
+        let (changed, padded) =
+            (ticket.replace("-8000-", "-8001-"), ticket.replace("-8000-", "-08000-"));
+        let moved = ticket.replacen("12-", "13-", 1);
+        let plain = tickets.of(job);
+        for forged in ["", "12-8000-", "--", &changed, &padded, &moved, &plain] {
+            assert_eq!(tickets.carried(Tenant::LOCAL, forged), None, "{forged}");
+        }
+    }
 
     #[test]
     fn a_ticket_names_its_job_and_no_other_text_does() {

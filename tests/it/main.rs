@@ -89,6 +89,8 @@ mod store;
 #[cfg(test)]
 mod subscriptions;
 #[cfg(test)]
+mod tasks;
+#[cfg(test)]
 mod tenants;
 #[cfg(test)]
 mod tidy;

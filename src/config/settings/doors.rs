@@ -93,6 +93,9 @@ pub struct McpSettings {
     pub page_bytes: usize,
     /// The largest page that a caller may ask for.
     pub max_page_bytes: usize,
+    /// How long run_command waits before it answers with a task.
+    #[serde(rename = "task_grace_s", deserialize_with = "seconds")]
+    pub task_grace: Duration,
     /// Whether cancelling a run_command that still waits ends its job.
     pub cancel_stops_job: bool,
 }

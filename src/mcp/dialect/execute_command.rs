@@ -92,6 +92,7 @@ impl From<SubmitError> for NotRun {
             SubmitError::Rules(
                 Refused::ByPolicy(_)
                 | Refused::NeedsApproval { .. }
+                | Refused::NotApproved { .. }
                 | Refused::Directory { .. }
                 | Refused::OutsideRoot { .. },
             ) => Self::Denied,

@@ -67,6 +67,16 @@ impl TokenBudget {
         }
     }
 
+    /// One that a call was given earlier.
+    pub(crate) const fn given(tokens: u64) -> Self {
+        Self { tokens, origin: Origin::Call }
+    }
+
+    /// Its size in tokens.
+    pub(crate) const fn tokens(self) -> u64 {
+        self.tokens
+    }
+
     /// The bytes that it stands for.
     pub(crate) fn bytes(self) -> usize {
         usize::try_from(self.tokens.saturating_mul(BYTES_OF_TWO_TOKENS) / 2).unwrap_or(usize::MAX)

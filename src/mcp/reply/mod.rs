@@ -18,6 +18,7 @@ mod hidden;
 mod hint;
 mod listing;
 mod progress;
+mod question;
 mod resource;
 mod search_call;
 mod shown;
@@ -36,7 +37,11 @@ pub(super) use found::{matches_answer, query_answer};
 pub(super) use found_jobs::{Across, FoundIn, jobs_answer, share};
 pub(super) use hint::{after_job, after_page, no_room, reused_key, wait_for_jobs};
 pub(super) use listing::{Counts, clipped, list_headline, list_line};
-pub(super) use progress::progress_line;
+pub(super) use progress::{progress_line, status_line};
+pub(super) use question::{
+    asking_line, consent_among, consent_in, is_answered, parked_line, question_form,
+    question_requests, question_result,
+};
 pub(super) use resource::{ContentsError, listed_resource, resource_contents};
 pub(super) use search_call::SearchCall;
 pub(super) use shown::Shown;

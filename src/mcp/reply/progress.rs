@@ -1,6 +1,8 @@
 //! What a client that waits is told in between.
 
+use super::verdict::verdict;
 use super::words::{count, rough};
+use crate::mcp::snapshot::Snapshot;
 use crate::output::excerpt::{Budget, tail};
 use crate::yard::JobHandle;
 
@@ -11,6 +13,16 @@ const LAST_LINE: Budget = Budget { max_lines: 1, ..Budget::of_bytes(200) };
 pub(crate) fn progress_line<'a>(jobs: impl IntoIterator<Item = &'a JobHandle>) -> String {
     let open = jobs.into_iter().find(|job| job.status().ending().is_none());
     open.map(line).unwrap_or_default()
+}
+
+/// How a job stands, in one line, with its last line of output.
+pub(crate) fn status_line(now: &Snapshot, job: &JobHandle) -> String {
+    let mut text = verdict(now, None);
+    if let Some(last) = last_line(job) {
+        text.push_str(" · ");
+        text.push_str(&last);
+    }
+    text
 }
 
 fn line(job: &JobHandle) -> String {

@@ -7,6 +7,7 @@ use rmcp::RoleServer;
 use rmcp::service::RequestContext;
 use tokio_util::sync::CancellationToken;
 
+use crate::mcp::approvals::Answered;
 use crate::mcp::reply::{Answer, Fit, TokenBudget};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
@@ -24,16 +25,24 @@ pub(crate) struct Call<'a> {
     pub(crate) request: &'a RequestContext<RoleServer>,
     /// How much its answer may take.
     pub(crate) budget: TokenBudget,
+    /// How long it waits before it goes on as a task; `None`: its client knows none.
+    pub(crate) task_after: Option<Duration>,
+    /// What it says to a question that it was answered with before.
+    pub(crate) answered: Option<Answered<'a>>,
 }
 
 impl Call<'_> {
     /// How long this call may wait: as asked, within what its client will bear.
     pub(crate) fn wait(&self, asked: Option<Duration>) -> Duration {
-        let most = match self.request.meta.get_progress_token() {
+        asked.unwrap_or(self.settings.wait_default).min(self.patience())
+    }
+
+    /// How long its client will bear to wait.
+    pub(crate) fn patience(&self) -> Duration {
+        match self.request.meta.get_progress_token() {
             Some(_) => self.settings.wait_max,
             None => self.settings.wait_max_quiet,
-        };
-        asked.unwrap_or(self.settings.wait_default).min(most)
+        }
     }
 
     /// Makes answers fit that have, beside output, what `bare` has.

@@ -3,9 +3,10 @@
 use rmcp::model::JsonObject;
 
 use super::call::Call;
+use super::response::Response;
 use super::{list_jobs, read_output, run_command, send_input, stop_jobs, wait_jobs};
 use crate::mcp::args::Args;
-use crate::mcp::reply::{Answer, TokenBudget, ToolError};
+use crate::mcp::reply::{TokenBudget, ToolError};
 use crate::mcp::schema::ToolSpec;
 
 /// One of the tools.
@@ -52,16 +53,16 @@ impl ToolName {
         self,
         call: Call<'_>,
         arguments: Option<JsonObject>,
-    ) -> Result<Answer, ToolError> {
+    ) -> Result<Response, ToolError> {
         let mut args = Args::new(arguments, self.spec().fields)?;
         args.whole(TokenBudget::ARGUMENT, TokenBudget::BOUNDS)?;
         match self {
             Self::RunCommand => run_command::call(call, args).await,
-            Self::WaitJobs => wait_jobs::call(call, args).await,
-            Self::ReadOutput => read_output::call(call, args).await,
-            Self::ListJobs => list_jobs::call(call, args).await,
-            Self::SendInput => send_input::call(call, args).await,
-            Self::StopJobs => stop_jobs::call(call, args).await,
+            Self::WaitJobs => wait_jobs::call(call, args).await.map(Response::Answer),
+            Self::ReadOutput => read_output::call(call, args).await.map(Response::Answer),
+            Self::ListJobs => list_jobs::call(call, args).await.map(Response::Answer),
+            Self::SendInput => send_input::call(call, args).await.map(Response::Answer),
+            Self::StopJobs => stop_jobs::call(call, args).await.map(Response::Answer),
         }
     }
 }

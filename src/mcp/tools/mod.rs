@@ -6,6 +6,7 @@ mod grep;
 mod list_jobs;
 mod place;
 mod read_output;
+mod response;
 mod run_command;
 mod send_input;
 mod stop_jobs;
@@ -14,3 +15,5 @@ mod wait_jobs;
 
 pub(super) use call::Call;
 pub(super) use catalogue::ToolName;
+pub(super) use response::Response;
+pub(super) use run_command::answer_about;

@@ -1,8 +1,11 @@
 //! `run_command`: runs a command, and answers when it ended or when the wait is over.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::call::Call;
+use super::response::Response;
+use crate::mcp::approvals::submit;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{Answer, Shown, TokenBudget, ToolError, progress_line, reused_key, show};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
@@ -57,36 +60,56 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     ],
 };
 
-pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError> {
+pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Response, ToolError> {
     let called = Instant::now();
     let Wish { submission, typed, wait } = Wish::read(args)?;
     let key = submission.key.clone();
-    let job = call.desk.submit(submission).await?;
+    // A call that would not wait for longer needs no task.
+    let task_after = call.task_after.filter(|grace| *grace < call.wait(wait));
+    let call = Call { task_after, ..call };
+    let job = match submit(call, submission).await? {
+        ControlFlow::Continue(job) => job,
+        ControlFlow::Break(response) => return Ok(response),
+    };
     Turn::end(call.request);
     // A key may have given back a job that an earlier call started.
     let is_ours = job.status().submitted >= called;
     if let Some(text) = typed.filter(|_| is_ours) {
         tokio::spawn(type_in(job.clone(), text));
     }
-    let limit = call.wait(wait);
+    // Whoever was asked has taken some of the client's patience.
+    let limit = call.wait(wait).min(call.patience().saturating_sub(called.elapsed()));
     if limit.is_zero() {
         settle(call.desk, &job).await;
     } else {
-        let waited = wait_for(call, limit, job.finished(), || progress_line([&job])).await;
-        if matches!(waited, WaitEnd::Cancelled) && is_ours && call.settings.cancel_stops_job {
-            let wish = StopWish { by: StopBy::Cancel, signal: None, grace: None };
-            call.desk.stop(job.id(), wish).await?;
-            // Should anybody still read the answer, it tells of the end.
-            tokio::time::timeout(LAST_LOOK, job.finished()).await.ok();
+        let patience = task_after.map_or(limit, |grace| grace.min(limit));
+        match wait_for(call, patience, job.finished(), || progress_line([&job])).await {
+            WaitEnd::Over if task_after.is_some() => return Ok(Response::Task(job)),
+            WaitEnd::Cancelled if is_ours && call.settings.cancel_stops_job => {
+                let wish = StopWish { by: StopBy::Cancel, signal: None, grace: None };
+                call.desk.stop(job.id(), wish).await?;
+                // Should anybody still read the answer, it tells of the end.
+                tokio::time::timeout(LAST_LOOK, job.finished()).await.ok();
+            }
+            WaitEnd::Done(_) | WaitEnd::Over | WaitEnd::Cancelled => {}
         }
     }
-    let now = call.look(&job).await;
     let reused = key.filter(|_| !is_ours);
+    answer_about(call, &job, reused.as_deref()).await.map(Response::Answer)
+}
+
+/// What there is to say about a job now; `reused` is the key by which an earlier one was found.
+pub(crate) async fn answer_about(
+    call: Call<'_>,
+    job: &JobHandle,
+    reused: Option<&str>,
+) -> Result<Answer, ToolError> {
+    let now = call.look(job).await;
     let mut fit = call.fit(&Answer::about(&now, None));
     loop {
         let shown = show(&now, job.output(), fit.excerpt()).await?;
         let answer = Answer::about(&now, shown.as_ref());
-        let hint = match &reused {
+        let hint = match reused {
             Some(key) => Some(reused_key(key, answer.hint())),
             None => did_you_mean(call.desk, &now, shown.as_ref()).await,
         };

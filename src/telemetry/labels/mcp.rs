@@ -6,7 +6,7 @@ use super::words::{OTHER, words};
 pub(in crate::telemetry) const TOOL_CALL: &str = "tools/call";
 
 /// Every method that is answered, and one word for whatever else is asked for.
-pub const METHODS: [&str; 13] = [
+pub const METHODS: [&str; 16] = [
     "initialize",
     "ping",
     "prompts/list",
@@ -17,6 +17,9 @@ pub const METHODS: [&str; 13] = [
     "resources/unsubscribe",
     "server/discover",
     "subscriptions/listen",
+    "tasks/cancel",
+    "tasks/get",
+    "tasks/update",
     TOOL_CALL,
     "tools/list",
     OTHER,

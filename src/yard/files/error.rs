@@ -96,6 +96,7 @@ impl From<Refused> for FileError {
             Refused::Unreadable(error) => Self::Root(error),
             Refused::ByPolicy(_)
             | Refused::NeedsApproval { .. }
+            | Refused::NotApproved { .. }
             | Refused::Directory { .. }
             | Refused::OutsideRoot { .. }
             | Refused::NoAudit { .. } => Self::Rules(refused),

@@ -24,5 +24,5 @@ pub(crate) use proc::{Marker, peak_rss_kib, rss_kib, signal};
 pub(crate) use program::{output_of, run_program, text};
 pub(crate) use reply::{Reply, assert_nothing_null, bytes_of};
 pub(crate) use wait::{DEADLINE, eventually, eventually_some};
-pub(crate) use wire::{ERAS, Era};
+pub(crate) use wire::{ERAS, Era, TASKS, declaring};
 pub(crate) use yard::Yard;

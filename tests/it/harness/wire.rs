@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
 /// How a client speaks to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
@@ -35,7 +37,10 @@ impl Era {
             let meta = &mut params["_meta"];
             meta["io.modelcontextprotocol/protocolVersion"] = json!(self.version());
             meta["io.modelcontextprotocol/clientInfo"] = client_info();
-            meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+            let capabilities = &mut meta[CAPABILITIES];
+            if capabilities.is_null() {
+                *capabilities = json!({});
+            }
         }
         json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
     }
@@ -48,12 +53,22 @@ impl Era {
         {
             headers.push(("Mcp-Method".to_owned(), method.to_owned()));
             let params = &message["params"];
-            if let Some(name) = params["name"].as_str().or(params["uri"].as_str()) {
+            let names = ["name", "uri", "taskId"].map(|name| params[name].as_str());
+            if let Some(name) = names.into_iter().flatten().next() {
                 headers.push(("Mcp-Name".to_owned(), name.to_owned()));
             }
         }
         headers
     }
+}
+
+/// The name of the extension by which a call may go on as a task.
+pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+/// The parameters of a modern request whose client can do this.
+pub(crate) fn declaring(capabilities: Value, mut params: Value) -> Value {
+    params["_meta"][CAPABILITIES] = capabilities;
+    params
 }
 
 /// The parameters of `initialize`.

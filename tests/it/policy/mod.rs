@@ -1,5 +1,6 @@
 //! What may run, and where: the verbs that explain it, and the server that holds it.
 
+mod approvals;
 mod changes;
 mod directories;
 mod gate;

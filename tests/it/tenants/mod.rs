@@ -3,7 +3,7 @@
 mod isolation;
 mod issuer;
 mod oauth;
-mod tokens;
+pub(crate) mod tokens;
 
 use serde_json::{Value, json};
 

@@ -23,7 +23,7 @@ fn token_verb(sandbox: &Sandbox, arguments: &[&str]) -> Output {
 
 /// A new token, and its id.
 #[track_caller]
-pub(super) fn made(sandbox: &Sandbox, arguments: &[&str]) -> (String, String) {
+pub(crate) fn made(sandbox: &Sandbox, arguments: &[&str]) -> (String, String) {
     let output = token_verb(sandbox, &[&["new", "--json"], arguments].concat());
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let word = |key: &str| answer[key].as_str().expect("a word").to_owned();

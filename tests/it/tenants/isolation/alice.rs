@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::world::{Client, LEGACY, World};
-use crate::harness::{HttpConnection, Marker, bytes_of, eventually, text};
+use crate::harness::{
+    Era, HttpConnection, HttpLink, Marker, TASKS, bytes_of, declaring, eventually, text,
+};
 
 /// What only she knows. It is in commands, descriptions, output, errors and variables.
 pub(super) const SECRET: &str = "quokka";
@@ -37,6 +39,8 @@ pub(super) struct Aims {
     pub(super) spilled: String,
     /// A place in it.
     pub(super) cursor: String,
+    /// The name of the queued job as a task.
+    pub(super) task: String,
 }
 
 impl Aims {
@@ -83,7 +87,7 @@ impl Alice {
         let running = client.start(json!({"command": reading, "description": SECRET}));
         subscribe(&mut client, running);
         let (unanswered, awaited) = call_and_wait(&mut client, &sleeps);
-        let queued = client.start(json!({"command": format!("echo {SECRET}")}));
+        let (queued, task) = call_for_a_task(&client);
         client.start(json!({"command": format!("echo {SECRET}"), "priority": "high"}));
         let building = client.start(json!({"command": format!("echo {SECRET}"), "lane": "build"}));
         let session = client.link.session().to_owned();
@@ -97,6 +101,7 @@ impl Alice {
             session,
             spilled: uri,
             cursor,
+            task,
         };
         let queue = client.jobs("queued");
         assert_eq!(queue.len(), 3, "they wait for her own limit");
@@ -172,6 +177,21 @@ fn call_and_wait(client: &mut Client, sleeps: &Marker) -> (HttpConnection, u64) 
     let unanswered = client.link.post(&LEGACY.request(REQUEST, "tools/call", params));
     sleeps.wait_alive();
     (unanswered, client.jobs("running")[0])
+}
+
+/// Calls for a job that has to wait; its number, and its name as a task.
+#[track_caller]
+fn call_for_a_task(client: &Client) -> (u64, String) {
+    let mut link = HttpLink::new(Era::Modern);
+    link.connect_to(client.link.address().to_owned());
+    link.use_token(&client.token);
+    let arguments = json!({"command": format!("echo {SECRET}")});
+    let params = json!({"name": "run_command", "arguments": arguments});
+    let params = declaring(json!({"extensions": {TASKS: {}}}), params);
+    let answer = link.exchange(&Era::Modern.request(1, "tools/call", params)).response;
+    let task = answer["result"]["taskId"].as_str().expect("a task").to_owned();
+    let job = task.split('-').next().and_then(|job| job.parse().ok());
+    (job.expect("a number"), task)
 }
 
 /// Everything that a job wrote.

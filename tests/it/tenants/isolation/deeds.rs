@@ -5,7 +5,7 @@ use shellyard::http::Route;
 
 use super::alice::{Aims, COMMAND, KEY, REQUEST};
 use super::world::initialize;
-use crate::harness::Request;
+use crate::harness::{Request, TASKS, declaring};
 
 /// The methods of HTTP.
 pub(super) const HTTP_METHODS: [&str; 7] =
@@ -110,6 +110,10 @@ pub(super) fn requests(aims: &Aims) -> Vec<(&'static str, Value)> {
         ("resources/read", json!({"uri": aims.spilled})),
         ("resources/templates/list", json!({})),
         ("server/discover", json!({})),
+        ("tasks/get", with_tasks(&aims.task)),
+        ("tasks/get", with_tasks("1-8000-0")),
+        ("tasks/update", with_answers(&aims.task)),
+        ("tasks/cancel", with_tasks(&aims.task)),
         ("tools/list", json!({})),
         ("tools/call", json!({"name": "list_jobs"})),
         ("tools/call", json!({"name": "no_such_tool"})),
@@ -125,6 +129,17 @@ pub(super) fn requests(aims: &Aims) -> Vec<(&'static str, Value)> {
         ]);
     }
     requests
+}
+
+/// Of a client that knows tasks.
+fn with_tasks(task: &str) -> Value {
+    declaring(json!({"extensions": {TASKS: {}}}), json!({"taskId": task}))
+}
+
+fn with_answers(task: &str) -> Value {
+    let mut params = with_tasks(task);
+    params["inputResponses"] = json!({"approval": {"action": "accept"}});
+    params
 }
 
 /// What bob says and gets no answer to.

@@ -1,0 +1,42 @@
+//! What the modern era wants on each result: the name of the server.
+
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResponse, MetaObject, ProtocolVersion};
+use rmcp::service::RequestContext;
+
+use super::handler::Handler;
+
+/// The first version of the modern era.
+const MODERN: ProtocolVersion = ProtocolVersion::V_2026_07_28;
+
+impl Handler {
+    /// Names this server in a result's metadata, as the modern era wants it on each result.
+    pub(super) fn stamp_modern(
+        &self,
+        context: &RequestContext<RoleServer>,
+        meta: &mut Option<MetaObject>,
+    ) {
+        if !is_modern(context) {
+            return;
+        }
+        if let Ok(info) = serde_json::to_value(&self.shared.info.server_info) {
+            let meta = meta.get_or_insert_default();
+            meta.insert("io.modelcontextprotocol/serverInfo".to_owned(), info);
+        }
+    }
+}
+
+/// Whether a request is of the modern era.
+pub(super) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| version >= MODERN)
+}
+
+/// Where the metadata of a response stands.
+pub(super) fn meta_of(response: &mut CallToolResponse) -> Option<&mut Option<MetaObject>> {
+    match response {
+        CallToolResponse::Complete(result) => Some(&mut result.meta),
+        CallToolResponse::InputRequired(result) => Some(&mut result.meta),
+        CallToolResponse::Task(result) => Some(&mut result.meta),
+        _ => None,
+    }
+}

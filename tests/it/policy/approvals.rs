@@ -1,0 +1,211 @@
+//! Commands that a rule wants somebody's yes for: asked in both eras, over both transports.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Era, Launch, Yard, declaring, eventually};
+
+const ASK: &str = "[policy]\nask = [\"touch\"]\n";
+
+/// What a client says of itself that can ask somebody.
+fn asks() -> Value {
+    json!({"elicitation": {}})
+}
+
+fn accepted(word: &str) -> Value {
+    json!({"action": "accept", "content": {"approval": word}})
+}
+
+fn modern() -> [Yard; 2] {
+    Launch::both().map(|launch| launch.era(Era::Modern).structured().config(ASK).start())
+}
+
+/// Calls `run_command` as a modern client that can ask somebody.
+#[track_caller]
+fn call(yard: &mut Yard, command: &str, retry: Value) -> Value {
+    let mut params = json!({"name": "run_command", "arguments": {"command": command}});
+    for (name, value) in retry.as_object().into_iter().flatten() {
+        params[name] = value.clone();
+    }
+    yard.rpc("tools/call", declaring(asks(), params))["result"].clone()
+}
+
+/// Calls, and gives back the state of the question that comes.
+#[track_caller]
+fn asked(yard: &mut Yard, command: &str) -> String {
+    let result = call(yard, command, json!({}));
+    assert_eq!(result["resultType"], "input_required", "{result}");
+    let form = &result["inputRequests"]["approval"];
+    assert_eq!(form["method"], "elicitation/create", "{result}");
+    let message = form["params"]["message"].as_str().expect("words");
+    assert!(message.contains(command) && message.contains("policy.ask[0]"), "{message}");
+    let choices = &form["params"]["requestedSchema"]["properties"]["approval"]["enum"];
+    assert_eq!(*choices, json!(["once", "tenant", "no"]), "{result}");
+    result["requestState"].as_str().expect("a state").to_owned()
+}
+
+#[track_caller]
+fn answer(yard: &mut Yard, command: &str, state: &str, said: Value) -> Value {
+    let retry = json!({"requestState": state, "inputResponses": {"approval": said}});
+    call(yard, command, retry)
+}
+
+#[track_caller]
+fn assert_ran(yard: &Yard, result: &Value) {
+    assert_eq!(result["structuredContent"]["exit_code"], 0, "{result}");
+    std::fs::remove_file(yard.work().join("made")).expect("it was run");
+}
+
+#[track_caller]
+fn assert_refused(yard: &Yard, result: &Value, code: &str) {
+    assert_eq!(result["isError"], true, "{result}");
+    assert_eq!(result["structuredContent"]["error_code"], code, "{result}");
+    assert!(!yard.work().join("made").exists(), "it was run all the same: {result}");
+}
+
+#[test]
+fn a_yes_is_good_for_one_run() {
+    for mut yard in modern() {
+        let state = asked(&mut yard, "touch made");
+        assert!(!yard.work().join("made").exists(), "nothing runs before the yes");
+        let result = answer(&mut yard, "touch made", &state, accepted("once"));
+        assert_ran(&yard, &result);
+        let again = answer(&mut yard, "touch made", &state, accepted("once"));
+        assert_refused(&yard, &again, "not_approved");
+        asked(&mut yard, "touch made");
+    }
+}
+
+#[test]
+fn a_yes_for_the_tenant_holds_for_that_very_command() {
+    for mut yard in modern() {
+        let state = asked(&mut yard, "touch made");
+        let result = answer(&mut yard, "touch made", &state, accepted("tenant"));
+        assert_ran(&yard, &result);
+        let again = call(&mut yard, "touch made", json!({}));
+        assert_ran(&yard, &again);
+        asked(&mut yard, "touch made made");
+        let elsewhere =
+            json!({"name": "run_command", "arguments": {"command": "touch made", "cwd": "/tmp"}});
+        let result = yard.rpc("tools/call", declaring(asks(), elsewhere))["result"].clone();
+        assert_eq!(result["resultType"], "input_required", "another directory: {result}");
+    }
+}
+
+#[test]
+fn whatever_is_no_yes_runs_nothing() {
+    for mut yard in modern() {
+        for said in [accepted("no"), json!({"action": "decline"}), json!({"action": "cancel"})] {
+            let state = asked(&mut yard, "touch made");
+            let result = answer(&mut yard, "touch made", &state, said);
+            assert_refused(&yard, &result, "not_approved");
+            let later = answer(&mut yard, "touch made", &state, accepted("once"));
+            assert_refused(&yard, &later, "not_approved");
+        }
+    }
+}
+
+#[test]
+fn a_yes_is_for_what_was_asked_and_for_nothing_else() {
+    for mut yard in modern() {
+        let state = asked(&mut yard, "touch other");
+        let result = answer(&mut yard, "touch made", &state, accepted("once"));
+        assert_refused(&yard, &result, "not_approved");
+        let made_up = answer(&mut yard, "touch made", "0123456789abcdef", accepted("once"));
+        assert_refused(&yard, &made_up, "not_approved");
+    }
+}
+
+#[test]
+fn who_cannot_ask_is_told_how_to_allow_it() {
+    for mut yard in modern() {
+        let reply = yard.call("run_command", json!({"command": "touch made"}));
+        assert_refused(&yard, &reply.0["result"], "needs_approval");
+        assert!(reply.text().contains("move the rule to policy.allow"), "{}", reply.text());
+    }
+}
+
+/// A legacy server whose client can ask somebody.
+#[track_caller]
+fn legacy(launch: Launch) -> Yard {
+    let mut yard = launch.structured().config(ASK).start_silent();
+    let client = json!({"name": "it", "version": "1.0.0"});
+    let greeting = json!({
+        "protocolVersion": "2025-11-25", "capabilities": asks(), "clientInfo": client,
+    });
+    yard.rpc("initialize", greeting);
+    yard.notify("notifications/initialized", json!({}));
+    yard
+}
+
+/// Calls over stdio, and says this to the question that comes.
+#[track_caller]
+fn call_and_say(yard: &mut Yard, said: Value) -> Value {
+    let id = yard.begin("run_command", json!({"command": "touch made"}));
+    let question = yard.stdio().receive("a question", |it| it["method"] == "elicitation/create");
+    let message = question["params"]["message"].as_str().expect("words");
+    assert!(message.contains("touch made"), "{question}");
+    yard.stdio().send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": said}));
+    yard.finish(id).0["result"].clone()
+}
+
+#[test]
+fn a_legacy_session_is_asked_while_the_call_waits() {
+    let mut yard = legacy(Launch::stdio());
+    let result = call_and_say(&mut yard, json!({"action": "decline"}));
+    assert_refused(&yard, &result, "not_approved");
+    let result = call_and_say(&mut yard, accepted("once"));
+    assert_ran(&yard, &result);
+    let result = call_and_say(&mut yard, accepted("tenant"));
+    assert_ran(&yard, &result);
+    let result = yard.call("run_command", json!({"command": "touch made"})).ok();
+    assert_ran(&yard, &result.0["result"]);
+}
+
+#[test]
+fn other_calls_go_on_while_somebody_is_asked() {
+    let mut yard = legacy(Launch::stdio());
+    let id = yard.begin("run_command", json!({"command": "touch made"}));
+    let question = yard.stdio().receive("a question", |it| it["method"] == "elicitation/create");
+    yard.run("echo meanwhile");
+    yard.notify("notifications/cancelled", json!({"requestId": id}));
+    // The question is over with its call: a late yes runs nothing.
+    let late = json!({"jsonrpc": "2.0", "id": question["id"], "result": accepted("once")});
+    eventually("the refusal is written down", || audit(&yard).contains("not_approved"));
+    yard.stdio().send(&late);
+    yard.run("echo after");
+    assert!(!yard.work().join("made").exists());
+}
+
+#[test]
+fn a_legacy_session_over_http_is_asked_on_the_stream_of_its_call() {
+    let mut yard = legacy(Launch::http());
+    let params = json!({"name": "run_command", "arguments": {"command": "touch made"}});
+    let message = Era::Legacy("2025-11-25").request(4711, "tools/call", params);
+    let mut connection = yard.http().post(&message);
+    let mut stream = connection.answer();
+    let question = stream.message().expect("a question");
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    let said = json!({"jsonrpc": "2.0", "id": question["id"], "result": accepted("once")});
+    yard.http().notify(&said);
+    let answer = stream.message().expect("an answer");
+    assert_ran(&yard, &answer["result"]);
+}
+
+/// The audit log, as it is.
+fn audit(yard: &Yard) -> String {
+    let file = yard.sandbox().data().join("audit.jsonl");
+    std::fs::read_to_string(file).unwrap_or_default()
+}
+
+#[test]
+fn the_audit_log_says_who_agreed_to_what_and_how() {
+    for mut yard in modern() {
+        let state = asked(&mut yard, "touch made");
+        answer(&mut yard, "touch made", &state, accepted("once"));
+        let state = asked(&mut yard, "touch made");
+        answer(&mut yard, "touch made", &state, json!({"action": "decline"}));
+        let log = audit(&yard);
+        assert!(log.contains("approved once, asked through it"), "{log}");
+        assert!(log.contains("it was declined (local through it)"), "{log}");
+    }
+}

@@ -1,0 +1,72 @@
+//! What `tasks/cancel` and other endings make of a task.
+
+use serde_json::json;
+
+use super::{SOON, get, get_when, knows_tasks, modern, rpc, task_of};
+use crate::harness::{Era, HttpLink, Launch, Marker, declaring};
+use crate::tenants::tokens::made;
+
+#[test]
+fn cancelling_ends_the_whole_tree() {
+    for mut yard in modern(SOON) {
+        let (inside, outside) = (Marker::new(), Marker::new());
+        let task = task_of(&mut yard, &format!("setsid sleep {outside} & sleep {inside}"));
+        inside.wait_alive();
+        outside.wait_alive();
+        let answer = rpc(&mut yard, "tasks/cancel", json!({"taskId": task}));
+        assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
+        let over = get_when(&mut yard, &task, "cancelled");
+        assert!(over.get("result").is_none(), "{over}");
+        inside.wait_gone();
+        outside.wait_gone();
+        let again = rpc(&mut yard, "tasks/cancel", json!({"taskId": task}));
+        assert_eq!(again["result"]["resultType"], "complete", "twice is no mistake: {again}");
+    }
+}
+
+#[test]
+fn what_is_over_is_not_cancelled() {
+    for mut yard in modern(SOON) {
+        let task = task_of(&mut yard, "sleep 0.3; echo kept");
+        let over = get_when(&mut yard, &task, "completed");
+        rpc(&mut yard, "tasks/cancel", json!({"taskId": task}));
+        assert_eq!(get(&mut yard, &task), over);
+    }
+}
+
+#[test]
+fn a_job_that_somebody_stops_is_a_completed_task() {
+    for mut yard in modern(SOON) {
+        let marker = Marker::new();
+        let task = task_of(&mut yard, &format!("sleep {marker}"));
+        yard.call("stop_jobs", json!({"jobs": [1]})).ok();
+        let over = get_when(&mut yard, &task, "completed");
+        assert!(super::text_of(&over["result"]).starts_with("stopped"), "{over}");
+    }
+}
+
+#[test]
+fn a_token_that_may_only_read_cancels_nothing() {
+    let mut yard = Launch::http().era(Era::Modern).config(SOON).start_silent();
+    let [run, look] =
+        ["run", "read-only"].map(|role| made(yard.sandbox(), &["ann", "--role", role]).0);
+    let mut link = |token: &str| {
+        let mut link = HttpLink::new(Era::Modern);
+        link.connect_to(yard.http().address().to_owned());
+        link.use_token(token);
+        link
+    };
+    let (mut run, mut look) = (link(&run), link(&look));
+    let marker = Marker::new();
+    let arguments = json!({"command": format!("sleep {marker}")});
+    let call = declaring(knows_tasks(), json!({"name": "run_command", "arguments": arguments}));
+    let created = run.exchange(&Era::Modern.request(1, "tools/call", call)).response;
+    let params = declaring(knows_tasks(), json!({"taskId": created["result"]["taskId"]}));
+    let ask = |method| Era::Modern.request(2, method, params.clone());
+    assert_eq!(look.exchange(&ask("tasks/get")).response["result"]["status"], "working");
+    let refused = look.exchange(&ask("tasks/cancel")).response;
+    let message = refused["error"]["message"].as_str().expect("a refusal");
+    assert!(message.contains("may only read"), "{refused}");
+    assert_eq!(run.exchange(&ask("tasks/get")).response["result"]["status"], "working");
+    assert!(!marker.alive().is_empty());
+}

@@ -1,0 +1,112 @@
+//! What `tasks/get` says of a task.
+
+use serde_json::{Value, json};
+
+use super::{SOON, get, get_when, modern, rpc, run, task_of, text_of};
+use crate::harness::{Era, HttpLink, Launch, Marker, declaring, eventually};
+
+/// Writes a line, and ends once there is a file.
+const UNTIL_TOLD: &str =
+    "echo first; echo last line; until [ -e go ]; do sleep 0.05; done; echo over; exit 3";
+
+#[test]
+fn a_task_tells_its_last_line_and_at_the_end_what_the_call_would_have_answered() {
+    for mut yard in modern(SOON) {
+        let task = task_of(&mut yard, UNTIL_TOLD);
+        eventually("the last line is told", || {
+            let looked = get(&mut yard, &task);
+            let message = looked["statusMessage"].as_str().expect("a message");
+            assert_eq!(looked["status"], "working", "{looked}");
+            assert!(looked.get("result").is_none(), "{looked}");
+            message.starts_with("running ") && message.ends_with(" · last line")
+        });
+        std::fs::write(yard.work().join("go"), "").expect("a file");
+        let over = get_when(&mut yard, &task, "completed");
+        let message = over["statusMessage"].as_str().expect("a message");
+        assert!(message.starts_with("exit 3") && message.ends_with(" · over"), "{over}");
+        assert!(over.get("pollIntervalMs").is_none(), "nothing more comes: {over}");
+        // Now it ends at once.
+        let direct = run(&mut yard, json!({"command": UNTIL_TOLD}));
+        assert_eq!(told(&over["result"]), told(&direct));
+        assert_eq!(over["result"]["isError"], direct["isError"]);
+        assert_eq!(get(&mut yard, &task)["result"], over["result"], "it stays the same");
+    }
+}
+
+/// A result's text without the time and the number in it.
+#[track_caller]
+fn told(result: &Value) -> (String, String) {
+    let text = text_of(result);
+    let (verdict, body) = text.split_once('\n').expect("a body");
+    assert!(body.contains("first\nlast line\nover"), "{text}");
+    (verdict.split(" · ").next().expect("an ending").to_owned(), body.to_owned())
+}
+
+#[test]
+fn a_task_answers_within_the_budget_of_its_call() {
+    for mut yard in modern(SOON) {
+        let arguments = json!({"command": "seq 1 20000; sleep 0.5", "max_tokens": 500});
+        let created = run(&mut yard, arguments);
+        let task = created["taskId"].as_str().expect("a task").to_owned();
+        let over = get_when(&mut yard, &task, "completed");
+        let length = text_of(&over["result"]).len();
+        assert!(length <= 1250, "500 tokens of 2.5 bytes: {length}");
+    }
+}
+
+#[test]
+fn secrets_are_masked_in_what_a_task_tells() {
+    let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    for mut yard in modern(SOON) {
+        let task = task_of(&mut yard, &format!("printf 'ghp_%s\\n' {}; sleep 0.5", &secret[4..]));
+        let over = get_when(&mut yard, &task, "completed");
+        assert!(!over.to_string().contains(secret), "{over}");
+        assert!(over["statusMessage"].as_str().is_some_and(|it| it.contains(" · ")), "{over}");
+    }
+}
+
+#[test]
+fn an_id_that_names_no_task_is_answered_alike_whatever_is_wrong_with_it() {
+    for mut yard in modern(SOON) {
+        let marker = Marker::new();
+        let task = task_of(&mut yard, &format!("sleep {marker}"));
+        let other = task.replacen('1', "2", 1);
+        let cut = &task[..task.len() - 1];
+        for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
+            for id in ["nonsense", "1", "1-8000-00000000000000000000000000000000", &other, cut] {
+                let answer = rpc(&mut yard, method, json!({"taskId": id, "inputResponses": {}}));
+                assert_eq!(answer["error"]["code"], -32602, "{method} {id}: {answer}");
+                let message = answer["error"]["message"].as_str().expect("words");
+                assert!(message.starts_with("no such task"), "{answer}");
+            }
+        }
+        assert_eq!(get(&mut yard, &task)["status"], "working");
+    }
+}
+
+#[test]
+fn a_task_lives_as_long_as_its_job_is_kept() {
+    let config = format!("{SOON}[retention]\nmax_finished = 1\n");
+    for mut yard in modern(&config) {
+        let task = task_of(&mut yard, "sleep 0.3");
+        get_when(&mut yard, &task, "completed");
+        yard.run("true");
+        yard.run("true");
+        eventually("the task is freed with its job", || {
+            let answer = rpc(&mut yard, "tasks/get", json!({"taskId": task}));
+            answer["error"]["code"] == -32602
+        });
+    }
+}
+
+#[test]
+fn any_connection_of_the_tenant_may_ask() {
+    let mut yard = Launch::http().era(Era::Modern).config(SOON).start();
+    let marker = Marker::new();
+    let task = task_of(&mut yard, &format!("sleep {marker}"));
+    let mut other = HttpLink::new(Era::Modern);
+    other.connect_to(yard.http().address().to_owned());
+    let params = declaring(super::knows_tasks(), json!({"taskId": task}));
+    let answer = other.exchange(&Era::Modern.request(1, "tasks/get", params)).response;
+    assert_eq!(answer["result"]["status"], "working", "{answer}");
+}

@@ -1,0 +1,66 @@
+//! Tasks, over both transports, through the real binary.
+
+mod asking;
+mod cancelling;
+mod looking;
+mod offering;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Era, Launch, TASKS, Yard, declaring, eventually_some};
+
+/// Tasks come soon, so that a test need not wait for them.
+const SOON: &str = "[mcp]\ntask_grace_s = 0.1\n";
+
+/// What a client says of itself that knows tasks.
+fn knows_tasks() -> Value {
+    json!({"extensions": {TASKS: {}}})
+}
+
+/// Modern servers with this configuration, one for each transport.
+fn modern(config: &str) -> [Yard; 2] {
+    Launch::both().map(|launch| launch.era(Era::Modern).config(config).start())
+}
+
+/// Sends a request as a client that knows tasks.
+#[track_caller]
+fn rpc(yard: &mut Yard, method: &str, params: Value) -> Value {
+    yard.rpc(method, declaring(knows_tasks(), params))
+}
+
+/// The result of a call of `run_command`.
+#[track_caller]
+fn run(yard: &mut Yard, arguments: Value) -> Value {
+    let params = json!({"name": "run_command", "arguments": arguments});
+    rpc(yard, "tools/call", params)["result"].clone()
+}
+
+/// The name of the task that a command goes on as.
+#[track_caller]
+fn task_of(yard: &mut Yard, command: &str) -> String {
+    let created = run(yard, json!({"command": command}));
+    assert_eq!(created["resultType"], "task", "{created}");
+    created["taskId"].as_str().expect("a name").to_owned()
+}
+
+#[track_caller]
+fn get(yard: &mut Yard, task: &str) -> Value {
+    let answer = rpc(yard, "tasks/get", json!({"taskId": task}));
+    assert!(answer.get("error").is_none(), "{answer}");
+    answer["result"].clone()
+}
+
+/// How a task stands once it is in this state.
+#[track_caller]
+fn get_when(yard: &mut Yard, task: &str, status: &str) -> Value {
+    eventually_some(&format!("the task is {status}"), || {
+        let looked = get(yard, task);
+        (looked["status"] == status).then_some(looked)
+    })
+}
+
+/// The text of a result.
+#[track_caller]
+fn text_of(result: &Value) -> String {
+    result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("text: {result}")).to_owned()
+}
