@@ -55,6 +55,7 @@ pub(super) fn http(settings: &Settings) -> Result<HttpSettings, AppError> {
         max_unread_bytes: http.max_unread,
         max_connections: http.max_connections,
         max_connections_per_address: http.max_connections_per_address,
+        session_idle: http.session_idle,
         ..HttpSettings::default()
     })
 }

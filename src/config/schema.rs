@@ -87,6 +87,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("http.max_unread", Rule::Size { min: MIB, max: 1024 * GIB }),
     setting("http.max_connections", Rule::Count { min: 1, max: 1_000_000 }),
     setting("http.max_connections_per_address", Rule::Count { min: 1, max: 1_000_000 }),
+    setting("http.session_idle_s", Rule::Seconds { min: 0.1, max: DAY }),
     setting("oauth.issuer", Rule::Url),
     setting("oauth.resource", Rule::Url),
     setting("oauth.audience", Rule::Text),

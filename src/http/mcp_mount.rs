@@ -3,7 +3,7 @@
 //! **Legacy clients get sessions.** Only inside a session does rmcp deliver
 //! `notifications/cancelled` (request ids are unique per session, not per server), and only
 //! there do clients find the GET stream that some insist on. The price is state, which
-//! [`Sessions`] bounds; the idle time is longer than any wait, so a quiet call survives.
+//! [`Sessions`] bounds; it ends only those in which nothing is in work, so a quiet call survives.
 //! **Modern clients are stateless** whatever the setting; hanging up cancels their call.
 
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcError};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use serde::de::IgnoredAny;
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -54,7 +54,9 @@ impl McpMount {
         streams: CancellationToken,
         readiness: watch::Receiver<Readiness>,
     ) -> Self {
-        let sessions = Arc::new(Sessions::new(settings.max_sessions, settings.session_idle));
+        let sessions = Arc::new(Sessions::new(settings.max_sessions));
+        let reaping = Sessions::reap(Arc::downgrade(&sessions), settings.session_idle);
+        tokio::spawn(streams.clone().run_until_cancelled_owned(reaping));
         let config = config(settings, bound, streams.clone());
         let fresh = handler.clone();
         let service = StreamableHttpService::new(
@@ -149,7 +151,8 @@ fn is_json(parts: &Parts) -> bool {
 
 /// What is wrong with a body that is no JSON-RPC message.
 fn unreadable(body: &Bytes) -> Response {
-    let error = match serde_json::from_slice::<IgnoredAny>(body) {
+    // Read as a message is read: what is nested too deeply for that is no JSON to us.
+    let error = match serde_json::from_slice::<Value>(body) {
         Err(error) => {
             ErrorData::new(ErrorCode::PARSE_ERROR, format!("the body is not JSON: {error}"), None)
         }

@@ -23,6 +23,7 @@ mod entry;
 mod error;
 mod guard;
 mod health;
+mod in_flight;
 mod keep_alive;
 mod lines;
 mod listen;

@@ -6,16 +6,20 @@
 //! to the yard. Where nothing is silent, there is no further session.
 //!
 //! A session belongs to the tenant that opened it. To all others it does not exist.
+//!
+//! rmcp would end a session that is silent for a while together with the calls that wait in it, so
+//! its clock is off. Here a session is idle only when nothing of it is in work, no answer is being
+//! read and no stream is open.
 
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderValue};
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt, stream};
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError,
@@ -23,7 +27,9 @@ use rmcp::transport::streamable_http_server::session::local::{
 use rmcp::transport::streamable_http_server::session::{
     ServerSseMessage, SessionId, SessionManager,
 };
+use tokio::time::sleep;
 
+use super::in_flight::{InFlight, Noted};
 use crate::ids::Tenant;
 use crate::telemetry::Transport;
 use crate::telemetry::events::{self, OpenSession};
@@ -36,6 +42,9 @@ const NO_SESSION: HeaderValue = HeaderValue::from_static("none");
 /// What of all sessions one tenant may have, and how many at least.
 const SHARE: usize = 4;
 const LEAST_SHARE: usize = 16;
+
+/// So often in the time that a session may be idle it is looked who was.
+const LOOKS: u32 = 4;
 
 tokio::task_local! {
     /// Who calls: rmcp opens sessions, and does not say for whom.
@@ -62,12 +71,26 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    /// At most `most` sessions; each is forgotten after `idle` without a message.
-    pub(super) fn new(most: usize, idle: Duration) -> Self {
+    /// At most `most` sessions.
+    pub(super) fn new(most: usize) -> Self {
         let mut local = LocalSessionManager::default();
-        local.session_config.keep_alive = Some(idle);
+        local.session_config.keep_alive = None;
         events::session_limit_known(most);
         Self { local: Arc::new(local), book: Arc::new(Mutex::new(Book::new(most))) }
+    }
+
+    /// Ends sessions that were idle for so long, for as long as there are any sessions.
+    pub(super) async fn reap(sessions: Weak<Self>, idle: Duration) {
+        loop {
+            sleep(idle / LOOKS).await;
+            let Some(sessions) = sessions.upgrade() else { return };
+            let Some(then) = Instant::now().checked_sub(idle) else { continue };
+            for id in sessions.book(|book| book.idle_since(then)) {
+                if let Err(error) = sessions.close_session(&id).await {
+                    tracing::debug!(%error, "an idle MCP session is not ended");
+                }
+            }
+        }
     }
 
     /// Makes a request that names another tenant's session, or none that is known, name none that
@@ -161,6 +184,8 @@ struct Entry {
     used: Instant,
     /// Calls in flight and open streams.
     uses: usize,
+    /// Also those whose client has hung up, which is no cancellation.
+    in_flight: InFlight,
     owner: Option<Tenant>,
     _open: OpenSession,
 }
@@ -170,9 +195,31 @@ impl Book {
         Self { most, sessions: HashMap::new() }
     }
 
-    fn add(&mut self, id: &SessionId, owner: Option<Tenant>, now: Instant) {
-        let open = events::session_opened(Transport::Http);
-        self.sessions.insert(id.clone(), Entry { used: now, uses: 0, owner, _open: open });
+    fn add(&mut self, id: &SessionId, owner: Option<Tenant>, now: Instant) -> InFlight {
+        let in_flight = InFlight::default();
+        let entry = Entry {
+            used: now,
+            uses: 0,
+            in_flight: in_flight.clone(),
+            owner,
+            _open: events::session_opened(Transport::Http),
+        };
+        self.sessions.insert(id.clone(), entry);
+        in_flight
+    }
+
+    /// What is in work in this session; nothing, where it has just ended.
+    fn in_flight(&self, id: &SessionId) -> InFlight {
+        self.sessions.get(id).map(|entry| entry.in_flight.clone()).unwrap_or_default()
+    }
+
+    /// The sessions of which nothing was used since then.
+    fn idle_since(&self, then: Instant) -> Vec<SessionId> {
+        let is_idle = |entry: &Entry| {
+            entry.uses == 0 && entry.used <= then && entry.in_flight.is_idle_since(then)
+        };
+        let idle = self.sessions.iter().filter(|(_, entry)| is_idle(entry));
+        idle.map(|(id, _)| id.clone()).collect()
     }
 
     fn owner(&self, id: &str) -> Option<Tenant> {
@@ -229,27 +276,28 @@ impl Book {
 
     /// The session of this tenant that was silent longest, other than the new one.
     fn idlest(&self, new: &SessionId, tenant: Option<Tenant>) -> Option<SessionId> {
+        let is_unused = |entry: &Entry| entry.uses == 0 && entry.in_flight.is_empty();
         let own = self
             .sessions
             .iter()
-            .filter(|(id, entry)| *id != new && entry.owner == tenant && entry.uses == 0);
+            .filter(|(id, entry)| *id != new && entry.owner == tenant && is_unused(entry));
         own.min_by_key(|(_, entry)| entry.used).map(|(id, _)| id.clone())
     }
 }
 
 impl SessionManager for Sessions {
     type Error = LocalSessionManagerError;
-    type Transport = <LocalSessionManager as SessionManager>::Transport;
+    type Transport = Noted<<LocalSessionManager as SessionManager>::Transport>;
 
     /// Waits for nothing once the session is made: a client that hangs up meanwhile would leave one
     /// in the book that nobody serves.
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let caller = CALLER.try_with(Caller::clone).unwrap_or_default();
         let (id, transport) = self.local.create_session().await?;
-        self.book(|book| book.add(&id, caller.tenant, Instant::now()));
+        let in_flight = self.book(|book| book.add(&id, caller.tenant, Instant::now()));
         loop {
             match self.book(|book| book.make_room(&id, caller.tenant)) {
-                Ok(None) => return Ok((id, transport)),
+                Ok(None) => return Ok((id, Noted::new(transport, in_flight))),
                 Ok(Some(oldest)) => {
                     tracing::info!("too many MCP sessions: the one that was idle longest is ended");
                     self.end(oldest);
@@ -287,7 +335,12 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let in_use = self.used(id);
-        Ok(Used::new(self.local.create_stream(id, message).await?, in_use))
+        if let Err(in_use_already) = self.book(|book| book.in_flight(id)).admit(&message) {
+            let refusal = ServerSseMessage::from_message(in_use_already.answer());
+            return Ok(Used::new(stream::iter([refusal]).left_stream(), in_use));
+        }
+        let answers = self.local.create_stream(id, message).await?;
+        Ok(Used::new(answers.right_stream(), in_use))
     }
 
     async fn accept_message(
@@ -296,6 +349,8 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<(), Self::Error> {
         self.touch(id);
+        // What comes this way is no request, so that there is nothing to refuse.
+        self.book(|book| book.in_flight(id)).admit(&message).ok();
         self.local.accept_message(id, message).await
     }
 
@@ -322,6 +377,7 @@ mod tests {
     use std::pin::pin;
 
     use futures_util::FutureExt;
+    use serde_json::json;
 
     use super::*;
 
@@ -358,6 +414,22 @@ mod tests {
     }
 
     #[test]
+    fn a_session_with_a_call_in_work_is_not_idle_whoever_reads_its_answer() {
+        let mut book = Book::new(4);
+        for id in ["streams", "works", "rests"] {
+            open(&mut book, id, None).unwrap();
+        }
+        book.begin(&SessionId::from("streams"), Instant::now());
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        let call = serde_json::from_value(call).unwrap();
+        book.in_flight(&SessionId::from("works")).admit(&call).unwrap();
+        assert_eq!(book.idle_since(Instant::now()), [SessionId::from("rests")]);
+        let before = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+        assert!(book.idle_since(before).is_empty(), "it was used after that");
+        assert_eq!(book.idlest(&SessionId::from("new"), None), Some(SessionId::from("rests")));
+    }
+
+    #[test]
     fn a_tenant_ends_its_own_sessions_and_no_others() {
         let mut book = Book::new(100);
         let [ours, theirs] = ["sessions-a", "sessions-b"].map(tenant);
@@ -385,7 +457,7 @@ mod tests {
 
     #[tokio::test]
     async fn sessions_stay_within_their_number() {
-        let sessions = Sessions::new(2, Duration::from_secs(60));
+        let sessions = Sessions::new(2);
         let mut ids = Vec::new();
         for _ in 0..5 {
             ids.push(sessions.create_session().await.unwrap().0);
@@ -402,7 +474,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_can_hang_up_between_a_session_and_its_service() {
-        let sessions = Sessions::new(1, Duration::from_secs(60));
+        let sessions = Sessions::new(1);
         let (first, _transport) = sessions.create_session().await.unwrap();
         let reading = sessions.local.sessions.read().await;
         let mut opening = pin!(sessions.create_session());
@@ -422,7 +494,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_is_there_for_its_own_tenant_only() {
-        let sessions = Sessions::new(2, Duration::from_secs(60));
+        let sessions = Sessions::new(2);
         let [ours, theirs] = ["sessions-a", "sessions-b"].map(tenant);
         let opened = Sessions::opening_for(ours, sessions.create_session()).await.unwrap();
         let (id, _transport) = opened.unwrap();

@@ -49,8 +49,8 @@ pub struct HttpSettings {
     pub max_connections_per_address: usize,
     /// The most legacy sessions at a time; a further one ends the one that was idle longest.
     pub max_sessions: usize,
-    /// A legacy session that is silent for so long is forgotten. Calls that wait without
-    /// progress count as silence, so this must be longer than the longest wait.
+    /// A legacy session that is idle for so long is ended. One with a call in work or an open
+    /// stream is not idle.
     pub session_idle: Duration,
     /// A call that has not answered after this gets its response begun, as a stream.
     pub stream_after: Duration,

@@ -106,7 +106,9 @@ fn decode(line: &[u8]) -> Decoded {
     match serde_json::from_slice::<Value>(line) {
         Err(error) => {
             let text = format!("the line is not JSON: {error}");
-            Decoded::Faulty(ErrorData::new(ErrorCode::PARSE_ERROR, text, None), None)
+            // What is nested too deeply is JSON all the same, and its sender waits for an answer.
+            let id = line.starts_with(b"{").then(|| Oversize::new(line).id()).flatten();
+            Decoded::Faulty(ErrorData::new(ErrorCode::PARSE_ERROR, text, None), id)
         }
         // A notification gets no answer, not even a bad one.
         Ok(value) if value.get("method").is_some() && value.get("id").is_none() => Decoded::Nothing,

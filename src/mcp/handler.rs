@@ -2,13 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
-    CompleteResult, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
-    GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams,
-    InitializeResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetPromptRequestParams,
+    GetPromptResponse, GetTaskParams, GetTaskResult, InitializeRequestParams, InitializeResult,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
     PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
     ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
     UpdateTaskParams,
@@ -19,7 +18,9 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use super::answering::answer;
 use super::approvals::Answered;
 use super::caller::Callers;
+use super::completion;
 use super::dialect::Dialect;
+use super::introduction::{self, INSTRUCTIONS, OTHER_INSTRUCTIONS};
 use super::offer::Offer;
 use super::reply::TokenBudget;
 use super::resources;
@@ -33,33 +34,13 @@ use super::turn::Turn;
 use crate::telemetry::events;
 use crate::yard::{Identity, Yard};
 
-/// What a client may tell its model about this server.
-const INSTRUCTIONS: &str = "\
-Shellyard runs shell commands as jobs. Each command gets a small job number; its whole output is \
-kept and can be read again at any time.
-- run_command answers as soon as the command ends. If it takes longer than wait_s, the answer \
-says `running` and the job goes on by itself: go on with other work, then call wait_jobs once. \
-Do not poll.
-- The first line of an answer is the verdict: `exit 0`, `exit 1`, `running`, `timed out`, `killed by`. \
-A non-zero exit is a result, not a tool error.
-- Long output is cut in the middle; error-like lines inside the cut are shown with their line \
-numbers. Read the rest with read_output (line, cursor or grep) instead of running the command again, \
-and do not pipe commands through tail or head to save space.
-- For servers and watchers use wait_s=0, then wait_jobs with until=REGEX for the line that says \
-they are ready; stop_jobs ends the whole process tree.
-- A retry with the same key gives back the first job and runs nothing twice.";
-
-/// The same, for a server that offers only the tools of other documents.
-const OTHER_INSTRUCTIONS: &str = "\
-Shellyard runs shell commands as jobs. Each tool answers as its own document says; a command that is \
-cut short by its timeout or by the caller is ended with all of its processes.";
-
-/// How long clients may keep the tool list: it cannot change while the server runs.
-const TOOLS_TTL: Duration = Duration::from_secs(3600);
+/// How long clients may keep what cannot change while the server runs.
+const TTL_MS: u64 = 3_600_000;
 
 /// The methods that this server answers, by era; anything else is not found. There is no
 /// prompt, and the list says so: the protocol's own caching tests want that list from everyone.
-pub const METHODS: [(&str, Eras); 15] = [
+pub const METHODS: [(&str, Eras); 16] = [
+    ("completion/complete", Eras::Both),
     ("initialize", Eras::Legacy),
     ("ping", Eras::Legacy),
     ("prompts/list", Eras::Both),
@@ -169,8 +150,7 @@ impl ServerHandler for Handler {
         let role = self.callers.of(&context)?.role;
         let mut result = ListToolsResult::with_all_items(self.shared.offer.definitions_for(role));
         if is_modern(&context) {
-            result.ttl_ms = u64::try_from(TOOLS_TTL.as_millis()).ok();
-            result.cache_scope = Some(CacheScope::Private);
+            result = result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Private);
         }
         self.stamp_modern(&context, &mut result.meta);
         Ok(result)
@@ -247,12 +227,34 @@ impl ServerHandler for Handler {
         Err(unreadable(&request, era))
     }
 
+    async fn discover(
+        &self,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<DiscoverResult, ErrorData> {
+        let versions = self.supported_protocol_versions().into_owned();
+        let result = DiscoverResult::from_server_info(versions, self.get_info());
+        Ok(result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Public))
+    }
+
     async fn complete(
         &self,
-        _request: CompleteRequestParams,
-        _context: RequestContext<RoleServer>,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        Err(unknown_method("completion/complete"))
+        let desk = self.desk(&context)?;
+        let mut result = CompleteResult::new(completion::complete(&desk, &request).await?);
+        self.stamp_modern(&context, &mut result.meta);
+        Ok(result)
+    }
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let mut result = ListPromptsResult::default();
+        self.stamp_modern(&context, &mut result.meta);
+        Ok(result)
     }
 
     async fn get_prompt(
@@ -286,6 +288,9 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let mut result = ListResourceTemplatesResult::with_all_items(resources::templates());
+        if is_modern(&context) {
+            result = result.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Public);
+        }
         self.stamp_modern(&context, &mut result.meta);
         Ok(result)
     }
@@ -339,7 +344,6 @@ fn info(settings: &McpSettings) -> ServerConfig {
     let has_native = settings.dialects.contains(&Dialect::Native);
     let instructions = if has_native { INSTRUCTIONS } else { OTHER_INSTRUCTIONS };
     let tools = ServerCapabilities::builder().enable_tools();
-    let implementation = |name| Implementation::new(name, env!("CARGO_PKG_VERSION"));
     match settings.server_name {
         ServerName::Shellyard => {
             let tools = if has_native { tools.enable_tasks() } else { tools };
@@ -348,13 +352,14 @@ fn info(settings: &McpSettings) -> ServerConfig {
                 .enable_resources_subscribe()
                 .enable_resources_list_changed()
                 .enable_prompts()
+                .enable_completions()
                 .build();
             ServerConfig::new(capabilities)
-                .with_server_info(implementation("shellyard"))
+                .with_server_info(introduction::of_shellyard())
                 .with_instructions(instructions)
         }
         ServerName::McpzShell => {
-            ServerConfig::new(tools.build()).with_server_info(implementation("mcpz-shell"))
+            ServerConfig::new(tools.build()).with_server_info(introduction::of("mcpz-shell"))
         }
     }
 }
@@ -385,11 +390,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-
-    #[test]
-    fn what_clients_show_to_a_model_is_short_enough_for_them() {
-        assert!(INSTRUCTIONS.len() < 2048, "{}", INSTRUCTIONS.len());
-    }
 
     #[test]
     fn misshaped_params_of_a_known_method_are_told_from_an_unknown_method() {

@@ -16,9 +16,11 @@ mod approvals;
 mod args;
 mod called;
 mod caller;
+mod completion;
 mod dialect;
 mod follower;
 mod handler;
+mod introduction;
 mod offer;
 mod operation;
 #[cfg(test)]

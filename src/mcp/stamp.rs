@@ -5,6 +5,7 @@ use rmcp::model::{CallToolResponse, MetaObject, ProtocolVersion};
 use rmcp::service::RequestContext;
 
 use super::handler::Handler;
+use super::introduction;
 
 /// The first version of the modern era.
 const MODERN: ProtocolVersion = ProtocolVersion::V_2026_07_28;
@@ -19,10 +20,9 @@ impl Handler {
         if !is_modern(context) {
             return;
         }
-        if let Ok(info) = serde_json::to_value(&self.shared.info.server_info) {
-            let meta = meta.get_or_insert_default();
-            meta.insert("io.modelcontextprotocol/serverInfo".to_owned(), info);
-        }
+        let stamp = introduction::stamp(&self.shared.info.server_info);
+        let meta = meta.get_or_insert_default();
+        meta.insert("io.modelcontextprotocol/serverInfo".to_owned(), stamp);
     }
 }
 

@@ -18,6 +18,7 @@ pub mod host;
 mod killing;
 mod launch;
 mod leader;
+pub mod listening;
 mod members;
 mod pipe;
 mod plumbing;

@@ -18,7 +18,7 @@ use crate::ids::{JobId, JobNumber};
 use crate::job::{JobHandle, StopWish};
 use crate::outcome::{Ending, Outcome, StartError};
 use crate::output::redact::Redactor;
-use crate::process::similar;
+use crate::process::{listening, similar};
 use crate::supervisor::{Admission, FindError, QueuePlace, Refusal};
 use crate::telemetry::events;
 use crate::trace::CallTrace;
@@ -186,6 +186,23 @@ impl Desk {
     pub async fn stop(&self, id: JobId, wish: StopWish) -> Result<JobHandle, FindError> {
         self.own(id)?;
         self.yard.supervisor.stop(id, wish).await
+    }
+
+    /// Whether anybody on this host listens on this TCP port; who it is does not matter.
+    pub async fn is_listened_on(&self, port: u16) -> bool {
+        let look = move || listening::is_listened_on(port);
+        tokio::task::spawn_blocking(look).await.unwrap_or_default()
+    }
+
+    /// This caller waited for these jobs, and nothing came: for the how manyth time in a row.
+    #[must_use]
+    pub fn waited_in_vain(&self, jobs: &[JobId]) -> u32 {
+        self.yard.empty_waits.one_more(&self.caller.client, jobs)
+    }
+
+    /// This caller waited for these jobs, and something came.
+    pub fn waited_well(&self, jobs: &[JobId]) {
+        self.yard.empty_waits.forget(&self.caller.client, jobs);
     }
 
     /// Where a waiting job stands; nothing once it has started.

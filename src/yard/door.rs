@@ -9,6 +9,7 @@ use ractor::SpawnErr;
 use tokio::sync::watch;
 
 use super::desk::Desk;
+use super::empty_waits::EmptyWaits;
 use super::gate::{AuditTrail, Gate, Rules};
 use super::identity::Identity;
 use super::parked::Lot;
@@ -30,6 +31,7 @@ pub struct Yard {
     defaults: Arc<RwLock<Arc<Defaults>>>,
     pub(super) gate: Arc<Gate>,
     pub(super) tenancy: Arc<Tenancy>,
+    pub(super) empty_waits: Arc<EmptyWaits>,
     /// Where jobs look for programs.
     pub(super) path: OsString,
     /// What those who come back for output need.
@@ -94,6 +96,7 @@ impl Yard {
             spilled,
             quota,
             lot: Arc::default(),
+            empty_waits: Arc::default(),
             kept_for,
         })
     }

@@ -5,6 +5,7 @@ mod approval;
 mod asking;
 mod desk;
 mod door;
+mod empty_waits;
 mod files;
 mod gate;
 mod identity;

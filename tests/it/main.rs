@@ -13,6 +13,8 @@ mod bad_input;
 #[cfg(test)]
 mod budget;
 #[cfg(test)]
+mod cancelling;
+#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod compression;
@@ -43,9 +45,13 @@ mod hygiene;
 #[cfg(test)]
 mod input;
 #[cfg(test)]
+mod introduction;
+#[cfg(test)]
 mod log_traces;
 #[cfg(test)]
 mod logs;
+#[cfg(test)]
+mod misshaped;
 #[cfg(test)]
 mod operations;
 #[cfg(test)]
@@ -54,6 +60,8 @@ mod otlp;
 mod otlp_calls;
 #[cfg(test)]
 mod output;
+#[cfg(test)]
+mod patience;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]

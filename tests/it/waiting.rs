@@ -60,7 +60,9 @@ fn progress_comes_on_the_response_stream_over_http() {
         let answer = yard.rpc("tools/call", with_token("echo working; sleep 1; echo over"));
         assert!(answer["result"].to_string().contains("over"), "{answer}");
         let told = yard.take_notifications();
-        assert!(told.iter().any(is_progress), "{era:?}: no progress in {told:?}");
+        let numbers: Vec<f64> = told.iter().filter(|note| is_progress(note)).map(number).collect();
+        assert!(numbers.len() > 1, "{era:?}: no progress in {told:?}");
+        assert!(numbers.is_sorted_by(|earlier, later| earlier < later), "{numbers:?}");
         assert!(told.iter().any(|note| note.to_string().contains("working")), "{told:?}");
     }
 }

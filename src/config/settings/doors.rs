@@ -52,6 +52,9 @@ pub struct HttpSettings {
     pub max_connections: usize,
     /// Connections of one address at one time.
     pub max_connections_per_address: usize,
+    /// How long a legacy session may be idle.
+    #[serde(rename = "session_idle_s", deserialize_with = "seconds")]
+    pub session_idle: Duration,
 }
 
 /// The unix socket of `serve`.

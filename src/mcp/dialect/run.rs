@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::mcp::reply::progress_line;
 use crate::mcp::tools::Call;
@@ -31,17 +32,21 @@ pub(super) async fn submit(
 }
 
 /// Waits until a job has ended, its deadline being the bound, also of the wait for its start. A
-/// caller that goes away takes the job with it.
+/// caller that goes away takes the job with it, unless it is set up otherwise.
 pub(super) async fn to_its_end(call: Call<'_>, job: &JobHandle) -> Ending {
     let deadline = job.spec().limits.timeout;
-    let started = wait_for(call, deadline, job.started(), || progress_line([job])).await;
-    if matches!(started, WaitEnd::Over) {
-        let ending = ended_by_us(call, job).await;
-        return Ending { outcome: Outcome::TimedOut { after: deadline }, ..ending };
-    }
-    let waited = wait_for(call, AS_LONG_AS_IT_TAKES, job.finished(), || progress_line([job])).await;
-    match waited {
-        WaitEnd::Done(ending) => ending,
+    // One wait for both, so that its progress never goes back.
+    let end = async {
+        timeout(deadline, job.started()).await.ok()?;
+        Some(job.finished().await)
+    };
+    match wait_for(call, AS_LONG_AS_IT_TAKES, end, || progress_line([job])).await {
+        WaitEnd::Done(Some(ending)) => ending,
+        WaitEnd::Done(None) => {
+            let ending = ended_by_us(call, job).await;
+            Ending { outcome: Outcome::TimedOut { after: deadline }, ..ending }
+        }
+        WaitEnd::Cancelled if !call.settings.cancel_stops_job => job.finished().await,
         WaitEnd::Over | WaitEnd::Cancelled => ended_by_us(call, job).await,
     }
 }

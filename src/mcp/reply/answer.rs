@@ -79,12 +79,20 @@ impl Part {
     }
 
     /// The same, saying which line matched.
-    pub(crate) fn with_match(mut self, line: Option<u64>) -> Self {
-        if let Some(line) = line {
-            let end_of_verdict = self.text.find('\n').unwrap_or(self.text.len());
-            self.text.insert_str(end_of_verdict, &format!(" · line {line} matches"));
-            self.fields.insert("matched_line".into(), line.into());
-        }
+    pub(crate) fn with_match(self, line: u64) -> Self {
+        self.with_sign(&format!("line {line} matches"), "matched_line", line)
+    }
+
+    /// The same, saying that it was quiet for as long as was asked.
+    pub(crate) fn with_quiet(self) -> Self {
+        self.with_sign("quiet", "quiet", true)
+    }
+
+    /// The same with one more word in its verdict, and its field.
+    fn with_sign(mut self, word: &str, field: &str, value: impl Into<Value>) -> Self {
+        let end_of_verdict = self.text.find('\n').unwrap_or(self.text.len());
+        self.text.insert_str(end_of_verdict, &format!(" · {word}"));
+        self.fields.insert(field.to_owned(), value.into());
         self
     }
 
@@ -169,6 +177,14 @@ impl Answer {
     /// The same with another `→` line.
     pub(crate) fn with_hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint;
+        self
+    }
+
+    /// The same with a line before all others.
+    pub(crate) fn with_headline(mut self, headline: String) -> Self {
+        let verdict = std::mem::replace(&mut self.verdict, headline);
+        self.body =
+            if self.body.is_empty() { verdict } else { format!("{verdict}\n{}", self.body) };
         self
     }
 

@@ -70,7 +70,7 @@ pub(crate) fn no_room(jobs: &[JobId], next: Option<String>) -> Option<String> {
 }
 
 /// The numbers of the first jobs.
-fn list(jobs: &[JobId]) -> String {
+pub(super) fn list(jobs: &[JobId]) -> String {
     const NAMED: usize = 50;
     let named: Vec<String> = jobs.iter().take(NAMED).map(ToString::to_string).collect();
     named.join(",") + if jobs.len() > NAMED { ",…" } else { "" }

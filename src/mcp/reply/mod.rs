@@ -25,6 +25,7 @@ mod shown;
 mod structured;
 mod trim;
 mod verdict;
+mod waited;
 mod words;
 
 pub(super) use answer::{Answer, Part};
@@ -45,6 +46,7 @@ pub(super) use question::{
 pub(super) use resource::{ContentsError, listed_resource, resource_contents};
 pub(super) use search_call::SearchCall;
 pub(super) use shown::Shown;
+pub(super) use waited::{Listening, VainWait};
 
 #[cfg(test)]
 mod budget_tests;

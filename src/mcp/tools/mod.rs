@@ -11,6 +11,7 @@ mod run_command;
 mod send_input;
 mod stop_jobs;
 mod until;
+mod wait_event;
 mod wait_jobs;
 
 pub(super) use call::Call;

@@ -6,7 +6,8 @@ use super::words::{OTHER, words};
 pub(in crate::telemetry) const TOOL_CALL: &str = "tools/call";
 
 /// Every method that is answered, and one word for whatever else is asked for.
-pub const METHODS: [&str; 16] = [
+pub const METHODS: [&str; 17] = [
+    "completion/complete",
     "initialize",
     "ping",
     "prompts/list",

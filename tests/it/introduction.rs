@@ -1,0 +1,110 @@
+//! What the server says of itself and its lists, and what completes the arguments of its templates.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Era, Launch, Yard};
+
+const ERAS: [Era; 2] = [Era::Legacy("2025-11-25"), Era::Modern];
+const STAMP: &str = "io.modelcontextprotocol/serverInfo";
+const TEMPLATE: &str = "shellyard://jobs/{job}/output/{stream}";
+
+fn completion(argument: &str, value: &str) -> Value {
+    json!({
+        "ref": {"type": "ref/resource", "uri": TEMPLATE},
+        "argument": {"name": argument, "value": value},
+    })
+}
+
+#[track_caller]
+fn completed(yard: &mut Yard, argument: &str, value: &str) -> Value {
+    let answer = yard.rpc("completion/complete", completion(argument, value));
+    answer["result"]["completion"].clone()
+}
+
+#[test]
+fn job_numbers_and_streams_are_completed_in_both_eras() {
+    for era in ERAS {
+        for launch in Launch::both() {
+            let mut yard = launch.era(era).start();
+            for _ in 0..11 {
+                yard.run("true");
+            }
+            let jobs = completed(&mut yard, "job", "1");
+            assert_eq!(jobs, json!({"values": ["11", "10", "1"], "total": 3, "hasMore": false}));
+            assert_eq!(completed(&mut yard, "stream", "stde")["values"], json!(["stderr"]));
+            assert_eq!(completed(&mut yard, "start", "")["values"], json!([]));
+            let foreign = yard.rpc("completion/complete", completion("path", ""));
+            assert_eq!(foreign["error"]["code"], -32602, "{foreign}");
+        }
+    }
+}
+
+#[test]
+fn completions_are_declared() {
+    let answer = Launch::stdio().start_silent().shake_hands();
+    assert!(answer["result"]["capabilities"]["completions"].is_object(), "{answer}");
+    let answer = Launch::http().era(Era::Modern).start().rpc("server/discover", json!({}));
+    assert!(answer["result"]["capabilities"]["completions"].is_object(), "{answer}");
+}
+
+#[test]
+fn the_server_has_a_picture_and_its_results_have_none() {
+    let answer = Launch::stdio().start_silent().shake_hands();
+    let picture = &answer["result"]["serverInfo"]["icons"][0];
+    let source = picture["src"].as_str().expect("a picture");
+    assert!(source.starts_with("data:image/png;base64,"), "{picture}");
+    let mut yard = Launch::stdio().era(Era::Modern).start();
+    let found = yard.rpc("server/discover", json!({}));
+    assert_eq!(found["result"]["_meta"][STAMP]["icons"][0]["src"], source, "{found}");
+    let listed = yard.rpc("tools/list", json!({}));
+    assert!(!listed.to_string().contains("data:"), "{listed}");
+}
+
+#[test]
+fn every_modern_result_names_the_server() {
+    for launch in Launch::both() {
+        let mut yard = launch.era(Era::Modern).start();
+        yard.run("echo hi");
+        for (method, params) in [
+            ("server/discover", json!({})),
+            ("tools/list", json!({})),
+            ("tools/call", json!({"name": "list_jobs", "arguments": {}})),
+            ("prompts/list", json!({})),
+            ("resources/list", json!({})),
+            ("resources/templates/list", json!({})),
+            ("resources/read", json!({"uri": "shellyard://jobs/1/output"})),
+            ("completion/complete", completion("job", "")),
+        ] {
+            let answer = yard.rpc(method, params);
+            assert_eq!(answer["result"]["_meta"][STAMP]["name"], "shellyard", "{method}: {answer}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_change_may_be_kept_and_what_can_may_not() {
+    let mut yard = Launch::http().era(Era::Modern).start();
+    let mut hint = |method: &str| {
+        let answer = yard.rpc(method, json!({}));
+        let result = &answer["result"];
+        (result["ttlMs"].as_u64().expect("a time"), result["cacheScope"].clone())
+    };
+    assert_eq!(hint("server/discover"), (3_600_000, json!("public")));
+    assert_eq!(hint("resources/templates/list"), (3_600_000, json!("public")));
+    assert_eq!(hint("tools/list"), (3_600_000, json!("private")), "it is as the caller's role");
+    assert_eq!(hint("resources/list").0, 0);
+}
+
+#[test]
+fn lists_are_the_same_each_time_and_everywhere() {
+    for method in ["tools/list", "resources/templates/list", "prompts/list"] {
+        let lists = Launch::both().map(|launch| {
+            let mut yard = launch.start();
+            let [first, second] =
+                [(); 2].map(|()| yard.rpc(method, json!({}))["result"].to_string());
+            assert_eq!(first, second);
+            first
+        });
+        assert_eq!(lists[0], lists[1], "{method}");
+    }
+}
