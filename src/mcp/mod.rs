@@ -18,6 +18,8 @@ mod called;
 mod caller;
 mod completion;
 mod dialect;
+#[cfg(feature = "conformance")]
+mod fixtures;
 mod follower;
 mod handler;
 mod introduction;

@@ -71,6 +71,8 @@ impl Offer {
 fn tools_of(dialect: Dialect) -> Vec<Offered> {
     match dialect {
         Dialect::Native => ToolName::ALL.into_iter().map(Offered::Native).collect(),
+        #[cfg(feature = "conformance")]
+        Dialect::Conformance => Vec::new(),
         Dialect::Shell
         | Dialect::Execute
         | Dialect::RunShellCommand

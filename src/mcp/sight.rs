@@ -39,6 +39,12 @@ impl Handler {
         self.shared.offer.names().find(|offered| *offered == name).unwrap_or(labels::OTHER)
     }
 
+    /// Whether this dialect was chosen.
+    #[cfg(feature = "conformance")]
+    pub(super) fn speaks(&self, dialect: super::dialect::Dialect) -> bool {
+        self.shared.settings.dialects.contains(&dialect)
+    }
+
     /// The jobs of all tenants, newest first.
     pub(super) async fn all(&self) -> Vec<JobHandle> {
         self.shared.yard.all_jobs().await

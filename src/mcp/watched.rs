@@ -16,6 +16,8 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tracing::Instrument;
 
 use super::answering::error_of;
+#[cfg(feature = "conformance")]
+use super::fixtures::WithFixtures;
 use super::handler::Handler;
 use super::operation::{Asked, Network, Operation};
 use crate::telemetry::ErrorType;
@@ -24,15 +26,24 @@ use crate::telemetry::ErrorType;
 /// connection.
 #[derive(Debug, Clone)]
 pub struct Watched {
+    #[cfg(not(feature = "conformance"))]
     handler: Handler,
+    #[cfg(feature = "conformance")]
+    handler: WithFixtures,
     network: Network,
 }
 
 impl Handler {
     /// It as a transport serves it that carries requests by `network`, unless one says otherwise.
     #[must_use]
-    pub const fn watched(self, network: Network) -> Watched {
-        Watched { handler: self, network }
+    pub fn watched(self, network: Network) -> Watched {
+        Watched {
+            #[cfg(not(feature = "conformance"))]
+            handler: self,
+            #[cfg(feature = "conformance")]
+            handler: WithFixtures::over(self),
+            network,
+        }
     }
 }
 

@@ -8,17 +8,15 @@ Prints one line for each check and, last, `N passed, N failed`.
 import asyncio
 import contextlib
 import os
-import socket
-import subprocess
 import sys
 import tempfile
-import time
 import traceback
 
 import anyio
 from mcp import Client, MCPError, StdioServerParameters
 
-DEADLINE = 60
+from server import DEADLINE, SETTINGS, over_http, stdio_arguments
+
 TOOLS = {"run_command", "wait_jobs", "read_output", "list_jobs", "send_input", "stop_jobs"}
 MODES = ("legacy", "auto", "2026-07-28")
 
@@ -68,6 +66,37 @@ async def stops_a_job(client):
     started = await client.call_tool("run_command", {"command": "sleep 3141", "wait_s": 0})
     job = int(text_of(started).split("job ")[1].split()[0].rstrip("·,"))
     await client.call_tool("stop_jobs", {"jobs": [job]})
+    waited = await client.call_tool("wait_jobs", {"jobs": [job], "wait_s": 20})
+    assert "stopped" in text_of(waited), text_of(waited)
+
+
+async def pages_a_large_output(client):
+    result = await client.call_tool("run_command", {"command": "seq 1 20000"})
+    job, pages, cursor = result.structured_content["job"], [], "bytes:0"
+    while cursor:
+        asked = {"job": job, "cursor": cursor, "max_bytes": 10000}
+        page = (await client.call_tool("read_output", asked)).structured_content
+        pages.append(page["output"])
+        cursor = page.get("next_cursor")
+    assert len(pages) > 5, len(pages)
+    assert "".join(pages) == "".join(f"{n}\n" for n in range(1, 20001)), pages[:1]
+
+
+async def cancels_a_call(client):
+    started = anyio.Event()
+
+    async def on_progress(progress, total, message):
+        started.set()
+
+    async with anyio.create_task_group() as calls:
+        call = {"command": "sleep 3142", "wait_s": 50}
+        calls.start_soon(
+            lambda: client.call_tool("run_command", call, progress_callback=on_progress)
+        )
+        await started.wait()
+        calls.cancel_scope.cancel()
+    listed = await client.call_tool("list_jobs", {"text": "sleep 3142"})
+    job = listed.structured_content["jobs"][0]["job"]
     waited = await client.call_tool("wait_jobs", {"jobs": [job], "wait_s": 20})
     assert "stopped" in text_of(waited), text_of(waited)
 
@@ -123,52 +152,18 @@ CHECKS = (
     gets_progress,
     works_in_the_background,
     stops_a_job,
+    pages_a_large_output,
+    cancels_a_call,
     runs_twenty_at_once,
     hears_of_changes,
     hears_what_is_wrong,
 )
 
-SETTINGS = {"SHELLYARD_MCP_PROGRESS_S": "0.3", "SHELLYARD_LOG_FILTER": "warn"}
-
-
 @contextlib.contextmanager
 def over_stdio(binary, folder):
     yield StdioServerParameters(
-        command=binary, args=["stdio", "--data-dir", folder], env=SETTINGS, cwd=folder
+        command=binary, args=stdio_arguments(folder), env=SETTINGS, cwd=folder
     )
-
-
-@contextlib.contextmanager
-def over_http(binary, folder):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen(
-        [binary, "serve", "--bind", f"127.0.0.1:{port}", "--data-dir", folder],
-        env={**os.environ, **SETTINGS},
-        cwd=folder,
-    )
-    try:
-        await_port(server, port)
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        server.terminate()
-        try:
-            server.wait(DEADLINE)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            raise
-
-
-def await_port(server, port):
-    deadline = time.monotonic() + DEADLINE
-    while True:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        assert server.poll() is None, f"the server ended with {server.returncode}"
-        assert time.monotonic() < deadline, "the server never listened"
-        time.sleep(0.05)
 
 
 async def run_checks(target, mode, label):

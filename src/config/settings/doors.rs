@@ -119,6 +119,9 @@ pub enum Dialect {
     ExecuteCommand,
     /// `shell_exec` and `read_file_chunk`.
     ShellExec,
+    /// What the conformance suite wants to find.
+    #[cfg(feature = "conformance")]
+    Conformance,
 }
 
 /// What the server calls itself.

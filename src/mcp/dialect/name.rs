@@ -17,6 +17,9 @@ pub enum Dialect {
     ExecuteCommand,
     /// `shell_exec`, `read_file_chunk`.
     ShellExec,
+    /// What the conformance suite wants to find, which is more than tools.
+    #[cfg(feature = "conformance")]
+    Conformance,
 }
 
 impl Dialect {
@@ -24,6 +27,8 @@ impl Dialect {
     pub(crate) const fn tools(self) -> &'static [DialectTool] {
         match self {
             Self::Native => &[],
+            #[cfg(feature = "conformance")]
+            Self::Conformance => &[],
             Self::Shell => &[DialectTool::Shell],
             Self::Execute => &[DialectTool::Execute],
             Self::RunShellCommand => &[DialectTool::RunShellCommand],
