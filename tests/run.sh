@@ -149,6 +149,7 @@ with_fixtures="${CARGO_TARGET_DIR:-target}/debug/shellyard"
 counted "python client" "$python" tests/clients/client.py "$binary"
 counted "python client 1.x" "$tools/python-1/bin/python" tests/clients/client_v1.py "$binary"
 counted "typescript client" node "$tools/typescript/client.mjs" "$binary"
+counted "typescript tasks" node "$tools/typescript/tasks.mjs" "$binary"
 counted "inspector" "$python" tests/clients/inspector.py "$binary" \
   "$tools/inspector/node_modules/.bin/mcp-inspector"
 counted "conformance suites" "$python" tests/clients/conformance.py "$with_fixtures" "$binary" \

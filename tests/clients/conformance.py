@@ -29,6 +29,10 @@ OLD = "0.1"
 # The first word of the scenarios of an extension, and its name on the wire.
 EXTENSIONS = {"tasks": "io.modelcontextprotocol/tasks"}
 
+# What the suite calls is a task from its beginning, and `rm` asks somebody first. The suite says
+# yes in a form of its own, which is no yes to the server: those tasks end with a refusal.
+WITH_TASKS = {"SHELLYARD_MCP_TASK_GRACE_S": "0", "SHELLYARD_POLICY_ASK": "rm"}
+
 NEED_NO_FIXTURES = {
     "2025-11-25": (
         "server-initialize",
@@ -90,18 +94,20 @@ def offered_extensions(url):
     return result["capabilities"].get("extensions", {})
 
 
-def is_good(label, checks, exception=None):
-    """Whether a scenario ended as it should: each check held, or it is a listed exception."""
-    failed = [check for check in checks if check["status"] == "FAILURE"]
+def is_good(label, checks, exceptions):
+    """Whether a scenario ended as it should: each check held, or is a listed exception."""
     held = sum(check["status"] == "SUCCESS" for check in checks)
-    has_passed = held > 0 and not failed
-    if exception and not has_passed:
-        print(f"except  {label}: {exception}")
-        return True
-    good = has_passed and not exception
-    print(f"{'ok    ' if good else 'FAILED'}  {label} ({held} checks)")
-    if exception:
-        print("        it passes: take it out of exceptions.toml")
+    unmet = {check["id"] for check in checks if check["status"] in ("FAILURE", "SKIPPED")}
+    stale = exceptions.keys() - unmet
+    failed = [
+        check for check in checks if check["status"] == "FAILURE" and check["id"] not in exceptions
+    ]
+    good = (held > 0 or len(exceptions) > 0) and not failed and not stale
+    word = ("except" if exceptions else "ok    ") if good else "FAILED"
+    print(f"{word}  {label} ({held} checks)")
+    for check in sorted(exceptions):
+        what = "it does not fail: take it out" if check in stale else exceptions[check]
+        print(f"        {check}: {what}")
     for check in [*failed, *(check for check in checks if check["status"] == "WARNING")]:
         print(f"        {check['id']}: {check.get('errorMessage', check['description'])}")
     return good
@@ -115,8 +121,8 @@ def all_of(run, checks, extensions, exceptions):
         if extension and extension not in extensions:
             print(f"        {run}: {scenario} needs {extension}, which is not offered")
             continue
-        exception = exceptions.get(scenario)
-        results.append(is_good(f"{run}: {scenario}", checks[scenario], exception))
+        listed = exceptions.get(scenario, {})
+        results.append(is_good(f"{run}: {scenario}", checks[scenario], listed))
     for scenario in exceptions.keys() - checks.keys():
         print(f"FAILED  {run}: {scenario} is in exceptions.toml and was not run")
         results.append(False)
@@ -129,7 +135,7 @@ def with_fixtures(binary, suite, old_suite):
     results = []
     with (
         tempfile.TemporaryDirectory() as data,
-        over_http(binary, data, "--dialect", "native,conformance") as url,
+        over_http(binary, data, "--dialect", "native,conformance", settings=WITH_TASKS) as url,
     ):
         extensions = offered_extensions(url)
         for revision in REVISIONS:
@@ -156,7 +162,7 @@ def without_fixtures(binary, suite):
             checks = run_suite(suite, url, ["--requirements", revision])
             for scenario in scenarios:
                 label = f"{revision}: {scenario}, without fixtures"
-                results.append(is_good(label, checks.get(scenario, [])))
+                results.append(is_good(label, checks.get(scenario, []), {}))
     return results
 
 

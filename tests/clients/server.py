@@ -21,14 +21,14 @@ def stdio_arguments(folder):
 
 
 @contextlib.contextmanager
-def over_http(binary, folder, *flags):
+def over_http(binary, folder, *flags, settings=None):
     """A server on a free port, which ends with the block; yields its URL."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     server = subprocess.Popen(
         [binary, "serve", "--bind", f"127.0.0.1:{port}", "--data-dir", folder, *flags],
-        env={**os.environ, **SETTINGS},
+        env={**os.environ, **SETTINGS, **(settings or {})},
         cwd=folder,
     )
     try:

@@ -134,6 +134,7 @@ mod tests {
         assert_eq!(stopped(StopBy::Client), Standing::Over, "stop_jobs is no tasks/cancel");
         assert_eq!(stopped(StopBy::Shutdown), Standing::Over);
         assert_eq!(stopped(StopBy::Cancel), Standing::Cancelled);
+        assert_eq!(over(Outcome::Lost { why: String::new() }).status(), TaskStatus::Failed);
         assert_eq!(Standing::of(&State::Stopping), Standing::Working);
         assert_eq!(Standing::of(&State::Queued(None)), Standing::Working);
     }

@@ -77,6 +77,9 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Response, ToolErr
     if let Some(text) = typed.filter(|_| is_ours) {
         tokio::spawn(type_in(job.clone(), text));
     }
+    if task_after.is_some_and(|grace| grace.is_zero()) {
+        return Ok(Response::Task(job));
+    }
     // Whoever was asked has taken some of the client's patience.
     let limit = call.wait(wait).min(call.patience().saturating_sub(called.elapsed()));
     if limit.is_zero() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{SOON, get, knows_tasks, modern, rpc, run, task_of, text_of};
+use super::{SOON, get, get_when, knows_tasks, modern, rpc, run, task_of, text_of};
 use crate::harness::{Era, Launch, Marker, TASKS, Yard, declaring};
 
 /// Longer than any test, and gone with the marker.
@@ -38,6 +38,16 @@ fn a_call_that_would_wait_goes_on_as_a_task() {
         let id = created["taskId"].as_str().expect("a name");
         let looked = get(&mut yard, id);
         assert_eq!((&looked["taskId"], &looked["createdAt"]), (&json!(id), &created["createdAt"]));
+    }
+}
+
+#[test]
+fn without_a_grace_even_what_cannot_be_started_is_a_task() {
+    for mut yard in modern("[mcp]\ntask_grace_s = 0\n") {
+        let created = run(&mut yard, json!({"command": "/there/is/no/such/program", "args": []}));
+        assert_eq!(created["resultType"], "task", "{created}");
+        let over = get_when(&mut yard, created["taskId"].as_str().expect("a name"), "completed");
+        assert_eq!(over["result"]["isError"], true, "{over}");
     }
 }
 
