@@ -99,9 +99,16 @@ fn about_files(aims: &Aims) -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// All that an argument of a resource template can be.
+fn completion(argument: &str) -> Value {
+    let template = json!({"type": "ref/resource", "uri": "shellyard://jobs/{job}/output"});
+    json!({"ref": template, "argument": {"name": argument, "value": ""}})
+}
+
 /// What bob asks for beside tools.
 pub(super) fn requests(aims: &Aims) -> Vec<(&'static str, Value)> {
     let mut requests = vec![
+        ("completion/complete", completion("job")),
         ("initialize", initialize()),
         ("ping", json!({})),
         ("prompts/list", json!({})),
