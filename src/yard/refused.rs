@@ -16,7 +16,7 @@ pub enum Refused {
     ByPolicy(Refusal),
     /// The policy says that somebody must agree, and there is nobody to ask.
     #[error(
-        "`{command}` matches ask rule \"{rule}\" ({place}) and needs somebody's yes, which cannot be asked for here; to let it run, move the rule to policy.allow"
+        "`{command}` matches ask rule \"{rule}\" ({place}) and needs somebody's yes, which cannot be asked for here; to let it run, take the rule out of policy.ask"
     )]
     NeedsApproval {
         /// The command that somebody must agree to.

@@ -120,7 +120,7 @@ fn who_cannot_ask_is_told_how_to_allow_it() {
     for mut yard in modern() {
         let reply = yard.call("run_command", json!({"command": "touch made"}));
         assert_refused(&yard, &reply.0["result"], "needs_approval");
-        assert!(reply.text().contains("move the rule to policy.allow"), "{}", reply.text());
+        assert!(reply.text().contains("take the rule out of policy.ask"), "{}", reply.text());
     }
 }
 
