@@ -105,14 +105,6 @@ impl InputPipe {
             InputEnd::EndOfFileKey => self.write_all(b"\x04").await,
         }
     }
-
-    /// Writes what fits without waiting.
-    ///
-    /// # Errors
-    /// `WouldBlock` when nothing fits; `BrokenPipe` when nobody reads any more.
-    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.try_io(Interest::WRITABLE, |file| write(file, bytes))
-    }
 }
 
 impl AsyncWrite for InputPipe {
