@@ -2,33 +2,21 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::Uri;
 use axum::response::Response;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::error::ApiError;
 use super::jobs::json as answer;
-use super::query::Params;
+use super::order::Order;
 use super::routes::Api;
-use crate::yard::{AfterDrain, Identity, QueueOverview, Role};
-
-/// Whoever may change what concerns all tenants.
-pub(super) fn operator(caller: Identity) -> Result<(), ApiError> {
-    match caller.role {
-        Role::Admin => Ok(()),
-        Role::Read | Role::Run => Err(ApiError::NotAdmin),
-    }
-}
+use crate::yard::{AfterDrain, QueueOverview};
 
 /// Which part of the queue is meant.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Which {
+pub(super) struct Which {
     /// One lane; all of them where none is named.
     #[serde(default)]
     lane: Option<String>,
@@ -37,7 +25,7 @@ struct Which {
 /// How the server shall drain.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Draining {
+pub(super) struct Draining {
     /// Takes new jobs again.
     #[serde(default)]
     undo: bool,
@@ -47,53 +35,33 @@ struct Draining {
 }
 
 /// How full the queue is, by lane and by tenant, and what holds it back.
-pub(super) async fn queue(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Identity>,
-) -> Result<Response, ApiError> {
-    operator(caller)?;
+pub(super) async fn queue(State(api): State<Arc<Api>>, _: Order) -> Result<Response, ApiError> {
     Ok(answer(&shown(&api.yard.queue_overview().await)))
 }
 
 /// Nothing starts any more, in one lane or at all.
 pub(super) async fn pause(
     State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Identity>,
-    uri: Uri,
-    body: Bytes,
+    order: Order<Which>,
 ) -> Result<Response, ApiError> {
-    operator(caller)?;
-    // What is meant stands in the body: a lane in the address would be overlooked.
-    Params::read(uri.query(), &[])?;
-    api.yard.pause(read::<Which>(&body)?.lane, caller).await?;
+    api.yard.pause(order.wish.lane, order.by).await?;
     Ok(answer(&shown(&api.yard.queue_overview().await)))
 }
 
 /// Jobs start again, in one lane or at all.
 pub(super) async fn resume(
     State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Identity>,
-    uri: Uri,
-    body: Bytes,
+    order: Order<Which>,
 ) -> Result<Response, ApiError> {
-    operator(caller)?;
-    // What is meant stands in the body: a lane in the address would be overlooked.
-    Params::read(uri.query(), &[])?;
-    api.yard.resume(read::<Which>(&body)?.lane, caller).await?;
+    api.yard.resume(order.wish.lane, order.by).await?;
     Ok(answer(&shown(&api.yard.queue_overview().await)))
 }
 
 /// No new job is taken; those that are accepted go on.
 pub(super) async fn drain(
     State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Identity>,
-    uri: Uri,
-    body: Bytes,
+    Order { by, wish }: Order<Draining>,
 ) -> Result<Response, ApiError> {
-    operator(caller)?;
-    // What is meant stands in the body: a lane in the address would be overlooked.
-    Params::read(uri.query(), &[])?;
-    let wish: Draining = read(&body)?;
     match (wish.undo, wish.exit) {
         (true, true) => {
             let why = "`undo` and `exit` contradict each other".to_owned();
@@ -102,13 +70,13 @@ pub(super) async fn drain(
         (true, false) => {
             // A later drain must not end a server that was asked to stay.
             api.operations.wish_after_drain(AfterDrain::Stay);
-            api.yard.end_drain(caller).await;
+            api.yard.end_drain(by).await;
         }
         (false, true) => {
-            api.yard.begin_drain(AfterDrain::Exit, caller).await;
+            api.yard.begin_drain(AfterDrain::Exit, by).await;
             api.operations.wish_after_drain(AfterDrain::Exit);
         }
-        (false, false) => api.yard.begin_drain(AfterDrain::Stay, caller).await,
+        (false, false) => api.yard.begin_drain(AfterDrain::Stay, by).await,
     }
     Ok(answer(&shown(&api.yard.queue_overview().await)))
 }
@@ -116,23 +84,10 @@ pub(super) async fn drain(
 /// Reads the configuration again.
 pub(super) async fn reload(
     State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Identity>,
+    order: Order,
 ) -> Result<Response, ApiError> {
-    operator(caller)?;
-    let changes = api.operations.reload(caller).await.map_err(ApiError::Reload)?;
+    let changes = api.operations.reload(order.by).await.map_err(ApiError::Reload)?;
     Ok(answer(&json!({"applied": changes.live, "needs_restart": changes.restart})))
-}
-
-/// The JSON of a body; an empty one says nothing.
-pub(super) fn read<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
-    if body.is_empty() {
-        return Ok(T::default());
-    }
-    // A list would be read as the fields of the type, in order.
-    let fields: Map<String, Value> = serde_json::from_slice(body)
-        .map_err(|error| ApiError::BadBody { why: error.to_string() })?;
-    serde_json::from_value(fields.into())
-        .map_err(|error| ApiError::BadBody { why: error.to_string() })
 }
 
 /// The overview as JSON. What has no bound has no limit.

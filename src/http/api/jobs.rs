@@ -9,8 +9,8 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
-use super::admin::operator;
 use super::error::ApiError;
+use super::order::operator;
 use super::query::Params;
 use super::routes::Api;
 use crate::ids::Tenant;

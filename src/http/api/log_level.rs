@@ -3,21 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Extension;
-use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::Uri;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::admin::{operator, read, without_nulls};
+use super::admin::without_nulls;
 use super::error::ApiError;
 use super::jobs::json as answer;
-use super::query::Params;
+use super::order::Order;
 use super::routes::Api;
 use crate::telemetry::FilterStatus;
-use crate::yard::Identity;
 
 /// The longest that a filter may be chosen for: what shall stay longer belongs into the settings.
 const MAX_TIME: Duration = Duration::from_hours(7 * 24);
@@ -25,7 +21,7 @@ const MAX_TIME: Duration = Duration::from_hours(7 * 24);
 /// Which lines shall be written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wish {
+pub(super) struct Wish {
     /// The filter; without one the configured one holds again.
     #[serde(default)]
     filter: Option<String>,
@@ -35,25 +31,16 @@ struct Wish {
 }
 
 /// Which lines are written.
-pub(super) async fn show(
-    State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Identity>,
-) -> Result<Response, ApiError> {
-    operator(caller)?;
+pub(super) async fn show(State(api): State<Arc<Api>>, _: Order) -> Result<Response, ApiError> {
     Ok(shown(api.operations.log().status()))
 }
 
 /// Chooses which lines are written, for a while or until the next choice.
 pub(super) async fn choose(
     State(api): State<Arc<Api>>,
-    Extension(caller): Extension<Identity>,
-    uri: Uri,
-    body: Bytes,
+    Order { by, wish }: Order<Wish>,
 ) -> Result<Response, ApiError> {
-    operator(caller)?;
-    // What is meant stands in the body: a filter in the address would be overlooked.
-    Params::read(uri.query(), &[])?;
-    let Wish { filter, for_s } = read(&body)?;
+    let Wish { filter, for_s } = wish;
     let log = api.operations.log();
     let done = match (filter, time(for_s)?) {
         (None, None) => {
@@ -69,7 +56,7 @@ pub(super) async fn choose(
             time.map_or_else(|| filter.clone(), |time| format!("{filter} for {time:?}"))
         }
     };
-    api.yard.note_log_filter(&done, caller);
+    api.yard.note_log_filter(&done, by);
     Ok(shown(log.status()))
 }
 

@@ -15,6 +15,7 @@ mod coding;
 mod error;
 mod jobs;
 mod log_level;
+mod order;
 mod output;
 mod plan;
 mod query;
