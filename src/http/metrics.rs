@@ -3,13 +3,24 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 /// Renders all metrics now.
 #[derive(Clone)]
-pub struct MetricsText(Arc<Render>);
+pub struct MetricsText {
+    render: Arc<Render>,
+    /// One at a time: a disk that never answers holds one thread, not one more for each scrape.
+    turn: Arc<Semaphore>,
+}
+
+/// How long a scrape waits for its figures; those who ask for them give up after ten seconds.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 type Render = dyn Fn() -> Pin<Box<dyn Future<Output = String> + Send>> + Send + Sync;
 
@@ -19,17 +30,79 @@ impl MetricsText {
     where
         F: Future<Output = String> + Send + 'static,
     {
-        Self(Arc::new(move || Box::pin(render())))
+        let render: Arc<Render> = Arc::new(move || Box::pin(render()));
+        Self { render, turn: Arc::new(Semaphore::new(1)) }
     }
 
+    /// The metrics; 503 where the server or its disk does not tell in time.
     pub(super) async fn response(&self) -> Response {
-        let text = (self.0)().await;
-        ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+        self.response_within(PATIENCE).await
+    }
+
+    async fn response_within(&self, patience: Duration) -> Response {
+        match timeout(patience, self.rendered()).await {
+            Ok(Some(text)) => {
+                let kind = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+                (kind, text).into_response()
+            }
+            Ok(None) | Err(_) => {
+                let text =
+                    "the figures cannot be had at present: the server is busy, or its disk hangs\n";
+                (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+            }
+        }
+    }
+
+    async fn rendered(&self) -> Option<String> {
+        let turn = Arc::clone(&self.turn).acquire_owned().await.ok()?;
+        let text = (self.render)();
+        // It keeps its turn to its end, whether anybody waits for that or not.
+        let rendering = tokio::spawn(async move {
+            let _turn = turn;
+            text.await
+        });
+        rendering.await.ok()
     }
 }
 
 impl fmt::Debug for MetricsText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MetricsText(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn figures_that_cannot_be_had_are_not_waited_for_and_asked_for_once() {
+        let (asked, told) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let (count, news) = (Arc::clone(&asked), Arc::clone(&told));
+        let metrics = MetricsText::new(move || {
+            count.fetch_add(1, Ordering::SeqCst);
+            let news = Arc::clone(&news);
+            async move {
+                news.notified().await;
+                "up 1\n".to_owned()
+            }
+        });
+        for _ in 0..3 {
+            let response = metrics.response_within(Duration::from_millis(10)).await;
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        // The one that was stuck, and a new one.
+        told.notify_one();
+        let next = tokio::spawn(async move { metrics.response().await });
+        while asked.load(Ordering::SeqCst) < 2 {
+            tokio::task::yield_now().await;
+        }
+        told.notify_one();
+        assert_eq!(next.await.unwrap().status(), StatusCode::OK);
     }
 }
