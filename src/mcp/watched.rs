@@ -1,8 +1,11 @@
 //! The handler as transports serve it: each request that it answers is an [`Operation`].
 //!
 //! **Invariant:** nothing is answered past this: a request is counted once, however it ends, and
-//! all that is logged on its way names its trace.
+//! all that is logged on its way names its trace. A panic on that way is an error like any other.
 
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
     CompleteResult, CustomRequest, CustomResult, DiscoverResult, GetPromptRequestParams,
@@ -69,7 +72,7 @@ impl Watched {
         context.extensions.insert(operation.place());
         let log = operation.log().clone();
         // Boxed: whatever carries requests would else be as large as the largest answer in the making.
-        let answered = Box::pin(answer(context)).instrument(log).await;
+        let answered = caught(Box::pin(answer(context))).instrument(log).await;
         operation.finish(match &answered {
             // Nobody reads that answer.
             Ok(_) if cancelled.is_cancelled() => Some(ErrorType::Other),
@@ -78,6 +81,13 @@ impl Watched {
         });
         answered
     }
+}
+
+/// What is answered, also after a panic: its caller would else wait for ever.
+async fn caught<T>(answer: impl Future<Output = Result<T, ErrorData>>) -> Result<T, ErrorData> {
+    let panicked =
+        |_| Err(ErrorData::internal_error("this request failed inside the server", None));
+    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(panicked)
 }
 
 const fn no_error<T>(_: &T) -> Option<ErrorType> {
@@ -154,7 +164,7 @@ impl ServerHandler for Watched {
         let request = context.request_context();
         let operation = Operation::begin(self.asked("subscriptions/listen", request), request);
         let log = operation.log().clone();
-        let answered = self.handler.listen(context).instrument(log).await;
+        let answered = caught(self.handler.listen(context)).instrument(log).await;
         // It lasts until the client wants it no longer: that is no error.
         operation.finish(answered.is_err().then_some(ErrorType::Other));
         answered
@@ -178,8 +188,15 @@ impl ServerHandler for Watched {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::mcp::METHODS;
     use crate::telemetry::labels;
+
+    #[tokio::test]
+    async fn a_panic_is_an_internal_error() {
+        let answered: Result<(), _> = caught(async { panic!("boom") }).await;
+        assert_eq!(answered.unwrap_err().code.0, -32603);
+    }
 
     #[test]
     fn every_method_that_is_answered_has_series_of_its_own() {
