@@ -9,7 +9,7 @@ use hyper::body::Body as _;
 
 /// How much of a body that is too large is still taken, and thrown away, while its answer is on
 /// its way: a client that is cut off while it sends never gets to see why.
-const DRAIN_BYTES: usize = 64 * 1024 * 1024;
+const DRAIN_BYTES: usize = 256 * 1024 * 1024;
 
 /// Why a body was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

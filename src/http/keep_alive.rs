@@ -1,7 +1,7 @@
 //! A sign of life for calls that take long.
 //!
 //! In the modern era a response has no status until its handler has something to say, so a
-//! quiet call looks like a dead server to clients and proxies. After a short while the
+//! quiet call looks like a dead server to clients and proxies. Unless it comes at once, the
 //! response is therefore begun as an event stream, with comments until there is an answer.
 //! The call lives inside the response: a client that hangs up drops both.
 

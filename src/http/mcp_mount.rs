@@ -8,6 +8,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
@@ -15,9 +16,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use rmcp::model::{ErrorCode, ErrorData, JsonRpcError};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -28,10 +27,21 @@ use super::guard::allowed_origins;
 use super::health::Readiness;
 use super::keep_alive::{Patience, answer_in_time};
 use super::lines;
+use super::refusal::{in_json_rpc, unreadable};
 use super::sessions::{Full, Sessions};
 use super::settings::HttpSettings;
+use crate::lines::id_near_ends;
 use crate::mcp::{Handler, Network, Watched};
 use crate::yard::{Identity, Role};
+
+/// Where a modern client names the method of its request.
+const METHOD: &str = "mcp-method";
+
+/// The time for an answer that takes none, so that it need not be a stream.
+const AT_ONCE: Duration = Duration::from_millis(20);
+
+/// When a request that should have been answered long ago gets its response begun.
+const LATER: Duration = Duration::from_secs(2);
 
 /// The MCP endpoint. A cheap clone.
 #[derive(Clone)]
@@ -39,7 +49,7 @@ pub(super) struct McpMount {
     service: StreamableHttpService<Watched, Sessions>,
     sessions: Arc<Sessions>,
     handler: Handler,
-    patience: Patience,
+    between_comments: Duration,
     streams: CancellationToken,
     readiness: watch::Receiver<Readiness>,
 }
@@ -64,11 +74,17 @@ impl McpMount {
             Arc::clone(&sessions),
             config,
         );
-        let patience = Patience {
-            before_stream: settings.stream_after,
-            between_comments: settings.keep_alive_every,
-        };
-        Self { service, sessions, handler, patience, streams, readiness }
+        let between_comments = settings.keep_alive_every;
+        Self { service, sessions, handler, between_comments, streams, readiness }
+    }
+
+    /// A tool may be quiet for long, and its call is begun to be answered at once. What cannot be
+    /// answered at all is said by a status, so all else waits for its own: it is never quiet.
+    fn patience_for(&self, parts: &Parts) -> Patience {
+        // Modern clients have to say it, and rmcp compares it with the message.
+        let calls_tool = parts.headers.get(METHOD).is_some_and(|method| method == "tools/call");
+        let before_stream = if calls_tool { AT_ONCE } else { LATER };
+        Patience { before_stream, between_comments: self.between_comments }
     }
 
     /// Answers one request, whose body has been read already.
@@ -89,12 +105,15 @@ impl McpMount {
             parts.extensions.insert(network);
         }
         let is_json = is_json(&parts);
+        let id = id_near_ends(&body);
+        let patience = self.patience_for(&parts);
         let request = Request::from_parts(parts, Body::from(body.clone()));
         let answer = async move {
             let answer = Sessions::opening_for(tenant, self.service.handle(request)).await;
-            answer.map_or_else(full, |response| response.map(Body::new))
+            let response = answer.map_or_else(full, |response| response.map(Body::new));
+            in_json_rpc(response, id).await
         };
-        let response = answer_in_time(answer, self.patience).await;
+        let response = answer_in_time(answer, patience).await;
         // rmcp calls a body that it cannot read an unsupported media type.
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json {
             return unreadable(&body);
@@ -147,22 +166,6 @@ fn full(_: Full) -> Response {
 fn is_json(parts: &Parts) -> bool {
     let kind = parts.headers.get(CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
-}
-
-/// What is wrong with a body that is no JSON-RPC message.
-fn unreadable(body: &Bytes) -> Response {
-    // Read as a message is read: what is nested too deeply for that is no JSON to us.
-    let error = match serde_json::from_slice::<Value>(body) {
-        Err(error) => {
-            ErrorData::new(ErrorCode::PARSE_ERROR, format!("the body is not JSON: {error}"), None)
-        }
-        Ok(_) => ErrorData::invalid_request(
-            "the body is not one JSON-RPC 2.0 message (batches are not supported)",
-            None,
-        ),
-    };
-    let json = serde_json::to_vec(&JsonRpcError::new(None, error)).unwrap_or_default();
-    (StatusCode::BAD_REQUEST, [(CONTENT_TYPE, "application/json")], json).into_response()
 }
 
 #[cfg(test)]

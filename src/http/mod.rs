@@ -30,6 +30,7 @@ mod listen;
 mod mcp_mount;
 mod metrics;
 mod operations;
+mod refusal;
 mod route;
 mod routes;
 mod serve;

@@ -20,6 +20,7 @@ use super::health::{self, Readiness};
 use super::mcp_mount::McpMount;
 use super::metrics::MetricsText;
 use super::operations::Operations;
+use super::refusal;
 use super::route::Route;
 use super::settings::HttpSettings;
 use crate::mcp::Handler;
@@ -58,7 +59,10 @@ pub(super) fn routes(
     let gate = Gate {
         guard: Guard::new(settings, bound),
         auth: settings.auth.clone(),
-        open: open.map(|route| route.path(&settings.path)).collect(),
+        open: open
+            .map(|route| route.path(&settings.path))
+            .chain(settings.auth.metadata_path())
+            .collect(),
         max_body_bytes: settings.max_body_bytes,
         body_timeout: settings.body_timeout,
     };
@@ -76,8 +80,9 @@ pub(super) fn routes(
         .into_iter()
         .fold(Router::new(), mount)
         .route("/api/{*rest}", any(api::no_such_path))
-        .fallback(|| async { (StatusCode::NOT_FOUND, "nothing here; MCP is at its own path\n") })
+        .fallback(elsewhere(settings.auth.clone()))
         .layer(from_fn_with_state(Arc::new(gate), enter))
+        .layer(from_fn_with_state(Arc::from(settings.path.as_str()), refusal::at_endpoint))
 }
 
 /// What stands behind the routes.
@@ -124,6 +129,18 @@ impl House {
 fn metadata(auth: Auth) -> MethodRouter {
     get(move |headers: HeaderMap| async move {
         auth.metadata(&headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
+    })
+}
+
+/// What is at a path that is no route: the metadata of a resource that is known by another path than
+/// ours, as behind a proxy, or nothing. No route, since that path may have any signs in it.
+fn elsewhere(auth: Auth) -> MethodRouter {
+    let path = auth.metadata_path();
+    any(move |request: Request| async move {
+        let is_metadata = path.as_deref() == Some(request.uri().path());
+        let found = is_metadata.then(|| auth.metadata(request.headers())).flatten();
+        let nothing = (StatusCode::NOT_FOUND, "nothing here; MCP is at its own path\n");
+        found.unwrap_or_else(|| nothing.into_response())
     })
 }
 

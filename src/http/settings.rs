@@ -52,8 +52,6 @@ pub struct HttpSettings {
     /// A legacy session that is idle for so long is ended. One with a call in work or an open
     /// stream is not idle.
     pub session_idle: Duration,
-    /// A call that has not answered after this gets its response begun, as a stream.
-    pub stream_after: Duration,
     /// How often a comment is sent on a silent stream.
     pub keep_alive_every: Duration,
     /// The most time that a shutdown takes.
@@ -82,7 +80,6 @@ impl Default for HttpSettings {
             max_connections_per_address: 512,
             max_sessions: 256,
             session_idle: Duration::from_secs(3600),
-            stream_after: Duration::from_secs(2),
             keep_alive_every: Duration::from_secs(15),
             shutdown_grace: Duration::from_secs(5),
         }

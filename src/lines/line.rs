@@ -100,23 +100,47 @@ fn decode(line: &[u8]) -> Decoded {
     if line.is_empty() || line.starts_with(b"#") {
         return Decoded::Nothing;
     }
-    if let Ok(message) = serde_json::from_slice(line) {
+    decode_message(line)
+}
+
+/// What one message turns out to be, of which nothing is left out.
+#[must_use]
+pub fn decode_message(text: &[u8]) -> Decoded {
+    if let Ok(message) = serde_json::from_slice(text) {
         return Decoded::Message(Box::new(in_full(message)));
     }
-    match serde_json::from_slice::<Value>(line) {
+    match serde_json::from_slice::<Value>(text) {
         Err(error) => {
-            let text = format!("the line is not JSON: {error}");
+            let why = format!("this is not JSON that can be read: {error}");
             // What is nested too deeply is JSON all the same, and its sender waits for an answer.
-            let id = line.starts_with(b"{").then(|| Oversize::new(line).id()).flatten();
-            Decoded::Faulty(ErrorData::new(ErrorCode::PARSE_ERROR, text, None), id)
+            Decoded::Faulty(ErrorData::new(ErrorCode::PARSE_ERROR, why, None), id_near_ends(text))
         }
         // A notification gets no answer, not even a bad one.
         Ok(value) if value.get("method").is_some() && value.get("id").is_none() => Decoded::Nothing,
         Ok(value) => {
-            let text = "the line is not one JSON-RPC 2.0 message (batches are not supported)";
             let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
-            Decoded::Faulty(ErrorData::invalid_request(text, None), id)
+            Decoded::Faulty(fault(&value, id.as_ref()), id)
         }
+    }
+}
+
+/// The id of a message, where it stands near one of its ends. Costs little, whatever its length.
+#[must_use]
+pub fn id_near_ends(message: &[u8]) -> Option<RequestId> {
+    message.trim_ascii_start().starts_with(b"{").then(|| Oversize::new(message).id()).flatten()
+}
+
+/// What is wrong with JSON that is no message.
+fn fault(value: &Value, id: Option<&RequestId>) -> ErrorData {
+    let is_request = value["jsonrpc"] == "2.0" && value["method"].is_string() && id.is_some();
+    let has_odd_params = value.get("params").is_some_and(|params| !params.is_object());
+    if value.is_array() {
+        let why = "this is a batch, which MCP has no longer; send each message by itself";
+        ErrorData::invalid_request(why, None)
+    } else if is_request && has_odd_params {
+        ErrorData::invalid_params("params must be an object", None)
+    } else {
+        ErrorData::invalid_request("this is not a JSON-RPC 2.0 message", None)
     }
 }
 
@@ -170,6 +194,34 @@ mod tests {
     fn comments_and_empty_lines_say_nothing() {
         for line in ["", "  \t", "# List tools:", "  # {\"jsonrpc\":\"2.0\"}", "\u{feff}#"] {
             assert_eq!(method(line), None, "{line:?}");
+        }
+    }
+
+    #[track_caller]
+    fn fault_of(line: &str) -> (i32, Option<RequestId>) {
+        match decode(line.as_bytes()) {
+            Decoded::Faulty(error, id) => (error.code.0, id),
+            other @ (Decoded::Message(_) | Decoded::Nothing) => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_its_code_and_with_the_id() {
+        let seven = || Some(RequestId::Number(7));
+        for params in ["[1]", r#""x""#, "5", "true"] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"ping","params":{params}}}"#);
+            assert_eq!(fault_of(&line), (-32602, seven()), "{line}");
+        }
+        for (line, code, id) in [
+            (r#"[{"jsonrpc":"2.0","id":7,"method":"ping"}]"#, -32600, None),
+            (r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#, -32600, seven()),
+            (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, -32600, None),
+            (r#"{"jsonrpc":"2.0","id":7,"method":5,"params":5}"#, -32600, seven()),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"ping""#, -32700, seven()),
+            (r#"{"jsonrpc":"2.0","#, -32700, None),
+            ("5", -32600, None),
+        ] {
+            assert_eq!(fault_of(line), (code, id), "{line}");
         }
     }
 }

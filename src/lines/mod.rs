@@ -18,6 +18,8 @@ mod line;
 mod oversize;
 mod serve;
 
-pub use line::{Decoded, LineRead, MAX_LINE_BYTES, content, read_line};
+pub use line::{
+    Decoded, LineRead, MAX_LINE_BYTES, content, decode_message, id_near_ends, read_line,
+};
 pub use oversize::Oversize;
 pub use serve::{CLOSING, DIRECTORY, MAX_IN_FLIGHT, PATIENCE, PROTOCOL, serve_on};

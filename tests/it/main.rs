@@ -78,6 +78,7 @@ mod queue;
 mod quotas;
 #[cfg(test)]
 mod redact;
+mod refusals;
 #[cfg(test)]
 mod replies;
 #[cfg(test)]

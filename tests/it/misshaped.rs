@@ -17,14 +17,30 @@ fn cases() -> Vec<(String, i64, Value)> {
     let call = |id: u64, key: &str| format!(r#""id":{id},"method":"tools/call","{key}":{deep}"#);
     let modern = Era::Modern.request(4714, "tools/list", json!({})).to_string();
     vec![
-        (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#.to_owned(), -32600, Value::Null),
+        (batch(1), -32600, Value::Null),
+        (batch(10_000), -32600, Value::Null),
         ("[]".to_owned(), -32600, Value::Null),
         (deep.clone(), -32700, Value::Null),
         (format!(r#"{{"jsonrpc":"2.0",{}}}"#, call(4711, "params")), -32700, json!(4711)),
         (format!(r#"{{"params":{deep},"jsonrpc":"2.0","id":4712}}"#), -32700, json!(4712)),
         (r#"{"jsonrpc":"2.0","id":4713,"method":"no/such"}"#.to_owned(), -32601, json!(4713)),
+        (with_params("[1]"), -32602, json!(4715)),
+        (with_params(r#""x""#), -32602, json!(4715)),
+        (with_params("5"), -32602, json!(4715)),
+        (r#"{"jsonrpc":"2.0","id":4716"#.to_owned(), -32700, Value::Null),
+        (r#"{"jsonrpc":"1.0","id":4717,"method":"ping"}"#.to_owned(), -32600, json!(4717)),
         (modern.replace("2026-07-28", "2099-01-01"), -32022, json!(4714)),
     ]
+}
+
+fn batch(size: usize) -> String {
+    let messages: Vec<Value> =
+        (0..size).map(|id| LEGACY.request(id as u64, "ping", json!({}))).collect();
+    json!(messages).to_string()
+}
+
+fn with_params(params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":4715,"method":"tools/list","params":{params}}}"#)
 }
 
 #[track_caller]
@@ -51,9 +67,9 @@ fn and_so_it_is_through_a_proxy() {
 }
 
 #[test]
-fn every_misshaped_body_is_answered_with_its_code() {
+fn every_misshaped_body_is_answered_with_its_code_and_its_id() {
     let mut yard = Launch::http().start();
-    for (body, code, _) in cases() {
+    for (body, code, id) in cases() {
         let sent: String = body.chars().take(80).collect();
         let mut request = Request::post_bytes("/mcp", body.into_bytes());
         if code == -32022 {
@@ -69,6 +85,7 @@ fn every_misshaped_body_is_answered_with_its_code() {
         let mut answer = connection.answer();
         let told = answer.message().expect("a message");
         assert_eq!(told["error"]["code"], code, "{sent}: {told}");
+        assert_eq!(told.get("id"), Some(&id), "{sent}: {told}");
     }
     yard.assert_alive();
 }

@@ -175,6 +175,11 @@ impl Auth {
         self.0.oauth.as_ref().map(|oauth| oauth.metadata(headers))
     }
 
+    /// Where clients look for it that know the configured resource.
+    pub(in crate::http) fn metadata_path(&self) -> Option<String> {
+        self.0.oauth.as_ref()?.metadata_path()
+    }
+
     /// The refusal of a credential that is not enough.
     pub(super) fn lacks(&self, role: Role, credential: &Credential, headers: &HeaderMap) -> Denied {
         if credential.has_scopes() {

@@ -28,6 +28,13 @@ pub(super) fn address(resource: &str) -> String {
     format!("{origin}{WELL_KNOWN}{}", if path == "/" { "" } else { path })
 }
 
+/// The path of the metadata of the resource that is configured, as a request has it.
+pub(super) fn path(rules: &OauthSettings) -> Option<String> {
+    let address = address(rules.resource.as_ref()?);
+    let path = address.get(address.find(WELL_KNOWN)?..)?;
+    Some(path.split(['?', '#']).next()?.to_owned())
+}
+
 /// The metadata itself.
 pub(super) fn response(rules: &OauthSettings, headers: &HeaderMap) -> Response {
     let kind = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "max-age=300")];

@@ -45,6 +45,11 @@ impl ResourceServer {
         }
     }
 
+    /// Where clients look for the metadata that know the configured resource.
+    pub(in crate::http::auth) fn metadata_path(&self) -> Option<String> {
+        metadata::path(&self.rules)
+    }
+
     /// The metadata of RFC 9728.
     pub(in crate::http::auth) fn metadata(&self, headers: &HeaderMap) -> Response {
         metadata::response(&self.rules, headers)

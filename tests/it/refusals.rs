@@ -1,0 +1,118 @@
+//! What is refused at the MCP endpoint is refused in JSON-RPC, and what is quiet shows that it lives.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Era, HttpConnection, Launch, Request, Yard};
+
+const LEGACY: Era = Era::Legacy("2025-11-25");
+
+/// The status of an answer, and its error.
+#[track_caller]
+fn refused(yard: &mut Yard, request: &Request) -> (u16, Value) {
+    let mut connection = HttpConnection::open(yard.http().address());
+    connection.send(request);
+    let mut answer = connection.answer();
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    (answer.status, answer.message().expect("an error"))
+}
+
+#[track_caller]
+fn check(yard: &mut Yard, request: &Request, (status, code, id): (u16, i64, Value)) {
+    let (told, error) = refused(yard, request);
+    let found = (told, &error["error"]["code"], error.get("id"));
+    assert_eq!(found, (status, &json!(code), Some(&id)), "{request:?}: {error}");
+    assert!(error["error"]["message"].as_str().is_some_and(|text| !text.is_empty()), "{error}");
+}
+
+#[test]
+fn a_refusal_is_a_json_rpc_error_with_the_id_of_its_request() {
+    let mut yard = Launch::http().start();
+    let message = LEGACY.request(7, "tools/list", json!({}));
+    let own = yard.http().request(&message);
+    let bare = Request::post("/mcp", &message);
+    let with = |name: &str, value: &str| bare.clone().header(name, value);
+    let session = yard.http().session().to_owned();
+    let other_kind = Request { headers: Vec::new(), ..own.clone() }
+        .header("Accept", "application/json, text/event-stream")
+        .header("Content-Type", "text/plain");
+    let html = Request { headers: Vec::new(), ..own.clone() }
+        .header("Accept", "text/html")
+        .header("Content-Type", "application/json");
+    for (request, status) in [
+        (with("Mcp-Session-Id", &session).header("MCP-Protocol-Version", "1999-01-01"), 400),
+        (with("Mcp-Session-Id", "nobody's"), 404),
+        (bare.clone(), 400),
+        (other_kind, 415),
+        (html, 406),
+    ] {
+        check(&mut yard, &request, (status, -32600, json!(7)));
+    }
+    // Nobody has read these.
+    check(&mut yard, &own.clone().header("Origin", "http://evil"), (403, -32600, Value::Null));
+    check(&mut yard, &own.header("Host", "evil"), (403, -32600, Value::Null));
+    yard.assert_alive();
+}
+
+#[test]
+fn modern_refusals_keep_their_status() {
+    let mut yard = Launch::http().era(Era::Modern).start();
+    let list = Era::Modern.request(7, "tools/list", json!({}));
+    let unknown = Era::Modern.request(8, "no/such", json!({}));
+    let bare = |method: &str| {
+        let request = Request::post("/mcp", &list).header("Mcp-Method", method);
+        request.header("MCP-Protocol-Version", "2026-07-28")
+    };
+    check(&mut yard, &bare("tools/call"), (400, -32020, json!(7)));
+    let unknown = yard.http().request(&unknown);
+    check(&mut yard, &unknown, (404, -32601, json!(8)));
+}
+
+#[test]
+fn whoever_has_no_token_is_told_so_in_json_rpc() {
+    let mut yard = Launch::http().guarded().start_silent();
+    let request = Request::post("/mcp", &LEGACY.request(7, "ping", json!({})));
+    check(&mut yard, &request, (401, -32600, Value::Null));
+}
+
+#[test]
+fn a_client_that_sends_a_hundred_megabytes_reads_why_they_are_not_taken() {
+    let mut yard = Launch::http().start();
+    let mut connection = HttpConnection::open(yard.http().address());
+    let size = 100 << 20;
+    let head = format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}\r\n\r\n");
+    connection.send_bytes(head.as_bytes());
+    connection.try_send(&vec![b'x'; size]).expect("all of it can be sent");
+    let mut answer = connection.answer();
+    assert_eq!((answer.status, answer.header("content-type")), (413, Some("application/json")));
+    let error = answer.message().expect("an error");
+    assert_eq!((&error["error"]["code"], error.get("id")), (&json!(-32600), Some(&Value::Null)));
+    yard.assert_alive();
+}
+
+#[test]
+fn a_quiet_modern_call_is_begun_to_be_answered_before_its_job_has_ended() {
+    let mut yard = Launch::http().era(Era::Modern).start();
+    let arguments = json!({"command": "sleep 1; echo over"});
+    let params = json!({"name": "run_command", "arguments": arguments});
+    let mut connection = yard.http().post(&Era::Modern.request(7, "tools/call", params));
+    let mut answer = connection.answer();
+    assert_eq!(answer.header("content-type"), Some("text/event-stream"));
+    let result = answer.message().expect("an answer");
+    assert!(result["result"].to_string().contains("over"), "{result}");
+    let list = Era::Modern.request(8, "tools/list", json!({}));
+    let mut connection = yard.http().post(&list);
+    assert_eq!(connection.answer().header("content-type"), Some("application/json"));
+}
+
+#[cfg(feature = "conformance")]
+#[test]
+fn a_panic_is_an_error_and_the_server_goes_on() {
+    let [stdio, legacy] = Launch::both();
+    for launch in [stdio, legacy, Launch::http().era(Era::Modern)] {
+        let mut yard = launch.args(&["--dialect", "native,conformance"]).start();
+        let reply = yard.rpc("tools/call", json!({"name": "test_panic", "arguments": {}}));
+        assert_eq!(reply["error"]["code"], -32603, "{reply}");
+        yard.assert_alive();
+        yard.run("echo still here").ok();
+    }
+}
