@@ -7,7 +7,7 @@ use super::values::millis;
 use crate::ids::{JobId, Tenant};
 use crate::outcome::{Ending, Fault, Outcome, Usage};
 use crate::telemetry::known;
-use crate::telemetry::labels::{Actor, Rejection, key};
+use crate::telemetry::labels::{Actor, ApprovalStep, Rejection, key};
 use crate::telemetry::names::{Counter, actors, jobs, output, tenants};
 
 /// Characters of a command that are logged.
@@ -46,6 +46,12 @@ pub fn job_rejected(tenant: Tenant, reason: Rejection) {
     tracing::info!(%tenant, reason = reason.word(), "job rejected");
     jobs::REJECTED.with((key::REASON, reason.word())).increment(1);
     of_tenant(tenants::REJECTED, tenant, 1);
+}
+
+/// A command that somebody must agree to came this far.
+pub fn approval(tenant: Tenant, step: ApprovalStep) {
+    tracing::info!(%tenant, step = step.word(), "approval");
+    jobs::APPROVALS.with((key::STEP, step.word())).increment(1);
 }
 
 /// A job left the queue after this long and runs.

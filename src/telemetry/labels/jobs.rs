@@ -3,6 +3,28 @@
 use super::words::words;
 
 words! {
+    /// How far a command came that somebody must agree to.
+    pub enum ApprovalStep {
+        /// Somebody is asked.
+        Asked = "asked",
+        /// Somebody agreed to this run.
+        Once = "once",
+        /// Somebody agreed, and to the same runs of the tenant from then on.
+        Tenant = "tenant",
+        /// Somebody said no.
+        Declined = "declined",
+        /// Nobody said anything in time.
+        NoAnswer = "no_answer",
+        /// Whoever wanted it took it back.
+        Withdrawn = "withdrawn",
+        /// The client could not ask.
+        CannotAsk = "cannot_ask",
+        /// What was said answers no open question, or one about something else.
+        NotAsked = "not_asked",
+    }
+}
+
+words! {
     /// Why a job was not accepted.
     pub enum Rejection {
         /// There was nothing to run.

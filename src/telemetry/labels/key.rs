@@ -6,6 +6,8 @@ pub const OUTCOME: &str = "outcome";
 pub const FAULT: &str = "fault";
 /// Why something was turned away, dropped or freed, or what is waited for.
 pub const REASON: &str = "reason";
+/// How far something came.
+pub const STEP: &str = "step";
 /// Which of a job's streams.
 pub const STREAM: &str = "stream";
 /// Where output is held.

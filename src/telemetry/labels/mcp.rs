@@ -6,10 +6,11 @@ use super::words::{OTHER, words};
 pub(in crate::telemetry) const TOOL_CALL: &str = "tools/call";
 
 /// Every method that is answered, and one word for whatever else is asked for.
-pub const METHODS: [&str; 17] = [
+pub const METHODS: [&str; 18] = [
     "completion/complete",
     "initialize",
     "ping",
+    "prompts/get",
     "prompts/list",
     "resources/list",
     "resources/read",

@@ -13,7 +13,7 @@ mod words;
 pub use actors::Actor;
 pub(super) use build::{ARCHES, PROFILES, VERSIONS};
 pub use http::Refusal;
-pub use jobs::Rejection;
+pub use jobs::{ApprovalStep, Rejection};
 pub use mcp::{CallClass, ErrorType, METHODS, Transport};
 pub(super) use mcp::{TOOL_CALL, method};
 pub(super) use output::STREAMS;

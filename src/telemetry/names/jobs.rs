@@ -5,7 +5,7 @@ use metrics::Unit;
 use super::catalogue::Family;
 use super::metric::{BYTES, Counter, Gauge, Histogram, Labels, Metric, PLAIN, SECONDS};
 use crate::outcome::{Fault, Outcome};
-use crate::telemetry::labels::{Rejection, key};
+use crate::telemetry::labels::{ApprovalStep, Rejection, key};
 
 /// Jobs that were accepted.
 pub const SUBMITTED: Counter = Counter(Metric {
@@ -21,6 +21,14 @@ pub const REJECTED: Counter = Counter(Metric {
     help: "Jobs that were not accepted, by reason.",
     unit: Unit::Count,
     labels: Labels::Closed(&[(key::REASON, &Rejection::WORDS)]),
+});
+
+/// Commands that somebody must agree to, by how far they came.
+pub const APPROVALS: Counter = Counter(Metric {
+    name: "shellyard_approvals_total",
+    help: "Commands that somebody must agree to, by how far they came: asked, and what was said.",
+    unit: Unit::Count,
+    labels: Labels::Closed(&[(key::STEP, &ApprovalStep::WORDS)]),
 });
 
 /// Jobs that ended, by outcome.
@@ -153,7 +161,7 @@ pub const OUTPUT: Histogram = Histogram(
 /// All of them.
 pub(super) const FAMILY: Family = Family {
     title: "Jobs",
-    counters: &[SUBMITTED, REJECTED, FINISHED, FAILED],
+    counters: &[SUBMITTED, REJECTED, APPROVALS, FINISHED, FAILED],
     gauges: &[RUNNING, RUNNING_LIMIT, STOPPING, QUEUED, QUEUED_LIMIT, RETAINED, RETAINED_LIMIT],
     histograms: &[DURATION, QUEUE_WAIT, CPU, PEAK_MEMORY, OUTPUT],
 };
