@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{PolicyCommand, PolicyExplainFlags, PolicyTestFlags, PolicyVerb, talk};
 use crate::policy::rules::{self, RuleError};
 use crate::policy::{
-    Call, Decision, Explanation, Finding, Opinion, Policy, Request, decide, explain,
+    AskRule, Call, Decision, Explanation, Finding, Opinion, Policy, Request, decide, explain,
 };
 
 /// Carries out the `policy` verb and returns the exit code: 0, or 1 when a command may not run or
@@ -56,8 +56,8 @@ const fn word(decision: &Decision) -> &'static str {
 fn reason(decision: &Decision) -> String {
     match decision {
         Decision::Allow => "allowed".to_owned(),
-        Decision::Ask { command, rule, place } => {
-            format!("asks: `{command}` matches ask rule \"{rule}\" ({place})")
+        Decision::Ask { command, rules } => {
+            format!("asks: `{command}` matches {}", AskRule::listed(rules))
         }
         Decision::Deny(refusal) => format!("refused: {refusal}"),
     }

@@ -39,10 +39,11 @@ const TTL_MS: u64 = 3_600_000;
 
 /// The methods that this server answers, by era; anything else is not found. There is no
 /// prompt, and the list says so: the protocol's own caching tests want that list from everyone.
-pub const METHODS: [(&str, Eras); 16] = [
+pub const METHODS: [(&str, Eras); 17] = [
     ("completion/complete", Eras::Both),
     ("initialize", Eras::Legacy),
     ("ping", Eras::Legacy),
+    ("prompts/get", Eras::Both),
     ("prompts/list", Eras::Both),
     ("resources/list", Eras::Both),
     ("resources/read", Eras::Both),
@@ -114,6 +115,18 @@ impl Handler {
     #[must_use]
     pub fn in_directory(self, cwd: &Path) -> Self {
         Self { cwd: Some(cwd.into()), ..self }
+    }
+
+    /// That there is no such method, or none in the era of the request, and where to look. A
+    /// server that says of itself only what another one says words it as that one does.
+    pub(super) fn unknown_method(&self, name: &str) -> ErrorData {
+        let given: String = name.chars().take(60).collect();
+        let where_to_look = match self.shared.settings.server_name {
+            ServerName::Shellyard => "; server/discover, or initialize, tells what is offered",
+            ServerName::McpzShell => "",
+        };
+        let message = format!("Method not found: {given}{where_to_look}");
+        ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
     }
 }
 
@@ -190,7 +203,7 @@ impl ServerHandler for Handler {
         let looked = tasks::get(&desk, &self.shared.settings, &context, &request.task_id).await;
         note_job(&desk, &context);
         let mut result = looked?;
-        self.stamp_modern(&context, &mut result.meta);
+        self.stamp_task(&mut result);
         Ok(result)
     }
 
@@ -224,7 +237,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let era = if is_modern(&context) { Eras::Modern } else { Eras::Legacy };
-        Err(unreadable(&request, era))
+        Err(misfit(&request, era).unwrap_or_else(|| self.unknown_method(&request.method)))
     }
 
     async fn discover(
@@ -262,7 +275,10 @@ impl ServerHandler for Handler {
         _request: GetPromptRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        Err(unknown_method("prompts/get"))
+        Err(match self.shared.info.capabilities.prompts {
+            Some(_) => ErrorData::invalid_params("no such prompt: this server has none", None),
+            None => self.unknown_method("prompts/get"),
+        })
     }
 
     async fn list_resources(
@@ -364,25 +380,19 @@ fn info(settings: &McpSettings) -> ServerConfig {
     }
 }
 
-pub(super) fn unknown_method(name: &str) -> ErrorData {
-    let given: String = name.chars().take(60).collect();
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("Method not found: {given}"), None)
-}
-
-/// What is wrong with a request that rmcp could not read: the method, or its params.
-fn unreadable(request: &CustomRequest, era: Eras) -> ErrorData {
+/// What is wrong with the params of a request that rmcp could not read; nothing where the method
+/// is not there.
+fn misfit(request: &CustomRequest, era: Eras) -> Option<ErrorData> {
     let method = &request.method;
     let is_offered =
         |(offered, eras): &(&str, Eras)| offered == method && (*eras == era || *eras == Eras::Both);
-    if !METHODS.iter().any(is_offered) {
-        return unknown_method(method);
-    }
+    METHODS.iter().find(|it| is_offered(it))?;
     let why = match request.params_as::<CallToolRequestParams>() {
         Err(error) if method == "tools/call" => format!(": {error}"),
         Ok(None) if method == "tools/call" => ": there are none".to_owned(),
         Ok(_) | Err(_) => String::new(),
     };
-    ErrorData::invalid_params(format!("the params of {method} do not fit{why}"), None)
+    Some(ErrorData::invalid_params(format!("the params of {method} do not fit{why}"), None))
 }
 
 #[cfg(test)]
@@ -393,20 +403,18 @@ mod tests {
 
     #[test]
     fn misshaped_params_of_a_known_method_are_told_from_an_unknown_method() {
-        let check = |method: &str, params: Option<Value>, era, code| {
-            let error = unreadable(&CustomRequest::new(method, params), era);
-            assert_eq!(error.code, code, "{method} {era:?}");
-            error.message
+        let told = |method: &str, params: Option<Value>, era| {
+            let error = misfit(&CustomRequest::new(method, params), era)?;
+            assert_eq!(error.code, ErrorCode::INVALID_PARAMS, "{method} {era:?}");
+            Some(error.message)
         };
-        let (known, unknown) = (ErrorCode::INVALID_PARAMS, ErrorCode::METHOD_NOT_FOUND);
         let params = Some(json!({"name": "run_command", "arguments": "ls"}));
-        let message = check("tools/call", params, Eras::Modern, known);
+        let message = told("tools/call", params, Eras::Modern).unwrap();
         assert!(message.contains("expected a map"), "{message}");
-        check("tools/call", None, Eras::Legacy, known);
-        let message = check("tools/explode", None, Eras::Legacy, unknown);
-        assert_eq!(message, "Method not found: tools/explode");
-        check("initialize", None, Eras::Legacy, known);
-        check("initialize", None, Eras::Modern, unknown);
-        check("server/discover", None, Eras::Modern, known);
+        assert!(told("tools/call", None, Eras::Legacy).is_some());
+        assert_eq!(told("tools/explode", None, Eras::Legacy), None);
+        assert!(told("initialize", None, Eras::Legacy).is_some());
+        assert_eq!(told("initialize", None, Eras::Modern), None);
+        assert!(told("server/discover", None, Eras::Modern).is_some());
     }
 }

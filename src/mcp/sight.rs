@@ -6,7 +6,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 
 use super::called::Called;
-use super::handler::{Handler, unknown_method};
+use super::handler::Handler;
 use super::operation::Place;
 use super::stamp::is_modern;
 use crate::ids::Tenant;
@@ -74,7 +74,7 @@ impl Handler {
         method: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<Desk, ErrorData> {
-        if is_modern(context) { self.desk(context) } else { Err(unknown_method(method)) }
+        if is_modern(context) { self.desk(context) } else { Err(self.unknown_method(method)) }
     }
 }
 

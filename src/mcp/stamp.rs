@@ -1,11 +1,14 @@
 //! What the modern era wants on each result: the name of the server.
 
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResponse, MetaObject, ProtocolVersion};
+use rmcp::model::{CallToolResponse, GetTaskResult, MetaObject, ProtocolVersion, TaskPayload};
 use rmcp::service::RequestContext;
+use serde_json::{Value, json};
 
 use super::handler::Handler;
 use super::introduction;
+
+const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
 /// The first version of the modern era.
 const MODERN: ProtocolVersion = ProtocolVersion::V_2026_07_28;
@@ -17,12 +20,21 @@ impl Handler {
         context: &RequestContext<RoleServer>,
         meta: &mut Option<MetaObject>,
     ) {
-        if !is_modern(context) {
-            return;
+        if is_modern(context) {
+            meta.get_or_insert_default().insert(SERVER.to_owned(), self.name());
         }
-        let stamp = introduction::stamp(&self.shared.info.server_info);
-        let meta = meta.get_or_insert_default();
-        meta.insert("io.modelcontextprotocol/serverInfo".to_owned(), stamp);
+    }
+
+    /// The same in what a task tells, and in the result that one has which is over.
+    pub(super) fn stamp_task(&self, looked: &mut GetTaskResult) {
+        if let TaskPayload::Completed { result } = &mut looked.task.payload {
+            result.insert("_meta".to_owned(), json!({SERVER: self.name()}));
+        }
+        looked.meta.get_or_insert_default().insert(SERVER.to_owned(), self.name());
+    }
+
+    fn name(&self) -> Value {
+        introduction::stamp(&self.shared.info.server_info)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The decision: everything that a request would run, against every rule.
 
+use std::fmt;
+
 use thiserror::Error;
 
 use super::command::{
@@ -79,15 +81,36 @@ pub enum Decision {
     Allow,
     /// It may run if somebody says yes.
     Ask {
-        /// The command that somebody must agree to.
+        /// The first command that somebody must agree to.
         command: String,
-        /// The rule that says so.
-        rule: String,
-        /// Where the rule was written.
-        place: String,
+        /// The rules that say so: of each such command the first.
+        rules: Vec<AskRule>,
     },
     /// It may not run, and nothing of it was run.
     Deny(Refusal),
+}
+
+/// A rule that wants somebody to be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskRule {
+    /// As it was written.
+    pub rule: String,
+    /// Where.
+    pub place: String,
+}
+
+impl fmt::Display for AskRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ask rule \"{}\" ({})", self.rule, self.place)
+    }
+}
+
+impl AskRule {
+    /// All of them in one line.
+    #[must_use]
+    pub fn listed(rules: &[Self]) -> String {
+        rules.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+    }
 }
 
 /// Why a request was refused.
@@ -266,7 +289,7 @@ pub(super) fn judge(lists: &Lists<'_>, request: &Request<'_>, found: &Extraction
     if let Some(refusal) = beside_allow_list(lists, request, found) {
         return Decision::Deny(refusal);
     }
-    let mut question = Decision::Allow;
+    let (mut first, mut rules) = (None, Vec::new());
     for command in &found.commands {
         let asked = match lists.allows(command) {
             Verdict::By(_) => None,
@@ -276,15 +299,17 @@ pub(super) fn judge(lists: &Lists<'_>, request: &Request<'_>, found: &Extraction
                 None => return Decision::Deny(Refusal::NotAllowed { command: shown(command) }),
             },
         };
-        if let (Some(rule), Decision::Allow) = (asked, &question) {
-            question = Decision::Ask {
-                command: shown(command),
-                rule: rule.text().to_owned(),
-                place: rule.place().to_owned(),
-            };
+        let Some(rule) = asked else { continue };
+        first.get_or_insert(command);
+        let rule = AskRule { rule: rule.text().to_owned(), place: rule.place().to_owned() };
+        if !rules.contains(&rule) {
+            rules.push(rule);
         }
     }
-    question
+    match first {
+        Some(command) => Decision::Ask { command: shown(command), rules },
+        None => Decision::Allow,
+    }
 }
 
 /// What deny rules and doubts say.

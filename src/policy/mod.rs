@@ -19,5 +19,5 @@ pub mod rules;
 mod tests;
 mod wrappers;
 
-pub use decide::{Call, Decision, OnUncertain, Policy, Refusal, Request, decide, found};
+pub use decide::{AskRule, Call, Decision, OnUncertain, Policy, Refusal, Request, decide, found};
 pub use explain::{Explanation, Finding, Opinion, RuleName, explain};

@@ -1,7 +1,9 @@
 //! Decisions on whole lines: allow list, deny list, command.
 
 use super::rules::{Rule, Scope, patterns};
-use super::{Call, Decision, OnUncertain, Opinion, Policy, Refusal, Request, decide, explain};
+use super::{
+    AskRule, Call, Decision, OnUncertain, Opinion, Policy, Refusal, Request, decide, explain,
+};
 
 fn policy(allow: &str, deny: &str) -> Policy {
     let list = |text: &str| -> Vec<String> {
@@ -746,11 +748,22 @@ fn deny_wins_over_allow_and_allow_over_ask() {
     policy.ask = patterns("policy.ask", ["git commit", "npm"]).unwrap();
     assert!(matches!(decided(&policy, "git push"), Decision::Deny(_)));
     assert_eq!(decided(&policy, "git commit -m x"), Decision::Allow);
-    let Decision::Ask { rule, place, .. } = decided(&policy, "git log && npm install") else {
+    let Decision::Ask { rules, .. } = decided(&policy, "git log && npm install") else {
         panic!("not asked")
     };
-    assert_eq!((rule.as_str(), place.as_str()), ("npm", "policy.ask[1]"));
+    assert_eq!(AskRule::listed(&rules), "ask rule \"npm\" (policy.ask[1])");
     assert!(matches!(decided(&policy, "npm install && ls"), Decision::Deny(_)));
+}
+
+#[test]
+fn all_rules_that_want_to_be_asked_are_named_once() {
+    let ask = patterns("policy.ask", ["npm", "touch"]).unwrap();
+    let policy = Policy { ask, ..Policy::default() };
+    let Decision::Ask { command, rules } = decided(&policy, "touch a; ls; npm i; touch b") else {
+        panic!("not asked")
+    };
+    let both = "ask rule \"touch\" (policy.ask[1]) and ask rule \"npm\" (policy.ask[0])";
+    assert_eq!((command.as_str(), AskRule::listed(&rules).as_str()), ("touch", both));
 }
 
 #[test]

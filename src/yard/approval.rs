@@ -14,7 +14,9 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::ids::{JobId, Tenant};
+use crate::policy::AskRule;
 use crate::spec::{Program, Spec, Stdin};
+use crate::telemetry::ApprovalStep;
 
 /// How long a question can be answered.
 pub(super) const OPEN_FOR: Duration = Duration::from_secs(15 * 60);
@@ -32,7 +34,7 @@ pub struct Question {
     pub command: String,
     /// Where it would run, secrets masked.
     pub cwd: String,
-    /// The rule that wants it to be asked, and where it is written.
+    /// The rules that want it to be asked, and where they are written.
     pub rule: String,
 }
 
@@ -51,6 +53,14 @@ impl Consent {
         match self {
             Self::Once => "approved once",
             Self::Tenant => "approved for the tenant",
+        }
+    }
+
+    /// As it is counted.
+    pub(super) const fn counted(self) -> ApprovalStep {
+        match self {
+            Self::Once => ApprovalStep::Once,
+            Self::Tenant => ApprovalStep::Tenant,
         }
     }
 }
@@ -106,23 +116,19 @@ pub struct Matter {
     run: Fingerprint,
     /// Where it would run.
     pub(super) cwd: PathBuf,
-    /// The rule, and where it is written.
+    /// The rules, and where they are written.
     pub(super) rule: String,
 }
 
 impl Matter {
-    /// That this spec would run in this directory, which the rule at that place wants to be asked.
-    pub(super) fn of(spec: &Spec, cwd: &Path, (rule, place): (&str, &str)) -> Self {
-        Self {
-            run: Fingerprint::of(spec, cwd),
-            cwd: cwd.to_owned(),
-            rule: format!("ask rule \"{rule}\" ({place})"),
-        }
+    /// That this spec would run in this directory, which these rules want to be asked.
+    pub(super) fn of(spec: &Spec, cwd: &Path, rules: &[AskRule]) -> Self {
+        Self { run: Fingerprint::of(spec, cwd), cwd: cwd.to_owned(), rule: AskRule::listed(rules) }
     }
 }
 
 /// Why there is no yes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoConsent {
     /// Somebody said no.
     #[error("it was declined")]
@@ -130,11 +136,33 @@ pub enum NoConsent {
     /// Nobody said anything.
     #[error("nobody answered in time; call again to ask again")]
     NoAnswer,
+    /// Whoever wanted it wants it no longer.
+    #[error("it was taken back before anybody answered")]
+    Withdrawn,
+    /// The client could not ask.
+    #[error("the client could not ask for it: {why}")]
+    CannotAsk {
+        /// What it said.
+        why: String,
+    },
     /// The answer is to another question, or to none.
     #[error(
         "the answer is to no open question: it was answered already, is too old, or was about something else; call again to ask again"
     )]
     NotAsked,
+}
+
+impl NoConsent {
+    /// As it is counted.
+    pub(super) const fn counted(&self) -> ApprovalStep {
+        match self {
+            Self::Declined => ApprovalStep::Declined,
+            Self::NoAnswer => ApprovalStep::NoAnswer,
+            Self::Withdrawn => ApprovalStep::Withdrawn,
+            Self::CannotAsk { .. } => ApprovalStep::CannotAsk,
+            Self::NotAsked => ApprovalStep::NotAsked,
+        }
+    }
 }
 
 /// A yes to a matter.

@@ -6,6 +6,7 @@ use super::refused::Refused;
 use super::submission::{Submission, SubmitError};
 use crate::ids::JobId;
 use crate::job::JobHandle;
+use crate::telemetry::{ApprovalStep, events};
 
 /// What became of a submission.
 #[derive(Debug)]
@@ -36,6 +37,7 @@ impl Desk {
         let asked = self.yard.gate.approvals.ask(self.caller.tenant, Matter::clone(matter));
         // Without random numbers nobody can be asked.
         let Ok(id) = asked else { return self.noted(accepted).map(Submitted::Job) };
+        self.count_approval(ApprovalStep::Asked);
         Ok(Submitted::Ask(Question { id, command, cwd, rule }))
     }
 
@@ -61,14 +63,19 @@ impl Desk {
     ) -> Result<JobHandle, SubmitError> {
         let approvals = &self.yard.gate.approvals;
         let Some(matter) = approvals.close(self.caller.tenant, question) else {
+            self.count_approval(ApprovalStep::NotAsked);
             return self.noted(Err(not_asked("a rule").into()));
         };
         let approval = Approval { matter, consent, job };
         let accepted = match self.admit(self.placed(submission), Some(&approval)).await {
             Err(SubmitError::Rules(Refused::NeedsApproval { .. })) => {
+                self.count_approval(ApprovalStep::NotAsked);
                 Err(not_asked(&approval.matter.rule).into())
             }
-            accepted => accepted,
+            accepted => {
+                self.count_approval(consent.counted());
+                accepted
+            }
         };
         if accepted.is_ok() && consent == Consent::Tenant {
             approvals.keep(self.caller.tenant, approval.matter);
@@ -80,10 +87,11 @@ impl Desk {
     #[must_use]
     pub fn decline(&self, question: &str, why: NoConsent) -> SubmitError {
         let (gate, caller) = (&self.yard.gate, &self.caller);
-        let refused = match gate.approvals.close(caller.tenant, question) {
-            Some(Matter { rule, .. }) => Refused::NotApproved { rule, why },
-            None => not_asked("a rule"),
+        let (step, refused) = match gate.approvals.close(caller.tenant, question) {
+            Some(Matter { rule, .. }) => (why.counted(), Refused::NotApproved { rule, why }),
+            None => (ApprovalStep::NotAsked, not_asked("a rule")),
         };
+        self.count_approval(step);
         gate.note(
             "not_approved",
             &format!("{refused} ({} through {})", caller.tenant, caller.client),
@@ -91,6 +99,10 @@ impl Desk {
         let error = SubmitError::from(refused);
         self.count_rejected(&error);
         error
+    }
+
+    fn count_approval(&self, step: ApprovalStep) {
+        events::approval(self.caller.tenant, step);
     }
 }
 

@@ -4,6 +4,7 @@
 //! is answered for like a job that never was.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -203,6 +204,17 @@ impl Desk {
     /// This caller waited for these jobs, and something came.
     pub fn waited_well(&self, jobs: &[JobId]) {
         self.yard.empty_waits.forget(&self.caller.client, jobs);
+    }
+
+    /// This caller was shown these bytes of a job's output.
+    pub fn has_shown(&self, job: JobId, bytes: Range<u64>) {
+        self.yard.seen.note(&self.caller.client, job, bytes);
+    }
+
+    /// Where the output of a job begins that this caller has not been shown.
+    #[must_use]
+    pub fn unseen_from(&self, job: JobId) -> u64 {
+        self.yard.seen.end(&self.caller.client, job)
     }
 
     /// Where a waiting job stands; nothing once it has started.

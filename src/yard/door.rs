@@ -13,6 +13,7 @@ use super::empty_waits::EmptyWaits;
 use super::gate::{AuditTrail, Gate, Rules};
 use super::identity::Identity;
 use super::parked::Lot;
+use super::seen::Seen;
 use super::spilled::Spilled;
 use super::submission::{Caller, Defaults};
 use super::tenancy::Tenancy;
@@ -32,6 +33,7 @@ pub struct Yard {
     pub(super) gate: Arc<Gate>,
     pub(super) tenancy: Arc<Tenancy>,
     pub(super) empty_waits: Arc<EmptyWaits>,
+    pub(super) seen: Arc<Seen>,
     /// Where jobs look for programs.
     pub(super) path: OsString,
     /// What those who come back for output need.
@@ -97,6 +99,7 @@ impl Yard {
             quota,
             lot: Arc::default(),
             empty_waits: Arc::default(),
+            seen: Arc::default(),
             kept_for,
         })
     }

@@ -280,11 +280,11 @@ fn judge(
         shell: spec.shell_path.as_deref().map(read_by),
     };
     let passed = match decide(rules, &request) {
-        Err(Refused::NeedsApproval { command, rule, place, .. }) => {
-            let matter = Matter::of(spec, cwd.path(), (&rule, &place));
+        Err(Refused::NeedsApproval { command, rules: asking, .. }) => {
+            let matter = Matter::of(spec, cwd.path(), &asking);
             let Some(how) = agreed(&matter) else {
                 let matter = Some(Box::new(matter));
-                return Err(Refused::NeedsApproval { command, rule, place, matter });
+                return Err(Refused::NeedsApproval { command, rules: asking, matter });
             };
             Passed { rule: Some(how), uncertain: uncertain(rules, &request), cwd: None }
         }
@@ -301,8 +301,8 @@ pub(super) fn decide(rules: &Rules, request: &Request<'_>) -> Result<Passed, Ref
             uncertain: uncertain(rules, request),
             cwd: None,
         }),
-        Decision::Ask { command, rule, place } => {
-            Err(Refused::NeedsApproval { command, rule, place, matter: None })
+        Decision::Ask { command, rules } => {
+            Err(Refused::NeedsApproval { command, rules, matter: None })
         }
         Decision::Deny(refusal) => Err(Refused::ByPolicy(refusal)),
     }

@@ -13,6 +13,7 @@ mod output;
 mod parked;
 mod queueing;
 mod refused;
+mod seen;
 mod spilled;
 mod submission;
 mod tenancy;

@@ -107,8 +107,8 @@ impl Desk {
 
     /// A parked submission becomes no job any more.
     pub fn forget_parked(&self, parked: &Parked) {
-        // That it was declined is written down; whoever asks is told that it was cancelled.
-        drop(self.decline(&parked.question.id, NoConsent::Declined));
+        // The refusal is written down; whoever asks is told that it was cancelled.
+        drop(self.decline(&parked.question.id, NoConsent::Withdrawn));
         self.yard.lot.settle(parked.job, Fate::Cancelled);
     }
 }

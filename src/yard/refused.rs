@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::approval::{Matter, NoConsent};
 use crate::outcome::StartError;
-use crate::policy::Refusal;
+use crate::policy::{AskRule, Refusal};
 
 /// Why a submission was refused by rule. Nothing was run.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -16,15 +16,14 @@ pub enum Refused {
     ByPolicy(Refusal),
     /// The policy says that somebody must agree, and there is nobody to ask.
     #[error(
-        "`{command}` matches ask rule \"{rule}\" ({place}) and needs somebody's yes, which cannot be asked for here; to let it run, take the rule out of policy.ask"
+        "`{command}` matches {} and needs somebody's yes, which cannot be asked for here; to let it run, take the rule out of policy.ask",
+        AskRule::listed(.rules)
     )]
     NeedsApproval {
-        /// The command that somebody must agree to.
+        /// The first command that somebody must agree to.
         command: String,
-        /// The rule.
-        rule: String,
-        /// Where it is written.
-        place: String,
+        /// The rules.
+        rules: Vec<AskRule>,
         /// What somebody would have to agree to; `None`: it cannot be asked.
         matter: Option<Box<Matter>>,
     },
@@ -82,8 +81,12 @@ impl Refused {
     /// The rule that was decisive, for the audit log.
     pub(super) fn rule(&self) -> String {
         match self {
-            Self::ByPolicy(Refusal::Denied { place, .. } | Refusal::MayBeDenied { place, .. })
-            | Self::NeedsApproval { place, .. } => place.clone(),
+            Self::ByPolicy(Refusal::Denied { place, .. } | Refusal::MayBeDenied { place, .. }) => {
+                place.clone()
+            }
+            Self::NeedsApproval { rules, .. } => {
+                rules.iter().map(|it| it.place.as_str()).collect::<Vec<_>>().join(", ")
+            }
             Self::NotApproved { rule, .. } => rule.clone(),
             Self::ByPolicy(refusal) => refusal.code().to_owned(),
             Self::Directory { .. } => "policy.allowed_directories".to_owned(),

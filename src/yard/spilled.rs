@@ -70,15 +70,15 @@ impl Desk {
         self.find(self.yard.spilled.tickets.job_of(self.caller.tenant, ticket)?).await.ok()
     }
 
-    /// The same with a number that travels along.
+    /// The same with two numbers that travel along.
     #[must_use]
-    pub fn ticket_carrying(&self, job: JobId, number: u64) -> String {
-        self.yard.spilled.tickets.carrying(job, number)
+    pub fn ticket_carrying(&self, job: JobId, numbers: [u64; 2]) -> String {
+        self.yard.spilled.tickets.carrying(job, numbers)
     }
 
-    /// The job that such a ticket names, whether it is kept or not, and the number.
+    /// The job that such a ticket names, whether it is kept or not, and the numbers.
     #[must_use]
-    pub fn carried(&self, ticket: &str) -> Option<(JobId, u64)> {
+    pub fn carried(&self, ticket: &str) -> Option<(JobId, [u64; 2])> {
         self.yard.spilled.tickets.carried(self.caller.tenant, ticket)
     }
 

@@ -36,10 +36,11 @@ impl Tickets {
         format!("{job}-{}", self.proof(job, None))
     }
 
-    /// A ticket that carries a number along, which nobody can change: two numbers with a `-`
+    /// A ticket that carries two numbers along, which nobody can change: three numbers with a `-`
     /// between, and the proof.
-    pub(super) fn carrying(&self, job: JobId, number: u64) -> String {
-        format!("{job}-{number}-{}", self.proof(job, Some(number)))
+    pub(super) fn carrying(&self, job: JobId, numbers: [u64; 2]) -> String {
+        let [first, second] = numbers;
+        format!("{job}-{first}-{second}-{}", self.proof(job, Some(numbers)))
     }
 
     /// The job of this tenant that a ticket names; nothing where it is none of its own.
@@ -49,22 +50,22 @@ impl Tickets {
         bool::from(self.proof(job, None).as_bytes().ct_eq(proof.as_bytes())).then_some(job)
     }
 
-    /// The same of a ticket that carries a number, and that number.
-    pub(super) fn carried(&self, tenant: Tenant, ticket: &str) -> Option<(JobId, u64)> {
-        let (job, rest) = ticket.split_once('-')?;
-        let (number, _) = rest.split_once('-')?;
-        let job = job.parse::<JobNumber>().ok()?.of(tenant);
-        let number = number.parse().ok()?;
+    /// The same of a ticket that carries numbers, and those.
+    pub(super) fn carried(&self, tenant: Tenant, ticket: &str) -> Option<(JobId, [u64; 2])> {
+        let mut parts = ticket.split('-');
+        let job = parts.next()?.parse::<JobNumber>().ok()?.of(tenant);
+        let numbers = [parts.next()?.parse().ok()?, parts.next()?.parse().ok()?];
         // As it was given out: other ways to write the same numbers are no tickets.
-        let is_ours = bool::from(self.carrying(job, number).as_bytes().ct_eq(ticket.as_bytes()));
-        is_ours.then_some((job, number))
+        let is_ours = bool::from(self.carrying(job, numbers).as_bytes().ct_eq(ticket.as_bytes()));
+        is_ours.then_some((job, numbers))
     }
 
-    fn proof(&self, job: JobId, number: Option<u64>) -> String {
+    fn proof(&self, job: JobId, numbers: Option<[u64; 2]>) -> String {
         // All but the last have a fixed length, so that no two tickets hash the same text.
         let hash = Sha256::new().chain_update(self.secret).chain_update(job.number().to_be_bytes());
-        let hash = hash.chain_update([u8::from(number.is_some())]);
-        let hash = hash.chain_update(number.unwrap_or_default().to_be_bytes());
+        let hash = hash.chain_update([u8::from(numbers.is_some())]);
+        let [first, second] = numbers.unwrap_or_default().map(u64::to_be_bytes);
+        let hash = hash.chain_update(first).chain_update(second);
         let hash = hash.chain_update(job.tenant().name());
         hash.finalize()[..PROOF_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -75,19 +76,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_travels_with_its_job_and_cannot_be_changed() {
+    fn numbers_travel_with_their_job_and_cannot_be_changed() {
         let tickets = Tickets::new().unwrap();
         let job = JobId::local(12);
-        let ticket = tickets.carrying(job, 8000);
-        assert_eq!(tickets.carried(Tenant::LOCAL, &ticket), Some((job, 8000)));
+        let ticket = tickets.carrying(job, [8000, 7]);
+        assert_eq!(tickets.carried(Tenant::LOCAL, &ticket), Some((job, [8000, 7])));
         let other = Tenant::named("tickets-carried").unwrap();
         assert_eq!(tickets.carried(other, &ticket), None, "of another tenant");
         assert_eq!(tickets.job_of(Tenant::LOCAL, &ticket), None, "a ticket of another kind");
         let (changed, padded) =
             (ticket.replace("-8000-", "-8001-"), ticket.replace("-8000-", "-08000-"));
         let moved = ticket.replacen("12-", "13-", 1);
+        let later = ticket.replace("-7-", "-8-");
         let plain = tickets.of(job);
-        for forged in ["", "12-8000-", "--", &changed, &padded, &moved, &plain] {
+        for forged in ["", "12-8000-7-", "---", &changed, &padded, &moved, &later, &plain] {
             assert_eq!(tickets.carried(Tenant::LOCAL, forged), None, "{forged}");
         }
     }

@@ -1,8 +1,11 @@
 //! What the server says of itself and its lists, and what completes the arguments of its templates.
 
-use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
-use crate::harness::{Era, Launch, Yard};
+use serde_json::{Value, json};
+use shellyard::mcp::{Eras, METHODS};
+
+use crate::harness::{Era, Launch, TASKS, Yard, declaring, eventually_some};
 
 const ERAS: [Era; 2] = [Era::Legacy("2025-11-25"), Era::Modern];
 const STAMP: &str = "io.modelcontextprotocol/serverInfo";
@@ -60,12 +63,21 @@ fn the_server_has_a_picture_and_its_results_have_none() {
     assert!(!listed.to_string().contains("data:"), "{listed}");
 }
 
+/// What the modern era has and what answers by an error alone, by a stream, or by an
+/// acknowledgement that the SDK leaves empty.
+const UNNAMED: [&str; 4] = ["prompts/get", "subscriptions/listen", "tasks/cancel", "tasks/update"];
+
 #[test]
 fn every_modern_result_names_the_server() {
     for launch in Launch::both() {
-        let mut yard = launch.era(Era::Modern).start();
+        let mut yard = launch.era(Era::Modern).config("[mcp]\ntask_grace_s = 0\n").start();
         yard.run("echo hi");
-        for (method, params) in [
+        let run = json!({"name": "run_command", "arguments": {"command": "echo hi"}});
+        let knows = json!({"extensions": {TASKS: {}}});
+        let created = yard.rpc("tools/call", declaring(knows.clone(), run));
+        let task = json!({"taskId": created["result"]["taskId"]});
+        assert_eq!(created["result"]["_meta"][STAMP]["name"], "shellyard", "{created}");
+        let results = [
             ("server/discover", json!({})),
             ("tools/list", json!({})),
             ("tools/call", json!({"name": "list_jobs", "arguments": {}})),
@@ -74,10 +86,47 @@ fn every_modern_result_names_the_server() {
             ("resources/templates/list", json!({})),
             ("resources/read", json!({"uri": "shellyard://jobs/1/output"})),
             ("completion/complete", completion("job", "")),
-        ] {
+            ("tasks/get", declaring(knows.clone(), task.clone())),
+        ];
+        let named = results.iter().map(|(method, _)| *method);
+        let named: BTreeSet<&str> = named.chain(UNNAMED).collect();
+        let modern = METHODS.iter().filter(|(_, eras)| *eras != Eras::Legacy);
+        assert_eq!(named, modern.map(|(method, _)| *method).collect(), "all are looked at");
+        for (method, params) in results {
             let answer = yard.rpc(method, params);
             assert_eq!(answer["result"]["_meta"][STAMP]["name"], "shellyard", "{method}: {answer}");
         }
+        let over = eventually_some("the task is over", || {
+            let looked = yard.rpc("tasks/get", declaring(knows.clone(), task.clone()));
+            (looked["result"]["status"] == "completed").then(|| looked["result"].clone())
+        });
+        let direct = yard.run("echo hi");
+        assert_eq!(over["result"]["_meta"], direct.0["result"]["_meta"], "{over}");
+    }
+}
+
+#[test]
+fn there_is_no_prompt_and_asking_for_one_says_so() {
+    for era in ERAS {
+        for launch in Launch::both() {
+            let mut yard = launch.era(era).start();
+            let listed = yard.rpc("prompts/list", json!({}));
+            assert_eq!(listed["result"]["prompts"], json!([]), "{listed}");
+            let answer = yard.rpc("prompts/get", json!({"name": "greet"}));
+            assert_eq!(answer["error"]["code"], -32602, "{answer}");
+            let message = answer["error"]["message"].as_str().expect("words");
+            assert!(message.starts_with("no such prompt"), "{answer}");
+        }
+    }
+}
+
+#[test]
+fn a_method_that_is_not_there_is_named_with_where_to_look() {
+    for era in ERAS {
+        let answer = Launch::stdio().era(era).start().rpc("tools/explode", json!({}));
+        let message = answer["error"]["message"].as_str().expect("words");
+        assert!(message.starts_with("Method not found: tools/explode; "), "{answer}");
+        assert!(message.contains("server/discover"), "{answer}");
     }
 }
 

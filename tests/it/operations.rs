@@ -73,7 +73,7 @@ fn each_method_is_counted_by_its_name() {
         assert!(answer.get("result").is_some(), "{answer}");
         assert_eq!(counted(&yard.metrics(), &[(METHOD, method), ORDINARY]), 1.0, "{method}");
     }
-    for unknown in ["tools/explode", "logging/setLevel", "prompts/get"] {
+    for unknown in ["tools/explode", "logging/setLevel", "tasks/list"] {
         yard.rpc(unknown, json!({"level": "info"}));
     }
     let after = yard.metrics();

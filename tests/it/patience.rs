@@ -81,6 +81,8 @@ fn whoever_waits_in_vain_three_times_is_told_so_until_something_comes() {
             let text = poll();
             let told = format!("→ {waits} waits in a row brought nothing: stop polling");
             assert!(text.contains(&told), "{text}");
+            let next = format!("read_output(job={job}, view=\"tail\")");
+            assert!(text.contains(&next), "{text}");
         }
         open_gate(&yard);
         let text = yard.call("wait_jobs", json!({"jobs": [job], "wait_s": 45})).ok().text();

@@ -196,10 +196,42 @@ fn a_line_that_came_before_the_wait_is_not_missed() {
     let marker = Marker::new();
     let mut yard = Launch::stdio().structured().start();
     let job = yard.start(&format!("echo server is ready; sleep {marker}"));
-    eventually("the line is there", || {
-        yard.call("read_output", json!({"job": job})).ok()["output"] == "server is ready\n"
-    });
-    let arguments = json!({"jobs": [job], "until": "is ready", "wait_s": 2});
-    let reply = yard.call("wait_jobs", arguments).ok();
+    marker.wait_alive();
+    let arguments = |wait_s| json!({"jobs": [job], "until": "is ready", "wait_s": wait_s});
+    let reply = yard.call("wait_jobs", arguments(40)).ok();
     assert_eq!(reply.only_job()["matched_line"], 1, "{}", reply.0);
+    let vain = yard.call("wait_jobs", arguments(0)).ok();
+    let told = "until was looked for from cursor=\"bytes:16\" on";
+    assert!(vain["hint"].as_str().is_some_and(|it| it.starts_with(told)), "{}", vain.0);
+}
+
+/// A job that says that it is ready, and once more for each line that it reads.
+const READY: &str = "echo ready; while read line; do echo more; echo ready; done";
+
+#[test]
+fn a_line_that_was_shown_is_not_waited_for_and_the_next_one_is() {
+    for launch in Launch::both() {
+        let mut yard = launch.structured().start();
+        let job = yard.start(READY);
+        let wait = |wait_s| json!({"jobs": [job], "until": "ready", "wait_s": wait_s});
+        let matched = |yard: &mut Yard, wait_s| {
+            yard.call("wait_jobs", wait(wait_s)).ok().only_job().get("matched_line").cloned()
+        };
+        assert_eq!(matched(&mut yard, 40), Some(json!(1)));
+        let vain = yard.call("wait_jobs", wait(0)).ok();
+        assert_eq!(vain.only_job().get("matched_line"), None, "{}", vain.0);
+        yard.call("send_input", json!({"job": job, "text": "again\n"})).ok();
+        assert_eq!(matched(&mut yard, 40), Some(json!(3)), "it may be there before the wait");
+        // What a page shows is no news either, and by a cursor all of it can be looked at.
+        yard.call("send_input", json!({"job": job, "text": "again\n"})).ok();
+        eventually("the page shows it", || {
+            let page = yard.call("read_output", json!({"job": job})).ok();
+            page["output"] == "ready\nmore\nready\nmore\nready\n"
+        });
+        assert_eq!(matched(&mut yard, 0), None);
+        let all = json!({"jobs": [job], "until": "ready", "cursor": "bytes:0", "wait_s": 0});
+        let reply = yard.call("wait_jobs", all).ok();
+        assert_eq!(reply.only_job()["matched_line"], 1, "{}", reply.0);
+        yard.call("stop_jobs", json!({"jobs": [job]})).ok();
+    }
 }

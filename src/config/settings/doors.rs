@@ -81,10 +81,10 @@ pub struct McpSettings {
     /// The wait of run_command when the caller does not say.
     #[serde(rename = "wait_s", deserialize_with = "seconds")]
     pub wait: Duration,
-    /// The longest that a call blocks without progress.
+    /// The longest that a call takes without progress.
     #[serde(rename = "max_wait_s", deserialize_with = "seconds")]
     pub max_wait: Duration,
-    /// The longest that a call blocks with progress.
+    /// The longest that a call takes with progress.
     #[serde(rename = "max_wait_with_progress_s", deserialize_with = "seconds")]
     pub max_wait_with_progress: Duration,
     /// The time between two progress notifications.

@@ -4,10 +4,10 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::Duration;
 
 use rmcp::model::{CallToolRequestParams, ClientResult, ElicitRequest, ServerRequest};
-use rmcp::service::PeerRequestOptions;
+use rmcp::service::{PeerRequestOptions, ServiceError};
 
 use super::way::Way;
-use crate::mcp::reply::{asking_line, consent_among, consent_in, question_form};
+use crate::mcp::reply::{asking_line, client_words, consent_among, consent_in, question_form};
 use crate::mcp::tools::{Call, Response};
 use crate::mcp::turn::Turn;
 use crate::mcp::wait::{WaitEnd, wait_for};
@@ -92,8 +92,13 @@ async fn ask(call: Call<'_>, question: &Question) -> Result<Consent, NoConsent> 
         WaitEnd::Done(Ok(ClientResult::ElicitResult(said))) => {
             consent_in(&said).ok_or(NoConsent::Declined)
         }
-        WaitEnd::Done(Ok(_) | Err(_)) | WaitEnd::Over | WaitEnd::Cancelled => {
-            Err(NoConsent::NoAnswer)
+        WaitEnd::Done(Err(ServiceError::McpError(error))) => {
+            Err(NoConsent::CannotAsk { why: client_words(&error.message) })
         }
+        WaitEnd::Done(Ok(_)) => {
+            Err(NoConsent::CannotAsk { why: "its answer is none to this question".to_owned() })
+        }
+        WaitEnd::Done(Err(_)) | WaitEnd::Over => Err(NoConsent::NoAnswer),
+        WaitEnd::Cancelled => Err(NoConsent::Withdrawn),
     }
 }

@@ -40,7 +40,7 @@ pub(super) use hint::{after_job, after_page, no_room, reused_key, wait_for_jobs}
 pub(super) use listing::{Counts, clipped, list_headline, list_line};
 pub(super) use progress::{progress_line, status_line};
 pub(super) use question::{
-    asking_line, consent_among, consent_in, is_answered, parked_line, question_form,
+    asking_line, client_words, consent_among, consent_in, is_answered, parked_line, question_form,
     question_requests, question_result,
 };
 pub(super) use resource::{ContentsError, listed_resource, resource_contents};

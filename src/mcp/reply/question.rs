@@ -77,6 +77,12 @@ pub(crate) fn parked_line(parked: &Parked) -> String {
     }
 }
 
+/// The beginning of what a client said of itself, in one line.
+pub(crate) fn client_words(text: &str) -> String {
+    const SAID_CHARS: usize = 200;
+    text.chars().take(SAID_CHARS).map(|it| if it.is_control() { ' ' } else { it }).collect()
+}
+
 /// Both ends of a text, with nothing in it that could change how the rest is shown.
 fn shown(text: &str) -> String {
     let characters: Vec<char> = text.chars().collect();

@@ -9,7 +9,8 @@ use rmcp::model::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::clock::calendar;
+use super::clock::{Moment, millis};
+use super::serve::Named;
 use crate::mcp::answering::{answer_of, sent};
 use crate::mcp::reply::status_line;
 use crate::mcp::snapshot::{Snapshot, State};
@@ -25,13 +26,14 @@ const LAST_LOOK: Duration = Duration::from_secs(10);
 /// The answer to a call that goes on as a task.
 pub(in crate::mcp) async fn created(call: Call<'_>, job: &JobHandle) -> CreateTaskResult {
     let now = call.look(job).await;
-    CreateTaskResult::new(task(call, job, &now))
+    let created = Moment::of(job.status().submitted);
+    CreateTaskResult::new(task(call, job, &now, created))
 }
 
-/// How a task stands; once it is over, with what its call would have answered.
-pub(super) async fn looked_at(call: Call<'_>, job: &JobHandle) -> GetTaskResult {
+/// How a task of that age stands; once it is over, with what its call would have answered.
+pub(super) async fn looked_at(call: Call<'_>, job: &JobHandle, created: Moment) -> GetTaskResult {
     let now = call.look(job).await;
-    let task = task(call, job, &now);
+    let task = task(call, job, &now, created);
     let payload = match Standing::of(&now.state) {
         Standing::Working => TaskPayload::Working,
         Standing::Cancelled => TaskPayload::Cancelled,
@@ -88,17 +90,18 @@ impl Standing {
     }
 }
 
-fn task(call: Call<'_>, job: &JobHandle, now: &Snapshot) -> Task {
-    let id = call.desk.ticket_carrying(job.id(), call.budget.tokens());
+fn task(call: Call<'_>, job: &JobHandle, now: &Snapshot, created: Moment) -> Task {
+    let id = Named { job: job.id(), budget: call.budget, created }.id(call.desk);
     let (standing, status) = (Standing::of(&now.state), job.status());
     let ended = now.ending().map(|ending| ending.at);
     let moments = [status.started, now.output.last_output, ended];
     let changed = moments.into_iter().flatten().fold(status.submitted, Instant::max);
-    let (created, changed) = (calendar(status.submitted), calendar(changed));
+    let changed = Moment::of(changed);
     let age = ended.unwrap_or_else(Instant::now).duration_since(status.submitted);
     let message = call.desk.redactor().mask_text(&status_line(now, job)).into_owned();
+    let (created, changed) = (created.to_string(), changed.to_string());
     let mut task = Task::new(id, standing.status(), created, changed).with_status_message(message);
-    task.ttl_ms = call.desk.kept_for().map(|kept_for| millis(age.saturating_add(kept_for)));
+    task.ttl_ms = call.desk.kept_for().map(millis);
     task.poll_interval_ms = (standing == Standing::Working).then(|| millis(next_look(age)));
     task
 }
@@ -106,10 +109,6 @@ fn task(call: Call<'_>, job: &JobHandle, now: &Snapshot) -> Task {
 /// When to look at a task of this age again: what has run for long will not be over at once.
 fn next_look(age: Duration) -> Duration {
     (age / 10).clamp(FIRST_LOOK, LAST_LOOK)
-}
-
-pub(super) fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Results and errors are objects.

@@ -1,11 +1,10 @@
 //! A task that has no job yet: somebody must agree first.
 
-use std::time::Instant;
-
 use rmcp::model::{CreateTaskResult, DetailedTask, GetTaskResult, Task, TaskPayload, TaskStatus};
 
-use super::clock::calendar;
-use super::look::{FIRST_LOOK, millis, object};
+use super::clock::{Moment, millis};
+use super::look::{FIRST_LOOK, object};
+use super::serve::Named;
 use crate::mcp::answering::sent;
 use crate::mcp::reply::{ToolError, parked_line, question_requests};
 use crate::mcp::tools::Call;
@@ -34,13 +33,13 @@ pub(super) fn looked_at(call: Call<'_>, parked: &Parked) -> GetTaskResult {
 }
 
 fn task(call: Call<'_>, parked: &Parked) -> Task {
-    let id = call.desk.ticket_carrying(parked.job, call.budget.tokens());
-    let since = calendar(parked.since);
+    let created = Moment::of(parked.since);
+    let id = Named { job: parked.job, budget: call.budget, created }.id(call.desk);
+    let since = created.to_string();
     let message = call.desk.redactor().mask_text(&parked_line(parked)).into_owned();
     let mut task = Task::new(id, TaskStatus::Working, since.clone(), since);
     task.status_message = Some(message);
-    let age = Instant::now().duration_since(parked.since);
-    task.ttl_ms = call.desk.kept_for().map(|kept_for| millis(age.saturating_add(kept_for)));
+    task.ttl_ms = call.desk.kept_for().map(millis);
     task.poll_interval_ms = (parked.fate == Fate::Open).then(|| millis(FIRST_LOOK));
     task
 }

@@ -4,8 +4,10 @@ use rmcp::model::{GetTaskResult, InputResponses};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 
+use super::clock::Moment;
 use super::look::looked_at;
 use super::parked;
+use crate::ids::JobId;
 use crate::mcp::reply::{TokenBudget, consent_among, is_answered};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::stamp::is_modern;
@@ -28,10 +30,10 @@ pub(in crate::mcp) async fn get(
     request: &RequestContext<RoleServer>,
     id: &str,
 ) -> Result<GetTaskResult, ErrorData> {
-    let (found, budget) = find(desk, id).await?;
+    let (found, Named { budget, created, .. }) = find(desk, id).await?;
     let call = Call { desk, settings, request, budget, task_after: None, answered: None };
     Ok(match found {
-        Found::Job(job) => looked_at(call, &job).await,
+        Found::Job(job) => looked_at(call, &job, created).await,
         Found::Parked(parked) => parked::looked_at(call, &parked),
     })
 }
@@ -76,6 +78,28 @@ pub(in crate::mcp) async fn update(
     Ok(())
 }
 
+/// What the id of a task says: the same for as long as there is the task, also when what asked
+/// first has become a job.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Named {
+    pub(super) job: JobId,
+    /// How much the answer may take.
+    pub(super) budget: TokenBudget,
+    /// When the call came.
+    pub(super) created: Moment,
+}
+
+impl Named {
+    pub(super) fn id(self, desk: &Desk) -> String {
+        desk.ticket_carrying(self.job, [self.budget.tokens(), self.created.0])
+    }
+
+    fn by(desk: &Desk, id: &str) -> Option<Self> {
+        let (job, [tokens, created]) = desk.carried(id)?;
+        Some(Self { job, budget: TokenBudget::given(tokens), created: Moment(created) })
+    }
+}
+
 /// What an id names.
 enum Found {
     Job(JobHandle),
@@ -83,23 +107,23 @@ enum Found {
     Parked(Box<Parked>),
 }
 
-/// What an id names, and how much its answer may take. Whatever is wrong with it, the answer is
-/// the same: nothing about others can be read from it.
-async fn find(desk: &Desk, id: &str) -> Result<(Found, TokenBudget), ErrorData> {
+/// What an id names, and what it says. Whatever is wrong with it, the answer is the same: nothing
+/// about others can be read from it.
+async fn find(desk: &Desk, id: &str) -> Result<(Found, Named), ErrorData> {
     let unknown = || {
         let message =
             "no such task: the id is wrong, or its job was freed; list_jobs shows what is kept";
         ErrorData::invalid_params(message, None)
     };
-    let (job, tokens) = desk.carried(id).ok_or_else(unknown)?;
-    let found = match desk.find(job).await {
+    let named = Named::by(desk, id).ok_or_else(unknown)?;
+    let found = match desk.find(named.job).await {
         Ok(job) => Found::Job(job),
         Err(_) => {
-            let parked = desk.parked(job).ok_or_else(unknown)?;
+            let parked = desk.parked(named.job).ok_or_else(unknown)?;
             Found::Parked(Box::new(parked))
         }
     };
-    Ok((found, TokenBudget::given(tokens)))
+    Ok((found, named))
 }
 
 fn may_change(desk: &Desk) -> Result<(), ErrorData> {

@@ -8,7 +8,7 @@ use rmcp::service::RequestContext;
 use tokio_util::sync::CancellationToken;
 
 use crate::mcp::approvals::Answered;
-use crate::mcp::reply::{Answer, Fit, TokenBudget};
+use crate::mcp::reply::{Answer, Fit, Shown, TokenBudget};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
 use crate::output::patience::Patience;
@@ -39,10 +39,11 @@ impl Call<'_> {
 
     /// How long its client will bear to wait.
     pub(crate) fn patience(&self) -> Duration {
-        match self.request.meta.get_progress_token() {
+        let most = match self.request.meta.get_progress_token() {
             Some(_) => self.settings.wait_max,
             None => self.settings.wait_max_quiet,
-        }
+        };
+        most.saturating_sub(to_answer(most))
     }
 
     /// Makes answers fit that have, beside output, what `bare` has.
@@ -59,10 +60,24 @@ impl Call<'_> {
         look_until(self.settings.search_time, &self.request.ct, look).await
     }
 
+    /// Notes what an answer shows of a job's output: it is no news any more. The answer that starts a
+    /// job does not: what it shows depends on how fast that began, and who waits next would miss it.
+    pub(crate) fn has_shown(&self, job: &JobHandle, shown: &Shown) {
+        // Of one stream alone, something between may be missing.
+        if shown.stream.is_none() {
+            self.desk.has_shown(job.id(), shown.start..shown.end);
+        }
+    }
+
     /// Looks at a job now.
     pub(crate) async fn look(&self, job: &JobHandle) -> Snapshot {
         Snapshot::take(self.desk, job).await
     }
+}
+
+/// What of the longest time that a call may take is left for its answer.
+fn to_answer(most: Duration) -> Duration {
+    (most / 10).min(Duration::from_secs(2))
 }
 
 /// Runs `look` on a thread where it may block. Its patience is over after `time`, when the call
@@ -103,6 +118,14 @@ mod tests {
                 yield_now();
             }
             tell.send(()).ok();
+        }
+    }
+
+    #[test]
+    fn a_call_answers_before_its_time_is_over() {
+        for (most, left) in [(50_000, 2000), (600_000, 2000), (1000, 100), (0, 0)] {
+            let most = Duration::from_millis(most);
+            assert_eq!(to_answer(most), Duration::from_millis(left), "{most:?}");
         }
     }
 

@@ -88,6 +88,7 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
                 let answer = page(&now, &shown, wish.place(&job, fit.size())?);
                 let answer = digest.iter().fold(answer, with_glance);
                 if let Some(answer) = fit.settle(answer) {
+                    call.has_shown(&job, &shown);
                     return Ok(answer);
                 }
             }

@@ -8,7 +8,7 @@ use futures_util::future::{join_all, select_all};
 use tokio::time::sleep;
 
 use super::place::{offset_of, place_of_cursor};
-use super::until::first_match;
+use super::until::{Matched, first_match};
 use crate::mcp::reply::{Shown, ToolError, show, show_from};
 use crate::mcp::snapshot::Snapshot;
 use crate::output::excerpt::Budget;
@@ -40,7 +40,7 @@ pub(super) enum Sign {
     /// It ended.
     Ended,
     /// This line matched.
-    Line(u64),
+    Line(Matched),
     /// It wrote nothing for as long as was asked.
     Quiet,
 }
@@ -61,13 +61,21 @@ pub(super) struct Wait<'a> {
     pub(super) job: &'a JobHandle,
     /// Where new output starts, if the caller says so.
     pub(super) since: Option<u64>,
+    /// Where a line is looked for: from there on, else from the first that the caller has not
+    /// been shown. It may have been written before the call.
+    pub(super) from: u64,
 }
 
 impl<'a> Wait<'a> {
-    pub(super) fn new(job: &'a JobHandle, cursor: Option<&str>) -> Result<Self, ToolError> {
+    pub(super) fn new(
+        desk: &Desk,
+        job: &'a JobHandle,
+        cursor: Option<&str>,
+    ) -> Result<Self, ToolError> {
         let place = cursor.map(|cursor| place_of_cursor(cursor, job)).transpose()?;
         let since = place.map(|place| offset_of(place, job.output()));
-        Ok(Self { job, since })
+        let from = since.unwrap_or_else(|| desk.unseen_from(job.id()));
+        Ok(Self { job, since, from })
     }
 
     /// Over once the job ended, or one of the signs came.
@@ -86,10 +94,9 @@ impl<'a> Wait<'a> {
 
     /// The first line that matches. A log that ends without one, or cannot be read, has none: its
     /// job still ends.
-    async fn line(&self, until: Option<&Pattern>) -> u64 {
+    async fn line(&self, until: Option<&Pattern>) -> Matched {
         let Some(pattern) = until else { return pending().await };
-        // Without a cursor from the start: the line may have been written before the call.
-        match first_match(self.job.output(), self.since.unwrap_or(0), pattern).await {
+        match first_match(self.job.output(), self.from, pattern).await {
             Ok(Some(line)) => line,
             Ok(None) | Err(_) => pending().await,
         }
@@ -155,14 +162,16 @@ mod tests {
 
     use super::*;
 
+    const MATCHED: Matched = Matched { line: 7, end: 70 };
+
     fn event<'a>(event: impl Future<Output = Sign> + Send + 'a) -> Event<'a> {
         Box::pin(event)
     }
 
     #[tokio::test]
     async fn any_returns_with_the_first_and_all_with_the_last() {
-        let events = vec![event(pending()), event(ready(Sign::Line(7)))];
-        let expected = [Settled { index: 1, sign: Sign::Line(7) }];
+        let events = vec![event(pending()), event(ready(Sign::Line(MATCHED)))];
+        let expected = [Settled { index: 1, sign: Sign::Line(MATCHED) }];
         assert_eq!(settled(Mode::Any, events).await, expected);
         let events = vec![event(ready(Sign::Ended)), event(ready(Sign::Quiet))];
         assert_eq!(settled(Mode::All, events).await.len(), 2);

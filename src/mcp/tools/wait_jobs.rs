@@ -26,7 +26,11 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     fields: &[
         Field::required("jobs", Kind::Jobs, ""),
         Field::optional("mode", Kind::Choice(&["any", "all"]), "Default any"),
-        Field::optional("until", Kind::Text, "Regex for a line (from cursor, else from the start)"),
+        Field::optional(
+            "until",
+            Kind::Text,
+            "Regex for a line not yet shown by a wait or read, or from cursor",
+        ),
         Field::optional("port", Kind::From(*PORTS.start()), "On this host"),
         Field::optional("quiet_s", Kind::Seconds, "No output for so long"),
         Field::optional("wait_s", Kind::Seconds, "Default 30"),
@@ -56,7 +60,7 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError
     }
     let waits = known
         .iter()
-        .map(|job| Wait::new(job, wish.cursor.as_deref()))
+        .map(|job| Wait::new(call.desk, job, wish.cursor.as_deref()))
         .collect::<Result<Vec<_>, _>>()?;
     let limit = call.wait(wish.wait);
     let (news, vain) = match wait(call, &wish, &waits, limit).await {
@@ -67,7 +71,8 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError
         WaitEnd::Over => {
             let in_a_row = call.desk.waited_in_vain(&ids(&known));
             let cut_to = wish.wait.filter(|asked| *asked > limit).map(|_| limit);
-            (News::Nothing, Some(VainWait { in_a_row, cut_to }))
+            let looked_from = looked_from(&wish, &waits);
+            (News::Nothing, Some(VainWait { in_a_row, cut_to, looked_from }))
         }
         WaitEnd::Cancelled => (News::Nothing, None),
     };
@@ -100,6 +105,16 @@ async fn wait(call: Call<'_>, wish: &Wish, waits: &[Wait<'_>], limit: Duration) 
         }
     };
     wait_for(call, limit, event, || progress_line(waits.iter().map(|wait| wait.job))).await
+}
+
+/// Where a line was looked for in the one job, where that is not all of its output.
+fn looked_from(wish: &Wish, waits: &[Wait<'_>]) -> Option<u64> {
+    match waits {
+        [wait] if wish.signs.until.is_some() && wait.since.is_none() => {
+            Some(wait.from).filter(|from| *from > 0)
+        }
+        _ => None,
+    }
 }
 
 fn ids(jobs: &[JobHandle]) -> Vec<JobId> {
@@ -135,6 +150,7 @@ async fn answer(
     let wants: Vec<usize> = looks.iter().map(Look::wants).collect();
     loop {
         let (mut parts, mut unshown, mut next) = (Vec::new(), Vec::new(), None);
+        let mut told = Vec::new();
         for (look, share) in looks.iter().zip(shares(&wants, fit.size())) {
             let shown = if share < look.wants().min(WORTH_SHOWING) {
                 unshown.push(look.now.job);
@@ -144,10 +160,12 @@ async fn answer(
             };
             next = after_job(&look.now, shown.as_ref());
             parts.push(look.part(shown.as_ref()));
+            told.push((look, shown));
         }
         parts.extend(missing.iter().cloned());
         let hint = hint(&looks, &unshown, next, vain);
         if let Some(answer) = fit.settle(Answer::several(None, parts).with_hint(hint)) {
+            told.iter().for_each(|(look, shown)| look.tell(call, shown.as_ref()));
             return Ok(answer);
         }
     }
@@ -194,9 +212,17 @@ impl Look<'_> {
     fn part(&self, shown: Option<&Shown>) -> Part {
         let part = Part::job(&self.now, shown);
         match self.sign {
-            Some(Sign::Line(line)) => part.with_match(line),
+            Some(Sign::Line(matched)) => part.with_match(matched.line),
             Some(Sign::Quiet) => part.with_quiet(),
             Some(Sign::Ended) | None => part,
+        }
+    }
+
+    /// Notes what the caller is told of its output, so that the next wait is for news.
+    fn tell(&self, call: Call<'_>, shown: Option<&Shown>) {
+        shown.into_iter().for_each(|shown| call.has_shown(self.wait.job, shown));
+        if let Some(Sign::Line(matched)) = self.sign {
+            call.desk.has_shown(self.now.job, 0..matched.end);
         }
     }
 

@@ -127,7 +127,12 @@ fn who_cannot_ask_is_told_how_to_allow_it() {
 /// A legacy server whose client can ask somebody.
 #[track_caller]
 fn legacy(launch: Launch) -> Yard {
-    let mut yard = launch.structured().config(ASK).start_silent();
+    legacy_with(launch, ASK)
+}
+
+#[track_caller]
+fn legacy_with(launch: Launch, config: &str) -> Yard {
+    let mut yard = launch.structured().config(config).start_silent();
     let client = json!({"name": "it", "version": "1.0.0"});
     let greeting = json!({
         "protocolVersion": "2025-11-25", "capabilities": asks(), "clientInfo": client,
@@ -189,6 +194,69 @@ fn a_legacy_session_over_http_is_asked_on_the_stream_of_its_call() {
     yard.http().notify(&said);
     let answer = stream.message().expect("an answer");
     assert_ran(&yard, &answer["result"]);
+}
+
+#[test]
+fn one_question_is_about_all_that_a_line_would_have_to_ask() {
+    let config = "[policy]\nask = [\"touch\", \"mkdir\"]\n";
+    let mut yard = Launch::stdio().era(Era::Modern).structured().config(config).start();
+    let command = "touch made && mkdir dir";
+    let result = call(&mut yard, command, json!({}));
+    let message = result["inputRequests"]["approval"]["params"]["message"].as_str();
+    let message = message.expect("words");
+    for rule in ["ask rule \"touch\" (policy.ask[0])", "ask rule \"mkdir\" (policy.ask[1])"] {
+        assert!(message.contains(rule), "{message}");
+    }
+    let state = result["requestState"].as_str().expect("a state").to_owned();
+    let result = answer(&mut yard, command, &state, accepted("once"));
+    assert_ran(&yard, &result);
+    assert!(yard.work().join("dir").exists(), "{result}");
+}
+
+#[test]
+fn a_question_that_nobody_answers_is_over_with_the_patience_of_its_call() {
+    let config = format!("[mcp]\nwait_s = 1\nmax_wait_s = 1\n{ASK}");
+    let mut yard = legacy_with(Launch::stdio(), &config);
+    let id = yard.begin("run_command", json!({"command": "touch made"}));
+    yard.stdio().receive("a question", |it| it["method"] == "elicitation/create");
+    let result = yard.finish(id).0["result"].clone();
+    assert_refused(&yard, &result, "not_approved");
+    assert!(result.to_string().contains("nobody answered in time"), "{result}");
+}
+
+#[test]
+fn a_client_that_fails_to_ask_is_quoted() {
+    let mut yard = legacy(Launch::stdio());
+    let id = yard.begin("run_command", json!({"command": "touch made"}));
+    let question = yard.stdio().receive("a question", |it| it["method"] == "elicitation/create");
+    let error = json!({"code": -32603, "message": "no window\nto ask in"});
+    yard.stdio().send(&json!({"jsonrpc": "2.0", "id": question["id"], "error": error}));
+    let result = yard.finish(id).0["result"].clone();
+    assert_refused(&yard, &result, "not_approved");
+    let told = "the client could not ask for it: no window to ask in";
+    assert!(result.to_string().contains(told), "{result}");
+}
+
+#[test]
+fn each_step_of_an_approval_is_counted() {
+    let mut yard = Launch::http().era(Era::Modern).structured().config(ASK).start();
+    for said in [accepted("once"), json!({"action": "decline"}), accepted("tenant")] {
+        let state = asked(&mut yard, "touch made");
+        answer(&mut yard, "touch made", &state, said);
+    }
+    answer(&mut yard, "touch made", "0123456789abcdef", accepted("once"));
+    let metrics = yard.metrics();
+    for (step, count) in [
+        ("asked", 3),
+        ("once", 1),
+        ("declined", 1),
+        ("tenant", 1),
+        ("not_asked", 1),
+        ("no_answer", 0),
+    ] {
+        let line = format!("shellyard_approvals_total{{step=\"{step}\"}} {count}");
+        assert!(metrics.lines().any(|it| it == line), "{line}: {metrics}");
+    }
 }
 
 /// The audit log, as it is.

@@ -52,6 +52,21 @@ fn a_task_runs_once_somebody_agrees() {
 }
 
 #[test]
+fn a_task_has_one_age_before_and_after_the_yes() {
+    for mut yard in yards() {
+        let task = asked(&mut yard);
+        let before = get_when(&mut yard, &task, "input_required");
+        // So the job begins later than the task.
+        yard.run("true");
+        say(&mut yard, &task, json!({"action": "accept", "content": {"approval": "once"}}));
+        let after = get_when(&mut yard, &task, "completed");
+        for field in ["taskId", "createdAt", "ttlMs"] {
+            assert_eq!(before[field], after[field], "{field}: {before} {after}");
+        }
+    }
+}
+
+#[test]
 fn a_task_that_nobody_agrees_to_is_refused() {
     for mut yard in yards() {
         let task = asked(&mut yard);

@@ -37,7 +37,7 @@ fn a_tenant_gets_what_it_would_get_if_there_were_no_other() {
 }
 
 /// What MCP has and this server has not. The SDK knows them, and must not answer by itself.
-const ABSENT: [&str; 4] = ["logging/setLevel", "prompts/get", "tasks/list", "tasks/result"];
+const ABSENT: [&str; 3] = ["logging/setLevel", "tasks/list", "tasks/result"];
 
 #[test]
 fn what_is_not_in_the_list_of_methods_is_not_there() {

@@ -111,6 +111,7 @@ pub(super) fn requests(aims: &Aims) -> Vec<(&'static str, Value)> {
         ("completion/complete", completion("job")),
         ("initialize", initialize()),
         ("ping", json!({})),
+        ("prompts/get", json!({"name": "x"})),
         ("prompts/list", json!({})),
         ("resources/list", json!({})),
         ("resources/list", json!({"cursor": format!("before:{}", aims.queued)})),
