@@ -77,6 +77,9 @@ impl Session {
         let message = response_in(&text).ok_or_else(|| self.no_response(answer.status, &text))?;
         match (message.get("result"), message["error"]["message"].as_str()) {
             (Some(result), _) => Ok(result.clone()),
+            (None, Some(said)) if answer.status == StatusCode::UNAUTHORIZED => {
+                Err(unauthorized(said.to_owned()))
+            }
             (None, Some(said)) => Err(AskError::Refused {
                 code: "json_rpc_error".to_owned(),
                 message: format!("{said} ({})", message["error"]["code"]),
@@ -85,14 +88,15 @@ impl Session {
         }
     }
 
-    /// What an answer means that is no response: the door said no, or it is nobody's of ours.
+    /// What an answer means that is no response: it is nobody's of ours.
     fn no_response(&self, status: StatusCode, text: &str) -> AskError {
         let text = text.trim().chars().take(300).collect();
-        if status == StatusCode::UNAUTHORIZED {
-            return AskError::Refused { code: "unauthorized".to_owned(), message: text };
-        }
         AskError::Foreign { target: self.client.target().to_string(), status, text }
     }
+}
+
+fn unauthorized(message: String) -> AskError {
+    AskError::Refused { code: "unauthorized".to_owned(), message }
 }
 
 fn headers() -> HeaderMap {
