@@ -7,6 +7,7 @@ pub mod app;
 pub mod cli;
 pub mod client;
 pub mod config;
+pub mod confinement;
 pub mod filter;
 pub mod http;
 pub mod ids;

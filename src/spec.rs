@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::confinement::{Granted, ResourceLimits};
 use crate::ids::Tenant;
 use crate::trace::CallTrace;
 
@@ -26,6 +27,10 @@ pub struct Spec {
     pub stdin: Stdin,
     /// Bounds on the run.
     pub limits: Limits,
+    /// What it may use up.
+    pub resources: ResourceLimits,
+    /// How far it is shut in.
+    pub confinement: Granted,
     /// What becomes of it when it writes a lot.
     pub on_large_output: LargeOutput,
     /// The caller's own words for it, shown in lists.

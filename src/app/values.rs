@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::AppError;
@@ -210,6 +211,7 @@ fn job(loaded: &Loaded, tag: HostTag, environment: &Environment) -> Result<JobSe
         mask: rules::at_write(loaded)?,
         drain_quiet: settings.job.drain_quiet,
         drain_max: settings.job.drain_max,
+        places: Arc::default(),
     })
 }
 

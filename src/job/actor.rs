@@ -18,6 +18,7 @@ use super::pump::{Bounds, Pump};
 use super::seat::JobSeat;
 use super::state::{Effect, Event, Grace, Pace, Rest, State};
 use super::timers::{Timer, Timers};
+use crate::confinement::ConfinedPlaces;
 use crate::outcome::{Ending, KillNote, LimitKind, Outcome, SIGTERM, StartError, Usage};
 use crate::output::redact::Redactor;
 use crate::output::{LogSettings, Quota};
@@ -47,6 +48,8 @@ pub struct JobSettings {
     pub drain_quiet: Duration,
     /// The longest wait for last bytes.
     pub drain_max: Duration,
+    /// Where confined jobs may write, and what is hidden from them.
+    pub places: Arc<ConfinedPlaces>,
 }
 
 /// Messages are small and carry decisions, never output bytes: a ractor mailbox is

@@ -1,11 +1,12 @@
 //! From a spec to a process: which program, which environment.
 
 use std::ffi::OsString;
+use std::sync::Arc;
 
 use super::actor::JobSettings;
 use super::seat::JobSeat;
 use crate::process::shell::{self, Invocation, Shell};
-use crate::process::{Cwd, Launch, LaunchStdin, Report};
+use crate::process::{Confine, Cwd, Launch, LaunchStdin, Report};
 use crate::spec::{Program, ShellUse, Spec, Stdin};
 use crate::trace::TraceContext;
 
@@ -29,6 +30,11 @@ pub(super) fn launch(seat: &JobSeat, cwd: Cwd) -> Launch {
             Stdin::Terminal => LaunchStdin::Terminal,
         },
         report,
+        confine: Confine {
+            granted: spec.confinement,
+            limits: spec.resources,
+            places: Arc::clone(&settings.places),
+        },
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
 use super::*;
+use crate::confinement::{Granted, ResourceLimits};
 use crate::ids::JobId;
 use crate::outcome::Outcome;
 use crate::output::{LogSettings, PageEnd, PageRequest, Quota};
@@ -48,6 +49,7 @@ pub(crate) fn settings() -> Arc<JobSettings> {
         mask: None,
         drain_quiet: Duration::from_millis(150),
         drain_max: Duration::from_secs(2),
+        places: Arc::default(),
     })
 }
 
@@ -65,6 +67,8 @@ pub(super) fn spec(text: &str) -> Spec {
         env: Vec::new(),
         stdin: Stdin::Closed,
         limits,
+        resources: ResourceLimits::NONE,
+        confinement: Granted::NOTHING,
         on_large_output: LargeOutput::Spill,
         description: None,
         lane: "default".to_owned(),

@@ -165,7 +165,7 @@ fn sweep(is_concerned: impl Fn(&Stat) -> bool) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ExitKind, Launch, LaunchStdin, Process, Report, spawn};
+    use super::super::{Confine, ExitKind, Launch, LaunchStdin, Process, Report, spawn};
     use super::*;
 
     fn sleeper(env: Vec<(OsString, OsString)>) -> Process {
@@ -178,6 +178,7 @@ mod tests {
             cwd: "/".into(),
             stdin: LaunchStdin::Null,
             report: Report::None,
+            confine: Confine::not(),
         };
         spawn(&launch).unwrap()
     }

@@ -147,7 +147,7 @@ pub fn reap_orphans() -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Launch, LaunchStdin, Report, spawn};
+    use super::super::{Confine, Launch, LaunchStdin, Report, spawn};
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -190,6 +190,7 @@ mod tests {
             cwd: "/".into(),
             stdin: LaunchStdin::Pipe,
             report: Report::None,
+            confine: Confine::not(),
         };
         let mut process = spawn(&launch).unwrap();
         process.stdin.take().unwrap().write_all(b"go\n").await.unwrap();

@@ -1,12 +1,14 @@
 //! What is asked of a new process, and what its owner gets.
 
 use std::ffi::OsString;
+use std::sync::Arc;
 
 use super::cwd::Cwd;
 use super::leader::Leader;
 use super::pipe::{InputPipe, OutputPipe};
 use super::report::PipelineReport;
 use super::tree::Tree;
+use crate::confinement::{ConfinedPlaces, Granted, ResourceLimits};
 
 /// A process to start, complete: nothing is inherited from the server but its limits and its user.
 #[derive(Debug, Clone)]
@@ -25,6 +27,28 @@ pub struct Launch {
     pub stdin: LaunchStdin,
     /// Whether it tells the exit codes of its last pipeline.
     pub report: Report,
+    /// What it is kept from, and what it may use up.
+    pub confine: Confine,
+}
+
+/// What a process and all that comes out of it are kept from, and what they may use up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Confine {
+    /// How far it is shut in, and what does it.
+    pub granted: Granted,
+    /// What it may use up.
+    pub limits: ResourceLimits,
+    /// Where it may write, and what is hidden from it.
+    pub places: Arc<ConfinedPlaces>,
+}
+
+impl Confine {
+    /// Not at all.
+    #[must_use]
+    pub fn not() -> Self {
+        let (granted, limits) = (Granted::NOTHING, ResourceLimits::NONE);
+        Self { granted, limits, places: Arc::default() }
+    }
 }
 
 /// What a process reads on its standard input.

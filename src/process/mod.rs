@@ -11,6 +11,7 @@
 //! the server. Linux 5.4 or later is needed, for pidfds. All `unsafe` of the package is in `raw.rs`.
 
 mod children;
+pub mod confine;
 mod cwd;
 pub mod detached;
 pub mod guardian;
@@ -36,7 +37,7 @@ mod tests;
 mod tree;
 
 pub use cwd::{Cwd, OpenedDir};
-pub use launch::{Launch, LaunchStdin, Process, Report};
+pub use launch::{Confine, Launch, LaunchStdin, Process, Report};
 pub use leader::{Exit, ExitKind, Leader};
 pub use pipe::{InputPipe, OutputPipe};
 pub use report::PipelineReport;

@@ -27,6 +27,7 @@ fn launch(program: &str, args: &[&str]) -> Launch {
         cwd: "/".into(),
         stdin: LaunchStdin::Null,
         report: Report::None,
+        confine: Confine::not(),
     }
 }
 

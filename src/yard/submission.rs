@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::identity::Role;
 use super::refused::Refused;
+use crate::confinement::{Granted, ResourceLimits};
 use crate::ids::Tenant;
 use crate::spec::{DEFAULT_LANE, LargeOutput, Limits, Priority, Program, ShellUse, Spec, Stdin};
 use crate::supervisor::Refusal;
@@ -241,6 +242,8 @@ impl Submission {
             env: with_own(defaults.environment.get(&caller.tenant), self.env),
             stdin: self.stdin,
             limits: Limits { timeout, ..defaults.limits },
+            resources: ResourceLimits::NONE,
+            confinement: Granted::NOTHING,
             on_large_output: self.on_large_output.unwrap_or(defaults.on_large_output),
             description: self.description,
             lane,

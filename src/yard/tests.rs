@@ -51,6 +51,7 @@ fn settings(slots: usize) -> YardSettings {
         },
         compress_from: None,
         job: JobSettings {
+            places: Arc::default(),
             shell: Shell::Auto,
             environment: vec![("PATH".into(), path)],
             tag: host::prepare().unwrap(),

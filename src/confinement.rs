@@ -1,0 +1,255 @@
+//! How far a job is shut in, and what it may use up: the words that every room shares.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What a job may do to its surroundings. Loosest first: a later one allows nothing that an
+/// earlier one forbids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Profile {
+    /// Whatever the server's user may.
+    None,
+    /// The same, without the system calls that reach into other processes or into the kernel, and
+    /// without any way to gain privileges.
+    Default,
+    /// It writes to its workspace and to a temporary directory of its own, and nowhere else.
+    WorkspaceWrite,
+    /// It writes to a temporary directory of its own, and nowhere else.
+    ReadOnly,
+}
+
+impl Profile {
+    /// Each with the word for it in settings and on the wire.
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("none", Self::None),
+        ("default", Self::Default),
+        ("workspace-write", Self::WorkspaceWrite),
+        ("read-only", Self::ReadOnly),
+    ];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Default => "default",
+            Self::WorkspaceWrite => "workspace-write",
+            Self::ReadOnly => "read-only",
+        }
+    }
+
+    /// Whether it says where a job may write.
+    #[must_use]
+    pub const fn limits_files(self) -> bool {
+        match self {
+            Self::None | Self::Default => false,
+            Self::WorkspaceWrite | Self::ReadOnly => true,
+        }
+    }
+
+    /// The network that a job gets where nobody says.
+    #[must_use]
+    pub const fn usual_network(self) -> Network {
+        if self.limits_files() { Network::Off } else { Network::On }
+    }
+}
+
+/// Whether a job reaches other hosts, and programs on this one by their addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Network {
+    /// It does.
+    On,
+    /// It does not; sockets with a path in the file system still work.
+    Off,
+}
+
+impl Network {
+    /// Each with the word for it in settings and on the wire.
+    pub const WORDS: [(&'static str, Self); 2] = [("on", Self::On), ("off", Self::Off)];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Off => "off",
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Confinement {
+    /// What the job may do to its surroundings.
+    pub profile: Profile,
+    /// Whether it has a network.
+    pub network: Network,
+}
+
+impl Confinement {
+    /// None at all.
+    pub const NONE: Self = Self { profile: Profile::None, network: Network::On };
+
+    /// Whether it allows nothing that the other forbids.
+    #[must_use]
+    pub fn is_as_tight_as(self, other: Self) -> bool {
+        self.profile >= other.profile && self.network >= other.network
+    }
+}
+
+impl fmt::Display for Confinement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, network {}", self.profile.word(), self.network.word())
+    }
+}
+
+/// What enforces it, the strongest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Backend {
+    /// Namespaces of its own (users, processes, mounts, network), with all that the others do.
+    Namespaces,
+    /// Landlock and a filter of system calls.
+    Landlock,
+    /// A filter of system calls and resource limits.
+    Seccomp,
+    /// Nothing.
+    Nothing,
+}
+
+impl Backend {
+    /// Each with the word for it.
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("namespaces", Self::Namespaces),
+        ("landlock", Self::Landlock),
+        ("seccomp", Self::Seccomp),
+        ("nothing", Self::Nothing),
+    ];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Landlock => "landlock",
+            Self::Seccomp => "seccomp",
+            Self::Nothing => "nothing",
+        }
+    }
+}
+
+/// What a job gets: what was asked for, who enforces it, and what of it this host could not give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Granted {
+    /// What was asked for.
+    pub asked: Confinement,
+    /// What holds: the same, or less where the host cannot do it and a setting allows that.
+    pub given: Confinement,
+    /// What enforces it.
+    pub backend: Backend,
+}
+
+impl Granted {
+    /// No confinement at all.
+    pub const NOTHING: Self =
+        Self { asked: Confinement::NONE, given: Confinement::NONE, backend: Backend::Nothing };
+
+    /// Whether the host could not give all of it.
+    #[must_use]
+    pub fn is_degraded(self) -> bool {
+        self.asked != self.given
+    }
+}
+
+/// What one job may use up. `None`: no bound of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ResourceLimits {
+    /// Memory of all its processes together, in bytes.
+    pub memory: Option<u64>,
+    /// CPU time of all its processes together.
+    pub cpu: Option<Duration>,
+    /// Processes and threads at one time.
+    pub processes: Option<u64>,
+    /// Open files of each process.
+    pub open_files: Option<u64>,
+    /// The size of each file that it writes, in bytes.
+    pub file_size: Option<u64>,
+    /// How much it gives way to others, 0 to 19.
+    pub nice: u8,
+}
+
+impl ResourceLimits {
+    /// None at all.
+    pub const NONE: Self = Self {
+        memory: None,
+        cpu: None,
+        processes: None,
+        open_files: None,
+        file_size: None,
+        nice: 0,
+    };
+
+    /// The tighter of each.
+    #[must_use]
+    pub fn tightened(self, other: Self) -> Self {
+        Self {
+            memory: tighter(self.memory, other.memory),
+            cpu: tighter(self.cpu, other.cpu),
+            processes: tighter(self.processes, other.processes),
+            open_files: tighter(self.open_files, other.open_files),
+            file_size: tighter(self.file_size, other.file_size),
+            nice: self.nice.max(other.nice),
+        }
+    }
+}
+
+fn tighter<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Where things are that confinement is about: the same for all jobs of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ConfinedPlaces {
+    /// The workspaces, as full paths; empty: the directory in which a job runs.
+    pub workspace: Vec<PathBuf>,
+    /// The home directory of the server's user.
+    pub home: Option<PathBuf>,
+    /// What jobs whose files are limited shall not even read, as full paths.
+    pub hidden: Vec<PathBuf>,
+    /// Where temporary directories of jobs are made; it exists and is ours alone.
+    pub scratch: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_profile_is_tighter() {
+        let order = Profile::WORDS.map(|(_, profile)| profile);
+        assert!(order.is_sorted());
+        for (word, profile) in Profile::WORDS {
+            assert_eq!(word, profile.word());
+        }
+    }
+
+    #[test]
+    fn tighter_in_one_respect_and_looser_in_another_is_not_as_tight() {
+        let loose = Confinement { profile: Profile::Default, network: Network::Off };
+        let tight = Confinement { profile: Profile::ReadOnly, network: Network::On };
+        assert!(!tight.is_as_tight_as(loose) && !loose.is_as_tight_as(tight));
+        assert!(loose.is_as_tight_as(Confinement::NONE) && loose.is_as_tight_as(loose));
+    }
+
+    #[test]
+    fn of_two_limits_the_tighter_holds() {
+        let one = ResourceLimits { memory: Some(5), processes: Some(9), ..ResourceLimits::NONE };
+        let other = ResourceLimits { memory: Some(7), nice: 3, ..ResourceLimits::NONE };
+        let both = ResourceLimits { memory: Some(5), processes: Some(9), nice: 3, ..other };
+        assert_eq!(one.tightened(other), both);
+        assert_eq!(other.tightened(one), both);
+    }
+}

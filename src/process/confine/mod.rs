@@ -1,0 +1,14 @@
+//! Shutting a process in: each file is one means, used by a new process on itself before it
+//! becomes the job's program. Which means are used is decided by [`ladder`].
+//!
+//! Nothing here runs in the server itself but the ladder, the probes and the cgroups.
+
+pub(super) mod capabilities;
+pub(super) mod cgroup;
+pub mod ladder;
+pub(super) mod landlock;
+pub(super) mod mounts;
+pub(super) mod rlimits;
+pub(super) mod seccomp;
+
+pub use ladder::{HostOffer, OnUnavailable, Unavailable, grant};
