@@ -68,9 +68,8 @@ impl Outcome {
     pub const fn fault(&self) -> Option<Fault> {
         match self {
             Self::Exited { code: 0 } | Self::Stopped { .. } => None,
-            Self::FailedToStart(StartError::System { .. }) | Self::Lost { .. } => {
-                Some(Fault::Server)
-            }
+            Self::FailedToStart(StartError::System { .. } | StartError::Confinement { .. })
+            | Self::Lost { .. } => Some(Fault::Server),
             Self::Exited { .. } | Self::Signaled { .. } | Self::FailedToStart(_) => {
                 Some(Fault::Command)
             }
@@ -190,6 +189,22 @@ pub enum StartError {
         /// Where it was found.
         what: &'static str,
     },
+    /// It could not be shut in as it has to be, and was not run with less.
+    #[error(
+        "the command was not run, because it could not be confined: {what} ({why}); `shellyard doctor` says what this host can do"
+    )]
+    Confinement {
+        /// What could not be done.
+        what: String,
+        /// The system's own words.
+        why: String,
+    },
+    /// There is no directory that it could be confined to.
+    #[error("the command was not run, because it has no workspace: {why}")]
+    NoWorkspace {
+        /// Why not, and what to do.
+        why: String,
+    },
     /// Anything else that the system said.
     #[error("the system could not start `{program}`: {why}; try again when the host has room")]
     System {
@@ -211,6 +226,10 @@ impl StartError {
             Self::System { program, why } => {
                 Self::System { program: change(program), why: change(why) }
             }
+            Self::Confinement { what, why } => {
+                Self::Confinement { what: change(what), why: change(why) }
+            }
+            Self::NoWorkspace { why } => Self::NoWorkspace { why: change(why) },
             Self::TooLong { bytes } => Self::TooLong { bytes },
             Self::NulByte { what } => Self::NulByte { what },
         }
@@ -225,6 +244,8 @@ impl StartError {
             Self::BadCwd { .. } => "bad_cwd",
             Self::TooLong { .. } => "too_long",
             Self::NulByte { .. } => "nul_byte",
+            Self::Confinement { .. } => "confinement",
+            Self::NoWorkspace { .. } => "no_workspace",
             Self::System { .. } => "system",
         }
     }

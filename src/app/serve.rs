@@ -19,6 +19,7 @@ use crate::mcp::Handler;
 use crate::output;
 use crate::process::guardian::Guardian;
 use crate::process::host;
+use crate::process::spawner;
 use crate::stdio;
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 use crate::yard::{AfterDrain, Identity, Yard, YardSettings};
@@ -58,6 +59,7 @@ impl App {
     ) -> Result<Self, AppError> {
         let tag = host::prepare().map_err(AppError::Host)?;
         let guardian = Arc::new(Mutex::new(Guardian::start().map_err(AppError::Guardian)?));
+        spawner::start().map_err(AppError::Spawner)?;
         tokio::spawn(signals::follow_children(Arc::clone(&guardian)).map_err(AppError::Signals)?);
         let spill = values::spill_dir(&loaded.settings);
         if let Err(error) = output::check_spill_dir(&spill) {

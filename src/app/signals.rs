@@ -8,6 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::process::guardian::Guardian;
 use crate::process::host;
+use crate::process::spawner;
 use crate::telemetry::events;
 
 /// Ends of children that come close together are dealt with together.
@@ -50,7 +51,8 @@ pub(super) fn on_hangup<F: Future<Output = ()> + Send>(
     })
 }
 
-/// Reaps, for ever, what jobs left behind and we have adopted, and replaces a guardian that died.
+/// Reaps, for ever, what jobs left behind and we have adopted, and replaces a guardian or
+/// a spawner that died.
 pub(super) fn follow_children(
     guardian: Arc<Mutex<Guardian>>,
 ) -> io::Result<impl Future<Output = ()> + Send> {
@@ -66,6 +68,12 @@ pub(super) fn follow_children(
                 Ok(false) => {}
                 Ok(true) => events::guardian_renewed(),
                 Err(error) => events::guardian_missing(&error),
+            }
+            match spawner::renew() {
+                Ok(false) => {}
+                Ok(true) => events::spawner_renewed(),
+                // The next launch tries again, and says so if it fails.
+                Err(error) => events::spawner_missing(&error),
             }
         }
     })

@@ -199,6 +199,8 @@ const fn failed_to_start(why: &StartError) -> u8 {
         StartError::BadCwd { .. }
         | StartError::TooLong { .. }
         | StartError::NulByte { .. }
+        | StartError::Confinement { .. }
+        | StartError::NoWorkspace { .. }
         | StartError::System { .. } => OUR_FAILURE,
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError, RwLock};
+use std::sync::{LazyLock, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
@@ -27,6 +27,28 @@ struct Registry {
     owned: HashMap<Pid, u32>,
     /// Children whose owner is gone: nobody waits for them any more.
     abandoned: Vec<Pid>,
+    /// Children that were never more than a means of ours: nobody counts them.
+    dismissed: Vec<Pid>,
+}
+
+/// Where children are registered while they are being created.
+#[derive(Debug)]
+pub(super) struct Desk {
+    _creating: RwLockReadGuard<'static, ()>,
+}
+
+impl Desk {
+    pub(super) fn register(&self, pid: Pid) -> Child {
+        let serial = LAST_SERIAL.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        with_registry(|registry| registry.owned.insert(pid, serial));
+        Child { pid, serial, state: Reaping::Due }
+    }
+}
+
+/// Creates children by `create`, which registers each before anybody could reap it. Not to be
+/// called inside itself.
+pub(super) fn creating<T>(create: impl FnOnce(&Desk) -> T) -> T {
+    create(&Desk { _creating: CREATING.read().unwrap_or_else(PoisonError::into_inner) })
 }
 
 /// A child that we created, and that only its owner may reap.
@@ -48,11 +70,7 @@ enum Reaping {
 impl Child {
     /// Creates a child by `create` and registers it before anybody could reap it.
     pub(super) fn create(create: impl FnOnce() -> Result<Pid, Errno>) -> Result<Self, Errno> {
-        let _creating = CREATING.read().unwrap_or_else(PoisonError::into_inner);
-        let pid = create()?;
-        let serial = LAST_SERIAL.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        with_registry(|registry| registry.owned.insert(pid, serial));
-        Ok(Self { pid, serial, state: Reaping::Due })
+        creating(|desk| create().map(|pid| desk.register(pid)))
     }
 
     pub(super) const fn pid(&self) -> Pid {
@@ -81,6 +99,19 @@ impl Child {
         }
     }
 
+    /// Waits for the end of a child whose status nobody wants to know.
+    pub(super) fn outlive(mut self) {
+        if raw::wait_blocking(self.pid).is_ok() {
+            self.settle();
+        }
+    }
+
+    /// Gives up a child that is ending, and that was no job's: it is reaped without being counted.
+    pub(super) fn dismiss(mut self) {
+        self.state = Reaping::Done;
+        with_registry(|registry| registry.dismissed.push(self.pid));
+    }
+
     fn settle(&mut self) {
         self.state = Reaping::Done;
         with_registry(|registry| registry.forget(self.pid, self.serial));
@@ -103,16 +134,19 @@ impl Registry {
         }
     }
 
+    /// Reaps the ended among those that nobody waits for, and says how many of them count.
     fn reap_abandoned(&mut self) -> usize {
         let before = self.abandoned.len();
         let owned = &mut self.owned;
-        self.abandoned.retain(|pid| {
+        let mut is_running = |pid: &Pid| {
             let running = matches!(raw::try_wait(*pid), Ok(None));
             if !running {
                 owned.remove(pid);
             }
             running
-        });
+        };
+        self.abandoned.retain(&mut is_running);
+        self.dismissed.retain(is_running);
         before - self.abandoned.len()
     }
 }

@@ -8,6 +8,7 @@ use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
@@ -19,6 +20,7 @@ use super::host::{self, HostTag};
 use super::killing;
 use super::proc_scan::{self, Snapshot, Stat};
 use super::raw::{self, Action, Plan};
+use super::spawner;
 use super::tag::Tag;
 
 /// The first argument that makes the program a guardian.
@@ -27,6 +29,14 @@ pub const GUARDIAN_ARG: &str = "__guardian";
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);
 /// It shall outlive a polite end of everything around it.
 const BLOCKED: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+
+/// The number of the guardian that was started last; zero before there is one.
+static LATEST: AtomicI32 = AtomicI32::new(0);
+
+/// The number of this process's guardian, where there is one.
+pub(super) fn pid() -> Option<Pid> {
+    Pid::from_raw(LATEST.load(Ordering::Relaxed))
+}
 
 /// A running guardian. While this is held, the guardian waits; dropping it lets it do its work.
 #[derive(Debug)]
@@ -59,6 +69,7 @@ impl Guardian {
             blocked: &BLOCKED,
         };
         let child = Child::create(|| raw::posix_spawn(&plan))?;
+        LATEST.store(child.pid().as_raw_nonzero().get(), Ordering::Relaxed);
         Ok(Self { child, orders: Orders::of(&host), _lifeline: ours })
     }
 
@@ -78,8 +89,8 @@ impl Guardian {
     /// Ends now what the guardian would end after us, orphans that no job can claim included.
     /// Blocks; gives those that are still alive.
     pub fn end_everything(&self) -> Vec<u32> {
-        let guardian = self.child.pid();
-        sweep(|stat| stat.pid != guardian && self.orders.concern(stat))
+        let kept = [Some(self.child.pid()), spawner::pid()];
+        sweep(|stat| !kept.contains(&Some(stat.pid)) && self.orders.concern(stat))
     }
 }
 

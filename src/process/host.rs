@@ -5,7 +5,8 @@ use std::io;
 use std::sync::OnceLock;
 
 use rustix::process::{
-    Pid, Resource, Rlimit, getpid, getrlimit, prlimit, set_child_subreaper, setrlimit,
+    DumpableBehavior, Pid, Resource, Rlimit, getpid, getrlimit, prlimit, set_child_subreaper,
+    set_dumpable_behavior, setrlimit,
 };
 
 use super::children;
@@ -71,8 +72,9 @@ impl HostTag {
 /// Makes this process fit to hold jobs; to be called once, early, before jobs are started.
 ///
 /// It adopts the orphans of its descendants from now on, passes none of the files on that it was
-/// itself started with, may open as many files as the system lets it, and carries a tag that all
-/// descendants inherit. Calling it again changes nothing and gives the same tag.
+/// itself started with, may open as many files as the system lets it, cannot be looked into by
+/// other processes of its user, and carries a tag that all descendants inherit. Calling it again
+/// changes nothing and gives the same tag.
 ///
 /// # Errors
 /// When the system refuses to make us a subreaper or gives no random number: without those a
@@ -92,6 +94,8 @@ fn set_up(tag: Tag) -> Host {
     raw::close_inherited_on_exec().ok();
     raw::keep_exit_statuses();
     raw::survive_file_size_limit();
+    // Our environment and memory hold tokens: no job shall read them through /proc.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
     let carried = tag.put_on(None) && Tag::read(getpid()) == Some(tag);
     let carrier = if carried { Carrier::LimitAndEnvironment } else { Carrier::EnvironmentOnly };
     Host { tag: HostTag { tag, carrier }, open_files: raise_open_files() }
@@ -114,10 +118,21 @@ fn raise_open_files() -> Rlimit {
 /// instant before carries the server's tag only, and is known by its session, ancestors or marker.
 /// Returns the tag where it could be put.
 pub(super) fn mark_child(pid: Pid, serial: u32) -> Option<Tag> {
-    let host = HOST.get()?;
-    // A program of another user (setuid) is out of reach: it keeps our limit.
-    prlimit(Some(pid), Resource::Nofile, host.open_files).ok();
-    let tag = host.tag.inherited()?.of_child(serial);
+    limit_open_files(pid);
+    tag_child(pid, serial)
+}
+
+/// Gives a new child the limit on open files that we had ourselves.
+pub(super) fn limit_open_files(pid: Pid) {
+    if let Some(host) = HOST.get() {
+        // A program of another user (setuid) is out of reach: it keeps our limit.
+        prlimit(Some(pid), Resource::Nofile, host.open_files).ok();
+    }
+}
+
+/// Gives a new child its own tag and leaves its limits alone. Returns the tag where it could be put.
+pub(super) fn tag_child(pid: Pid, serial: u32) -> Option<Tag> {
+    let tag = HOST.get()?.tag.inherited()?.of_child(serial);
     tag.put_on(Some(pid)).then_some(tag)
 }
 

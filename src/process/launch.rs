@@ -8,7 +8,7 @@ use super::leader::Leader;
 use super::pipe::{InputPipe, OutputPipe};
 use super::report::PipelineReport;
 use super::tree::Tree;
-use crate::confinement::{ConfinedPlaces, Granted, ResourceLimits};
+use crate::confinement::{Backend, ConfinedPlaces, Granted, ResourceLimits};
 
 /// A process to start, complete: nothing is inherited from the server but its limits and its user.
 #[derive(Debug, Clone)]
@@ -48,6 +48,11 @@ impl Confine {
     pub fn not() -> Self {
         let (granted, limits) = (Granted::NOTHING, ResourceLimits::NONE);
         Self { granted, limits, places: Arc::default() }
+    }
+
+    /// Whether there is nothing to do about it.
+    pub(super) fn is_not(&self) -> bool {
+        self.granted.backend == Backend::Nothing && self.limits == ResourceLimits::NONE
     }
 }
 

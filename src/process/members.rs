@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::process::{Pid, getpid};
 
 use super::children;
+use super::holdings::Holdings;
 use super::plumbing::FileNames;
 use super::proc_scan::{self, Snapshot, Stat};
 use super::tag::Tag;
@@ -23,6 +24,8 @@ pub(super) struct Identity {
     files: FileNames,
     /// From then on the leader's number, and that of its session and group, may be somebody else's.
     leader_reaped: AtomicBool,
+    /// What is held for the tree until it is over; only for one that is shut in or limited.
+    holdings: Mutex<Option<Holdings>>,
     /// Who was a member when we last looked: still one when all other evidence is gone.
     seen: Mutex<HashSet<(Pid, u64)>>,
 }
@@ -35,8 +38,14 @@ impl Identity {
         marker: Option<Vec<u8>>,
         files: FileNames,
     ) -> Self {
-        let seen = Mutex::default();
-        Self { leader, born, tag, marker, files, leader_reaped: AtomicBool::new(false), seen }
+        let (leader_reaped, holdings, seen) =
+            (AtomicBool::new(false), Mutex::default(), Mutex::default());
+        Self { leader, born, tag, marker, files, leader_reaped, holdings, seen }
+    }
+
+    /// The same, and what is held for it.
+    pub(super) fn holding(self, holdings: Option<Holdings>) -> Self {
+        Self { holdings: Mutex::new(holdings), ..self }
     }
 
     pub(super) const fn leader(&self) -> Pid {
@@ -45,6 +54,22 @@ impl Identity {
 
     pub(super) fn leader_was_reaped(&self) {
         self.leader_reaped.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_leader_reaped(&self) -> bool {
+        self.leader_reaped.load(Ordering::Acquire)
+    }
+
+    /// What is asked of the holdings, while there are any.
+    pub(super) fn holdings<T>(&self, ask: impl FnOnce(&Holdings) -> T) -> Option<T> {
+        self.holdings.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(ask)
+    }
+
+    /// Lets go of what is held for the tree: no process of it is left.
+    pub(super) fn release(&self) {
+        let held = self.holdings.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Not before the lock is free: directories are removed.
+        drop(held);
     }
 
     /// All processes of the tree, zombies included, by one look at /proc.
@@ -56,12 +81,14 @@ impl Identity {
         for stat in snapshot.iter() {
             children.entry(stat.parent).or_default().push(stat);
         }
+        let init = self.holdings(Holdings::init).flatten();
         let mut members = Vec::new();
         let mut todo: Vec<(&Stat, Lineage)> = Vec::new();
         let server = getpid().as_raw_nonzero().get();
         todo.extend(children.remove(&server).into_iter().flatten().map(|s| (s, Lineage::Server)));
         while let Some((stat, lineage)) = todo.pop() {
-            let lineage = self.judge(stat, lineage);
+            let lineage =
+                if init == Some(stat.pid) { Lineage::Init } else { self.judge(stat, lineage) };
             if lineage == Lineage::Member {
                 members.push(*stat);
             }
@@ -75,7 +102,7 @@ impl Identity {
     /// What this process is, given what its parent is.
     fn judge(&self, stat: &Stat, parent: Lineage) -> Lineage {
         let is_member = match parent {
-            Lineage::Member => true,
+            Lineage::Member | Lineage::Init => true,
             Lineage::Server => self.claims(stat),
             Lineage::Stranger => self.shares_session(stat) || self.has_seen(stat),
         };
@@ -95,7 +122,7 @@ impl Identity {
         let leader = self.leader.as_raw_nonzero().get();
         (stat.session == leader || stat.group == leader)
             && stat.started >= self.born
-            && (!self.leader_reaped.load(Ordering::Acquire)
+            && (!self.is_leader_reaped()
                 || (!self.number_is_taken() && !self.is_of_other_tree(stat.pid)))
     }
 
@@ -157,5 +184,7 @@ impl Identity {
 enum Lineage {
     Server,
     Member,
+    /// The first process of the tree's own namespace: ours, and none of the tree.
+    Init,
     Stranger,
 }

@@ -7,14 +7,16 @@
 //! a marker in its environment, and the pipes that it holds ([`Tree`]). Should the server be killed
 //! itself, a small second process ends what it left behind ([`guardian`]).
 //!
-//! Children are created by `posix_spawn` only: `fork` copies page tables, so its cost grows with
-//! the server. Linux 5.4 or later is needed, for pidfds. All `unsafe` of the package is in `raw.rs`.
+//! The server creates children by `posix_spawn` only: `fork` copies page tables, so its cost grows
+//! with the server. What is to be shut in ([`confine`]) is created by a small second process
+//! ([`spawner`]). Linux 5.4 or later is needed, for pidfds. All `unsafe` of the package is here.
 
 mod children;
 pub mod confine;
 mod cwd;
 pub mod detached;
 pub mod guardian;
+mod holdings;
 pub mod host;
 mod killing;
 mod launch;
@@ -31,6 +33,9 @@ mod report;
 pub mod shell;
 pub mod similar;
 mod spawn;
+pub mod spawner;
+mod stand_ins;
+mod surroundings;
 mod tag;
 #[cfg(test)]
 mod tests;
@@ -42,4 +47,4 @@ pub use leader::{Exit, ExitKind, Leader};
 pub use pipe::{InputPipe, OutputPipe};
 pub use report::PipelineReport;
 pub use spawn::spawn;
-pub use tree::{Look, Tree};
+pub use tree::{KillMeans, Look, Tree};

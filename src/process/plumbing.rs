@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use rustix::io::{fcntl_dupfd_cloexec, ioctl_fionbio};
@@ -12,6 +12,7 @@ use super::launch::LaunchStdin;
 use super::pipe::{InputEnd, InputPipe, OutputPipe};
 use super::pty::Terminal;
 use super::raw::Action;
+use super::spawner::Role;
 
 /// Both sides of what connects a process with us. Nothing of it passes to any other process.
 #[derive(Debug)]
@@ -93,6 +94,21 @@ impl Theirs {
                 actions.push(Action::Copy { from: 0, to: 1 });
                 actions.push(Action::Copy { from: 0, to: 2 });
             }
+        }
+    }
+
+    /// The files that come along to whoever creates the process, or the terminal that it opens.
+    pub(super) fn hand_over<'a>(
+        &'a self,
+        files: &mut Vec<(Role, BorrowedFd<'a>)>,
+    ) -> Option<CString> {
+        match self {
+            Self::Pipes { stdin, stdout, stderr } => {
+                files.extend(stdin.as_ref().map(|stdin| (Role::Stdin, stdin.as_fd())));
+                files.extend([(Role::Stdout, stdout.as_fd()), (Role::Stderr, stderr.as_fd())]);
+                None
+            }
+            Self::Terminal { path } => Some(path.clone()),
         }
     }
 

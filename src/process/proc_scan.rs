@@ -139,8 +139,13 @@ impl Snapshot {
 /// Children of this server's main thread, where the kernel puts the orphans that a subreaper
 /// adopts; children that other threads created are not among them.
 pub(super) fn main_thread_children() -> io::Result<Vec<Pid>> {
-    let own = getpid();
-    let list = fs::read_to_string(format!("/proc/self/task/{own}/children"))?;
+    children_of(getpid())
+}
+
+/// The children of a process's main thread: all that it has, if it has one thread. None is said
+/// only where there is none.
+pub(super) fn children_of(pid: Pid) -> io::Result<Vec<Pid>> {
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
     let numbers = list.split_ascii_whitespace().filter_map(|word| word.parse().ok());
     Ok(numbers.filter_map(Pid::from_raw).collect())
 }

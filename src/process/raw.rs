@@ -1,4 +1,4 @@
-//! The system calls that have no safe wrapper: the only file with `unsafe`.
+//! The system calls of the server that have no safe wrapper.
 #![expect(unsafe_code, reason = "posix_spawn, wait4 and some small queries have no safe wrapper")]
 
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -247,7 +247,7 @@ fn signal_sets(some: &[c_int]) -> (libc::sigset_t, libc::sigset_t) {
 }
 
 /// The array of C strings that `exec` takes: pointers, and a null one at the end.
-fn pointers(strings: &[CString]) -> Vec<*mut c_char> {
+pub(super) fn pointers(strings: &[CString]) -> Vec<*mut c_char> {
     let null = std::iter::once(ptr::null_mut());
     strings.iter().map(|string| string.as_ptr().cast_mut()).chain(null).collect()
 }
@@ -260,7 +260,7 @@ fn check(code: c_int) -> Result<(), Errno> {
     }
 }
 
-fn last_error() -> Errno {
+pub(super) fn last_error() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 

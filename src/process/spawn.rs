@@ -9,22 +9,30 @@ use std::sync::Arc;
 
 use rustix::fs::{Access, AtFlags, FileType, accessat, statat};
 use rustix::io::Errno;
+use rustix::process::Pid;
 
 use super::children::Child;
 use super::cwd::{self, Cwd};
+use super::holdings::Holdings;
 use super::host;
 use super::launch::{Launch, Process, Report};
 use super::leader::{self, Leader};
 use super::members::Identity;
-use super::plumbing::Plumbing;
+use super::plumbing::{Plumbing, Theirs};
 use super::raw::{self, Action, Plan};
 use super::report::{PipelineReport, REPORT_FD};
+use super::spawner::{self, Failure, Offspring, Order, Role, Step};
+use super::surroundings::Surroundings;
+use super::tag::Tag;
 use super::tree::Tree;
 use crate::outcome::StartError;
 use crate::spec::JOB_VARIABLE;
 
 /// What a shell searches when PATH is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Where programs look for the directory of their temporary files.
+const TEMPORARY: &str = "TMPDIR";
 
 /// Starts a process in its own session, with nothing inherited but what `launch` says.
 ///
@@ -50,21 +58,15 @@ pub fn spawn(launch: &Launch) -> Result<Process, StartError> {
         Report::None => None,
     };
     let plumbing = Plumbing::lay(launch.stdin).map_err(system)?;
-
-    let mut actions = vec![Action::Chdir(cwd)];
-    plumbing.theirs.actions(&mut actions);
-    // Last, when no file that is still to be copied can have the number.
-    actions.extend(report.as_ref().map(|r| Action::Dup { from: r.file(), to: REPORT_FD }));
-    let plan =
-        Plan { path: &path, argv: &words.argv, env: &words.env, actions: &actions, blocked: &[] };
     let born = raw::boot_ticks();
-    let child = Child::create(|| raw::posix_spawn(&plan))
-        .map_err(|errno| explain(errno, launch, &path, cwd))?;
-    // First of all: the program is already running.
-    let tag = host::mark_child(child.pid(), child.serial());
+    let site = Site { launch, path: &path, cwd, theirs: &plumbing.theirs, report: report.as_ref() };
+    let marker = words.marker();
+    let Created { child, tag, holdings } =
+        if launch.confine.is_not() { site.create(&words)? } else { site.have_created(words)? };
     let (child, pidfd) = leader::watch(child).map_err(system)?;
     let names = plumbing.theirs.names();
-    let identity = Arc::new(Identity::new(child.pid(), born, tag, words.marker(), names));
+    let identity = Identity::new(child.pid(), born, tag, marker, names).holding(holdings);
+    let identity = Arc::new(identity);
     Ok(Process {
         leader: Leader::new(child, pidfd, Arc::clone(&identity)),
         tree: Tree::new(identity),
@@ -73,6 +75,109 @@ pub fn spawn(launch: &Launch) -> Result<Process, StartError> {
         stdin: plumbing.stdin,
         report,
     })
+}
+
+/// A new process, in its place among ours.
+struct Created {
+    child: Child,
+    tag: Option<Tag>,
+    holdings: Option<Holdings>,
+}
+
+/// Where a process is to be created, and what it is to be.
+#[derive(Clone, Copy)]
+struct Site<'a> {
+    launch: &'a Launch,
+    path: &'a CString,
+    cwd: BorrowedFd<'a>,
+    theirs: &'a Theirs,
+    report: Option<&'a PipelineReport>,
+}
+
+impl Site<'_> {
+    /// Creates it ourselves.
+    fn create(self, words: &Words) -> Result<Created, StartError> {
+        let mut actions = vec![Action::Chdir(self.cwd)];
+        self.theirs.actions(&mut actions);
+        // Last, when no file that is still to be copied can have the number.
+        actions.extend(self.report.map(|r| Action::Dup { from: r.file(), to: REPORT_FD }));
+        let (argv, env) = (&*words.argv, &*words.env);
+        let plan = Plan { path: self.path, argv, env, actions: &actions, blocked: &[] };
+        let child =
+            Child::create(|| raw::posix_spawn(&plan)).map_err(|errno| self.explain(errno))?;
+        // First of all: the program is already running.
+        let tag = host::mark_child(child.pid(), child.serial());
+        Ok(Created { child, tag, holdings: None })
+    }
+
+    /// Has it created by the spawner, shut in and limited.
+    fn have_created(self, mut words: Words) -> Result<Created, StartError> {
+        let surroundings = Surroundings::make(self.launch)?;
+        let marker = words.marker();
+        if let Some(scratch) = surroundings.scratch() {
+            words.set(TEMPORARY, scratch.as_os_str())?;
+        }
+        let mut files = vec![(Role::Directory, self.cwd)];
+        files.extend(self.report.map(|report| (Role::Report, report.file())));
+        files.extend(surroundings.cgroup_door().map(|door| (Role::Cgroup, door)));
+        let terminal = self.theirs.hand_over(&mut files);
+        let order = Order {
+            path: self.path.clone(),
+            argv: words.argv,
+            env: words.env,
+            terminal,
+            files: Vec::new(),
+            shut: surroundings.shut(&self.launch.confine),
+        };
+        let created = spawner::create(order, &files);
+        let Offspring { leader, namespace } = created.map_err(|failure| {
+            if failure.step == Step::Request {
+                self.end_unanswered(marker);
+            }
+            self.explain_failure(failure)
+        })?;
+        let tag = host::tag_child(leader.pid(), leader.serial());
+        let holdings = Some(Holdings::new(namespace, surroundings));
+        Ok(Created { child: leader, tag, holdings })
+    }
+
+    /// Ends the process of a launch that was not answered: the spawner may have died right after it
+    /// created one. It is known by what it carries, for nobody knows its number.
+    fn end_unanswered(self, marker: Option<Vec<u8>>) {
+        let nobody = Identity::new(Pid::INIT, 0, None, marker, self.theirs.names());
+        nobody.leader_was_reaped();
+        // Who is left even so is ended with the server.
+        drop(Tree::new(Arc::new(nobody)).kill());
+    }
+
+    fn explain(self, errno: Errno) -> StartError {
+        explain(errno, self.launch, self.path, self.cwd)
+    }
+
+    /// Says what a failed step means.
+    fn explain_failure(self, Failure { step, errno }: Failure) -> StartError {
+        let why = || io::Error::from(errno).to_string();
+        match step {
+            Step::Program => self.explain(errno),
+            Step::Directory => cwd::bad_cwd(self.launch.cwd.path(), errno),
+            Step::Request | Step::Birth | Step::Files | Step::Session => StartError::System {
+                program: shown(&self.launch.program),
+                why: format!("{}: {}", step.what(), why()),
+            },
+            Step::Cgroup
+            | Step::Namespaces
+            | Step::UserMap
+            | Step::Mounts
+            | Step::Place
+            | Step::Processes
+            | Step::Limits
+            | Step::Nice
+            | Step::Capabilities
+            | Step::Privileges
+            | Step::Landlock
+            | Step::Filter => StartError::Confinement { what: step.what().to_owned(), why: why() },
+        }
+    }
 }
 
 /// A launch's strings in the form that the kernel takes.
@@ -92,6 +197,14 @@ impl Words {
             c_string([name.as_bytes(), b"=", value.as_bytes()].concat(), "the environment")
         });
         Ok(Self { argv, env: env.collect::<Result<_, _>>()? })
+    }
+
+    /// Sets a variable, instead of whatever value it has.
+    fn set(&mut self, name: &str, value: &OsStr) -> Result<(), StartError> {
+        let start = [name.as_bytes(), b"="].concat();
+        self.env.retain(|variable| !variable.as_bytes().starts_with(&start));
+        self.env.push(c_string([&start, value.as_bytes()].concat(), "the environment")?);
+        Ok(())
     }
 
     /// The whole variable that marks the tree.

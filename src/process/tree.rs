@@ -6,6 +6,7 @@ use std::time::Duration;
 use rustix::process::{Signal, kill_process_group, test_kill_process_group};
 
 use super::children;
+use super::holdings::{Holdings, Inhabitants};
 use super::killing::{self, number};
 use super::members::Identity;
 use super::proc_scan::{self, Stat};
@@ -74,7 +75,15 @@ impl Tree {
     /// kernel or belongs to another user.
     #[must_use = "who is still alive was not ended"]
     pub fn kill(&self) -> Vec<u32> {
+        self.identity.holdings(Holdings::end_processes);
         killing::end_all(|| self.identity.members(), KILL_LIMIT)
+    }
+
+    /// The strongest means by which [`Tree::kill`] ends the processes. Whatever it is, a walk
+    /// through all processes then makes sure.
+    #[must_use]
+    pub fn kill_means(&self) -> KillMeans {
+        self.identity.holdings(Holdings::kill_means).unwrap_or(KillMeans::Walk)
     }
 
     /// The processes that are alive.
@@ -89,7 +98,16 @@ impl Tree {
     /// no survivor.
     #[must_use]
     pub fn survivors_after_exit(&self) -> Vec<u32> {
-        if self.may_survive() { self.alive() } else { Vec::new() }
+        let inhabitants = self.identity.holdings(Holdings::inhabitants);
+        let survivors = match inhabitants.unwrap_or(Inhabitants::Unknown) {
+            Inhabitants::Some => self.alive(),
+            Inhabitants::Unknown if self.may_survive() => self.alive(),
+            Inhabitants::None | Inhabitants::Unknown => Vec::new(),
+        };
+        if survivors.is_empty() {
+            self.identity.release();
+        }
+        survivors
     }
 
     /// What the tree is doing.
@@ -105,9 +123,22 @@ impl Tree {
     }
 
     fn living(&self) -> Vec<Stat> {
-        let mut members = self.identity.members();
-        members.retain(Stat::alive);
-        members
+        let mut looks = 0;
+        loop {
+            let mut members = self.identity.members();
+            members.retain(Stat::alive);
+            looks += 1;
+            if !members.is_empty() || !self.identity.is_leader_reaped() {
+                return members;
+            }
+            // The namespace knows better: one look may miss who is just falling to its first process.
+            let is_inhabited =
+                self.identity.holdings(Holdings::inhabitants) == Some(Inhabitants::Some);
+            if !is_inhabited || looks == ADOPTION_LOOKS {
+                self.identity.release();
+                return members;
+            }
+        }
     }
 
     fn may_survive(&self) -> bool {
@@ -147,6 +178,29 @@ impl Tree {
         let sent =
             !members.is_empty() && kill_process_group(self.identity.leader(), signal).is_ok();
         if sent { members.len() } else { 0 }
+    }
+}
+
+/// What ends all processes of a tree at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KillMeans {
+    /// Its cgroup.
+    Cgroup,
+    /// The end of its process namespace.
+    Namespace,
+    /// Nothing: they are looked for and ended one by one.
+    Walk,
+}
+
+impl KillMeans {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Cgroup => "cgroup",
+            Self::Namespace => "namespace",
+            Self::Walk => "walk",
+        }
     }
 }
 

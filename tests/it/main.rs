@@ -19,6 +19,8 @@ mod cli;
 #[cfg(test)]
 mod compression;
 #[cfg(test)]
+mod confined;
+#[cfg(test)]
 mod dashboards;
 #[cfg(test)]
 mod demo_load;

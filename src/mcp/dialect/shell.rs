@@ -230,6 +230,8 @@ fn in_words_of_ours(error: &StartError) -> String {
         | StartError::NotExecutable { .. }
         | StartError::TooLong { .. }
         | StartError::NulByte { .. }
+        | StartError::Confinement { .. }
+        | StartError::NoWorkspace { .. }
         | StartError::System { .. } => error.to_string(),
     }
 }

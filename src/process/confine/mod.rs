@@ -8,6 +8,7 @@ pub(super) mod cgroup;
 pub mod ladder;
 pub(super) mod landlock;
 pub(super) mod mounts;
+pub mod probe;
 pub(super) mod rlimits;
 pub(super) mod seccomp;
 

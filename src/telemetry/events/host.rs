@@ -29,6 +29,17 @@ pub fn guardian_missing(why: &dyn Display) {
     tracing::error!(?why, "no guardian process: jobs would outlive a kill of this server");
 }
 
+/// The process that creates confined jobs had died; there is a new one.
+pub fn spawner_renewed() {
+    tracing::warn!("the process that creates jobs had died; a new one was started");
+}
+
+/// The process that creates confined jobs has died, and there is no new one yet.
+pub fn spawner_missing(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(?why, "no process that creates jobs: confined jobs cannot start");
+}
+
 /// The place for spill files cannot be used.
 pub fn data_dir_unusable(path: &Path, why: &dyn Display) {
     let why = why.to_string();

@@ -1,0 +1,112 @@
+//! What this host can do, found out by doing it.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use landlock::{
+    ABI, Access as _, AccessFs, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _,
+};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+
+use super::ladder::HostOffer;
+use super::mounts::Mount;
+use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
+use crate::process::spawner::{self, Failure, Offspring, Order, Role, Shut, Step};
+
+/// What this host can do, found out at the first call and then known. That one starts a process
+/// and blocks until it has ended.
+pub fn offer() -> &'static HostOffer {
+    static OFFER: OnceLock<HostOffer> = OnceLock::new();
+    OFFER.get_or_init(|| HostOffer {
+        namespaces: try_namespaces(),
+        landlock: landlock().clone(),
+        seccomp: try_seccomp(),
+    })
+}
+
+/// The version of Landlock, or what is missing; found out once.
+pub(in crate::process) fn landlock() -> &'static Result<u32, String> {
+    static VERSION: OnceLock<Result<u32, String>> = OnceLock::new();
+    VERSION.get_or_init(try_landlock)
+}
+
+/// Starts a process as a job with limited files is started.
+fn try_namespaces() -> Result<(), String> {
+    let place = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
+    spawner::start().map_err(|error| format!("no process to create jobs with: {error}"))?;
+    start_in(place.path()).map_err(|error| error.to_string())?.map_err(missing)
+}
+
+fn start_in(place: &Path) -> io::Result<Result<(), Failure>> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = open(place, flags, Mode::empty())?;
+    let output = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let order = Order {
+        path: CString::from(c"/bin/sh"),
+        argv: [c"sh", c"-c", c":"].map(CString::from).into(),
+        env: Vec::new(),
+        terminal: None,
+        files: Vec::new(),
+        shut: Shut {
+            confinement: Confinement { profile: Profile::WorkspaceWrite, network: Network::Off },
+            backend: Backend::Namespaces,
+            limits: ResourceLimits::NONE,
+            mounts: vec![Mount::Writable(place.to_owned())],
+            writable: None,
+            untouchable: Vec::new(),
+        },
+    };
+    let files = [
+        (Role::Directory, directory.as_fd()),
+        (Role::Stdout, output.as_fd()),
+        (Role::Stderr, output.as_fd()),
+    ];
+    Ok(spawner::create(order, &files).map(|Offspring { leader, namespace }| {
+        leader.outlive();
+        drop(namespace);
+    }))
+}
+
+/// What a failed step says about the host.
+fn missing(Failure { step, errno }: Failure) -> String {
+    let word = io::Error::from(errno);
+    match (step, errno) {
+        (
+            Step::Namespaces | Step::UserMap | Step::Mounts | Step::Processes,
+            Errno::PERM | Errno::ACCESS,
+        ) => format!(
+            "{} ({word}): kernel.apparmor_restrict_unprivileged_userns, kernel.unprivileged_userns_clone, or a container's seccomp profile or masked /proc forbids it",
+            step.what()
+        ),
+        (Step::Namespaces, Errno::NOSPC) => {
+            format!("{} ({word}): user.max_user_namespaces is used up or 0", step.what())
+        }
+        (Step::Namespaces, Errno::INVAL | Errno::NOSYS) => {
+            format!("{} ({word}): this kernel was built without them", step.what())
+        }
+        _ => format!("{} ({word})", step.what()),
+    }
+}
+
+fn try_landlock() -> Result<u32, String> {
+    let versions = [(6, ABI::V6), (5, ABI::V5), (4, ABI::V4), (3, ABI::V3)];
+    let has = |abi: ABI| {
+        let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+        ruleset.handle_access(AccessFs::from_all(abi)).and_then(Ruleset::create).is_ok()
+    };
+    let found = versions.into_iter().find(|(_, abi)| has(*abi));
+    found.map(|(version, _)| version).ok_or_else(|| {
+        "Landlock is missing or older than version 3: it needs Linux 6.2, and `landlock` in the kernel's lsm= list".to_owned()
+    })
+}
+
+fn try_seccomp() -> Result<(), String> {
+    Path::new("/proc/sys/kernel/seccomp/actions_avail")
+        .exists()
+        .then_some(())
+        .ok_or_else(|| "this kernel was built without filters of system calls".to_owned())
+}

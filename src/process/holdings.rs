@@ -1,0 +1,63 @@
+//! What is held for as long as a job has processes.
+
+use rustix::process::Pid;
+
+use super::proc_scan;
+use super::spawner::Namespace;
+use super::surroundings::Surroundings;
+use super::tree::KillMeans;
+
+/// What goes when the last process of a job is gone. The namespace goes first: with it ends
+/// whoever might still use the rest.
+#[derive(Debug)]
+pub(super) struct Holdings {
+    namespace: Option<Namespace>,
+    surroundings: Surroundings,
+}
+
+/// Whether somebody lives in a job's process namespace, its first process left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Inhabitants {
+    None,
+    Some,
+    /// It has no such namespace, or the kernel does not tell.
+    Unknown,
+}
+
+impl Holdings {
+    pub(super) const fn new(namespace: Option<Namespace>, surroundings: Surroundings) -> Self {
+        Self { namespace, surroundings }
+    }
+
+    /// The first process of the job's process namespace, to which its orphans fall.
+    pub(super) fn init(&self) -> Option<Pid> {
+        self.namespace.as_ref().map(Namespace::init)
+    }
+
+    /// Whether somebody lives in the namespace. Right only after the leader was reaped: before, it
+    /// lives there and is no child of the first process.
+    pub(super) fn inhabitants(&self) -> Inhabitants {
+        let children = self.init().map(proc_scan::children_of);
+        match children {
+            Some(Ok(children)) if children.is_empty() => Inhabitants::None,
+            Some(Ok(_)) => Inhabitants::Some,
+            Some(Err(_)) | None => Inhabitants::Unknown,
+        }
+    }
+
+    /// Ends every process by what reaches all of them at once, where there is such a thing.
+    pub(super) fn end_processes(&self) {
+        let ended = self.surroundings.cgroup().is_some_and(|cgroup| cgroup.kill());
+        if let Some(namespace) = self.namespace.as_ref().filter(|_| !ended) {
+            namespace.end();
+        }
+    }
+
+    pub(super) const fn kill_means(&self) -> KillMeans {
+        match (self.surroundings.cgroup(), &self.namespace) {
+            (Some(_), _) => KillMeans::Cgroup,
+            (None, Some(_)) => KillMeans::Namespace,
+            (None, None) => KillMeans::Walk,
+        }
+    }
+}

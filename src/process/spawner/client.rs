@@ -1,0 +1,300 @@
+//! The server's side: keeps one spawner, and asks it for processes.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::files::Role;
+use super::link;
+use super::serve::SPAWNER_ARG;
+use super::step::{Failure, Note, Step};
+use super::wire::Order;
+use crate::confinement::Backend;
+use crate::process::children::{self, Child, Desk};
+use crate::process::host;
+use crate::process::raw::{self, Action, Plan};
+
+/// It shall outlive a polite end of everything around it: it goes when we do.
+const BLOCKED: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+
+/// A spawner that has not answered by then is replaced: a disk that is gone may keep it from
+/// reading a program.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+static OFFICE: Mutex<Office> = Mutex::new(Office { program: None, spawner: None });
+
+/// The one spawner of this process, and what it is started from.
+#[derive(Debug)]
+struct Office {
+    /// This same program, unless something else was said.
+    program: Option<CString>,
+    spawner: Option<Spawner>,
+}
+
+#[derive(Debug)]
+struct Spawner {
+    child: Child,
+    socket: OwnedFd,
+}
+
+/// What came out of a launch.
+#[derive(Debug)]
+pub(in crate::process) struct Offspring {
+    pub(in crate::process) leader: Child,
+    /// Where it has namespaces.
+    pub(in crate::process) namespace: Option<Namespace>,
+}
+
+/// A process namespace that lives. Dropped, it ends with everything in it.
+#[derive(Debug)]
+pub(in crate::process) struct Namespace {
+    init: Option<Child>,
+    pid: Pid,
+    _lifeline: OwnedFd,
+}
+
+impl Namespace {
+    fn new(init: Child, lifeline: OwnedFd) -> Self {
+        Self { pid: init.pid(), init: Some(init), _lifeline: lifeline }
+    }
+
+    /// Its first process, as this host numbers it.
+    pub(in crate::process) const fn init(&self) -> Pid {
+        self.pid
+    }
+
+    /// Ends every process in it.
+    pub(in crate::process) fn end(&self) {
+        // Not reaped before this is dropped, so the number is still its own. Gone is as good.
+        kill_process(self.pid, Signal::KILL).ok();
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        self.end();
+        if let Some(init) = self.init.take() {
+            init.dismiss();
+        }
+    }
+}
+
+/// Starts the spawner of this process, if it does not run yet: this same program again.
+///
+/// Else the first launch that needs it starts it.
+///
+/// # Errors
+/// When the system gives no more files or processes.
+pub fn start() -> io::Result<()> {
+    host::prepare()?;
+    children::creating(|desk| Ok(office().running(desk).map(drop)?))
+}
+
+/// The same from another program, which must call [`super::spawner_main`] as this one does: for a
+/// process that holds jobs and is not `shellyard` itself.
+///
+/// # Errors
+/// When the path holds a NUL byte, or as [`start`].
+pub fn start_with(program: &Path) -> io::Result<()> {
+    office().program = Some(CString::new(program.as_os_str().as_bytes())?);
+    start()
+}
+
+/// Replaces a spawner that has died, so that the next launch need not. Says whether it had.
+///
+/// # Errors
+/// When the system gives no more files or processes.
+pub fn renew() -> io::Result<bool> {
+    children::creating(|desk| {
+        let mut office = office();
+        let Some(spawner) = &mut office.spawner else { return Ok(false) };
+        let died = spawner.child.try_reap()?.is_some();
+        if died {
+            office.spawner = None;
+            office.running(desk)?;
+        }
+        Ok(died)
+    })
+}
+
+/// The number of the spawner, where there is one.
+pub(in crate::process) fn pid() -> Option<Pid> {
+    office().spawner.as_ref().map(|spawner| spawner.child.pid())
+}
+
+/// Has a process created. It has become its program when this returns; after an error there is none.
+pub(in crate::process) fn create(
+    mut order: Order,
+    given: &[(Role, BorrowedFd<'_>)],
+) -> Result<Offspring, Failure> {
+    let pipes = Pipes::lay(order.shut.backend).map_err(|errno| Step::Request.failed(errno))?;
+    order.files = given.iter().copied().chain(pipes.theirs()).map(|(role, _)| role).collect();
+    let request = order.encode();
+    if request.len() > link::MOST_BYTES {
+        return Err(Step::Program.failed(Errno::TOOBIG));
+    }
+    children::creating(|desk| {
+        let files = given.iter().copied().chain(pipes.theirs()).map(|(_, file)| file);
+        let answer = office().ask(desk, &request, &files.collect::<Vec<_>>())?;
+        let Pipes { notes: (notes, their_notes), lifeline } = pipes;
+        // Ours too must be closed, else the notes would never end.
+        drop(their_notes);
+        let lifeline = lifeline.map(|(_theirs, lifeline)| lifeline);
+        Launched::hear(answer, &notes).settle(desk, lifeline)
+    })
+}
+
+/// What connects us with the processes of a launch; the end that we keep is first for what we read
+/// and last for what we hold.
+#[derive(Debug)]
+struct Pipes {
+    notes: (OwnedFd, OwnedFd),
+    lifeline: Option<(OwnedFd, OwnedFd)>,
+}
+
+impl Pipes {
+    fn lay(backend: Backend) -> Result<Self, Errno> {
+        let lifeline = match backend {
+            Backend::Namespaces => Some(pipe_with(PipeFlags::CLOEXEC)?),
+            Backend::Landlock | Backend::Seccomp | Backend::Nothing => None,
+        };
+        Ok(Self { notes: pipe_with(PipeFlags::CLOEXEC)?, lifeline })
+    }
+
+    /// The ends that go to the new processes.
+    fn theirs(&self) -> impl Iterator<Item = (Role, BorrowedFd<'_>)> {
+        let lifeline = self.lifeline.as_ref().map(|(theirs, _)| (Role::Lifeline, theirs.as_fd()));
+        [(Role::Notes, self.notes.1.as_fd())].into_iter().chain(lifeline)
+    }
+}
+
+fn office() -> MutexGuard<'static, Office> {
+    OFFICE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Office {
+    fn running(&mut self, desk: &Desk) -> Result<&Spawner, Errno> {
+        let spawner = match self.spawner.take() {
+            Some(spawner) => spawner,
+            None => Spawner::start(desk, self.program.as_ref())?,
+        };
+        Ok(self.spawner.insert(spawner))
+    }
+
+    /// One request at a time. A spawner that takes none is replaced, once; one that took a request
+    /// and does not answer is not asked again: the process may be there.
+    fn ask(
+        &mut self,
+        desk: &Desk,
+        request: &[u8],
+        files: &[BorrowedFd<'_>],
+    ) -> Result<Note, Failure> {
+        let failed = |errno| Step::Request.failed(errno);
+        let send = |spawner: &Spawner| link::send_request(spawner.socket.as_fd(), request, files);
+        if send(self.running(desk).map_err(failed)?).is_err() {
+            self.dismiss();
+            send(self.running(desk).map_err(failed)?).map_err(failed)?;
+        }
+        let spawner = self.running(desk).map_err(failed)?;
+        link::receive_answer(spawner.socket.as_fd()).map_err(|errno| {
+            self.dismiss();
+            failed(errno)
+        })
+    }
+
+    fn dismiss(&mut self) {
+        if let Some(spawner) = self.spawner.take() {
+            spawner.child.kill_and_reap();
+        }
+    }
+}
+
+impl Spawner {
+    fn start(desk: &Desk, program: Option<&CString>) -> Result<Self, Errno> {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+        let (ours, theirs) = socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
+        for timeout in [Timeout::Recv, Timeout::Send] {
+            set_socket_timeout(&ours, timeout, Some(PATIENCE))?;
+        }
+        let root = open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let actions = [
+            Action::Chdir(root.as_fd()),
+            Action::Dup { from: theirs.as_fd(), to: 0 },
+            Action::Open { to: 1, path: c"/dev/null", flags: libc::O_WRONLY },
+            Action::Copy { from: 1, to: 2 },
+        ];
+        let words = ["shellyard", SPAWNER_ARG].map(CString::new);
+        let argv: Vec<_> = words.into_iter().flatten().collect();
+        let path = program.map_or(c"/proc/self/exe", CString::as_c_str);
+        let plan = Plan { path, argv: &argv, env: &[], actions: &actions, blocked: &BLOCKED };
+        let child = desk.register(raw::posix_spawn(&plan)?);
+        // Jobs inherit the spawner's limits, and shall not have ours.
+        host::limit_open_files(child.pid());
+        Ok(Self { child, socket: ours })
+    }
+}
+
+/// What the processes of a launch told.
+#[derive(Debug, Default)]
+struct Launched {
+    maker: Option<Pid>,
+    init: Option<Pid>,
+    leader: Option<Pid>,
+    failure: Option<Failure>,
+}
+
+impl Launched {
+    /// Listens until the leader is its program, or gone.
+    fn hear(answer: Note, notes: &OwnedFd) -> Self {
+        let mut launched = Self::default();
+        launched.add(answer);
+        let mut bytes = [0; Note::BYTES];
+        // Each is written at once, and so comes whole.
+        while retry_on_intr(|| rustix::io::read(notes, &mut bytes)) == Ok(Note::BYTES) {
+            if let Some(note) = Note::decode(bytes) {
+                launched.add(note);
+            }
+        }
+        launched
+    }
+
+    fn add(&mut self, note: Note) {
+        match note {
+            Note::Maker(pid) => self.maker = Some(pid),
+            Note::Init(pid) => self.init = Some(pid),
+            Note::Leader(pid) => self.leader = Some(pid),
+            Note::Failed(failure) => self.failure = Some(failure),
+        }
+    }
+
+    /// Takes the processes into our books; those of a launch that failed are ended.
+    fn settle(self, desk: &Desk, lifeline: Option<OwnedFd>) -> Result<Offspring, Failure> {
+        if let Some(maker) = self.maker {
+            // It has closed its notes, so it is at its end.
+            raw::wait_blocking(maker).ok();
+        }
+        let init = self.init.map(|pid| desk.register(pid));
+        let namespace = init.zip(lifeline).map(|(init, lifeline)| Namespace::new(init, lifeline));
+        let leader = self.leader.map(|pid| desk.register(pid));
+        match (leader, self.failure) {
+            (Some(leader), None) => Ok(Offspring { leader, namespace }),
+            (leader, failure) => {
+                if let Some(leader) = leader {
+                    leader.kill_and_reap();
+                }
+                Err(failure.unwrap_or_else(|| Step::Birth.failed(Errno::CHILD)))
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! A test in a process of its own, and what such tests launch.
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use shellyard::confinement::{
+    Backend, ConfinedPlaces, Confinement, Granted, Network, Profile, ResourceLimits,
+};
+use shellyard::process::{
+    Confine, ExitKind, Launch, LaunchStdin, OutputPipe, Process, Report, host, spawn, spawner,
+};
+use tempfile::TempDir;
+use tokio::io::AsyncReadExt as _;
+
+pub(super) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// What the spawner calls itself.
+pub(super) const SPAWNER: &str = "shellyard-spawn";
+
+/// A user that owns nothing.
+const NOBODY: &str = "65534";
+
+/// Runs a test, known by its full name, in a process of its own.
+///
+/// A process that was told to run exactly this test is such a one.
+pub(super) fn alone<F: Future<Output = ()>>(name: &str, body: impl FnOnce(Yard) -> F) {
+    if std::env::args().any(|arg| arg == "--exact") {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        return runtime.block_on(async { body(Yard::open()).await });
+    }
+    let own = std::env::current_exe().unwrap();
+    check(name, &mut Command::new(&own));
+    if rustix::process::geteuid().is_root() {
+        let mut unprivileged = Command::new("setpriv");
+        unprivileged.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(own);
+        check(&format!("{name} (without privileges)"), unprivileged.current_dir("/"));
+    }
+}
+
+fn check(what: &str, command: &mut Command) {
+    let name = what.split(' ').next().unwrap();
+    let done = command.args(["--exact", name, "--include-ignored", "--nocapture"]).output();
+    let done = done.unwrap();
+    let said = [done.stdout, done.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(done.status.success() && said.contains("1 passed"), "{what}: {said}");
+}
+
+/// A process that is fit to hold jobs, and a place for them.
+pub(super) struct Yard {
+    pub(super) place: TempDir,
+    places: Arc<ConfinedPlaces>,
+}
+
+/// How jobs are shut in here: without and with namespaces.
+pub(super) const BOTH: [Granted; 2] = [DEFAULT, WORKSPACE];
+pub(super) const DEFAULT: Granted = granted(Profile::Default, Network::On, Backend::Seccomp);
+pub(super) const WORKSPACE: Granted =
+    granted(Profile::WorkspaceWrite, Network::Off, Backend::Namespaces);
+
+const fn granted(profile: Profile, network: Network, backend: Backend) -> Granted {
+    let given = Confinement { profile, network };
+    Granted { asked: given, given, backend }
+}
+
+impl Yard {
+    fn open() -> Self {
+        spawner::start_with(Path::new(env!("CARGO_BIN_EXE_shellyard"))).unwrap();
+        // It is known by its name from here on.
+        wait_until(|| children_of_ours().any(|process| process.name == SPAWNER));
+        let place = TempDir::new().unwrap();
+        let scratch = place.path().join("scratch");
+        std::fs::create_dir(&scratch).unwrap();
+        let places = Arc::new(ConfinedPlaces { scratch, ..ConfinedPlaces::default() });
+        Self { place, places }
+    }
+
+    pub(super) fn sh(&self, granted: Granted, text: &str) -> Launch {
+        self.launch(granted, "sh", &["-c", text])
+    }
+
+    pub(super) fn launch(&self, granted: Granted, program: &str, args: &[&str]) -> Launch {
+        let marker = host::prepare().unwrap().marker(1);
+        Launch {
+            program: program.into(),
+            args: args.iter().map(OsString::from).collect(),
+            arg0: None,
+            env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()), marker],
+            cwd: self.place.path().into(),
+            stdin: LaunchStdin::Null,
+            report: Report::None,
+            confine: Confine {
+                granted,
+                limits: ResourceLimits::NONE,
+                places: Arc::clone(&self.places),
+            },
+        }
+    }
+
+    /// Starts it, and gives how it ended and what it wrote to its standard output.
+    pub(super) async fn run(&self, launch: &Launch) -> (ExitKind, String) {
+        finish(spawn(launch).unwrap()).await
+    }
+
+    /// The children of this process that are neither spawner nor dead.
+    pub(super) fn children(&self) -> Vec<(u32, String)> {
+        let others = children_of_ours().filter(|it| it.state != 'Z' && it.name != SPAWNER);
+        others.map(|process| (process.pid, process.name)).collect()
+    }
+
+    /// Waits until nothing is left of any job, reaping what is to be reaped. Says how many orphans
+    /// of jobs there were.
+    pub(super) fn settle(&self) -> usize {
+        let mut orphans = 0;
+        wait_until(|| {
+            orphans += host::reap_orphans();
+            children_of_ours().all(|process| process.name == SPAWNER)
+        });
+        orphans
+    }
+}
+
+pub(super) async fn finish(process: Process) -> (ExitKind, String) {
+    let ended = async { tokio::join!(read_all(process.stdout), process.leader.wait()) };
+    let (output, exit) = tokio::time::timeout(DEADLINE, ended).await.unwrap();
+    assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
+    (exit.unwrap().status, output)
+}
+
+pub(super) async fn read_all(mut pipe: OutputPipe) -> String {
+    let mut bytes = Vec::new();
+    pipe.read_to_end(&mut bytes).await.unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[track_caller]
+pub(super) fn wait_until(mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{:?}", processes().collect::<Vec<_>>());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A process as /proc shows it.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) pid: u32,
+    pub(super) name: String,
+    pub(super) state: char,
+    pub(super) parent: u32,
+}
+
+pub(super) fn processes() -> impl Iterator<Item = Shown> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| shown(entry.file_name().to_str()?.parse().ok()?))
+}
+
+/// The children of this process, dead ones included.
+pub(super) fn children_of_ours() -> impl Iterator<Item = Shown> {
+    processes().filter(|process| process.parent == std::process::id())
+}
+
+/// What a process looks like, if there is one of this number.
+pub(super) fn shown(pid: u32) -> Option<Shown> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (start, rest) = stat.rsplit_once(") ")?;
+    let name = start.split_once(" (")?.1.to_owned();
+    let mut fields = rest.split(' ');
+    let state = fields.next()?.chars().next()?;
+    Some(Shown { pid, name, state, parent: fields.next()?.parse().ok()? })
+}
+
+/// Whether a process lives.
+pub(super) fn lives(pid: u32) -> bool {
+    shown(pid).is_some_and(|process| process.state != 'Z')
+}

@@ -1,0 +1,135 @@
+//! How such jobs end is told as of any other.
+
+use shellyard::process::{ExitKind, Launch, LaunchStdin, Report, spawn};
+use tokio::io::AsyncWriteExt as _;
+
+use super::alone::{BOTH, DEFAULT, SPAWNER, WORKSPACE, alone, children_of_ours, finish, read_all};
+
+const fn killed_by(signal: i32) -> ExitKind {
+    ExitKind::Signal { signal, core: false }
+}
+
+#[test]
+fn exit_codes_and_signals_are_told() {
+    alone("confined::endings::exit_codes_and_signals_are_told", async |yard| {
+        let cases = [
+            ("exit 0", ExitKind::Code(0)),
+            ("exit 7", ExitKind::Code(7)),
+            ("kill -TERM $$; sleep 100", killed_by(15)),
+            ("kill -KILL $$", killed_by(9)),
+            ("kill -PIPE $$; sleep 100", killed_by(13)),
+        ];
+        for granted in BOTH {
+            for (text, expected) in cases {
+                let (ended, _) = yard.run(&yard.sh(granted, text)).await;
+                assert_eq!(ended, expected, "{text}, {}", granted.backend.word());
+            }
+        }
+        assert_eq!(yard.settle(), 0, "what we made ourselves is no orphan");
+    });
+}
+
+#[test]
+fn a_polite_end_reaches_a_leader() {
+    alone("confined::endings::a_polite_end_reaches_a_leader", async |yard| {
+        for granted in BOTH {
+            let process = spawn(&yard.launch(granted, "sleep", &["1000"])).unwrap();
+            assert_eq!(process.tree.signal(15), 1);
+            assert_eq!(finish(process).await.0, killed_by(15));
+        }
+    });
+}
+
+#[test]
+fn input_output_and_the_report_of_a_pipeline_are_connected() {
+    alone(
+        "confined::endings::input_output_and_the_report_of_a_pipeline_are_connected",
+        async |yard| {
+            for granted in BOTH {
+                let text = "read a; echo out $a; echo err >&2; echo 1 0 >&61";
+                let launch = yard.launch(granted, "bash", &["-c", text]);
+                let launch =
+                    Launch { stdin: LaunchStdin::Pipe, report: Report::Pipeline, ..launch };
+                let mut process = spawn(&launch).unwrap();
+                process.stdin.take().unwrap().write_all(b"in\n").await.unwrap();
+                let (out, err) = (process.stdout, process.stderr.unwrap());
+                let (out, err, exit) =
+                    tokio::join!(read_all(out), read_all(err), process.leader.wait());
+                assert_eq!((&*out, &*err), ("out in\n", "err\n"));
+                assert_eq!(exit.unwrap().status, ExitKind::Code(0));
+                assert_eq!(process.report.unwrap().read(), [1, 0]);
+            }
+        },
+    );
+}
+
+#[test]
+fn a_terminal_is_the_controlling_one() {
+    alone("confined::endings::a_terminal_is_the_controlling_one", async |yard| {
+        for granted in BOTH {
+            let launch = yard.sh(granted, "tty; (exec </dev/tty) && echo controls; test -t 2");
+            let launch = Launch { stdin: LaunchStdin::Terminal, ..launch };
+            let (ended, output) = yard.run(&launch).await;
+            assert!(output.starts_with("/dev/pts/") && output.contains("controls"), "{output}");
+            assert_eq!(ended, ExitKind::Code(0));
+        }
+    });
+}
+
+#[test]
+fn our_own_input_can_be_the_jobs() {
+    alone("confined::endings::our_own_input_can_be_the_jobs", async |yard| {
+        let ours = std::fs::read_link("/proc/self/fd/0").unwrap();
+        for granted in BOTH {
+            let launch = yard.launch(granted, "readlink", &["/proc/self/fd/0"]);
+            let launch = Launch { stdin: LaunchStdin::Inherited, ..launch };
+            assert_eq!(yard.run(&launch).await.1.trim_end(), ours.to_str().unwrap());
+        }
+    });
+}
+
+#[test]
+fn nothing_else_is_inherited() {
+    alone("confined::endings::nothing_else_is_inherited", async |yard| {
+        for granted in BOTH {
+            let (_, files) = yard.run(&yard.launch(granted, "ls", &["/proc/self/fd"])).await;
+            assert_eq!(files, "0\n1\n2\n3\n");
+            let status = yard.launch(granted, "grep", &["^Sig[BI]", "/proc/self/status"]);
+            let (_, signals) = yard.run(&status).await;
+            // 32 and 33 belong to the C library, which has them ignored in what it spawns.
+            let sets = signals.split_whitespace().filter_map(|it| u64::from_str_radix(it, 16).ok());
+            let sets: Vec<_> = sets.map(|set| set & !(0b11 << 31)).collect();
+            assert_eq!(sets, [0, 0], "{signals}");
+            let (_, variables) = yard.run(&yard.launch(granted, "env", &[])).await;
+            assert!(variables.lines().count() <= 3, "{variables}");
+        }
+    });
+}
+
+#[test]
+fn what_we_and_the_spawner_hold_is_closed_to_jobs() {
+    alone("confined::endings::what_we_and_the_spawner_hold_is_closed_to_jobs", async |yard| {
+        let spawner = children_of_ours().find(|it| it.name == SPAWNER).unwrap().pid;
+        for pid in [std::process::id(), spawner] {
+            let text =
+                format!("cat /proc/{pid}/environ || ls /proc/{pid}/fd || test -r /proc/{pid}/mem");
+            let (ended, _) = yard.run(&yard.sh(DEFAULT, &text)).await;
+            // Root reads everything that no other means keeps from it.
+            let as_root = rustix::process::geteuid().is_root();
+            assert_eq!(ended == ExitKind::Code(0), as_root, "{pid}");
+        }
+    });
+}
+
+#[test]
+fn a_job_has_a_temporary_directory_of_its_own_until_it_is_gone() {
+    alone(
+        "confined::endings::a_job_has_a_temporary_directory_of_its_own_until_it_is_gone",
+        async |yard| {
+            let text = "touch $TMPDIR/file && echo $TMPDIR";
+            let (_, place) = yard.run(&yard.sh(WORKSPACE, text)).await;
+            assert!(place.contains("/scratch/"), "{place}");
+            assert!(!std::path::Path::new(place.trim_end()).exists(), "{place}");
+        },
+    );
+}

@@ -1,0 +1,110 @@
+//! Many launches, large ones, and a spawner that dies between them.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+use shellyard::process::{ExitKind, Launch, spawn, spawner};
+
+use super::alone::{
+    BOTH, DEFAULT, SPAWNER, WORKSPACE, Yard, alone, children_of_ours, finish, processes, wait_until,
+};
+
+fn open_files() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+fn the_spawner() -> u32 {
+    let mut all = children_of_ours().filter(|it| it.name == SPAWNER);
+    let found = all.next().expect("a spawner").pid;
+    assert!(all.next().is_none(), "one is enough");
+    found
+}
+
+async fn hundred(yard: &Yard) {
+    for _ in 0..50 {
+        for granted in BOTH {
+            yard.run(&yard.launch(granted, "true", &[])).await;
+        }
+    }
+    yard.settle();
+}
+
+#[test]
+fn two_hundred_launches_leave_nothing_behind() {
+    alone("confined::launches::two_hundred_launches_leave_nothing_behind", async |yard| {
+        hundred(&yard).await;
+        let (files, theirs) = (open_files(), files_of(the_spawner()));
+        hundred(&yard).await;
+        assert_eq!((open_files(), files_of(the_spawner())), (files, theirs));
+        assert_eq!(fs::read_dir(yard.place.path().join("scratch")).unwrap().count(), 0);
+    });
+}
+
+/// How many files a process has open, as far as we may know.
+fn files_of(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+#[test]
+fn launches_beside_each_other_do_not_mix() {
+    alone("confined::launches::launches_beside_each_other_do_not_mix", async |yard| {
+        let launches = (0..40).map(|i| (i, yard.sh(BOTH[i % 2], &format!("echo {i}; exit {i}"))));
+        let tasks: Vec<_> = launches
+            .map(|(i, launch)| {
+                (i, tokio::spawn(async move { finish(spawn(&launch).unwrap()).await }))
+            })
+            .collect();
+        for (i, task) in tasks {
+            let (ended, output) = task.await.unwrap();
+            assert_eq!(ended, ExitKind::Code(i32::try_from(i).unwrap()));
+            assert_eq!(output, format!("{i}\n"));
+        }
+    });
+}
+
+#[test]
+fn a_large_environment_arrives() {
+    alone("confined::launches::a_large_environment_arrives", async |yard| {
+        for granted in BOTH {
+            let launch = yard.sh(granted, "cat /proc/$$/environ | tr -dc x | wc -c");
+            let long = |i: usize| (format!("LONG{i}").into(), "x".repeat(100_000).into());
+            let env = launch.env.iter().cloned().chain((0..15).map(long)).collect();
+            let (_, output) = yard.run(&Launch { env, ..launch }).await;
+            assert_eq!(output.trim(), "1500000");
+        }
+    });
+}
+
+#[test]
+fn a_spawner_that_died_is_replaced() {
+    alone("confined::launches::a_spawner_that_died_is_replaced", async |yard| {
+        let kill = || {
+            let pid = the_spawner();
+            kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
+            wait_until(|| processes().all(|it| it.pid != pid || it.state == 'Z'));
+            pid
+        };
+        assert!(!spawner::renew().unwrap(), "it lives");
+        let first = kill();
+        let (ended, _) = yard.run(&yard.sh(DEFAULT, "exit 3")).await;
+        assert_eq!(ended, ExitKind::Code(3));
+        assert_ne!(the_spawner(), first);
+        kill();
+        assert!(spawner::renew().unwrap(), "it died");
+        let (ended, _) = yard.run(&yard.sh(WORKSPACE, "exit 4")).await;
+        assert_eq!(ended, ExitKind::Code(4));
+        the_spawner();
+    });
+}
+
+#[test]
+fn a_polite_end_of_all_is_not_meant_for_the_spawner() {
+    alone("confined::launches::a_polite_end_of_all_is_not_meant_for_the_spawner", async |yard| {
+        let spawner = the_spawner();
+        for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+            kill_process(Pid::from_raw(spawner.cast_signed()).unwrap(), signal).unwrap();
+        }
+        yard.run(&yard.sh(DEFAULT, "true")).await;
+        assert_eq!(the_spawner(), spawner);
+    });
+}

@@ -1,0 +1,13 @@
+//! Jobs that are shut in or limited, created by the real spawner through the process room's door.
+//!
+//! The process that runs these tests holds jobs as a server does: it adopts orphans and reaps every
+//! child. So each has a process of its own ([`alone`]), once as the user that runs them and, where
+//! that is root, once more without privileges.
+
+mod alone;
+mod endings;
+mod launches;
+mod namespace;
+mod offer;
+mod start_errors;
+mod trees;

@@ -1,0 +1,55 @@
+//! What a job finds around it in namespaces of its own.
+
+use shellyard::confinement::{Confinement, Granted, Network};
+use shellyard::process::ExitKind;
+
+use super::alone::{WORKSPACE, alone};
+
+#[test]
+fn a_job_sees_its_own_processes_and_cannot_end_the_first() {
+    alone(
+        "confined::namespace::a_job_sees_its_own_processes_and_cannot_end_the_first",
+        async |yard| {
+            let text = "kill -9 1; kill -TERM 1; cat /proc/1/comm; ls -d /proc/[0-9]* | wc -l";
+            let (_, seen) = yard.run(&yard.sh(WORKSPACE, text)).await;
+            // The first, the shell, and two for the pipe.
+            assert_eq!(seen.split_whitespace().collect::<Vec<_>>(), ["shellyard-init", "4"]);
+        },
+    );
+}
+
+#[test]
+fn nothing_of_the_first_process_is_open_to_a_job() {
+    alone("confined::namespace::nothing_of_the_first_process_is_open_to_a_job", async |yard| {
+        for file in ["/proc/1/mem", "/proc/1/environ", "/proc/1/fd/0", "/proc/1/root/etc"] {
+            let text = format!("cat {file} >/dev/null && ls {file}");
+            let (ended, _) = yard.run(&yard.sh(WORKSPACE, &text)).await;
+            let as_root = rustix::process::geteuid().is_root();
+            assert!(as_root || ended != ExitKind::Code(0), "{file}");
+        }
+    });
+}
+
+#[test]
+fn a_job_is_who_it_was() {
+    alone("confined::namespace::a_job_is_who_it_was", async |yard| {
+        let own = rustix::process::geteuid().as_raw();
+        let (_, id) = yard.run(&yard.sh(WORKSPACE, "id -u; pwd -P; touch here")).await;
+        let place = yard.place.path().canonicalize().unwrap();
+        assert_eq!(id, format!("{own}\n{}\n", place.display()));
+        assert!(place.join("here").exists());
+    });
+}
+
+#[test]
+fn the_network_is_there_only_where_it_is_granted() {
+    alone("confined::namespace::the_network_is_there_only_where_it_is_granted", async |yard| {
+        let ours = std::fs::read_link("/proc/self/ns/net").unwrap();
+        let given = Confinement { network: Network::On, ..WORKSPACE.given };
+        for (granted, is_ours) in [(WORKSPACE, false), (Granted { given, ..WORKSPACE }, true)] {
+            let launch = yard.launch(granted, "readlink", &["/proc/self/ns/net"]);
+            let theirs = yard.run(&launch).await.1;
+            assert_eq!(theirs.trim_end() == ours.to_str().unwrap(), is_ours);
+        }
+    });
+}

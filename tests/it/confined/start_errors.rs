@@ -1,0 +1,51 @@
+//! Why a job did not start is told in the same words, whoever creates it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use shellyard::confinement::Granted;
+use shellyard::process::{Launch, spawn};
+
+use super::alone::{BOTH, alone};
+
+#[test]
+fn start_errors_are_the_same_for_all() {
+    alone("confined::start_errors::start_errors_are_the_same_for_all", async |yard| {
+        let file = |name: &str, text: &str, mode: u32| {
+            let path = yard.place.path().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let plain = file("plain", "echo", 0o644);
+        let lost = file("lost", "#!/no/such/interpreter\n", 0o755);
+        let odd = file("odd", "\0\0not a program", 0o755);
+        let huge = "x".repeat(200_000);
+        let words = vec!["x".repeat(100_000); 100];
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        let launches = |granted: Granted| {
+            let make = |program: &str, args: &[&str]| yard.launch(granted, program, args);
+            let cwd = "/no/such/directory".into();
+            [
+                make("no-such-program", &[]),
+                make("/no/such/program", &[]),
+                make(&plain, &[]),
+                make(&lost, &[]),
+                make(&odd, &[]),
+                make("true", &[&huge]),
+                make("true", &words),
+                make("true", &["\0"]),
+                make("/etc", &[]),
+                make("/etc/passwd/x", &[]),
+                Launch { cwd, ..make("true", &[]) },
+            ]
+        };
+        for granted in BOTH {
+            for (plain, confined) in launches(Granted::NOTHING).iter().zip(launches(granted)) {
+                let expected = spawn(plain).unwrap_err();
+                assert_eq!(spawn(&confined).unwrap_err(), expected, "{}", granted.backend.word());
+            }
+        }
+        yard.settle();
+    });
+}

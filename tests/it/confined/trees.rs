@@ -1,0 +1,119 @@
+//! Ending everything that came out of such a job, by the strongest means at hand.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use shellyard::process::{KillMeans, Process, host, spawn};
+
+use super::alone::{BOTH, WORKSPACE, alone, lives, shown, wait_until};
+
+/// Four sleepers in four sessions, two of them without a parent, beneath a shell that waits.
+const WILD: &str = "(setsid sh -c '(setsid sleep 1000 &); sleep 1000' &); \
+                    setsid sleep 1000 & sleep 1000 & wait";
+
+fn wild(process: &Process) -> Vec<u32> {
+    wait_until(|| {
+        let names = process.tree.alive().into_iter().filter_map(|pid| Some(shown(pid)?.name));
+        names.filter(|name| name == "sleep").count() == 4
+    });
+    process.tree.alive()
+}
+
+#[test]
+fn whoever_left_the_session_ends_too() {
+    alone("confined::trees::whoever_left_the_session_ends_too", async |yard| {
+        for granted in BOTH {
+            let process = spawn(&yard.sh(granted, WILD)).unwrap();
+            let all = wild(&process);
+            assert_eq!(process.tree.kill(), [0; 0]);
+            wait_until(|| !all.iter().any(|pid| lives(*pid)));
+            process.leader.wait().await.unwrap();
+            assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
+            yard.settle();
+        }
+    });
+}
+
+#[test]
+fn a_namespace_is_the_means_where_there_is_one() {
+    alone("confined::trees::a_namespace_is_the_means_where_there_is_one", async |yard| {
+        let process = spawn(&yard.sh(WORKSPACE, WILD)).unwrap();
+        // A cgroup is stronger, and some hosts give one.
+        assert_ne!(process.tree.kill_means(), KillMeans::Walk);
+        let all = wild(&process);
+        let init = yard.children().into_iter().find(|(_, name)| name == "shellyard-init");
+        let init = init.expect("a first process").0;
+        assert!(!all.contains(&init), "it is none of the job's");
+        assert_eq!(process.tree.kill(), [0; 0]);
+        process.leader.wait().await.unwrap();
+        assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
+        wait_until(|| !lives(init));
+        assert_eq!(yard.settle(), 0, "orphans fell to the namespace, not to us");
+    });
+}
+
+#[test]
+fn survivors_are_known_and_live_on() {
+    alone("confined::trees::survivors_are_known_and_live_on", async |yard| {
+        for granted in BOTH {
+            let text = "setsid sleep 1000 >/dev/null 2>&1 & sleep 1000 & exec true";
+            let process = spawn(&yard.sh(granted, text)).unwrap();
+            process.leader.wait().await.unwrap();
+            let survivors = process.tree.survivors_after_exit();
+            assert_eq!(survivors.len(), 2, "{survivors:?}");
+            assert!(survivors.iter().all(|pid| lives(*pid)));
+            assert_eq!(process.tree.look().processes, 2);
+            assert_eq!(process.tree.kill(), [0; 0]);
+            assert_eq!(process.tree.alive(), [0; 0]);
+            yard.settle();
+        }
+    });
+}
+
+#[test]
+fn a_namespace_goes_with_its_last_process() {
+    alone("confined::trees::a_namespace_goes_with_its_last_process", async |yard| {
+        let text = "mkfifo go; (read x <go) >/dev/null 2>&1 & exec true";
+        let process = spawn(&yard.sh(WORKSPACE, text)).unwrap();
+        process.leader.wait().await.unwrap();
+        assert_eq!(process.tree.survivors_after_exit().len(), 1);
+        std::fs::write(yard.place.path().join("go"), "x\n").unwrap();
+        wait_until(|| process.tree.alive().is_empty());
+        yard.settle();
+    });
+}
+
+#[test]
+fn a_job_ends_with_the_server_that_is_killed() {
+    alone("confined::trees::a_job_ends_with_the_server_that_is_killed", async |_| {
+        let name = "confined::trees::holds_a_job_until_it_is_killed";
+        let mut holder = Command::new(std::env::current_exe().unwrap());
+        holder.args(["--exact", name, "--ignored", "--nocapture"]).stdout(Stdio::piped());
+        let mut holder = holder.spawn().unwrap();
+        let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let told = lines.find_map(|line| line.strip_prefix("holding: ").map(str::to_owned));
+        let told = told.expect("its processes");
+        let all: Vec<u32> = told.split(' ').map(|pid| pid.parse().unwrap()).collect();
+        assert!(all.len() > 4 && all.iter().all(|pid| lives(*pid)), "{told}");
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        wait_until(|| {
+            // Its orphans are ours now, and a namespace is not over before its leader is reaped.
+            host::reap_orphans();
+            !all.iter().any(|pid| lives(*pid))
+        });
+    });
+}
+
+#[test]
+#[ignore = "holds a job until it is killed: for the test above"]
+fn holds_a_job_until_it_is_killed() {
+    alone("confined::trees::holds_a_job_until_it_is_killed", async |yard| {
+        let process = spawn(&yard.sh(WORKSPACE, WILD)).unwrap();
+        let mut all = wild(&process);
+        all.extend(yard.children().into_iter().map(|(pid, _)| pid));
+        let all: Vec<_> = all.iter().map(u32::to_string).collect();
+        println!("\nholding: {}", all.join(" "));
+        process.leader.wait().await.unwrap();
+    });
+}
