@@ -136,6 +136,48 @@ pub enum LimitKind {
     OutputLines(u64),
     /// More bytes written than this, by a job that asked to be ended then.
     LargeOutput(u64),
+    /// More memory used by all its processes together.
+    Memory {
+        /// How many bytes it may have.
+        limit: u64,
+        /// How many it had at the most, as far as was seen.
+        peak: u64,
+    },
+    /// More CPU time used by all its processes together.
+    Cpu(Duration),
+    /// More processes and threads at one time.
+    Processes(u64),
+    /// A file that grew beyond so many bytes.
+    FileSize(u64),
+}
+
+impl LimitKind {
+    /// Every word that [`LimitKind::word`] can give.
+    pub const WORDS: [&'static str; 7] =
+        ["output_bytes", "output_lines", "large_output", "memory", "cpu", "processes", "file_size"];
+
+    /// The stable word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::OutputBytes(_) => "output_bytes",
+            Self::OutputLines(_) => "output_lines",
+            Self::LargeOutput(_) => "large_output",
+            Self::Memory { .. } => "memory",
+            Self::Cpu(_) => "cpu",
+            Self::Processes(_) => "processes",
+            Self::FileSize(_) => "file_size",
+        }
+    }
+
+    /// Whether it bounds what a job writes to us, and not what it takes from the host.
+    #[must_use]
+    pub const fn is_of_output(self) -> bool {
+        match self {
+            Self::OutputBytes(_) | Self::OutputLines(_) | Self::LargeOutput(_) => true,
+            Self::Memory { .. } | Self::Cpu(_) | Self::Processes(_) | Self::FileSize(_) => false,
+        }
+    }
 }
 
 impl fmt::Display for LimitKind {
@@ -146,6 +188,12 @@ impl fmt::Display for LimitKind {
             Self::LargeOutput(limit) => {
                 write!(f, "output over {limit} bytes, which on_large_output makes an error")
             }
+            Self::Memory { limit, peak } => {
+                write!(f, "out of memory: limit {limit} bytes, peak {peak} bytes")
+            }
+            Self::Cpu(limit) => write!(f, "CPU limit of {limit:?} reached"),
+            Self::Processes(limit) => write!(f, "process limit of {limit} reached"),
+            Self::FileSize(limit) => write!(f, "file size limit of {limit} bytes reached"),
         }
     }
 }
@@ -305,6 +353,10 @@ pub struct KillNote {
 pub const SIGTERM: i32 = 15;
 /// The end that cannot be refused.
 pub const SIGKILL: i32 = 9;
+/// The kernel's word that a process used up its CPU time.
+pub const SIGXCPU: i32 = 24;
+/// The kernel's word that a file would grow beyond its limit.
+pub const SIGXFSZ: i32 = 25;
 
 /// The name of a signal, as people know it.
 #[must_use]

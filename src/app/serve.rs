@@ -17,6 +17,7 @@ use crate::http::{Doors, MetricsText, Operations, Readiness, Reloaded, Server};
 use crate::lines;
 use crate::mcp::Handler;
 use crate::output;
+use crate::process::confine::cgroup;
 use crate::process::guardian::Guardian;
 use crate::process::host;
 use crate::process::spawner;
@@ -179,8 +180,11 @@ impl App {
     /// Whatever no job could claim ends here: nothing of ours outlives us.
     pub(super) async fn end_everything(&self) {
         let guardian = Arc::clone(&self.guardian);
-        let sweep =
-            move || guardian.lock().unwrap_or_else(PoisonError::into_inner).end_everything();
+        let sweep = move || {
+            let left = guardian.lock().unwrap_or_else(PoisonError::into_inner).end_everything();
+            cgroup::leave();
+            left
+        };
         // What is alive even so is beyond anybody's reach; the guardian tries once more.
         tokio::task::spawn_blocking(sweep).await.ok();
     }

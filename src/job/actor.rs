@@ -10,6 +10,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tracing::Instrument;
 
 use super::address::Address;
+use super::exit;
 use super::feed::Feed;
 use super::handle::StopWish;
 use super::input::{Input, InputError};
@@ -18,13 +19,14 @@ use super::pump::{Bounds, Pump};
 use super::seat::JobSeat;
 use super::state::{Effect, Event, Grace, Pace, Rest, State};
 use super::timers::{Timer, Timers};
+use super::watchdog::Watch;
 use crate::confinement::ConfinedPlaces;
 use crate::outcome::{Ending, KillNote, LimitKind, Outcome, SIGTERM, StartError, Usage};
 use crate::output::redact::Redactor;
 use crate::output::{LogSettings, Quota};
 use crate::process::host::HostTag;
 use crate::process::shell::Shell;
-use crate::process::{self, Exit, ExitKind, PipelineReport, Process, Tree};
+use crate::process::{self, Exit, PipelineReport, Process, Tree};
 use crate::spec::Stdin;
 use crate::telemetry::Actor as Class;
 use crate::telemetry::events::{self, Letter, LiveActor};
@@ -56,11 +58,11 @@ pub struct JobSettings {
 /// unbounded, so bytes would pile up in it without backpressure.
 #[derive(Debug)]
 pub(super) enum JobMsg {
-    /// From the waiter task: the leader was reaped, and these outlived it.
-    LeaderExited(io::Result<Exit>, Vec<u32>),
+    /// From the waiter task: the leader was reaped.
+    LeaderExited(Reaped),
     /// From the pump: both pipes have ended.
     StreamsClosed,
-    /// From the pump: a bound on output was passed.
+    /// From the pump or the watchdog: a bound was passed.
     LimitHit(LimitKind),
     /// From a client or the supervisor: end the job.
     Stop(StopWish),
@@ -77,6 +79,16 @@ pub(super) enum JobMsg {
     Fail,
 }
 
+/// What is known when the leader was reaped.
+#[derive(Debug)]
+pub(super) struct Reaped {
+    exit: io::Result<Exit>,
+    /// The most memory that the job had, where the kernel ended it for want of more.
+    out_of_memory: Option<u64>,
+    /// Those that outlived it.
+    survivors: Vec<u32>,
+}
+
 #[derive(Debug)]
 pub(super) struct JobActor;
 
@@ -91,6 +103,8 @@ pub(super) struct Job {
     usage: Usage,
     survivors: Vec<u32>,
     kill: Option<KillClock>,
+    /// Held until the last process is gone.
+    _watch: Option<Watch>,
     _alive: LiveActor,
 }
 
@@ -134,7 +148,7 @@ impl Actor for JobActor {
     ) -> Result<(), ActorProcessingErr> {
         let myself = Address::of(myself);
         let event = match letter.open() {
-            JobMsg::LeaderExited(exit, survivors) => job.leader_exited(exit, survivors),
+            JobMsg::LeaderExited(reaped) => job.leader_exited(reaped),
             JobMsg::StreamsClosed => Event::StreamsClosed,
             JobMsg::LimitHit(limit) => Event::LimitHit(limit),
             JobMsg::Stop(wish) => job.stop_wish(wish),
@@ -178,6 +192,7 @@ impl Job {
             usage: Usage::default(),
             survivors: Vec::new(),
             kill: None,
+            _watch: None,
             _alive: events::actor_started(Class::Job),
         }
     }
@@ -200,6 +215,7 @@ impl Job {
             return Event::FailedToStart(StartError::System { program, why });
         };
         let tree = self.seat.set_tree(tree);
+        self._watch = Watch::over(Arc::clone(&tree), &self.seat.spec().resources, myself.clone());
         self.seat.running();
         self.report = report;
         self.feed = stdin.map(Feed::start);
@@ -211,8 +227,10 @@ impl Job {
         let actor = myself.clone();
         tokio::spawn(async move {
             let exit = leader.wait().await;
+            // In this order: where nobody survives, the kernel's books on the tree are closed.
+            let out_of_memory = tree.out_of_memory();
             let survivors = tree.survivors_after_exit();
-            actor.tell(JobMsg::LeaderExited(exit, survivors));
+            actor.tell(JobMsg::LeaderExited(Reaped { exit, out_of_memory, survivors }));
         });
         Event::Started
     }
@@ -227,16 +245,14 @@ impl Job {
         }
     }
 
-    fn leader_exited(&mut self, exit: io::Result<Exit>, survivors: Vec<u32>) -> Event {
+    fn leader_exited(&mut self, reaped: Reaped) -> Event {
+        let Reaped { exit, out_of_memory, survivors } = reaped;
         let rest = rest(&survivors);
         self.survivors = survivors;
         let outcome = match exit {
             Ok(exit) => {
                 self.usage = exit.usage;
-                match exit.status {
-                    ExitKind::Code(code) => Outcome::Exited { code },
-                    ExitKind::Signal { signal, core } => Outcome::Signaled { signal, core },
-                }
+                exit::outcome(exit.status, self.seat.spec(), out_of_memory)
             }
             Err(error) => {
                 Outcome::Lost { why: format!("the system could not tell how it ended: {error}") }

@@ -7,10 +7,12 @@
 
 mod actor;
 mod address;
+mod exit;
 mod feed;
 mod handle;
 mod input;
 mod launch;
+mod overuse;
 mod pump;
 mod seat;
 mod span;
@@ -20,6 +22,7 @@ mod status;
 pub(crate) mod tests;
 mod timers;
 mod typing;
+mod watchdog;
 
 pub use actor::JobSettings;
 pub use handle::{JobHandle, StopWish};

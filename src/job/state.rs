@@ -64,7 +64,7 @@ pub(super) enum Event {
     StreamsClosed,
     /// The deadline passed.
     DeadlinePassed(Duration),
-    /// A bound on output was passed.
+    /// A bound on output, or on what it takes from the host, was passed.
     LimitHit(LimitKind),
     /// Somebody wants it to end.
     StopRequested { by: StopBy, signal: i32, grace: Duration },
@@ -156,6 +156,10 @@ fn running(streams: Streams, event: Event) -> (State, Vec<Effect>) {
         Event::DeadlinePassed(after) => {
             stop(streams, Outcome::TimedOut { after }, SIGTERM, Grace::Default)
         }
+        Event::LimitHit(which) if is_urgent(which) => {
+            let (cause, leader) = (Outcome::Limit { which }, Leader::Alive);
+            (State::Killing { cause, streams, leader }, vec![Effect::Kill])
+        }
         Event::LimitHit(which) => stop(streams, Outcome::Limit { which }, SIGTERM, Grace::Default),
         Event::StopRequested { by, signal, grace } => {
             stop(streams, Outcome::Stopped { by }, signal, Grace::Wished(grace))
@@ -189,6 +193,10 @@ fn stopping(
             drain(streams, Rest::Nobody, cause)
         }
         Event::GraceExpired => (State::Killing { cause, streams, leader }, vec![Effect::Kill]),
+        // No grace for what harms others meanwhile.
+        Event::LimitHit(which) if is_urgent(which) => {
+            (State::Killing { cause, streams, leader }, vec![Effect::Kill])
+        }
         // A second wish may be harder than the first: its signal goes out, its grace counts.
         Event::StopRequested { signal, grace, .. } => {
             let again = Effect::Terminate { signal, grace: Grace::Wished(grace) };
@@ -239,6 +247,9 @@ fn draining(outcome: Outcome, rest: Rest, event: Event) -> (State, Vec<Effect>) 
         Event::DrainExpired => finish(Streams::Open, rest, outcome),
         // The leader ended by itself; only what it left behind is to be ended.
         Event::StopRequested { .. } => (State::Draining { outcome, rest }, vec![Effect::Kill]),
+        Event::LimitHit(which) if !which.is_of_output() => {
+            (State::Draining { outcome, rest }, vec![Effect::Kill])
+        }
         Event::Killed(rest) => (State::Draining { outcome, rest }, Vec::new()),
         Event::Started
         | Event::FailedToStart(_)
@@ -261,6 +272,7 @@ fn finished(streams: Streams, event: Event) -> (State, Vec<Effect>) {
         }
         Event::TreeChecked(_) => (streams, vec![Effect::CheckTree(Pace::Slow)]),
         Event::StopRequested { .. } => (streams, vec![Effect::Kill]),
+        Event::LimitHit(which) if !which.is_of_output() => (streams, vec![Effect::Kill]),
         Event::Started
         | Event::FailedToStart(_)
         | Event::LeaderExited(..)
@@ -271,6 +283,19 @@ fn finished(streams: Streams, event: Event) -> (State, Vec<Effect>) {
         | Event::DrainExpired => (streams, Vec::new()),
     };
     (State::Finished { streams }, effects)
+}
+
+/// Whether a job that passed this bound gets no time to end by itself: it would go on to take from
+/// the host what others need.
+const fn is_urgent(which: LimitKind) -> bool {
+    match which {
+        LimitKind::Memory { .. } | LimitKind::Processes(_) => true,
+        LimitKind::Cpu(_)
+        | LimitKind::FileSize(_)
+        | LimitKind::OutputBytes(_)
+        | LimitKind::OutputLines(_)
+        | LimitKind::LargeOutput(_) => false,
+    }
 }
 
 fn stop(streams: Streams, cause: Outcome, signal: i32, grace: Grace) -> (State, Vec<Effect>) {

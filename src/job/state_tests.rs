@@ -162,6 +162,68 @@ fn a_job_that_never_started_leaves_nothing_behind() {
     assert_eq!(effects, [Effect::Finish(Outcome::FailedToStart(why)), Effect::Leave]);
 }
 
+const MEMORY: LimitKind = LimitKind::Memory { limit: 5, peak: 6 };
+const CPU: LimitKind = LimitKind::Cpu(TIMEOUT);
+
+#[test]
+fn too_much_memory_and_too_many_processes_end_a_job_without_grace() {
+    for which in [MEMORY, LimitKind::Processes(7)] {
+        let events = [
+            Event::LimitHit(which),
+            exited(Rest::Nobody),
+            Event::StreamsClosed,
+            Event::Killed(Rest::Nobody),
+        ];
+        check(&events, &[Effect::Kill, Effect::Finish(Outcome::Limit { which }), Effect::Leave]);
+    }
+}
+
+#[test]
+fn used_up_cpu_time_ends_a_job_as_its_deadline_does() {
+    let finish = Effect::Finish(Outcome::Limit { which: CPU });
+    check(
+        &[Event::LimitHit(CPU), exited(Rest::Nobody), Event::StreamsClosed],
+        &[TERM, Effect::AwaitDrain(Rest::Nobody), finish, Effect::Leave],
+    );
+}
+
+#[test]
+fn a_job_that_is_ending_keeps_its_reason_and_loses_its_grace() {
+    check(
+        &[
+            stop_wish(),
+            Event::LimitHit(CPU),
+            Event::LimitHit(MEMORY),
+            exited(Rest::Nobody),
+            Event::StreamsClosed,
+            Event::Killed(Rest::Nobody),
+        ],
+        &[WISHED, Effect::Kill, Effect::Finish(BY_CLIENT), Effect::Leave],
+    );
+}
+
+#[test]
+fn survivors_that_pass_a_limit_are_killed_and_what_they_write_is_no_reason() {
+    for which in [MEMORY, CPU] {
+        check(
+            &[
+                exited(Rest::Somebody),
+                Event::LimitHit(which),
+                Event::DrainExpired,
+                Event::LimitHit(LimitKind::OutputBytes(1)),
+                Event::LimitHit(which),
+            ],
+            &[
+                Effect::AwaitDrain(Rest::Somebody),
+                Effect::Kill,
+                Effect::Finish(OK),
+                Effect::CheckTree(Pace::Slow),
+                Effect::Kill,
+            ],
+        );
+    }
+}
+
 fn any_rest() -> impl Strategy<Value = Rest> {
     prop_oneof![Just(Rest::Nobody), Just(Rest::Somebody)]
 }
@@ -173,6 +235,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Event::StreamsClosed),
         Just(Event::DeadlinePassed(TIMEOUT)),
         Just(Event::LimitHit(LimitKind::OutputBytes(1))),
+        Just(Event::LimitHit(MEMORY)),
+        Just(Event::LimitHit(CPU)),
         Just(stop_wish()),
         Just(Event::GraceExpired),
         any_rest().prop_map(Event::TreeChecked),

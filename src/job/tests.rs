@@ -15,10 +15,10 @@ use crate::process::host;
 use crate::process::shell::Shell;
 use crate::spec::{LargeOutput, Limits, Priority, Program, ShellUse, Spec, Stdin};
 
-const LONG: Duration = Duration::from_secs(60);
+pub(super) const LONG: Duration = Duration::from_secs(60);
 
 /// Counts what it hears of its children, as the real one does.
-struct Parent;
+pub(super) struct Parent;
 
 impl Actor for Parent {
     type Msg = ();
@@ -79,6 +79,11 @@ pub(super) fn spec(text: &str) -> Spec {
         drain_max: None,
         trace: crate::trace::CallTrace::own(),
     }
+}
+
+/// The wish to end a job without waiting for it.
+pub(super) fn now() -> StopWish {
+    StopWish { by: crate::outcome::StopBy::Client, signal: None, grace: Some(Duration::ZERO) }
 }
 
 pub(crate) fn order(text: &str) -> Order {

@@ -2,6 +2,7 @@
 
 use rustix::process::Pid;
 
+use super::confine::cgroup::JobCgroup;
 use super::proc_scan;
 use super::spawner::Namespace;
 use super::surroundings::Surroundings;
@@ -34,6 +35,11 @@ impl Holdings {
         self.namespace.as_ref().map(Namespace::init)
     }
 
+    /// The cgroup that the leader began in, where it got one of its own.
+    pub(super) const fn cgroup(&self) -> Option<&JobCgroup> {
+        self.surroundings.cgroup()
+    }
+
     /// Whether somebody lives in the namespace. Right only after the leader was reaped: before, it
     /// lives there and is no child of the first process.
     pub(super) fn inhabitants(&self) -> Inhabitants {
@@ -47,14 +53,14 @@ impl Holdings {
 
     /// Ends every process by what reaches all of them at once, where there is such a thing.
     pub(super) fn end_processes(&self) {
-        let ended = self.surroundings.cgroup().is_some_and(|cgroup| cgroup.kill());
+        let ended = self.cgroup().is_some_and(|cgroup| cgroup.kill());
         if let Some(namespace) = self.namespace.as_ref().filter(|_| !ended) {
             namespace.end();
         }
     }
 
     pub(super) const fn kill_means(&self) -> KillMeans {
-        match (self.surroundings.cgroup(), &self.namespace) {
+        match (self.cgroup(), &self.namespace) {
             (Some(_), _) => KillMeans::Cgroup,
             (None, Some(_)) => KillMeans::Namespace,
             (None, None) => KillMeans::Walk,

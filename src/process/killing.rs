@@ -29,10 +29,11 @@ pub(super) fn send(target: &Stat, signal: Signal) -> Result<(), Errno> {
 /// Ends every process that `find` gives, and whatever those start meanwhile. Blocks.
 ///
 /// They are stopped first, until nobody new turns up: who is stopped cannot start others. Returns
-/// those that are still alive when the time is over, by a last look.
+/// those that are still alive when none has ended for as long as `limit`, by a last look.
 pub(super) fn end_all(find: impl Fn() -> Vec<Stat>, limit: Duration) -> Vec<u32> {
-    let deadline = Instant::now() + limit;
     freeze(&find);
+    let mut deadline = Instant::now() + limit;
+    let mut fewest = usize::MAX;
     let mut pause = FIRST_PAUSE;
     let mut empty_looks = 0;
     loop {
@@ -41,6 +42,11 @@ pub(super) fn end_all(find: impl Fn() -> Vec<Stat>, limit: Duration) -> Vec<u32>
         let alive: Vec<_> = found.iter().filter(|stat| stat.alive()).collect();
         // One look may miss who was just being handed from a dying parent to us.
         empty_looks = if alive.is_empty() { empty_looks + 1 } else { 0 };
+        // The thousands of a fork bomb take their time to end.
+        if alive.len() < fewest {
+            fewest = alive.len();
+            deadline = Instant::now() + limit;
+        }
         if empty_looks == 2 || Instant::now() >= deadline {
             return alive.iter().map(|stat| number(stat.pid)).collect();
         }

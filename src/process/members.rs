@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::process::{Pid, getpid};
 
 use super::children;
+use super::confine::cgroup::JobCgroup;
 use super::holdings::Holdings;
 use super::plumbing::FileNames;
 use super::proc_scan::{self, Snapshot, Stat};
@@ -50,6 +51,24 @@ impl Identity {
 
     pub(super) const fn leader(&self) -> Pid {
         self.leader
+    }
+
+    /// A number that rises from tree to tree.
+    pub(super) const fn born(&self) -> u64 {
+        self.born
+    }
+
+    pub(super) const fn tag(&self) -> Option<Tag> {
+        self.tag
+    }
+
+    pub(super) fn marker(&self) -> Option<&[u8]> {
+        self.marker.as_deref()
+    }
+
+    /// What is asked of the cgroup that the leader began in, where it got one of its own.
+    pub(super) fn cgroup<T>(&self, ask: impl FnOnce(&JobCgroup) -> T) -> Option<T> {
+        self.holdings(|holdings| holdings.cgroup().map(ask)).flatten()
     }
 
     pub(super) fn leader_was_reaped(&self) {
@@ -118,7 +137,7 @@ impl Identity {
                 && !children::is_owned_for_certain(stat.pid))
     }
 
-    fn shares_session(&self, stat: &Stat) -> bool {
+    pub(super) fn shares_session(&self, stat: &Stat) -> bool {
         let leader = self.leader.as_raw_nonzero().get();
         (stat.session == leader || stat.group == leader)
             && stat.started >= self.born

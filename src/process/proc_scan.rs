@@ -23,6 +23,7 @@ pub(super) struct Stat {
     pub(super) started: u64,
     /// CPU time of the process and of the children that it has waited for.
     pub(super) cpu_ticks: u64,
+    pub(super) threads: u64,
     pub(super) rss_pages: u64,
 }
 
@@ -68,6 +69,7 @@ impl Stat {
             state: State::of(fields.first()?),
             started: count(22)?,
             cpu_ticks: count(14)? + count(15)? + count(16)? + count(17)?,
+            threads: count(20)?,
             rss_pages: count(24)?,
         })
     }
@@ -99,6 +101,18 @@ pub(super) fn own_peak_bytes() -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)
+}
+
+/// Memory of a process, each shared page divided by the number of those that share it. Costs the
+/// kernel a walk over all of it.
+pub(super) fn proportional_bytes(pid: Pid) -> Option<u64> {
+    parse_proportional(&fs::read_to_string(file_of(pid, "smaps_rollup")).ok()?)
+}
+
+fn parse_proportional(rollup: &str) -> Option<u64> {
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    kilobytes.checked_mul(1024)
 }
 
 /// Every process that can be seen, not at one instant but one after the other.
@@ -210,7 +224,7 @@ mod tests {
         let stat = Stat::parse(&format!("42 ({name}) {TAIL}")).unwrap();
         assert_eq!((stat.pid.as_raw_nonzero().get(), stat.parent), (42, 7), "{name}");
         assert_eq!((stat.group, stat.session, stat.started), (40, 41, 9911), "{name}");
-        assert_eq!((stat.cpu_ticks, stat.rss_pages), (100, 250), "{name}");
+        assert_eq!((stat.cpu_ticks, stat.threads, stat.rss_pages), (100, 1, 250), "{name}");
     }
 
     #[test]
@@ -232,6 +246,15 @@ mod tests {
         let own = stat(getpid()).unwrap();
         assert!(own.alive() && own.rss_pages > 0);
         assert!(Snapshot::take().iter().any(|stat| stat.pid == own.pid));
+    }
+
+    #[test]
+    fn shared_memory_is_divided() {
+        let rollup =
+            "5581f000-7ffd ---p 0 00:00 0 [rollup]\nRss:  900 kB\nPss:  300 kB\nPss_Anon: 7 kB\n";
+        assert_eq!(parse_proportional(rollup), Some(300 * 1024));
+        assert_eq!(parse_proportional("Rss: 900 kB\n"), None);
+        assert!(proportional_bytes(getpid()).is_some_and(|bytes| bytes > 0));
     }
 
     #[test]

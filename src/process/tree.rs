@@ -11,7 +11,7 @@ use super::killing::{self, number};
 use super::members::Identity;
 use super::proc_scan::{self, Stat};
 
-/// How long [`Tree::kill`] tries at most.
+/// How long [`Tree::kill`] tries while nobody ends.
 const KILL_LIMIT: Duration = Duration::from_millis(1500);
 
 /// After so many looks at children that keep ending, everything is searched.
@@ -45,6 +45,10 @@ impl Tree {
         Self { identity }
     }
 
+    pub(super) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
     /// The process id of the first process.
     #[must_use]
     pub fn leader_pid(&self) -> u32 {
@@ -69,7 +73,8 @@ impl Tree {
         reached
     }
 
-    /// Ends every process, those that they start meanwhile included. Blocks up to 1.5 s.
+    /// Ends every process, those that they start meanwhile included. Blocks, for up to
+    /// 1.5 s after the last one that ended.
     ///
     /// Returns who is still alive, by a last look: nobody, unless a process is stuck in the
     /// kernel or belongs to another user.

@@ -32,7 +32,9 @@ pub(crate) fn after_job(job: &Snapshot, shown: Option<&Shown>) -> Option<String>
 fn kept(ending: &Ending, output: &Progress) -> String {
     match (&ending.outcome, output.lost_bytes()) {
         // What it wrote past its limit was never taken.
-        (Outcome::Limit { .. }, 0) => "log kept up to the limit".to_owned(),
+        (Outcome::Limit { which }, 0) if which.is_of_output() => {
+            "log kept up to the limit".to_owned()
+        }
         (_, 0) => "full log kept".to_owned(),
         (_, lost) => format!("{} of output lost, the rest kept", size(lost)),
     }

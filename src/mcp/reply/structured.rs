@@ -84,7 +84,7 @@ fn outcome(fields: &mut Fields, ending: &Ending) {
         }
         Outcome::Lost { why } => fields.put("error", why.as_str()),
         Outcome::Stopped { by } => fields.put("stopped_by", by.word()),
-        Outcome::Limit { which } => fields.put("limit", limit_word(*which)),
+        Outcome::Limit { which } => limit(fields, *which),
         Outcome::TimedOut { .. } => {}
     }
     if let Some(note) = ending.kill {
@@ -97,11 +97,16 @@ fn outcome(fields: &mut Fields, ending: &Ending) {
     fields.put_if(max_rss > 0, "max_rss_bytes", max_rss);
 }
 
-const fn limit_word(which: LimitKind) -> &'static str {
+fn limit(fields: &mut Fields, which: LimitKind) {
+    fields.put("limit", which.word());
     match which {
-        LimitKind::OutputBytes(_) => "output_bytes",
-        LimitKind::OutputLines(_) => "output_lines",
-        LimitKind::LargeOutput(_) => "large_output",
+        LimitKind::Memory { peak, .. } => fields.put("peak_memory_bytes", peak),
+        LimitKind::OutputBytes(_)
+        | LimitKind::OutputLines(_)
+        | LimitKind::LargeOutput(_)
+        | LimitKind::Cpu(_)
+        | LimitKind::Processes(_)
+        | LimitKind::FileSize(_) => {}
     }
 }
 

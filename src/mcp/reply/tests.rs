@@ -179,6 +179,9 @@ fn the_structured_form_says_how_a_job_was_ended() {
     assert_eq!(fields["max_rss_bytes"], 4096);
     let limit = Outcome::Limit { which: LimitKind::OutputLines(5) };
     assert_eq!(structured(&ended(1, limit, 0), None)["limit"], "output_lines");
+    let memory = Outcome::Limit { which: LimitKind::Memory { limit: 5, peak: 7 } };
+    let fields = structured(&ended(1, memory, 0), None);
+    assert_eq!((&fields["limit"], &fields["peak_memory_bytes"]), (&json!("memory"), &json!(7)));
     let stopped = Outcome::Stopped { by: StopBy::Cancel };
     assert_eq!(structured(&ended(1, stopped, 0), None)["stopped_by"], "cancel");
     let bad = Shown { bad_bytes: 3, ..shown("", &[]) };
@@ -308,6 +311,19 @@ fn every_other_ending_has_its_own_words() {
         (
             limit(LimitKind::OutputLines(1_000)),
             "output limit of 1,000 lines reached · 12.7s · job 19",
+        ),
+        (
+            limit(LimitKind::Memory { limit: 2_000_000_000, peak: 2_040_000_000 }),
+            "out of memory: limit 2.0 GB, peak 2.0 GB · 12.7s · job 19",
+        ),
+        (
+            limit(LimitKind::Cpu(Duration::from_secs(60))),
+            "CPU limit of 60s reached · 12.7s · job 19",
+        ),
+        (limit(LimitKind::Processes(512)), "process limit of 512 reached · 12.7s · job 19"),
+        (
+            limit(LimitKind::FileSize(8_000_000_000)),
+            "file size limit of 8.0 GB reached · 12.7s · job 19",
         ),
         (
             Outcome::Lost { why: "its actor failed".into() },

@@ -90,6 +90,18 @@ pub(super) fn ended(job: &Snapshot, ending: &Ending) -> String {
         Outcome::Limit { which: LimitKind::LargeOutput(limit) } => {
             format!("output over {}, which on_large_output makes an error", size(*limit))
         }
+        Outcome::Limit { which: LimitKind::Memory { limit, peak } } => {
+            format!("out of memory: limit {}, peak {}", size(*limit), size(*peak))
+        }
+        Outcome::Limit { which: LimitKind::Cpu(limit) } => {
+            format!("CPU limit of {} reached", bound(*limit))
+        }
+        Outcome::Limit { which: LimitKind::Processes(limit) } => {
+            format!("process limit of {} reached", thousands(*limit))
+        }
+        Outcome::Limit { which: LimitKind::FileSize(limit) } => {
+            format!("file size limit of {} reached", size(*limit))
+        }
         Outcome::FailedToStart(error) => format!("failed to start: {error}"),
         Outcome::Lost { why } => format!("lost: {why}"),
     };

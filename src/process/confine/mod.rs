@@ -4,7 +4,7 @@
 //! Nothing here runs in the server itself but the ladder, the probes and the cgroups.
 
 pub(super) mod capabilities;
-pub(super) mod cgroup;
+pub mod cgroup;
 pub mod ladder;
 pub(super) mod landlock;
 pub(super) mod mounts;

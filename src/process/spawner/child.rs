@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, retry_on_intr};
-use rustix::process::{fchdir, ioctl_tiocsctty, nice, setsid};
+use rustix::process::{fchdir, ioctl_tiocsctty, setsid};
 use rustix::thread::set_no_new_privs;
 
 use super::files::Files;
@@ -95,10 +95,7 @@ pub(super) fn become_leader(kit: &Kit<'_>, standard: &Standard) -> Result<(), Fa
 /// Shuts itself in, the filter of system calls last, and becomes its program.
 pub(super) fn execute(kit: &Kit<'_>) -> Result<Infallible, Failure> {
     let shut = kit.shut();
-    rlimits::apply(&shut.limits).map_err(|error| Step::Limits.failed(error))?;
-    if shut.limits.nice > 0 {
-        nice(i32::from(shut.limits.nice)).map_err(|errno| Step::Nice.failed(errno))?;
-    }
+    rlimits::apply(&shut.limits, shut.backend).map_err(|error| Step::Limits.failed(error))?;
     capabilities::give_up(shut.confinement.profile)
         .map_err(|error| Step::Capabilities.failed(error))?;
     if shut.backend != Backend::Nothing {

@@ -40,6 +40,15 @@ pub fn spawner_missing(why: &dyn Display) {
     tracing::error!(?why, "no process that creates jobs: confined jobs cannot start");
 }
 
+/// Nobody watches over what jobs use up.
+pub fn watchdog_missing(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(
+        ?why,
+        "no watchdog thread: limits on memory, CPU time and processes may not hold"
+    );
+}
+
 /// The place for spill files cannot be used.
 pub fn data_dir_unusable(path: &Path, why: &dyn Display) {
     let why = why.to_string();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::values::millis;
 use crate::ids::{JobId, Tenant};
-use crate::outcome::{Ending, Fault, Outcome, Usage};
+use crate::outcome::{Ending, Fault, LimitKind, Outcome, Usage};
 use crate::telemetry::known;
 use crate::telemetry::labels::{Actor, ApprovalStep, Rejection, key};
 use crate::telemetry::names::{Counter, actors, jobs, output, tenants};
@@ -73,14 +73,24 @@ pub fn job_ended_unstarted(id: JobId, outcome: &Outcome) {
 struct End {
     outcome: &'static str,
     fault: Option<Fault>,
+    limit: Option<LimitKind>,
 }
 
 impl End {
     /// What it reads as when nobody said how the job ended.
-    const LOST: Self = Self { outcome: "lost", fault: Some(Fault::Server) };
+    const LOST: Self = Self { outcome: "lost", fault: Some(Fault::Server), limit: None };
 
     const fn of(outcome: &Outcome) -> Self {
-        Self { outcome: outcome.word(), fault: outcome.fault() }
+        let limit = match outcome {
+            Outcome::Limit { which } => Some(*which),
+            Outcome::Exited { .. }
+            | Outcome::Signaled { .. }
+            | Outcome::TimedOut { .. }
+            | Outcome::Stopped { .. }
+            | Outcome::FailedToStart(_)
+            | Outcome::Lost { .. } => None,
+        };
+        Self { outcome: outcome.word(), fault: outcome.fault(), limit }
     }
 }
 
@@ -144,12 +154,15 @@ impl Drop for ActiveJob {
     }
 }
 
-fn job_over(id: JobId, End { outcome, fault }: End, elapsed: Duration) {
+fn job_over(id: JobId, End { outcome, fault, limit }: End, elapsed: Duration) {
     tracing::info!(tenant = %id.tenant(), job_id = %id, outcome, elapsed_ms = millis(elapsed), "job finished");
     jobs::FINISHED.with((key::OUTCOME, outcome)).increment(1);
     of_tenant(tenants::FINISHED, id.tenant(), 1);
     if let Some(fault) = fault {
         jobs::FAILED.with((key::FAULT, fault.word())).increment(1);
+    }
+    if let Some(limit) = limit {
+        jobs::OVERRAN.with((key::LIMIT, limit.word())).increment(1);
     }
 }
 

@@ -4,6 +4,8 @@
 pub const OUTCOME: &str = "outcome";
 /// Whose fault it was that a job did not end well.
 pub const FAULT: &str = "fault";
+/// Which limit ended a job.
+pub const LIMIT: &str = "limit";
 /// Why something was turned away, dropped or freed, or what is waited for.
 pub const REASON: &str = "reason";
 /// How far something came.

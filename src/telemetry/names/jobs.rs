@@ -4,7 +4,7 @@ use metrics::Unit;
 
 use super::catalogue::Family;
 use super::metric::{BYTES, Counter, Gauge, Histogram, Labels, Metric, PLAIN, SECONDS};
-use crate::outcome::{Fault, Outcome};
+use crate::outcome::{Fault, LimitKind, Outcome};
 use crate::telemetry::labels::{ApprovalStep, Rejection, key};
 
 /// Jobs that were accepted.
@@ -45,6 +45,14 @@ pub const FAILED: Counter = Counter(Metric {
     help: "Jobs that did not end well, by whose fault: the command's, a limit's, or the server's.",
     unit: Unit::Count,
     labels: Labels::Closed(&[(key::FAULT, &Fault::WORDS)]),
+});
+
+/// Jobs that were ended by one of their limits, by limit.
+pub const OVERRAN: Counter = Counter(Metric {
+    name: "shellyard_jobs_overran_total",
+    help: "Jobs that were ended by one of their limits, by limit.",
+    unit: Unit::Count,
+    labels: Labels::Closed(&[(key::LIMIT, &LimitKind::WORDS)]),
 });
 
 /// Jobs that run now, those that are being stopped included.
@@ -161,7 +169,7 @@ pub const OUTPUT: Histogram = Histogram(
 /// All of them.
 pub(super) const FAMILY: Family = Family {
     title: "Jobs",
-    counters: &[SUBMITTED, REJECTED, APPROVALS, FINISHED, FAILED],
+    counters: &[SUBMITTED, REJECTED, APPROVALS, FINISHED, FAILED, OVERRAN],
     gauges: &[RUNNING, RUNNING_LIMIT, STOPPING, QUEUED, QUEUED_LIMIT, RETAINED, RETAINED_LIMIT],
     histograms: &[DURATION, QUEUE_WAIT, CPU, PEAK_MEMORY, OUTPUT],
 };

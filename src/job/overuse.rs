@@ -1,0 +1,197 @@
+//! What a job uses against what it may, and how soon to look again. Pure: no clock, no /proc.
+
+use std::time::Duration;
+
+use crate::confinement::ResourceLimits;
+use crate::outcome::LimitKind;
+use crate::process::Glance;
+
+/// How often the host is glanced at while jobs are watched.
+pub(super) const GLANCE_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often every process is looked at when nothing happens.
+const CALM: Duration = Duration::from_secs(1);
+
+/// The same where looking takes long.
+const CALMEST: Duration = Duration::from_secs(5);
+
+/// Looking takes at most one part in so many of the time of one processor: calm, and in a hurry.
+const CALM_SHARE: u32 = 20;
+const HURRIED_SHARE: u32 = 4;
+
+/// What a job uses at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Used {
+    pub(super) memory: u64,
+    pub(super) tasks: u64,
+    /// Since its beginning.
+    pub(super) cpu: Duration,
+}
+
+impl Used {
+    /// What it had at the most.
+    pub(super) fn most(self, other: Self) -> Self {
+        Self {
+            memory: self.memory.max(other.memory),
+            tasks: self.tasks.max(other.tasks),
+            cpu: self.cpu.max(other.cpu),
+        }
+    }
+}
+
+/// What is left before a limit is passed; all there is where there is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Room {
+    memory: u64,
+    tasks: u64,
+    cpu: Duration,
+}
+
+impl Room {
+    /// Of a job that used nothing yet.
+    pub(super) fn at_first(limits: &ResourceLimits) -> Self {
+        Self::left(limits, &Used::default())
+    }
+
+    fn left(limits: &ResourceLimits, used: &Used) -> Self {
+        let left = |limit: Option<u64>, used| limit.unwrap_or(u64::MAX).saturating_sub(used);
+        Self {
+            memory: left(limits.memory, used.memory),
+            tasks: left(limits.processes, used.tasks),
+            cpu: limits.cpu.unwrap_or(Duration::MAX).saturating_sub(used.cpu),
+        }
+    }
+
+    /// The lesser of each.
+    pub(super) fn least(self, other: Self) -> Self {
+        Self {
+            memory: self.memory.min(other.memory),
+            tasks: self.tasks.min(other.tasks),
+            cpu: self.cpu.min(other.cpu),
+        }
+    }
+}
+
+/// What is left to a job that uses so much and had so much at the most, or the limit that it
+/// passed: the one first that harms others most.
+pub(super) fn judge(limits: &ResourceLimits, now: &Used, most: &Used) -> Result<Room, LimitKind> {
+    match (limits.memory, limits.processes, limits.cpu) {
+        (Some(limit), _, _) if now.memory > limit => {
+            Err(LimitKind::Memory { limit, peak: most.memory })
+        }
+        (_, Some(limit), _) if now.tasks > limit => Err(LimitKind::Processes(limit)),
+        // Time that was used stays used, although who used it may be gone.
+        (_, _, Some(limit)) if most.cpu >= limit => Err(LimitKind::Cpu(limit)),
+        _ => Ok(Room::left(limits, &Used { cpu: most.cpu, ..*now })),
+    }
+}
+
+/// The last look at all processes: what decides when the next one is due.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LastLook {
+    /// The host at that moment, where it could be told.
+    pub(super) glance: Option<Glance>,
+    /// How long it took.
+    pub(super) took: Duration,
+    /// How many processors can be busy at one time.
+    pub(super) processors: u32,
+}
+
+impl LastLook {
+    /// Whether it is time to look again, given how long ago that was, what the host has now, and
+    /// the least that is left to any job.
+    ///
+    /// No job can have passed its limit while all processes together have grown by less than what
+    /// is left to it, unless others shrank meanwhile: half of it is waited for, and never longer
+    /// than the calm pace.
+    pub(super) fn is_over(&self, since: Duration, now: Option<Glance>, room: &Room) -> bool {
+        let soonest = self.took * HURRIED_SHARE;
+        if since < soonest {
+            return false;
+        }
+        let calm = (self.took * CALM_SHARE).clamp(CALM, CALMEST);
+        since >= calm || since >= room.cpu / self.processors || self.has_grown(now, room)
+    }
+
+    fn has_grown(&self, now: Option<Glance>, room: &Room) -> bool {
+        let (Some(then), Some(now)) = (self.glance, now) else { return true };
+        let tasks = now.tasks.saturating_sub(then.tasks);
+        let memory = then.available_bytes.saturating_sub(now.available_bytes);
+        tasks > room.tasks / 2 || memory > room.memory / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: ResourceLimits = ResourceLimits {
+        memory: Some(1000),
+        processes: Some(10),
+        cpu: Some(Duration::from_secs(60)),
+        ..ResourceLimits::NONE
+    };
+    const AT_LIMIT: Used = Used { memory: 1000, tasks: 10, cpu: Duration::from_secs(59) };
+    const HOST: Glance = Glance { tasks: 500, available_bytes: 10_000 };
+    const LOOK: LastLook =
+        LastLook { glance: Some(HOST), took: Duration::from_millis(1), processors: 2 };
+
+    #[test]
+    fn the_limit_itself_may_be_reached_and_not_passed() {
+        let room = judge(&LIMITS, &AT_LIMIT, &AT_LIMIT).unwrap();
+        assert_eq!(room, Room { memory: 0, tasks: 0, cpu: Duration::from_secs(1) });
+        let over = |used: Used| judge(&LIMITS, &used, &used).unwrap_err();
+        let memory = Used { memory: 1001, ..AT_LIMIT };
+        assert_eq!(over(memory), LimitKind::Memory { limit: 1000, peak: 1001 });
+        assert_eq!(over(Used { tasks: 11, ..AT_LIMIT }), LimitKind::Processes(10));
+        let cpu = Duration::from_secs(60);
+        assert_eq!(over(Used { cpu, ..AT_LIMIT }), LimitKind::Cpu(cpu));
+        assert_eq!(judge(&ResourceLimits::NONE, &memory, &memory).unwrap().memory, u64::MAX - 1001);
+    }
+
+    #[test]
+    fn time_that_the_dead_used_counts_and_their_memory_does_not() {
+        let most = Used { memory: 5000, tasks: 50, cpu: Duration::from_secs(61) };
+        let now = Used::default();
+        assert_eq!(judge(&LIMITS, &now, &most), Err(LimitKind::Cpu(Duration::from_secs(60))));
+        let most = Used { cpu: Duration::ZERO, ..most };
+        assert_eq!(judge(&LIMITS, &now, &most), Ok(Room::at_first(&LIMITS)));
+    }
+
+    fn is_due(since_ms: u64, now: Option<Glance>, room: &Room) -> bool {
+        LOOK.is_over(Duration::from_millis(since_ms), now, room)
+    }
+
+    #[test]
+    fn a_quiet_host_is_looked_at_slowly_and_a_growing_one_at_once() {
+        let room = Room::at_first(&LIMITS);
+        assert!(!is_due(100, Some(HOST), &room) && is_due(1000, Some(HOST), &room));
+        let few = Glance { tasks: 505, ..HOST };
+        let many = Glance { tasks: 506, ..HOST };
+        assert!(!is_due(100, Some(few), &room) && is_due(100, Some(many), &room));
+        let less = Glance { available_bytes: 9_400, ..HOST };
+        assert!(is_due(100, Some(less), &room));
+        assert!(is_due(100, None, &room), "who cannot glance has to look");
+    }
+
+    #[test]
+    fn two_processors_use_up_a_second_in_half_of_one() {
+        let room = Room { cpu: Duration::from_secs(1), ..Room::at_first(&LIMITS) };
+        assert!(!is_due(400, Some(HOST), &room) && is_due(500, Some(HOST), &room));
+    }
+
+    proptest! {
+        #[test]
+        fn looking_never_takes_more_than_its_share(
+            took_ms in 0_u64..3000, since_ms in 0_u64..20_000, tasks in 0_u64..5000,
+        ) {
+            let look = LastLook { took: Duration::from_millis(took_ms), ..LOOK };
+            let now = Some(Glance { tasks, ..HOST });
+            let nothing = Room { memory: 0, tasks: 0, cpu: Duration::ZERO };
+            let due = look.is_over(Duration::from_millis(since_ms), now, &nothing);
+            prop_assert_eq!(due, since_ms >= took_ms * 4);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Watches over the limits that no kernel holds for a job as a whole: memory, CPU time, processes.
+//!
+//! One thread for all jobs of the process. While none is watched it sleeps; else it glances at the
+//! host ten times in a second, which costs two short reads, and looks at all processes, once for
+//! all jobs, when something has grown or a while has passed (`overuse.rs`).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::actor::JobMsg;
+use super::address::Address;
+use super::overuse::{self, GLANCE_PAUSE, LastLook, Room, Used};
+use crate::confinement::ResourceLimits;
+use crate::process::{self, Load, Tree};
+use crate::telemetry::events;
+
+static REGISTRY: Mutex<Registry> =
+    Mutex::new(Registry { jobs: BTreeMap::new(), last: 0, thread: Thread::Missing });
+static SOMEBODY: Condvar = Condvar::new();
+
+#[derive(Debug)]
+struct Registry {
+    jobs: BTreeMap<u64, Watched>,
+    last: u64,
+    thread: Thread,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Thread {
+    Missing,
+    Runs,
+}
+
+/// A job that is watched.
+#[derive(Debug, Clone)]
+struct Watched {
+    tree: Arc<Tree>,
+    limits: ResourceLimits,
+    actor: Address,
+    most: Used,
+    standing: Standing,
+}
+
+/// How a job stands to its limits, by the last look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Within(Room),
+    /// It passed one, and was told.
+    Over,
+}
+
+/// A job is watched for as long as this is held.
+#[derive(Debug)]
+pub(super) struct Watch {
+    number: u64,
+}
+
+impl Watch {
+    /// Watches over a job, which is told when it has passed a limit. None where there is nothing to
+    /// watch: no such limit, or one that the kernel holds.
+    pub(super) fn over(tree: Arc<Tree>, limits: &ResourceLimits, actor: Address) -> Option<Self> {
+        let limits = tree.unheld(limits);
+        if (limits.memory, limits.cpu, limits.processes) == (None, None, None) {
+            return None;
+        }
+        let (standing, most) = (Standing::Within(Room::at_first(&limits)), Used::default());
+        let mut registry = registry();
+        registry.last += 1;
+        let number = registry.last;
+        registry.jobs.insert(number, Watched { tree, limits, actor, most, standing });
+        registry.wake();
+        Some(Self { number })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        registry().jobs.remove(&self.number);
+    }
+}
+
+impl Registry {
+    fn wake(&mut self) {
+        if self.thread == Thread::Missing {
+            match thread::Builder::new().name("watchdog".to_owned()).spawn(run) {
+                Ok(_) => self.thread = Thread::Runs,
+                // The next job tries again.
+                Err(error) => events::watchdog_missing(&error),
+            }
+        }
+        if self.jobs.len() == 1 {
+            SOMEBODY.notify_all();
+        }
+    }
+
+    /// The least that is left to any job. Who has passed a limit is being ended, and needs no
+    /// closer look.
+    fn least_room(&self) -> Room {
+        let rooms = self.jobs.values().filter_map(|job| match job.standing {
+            Standing::Within(room) => Some(room),
+            Standing::Over => None,
+        });
+        rooms.fold(Room::at_first(&ResourceLimits::NONE), Room::least)
+    }
+}
+
+fn registry() -> MutexGuard<'static, Registry> {
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn run() {
+    let processors = thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    let mut looked = Instant::now();
+    let mut last = LastLook { glance: None, took: Duration::ZERO, processors };
+    loop {
+        wait_for_a_job();
+        thread::sleep(GLANCE_PAUSE);
+        let (room, glance) = (registry().least_room(), process::glance());
+        if last.is_over(looked.elapsed(), glance, &room) {
+            let begun = Instant::now();
+            look_at_all();
+            last = LastLook { glance, took: begun.elapsed(), processors };
+            looked = Instant::now();
+        }
+    }
+}
+
+fn wait_for_a_job() {
+    let nobody = |registry: &mut Registry| registry.jobs.is_empty();
+    drop(SOMEBODY.wait_while(registry(), nobody));
+}
+
+fn look_at_all() {
+    let (numbers, jobs): (Vec<u64>, Vec<Watched>) =
+        registry().jobs.iter().map(|(number, job)| (*number, job.clone())).unzip();
+    let trees: Vec<_> = jobs.iter().map(|job| Arc::clone(&job.tree)).collect();
+    for ((number, job), load) in numbers.iter().zip(&jobs).zip(&process::survey(&trees)) {
+        let used = used(job, load);
+        let most = job.most.most(used);
+        let found = overuse::judge(&job.limits, &used, &most);
+        if let Some(job) = registry().jobs.get_mut(number) {
+            job.most = most;
+            job.standing = found.map_or(Standing::Over, Standing::Within);
+        }
+        if let Err(which) = found {
+            job.actor.tell(JobMsg::LimitHit(which));
+        }
+    }
+}
+
+/// What counts against a job's limits.
+fn used(job: &Watched, load: &Load) -> Used {
+    // Shared pages are counted in each process, which can only be too much.
+    let is_enough = job.limits.memory.is_none_or(|limit| load.rss_bytes <= limit);
+    let memory = if is_enough { load.rss_bytes } else { load.proportional_bytes() };
+    let in_all = job.limits.cpu.and_then(|_| job.tree.cpu_in_all());
+    Used { memory, tasks: load.tasks, cpu: in_all.unwrap_or(load.cpu) }
+}
+
+#[cfg(test)]
+#[path = "watchdog_tests.rs"]
+mod tests;

@@ -1,0 +1,128 @@
+use std::time::Duration;
+
+use ractor::Actor;
+
+use super::*;
+use crate::ids::JobId;
+use crate::job::tests::{LONG, Parent, settings, spec};
+use crate::job::{JobHandle, Order, create};
+use crate::outcome::LimitKind;
+use crate::outcome::{Ending, Outcome};
+use crate::spec::Spec;
+
+const MB: u64 = 1 << 20;
+
+async fn start(text: &str, resources: ResourceLimits) -> JobHandle {
+    let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
+    let order = Order { spec: Spec { resources, ..spec(text) }, cwd: None };
+    let (seat, job) = create(JobId::local(1), order, &settings());
+    seat.run(parent.get_cell()).await.unwrap();
+    job
+}
+
+async fn ended(job: &JobHandle) -> Ending {
+    let ending = tokio::time::timeout(LONG, job.finished()).await.expect("it ends");
+    tokio::time::timeout(LONG, job.settled()).await.expect("nothing of it is left");
+    ending
+}
+
+fn is_watched(tree_of: &JobHandle) -> bool {
+    let pid = tree_of.pids().first().copied();
+    registry().jobs.values().any(|job| Some(job.tree.leader_pid()) == pid)
+}
+
+/// A shell that holds this much memory and then waits, in its own words.
+fn holding(megabytes: u64) -> String {
+    format!("x=$(head -c {} /dev/zero | tr '\\0' x); echo full; sleep 300", megabytes * MB)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_takes_too_much_memory_is_ended_at_once() {
+    let limit = 100 * MB;
+    let limits = ResourceLimits { memory: Some(limit), ..ResourceLimits::NONE };
+    let bystander = start("sleep 300", limits).await;
+    let ending = ended(&start(&holding(300), limits).await).await;
+    let Outcome::Limit { which: LimitKind::Memory { limit: told, peak } } = ending.outcome else {
+        panic!("{ending:?}");
+    };
+    assert_eq!(told, limit);
+    assert!(peak > limit && peak < 2000 * MB, "{peak}");
+    assert_eq!(ending.kill, None, "no signal came before");
+    assert!(bystander.status().ending().is_none() && is_watched(&bystander));
+    bystander.stop(crate::job::tests::now());
+    ended(&bystander).await;
+    assert!(!is_watched(&bystander));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_that_processes_share_is_counted_once() {
+    let limits = ResourceLimits { memory: Some(100 * MB), ..ResourceLimits::NONE };
+    // Six processes with the same 40 MB: 240 MB by the plain figures.
+    let text = format!(
+        "x=$(head -c {} /dev/zero | tr '\\0' x); for i in 1 2 3 4 5; do (sleep 2; :) & done; wait; echo ok",
+        40 * MB
+    );
+    let ending = ended(&start(&text, limits).await).await;
+    assert_eq!(ending.outcome, Outcome::Exited { code: 0 });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cpu_time_counts_over_all_processes_and_ends_a_job_politely() {
+    let cpu = Duration::from_millis(700);
+    let limits = ResourceLimits { cpu: Some(cpu), ..ResourceLimits::NONE };
+    let text = "(while :; do :; done) & (while :; do :; done) & wait";
+    let ending = ended(&start(text, limits).await).await;
+    assert_eq!(ending.outcome, Outcome::Limit { which: LimitKind::Cpu(cpu) });
+    assert_eq!(ending.kill.map(|kill| kill.first), Some(crate::outcome::SIGTERM));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_processes_end_a_job_wherever_they_hide() {
+    let limits = ResourceLimits { processes: Some(20), ..ResourceLimits::NONE };
+    let text = "for i in $(seq 30); do setsid sleep 300 & done; (setsid sleep 300 &); wait";
+    let job = start(text, limits).await;
+    let ending = ended(&job).await;
+    assert_eq!(ending.outcome, Outcome::Limit { which: LimitKind::Processes(20) });
+    assert_eq!((ending.survivors, job.pids()), (Vec::new(), Vec::new()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_bomb_is_ended_and_others_go_on() {
+    let limits = ResourceLimits { processes: Some(64), ..ResourceLimits::NONE };
+    let other = start("for i in $(seq 40); do sleep 0.05; done; echo fine", limits).await;
+    // It doubles, some of it in sessions of its own, to a thousand at the most.
+    let bomb = "b() { if [ $1 -gt 0 ]; then b $(($1-1)) & setsid bash -c \"$(declare -f b); b $(($1-1))\" & fi; sleep 300; }; b 8";
+    let job = start(bomb, limits).await;
+    let ending = ended(&job).await;
+    assert_eq!(ending.outcome, Outcome::Limit { which: LimitKind::Processes(64) });
+    assert_eq!((ending.survivors, job.pids()), (Vec::new(), Vec::new()));
+    assert_eq!(ended(&other).await.outcome, Outcome::Exited { code: 0 });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn survivors_are_watched_too_and_the_outcome_stays() {
+    let limits = ResourceLimits { memory: Some(100 * MB), ..ResourceLimits::NONE };
+    let go = std::env::temp_dir().join(format!("watchdog-go-{}", std::process::id()));
+    let text = format!(
+        "setsid bash -c 'until [ -e {} ]; do sleep 0.02; done; head -c {} /dev/zero | tail -n 1 | sleep 300' >/dev/null 2>&1 & true",
+        go.display(),
+        300 * MB
+    );
+    let job = start(&text, limits).await;
+    let ending = tokio::time::timeout(LONG, job.finished()).await.expect("its leader ends");
+    assert_eq!(ending.outcome, Outcome::Exited { code: 0 });
+    assert!(!ending.survivors.is_empty());
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(ended(&job).await, ending);
+    std::fs::remove_file(go).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_no_such_limit_is_not_watched() {
+    let limits = ResourceLimits { open_files: Some(64), ..ResourceLimits::NONE };
+    let job = start("sleep 300", limits).await;
+    job.started().await;
+    assert!(!is_watched(&job));
+    job.stop(crate::job::tests::now());
+    ended(&job).await;
+}

@@ -1,0 +1,110 @@
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use super::*;
+
+const LIMITS: ResourceLimits =
+    ResourceLimits { memory: Some(1 << 30), processes: Some(64), ..ResourceLimits::NONE };
+
+/// Below a plain directory, where only what we write can be seen.
+fn plain(name: &str, controllers: &[Controller]) -> (JobCgroup, PathBuf) {
+    let home = std::env::temp_dir().join(format!("job-cgroup-{name}-{}", std::process::id()));
+    fs::create_dir_all(&home).unwrap();
+    fs::write(home.join("cgroup.procs"), "").unwrap();
+    let words: Vec<_> = controllers.iter().map(|it| it.word()).collect();
+    fs::write(home.join("cgroup.controllers"), words.join(" ")).unwrap();
+    let yard = Yard::open(home.clone()).unwrap();
+    (JobCgroup::create_in(&yard, &LIMITS).unwrap(), home)
+}
+
+#[test]
+fn limits_are_written_where_their_controllers_are_at_work() {
+    let (cgroup, home) = plain("all", &Controller::ALL);
+    for (file, text) in [
+        ("memory.max", "1073741824"),
+        ("memory.swap.max", "0"),
+        ("memory.oom.group", "1"),
+        ("pids.max", "64"),
+    ] {
+        assert_eq!(cgroup.read(file).as_deref(), Some(text), "{file}");
+    }
+    assert_eq!(cgroup.unheld(&LIMITS), ResourceLimits::NONE);
+    fs::remove_dir_all(home).unwrap();
+}
+
+#[test]
+fn what_no_controller_holds_is_left_to_others() {
+    let (cgroup, home) = plain("some", &[Controller::Pids]);
+    let rest = ResourceLimits { processes: None, ..LIMITS };
+    assert_eq!(cgroup.unheld(&LIMITS), rest);
+    assert_eq!(cgroup.read("memory.max"), None);
+    fs::remove_dir_all(home).unwrap();
+}
+
+#[test]
+fn only_an_end_for_want_of_memory_reads_as_one() {
+    let (cgroup, home) = plain("oom", &Controller::ALL);
+    assert_eq!(cgroup.out_of_memory(), None);
+    assert!(cgroup.write("memory.events", "low 0\nmax 9\noom 0\noom_kill 0\n"));
+    assert_eq!(cgroup.out_of_memory(), None);
+    assert!(cgroup.write("memory.events", "low 0\nmax 9\noom 1\noom_kill 3\n"));
+    assert_eq!(cgroup.out_of_memory(), Some(1 << 30), "no peak is told");
+    assert!(cgroup.write("memory.peak", "1073000000\n"));
+    assert_eq!(cgroup.out_of_memory(), Some(1_073_000_000));
+    assert!(cgroup.write("cpu.stat", "usage_usec 2500000\nuser_usec 1\n"));
+    assert_eq!(cgroup.cpu(), Some(Duration::from_millis(2500)));
+    fs::remove_dir_all(home).unwrap();
+}
+
+/// Runs shell text in a cgroup, as the new process itself would enter it.
+fn run_in(cgroup: &JobCgroup, text: &str) -> Child {
+    let entrance = cgroup.entrance().try_clone_to_owned().unwrap();
+    let text = format!("echo 0 >&0 && exec 0</dev/null; {text}");
+    Command::new("bash").args(["-c", &text]).stdin(Stdio::from(entrance)).spawn().unwrap()
+}
+
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn members(dir: &Path) -> usize {
+    fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default().lines().count()
+}
+
+/// Real ones, where this host lets us make any.
+#[test]
+fn a_real_one_ends_all_that_entered_and_is_removed() {
+    let Some(cgroup) = JobCgroup::create(&LIMITS) else {
+        let delegation = yard::delegation();
+        assert!(matches!(delegation, super::super::Delegation::Nothing { .. }), "{delegation}");
+        return;
+    };
+    let dir = cgroup.dir.clone();
+    let mut leader = run_in(&cgroup, "(setsid sleep 300 &) ; setsid sleep 300 & wait");
+    wait_until("all three are in it", || members(&dir) == 3);
+    assert!(cgroup.cpu().is_some_and(|cpu| !cpu.is_zero()));
+    assert!(cgroup.kill());
+    wait_until("nobody is in it", || members(&dir) == 0);
+    leader.wait().unwrap();
+    drop(cgroup);
+    wait_until("it is removed", || !dir.exists());
+}
+
+#[test]
+fn a_real_one_that_is_not_empty_is_removed_when_it_is() {
+    let Some(cgroup) = JobCgroup::create(&LIMITS) else { return };
+    let dir = cgroup.dir.clone();
+    let mut leader = run_in(&cgroup, "exec sleep 300");
+    wait_until("it is in it", || members(&dir) == 1);
+    drop(cgroup);
+    assert!(dir.exists());
+    leader.kill().unwrap();
+    leader.wait().unwrap();
+    wait_until("it is removed", || !dir.exists());
+}

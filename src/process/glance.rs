@@ -1,0 +1,59 @@
+//! How much of the whole host is in use, in two short reads.
+
+use std::fs;
+
+/// What all processes of the host together have at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Glance {
+    /// Processes and threads.
+    pub tasks: u64,
+    /// Memory that could still be given out, in bytes.
+    pub available_bytes: u64,
+}
+
+/// A glance at the host; nothing where the kernel does not tell.
+///
+/// Reads what the kernel keeps anyway: it takes the same time however many processes there are.
+#[must_use]
+pub fn glance() -> Option<Glance> {
+    let available_bytes = available_in(&fs::read_to_string("/proc/meminfo").ok()?)?;
+    Some(Glance { tasks: tasks()?, available_bytes })
+}
+
+/// Processes and threads of the whole host.
+pub(super) fn tasks() -> Option<u64> {
+    tasks_in(&fs::read_to_string("/proc/loadavg").ok()?)
+}
+
+/// The fourth field is `running/all`.
+fn tasks_in(loadavg: &str) -> Option<u64> {
+    let field = loadavg.split_ascii_whitespace().nth(3)?;
+    field.split_once('/')?.1.parse().ok()
+}
+
+fn available_in(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_are_understood() {
+        assert_eq!(tasks_in("0.52 0.58 0.59 3/1234 56789\n"), Some(1234));
+        assert_eq!(available_in("MemTotal: 9 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
+        for text in ["", "0.1 0.2 0.3", "0.1 0.2 0.3 7 8", "MemAvailable: much kB", "MemFree: 1 kB"]
+        {
+            assert_eq!((tasks_in(text), available_in(text)), (None, None), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn this_host_has_tasks_and_memory() {
+        let glance = glance().unwrap();
+        assert!(glance.tasks > 0 && glance.available_bytes > 0, "{glance:?}");
+    }
+}
