@@ -19,6 +19,7 @@ pub mod output;
 pub mod policy;
 pub mod process;
 pub mod proxy;
+pub mod size;
 pub mod spec;
 pub mod stdio;
 pub mod supervisor;

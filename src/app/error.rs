@@ -18,6 +18,7 @@ use crate::policy::rules::RuleError;
 use crate::telemetry::audit::AuditError;
 use crate::telemetry::exporter::ExporterError;
 use crate::telemetry::setup::SetupError;
+use crate::yard::Unavailable;
 
 /// Why the program could not start. Each text says what to do about it.
 #[derive(Debug, Error)]
@@ -99,6 +100,8 @@ pub(super) enum AppError {
     Redact { origin: String, source: RedactError },
     #[error("a pattern in {key} cannot be used ({origin})")]
     Variable { key: &'static str, origin: String, source: NamePatternError },
+    #[error("jobs cannot be confined as `{key}` asks for ({origin})")]
+    Confinement { key: String, origin: String, source: Unavailable },
     #[error("a name under [tenants] cannot be used")]
     Tenant(#[from] TenantError),
     #[error("the audit log cannot be opened")]

@@ -6,6 +6,7 @@
 mod auth;
 #[cfg(feature = "otlp")]
 mod collector;
+mod confining;
 mod connect;
 mod error;
 mod queue_limits;

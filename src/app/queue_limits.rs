@@ -65,6 +65,7 @@ fn cpu(seconds: u64) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{LimitSettings, OwnConfinement};
 
     const NONE: TenantSettings = TenantSettings {
         weight: None,
@@ -74,6 +75,18 @@ mod tests {
         cpu_s_per_hour: None,
         max_stored: None,
         environment: Vec::new(),
+        confining: OwnConfinement {
+            confinement: None,
+            network: None,
+            limits: LimitSettings {
+                memory: None,
+                cpu_s: None,
+                processes: None,
+                open_files: None,
+                file_size: None,
+                nice: None,
+            },
+        },
     };
 
     #[test]

@@ -95,7 +95,7 @@ fn check_lanes(policy: &Policy, queue: &config::QueueSettings) -> Result<(), Rul
 }
 
 /// Where the key of a place such as `policy.deny[2]` was set.
-fn origin(loaded: &Loaded, place: &str) -> String {
+pub(super) fn origin(loaded: &Loaded, place: &str) -> String {
     let key = place.split('[').next().unwrap_or(place);
     let entries = loaded.entries();
     let entry = entries.iter().find(|(known, _)| *known == key);

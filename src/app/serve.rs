@@ -1,6 +1,6 @@
 //! A server that runs: its transports, its end, and the reload of its rules.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use crate::lines;
 use crate::mcp::Handler;
 use crate::output;
 use crate::process::confine::cgroup;
+use crate::process::confine::scratch::ScratchRoot;
 use crate::process::guardian::Guardian;
 use crate::process::host;
 use crate::process::spawner;
@@ -47,6 +48,8 @@ pub(super) struct App {
     guardian: Arc<Mutex<Guardian>>,
     reload: Reload,
     log: LogFilter,
+    /// Only held: what is in it goes with us.
+    _scratch: Option<ScratchRoot>,
 }
 
 impl App {
@@ -66,7 +69,10 @@ impl App {
         if let Err(error) = output::check_spill_dir(&spill) {
             events::data_dir_unusable(&spill, &error);
         }
-        let yard = values::yard(&loaded, tag, &sources.environment)?;
+        let scratch = ScratchRoot::make(&std::env::temp_dir());
+        let scratch = scratch.inspect_err(|error| events::scratch_missing(error)).ok();
+        let place = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
+        let yard = values::yard(&loaded, tag, &sources.environment, place)?;
         let yard = Yard::open(YardSettings { numbers, ..yard }).await?;
         let pressure = watch::Sender::new(values::pressure(&loaded.settings));
         yard.watch_pressure(pressure.subscribe());
@@ -78,7 +84,7 @@ impl App {
         let hangup = reload.clone();
         let on_hangup = signals::on_hangup(move || hangup.clone().on_hangup());
         tokio::spawn(on_hangup.map_err(AppError::Signals)?);
-        Ok(Self { settings, yard, gauges, guardian, reload, log })
+        Ok(Self { settings, yard, gauges, guardian, reload, log, _scratch: scratch })
     }
 
     pub(super) const fn yard(&self) -> &Yard {

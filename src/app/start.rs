@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use super::error::AppError;
 use super::serve::App;
 use super::signals::Signals;
-use super::{auth, connect, rules, traces, values};
+use super::{auth, confining, connect, rules, traces, values};
 use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, talk};
 use crate::config::{Environment, FlagValue, Loaded, Sources, load};
 use crate::http::Server;
@@ -211,6 +211,10 @@ impl Start {
             levels: values::pressure(&loaded.settings).levels,
             spill_dir: &values::spill_dir(&loaded.settings),
             collector: loaded.settings.trace.otlp_endpoint.as_deref(),
+            shell: values::shell(&loaded.settings.job),
+            login_shell: self.sources.environment.login_shell(),
+            temp_dir: self.sources.environment.temp_dir(),
+            confining: confining::wished(&loaded.settings)?,
         };
         Ok(cli::doctor::run(flags, &patient))
     }

@@ -1,14 +1,15 @@
 //! From settings to the values that each room is given: rooms do not read the configuration.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::AppError;
-use super::{auth, queue_limits, rules};
+use super::{auth, confining, queue_limits, rules};
 use crate::client::USUAL_SOCKET;
 use crate::config::{self, Environment, Loaded, Settings};
+use crate::confinement::ConfinedPlaces;
 use crate::http::{HttpSettings, SocketAt};
 use crate::ids::Tenant;
 use crate::mcp::{
@@ -153,14 +154,15 @@ pub(super) fn yard(
     loaded: &Loaded,
     tag: HostTag,
     environment: &Environment,
+    scratch: &Path,
 ) -> Result<YardSettings, AppError> {
     let settings = &loaded.settings;
     Ok(YardSettings {
-        defaults: defaults(settings)?,
+        defaults: defaults(loaded)?,
         queue: queue_limits::queue_limits(settings)?,
         retention: retention(&settings.retention),
         compress_from: settings.output.compress_from,
-        job: job(loaded, tag, environment)?,
+        job: job(loaded, tag, confining::places(settings, environment, scratch), environment)?,
         rules: rules::rules(loaded, &shell(&settings.job))?,
         audit: rules::audit(settings)?,
         numbers: None,
@@ -172,13 +174,14 @@ pub(super) fn tuning(loaded: &Loaded) -> Result<Tuning, AppError> {
     let settings = &loaded.settings;
     Ok(Tuning {
         rules: rules::rules(loaded, &shell(&settings.job))?,
-        defaults: defaults(settings)?,
+        defaults: defaults(loaded)?,
         queue: queue_limits::queue_limits(settings)?,
         quota: quota(settings),
     })
 }
 
-fn defaults(settings: &Settings) -> Result<Defaults, AppError> {
+fn defaults(loaded: &Loaded) -> Result<Defaults, AppError> {
+    let settings = &loaded.settings;
     let lanes = settings.queue.lanes.iter();
     let environment = settings.tenants.iter();
     let environment = environment.map(|(name, own)| {
@@ -197,10 +200,16 @@ fn defaults(settings: &Settings) -> Result<Defaults, AppError> {
         max_timeout: settings.job.max_timeout,
         lanes: lanes.map(|(name, lane)| (name.clone(), lane_defaults(lane, settings))).collect(),
         environment: environment.collect::<Result<_, AppError>>()?,
+        confining: confining::confining(loaded)?,
     })
 }
 
-fn job(loaded: &Loaded, tag: HostTag, environment: &Environment) -> Result<JobSettings, AppError> {
+fn job(
+    loaded: &Loaded,
+    tag: HostTag,
+    places: ConfinedPlaces,
+    environment: &Environment,
+) -> Result<JobSettings, AppError> {
     let settings = &loaded.settings;
     Ok(JobSettings {
         shell: shell(&settings.job),
@@ -211,7 +220,7 @@ fn job(loaded: &Loaded, tag: HostTag, environment: &Environment) -> Result<JobSe
         mask: rules::at_write(loaded)?,
         drain_quiet: settings.job.drain_quiet,
         drain_max: settings.job.drain_max,
-        places: Arc::default(),
+        places: Arc::new(places),
     })
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::confine_flags::ConfineFlags;
 use super::demo_load::DemoLoadFlags;
 use super::operator::OperatorVerb;
 use super::reload::ReloadFlags;
@@ -268,6 +269,9 @@ pub struct RunFlags {
     /// Hand the words to a shell, joined by spaces.
     #[arg(long)]
     pub shell: bool,
+    /// How far it is shut in, and what it may use up.
+    #[command(flatten)]
+    pub confine: ConfineFlags,
     /// Configuration file, instead of the usual places.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -283,7 +287,8 @@ impl RunFlags {
     /// The settings that these flags stand for.
     #[must_use]
     pub fn values(&self) -> Vec<FlagValue> {
-        set("server.data_dir", "--data-dir", self.data_dir.as_ref()).into_iter().collect()
+        let own = set("server.data_dir", "--data-dir", self.data_dir.as_ref());
+        own.into_iter().chain(self.confine.values()).collect()
     }
 }
 

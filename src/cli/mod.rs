@@ -5,6 +5,7 @@
 mod ask;
 pub mod audit;
 pub mod config;
+mod confine_flags;
 pub mod demo_load;
 pub mod doctor;
 mod drain;
@@ -24,6 +25,7 @@ pub mod talk;
 pub mod token;
 
 pub use ask::AskFlags;
+pub use confine_flags::ConfineFlags;
 pub use demo_load::DemoLoadFlags;
 pub use drain::DrainFlags;
 pub use flags::{

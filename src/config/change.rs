@@ -3,13 +3,18 @@
 use super::load::Loaded;
 
 /// Keys, and beginnings of keys, that a running server takes over. All others take a restart.
-const LIVE: [&str; 20] = [
+const LIVE: [&str; 25] = [
+    "confinement.backend",
+    "confinement.network",
+    "confinement.on_unavailable",
+    "confinement.profile",
     "job.cwd",
     "job.grace_s",
     "job.max_lines",
     "job.max_output",
     "job.max_timeout_s",
     "job.timeout_s",
+    "limits.",
     "log.filter",
     "output.large",
     "output.max_store",

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use toml::Value;
 
-use super::size;
-use crate::filter;
+use super::suggest;
+use crate::{filter, size};
 
 /// What a value may be.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +40,8 @@ pub(super) enum Rule {
     Count { min: u64, max: u64 },
     /// One of these words.
     Word(&'static [&'static str]),
+    /// One of these words, or what keeps the other rule.
+    Or(&'static [&'static str], &'static Self),
     /// A list of at least one of these words.
     Words(&'static [&'static str]),
     /// The name of a variable, or empty for none.
@@ -77,6 +79,9 @@ impl Rule {
             }
             Self::Count { min, max } => whole(value.as_integer()?.try_into().ok()?, min, max),
             Self::Word(words) => text_that(value, |text| words.contains(&text)),
+            Self::Or(words, other) => {
+                text_that(value, |text| words.contains(&text)).or_else(|| other.check(value))
+            }
             Self::Words(words) => texts_that(value, |text| words.contains(&text))
                 .filter(|list| list.as_array().is_some_and(|list| !list.is_empty())),
             Self::Name => text_that(value, |text| text.is_empty() || is_name(text)),
@@ -95,6 +100,7 @@ impl Rule {
             Self::Count { .. } => text.trim().parse().ok().map(Value::Integer),
             Self::Seconds { .. } | Self::Share => text.trim().parse().ok().map(Value::Float),
             Self::Switch => switch(text).map(Value::Boolean),
+            Self::Or(_, other) => Some(other.value_of_text(text)),
             Self::Hosts
             | Self::Origins
             | Self::Texts
@@ -117,8 +123,28 @@ impl Rule {
 
     /// What a value that breaks the rule was most likely meant to say.
     pub(super) fn meant(self, value: &Value) -> Option<&'static str> {
-        let Self::Filter = self else { return None };
-        filter::parse(value.as_str()?).err()?.meant()
+        match self {
+            Self::Filter => filter::parse(value.as_str()?).err()?.meant(),
+            Self::Word(words) | Self::Or(words, _) => suggest::for_word(value.as_str()?, words),
+            Self::Address
+            | Self::Route
+            | Self::Text
+            | Self::Url
+            | Self::Hosts
+            | Self::Origins
+            | Self::Texts
+            | Self::Directories
+            | Self::Variables
+            | Self::Path
+            | Self::Shell
+            | Self::Size { .. }
+            | Self::Seconds { .. }
+            | Self::Count { .. }
+            | Self::Words(_)
+            | Self::Name
+            | Self::Switch
+            | Self::Share => None,
+        }
     }
 
     /// What is allowed, as the end of the sentence "it must be …".
@@ -149,6 +175,9 @@ impl Rule {
             Self::Seconds { min, max } => format!("a number of seconds from {min} to {max}"),
             Self::Count { min, max } => format!("a whole number from {min} to {max}"),
             Self::Word(words) => format!("one of \"{}\"", words.join("\", \"")),
+            Self::Or(words, other) => {
+                format!("{}, or \"{}\"", other.allowed(), words.join("\" or \""))
+            }
             Self::Words(words) => format!("a list of some of \"{}\"", words.join("\", \"")),
             Self::Name => "the name of a variable such as \"CI\", or \"\"".into(),
             Self::Switch => "true or false".into(),
@@ -252,6 +281,8 @@ fn list_of(text: &str) -> Value {
 mod tests {
     use super::*;
 
+    const BOUND: Rule = Rule::Or(&["none"], &Rule::Size { min: 0, max: 4096 });
+
     #[track_caller]
     fn check(rule: Rule, text: &str, expected: Option<&str>) {
         let parse = |text: &str| {
@@ -277,6 +308,8 @@ mod tests {
         check(Rule::Share, "0.25", Some("0.25"));
         check(Rule::Shell, r#""auto""#, Some(r#""auto""#));
         check(Rule::Path, r#""""#, Some(r#""""#));
+        check(BOUND, r#""none""#, Some(r#""none""#));
+        check(BOUND, r#""4 KiB""#, Some("4096"));
     }
 
     #[test]
@@ -304,6 +337,8 @@ mod tests {
         for filter in ["shellyard=loud", "debgu", ""] {
             check(Rule::Filter, &format!("{filter:?}"), None);
         }
+        check(BOUND, r#""nothing""#, None);
+        check(BOUND, "4097", None);
         check(Rule::Share, "1.1", None);
         check(Rule::Share, "nan", None);
     }
@@ -319,6 +354,9 @@ mod tests {
         assert_eq!(count.value_of_text("8"), Value::Integer(8));
         assert_eq!(count.value_of_text("many"), Value::from("many"));
         assert_eq!(Rule::Switch.value_of_text("true"), Value::Boolean(true));
+        let bound = Rule::Or(&["none"], &Rule::Count { min: 0, max: 9 });
+        assert_eq!(bound.value_of_text("8"), Value::Integer(8));
+        assert_eq!(bound.value_of_text("none"), Value::from("none"));
         let hosts = Rule::Hosts.value_of_text("a, b,");
         assert_eq!(hosts, Value::Array(vec![Value::from("a"), Value::from("b")]));
     }

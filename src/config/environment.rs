@@ -52,6 +52,24 @@ impl Environment {
         self.variables.get("NO_COLOR").is_some_and(|value| !value.is_empty())
     }
 
+    /// The home directory of the user, where it is a full path.
+    #[must_use]
+    pub fn home(&self) -> Option<PathBuf> {
+        self.absolute_path("HOME")
+    }
+
+    /// The login shell of the user (`SHELL`).
+    #[must_use]
+    pub fn login_shell(&self) -> Option<PathBuf> {
+        self.absolute_path("SHELL")
+    }
+
+    /// Where temporary files go (`TMPDIR`).
+    #[must_use]
+    pub fn temp_dir(&self) -> PathBuf {
+        self.absolute_path("TMPDIR").unwrap_or_else(|| "/tmp".into())
+    }
+
     /// The numeric id of the user.
     pub(super) const fn user(&self) -> u32 {
         self.user

@@ -19,7 +19,6 @@ mod origin;
 mod places;
 mod schema;
 mod settings;
-mod size;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -32,10 +31,11 @@ pub use load::{DEFAULT_FILE, FlagValue, Loaded, Sources, load};
 pub use origin::Origin;
 pub use places::user_file;
 pub use settings::{
-    AuditSettings, Dialect, EnvironmentSettings, ExecuteCommandSettings, ExecuteSettings,
-    HttpSettings, Inherit, JobSettings, LaneSettings, LogFormat, LogSettings, McpSettings,
-    OauthSettings, OnAuditFailure, OnLargeOutput, OutputSettings, PolicySettings, PressureSettings,
-    Priority, QueueSettings, QuotaSettings, RedactSettings, ResultFormat, RetentionSettings,
-    RunShellCommandSettings, ServerName, ServerSettings, Settings, Shell, ShellToolSettings,
-    Socket, TenantSettings, TraceSettings, Uncertain,
+    AuditSettings, Backend, Bound, BoundWord, ConfinementSettings, Dialect, EnvironmentSettings,
+    ExecuteCommandSettings, ExecuteSettings, HttpSettings, Inherit, JobSettings, LaneSettings,
+    LimitSettings, LogFormat, LogSettings, McpSettings, Network, OauthSettings, OnAuditFailure,
+    OnLargeOutput, OnUnavailable, OutputSettings, OwnConfinement, PolicySettings, PressureSettings,
+    Priority, Profile, QueueSettings, QuotaSettings, RedactSettings, ResultFormat,
+    RetentionSettings, RunShellCommandSettings, ServerName, ServerSettings, Settings, Shell,
+    ShellToolSettings, Socket, TenantSettings, TraceSettings, Uncertain,
 };

@@ -42,10 +42,32 @@ struct Named {
     /// The last keys before it in `config show` start with this.
     after: &'static str,
     is_name: fn(&str) -> bool,
+    /// Its own, beside those of [`CONFINING`].
     keys: &'static [Setting],
     /// The key that a name stands for where it has a plain value.
     short: Option<&'static str>,
 }
+
+/// What lanes and tenants may say about the confinement of their jobs.
+const CONFINING: [Setting; 8] = [
+    setting("confinement", PROFILE),
+    setting("network", NETWORK),
+    setting("memory", MEMORY),
+    setting("cpu_s", CPU),
+    setting("processes", PROCESSES),
+    setting("open_files", OPEN_FILES),
+    setting("file_size", FILE_SIZE),
+    setting("nice", NICE),
+];
+
+const PROFILE: Rule = Rule::Word(&["none", "default", "workspace-write", "read-only"]);
+const NETWORK: Rule = Rule::Word(&["auto", "on", "off"]);
+const MEMORY: Rule = Rule::Or(&["auto", "none"], &Rule::Size { min: MIB, max: PIB });
+const CPU: Rule = Rule::Or(&["none"], &Rule::Seconds { min: 0.001, max: YEAR });
+const PROCESSES: Rule = Rule::Or(&["none"], &Rule::Count { min: 1, max: 4_194_304 });
+const OPEN_FILES: Rule = Rule::Or(&["none"], &Rule::Count { min: 16, max: 1 << 30 });
+const FILE_SIZE: Rule = Rule::Or(&["none"], &Rule::Size { min: KIB, max: PIB });
+const NICE: Rule = Rule::Count { min: 0, max: 19 };
 
 const NAMED: [Named; 2] = [
     Named {
@@ -150,6 +172,21 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("environment.pass", Rule::Texts),
     setting("environment.drop", Rule::Texts),
     setting("environment.set", Rule::Variables),
+    setting("confinement.profile", PROFILE),
+    setting("confinement.network", NETWORK),
+    setting("confinement.on_unavailable", Rule::Word(&["refuse", "degrade"])),
+    setting(
+        "confinement.backend",
+        Rule::Word(&["auto", "namespaces", "landlock", "seccomp", "none"]),
+    ),
+    setting("confinement.workspace", Rule::Directories),
+    setting("confinement.hide", Rule::Directories),
+    setting("limits.memory", MEMORY),
+    setting("limits.cpu_s", CPU),
+    setting("limits.processes", PROCESSES),
+    setting("limits.open_files", OPEN_FILES),
+    setting("limits.file_size", FILE_SIZE),
+    setting("limits.nice", NICE),
     setting("redact.builtin", Rule::Switch),
     setting("redact.patterns", Rule::Texts),
     setting("redact.at_write", Rule::Switch),
@@ -244,10 +281,14 @@ impl Named {
         key.strip_prefix(self.section)?.strip_prefix('.')
     }
 
+    fn settings(&self) -> impl Iterator<Item = &'static Setting> {
+        self.keys.iter().chain(&CONFINING)
+    }
+
     fn meaning(&'static self, key: &str) -> Option<Meaning> {
         let rest = self.rest(key)?;
         let (name, inner) = rest.split_once('.').unwrap_or((rest, ""));
-        Some(match self.keys.iter().find(|setting| setting.key == inner) {
+        Some(match self.settings().find(|setting| setting.key == inner) {
             _ if !(self.is_name)(name) => Meaning::BadName,
             _ if inner.is_empty() => Meaning::Section,
             Some(setting) => Meaning::Value(&setting.rule),
@@ -257,7 +298,7 @@ impl Named {
 
     /// The key that a variable sets whose name goes on like this after the section's.
     fn key_of(&self, rest: &str) -> Option<String> {
-        let inner = self.keys.iter().find_map(|setting| {
+        let inner = self.settings().find_map(|setting| {
             let name = rest.strip_suffix(&setting.key.to_uppercase())?.strip_suffix('_')?;
             Some((name, setting.key))
         });
@@ -267,6 +308,14 @@ impl Named {
             Some(_) | None => self.short.map(|short| key(rest, short)),
         }
     }
+}
+
+/// Of a key of a lane or a tenant: its last part, and those that there are instead.
+pub(super) fn in_named(key: &str) -> Option<(&str, impl Iterator<Item = &'static str>)> {
+    NAMED.iter().find_map(|named| {
+        let (_, inner) = named.rest(key)?.split_once('.')?;
+        Some((inner, named.settings().map(|setting| setting.key)))
+    })
 }
 
 /// Every section, some more than once.
@@ -337,6 +386,7 @@ mod tests {
             ("SHELLYARD_QUEUE_LANES_GPU", "queue.lanes.gpu.slots"),
             ("SHELLYARD_QUEUE_LANES_GPU_TIMEOUT_S", "queue.lanes.gpu.timeout_s"),
             ("SHELLYARD_TENANTS_CI_MAX_RUNNING", "tenants.ci.max_running"),
+            ("SHELLYARD_TENANTS_CI_CONFINEMENT", "tenants.ci.confinement"),
         ] {
             assert_eq!(key_of_variable(name).as_deref(), Some(key));
         }

@@ -11,7 +11,17 @@ pub(super) fn for_key(key: &str) -> Option<String> {
     let keys = || schema::SETTINGS.iter().map(|setting| setting.key);
     // The right name in the wrong section is the surest sign.
     let moved = keys().find(|known| last(known) == last(key));
-    moved.map(str::to_owned).or_else(|| closest(key, keys().chain(schema::sections())))
+    moved
+        .map(str::to_owned)
+        .or_else(|| in_named(key))
+        .or_else(|| closest(key, keys().chain(schema::sections())))
+}
+
+/// The same of a key of a lane or a tenant, whose name must not count as likeness.
+fn in_named(key: &str) -> Option<String> {
+    let (inner, known) = schema::in_named(key)?;
+    let meant = closest(inner, known)?;
+    Some(format!("{}{meant}", key.strip_suffix(inner)?))
 }
 
 /// The variable that `name` was most likely meant to be.
@@ -22,6 +32,12 @@ pub(super) fn for_variable(name: &str) -> Option<String> {
         schema::SETTINGS.iter().map(|setting| bare(&schema::variable(setting.key))).collect();
     let found = closest(&bare(name), known.iter().map(String::as_str))?;
     Some(format!("{}{found}", schema::VARIABLE_PREFIX))
+}
+
+/// The word that `given` was most likely meant to be.
+pub(super) fn for_word(given: &str, words: &[&'static str]) -> Option<&'static str> {
+    let meant = closest(&given.to_lowercase(), words.iter().copied())?;
+    words.iter().copied().find(|word| *word == meant)
 }
 
 fn closest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
@@ -45,6 +61,9 @@ mod tests {
             ("http.slots", Some("queue.slots")),
             ("slots", Some("queue.slots")),
             ("queue.lane", Some("queue.lanes")),
+            ("tenants.ci.confinment", Some("tenants.ci.confinement")),
+            ("queue.lanes.gpu.open_file", Some("queue.lanes.gpu.open_files")),
+            ("tenants.a-long-name.xyz", None),
             ("colour.scheme", None),
         ];
         for (given, expected) in cases {
@@ -52,5 +71,17 @@ mod tests {
         }
         assert_eq!(for_variable("SHELLYARD_QUEUE_SLOT").as_deref(), Some("SHELLYARD_QUEUE_SLOTS"));
         assert_eq!(for_variable("SHELLYARD_XYZZY"), None);
+    }
+
+    #[test]
+    fn near_misses_of_a_word_find_it() {
+        let words = ["none", "default", "workspace-write", "read-only"];
+        for (given, expected) in [
+            ("readonly", Some("read-only")),
+            ("Workspace_Write", Some("workspace-write")),
+            ("sandbox", None),
+        ] {
+            assert_eq!(for_word(given, &words), expected, "{given}");
+        }
     }
 }

@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use super::schema::{Field, Kind, Need};
 use crate::ids::JobNumber;
+use crate::size;
 
 /// Why a call's arguments were not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -210,6 +211,23 @@ impl Args {
         }
     }
 
+    /// Names and their values, of any kind.
+    pub(crate) fn object(&mut self, name: &'static str) -> Result<Option<JsonObject>, ArgError> {
+        match self.values.remove(name) {
+            None => Ok(None),
+            Some(Value::Object(fields)) => Ok(Some(fields)),
+            Some(other) => Err(wrong(name, "an object", &other)),
+        }
+    }
+
+    /// A size of at least one byte: a number of bytes, or a text with a unit.
+    pub(crate) fn size(&mut self, name: &'static str) -> Result<Option<u64>, ArgError> {
+        let Some(value) = self.values.remove(name) else { return Ok(None) };
+        let bytes = value.as_str().map_or_else(|| whole(&value), size::parse);
+        let bytes = bytes.filter(|bytes| *bytes > 0);
+        bytes.map(Some).ok_or_else(|| wrong(name, "a size such as 65536 or \"2 GB\"", &value))
+    }
+
     /// One of the words that `meanings` pairs with what they stand for.
     pub(crate) fn choice<T: Copy>(
         &mut self,
@@ -239,6 +257,7 @@ impl Field {
             Kind::Texts => "a list of texts",
             Kind::Jobs => "a list of job numbers, such as [12]",
             Kind::Pairs => "an object of texts",
+            Kind::Object => "an object",
         }
     }
 }
@@ -254,7 +273,7 @@ impl Kind {
             Self::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
             Self::Jobs => value.as_array().is_some_and(|items| items.iter().all(Value::is_number)),
             // What is wrong with one of them is told when they are read.
-            Self::Pairs => value.is_object(),
+            Self::Pairs | Self::Object => value.is_object(),
         }
     }
 }

@@ -71,6 +71,8 @@ pub(crate) enum Kind {
     Jobs,
     /// Names and their values.
     Pairs,
+    /// Anything with names; what it is about says which.
+    Object,
     /// One of these words.
     Choice(&'static [&'static str]),
 }
@@ -152,7 +154,7 @@ impl Kind {
         let mut schema = Map::new();
         schema.insert("type".into(), self.json_type().into());
         match self {
-            Self::Text | Self::Flag => {}
+            Self::Text | Self::Flag | Self::Object => {}
             Self::Whole | Self::Seconds => {
                 schema.insert("minimum".into(), 0.into());
             }
@@ -182,7 +184,7 @@ impl Kind {
             Self::Seconds => "number",
             Self::Flag => "boolean",
             Self::Texts | Self::Jobs => "array",
-            Self::Pairs => "object",
+            Self::Pairs | Self::Object => "object",
         }
     }
 }

@@ -1,7 +1,9 @@
 //! One job at one moment: what every form of an answer is written from.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::confinement::Granted;
 use crate::ids::JobId;
 use crate::outcome::{Ending, Outcome};
 use crate::output::Progress;
@@ -25,6 +27,10 @@ pub(crate) struct Snapshot {
     pub(crate) quiet_for: Option<Duration>,
     /// Processes that outlived its end and are alive right now.
     pub(crate) survivors: Vec<u32>,
+    /// How it is confined.
+    pub(crate) confinement: Granted,
+    /// Where it may write, where that is bounded.
+    pub(crate) writable: Vec<PathBuf>,
     /// The trace that it belongs to, where its caller knows of one.
     pub(crate) trace_id: Option<TraceId>,
 }
@@ -80,6 +86,8 @@ impl Snapshot {
             output,
             quiet_for: output.last_output.map(|at| at.elapsed()),
             survivors: job.survivors(),
+            confinement: job.spec().confinement,
+            writable: desk.writable(job.spec()),
             trace_id: job.spec().trace.known_id(),
         }
     }

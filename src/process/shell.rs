@@ -88,6 +88,12 @@ static BASH: LazyLock<Option<String>> = LazyLock::new(|| {
     PLACES.into_iter().find(|path| Path::new(path).exists()).map(str::to_owned)
 });
 
+/// Where bash is, if the host has it.
+#[must_use]
+pub fn bash() -> Option<&'static str> {
+    BASH.as_deref()
+}
+
 fn automatic(text: &str, bash: Option<&str>) -> Invocation {
     match bash {
         Some(bash) if !is_plain(text) => by_path(bash, text),

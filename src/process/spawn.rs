@@ -171,7 +171,6 @@ impl Site<'_> {
             | Step::Place
             | Step::Processes
             | Step::Limits
-            | Step::Nice
             | Step::Capabilities
             | Step::Privileges
             | Step::Landlock

@@ -1,19 +1,19 @@
 //! What is made around a job before it starts, and goes when it is gone.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{getpgrp, getpid};
 
 use super::confine::cgroup::JobCgroup;
-use super::confine::mounts::Mount;
-use super::confine::probe;
+use super::confine::mounts::{self, Mount, View};
+use super::confine::protected::{self, Guarded};
+use super::confine::scratch::Scratch;
+use super::confine::{probe, workspace};
 use super::guardian;
 use super::launch::{Confine, Launch};
 use super::spawner::Shut;
-use super::stand_ins::protected::{self, Guarded};
-use super::stand_ins::scratch::Scratch;
-use super::stand_ins::{mounts, workspace};
 use crate::confinement::{Backend, Profile};
 use crate::outcome::StartError;
 
@@ -28,7 +28,7 @@ pub(super) struct Surroundings {
 #[derive(Debug)]
 struct FilePlaces {
     roots: Vec<PathBuf>,
-    guarded: Guarded,
+    guarded: Option<Guarded>,
     scratch: Scratch,
 }
 
@@ -56,9 +56,7 @@ impl Surroundings {
             mounts: planned
                 .map(|files| files.plan(confinement.profile, &confine.places.hidden))
                 .unwrap_or_default(),
-            writable: files
-                .filter(|_| uses_landlock(backend))
-                .map(|files| files.writable(confinement.profile)),
+            writable: files.filter(|_| uses_landlock(backend)).map(FilePlaces::writable),
             untouchable: untouchable(),
         }
     }
@@ -80,31 +78,41 @@ impl Surroundings {
 impl FilePlaces {
     fn make(confine: &Confine, cwd: &Path) -> Result<Self, StartError> {
         let places = &confine.places;
-        let roots = workspace::roots(places, cwd).map_err(|why| StartError::NoWorkspace { why })?;
-        let guarded = match confine.granted.backend {
-            Backend::Namespaces => protected::guard(&roots, places.home.as_deref()),
-            Backend::Landlock | Backend::Seccomp | Backend::Nothing => Guarded::default(),
+        let roots = match confine.granted.given.profile {
+            Profile::WorkspaceWrite => workspace::roots(places, cwd)
+                .map_err(|error| StartError::NoWorkspace { why: error.to_string() })?,
+            Profile::None | Profile::Default | Profile::ReadOnly => Vec::new(),
         };
-        let scratch = Scratch::create(&places.scratch).map_err(|error| {
-            let what = "no temporary directory of its own could be made".to_owned();
-            StartError::Confinement { what, why: error.to_string() }
+        let guarded = match confine.granted.backend {
+            Backend::Namespaces => Some(protected::guard(&roots, places.home.as_deref())),
+            Backend::Landlock | Backend::Seccomp | Backend::Nothing => None,
+        };
+        let guarded = guarded.transpose().map_err(|error| {
+            failed("what must not be changed in its workspace could not be protected", &error)
         })?;
+        let scratch = Scratch::make(&places.scratch)
+            .map_err(|error| failed("no temporary directory of its own could be made", &error))?;
         Ok(Self { roots, guarded, scratch })
     }
 
     fn plan(&self, profile: Profile, hidden: &[PathBuf]) -> Vec<Mount> {
-        mounts::plan(profile, &self.roots, self.scratch.path(), self.guarded.paths(), hidden)
+        mounts::plan(&View {
+            profile,
+            roots: &self.roots,
+            scratch: self.scratch.path(),
+            guarded: self.guarded.as_ref().map_or(&[], Guarded::names),
+            hidden: &protected::hidden(hidden),
+        })
     }
 
-    fn writable(&self, profile: Profile) -> Vec<PathBuf> {
-        let roots = if profile == Profile::ReadOnly { &[] } else { &*self.roots };
-        roots
-            .iter()
-            .map(PathBuf::as_path)
-            .chain([self.scratch.path()])
-            .map(Path::to_owned)
-            .collect()
+    fn writable(&self) -> Vec<PathBuf> {
+        let roots = self.roots.iter().map(PathBuf::as_path);
+        roots.chain([self.scratch.path()]).map(Path::to_owned).collect()
     }
+}
+
+fn failed(what: &str, error: &io::Error) -> StartError {
+    StartError::Confinement { what: what.to_owned(), why: error.to_string() }
 }
 
 /// Namespaces hold by themselves; where the kernel has Landlock too, there are two walls.

@@ -1,8 +1,8 @@
 //! Questions that somebody must answer before a command runs, and the yeses that hold on.
 //!
 //! **Invariant:** a yes is good for what was asked about and for nothing else: the same program,
-//! directory, variables, input and shell, of the same tenant, by the same rule. It is judged anew when it
-//! runs, so that what is denied by then does not run.
+//! directory, variables, input, shell and confinement, of the same tenant, by the same rule. It is
+//! judged anew when it runs, so that what is denied by then does not run.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -101,6 +101,7 @@ impl Fingerprint {
                 [b"open".as_slice(), b""].map(&mut add)
             }
         };
+        add(spec.confinement.given.to_string().as_bytes());
         add(spec.shell_path.as_deref().unwrap_or_default().as_bytes());
         for (name, value) in &spec.env {
             add(name.as_bytes());

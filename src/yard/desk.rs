@@ -15,11 +15,13 @@ use super::approval::Approval;
 use super::door::Yard;
 use super::gate::Passing;
 use super::submission::{Caller, Logged, Submission, SubmitError, Within};
+use crate::confinement::Profile;
 use crate::ids::{JobId, JobNumber};
 use crate::job::{JobHandle, StopWish};
 use crate::outcome::{Ending, Outcome, StartError};
 use crate::output::redact::Redactor;
 use crate::process::{listening, similar};
+use crate::spec::Spec;
 use crate::supervisor::{Admission, FindError, QueuePlace, Refusal};
 use crate::telemetry::events;
 use crate::trace::CallTrace;
@@ -121,7 +123,9 @@ impl Desk {
         }
         let (within, logged) = (submission.within, submission.logged);
         let defaults = yard.defaults();
-        let mut spec = submission.complete(&defaults, caller)?;
+        let mut spec = submission
+            .complete(&defaults, caller)
+            .inspect_err(|error| self.note_unconfined(error))?;
         let root = match within {
             Within::Anywhere => None,
             Within::DefaultDirectory => Some(defaults.cwd.as_path()),
@@ -149,8 +153,17 @@ impl Desk {
         if job.id() == id {
             yard.tenancy.appeared(tenant);
             yard.gate.follow(job.clone(), caller.clone());
+            events::job_confined(job.spec().confinement);
         }
         Ok(job)
+    }
+
+    /// Writes down that somebody wanted a job to be confined otherwise than it can be.
+    fn note_unconfined(&self, error: &SubmitError) {
+        if let SubmitError::Confinement(error) = error {
+            let detail = format!("{error} ({} through {})", self.caller.tenant, self.caller.client);
+            self.yard.gate.note(error.code(), &detail);
+        }
     }
 
     /// What masks secrets in text that leaves the yard.
@@ -255,6 +268,19 @@ impl Desk {
     #[must_use]
     pub fn max_timeout(&self) -> Duration {
         self.yard.defaults().max_timeout
+    }
+
+    /// Where a job with this spec may write, where that is bounded, beside a temporary directory of
+    /// its own.
+    #[must_use]
+    pub fn writable(&self, spec: &Spec) -> Vec<PathBuf> {
+        match spec.confinement.given.profile {
+            Profile::None | Profile::Default | Profile::ReadOnly => Vec::new(),
+            Profile::WorkspaceWrite => match self.yard.places.workspace.as_slice() {
+                [] => vec![spec.cwd.clone()],
+                workspace => workspace.to_vec(),
+            },
+        }
     }
 
     /// Where a job ended because a command was not found: names of commands that are there and

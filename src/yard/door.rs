@@ -17,6 +17,7 @@ use super::seen::Seen;
 use super::spilled::Spilled;
 use super::submission::{Caller, Defaults};
 use super::tenancy::Tenancy;
+use crate::confinement::ConfinedPlaces;
 use crate::job::{JobHandle, JobSettings, StopWish};
 use crate::outcome::StopBy;
 use crate::output::redact::Redactor;
@@ -40,6 +41,8 @@ pub struct Yard {
     pub(super) spilled: Arc<Spilled>,
     /// What output may be kept.
     quota: Arc<Quota>,
+    /// Where confined jobs may write.
+    pub(super) places: Arc<ConfinedPlaces>,
     /// What waits for somebody's yes.
     pub(super) lot: Arc<Lot>,
     /// How long finished jobs stay at the most.
@@ -82,7 +85,7 @@ impl Yard {
         let path = path.map(|(_, path)| path.clone()).unwrap_or_default();
         let spilled = Spilled::new(job.log.spill_dir.clone());
         let spilled = spilled.map_err(|error| SpawnErr::StartupFailed(error.into()))?;
-        let quota = Arc::clone(&job.quota);
+        let (quota, places) = (Arc::clone(&job.quota), Arc::clone(&job.places));
         let kept_for = retention.all.age.into_iter().chain(retention.tenant.age).min();
         let supervising = SupervisorSettings { queue, retention, compress_from, job };
         let supervisor = Supervisor::start(supervising).await?;
@@ -97,6 +100,7 @@ impl Yard {
             path,
             spilled,
             quota,
+            places,
             lot: Arc::default(),
             empty_waits: Arc::default(),
             seen: Arc::default(),

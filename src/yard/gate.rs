@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::approval::{Approval, Approvals, Matter};
 use super::refused::Refused;
 use super::submission::Caller;
+use crate::confinement::Granted;
 use crate::ids::JobId;
 use crate::job::JobHandle;
 use crate::outcome::Outcome;
@@ -18,9 +19,6 @@ use crate::process::shell::{Dialect, Shell, judged_by};
 use crate::spec::{Program, ShellUse, Spec};
 use crate::telemetry::audit::{Audit, DecisionEntry, EndingEntry, NoteEntry, Verdict};
 use crate::telemetry::events;
-
-/// The confinement of jobs: none, for now they may do what the server's user may do.
-const PROFILE: &str = "none";
 
 /// Everything that may change while the server runs.
 #[derive(Debug, Clone)]
@@ -111,6 +109,7 @@ impl Gate {
             job: decided.as_ref().ok().map(|(job, _)| *job),
             command: &rules.redactor.mask_text(&command),
             cwd: &rules.redactor.mask_text(&cwd),
+            confinement: spec.confinement,
         };
         let written = self.write_decision(&note, decided.as_ref().map(|(_, passed)| passed));
         let (job, passed) = decided?;
@@ -158,7 +157,7 @@ impl Gate {
             job: note.job,
             command: note.command,
             cwd: note.cwd,
-            profile: PROFILE,
+            confinement: note.confinement,
             verdict: match decided {
                 Ok(_) => Verdict::Allowed,
                 Err(Refused::NeedsApproval { .. }) => Verdict::Asked,
@@ -209,6 +208,7 @@ pub(super) struct Note<'a> {
     pub(super) job: Option<JobId>,
     pub(super) command: &'a str,
     pub(super) cwd: &'a str,
+    pub(super) confinement: Granted,
 }
 
 /// What a job could not start with may name a secret.

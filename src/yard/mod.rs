@@ -3,6 +3,9 @@
 
 mod approval;
 mod asking;
+mod confining;
+#[cfg(test)]
+mod confining_tests;
 mod desk;
 mod door;
 mod empty_waits;
@@ -23,6 +26,7 @@ mod ticket;
 
 pub use approval::{Consent, Matter, NoConsent, Question};
 pub use asking::Submitted;
+pub use confining::{Bound, ConfineError, Confining, LimitTerms, NetworkRule, Terms};
 pub use desk::Desk;
 pub use door::{Yard, YardSettings};
 pub use files::{FileError, FileKind, FilePage, Listed, Listing, Written};
@@ -38,6 +42,7 @@ pub use crate::job::{
     Input, InputEnd, InputError, JobHandle, JobSettings, Key, Liveness, Phase, Status, StopWish,
 };
 pub use crate::output::RawReader;
+pub use crate::process::confine::{HostOffer, OnUnavailable, Unavailable};
 pub use crate::spec::DEFAULT_LANE;
 pub use crate::supervisor::{
     Bounds, FindError, LaneLimits, LaneOverview, Levels, Pressure, PressureWatch, QueueLimits,

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::approval::{Matter, NoConsent};
+use crate::confinement::Profile;
+use crate::ids::Tenant;
 use crate::outcome::StartError;
 use crate::policy::{AskRule, Refusal};
 
@@ -51,6 +53,18 @@ pub enum Refused {
         /// Where it would have to lie.
         root: PathBuf,
     },
+    /// Files may not be written there, by jobs or by us.
+    #[error(
+        "`{}` may not be written to: jobs of tenant {tenant} have confinement {}, and so has this", .root.display(), .profile.word()
+    )]
+    Confined {
+        /// Whose jobs.
+        tenant: Tenant,
+        /// What they have.
+        profile: Profile,
+        /// Where it would be written.
+        root: PathBuf,
+    },
     /// The directory cannot be looked at.
     #[error(transparent)]
     Unreadable(StartError),
@@ -73,6 +87,7 @@ impl Refused {
             Self::NeedsApproval { .. } => "needs_approval",
             Self::NotApproved { .. } => "not_approved",
             Self::Directory { .. } | Self::OutsideRoot { .. } => "outside_directories",
+            Self::Confined { .. } => "confined",
             Self::Unreadable(error) => error.code(),
             Self::NoAudit { .. } => "no_audit",
         }
@@ -90,7 +105,7 @@ impl Refused {
             Self::NotApproved { rule, .. } => rule.clone(),
             Self::ByPolicy(refusal) => refusal.code().to_owned(),
             Self::Directory { .. } => "policy.allowed_directories".to_owned(),
-            Self::OutsideRoot { .. } => self.code().to_owned(),
+            Self::OutsideRoot { .. } | Self::Confined { .. } => self.code().to_owned(),
             Self::Unreadable(error) => error.code().to_owned(),
             Self::NoAudit { .. } => "audit.on_failure".to_owned(),
         }

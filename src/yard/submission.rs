@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::confining::{ConfineError, Confining, Terms};
 use super::identity::Role;
 use super::refused::Refused;
-use crate::confinement::{Granted, ResourceLimits};
 use crate::ids::Tenant;
 use crate::spec::{DEFAULT_LANE, LargeOutput, Limits, Priority, Program, ShellUse, Spec, Stdin};
 use crate::supervisor::Refusal;
@@ -36,6 +36,8 @@ pub struct Submission {
     pub lane: Option<String>,
     /// Its priority among its tenant's jobs.
     pub priority: Option<Priority>,
+    /// How far it is to be shut in, and what it may use up: never more than its tenant's jobs may.
+    pub confinement: Terms,
     /// A name for this wish: the same key never runs twice.
     pub key: Option<String>,
     /// The shell for shell text, by its path; `None`: the configured one.
@@ -95,6 +97,8 @@ pub struct Defaults {
     pub environment: BTreeMap<Tenant, Vec<(String, String)>>,
     /// The lanes there are, beside the default one.
     pub lanes: BTreeMap<String, LaneDefaults>,
+    /// How far jobs are shut in, and what they may use up.
+    pub confining: Confining,
 }
 
 /// What a lane's jobs have that do not say.
@@ -144,6 +148,9 @@ pub enum SubmitError {
         /// The lanes there are.
         known: Vec<String>,
     },
+    /// It cannot be confined as asked.
+    #[error(transparent)]
+    Confinement(#[from] ConfineError),
     /// A rule says no.
     #[error("{0}")]
     Rules(#[from] Refused),
@@ -162,6 +169,7 @@ impl SubmitError {
             Self::Timeout { .. } => "bad_timeout",
             Self::EnvName { .. } => "bad_env",
             Self::UnknownLane { .. } => "unknown_lane",
+            Self::Confinement(error) => error.code(),
             Self::Rules(refused) => refused.code(),
             Self::Refused(refusal) => refusal.code(),
         }
@@ -175,6 +183,7 @@ impl SubmitError {
             Self::Timeout { .. } => Rejection::Timeout,
             Self::EnvName { .. } => Rejection::Environment,
             Self::UnknownLane { .. } => Rejection::UnknownLane,
+            Self::Confinement(_) => Rejection::Confinement,
             Self::Rules(_) => Rejection::Policy,
             Self::Refused(Refusal::QueueFull { .. }) => Rejection::QueueFull,
             Self::Refused(Refusal::TenantLimit { .. }) => Rejection::TenantLimit,
@@ -194,6 +203,7 @@ impl SubmitError {
             | Self::Timeout { .. }
             | Self::EnvName { .. }
             | Self::UnknownLane { .. }
+            | Self::Confinement(_)
             | Self::Rules(_) => None,
         }
     }
@@ -213,6 +223,7 @@ impl Submission {
             description: None,
             lane: None,
             priority: None,
+            confinement: Terms::NOTHING,
             key: None,
             shell: None,
             within: Within::Anywhere,
@@ -236,14 +247,16 @@ impl Submission {
             None => of_lane.timeout.unwrap_or(defaults.limits.timeout),
             Some(asked) => check_timeout(asked, defaults)?,
         };
+        let (confinement, resources) =
+            defaults.confining.decide(caller.tenant, &lane, &self.confinement)?;
         Ok(Spec {
             program: self.program,
             cwd: self.cwd.map_or_else(|| defaults.cwd.clone(), |cwd| defaults.cwd.join(cwd)),
             env: with_own(defaults.environment.get(&caller.tenant), self.env),
             stdin: self.stdin,
             limits: Limits { timeout, ..defaults.limits },
-            resources: ResourceLimits::NONE,
-            confinement: Granted::NOTHING,
+            resources,
+            confinement,
             on_large_output: self.on_large_output.unwrap_or(defaults.on_large_output),
             description: self.description,
             lane,
@@ -344,6 +357,7 @@ mod tests {
             max_timeout: Duration::from_secs(100),
             environment: BTreeMap::new(),
             lanes: BTreeMap::from([("build".to_owned(), BUILD)]),
+            confining: Confining::of_nothing(),
         }
     }
 

@@ -34,6 +34,7 @@ fn settings(slots: usize) -> YardSettings {
             max_timeout: LONG,
             environment: BTreeMap::new(),
             lanes: BTreeMap::from([("build".to_owned(), LaneDefaults::default())]),
+            confining: Confining::of_nothing(),
         },
         queue: QueueLimits {
             slots,

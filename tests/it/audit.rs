@@ -71,7 +71,8 @@ fn each_decision_and_each_ending_is_one_line() {
             assert_eq!(decision["tenant"], "local", "{decision}");
             assert!(decision["client"].as_str().is_some_and(|it| it.contains("it")), "{decision}");
             assert_eq!(decision["cwd"], json!(work), "{decision}");
-            assert_eq!(decision["profile"], "none", "{decision}");
+            let told = [&decision["profile"], &decision["network"], &decision["backend"]];
+            assert_eq!(told, ["default", "on", "seccomp"], "{decision}");
             assert!(decision["time"].as_str().is_some_and(|it| it.ends_with('Z')), "{decision}");
         }
         assert!(decisions[1].get("job").is_none(), "what was refused is no job: {decisions:?}");

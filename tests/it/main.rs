@@ -21,6 +21,8 @@ mod compression;
 #[cfg(test)]
 mod confined;
 #[cfg(test)]
+mod confinement;
+#[cfg(test)]
 mod dashboards;
 #[cfg(test)]
 mod demo_load;

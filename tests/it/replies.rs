@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::harness::{Launch, Marker, Reply, assert_nothing_null, eventually};
 
 /// Every field that the structured form may have.
-const FIELDS: [&str; 56] = [
+const FIELDS: [&str; 57] = [
     "job",
     "state",
     "outcome",
@@ -38,6 +38,7 @@ const FIELDS: [&str; 56] = [
     "truncated",
     "waiting_for_input",
     "background_pids",
+    "confinement",
     "pipeline_exit_codes",
     "cpu_ms",
     "max_rss_bytes",

@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 use serde::Deserialize;
 
 use super::{
-    AuditSettings, EnvironmentSettings, ExecuteCommandSettings, ExecuteSettings, HttpSettings,
-    JobSettings, LogSettings, McpSettings, OauthSettings, OutputSettings, PolicySettings,
-    PressureSettings, QueueSettings, QuotaSettings, RedactSettings, RetentionSettings,
-    RunShellCommandSettings, ServerSettings, ShellToolSettings, TenantSettings, TraceSettings,
+    AuditSettings, ConfinementSettings, EnvironmentSettings, ExecuteCommandSettings,
+    ExecuteSettings, HttpSettings, JobSettings, LimitSettings, LogSettings, McpSettings,
+    OauthSettings, OutputSettings, PolicySettings, PressureSettings, QueueSettings, QuotaSettings,
+    RedactSettings, RetentionSettings, RunShellCommandSettings, ServerSettings, ShellToolSettings,
+    TenantSettings, TraceSettings,
 };
 
 /// Every setting, complete and in range.
@@ -37,6 +38,10 @@ pub struct Settings {
     pub policy: PolicySettings,
     /// What jobs find in their environment.
     pub environment: EnvironmentSettings,
+    /// How far jobs are shut in.
+    pub confinement: ConfinementSettings,
+    /// What one job may use up.
+    pub limits: LimitSettings,
     /// What is masked.
     pub redact: RedactSettings,
     /// What is written down about each decision.

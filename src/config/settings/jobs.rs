@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::confinement::OwnConfinement;
 use super::read::{milliseconds, path_or_none, seconds, shell, zero_is_none};
 
 /// `[queue]`
@@ -21,8 +22,9 @@ pub struct QueueSettings {
 }
 
 /// `[queue.lanes.NAME]`
+// Unknown keys were refused before, and serde cannot do that beside a flattened field.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 pub struct LaneSettings {
     /// Its jobs that run at one time; `None` = as many as there are slots.
     pub slots: Option<usize>,
@@ -32,6 +34,9 @@ pub struct LaneSettings {
     pub timeout_s: Option<f64>,
     /// The priority of its jobs when the caller does not say.
     pub priority: Option<Priority>,
+    /// How its jobs are confined.
+    #[serde(flatten)]
+    pub confining: OwnConfinement,
 }
 
 /// Which of a tenant's waiting jobs comes first.

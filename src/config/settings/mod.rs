@@ -4,6 +4,7 @@
 //! missing fields both fail the read. Ranges were checked before, per layer.
 
 mod all;
+mod confinement;
 mod doors;
 mod jobs;
 mod read;
@@ -13,6 +14,10 @@ mod tenants;
 mod tools;
 
 pub use all::Settings;
+pub use confinement::{
+    Backend, Bound, BoundWord, ConfinementSettings, LimitSettings, Network, OnUnavailable,
+    OwnConfinement, Profile,
+};
 pub use doors::{
     Dialect, HttpSettings, LogFormat, LogSettings, McpSettings, ResultFormat, ServerName,
     ServerSettings, Socket, TraceSettings,

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use std::time::Duration;
 
+use super::confinement::OwnConfinement;
 use super::read::{seconds, zero_is_none};
 
 /// `[oauth]`
@@ -54,8 +55,9 @@ pub struct QuotaSettings {
 }
 
 /// `[tenants.NAME]`: what is not given is as for every tenant; 0 = no bound.
+// Unknown keys were refused before, and serde cannot do that beside a flattened field.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 pub struct TenantSettings {
     /// Its share of the slots beside others that wait.
     pub weight: Option<u32>,
@@ -71,6 +73,9 @@ pub struct TenantSettings {
     pub max_stored: Option<u64>,
     /// Variables of its jobs, `NAME=VALUE`.
     pub environment: Vec<String>,
+    /// How its jobs are confined.
+    #[serde(flatten)]
+    pub confining: OwnConfinement,
 }
 
 /// `[pressure]`: percent; 0 = not looked at.

@@ -94,6 +94,7 @@ impl From<SubmitError> for NotRun {
                 | Refused::NeedsApproval { .. }
                 | Refused::NotApproved { .. }
                 | Refused::Directory { .. }
+                | Refused::Confined { .. }
                 | Refused::OutsideRoot { .. },
             ) => Self::Denied,
             SubmitError::Rules(Refused::Unreadable(_) | Refused::NoAudit { .. })
@@ -102,6 +103,7 @@ impl From<SubmitError> for NotRun {
             | SubmitError::Timeout { .. }
             | SubmitError::EnvName { .. }
             | SubmitError::UnknownLane { .. }
+            | SubmitError::Confinement(_)
             | SubmitError::Refused(_) => Self::Failed(error.to_string()),
         }
     }

@@ -94,6 +94,7 @@ fn refused(error: &SubmitError) -> String {
         | SubmitError::Timeout { .. }
         | SubmitError::EnvName { .. }
         | SubmitError::UnknownLane { .. }
+        | SubmitError::Confinement(_)
         | SubmitError::Refused(_) => error.to_string(),
     }
 }

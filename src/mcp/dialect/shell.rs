@@ -121,6 +121,7 @@ fn refused(command: Value, error: &SubmitError) -> Foreign {
         | SubmitError::Timeout { .. }
         | SubmitError::EnvName { .. }
         | SubmitError::UnknownLane { .. }
+        | SubmitError::Confinement(_)
         | SubmitError::Refused(_) => format!("Command refused, nothing was run: {error}"),
     };
     let mut fields = JsonObject::new();

@@ -14,6 +14,7 @@ use super::body::{from_offset, shown_dump, shown_page, shown_raw};
 use super::budget::{Fit, TokenBudget};
 use super::hint::after_page;
 use super::shown::Shown;
+use crate::confinement::Granted;
 use crate::ids::JobId;
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::{Snapshot, State};
@@ -48,6 +49,8 @@ fn job_of(log: &LogReader) -> Snapshot {
         output: log.progress(),
         quiet_for: None,
         survivors: vec![1, 2, 3],
+        confinement: Granted::NOTHING,
+        writable: Vec::new(),
         trace_id: Some(TraceContext::root().trace_id),
     }
 }

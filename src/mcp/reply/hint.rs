@@ -1,5 +1,6 @@
 //! The one `→` line: what to do next.
 
+use super::confined;
 use super::shown::{Form, Shown};
 use super::words::size;
 use crate::ids::JobId;
@@ -19,11 +20,14 @@ pub(crate) fn after_job(job: &Snapshot, shown: Option<&Shown>) -> Option<String>
             Some(format!("read_output(job={id}, view=\"raw\") gives the bytes as base64"))
         }
         State::Finished(ending) => {
-            let line = shown.and_then(|shown| shown.cut.as_ref())?.first_hidden;
-            let kept = kept(ending, &job.output);
-            Some(format!(
-                "{kept}: read_output(job={id}, line={line}) or read_output(job={id}, grep=\"…\")"
-            ))
+            let cut = shown.and_then(|shown| shown.cut.as_ref()).map(|cut| {
+                let (line, kept) = (cut.first_hidden, kept(ending, &job.output));
+                format!(
+                    "{kept}: read_output(job={id}, line={line}) or read_output(job={id}, grep=\"…\")"
+                )
+            });
+            let said: Vec<String> = confined::hint(job, shown).into_iter().chain(cut).collect();
+            (!said.is_empty()).then(|| said.join("; "))
         }
     }
 }

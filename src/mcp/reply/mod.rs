@@ -7,6 +7,7 @@
 mod answer;
 mod body;
 mod budget;
+mod confined;
 mod detail;
 mod digest;
 mod digest_fields;

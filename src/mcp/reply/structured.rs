@@ -5,6 +5,7 @@
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
+use super::confined;
 use super::digest_fields::short_fields;
 use super::shown::{Cut, Form, Shown};
 use super::words::kill_note;
@@ -41,6 +42,7 @@ pub(crate) fn fields(job: &Snapshot, shown: Option<&Shown>) -> JsonObject {
     fields.put_if(removed > 0, "removed_bytes", removed);
     fields.put_if(job.waits_for_input(), "waiting_for_input", true);
     fields.put_if(!job.survivors.is_empty(), "background_pids", job.survivors.clone());
+    fields.put("confinement", confined::field(job.confinement));
     fields.put("uri", address::of_output(job.job));
     if let Some(trace_id) = job.trace_id {
         fields.put("trace_id", trace_id.to_string());

@@ -10,6 +10,7 @@ use super::hint::{after_page, reused_key};
 use super::listing::{Counts, list_headline, list_line};
 use super::shown::{Cut, Form, Shown, Span};
 use super::verdict::verdict;
+use crate::confinement::{Backend, Confinement, Granted, Network, Profile};
 use crate::ids::JobId;
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::{Snapshot, State};
@@ -27,6 +28,8 @@ fn snapshot(job: u64, state: State, elapsed_ms: u64) -> Snapshot {
         output: Progress::default(),
         quiet_for: None,
         survivors: Vec::new(),
+        confinement: Granted::NOTHING,
+        writable: Vec::new(),
         trace_id: None,
     }
 }
@@ -381,6 +384,27 @@ fn a_job_that_waits_for_input_says_how_to_answer_it() {
     assert!(text.contains("send_input(job=3"), "{text}");
 }
 
+#[test]
+fn a_job_that_ran_into_its_confinement_is_told_where_it_may_write() {
+    let given = Confinement { profile: Profile::WorkspaceWrite, network: Network::Off };
+    let granted = Granted { asked: given, given, backend: Backend::Namespaces };
+    let mut job = wrote(exited(5, 1, 400), 1, 40);
+    job.confinement = granted;
+    job.writable = vec!["/srv/app".into()];
+    let text = "touch: cannot touch '/x': Read-only file system\n";
+    let told = "exit 1 · 0.4s · job 5 · confined: workspace-write, no network\n\
+         touch: cannot touch '/x': Read-only file system\n\
+         → the job may write only to /srv/app and $TMPDIR (confinement workspace-write)";
+    check(&job, Some(&shown(text, &[])), told);
+    let text = "curl: (6) Could not resolve host: example.org\n";
+    let told = Answer::about(&job, Some(&shown(text, &[]))).text();
+    let hint = "→ the job has no network (confinement workspace-write, network off)";
+    assert!(told.ends_with(hint), "{told}");
+    job.confinement = Granted::NOTHING;
+    let told = Answer::about(&job, Some(&shown(text, &[]))).text();
+    assert!(!told.contains('→'), "{told}");
+}
+
 fn structured(job: &Snapshot, shown: Option<&Shown>) -> Value {
     let result = Answer::about(job, shown).into_result(ResultFormat::Structured);
     result.structured_content.unwrap()
@@ -395,6 +419,9 @@ fn the_structured_form_is_flat_and_complete() {
             "job": 12, "state": "finished", "outcome": "exited", "exit_code": 3,
             "elapsed_ms": 400, "queued_ms": 0, "cpu_ms": 0,
             "output": "hello\n", "bytes_start": 0, "bytes_end": 6, "end": "complete",
+            "confinement": {
+                "profile": "none", "network": "on", "backend": "nothing", "degraded": false,
+            },
             "total_bytes": 6, "lines": 1, "uri": "shellyard://jobs/12/output",
         })
     );

@@ -1,5 +1,6 @@
 //! The first line of an answer: what became of the job, in one line.
 
+use super::confined;
 use super::shown::{Form, Shown};
 use super::words::{bound, count, exact, kill_note, rough, size, soon, thousands};
 use crate::mcp::snapshot::{Snapshot, State};
@@ -155,6 +156,7 @@ fn remarks(job: &Snapshot, shown: Option<&Shown>) -> Vec<String> {
     if job.waits_for_input() {
         remarks.push("waiting for input".to_owned());
     }
+    remarks.extend(confined::remark(job.confinement));
     remarks.extend(survivors(&job.survivors));
     if job.output.dropped_bytes > 0 {
         let why = job.output.dropped_why.map(|why| dropped_why(why, job)).unwrap_or_default();

@@ -2,6 +2,7 @@
 
 mod call;
 mod catalogue;
+mod confinement;
 mod grep;
 mod list_jobs;
 mod place;

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::call::Call;
+use super::confinement;
 use super::response::Response;
 use crate::mcp::approvals::submit;
 use crate::mcp::args::{ArgError, Args};
@@ -32,28 +33,31 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     effect: Effect::Runs,
     fields: &[
         Field::required("command", Kind::Text, "Shell command line; with args: the program"),
-        Field::optional("args", Kind::Texts, "Arguments, passed on without a shell"),
+        Field::optional("args", Kind::Texts, "Arguments, without a shell"),
         Field::optional("cwd", Kind::Text, "Working directory"),
-        Field::optional("env", Kind::Pairs, "Variables to add"),
-        Field::optional("stdin", Kind::Text, "Text for standard input, then its end"),
-        Field::optional(
-            "wait_s",
-            Kind::Seconds,
-            "How long to wait (default 30); 0: run in the background",
-        ),
-        Field::optional(
-            "timeout_s",
-            Kind::Seconds,
-            "Deadline: then the whole process tree is killed",
-        ),
-        Field::optional("description", Kind::Text, "Your words for it, shown in lists"),
+        Field::optional("env", Kind::Pairs, "Variables"),
+        Field::optional("stdin", Kind::Text, "Text for standard input"),
+        Field::optional("wait_s", Kind::Seconds, "Wait at most (default 30); 0: in the background"),
+        Field::optional("timeout_s", Kind::Seconds, "Deadline: then the process tree is killed"),
+        Field::optional("description", Kind::Text, "Shown in lists"),
         Field::optional("lane", Kind::Text, "Queue lane"),
-        Field::optional("priority", Kind::Choice(&["low", "normal", "high"]), "Among your jobs"),
+        Field::optional("priority", Kind::Choice(&["low", "normal", "high"]), ""),
         Field::optional("tty", Kind::Flag, "Run in a terminal"),
         Field::optional(
             "on_large_output",
             Kind::Choice(&["spill", "truncate", "error"]),
             "Keep all, keep both ends, or stop",
+        ),
+        Field::optional(
+            "confinement",
+            Kind::Choice(&["none", "default", "workspace-write", "read-only"]),
+            "",
+        ),
+        Field::optional("network", Kind::Choice(&["on", "off"]), ""),
+        Field::optional(
+            "limits",
+            Kind::Object,
+            "memory (2 GB), cpu_s, processes, open_files, file_size, nice",
         ),
         Field::optional("key", Kind::Text, "Same key, same job: a retry runs nothing twice"),
         Field::optional("max_tokens", Kind::From(*TokenBudget::BOUNDS.start()), "Of the answer"),
@@ -155,6 +159,7 @@ impl Wish {
             description: args.text("description")?,
             lane: args.text("lane")?,
             priority: args.choice("priority", &Priority::WORDS)?,
+            confinement: confinement::terms(&mut args)?,
             key: args.text("key")?,
             ..Submission::new(program)
         };

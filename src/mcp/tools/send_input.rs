@@ -30,8 +30,8 @@ const KEYS: [&str; 12] = [
 pub(super) const SPEC: ToolSpec = ToolSpec {
     name: "send_input",
     about: "Sends input to a running job: text (add \\n for Enter), then key, then the end of \
-            input. Answers with what the job writes right after. The job must have been started \
-            with tty=true, or with wait_s=0 and no stdin.",
+            input. Answers with what the job writes right after. It needs a job with \
+            tty=true, or with wait_s=0 and no stdin.",
     effect: Effect::Runs,
     fields: &[
         Field::required("job", Kind::Whole, ""),

@@ -26,11 +26,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     effect: Effect::Ends,
     fields: &[
         Field::required("jobs", Kind::Jobs, ""),
-        Field::optional(
-            "signal",
-            Kind::Text,
-            "Name or number of the first signal (default SIGTERM)",
-        ),
+        Field::optional("signal", Kind::Text, "First signal (default SIGTERM)"),
         Field::optional("grace_s", Kind::Seconds, ""),
     ],
 };

@@ -35,7 +35,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
         Field::optional("quiet_s", Kind::Seconds, "No output for so long"),
         Field::optional("wait_s", Kind::Seconds, "Default 30"),
         Field::optional("cursor", Kind::Text, "Output is new from here (one job only)"),
-        Field::optional("max_tokens", Kind::From(*TokenBudget::BOUNDS.start()), "Of the answer"),
+        Field::optional("max_tokens", Kind::From(*TokenBudget::BOUNDS.start()), ""),
     ],
 };
 

@@ -1,11 +1,18 @@
 //! Landlock: where a process and all that comes out of it may write.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, Errno,
+    LandlockStatus, PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreated,
+    RulesetCreatedAttr as _, RulesetError, Scope,
+};
 
 use crate::confinement::Network;
 
-/// What is allowed; all else that Landlock knows is not.
+/// What is allowed; all other ways of writing that Landlock knows are not. Reading is not limited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::process) struct FileRules {
     /// Directories below which everything may be written.
@@ -14,10 +21,114 @@ pub(in crate::process) struct FileRules {
     pub(in crate::process) network: Network,
 }
 
-/// Limits this thread and all that comes after it.
+/// The first version without which files could be emptied anywhere.
+const NEEDED: ABI = ABI::V3;
+/// The first version that knows everything that is asked for here.
+const COMPLETE: ABI = ABI::V6;
+
+/// Devices that everybody writes to. Left out where they are missing.
+const DEVICES: [&str; 8] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+];
+/// Shared memory and semaphores, which are files here.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Limits this thread and all that comes after it, which also cannot gain privileges any more
+/// (`no_new_privs`): writing, and with it signals and nameless sockets of processes outside.
 ///
 /// # Errors
-/// When the kernel cannot enforce all of it.
-pub(in crate::process) fn restrict(_rules: &FileRules) -> io::Result<()> {
-    Ok(())
+/// When the kernel cannot limit all ways of writing, or a writable directory cannot be opened.
+pub(in crate::process) fn restrict(rules: &FileRules) -> io::Result<()> {
+    let everything = AccessFs::from_write(COMPLETE);
+    let device = everything & AccessFs::from_file(COMPLETE);
+    let mut ruleset = ruleset(rules.network).map_err(errno)?;
+    for path in DEVICES {
+        ruleset = allow_if_there(ruleset, Path::new(path), device)?;
+    }
+    ruleset = allow_if_there(ruleset, Path::new(SHARED_MEMORY), everything)?;
+    for path in &rules.writable {
+        ruleset = allow(ruleset, path, everything)?;
+    }
+    ruleset.restrict_self().map(drop).map_err(errno)
 }
+
+/// Rules that allow nothing yet. What newer kernels can do is taken where it is there.
+fn ruleset(network: Network) -> Result<RulesetCreated, RulesetError> {
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_write(NEEDED))?
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_write(COMPLETE))?
+        .scope(Scope::from_all(COMPLETE))?;
+    if network == Network::Off {
+        ruleset = ruleset.handle_access(AccessNet::from_all(COMPLETE))?;
+    }
+    ruleset.create()
+}
+
+fn allow_if_there(
+    ruleset: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> io::Result<RulesetCreated> {
+    if path.exists() { allow(ruleset, path, access) } else { Ok(ruleset) }
+}
+
+fn allow(
+    ruleset: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> io::Result<RulesetCreated> {
+    let place = PathFd::new(path).map_err(|error| from_errno(&Errno::from(error)))?;
+    ruleset.add_rule(PathBeneath::new(place, access)).map_err(errno)
+}
+
+fn errno(error: RulesetError) -> io::Error {
+    from_errno(&Errno::from(error))
+}
+
+fn from_errno(errno: &Errno) -> io::Error {
+    io::Error::from_raw_os_error(**errno)
+}
+
+/// The version of Landlock that this host has, found out by using it.
+///
+/// # Errors
+/// What is missing.
+pub(in crate::process) fn offer() -> Result<u32, String> {
+    let tried = thread::Builder::new().spawn(probe);
+    let status = tried.map(|thread| thread.join().unwrap_or(Err(io::ErrorKind::Other.into())));
+    match status.flatten().map_err(|error| error.to_string())? {
+        LandlockStatus::Available { effective_abi, .. } if effective_abi < NEEDED => {
+            Err(format!("version {effective_abi}, and {NEEDED} is needed: Linux 6.2 or later"))
+        }
+        LandlockStatus::Available { effective_abi, kernel_abi } => {
+            let newer = kernel_abi.and_then(|version| u32::try_from(version).ok());
+            Ok(newer.unwrap_or(effective_abi as u32))
+        }
+        LandlockStatus::NotEnabled => {
+            Err("not switched on: add `landlock` to the kernel's boot parameter `lsm=`".to_owned())
+        }
+        LandlockStatus::NotImplemented => {
+            Err("not built into this kernel, or a container does not allow it".to_owned())
+        }
+    }
+}
+
+/// Limits this thread where the kernel can do it at all.
+fn probe() -> io::Result<LandlockStatus> {
+    let ruleset = Ruleset::default().handle_access(AccessFs::from_write(COMPLETE));
+    let limited = ruleset.and_then(Ruleset::create).and_then(RulesetCreated::restrict_self);
+    limited.map(|status| status.landlock).map_err(errno)
+}
+
+#[cfg(test)]
+#[path = "landlock_tests.rs"]
+mod tests;

@@ -6,14 +6,13 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use landlock::{
-    ABI, Access as _, AccessFs, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _,
-};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
 use super::ladder::HostOffer;
+use super::landlock;
 use super::mounts::Mount;
+use super::seccomp;
 use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
 use crate::process::spawner::{self, Failure, Offspring, Order, Role, Shut, Step};
 
@@ -24,14 +23,14 @@ pub fn offer() -> &'static HostOffer {
     OFFER.get_or_init(|| HostOffer {
         namespaces: try_namespaces(),
         landlock: landlock().clone(),
-        seccomp: try_seccomp(),
+        seccomp: seccomp::offer(),
     })
 }
 
 /// The version of Landlock, or what is missing; found out once.
 pub(in crate::process) fn landlock() -> &'static Result<u32, String> {
     static VERSION: OnceLock<Result<u32, String>> = OnceLock::new();
-    VERSION.get_or_init(try_landlock)
+    VERSION.get_or_init(landlock::offer)
 }
 
 /// Starts a process as a job with limited files is started.
@@ -90,23 +89,4 @@ fn missing(Failure { step, errno }: Failure) -> String {
         }
         _ => format!("{} ({word})", step.what()),
     }
-}
-
-fn try_landlock() -> Result<u32, String> {
-    let versions = [(6, ABI::V6), (5, ABI::V5), (4, ABI::V4), (3, ABI::V3)];
-    let has = |abi: ABI| {
-        let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-        ruleset.handle_access(AccessFs::from_all(abi)).and_then(Ruleset::create).is_ok()
-    };
-    let found = versions.into_iter().find(|(_, abi)| has(*abi));
-    found.map(|(version, _)| version).ok_or_else(|| {
-        "Landlock is missing or older than version 3: it needs Linux 6.2, and `landlock` in the kernel's lsm= list".to_owned()
-    })
-}
-
-fn try_seccomp() -> Result<(), String> {
-    Path::new("/proc/sys/kernel/seccomp/actions_avail")
-        .exists()
-        .then_some(())
-        .ok_or_else(|| "this kernel was built without filters of system calls".to_owned())
 }

@@ -136,6 +136,14 @@ impl Standard {
         }
     }
 
+    /// Makes a terminal the standard input: that one the job finds in its own /dev.
+    pub(super) fn show_terminal(&self) -> Result<(), Errno> {
+        match self {
+            Self::Terminal(terminal) => raw::give_number(terminal.as_fd(), 0),
+            Self::Nothing(_) | Self::Given => Ok(()),
+        }
+    }
+
     /// Puts every file under the number at which a program looks for it.
     fn take(&self, kit: &Kit<'_>) -> Result<(), Errno> {
         let files = kit.files;

@@ -5,12 +5,13 @@
 //! *init*, with which the namespace ends, and the leader. Then it is gone.
 
 use std::convert::Infallible;
-use std::ffi::CString;
+use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
-use rustix::fs::{fstat, stat};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{DumpableBehavior, chdir, getcwd, getgid, getuid, set_dumpable_behavior};
 use rustix::thread::{UnshareFlags, set_name, set_no_new_privs};
@@ -20,7 +21,6 @@ use super::raw::{self, Birth};
 use super::step::{Failure, Note, Step};
 use crate::confinement::Network;
 use crate::process::confine::{capabilities, mounts};
-use crate::process::stand_ins;
 
 /// The life of a maker.
 pub(super) fn make(kit: &Kit<'_>) -> ! {
@@ -37,8 +37,10 @@ fn try_make(kit: &Kit<'_>) -> Result<(), Failure> {
     kit.enter_directory()?;
     let place = getcwd(Vec::new()).map_err(|errno| Step::Directory.failed(errno))?;
     leave_namespaces(kit.shut().confinement.network)?;
+    standard.show_terminal().map_err(|errno| Step::Files.failed(errno))?;
     mounts::apply(&kit.shut().mounts).map_err(|error| Step::Mounts.failed(error))?;
-    go_back(kit, &place).map_err(|errno| Step::Place.failed(errno))?;
+    let place = Path::new(OsStr::from_bytes(place.to_bytes()));
+    mounts::enter(kit.files.directory.as_fd(), place).map_err(|error| Step::Place.failed(error))?;
     let failed = |errno| Step::Birth.failed(errno);
     let init = match raw::bear_sibling().map_err(failed)? {
         Birth::New => keep_namespace(kit),
@@ -80,15 +82,6 @@ fn write(path: &str, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
 }
 
-/// Enters the job's directory again, now by what is mounted there in this namespace. Whether it
-/// can be written is a matter of the mount through which it was entered.
-fn go_back(kit: &Kit<'_>, place: &CString) -> Result<(), Errno> {
-    chdir(place)?;
-    let (meant, found) = (fstat(&kit.files.directory)?, stat(".")?);
-    let is_same = (meant.st_dev, meant.st_ino) == (found.st_dev, found.st_ino);
-    if is_same { Ok(()) } else { Err(Errno::STALE) }
-}
-
 /// The life of an init: it waits until the server closes the lifeline, or is no more. With it ends
 /// every process of the namespace.
 fn keep_namespace(kit: &Kit<'_>) -> ! {
@@ -123,7 +116,7 @@ fn lead((kit, standard): &(&Kit<'_>, &Standard)) -> ! {
 
 fn prepare_and_execute(kit: &Kit<'_>, standard: &Standard) -> Result<Infallible, Failure> {
     // The one who mounts it is the one whose process namespace it shows.
-    stand_ins::mounts::own_proc().map_err(|error| Step::Processes.failed(error))?;
+    mounts::own_proc().map_err(|error| Step::Processes.failed(error))?;
     child::become_leader(kit, standard)?;
     child::execute(kit)
 }

@@ -28,7 +28,7 @@ pub(in crate::process) enum Step {
 }
 
 impl Step {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 17] = [
         Self::Request,
         Self::Birth,
         Self::Cgroup,

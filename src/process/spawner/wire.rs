@@ -118,6 +118,7 @@ fn decode_limits(input: &mut Reader<'_>) -> Option<ResourceLimits> {
 fn encode_mount(mount: &Mount, out: &mut Writer) {
     let (kind, path) = match mount {
         Mount::Writable(path) => (b'w', path),
+        Mount::Pinned(path) => (b'p', path),
         Mount::ReadOnly(path) => (b'r', path),
         Mount::Hidden(path) => (b'h', path),
     };
@@ -128,6 +129,7 @@ fn encode_mount(mount: &Mount, out: &mut Writer) {
 fn decode_mount(input: &mut Reader<'_>) -> Option<Mount> {
     let make = match input.byte()? {
         b'w' => Mount::Writable,
+        b'p' => Mount::Pinned,
         b'r' => Mount::ReadOnly,
         b'h' => Mount::Hidden,
         _ => return None,
@@ -260,9 +262,10 @@ mod tests {
     }
 
     fn mount() -> impl Strategy<Value = Mount> {
-        (0..3, path()).prop_map(|(kind, path)| match kind {
+        (0..4, path()).prop_map(|(kind, path)| match kind {
             0 => Mount::Writable(path),
             1 => Mount::ReadOnly(path),
+            2 => Mount::Pinned(path),
             _ => Mount::Hidden(path),
         })
     }

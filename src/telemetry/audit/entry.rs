@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::digest::Digest;
+use crate::confinement::Granted;
 use crate::ids::JobId;
 use crate::outcome::Outcome;
 use crate::trace::TraceId;
@@ -54,7 +55,7 @@ pub struct DecisionEntry<'a> {
     /// Where it would run.
     pub cwd: &'a str,
     /// The confinement that it would run in.
-    pub profile: &'a str,
+    pub confinement: Granted,
     /// What was decided.
     pub verdict: Verdict,
     /// The rule that decided, and its place in the configuration.
@@ -110,7 +111,9 @@ pub(super) struct Decision<'a> {
     #[serde(flatten)]
     command_cut: Option<CommandCut>,
     cwd: Cow<'a, str>,
-    profile: Cow<'a, str>,
+    profile: &'static str,
+    network: &'static str,
+    backend: &'static str,
     verdict: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<Cow<'a, str>>,
@@ -177,7 +180,9 @@ impl<'a> From<&DecisionEntry<'a>> for Event<'a> {
                 command_sha256: Digest::of(entry.command.as_bytes()),
             }),
             cwd: cut(entry.cwd, PATH_BYTES),
-            profile: cut(entry.profile, TEXT_BYTES),
+            profile: entry.confinement.given.profile.word(),
+            network: entry.confinement.given.network.word(),
+            backend: entry.confinement.backend.word(),
             verdict: entry.verdict.word(),
             rule: entry.rule.map(|rule| cut(rule, TEXT_BYTES)),
             uncertain: entry.uncertain.map(|reason| cut(reason, TEXT_BYTES)),

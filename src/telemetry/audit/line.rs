@@ -108,6 +108,7 @@ impl Read {
 mod tests {
     use super::super::entry::{DecisionEntry, NoteEntry, Verdict};
     use super::*;
+    use crate::confinement::Granted;
     use crate::ids::JobId;
     use crate::trace::TraceContext;
 
@@ -120,7 +121,7 @@ mod tests {
             job: Some(JobId::local(12)),
             command,
             cwd: "/src",
-            profile: "none",
+            confinement: Granted::NOTHING,
             verdict: Verdict::Allowed,
             rule: None,
             uncertain: None,
@@ -137,7 +138,7 @@ mod tests {
     #[test]
     fn the_order_of_the_fields_is_fixed() {
         let zeros = "0".repeat(64);
-        let fields = r#"{"seq":1,"time":"2026-01-01T00:00:00.000Z","event":"decision","tenant":"local","client":"codex","job":12,"command":"true","cwd":"/src","profile":"none","verdict":"allowed","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736""#;
+        let fields = r#"{"seq":1,"time":"2026-01-01T00:00:00.000Z","event":"decision","tenant":"local","client":"codex","job":12,"command":"true","cwd":"/src","profile":"none","network":"on","backend":"nothing","verdict":"allowed","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736""#;
         assert_eq!(line("true"), format!(r#"{fields},"prev":"{zeros}"}}"#));
     }
 
@@ -168,7 +169,7 @@ mod tests {
             tenant: &worst,
             client: &worst,
             cwd: &worst,
-            profile: &worst,
+            confinement: Granted::NOTHING,
             rule: Some(&worst),
             uncertain: Some(&worst),
             ..decision(&worst)

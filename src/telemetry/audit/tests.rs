@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use super::files::sibling;
 use super::*;
+use crate::confinement::Granted;
 use crate::ids::JobId;
 use crate::outcome::Outcome;
 use crate::trace::TraceContext;
@@ -103,7 +104,7 @@ fn decision(command: &str) -> DecisionEntry<'_> {
         job: Some(JobId::local(7)),
         command,
         cwd: "/src",
-        profile: "none",
+        confinement: Granted::NOTHING,
         verdict: Verdict::Refused,
         rule: Some("policy.deny[2]"),
         uncertain: None,

@@ -49,6 +49,12 @@ pub fn watchdog_missing(why: &dyn Display) {
     );
 }
 
+/// There is no place for the temporary directories of jobs.
+pub fn scratch_missing(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(?why, "no temporary directory: jobs whose files are limited cannot start");
+}
+
 /// The place for spill files cannot be used.
 pub fn data_dir_unusable(path: &Path, why: &dyn Display) {
     let why = why.to_string();

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use super::values::millis;
+use crate::confinement::Granted;
 use crate::ids::{JobId, Tenant};
 use crate::outcome::{Ending, Fault, LimitKind, Outcome, Usage};
 use crate::telemetry::known;
@@ -39,6 +40,17 @@ pub fn job_submitted(id: JobId, command: &str) {
     tracing::info!(tenant = %id.tenant(), job_id = %id, command = ?shortened(command), "job submitted");
     jobs::SUBMITTED.plain().increment(1);
     of_tenant(tenants::SUBMITTED, id.tenant(), 1);
+}
+
+/// An accepted job is confined like this.
+pub fn job_confined(granted: Granted) {
+    let degraded = if granted.is_degraded() { "true" } else { "false" };
+    let labels = [
+        (key::PROFILE, granted.given.profile.word()),
+        (key::BACKEND, granted.backend.word()),
+        (key::DEGRADED, degraded),
+    ];
+    jobs::CONFINED.of(&labels).increment(1);
 }
 
 /// A job was not accepted.

@@ -1,6 +1,7 @@
 //! Jobs.
 
 use super::words::words;
+use crate::confinement::{Backend, Profile};
 
 words! {
     /// How far a command came that somebody must agree to.
@@ -37,6 +38,8 @@ words! {
         Environment = "environment",
         /// There is no such lane.
         UnknownLane = "unknown_lane",
+        /// It cannot be confined as it asks.
+        Confinement = "confinement",
         /// A rule said no.
         Policy = "policy",
         /// Too many jobs wait already.
@@ -53,3 +56,22 @@ words! {
         Interrupted = "interrupted",
     }
 }
+
+/// What a job's confinement lets it do.
+pub(in crate::telemetry) const CONFINEMENT_PROFILES: [&str; 4] = [
+    Profile::None.word(),
+    Profile::Default.word(),
+    Profile::WorkspaceWrite.word(),
+    Profile::ReadOnly.word(),
+];
+
+/// What enforces it.
+pub(in crate::telemetry) const CONFINEMENT_BACKENDS: [&str; 4] = [
+    Backend::Namespaces.word(),
+    Backend::Landlock.word(),
+    Backend::Seccomp.word(),
+    Backend::Nothing.word(),
+];
+
+/// Whether something is so.
+pub(in crate::telemetry) const YES_OR_NO: [&str; 2] = ["true", "false"];

@@ -38,5 +38,9 @@ pub const TENANT: &str = "tenant";
 pub const VERSION: &str = "version";
 /// The processor that it was built for.
 pub const ARCH: &str = "arch";
-/// How it was built.
+/// How it was built; of a job, what its confinement lets it do.
 pub const PROFILE: &str = "profile";
+/// What enforces a job's confinement.
+pub const BACKEND: &str = "backend";
+/// Whether the host could not give all of it.
+pub const DEGRADED: &str = "degraded";

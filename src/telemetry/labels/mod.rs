@@ -14,6 +14,7 @@ pub use actors::Actor;
 pub(super) use build::{ARCHES, PROFILES, VERSIONS};
 pub use http::Refusal;
 pub use jobs::{ApprovalStep, Rejection};
+pub(super) use jobs::{CONFINEMENT_BACKENDS, CONFINEMENT_PROFILES, YES_OR_NO};
 pub use mcp::{CallClass, ErrorType, METHODS, Transport};
 pub(super) use mcp::{TOOL_CALL, method};
 pub(super) use output::STREAMS;

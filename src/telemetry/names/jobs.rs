@@ -5,7 +5,9 @@ use metrics::Unit;
 use super::catalogue::Family;
 use super::metric::{BYTES, Counter, Gauge, Histogram, Labels, Metric, PLAIN, SECONDS};
 use crate::outcome::{Fault, LimitKind, Outcome};
-use crate::telemetry::labels::{ApprovalStep, Rejection, key};
+use crate::telemetry::labels::{
+    ApprovalStep, CONFINEMENT_BACKENDS, CONFINEMENT_PROFILES, Rejection, YES_OR_NO, key,
+};
 
 /// Jobs that were accepted.
 pub const SUBMITTED: Counter = Counter(Metric {
@@ -13,6 +15,19 @@ pub const SUBMITTED: Counter = Counter(Metric {
     help: "Jobs that were accepted.",
     unit: Unit::Count,
     labels: PLAIN,
+});
+
+/// Jobs that were accepted, by the confinement that they get: profile, what enforces it, and
+/// whether that is less than was asked for.
+pub const CONFINED: Counter = Counter(Metric {
+    name: "shellyard_jobs_confined_total",
+    help: "Jobs that were accepted, by the confinement that they get, and whether that is less than was asked for.",
+    unit: Unit::Count,
+    labels: Labels::Closed(&[
+        (key::PROFILE, &CONFINEMENT_PROFILES),
+        (key::BACKEND, &CONFINEMENT_BACKENDS),
+        (key::DEGRADED, &YES_OR_NO),
+    ]),
 });
 
 /// Jobs that were not accepted, by reason.
@@ -169,7 +184,7 @@ pub const OUTPUT: Histogram = Histogram(
 /// All of them.
 pub(super) const FAMILY: Family = Family {
     title: "Jobs",
-    counters: &[SUBMITTED, REJECTED, APPROVALS, FINISHED, FAILED, OVERRAN],
+    counters: &[SUBMITTED, CONFINED, REJECTED, APPROVALS, FINISHED, FAILED, OVERRAN],
     gauges: &[RUNNING, RUNNING_LIMIT, STOPPING, QUEUED, QUEUED_LIMIT, RETAINED, RETAINED_LIMIT],
     histograms: &[DURATION, QUEUE_WAIT, CPU, PEAK_MEMORY, OUTPUT],
 };

@@ -90,6 +90,11 @@ impl Counter {
         metrics::counter!(self.0.name, &[label])
     }
 
+    /// Its series with these labels.
+    pub(in crate::telemetry) fn of(&self, labels: &[Pair]) -> metrics::Counter {
+        metrics::counter!(self.0.name, labels)
+    }
+
     /// Its series of one lane or tenant.
     pub(in crate::telemetry) fn named(&self, key: &'static str, name: &str) -> metrics::Counter {
         metrics::counter!(self.0.name, key => name.to_owned())

@@ -1,5 +1,6 @@
 //! The file calls of the yard.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::task::spawn_blocking;
@@ -11,7 +12,8 @@ use super::pass::pass;
 use super::place::Place;
 use super::read::{self, FilePage};
 use super::write::{self, Written};
-use crate::yard::Desk;
+use crate::confinement::Profile;
+use crate::yard::{DEFAULT_LANE, Desk, Refused};
 
 /// How long a file system may take to answer; a dead network drive never does.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -28,7 +30,7 @@ impl Desk {
         most: usize,
     ) -> Result<FilePage, FileError> {
         let act = move |place: &Place| read::page(place, from, most);
-        self.with_file("read_file", path, act).await
+        self.with_file(["read_file", path], |_, _| Ok(()), act).await
     }
 
     /// Gives a file beneath the working directory this content, in one step. Its directory must
@@ -38,7 +40,7 @@ impl Desk {
     /// When a rule says no, or no regular file can be at this path.
     pub async fn write_file(&self, path: &str, content: String) -> Result<Written, FileError> {
         let act = move |place: &Place| write::replace(place, content.as_bytes());
-        self.with_file("write_file", path, act).await
+        self.with_file(["write_file", path], Self::may_write_in, act).await
     }
 
     /// At most `most` things in a directory: the working directory, or one beneath it.
@@ -47,20 +49,37 @@ impl Desk {
     /// When a rule says no, or there is no such directory beneath the working directory.
     pub async fn list_directory(&self, path: &str, most: usize) -> Result<Listing, FileError> {
         let act = move |place: &Place| list::list(place, most);
-        self.with_file("list_directory", path, act).await
+        self.with_file(["list_directory", path], |_, _| Ok(()), act).await
+    }
+
+    /// What a job of this caller may not write there, we do not write for it.
+    fn may_write_in(&self, root: &Path) -> Result<(), Refused> {
+        let tenant = self.caller.tenant;
+        let profile = self.yard.defaults().confining.confinement(tenant, DEFAULT_LANE).profile;
+        let workspace = &self.yard.places.workspace;
+        let may = match profile {
+            Profile::None | Profile::Default => true,
+            Profile::WorkspaceWrite => {
+                workspace.is_empty() || workspace.iter().any(|place| root.starts_with(place))
+            }
+            Profile::ReadOnly => false,
+        };
+        let root = root.to_owned();
+        if may { Ok(()) } else { Err(Refused::Confined { tenant, profile, root }) }
     }
 
     /// Passes the gate and acts, on a thread that may block.
     async fn with_file<T: Send + 'static>(
         &self,
-        tool: &'static str,
-        path: &str,
+        [tool, path]: [&str; 2],
+        confined: fn(&Self, &Path) -> Result<(), Refused>,
         act: impl FnOnce(&Place) -> Result<T, FileError> + Send + 'static,
     ) -> Result<T, FileError> {
-        let (desk, given) = (self.clone(), path.to_owned());
+        let (desk, tool, given) = (self.clone(), tool.to_owned(), path.to_owned());
         let work = move || {
             let cwd = &desk.yard.defaults().cwd;
-            let root = pass(&desk.yard.gate, [tool, &given], cwd, &desk.caller)?;
+            let confined = |root: &Path| confined(&desk, root);
+            let root = pass(&desk.yard.gate, [&tool, &given], cwd, &desk.caller, confined)?;
             act(&Place::new(root, cwd, &given)?)
         };
         let path = path.to_owned();

@@ -99,6 +99,7 @@ impl From<Refused> for FileError {
             | Refused::NotApproved { .. }
             | Refused::Directory { .. }
             | Refused::OutsideRoot { .. }
+            | Refused::Confined { .. }
             | Refused::NoAudit { .. } => Self::Rules(refused),
         }
     }

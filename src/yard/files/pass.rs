@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::confinement::Granted;
 use crate::policy::{Call, Policy, Request};
 use crate::process::OpenedDir;
 use crate::yard::gate::{Gate, Note, decide, opened, roots};
@@ -9,17 +10,20 @@ use crate::yard::{Caller, DEFAULT_LANE, Refused, Rules};
 
 /// Lets a file call pass as the command `TOOL PATH`, or says why not; either way it is written
 /// down first. An allow list speaks of commands, and none is run: only what is denied, or must be
-/// asked for, holds here. Gives the working directory that was judged.
+/// asked for, holds here, and what `confined` says of that directory. Gives the working directory
+/// that was judged.
 pub(super) fn pass(
     gate: &Gate,
     [tool, path]: [&str; 2],
     cwd: &Path,
     caller: &Caller,
+    confined: impl FnOnce(&Path) -> Result<(), Refused>,
 ) -> Result<OpenedDir, Refused> {
     let rules = gate.rules();
     let policy = Policy { allow: None, ..rules.policy.clone() };
     let rules = Rules { policy, ..(*rules).clone() };
     let decided = opened(&rules, cwd).and_then(|root| {
+        confined(root.path())?;
         let request = Request {
             call: Call::Direct { program: tool, args: &[path.to_owned()] },
             environment: &[],
@@ -38,6 +42,8 @@ pub(super) fn pass(
         job: None,
         command: &rules.redactor.mask_text(&command),
         cwd: &rules.redactor.mask_text(&cwd),
+        // The server does it itself.
+        confinement: Granted::NOTHING,
     };
     let written = gate.write_decision(&note, decided.as_ref().map(|(_, passed)| passed));
     let (root, _) = decided?;

@@ -4,7 +4,7 @@ use crate::harness::{Sandbox, output_of, text};
 
 /// Starts a server with this configuration; it must refuse, in these words.
 #[track_caller]
-fn refused(config: &str, words: &[&str]) {
+pub(crate) fn refused(config: &str, words: &[&str]) {
     for verb in ["stdio", "serve"] {
         let sandbox = Sandbox::new();
         let file = sandbox.write("config.toml", config);

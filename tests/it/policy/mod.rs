@@ -4,5 +4,5 @@ mod approvals;
 mod changes;
 mod directories;
 mod gate;
-mod mistakes;
+pub(crate) mod mistakes;
 mod verbs;

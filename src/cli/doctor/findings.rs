@@ -1,86 +1,16 @@
-//! `shellyard doctor`: what jobs get from this host, and what they do not.
+//! Environment, store, pressure and traces.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
-use serde::Serialize;
-use serde_json::json;
-
-use super::DoctorFlags;
-use crate::output;
+use super::finding::{Finding, Level};
 use crate::policy::environment::{Cleaned, DroppedName};
-use crate::process::pressure::{self, Unavailable};
+use crate::process::pressure::Unavailable;
 use crate::telemetry::Resource;
 use crate::telemetry::spans::OTLP_BUILT_IN;
 use crate::yard::Levels;
 
-/// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Finding {
-    level: Level,
-    /// What was looked at, in a word.
-    what: &'static str,
-    /// What was found.
-    detail: String,
-    /// What to do about it, or how to change it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fix: Option<String>,
-}
-
-/// How a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Level {
-    /// As it should be.
-    Ok,
-    /// Something is missing that jobs can do without.
-    Warn,
-    /// Something does not work.
-    Fail,
-}
-
-impl Level {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        }
-    }
-}
-
-/// What is looked at.
-#[derive(Debug)]
-pub struct Patient<'a> {
-    /// The environment of jobs.
-    pub environment: &'a Cleaned,
-    /// What holds starts back.
-    pub levels: Levels,
-    /// Where output goes that is too much for memory.
-    pub spill_dir: &'a Path,
-    /// The collector that spans go to.
-    pub collector: Option<&'a str>,
-}
-
-/// Tells what was found: of variables the names only, never a value. Returns the exit code, which
-/// is 1 where something does not work.
-#[must_use]
-pub fn run(flags: &DoctorFlags, patient: &Patient<'_>) -> u8 {
-    let Patient { environment, levels, spill_dir, collector } = *patient;
-    let read = Resource::ALL.map(|resource| (resource, pressure::read(resource)));
-    let findings = [
-        environment_finding(environment),
-        store_finding(spill_dir, output::check_spill_dir(spill_dir)),
-        pressure_finding(levels, &read),
-        traces_finding(collector),
-    ];
-    let text = if flags.json { as_json(&findings, environment) } else { as_text(&findings) };
-    // A reader that went away (`| head`) cannot be told anything any more.
-    let is_told = io::stdout().lock().write_all(text.as_bytes()).is_ok();
-    u8::from(!is_told || findings.iter().any(|finding| finding.level == Level::Fail))
-}
-
-fn store_finding(dir: &Path, checked: io::Result<()>) -> Finding {
+pub(super) fn store_finding(dir: &Path, checked: io::Result<()>) -> Finding {
     let finding = |level, detail, fix| Finding { level, what: "store", detail, fix };
     let dir = dir.display();
     match checked {
@@ -93,7 +23,7 @@ fn store_finding(dir: &Path, checked: io::Result<()>) -> Finding {
     }
 }
 
-fn environment_finding(environment: &Cleaned) -> Finding {
+pub(super) fn environment_finding(environment: &Cleaned) -> Finding {
     let mut detail = format!("jobs get {}", kept(environment).join(" "));
     for DroppedName { name, why } in &environment.dropped {
         detail.push_str(&format!("\nleft out: {name} ({})", why.word()));
@@ -102,11 +32,11 @@ fn environment_finding(environment: &Cleaned) -> Finding {
     Finding { level: Level::Ok, what: "environment", detail, fix }
 }
 
-fn kept(environment: &Cleaned) -> Vec<String> {
+pub(super) fn kept(environment: &Cleaned) -> Vec<String> {
     environment.kept.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect()
 }
 
-fn traces_finding(collector: Option<&str>) -> Finding {
+pub(super) fn traces_finding(collector: Option<&str>) -> Finding {
     const BUILD: &str = "build it with `cargo build --release --features otlp`";
     let finding = |level, detail: String, fix: Option<&str>| {
         let fix = fix.map(str::to_owned);
@@ -129,9 +59,9 @@ fn traces_finding(collector: Option<&str>) -> Finding {
     }
 }
 
-type Read = (Resource, Result<u8, Unavailable>);
+pub(super) type Read = (Resource, Result<u8, Unavailable>);
 
-fn pressure_finding(levels: Levels, read: &[Read]) -> Finding {
+pub(super) fn pressure_finding(levels: Levels, read: &[Read]) -> Finding {
     let finding = |level, detail, fix| Finding { level, what: "pressure", detail, fix };
     let is_watched = |resource: Resource| levels.of(resource).is_some();
     let unknown = read.iter().find_map(|(resource, read)| {
@@ -162,30 +92,9 @@ fn percents(figures: impl Iterator<Item = (Resource, u8)>) -> String {
     figures.map(one).collect::<Vec<_>>().join(", ")
 }
 
-fn as_text(findings: &[Finding]) -> String {
-    let mut text = String::new();
-    for Finding { level, what, detail, fix } in findings {
-        let lines = detail.lines().chain(fix.as_deref());
-        for (number, line) in lines.enumerate() {
-            match number {
-                0 => text.push_str(&format!("{:<5} {what}: {line}\n", level.word())),
-                _ => text.push_str(&format!("      {line}\n")),
-            }
-        }
-    }
-    text
-}
-
-fn as_json(findings: &[Finding], environment: &Cleaned) -> String {
-    let one = |dropped: &DroppedName| json!({ "name": dropped.name, "why": dropped.why.word() });
-    let dropped: Vec<_> = environment.dropped.iter().map(one).collect();
-    let environment = json!({ "passed": kept(environment), "dropped": dropped });
-    let answer = json!({ "findings": findings, "environment": environment });
-    format!("{answer:#}\n")
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::finding::as_text;
     use super::*;
 
     const LEVELS: Levels = Levels { cpu: None, memory: Some(30), io: Some(60) };

@@ -14,7 +14,8 @@ const UNITS: [(&str, u64); 9] = [
 ];
 
 /// Bytes of a size such as `64 KiB`, `64kib` or `65536`; `None` for anything else.
-pub(super) fn parse(text: &str) -> Option<u64> {
+#[must_use]
+pub fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -27,7 +28,8 @@ pub(super) fn parse(text: &str) -> Option<u64> {
 }
 
 /// The size in the largest binary unit that shows it exactly.
-pub(super) fn display(bytes: u64) -> String {
+#[must_use]
+pub fn display(bytes: u64) -> String {
     let exact = |&&(name, factor): &&(&str, u64)| {
         (name.ends_with("iB") || factor == 1) && bytes >= factor && bytes.is_multiple_of(factor)
     };

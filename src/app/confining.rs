@@ -1,0 +1,148 @@
+//! From settings to the confinement of jobs.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::error::AppError;
+use super::rules;
+use crate::config::{self, Environment, LimitSettings, Loaded, OwnConfinement, Settings};
+use crate::confinement::{Backend, ConfinedPlaces, Profile};
+use crate::ids::Tenant;
+use crate::process::confine::probe;
+use crate::process::host_memory;
+use crate::yard::{Bound, Confining, LimitTerms, NetworkRule, OnUnavailable, Terms};
+
+/// Where users keep what gives access to something, below their home directory.
+const CREDENTIALS: [&str; 9] = [
+    ".ssh",
+    ".aws",
+    ".gnupg",
+    ".kube",
+    ".azure",
+    ".config/gcloud",
+    ".netrc",
+    ".git-credentials",
+    ".docker/config.json",
+];
+
+/// What is said about the confinement of jobs, once it is known that this host can give it.
+pub(super) fn confining(loaded: &Loaded) -> Result<Confining, AppError> {
+    let confining = wished(&loaded.settings)?;
+    let keys = std::iter::once(("confinement.profile".to_owned(), Terms::NOTHING));
+    let tenants = confining.tenants.iter();
+    let tenants = tenants.map(|(name, said)| (format!("tenants.{name}.confinement"), *said));
+    let lanes = confining.lanes.iter();
+    let lanes = lanes.map(|(name, said)| (format!("queue.lanes.{name}.confinement"), *said));
+    for (key, said) in keys.chain(tenants).chain(lanes) {
+        if let Err(source) = confining.granted(said) {
+            return Err(AppError::Confinement { origin: rules::origin(loaded, &key), key, source });
+        }
+    }
+    Ok(confining)
+}
+
+/// What is said, whether this host can give it or not.
+pub(super) fn wished(settings: &Settings) -> Result<Confining, AppError> {
+    let general = &settings.confinement;
+    let tenants = settings.tenants.iter();
+    let tenants = tenants.map(|(name, own)| Ok((Tenant::named(name)?, terms(&own.confining))));
+    let lanes = settings.queue.lanes.iter();
+    Ok(Confining {
+        all: Terms {
+            profile: Some(profile(general.profile)),
+            network: Some(network(general.network)),
+            limits: limits(&settings.limits),
+        },
+        tenants: tenants.collect::<Result<_, AppError>>()?,
+        lanes: lanes.map(|(name, lane)| (name.clone(), terms(&lane.confining))).collect(),
+        offer: probe::offer().clone().limited_to(strongest(general.backend)),
+        on_unavailable: match general.on_unavailable {
+            config::OnUnavailable::Refuse => OnUnavailable::Refuse,
+            config::OnUnavailable::Degrade => OnUnavailable::Degrade,
+        },
+    })
+}
+
+/// Where confined jobs may write, and what is hidden from them.
+pub(super) fn places(
+    settings: &Settings,
+    environment: &Environment,
+    scratch: &Path,
+) -> ConfinedPlaces {
+    let home = environment.home();
+    let usual = home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
+    let own = [&settings.http.token_file, &settings.http.tls_key, &settings.audit.file];
+    let own = own.into_iter().flatten().chain([&settings.server.data_dir]).cloned();
+    let hidden = usual.chain(own).chain(settings.confinement.hide.iter().cloned());
+    ConfinedPlaces {
+        workspace: settings.confinement.workspace.clone(),
+        hidden: hidden.filter(|path| path.is_absolute()).collect(),
+        home,
+        scratch: scratch.to_owned(),
+    }
+}
+
+fn terms(own: &OwnConfinement) -> Terms {
+    Terms {
+        profile: own.confinement.map(profile),
+        network: own.network.map(network),
+        limits: limits(&own.limits),
+    }
+}
+
+fn limits(said: &LimitSettings) -> LimitTerms {
+    let whole = |bound: config::Bound<u64>| of(bound, || None);
+    let seconds = |bound| match of(bound, || None) {
+        Bound::AtMost(seconds) => Bound::AtMost(Duration::from_secs_f64(seconds)),
+        Bound::Unbounded => Bound::Unbounded,
+    };
+    LimitTerms {
+        memory: said.memory.map(|bound| of(bound, usual_memory)),
+        cpu: said.cpu_s.map(seconds),
+        processes: said.processes.map(whole),
+        open_files: said.open_files.map(whole),
+        file_size: said.file_size.map(whole),
+        nice: said.nice,
+    }
+}
+
+fn of<T>(bound: config::Bound<T>, usual: impl FnOnce() -> Option<T>) -> Bound<T> {
+    match bound {
+        config::Bound::AtMost(most) => Bound::AtMost(most),
+        config::Bound::Word(config::BoundWord::None) => Bound::Unbounded,
+        config::Bound::Word(config::BoundWord::Auto) => {
+            usual().map_or(Bound::Unbounded, Bound::AtMost)
+        }
+    }
+}
+
+/// Three quarters of what there is, where that is known.
+fn usual_memory() -> Option<u64> {
+    host_memory::total().map(|bytes| bytes / 4 * 3)
+}
+
+const fn profile(profile: config::Profile) -> Profile {
+    match profile {
+        config::Profile::None => Profile::None,
+        config::Profile::Default => Profile::Default,
+        config::Profile::WorkspaceWrite => Profile::WorkspaceWrite,
+        config::Profile::ReadOnly => Profile::ReadOnly,
+    }
+}
+
+const fn network(network: config::Network) -> NetworkRule {
+    match network {
+        config::Network::Auto => NetworkRule::Usual,
+        config::Network::On => NetworkRule::On,
+        config::Network::Off => NetworkRule::Off,
+    }
+}
+
+const fn strongest(backend: config::Backend) -> Backend {
+    match backend {
+        config::Backend::Auto | config::Backend::Namespaces => Backend::Namespaces,
+        config::Backend::Landlock => Backend::Landlock,
+        config::Backend::Seccomp => Backend::Seccomp,
+        config::Backend::None => Backend::Nothing,
+    }
+}

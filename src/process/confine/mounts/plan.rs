@@ -1,0 +1,226 @@
+//! Deciding what a job sees and where it may write.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::confinement::Profile;
+
+/// One change to what a job sees. A later one lies in front of an earlier one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::process) enum Mount {
+    /// This directory, with all below it, can be written.
+    Writable(PathBuf),
+    /// The same within one that can be written: it cannot be renamed, removed or replaced.
+    Pinned(PathBuf),
+    /// This file or directory cannot be written, renamed, removed or replaced, although what is
+    /// around it can.
+    ReadOnly(PathBuf),
+    /// An empty directory or file instead of this one.
+    Hidden(PathBuf),
+}
+
+impl Mount {
+    /// Where.
+    pub(in crate::process) fn path(&self) -> &Path {
+        match self {
+            Self::Writable(path)
+            | Self::Pinned(path)
+            | Self::ReadOnly(path)
+            | Self::Hidden(path) => path,
+        }
+    }
+}
+
+/// What a plan is made from. All paths are full and without symlinks.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::process) struct View<'a> {
+    pub(in crate::process) profile: Profile,
+    /// The workspaces ([`super::super::workspace::roots`]).
+    pub(in crate::process) roots: &'a [PathBuf],
+    /// The job's own temporary directory. Those of others, beside it, are hidden.
+    pub(in crate::process) scratch: &'a Path,
+    /// What in the workspaces must stay as it is ([`super::super::protected::Guarded::names`]).
+    pub(in crate::process) guarded: &'a [PathBuf],
+    /// What shall not be read ([`super::super::protected::hidden`]).
+    pub(in crate::process) hidden: &'a [PathBuf],
+}
+
+/// What is to be changed, in order: nothing for a profile that does not limit files.
+///
+/// The innermost place that is named decides. A workspace in a hidden place is seen there, alone; a
+/// hidden place in a workspace is hidden; one that is both is a workspace, since somebody chose it.
+pub(in crate::process) fn plan(view: &View<'_>) -> Vec<Mount> {
+    let (roots, guarded) = match view.profile {
+        Profile::None | Profile::Default => return Vec::new(),
+        Profile::WorkspaceWrite => (view.roots, view.guarded),
+        Profile::ReadOnly => (&[][..], &[][..]),
+    };
+    // Of several for the same place the last is kept.
+    let pinned = guarded.iter().flat_map(|name| pins(name, roots)).map(Mount::Pinned);
+    let read_only = guarded.iter().cloned().map(Mount::ReadOnly);
+    let beside = view.scratch.parent().map(Path::to_owned);
+    let hidden = view.hidden.iter().cloned().chain(beside).map(Mount::Hidden);
+    let own = [view.scratch.to_owned()];
+    let writable = roots.iter().cloned().chain(own).map(Mount::Writable);
+    // Paths compare by their parts: what is around a place comes before it.
+    let places: BTreeMap<PathBuf, Mount> = pinned
+        .chain(read_only)
+        .chain(hidden)
+        .chain(writable)
+        .map(|mount| (mount.path().to_owned(), mount))
+        .collect();
+    needed(places.into_values())
+}
+
+/// The directories between a place and the workspace that it is in. Were one of them renamed, the
+/// place could be made anew.
+fn pins<'a>(name: &'a Path, roots: &'a [PathBuf]) -> impl Iterator<Item = PathBuf> + 'a {
+    let root = roots.iter().filter(|root| name.starts_with(root)).max();
+    let between =
+        move |path: &&Path| root.is_some_and(|root| path.starts_with(root) && path != root);
+    name.ancestors().skip(1).take_while(between).map(Path::to_owned)
+}
+
+/// Those that change something, given what is around them.
+fn needed(mounts: impl Iterator<Item = Mount>) -> Vec<Mount> {
+    let mut kept: Vec<Mount> = Vec::new();
+    for mount in mounts {
+        let around = kept.iter().rev().find(|outer| mount.path().starts_with(outer.path()));
+        if changes(&mount, around) {
+            kept.push(mount);
+        }
+    }
+    kept
+}
+
+/// Whether a place differs from what is around it; without anything, that is read-only.
+fn changes(mount: &Mount, around: Option<&Mount>) -> bool {
+    let is_writable = matches!(around, Some(Mount::Writable(_) | Mount::Pinned(_)));
+    match mount {
+        // One that lies in another cannot be renamed either.
+        Mount::Writable(_) => true,
+        Mount::Pinned(_) | Mount::ReadOnly(_) => is_writable,
+        Mount::Hidden(_) => !matches!(around, Some(Mount::Hidden(_))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use Mount::{Hidden, Pinned, ReadOnly, Writable};
+
+    /// A kind and a path.
+    type Seen = (fn(PathBuf) -> Mount, &'static str);
+
+    fn paths(texts: &[&str]) -> Vec<PathBuf> {
+        texts.iter().map(PathBuf::from).collect()
+    }
+
+    /// The plan of a job with `/tmp/s/job` as its temporary directory.
+    fn planned(profile: Profile, roots: &[&str], guarded: &[&str], hidden: &[&str]) -> Vec<Mount> {
+        let (roots, guarded, hidden) = (paths(roots), paths(guarded), paths(hidden));
+        let scratch = Path::new("/tmp/s/job");
+        plan(&View { profile, roots: &roots, scratch, guarded: &guarded, hidden: &hidden })
+    }
+
+    #[track_caller]
+    fn check(roots: &[&str], guarded: &[&str], hidden: &[&str], expected: &[Seen]) {
+        let expected: Vec<_> = expected.iter().map(|(kind, path)| kind(path.into())).collect();
+        assert_eq!(planned(Profile::WorkspaceWrite, roots, guarded, hidden), expected);
+    }
+
+    const SCRATCH: [Seen; 2] = [(Hidden, "/tmp/s"), (Writable, "/tmp/s/job")];
+
+    #[test]
+    fn the_innermost_place_decides() {
+        let [others, own] = SCRATCH;
+        check(&[], &[], &[], &SCRATCH);
+        check(&["/w"], &[], &["/h"], &[(Hidden, "/h"), others, own, (Writable, "/w")]);
+        // A workspace that is all around.
+        check(&["/tmp"], &[], &[], &[(Writable, "/tmp"), others, own]);
+        // Hidden within a workspace, and a workspace within what is hidden.
+        check(&["/u"], &[], &["/u/k"], &[others, own, (Writable, "/u"), (Hidden, "/u/k")]);
+        check(&["/u/k"], &[], &["/u"], &[others, own, (Hidden, "/u"), (Writable, "/u/k")]);
+        check(&["/u"], &[], &["/u"], &[others, own, (Writable, "/u")]);
+        // What is in something hidden is hidden; a workspace in another one cannot be renamed.
+        check(
+            &["/u", "/u/v"],
+            &[],
+            &["/h", "/h/i"],
+            &[(Hidden, "/h"), others, own, (Writable, "/u"), (Writable, "/u/v")],
+        );
+        // The temporary directory within what is hidden.
+        check(&[], &[], &["/tmp"], &[(Hidden, "/tmp"), own]);
+    }
+
+    #[test]
+    fn what_is_guarded_cannot_be_made_anew_in_another_directory_of_the_same_name() {
+        let [others, own] = SCRATCH;
+        check(
+            &["/w"],
+            &["/w/.git/hooks", "/w/.mcp.json", "/elsewhere/x"],
+            &[],
+            &[
+                others,
+                own,
+                (Writable, "/w"),
+                (Pinned, "/w/.git"),
+                (ReadOnly, "/w/.git/hooks"),
+                (ReadOnly, "/w/.mcp.json"),
+            ],
+        );
+    }
+
+    #[test]
+    fn only_the_temporary_directory_can_be_written_in_a_read_only_view() {
+        let plan = planned(Profile::ReadOnly, &["/w"], &["/w/.mcp.json"], &["/w/k"]);
+        let [(_, others), (_, own)] = SCRATCH;
+        assert_eq!(plan, [Hidden(others.into()), Writable(own.into()), Hidden("/w/k".into())]);
+        for profile in [Profile::None, Profile::Default] {
+            assert_eq!(planned(profile, &["/w"], &[], &["/h"]), []);
+        }
+    }
+
+    /// A few paths from few names, so that many lie in one another.
+    fn some_paths() -> impl Strategy<Value = Vec<PathBuf>> {
+        prop::collection::vec("(/[ab]){1,4}".prop_map(PathBuf::from), 0..5)
+    }
+
+    proptest! {
+        #[test]
+        fn each_place_is_as_the_innermost_that_names_it(
+            (roots, guarded, hidden) in (some_paths(), some_paths(), some_paths()),
+            asked in "(/[ab]){1,5}".prop_map(PathBuf::from),
+        ) {
+            let scratch = Path::new("/tmp/s/job");
+            let profile = Profile::WorkspaceWrite;
+            let plan =
+                plan(&View { profile, roots: &roots, scratch, guarded: &guarded, hidden: &hidden });
+            let seen = plan.iter().rev().find(|mount| asked.starts_with(mount.path()));
+            let innermost = |names: &[PathBuf]| {
+                let depths = names.iter().filter(|name| asked.starts_with(name));
+                depths.map(|name| name.components().count()).max().unwrap_or(0)
+            };
+            let (root, guard, veil) = (innermost(&roots), innermost(&guarded), innermost(&hidden));
+            // What is guarded in a hidden place is not seen either.
+            let is_hidden = veil > root;
+            let is_writable = root > 0 && root >= veil && root >= guard;
+            prop_assert_eq!(matches!(seen, Some(Hidden(_))), is_hidden, "{:?}", plan);
+            let writes = matches!(seen, Some(Writable(_) | Pinned(_)));
+            prop_assert_eq!(writes, is_writable, "{:?}", plan);
+        }
+
+        #[test]
+        fn what_is_around_comes_first_and_nothing_comes_twice(
+            (roots, guarded, hidden) in (some_paths(), some_paths(), some_paths()),
+        ) {
+            let scratch = Path::new("/a/b");
+            let profile = Profile::WorkspaceWrite;
+            let plan =
+                plan(&View { profile, roots: &roots, scratch, guarded: &guarded, hidden: &hidden });
+            prop_assert!(plan.is_sorted_by(|one, next| one.path() < next.path()), "{:?}", plan);
+        }
+    }
+}
