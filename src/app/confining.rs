@@ -1,6 +1,6 @@
 //! From settings to the confinement of jobs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::error::AppError;
@@ -24,6 +24,11 @@ const CREDENTIALS: [&str; 9] = [
     ".git-credentials",
     ".docker/config.json",
 ];
+
+/// Where services listen that act for whoever connects: a socket takes connections although its
+/// place is read-only.
+const SERVICES: [&str; 4] =
+    ["/run/docker.sock", "/var/run/docker.sock", "/run/podman", "/run/containerd"];
 
 /// What is said about the confinement of jobs, once it is known that this host can give it.
 pub(super) fn confining(loaded: &Loaded) -> Result<Confining, AppError> {
@@ -73,7 +78,9 @@ pub(super) fn places(
     let usual = home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
     let own = [&settings.http.token_file, &settings.http.tls_key, &settings.audit.file];
     let own = own.into_iter().flatten().chain([&settings.server.data_dir]).cloned();
-    let hidden = usual.chain(own).chain(settings.confinement.hide.iter().cloned());
+    let of_session = format!("/run/user/{}", environment.user()).into();
+    let services = SERVICES.map(PathBuf::from).into_iter().chain([of_session]);
+    let hidden = usual.chain(own).chain(services).chain(settings.confinement.hide.iter().cloned());
     ConfinedPlaces {
         workspace: settings.confinement.workspace.clone(),
         hidden: hidden.filter(|path| path.is_absolute()).collect(),
@@ -144,5 +151,22 @@ const fn strongest(backend: config::Backend) -> Backend {
         config::Backend::Landlock => Backend::Landlock,
         config::Backend::Seccomp => Backend::Seccomp,
         config::Backend::None => Backend::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_and_doors_of_services_are_hidden() {
+        let environment = Environment::from_pairs([("HOME", "/home/me")]);
+        let file = Some("/dev/null".into());
+        let sources = config::Sources { file, environment: environment.clone(), flags: Vec::new() };
+        let loaded = config::load(sources).unwrap();
+        let places = places(&loaded.settings, &environment, Path::new("/tmp/s"));
+        for path in ["/home/me/.ssh", "/run/user/0", "/run/docker.sock", "/run/podman"] {
+            assert!(places.hidden.contains(&path.into()), "{path} in {places:?}");
+        }
     }
 }

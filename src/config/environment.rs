@@ -71,7 +71,8 @@ impl Environment {
     }
 
     /// The numeric id of the user.
-    pub(super) const fn user(&self) -> u32 {
+    #[must_use]
+    pub const fn user(&self) -> u32 {
         self.user
     }
 

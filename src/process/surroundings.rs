@@ -1,5 +1,7 @@
 //! What is made around a job before it starts, and goes when it is gone.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -125,10 +127,37 @@ fn uses_landlock(backend: Backend) -> bool {
 }
 
 /// Whom no job may signal: this server with its group, and its guardian. The spawner adds itself.
+///
+/// In order, so that the same ones give the same filter.
 fn untouchable() -> Vec<i32> {
     let number = |pid: rustix::process::Pid| pid.as_raw_nonzero().get();
     let guardian = guardian::pid().map(number);
-    let alone = [number(getpid())].into_iter().chain(guardian);
+    let alone = own_threads().into_iter().chain([number(getpid())]).chain(guardian);
     let groups = [number(getpgrp())].into_iter().chain(guardian);
-    alone.chain(groups.map(|group| -group)).collect()
+    let all: BTreeSet<i32> = alone.chain(groups.map(|group| -group)).collect();
+    all.into_iter().collect()
+}
+
+/// The numbers of our threads: a signal to any of them is one to all of us.
+fn own_threads() -> Vec<i32> {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return Vec::new() };
+    threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use rustix::thread::gettid;
+
+    use super::*;
+
+    #[test]
+    fn each_of_our_threads_is_untouchable() {
+        let own = || gettid().as_raw_nonzero().get();
+        let (all, other) = thread::spawn(move || (untouchable(), own())).join().unwrap();
+        assert!(all.contains(&other) && all.contains(&own()), "{all:?}");
+        assert!(all.contains(&-getpgrp().as_raw_nonzero().get()), "{all:?}");
+        assert!(all.is_sorted_by(|one, next| one < next), "{all:?}");
+    }
 }

@@ -37,6 +37,8 @@ mod endings;
 #[cfg(test)]
 mod environment;
 #[cfg(test)]
+mod escapes;
+#[cfg(test)]
 mod floods;
 #[cfg(test)]
 mod harness;

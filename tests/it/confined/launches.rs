@@ -66,8 +66,8 @@ fn launches_beside_each_other_do_not_mix() {
 fn a_large_environment_arrives() {
     alone("confined::launches::a_large_environment_arrives", async |yard| {
         for granted in BOTH {
-            let launch = yard.sh(granted, "cat /proc/$$/environ | tr -dc x | wc -c");
-            let long = |i: usize| (format!("LONG{i}").into(), "x".repeat(100_000).into());
+            let launch = yard.sh(granted, "cat /proc/$$/environ | tr -dc % | wc -c");
+            let long = |i: usize| (format!("LONG{i}").into(), "%".repeat(100_000).into());
             let env = launch.env.iter().cloned().chain((0..15).map(long)).collect();
             let (_, output) = yard.run(&Launch { env, ..launch }).await;
             assert_eq!(output.trim(), "1500000");

@@ -1,5 +1,6 @@
 //! Starting the real binary in a world of its own: home, data and working directory.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -58,12 +59,27 @@ impl Sandbox {
 
     /// The program, blind to the settings of whoever runs the tests.
     pub(crate) fn command(&self) -> Command {
+        self.command_through(&[] as &[&str])
+    }
+
+    /// The same, started by a program with these words before it.
+    pub(crate) fn command_through(&self, words: &[impl AsRef<OsStr>]) -> Command {
         let home = self.root.path().join("home");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_shellyard"));
+        let program = OsStr::new(env!("CARGO_BIN_EXE_shellyard"));
+        let mut words = words.iter().map(AsRef::as_ref).chain([program]);
+        let mut command = Command::new(words.next().expect("the program at least"));
+        command.args(words);
         command.env_clear().env("HOME", &home).env("XDG_CONFIG_HOME", home.join("config"));
         command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         command.env("LANG", "C.UTF-8").current_dir(self.work());
         command
+    }
+
+    /// Gives everything in it to another user.
+    pub(crate) fn give_to(&self, user: u32) {
+        let whose = format!("{user}:{user}");
+        let given = Command::new("chown").args(["-R", &whose]).arg(self.path()).status();
+        assert!(given.expect("chown runs").success());
     }
 
     /// The directory itself.
@@ -82,7 +98,12 @@ pub(crate) struct Launch {
     config: Option<String>,
     data: Option<PathBuf>,
     is_guarded: bool,
+    through: Vec<String>,
+    user: Option<u32>,
 }
+
+/// A user that owns nothing.
+const NOBODY: u32 = 65534;
 
 #[derive(Debug, Clone, Copy)]
 enum Over {
@@ -115,7 +136,8 @@ impl Launch {
     fn over(over: Over) -> Self {
         let era = Era::Legacy("2025-11-25");
         let (args, env) = (Vec::new(), Vec::new());
-        Self { over, era, args, env, config: None, data: None, is_guarded: false }
+        let (config, data, through, user) = (None, None, Vec::new(), None);
+        Self { over, era, args, env, config, data, is_guarded: false, through, user }
     }
 
     /// Speaks another revision of the protocol.
@@ -159,6 +181,22 @@ impl Launch {
         self
     }
 
+    /// Has it started by a program with these words before it.
+    pub(crate) fn through(mut self, words: &[&str]) -> Self {
+        self.through.extend(words.iter().map(|word| (*word).to_owned()));
+        self
+    }
+
+    /// Runs it without privileges: as nobody, where we are root.
+    pub(crate) fn unprivileged(mut self) -> Self {
+        if !rustix::process::geteuid().is_root() {
+            return self;
+        }
+        self.user = Some(NOBODY);
+        let nobody = NOBODY.to_string();
+        self.through(&["setpriv", "--reuid", &nobody, "--regid", &nobody, "--clear-groups"])
+    }
+
     /// Starts it and shakes hands.
     #[track_caller]
     pub(crate) fn start(self) -> Yard {
@@ -171,7 +209,7 @@ impl Launch {
     #[track_caller]
     pub(crate) fn start_silent(self) -> Yard {
         let sandbox = Sandbox::new();
-        let mut command = sandbox.command();
+        let mut command = sandbox.command_through(&self.through);
         match self.over {
             Over::Stdio => command.arg("stdio").stdin(Stdio::piped()).stdout(Stdio::piped()),
             Over::ServerShell => {
@@ -187,6 +225,9 @@ impl Launch {
         if self.is_guarded {
             let file = sandbox.write("tokens", &format!("{}\n", token()));
             command.env("SHELLYARD_HTTP_TOKEN_FILE", file);
+        }
+        if let Some(user) = self.user {
+            sandbox.give_to(user);
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary starts");

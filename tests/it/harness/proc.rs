@@ -29,12 +29,15 @@ impl Marker {
         processes_with(&self.0)
     }
 
+    /// How many processes sleep for this marker.
+    pub(crate) fn sleeping(&self) -> usize {
+        self.alive().iter().filter(|pid| command_line(**pid).starts_with("sleep ")).count()
+    }
+
     /// Waits for a process that sleeps for this marker.
     #[track_caller]
     pub(crate) fn wait_alive(&self) {
-        eventually(&format!("`sleep {self}` runs"), || {
-            self.alive().iter().any(|pid| command_line(*pid).starts_with("sleep "))
-        });
+        eventually(&format!("`sleep {self}` runs"), || self.sleeping() > 0);
     }
 
     /// Waits until no process has this marker.

@@ -2,6 +2,7 @@
 //! how large a file may get. The rules are pure functions of a file, so that each is shown to
 //! catch a made-up violation as well.
 
+mod claims;
 mod layers;
 mod rules;
 mod source;

@@ -18,7 +18,8 @@ pub(in crate::process) struct Filters {
 /// Compiles the rules.
 ///
 /// # Errors
-/// When this processor's system calls are not known, or too many processes are untouchable (255).
+/// When this processor's system calls are not known, or too many processes are untouchable (about
+/// 2,000).
 pub(in crate::process) fn compile(rules: &CallRules) -> io::Result<Filters> {
     let refused = refused(rules);
     if refused.is_empty() {

@@ -24,13 +24,16 @@ const PROCESSOR: Option<u32> = None;
 /// for another processor has a call with so high a number.
 const SECOND_NUMBERS: u32 = 0x4000_0000;
 
+/// What the kernel takes.
+const MOST_INSTRUCTIONS: usize = 4096;
+
 /// Looked through one by one.
 const FEW: usize = 6;
 
 type Code = Vec<sock_filter>;
 
-/// The program for these rules; `None` where this processor's calls are not known, or a test has
-/// too many values.
+/// The program for these rules; `None` where this processor's calls are not known, or it would be
+/// longer than the kernel takes.
 pub(super) fn assemble(mut rules: Vec<Rule>) -> Option<Code> {
     rules.sort_by_key(|rule| rule.call);
     let mut answers = Answers::default();
@@ -50,7 +53,7 @@ pub(super) fn assemble(mut rules: Vec<Rule>) -> Option<Code> {
     ];
     code.extend(find(&calls, 0));
     code.extend(answers.code);
-    Some(code)
+    (code.len() <= MOST_INSTRUCTIONS).then_some(code)
 }
 
 /// A call with a rule.
@@ -227,7 +230,8 @@ mod tests {
     fn rules() -> impl Strategy<Value = Vec<Rule>> {
         let profile = prop::sample::select(Profile::WORDS.map(|(_, profile)| profile).to_vec());
         let network = prop::sample::select(vec![Network::On, Network::Off]);
-        let untouchable = prop::sample::select(vec![vec![], vec![SERVER, 1, -SERVER]]);
+        let many = (5000..5600).chain([SERVER, -SERVER]).collect();
+        let untouchable = prop::sample::select(vec![vec![], vec![SERVER, 1, -SERVER], many]);
         (profile, network, untouchable).prop_map(|(profile, network, untouchable)| {
             refused(&CallRules { confinement: Confinement { profile, network }, untouchable })
         })

@@ -135,6 +135,9 @@ const BY_NUMBER: &[c_long] = &[
     libc::SYS_sched_setscheduler,
 ];
 
+/// Of one test: a jump past more of them would be too far.
+const MOST_VALUES: usize = 255;
+
 /// `kill` of every process that may be killed.
 const EVERYBODY: i32 = -1;
 
@@ -188,14 +191,16 @@ fn untouchable(numbers: &[i32]) -> Vec<Rule> {
     }
     let numbers: Vec<u32> =
         numbers.iter().chain([&EVERYBODY]).map(|number| number.cast_unsigned()).collect();
-    let by_number = BY_NUMBER.iter().map(|call| when(*call, vec![vec![one_of(0, &numbers)]]));
+    let named: Vec<_> = numbers.chunks(MOST_VALUES).map(|some| vec![one_of(0, some)]).collect();
+    let by_number = BY_NUMBER.iter().map(|call| when(*call, named.clone()));
     by_number.chain([file_owners(&numbers)]).collect()
 }
 
 /// The owner of a file gets the signals of that file, and which signal that is can be chosen.
 fn file_owners(numbers: &[u32]) -> Rule {
-    let by_number = vec![one_of(1, &[libc::F_SETOWN.cast_unsigned()]), one_of(2, numbers)];
-    when(libc::SYS_fcntl, vec![by_number, vec![one_of(1, &[F_SETOWN_EX])]])
+    let sets_owner = || one_of(1, &[libc::F_SETOWN.cast_unsigned()]);
+    let named = numbers.chunks(MOST_VALUES).map(|some| vec![sets_owner(), one_of(2, some)]);
+    when(libc::SYS_fcntl, named.chain([vec![one_of(1, &[F_SETOWN_EX])]]).collect())
 }
 
 /// No namespaces: in one of users, any process has all privileges.

@@ -1,0 +1,86 @@
+//! Ways around a filter, and to privileges.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::world::{Means, Shut, World, python};
+
+/// A system call that the kernel does not have.
+const UNKNOWN: i64 = 38;
+const NOT_PERMITTED: i64 = 1;
+
+#[test]
+fn there_are_no_rings_that_take_calls_past_the_filter() {
+    let text = python("check(libc.syscall(425, 1, ctypes.create_string_buffer(120)))");
+    for mut world in World::all() {
+        assert_ne!(world.attempt(Shut::Open, &text).code, Some(UNKNOWN), "it proves nothing");
+        for shut in Shut::GUARDED {
+            assert_eq!(world.attempt(shut, &text).code, Some(UNKNOWN), "{}", world.name(shut));
+        }
+    }
+}
+
+#[test]
+fn no_namespaces_are_made_within_the_file_profiles_and_nothing_is_mounted() {
+    const OWN: &str = "unshare --user --map-root-user --mount --propagation unchanged";
+    let namespaces = ["unshare --user true".to_owned(), format!("{OWN} true")];
+    let mount = format!("{OWN} mount -t tmpfs none /mnt");
+    for mut world in World::all() {
+        for text in &namespaces {
+            for shut in [Shut::Open, Shut::Default] {
+                let attempt = world.attempt(shut, text);
+                assert!(attempt.worked(), "{text}, {}: {attempt:?}", world.name(shut));
+            }
+        }
+        assert!(world.attempt(Shut::Open, &mount).worked(), "it proves nothing");
+        for text in namespaces.iter().chain([&mount]) {
+            for shut in Shut::FILES {
+                let attempt = world.attempt(shut, text);
+                assert!(!attempt.worked(), "{text}, {}: {attempt:?}", world.name(shut));
+            }
+        }
+        let attempt = world.attempt(Shut::Default, &mount);
+        assert!(!attempt.worked(), "{}: {attempt:?}", world.name(Shut::Default));
+    }
+}
+
+#[test]
+fn a_set_user_id_program_gains_nothing() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let program = place.path().join("id");
+    std::fs::copy("/usr/bin/id", &program).unwrap();
+    for (path, mode) in [(place.path(), 0o755), (&program, 0o4755)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let text = format!("{} -u", program.display());
+    for means in Means::BOTH {
+        let mut world = World::each_user(means, "").last().expect("an ordinary user");
+        assert_eq!(world.attempt(Shut::Open, &text).output, "0\n", "it proves nothing");
+        for shut in Shut::GUARDED {
+            assert_eq!(world.attempt(shut, &text).output, "65534\n", "{}", world.name(shut));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_typed_into_a_terminal() {
+    let text = python(
+        "import fcntl, pty, termios
+child, terminal = pty.fork()
+if child == 0:
+    try: fcntl.ioctl(0, termios.TIOCSTI, b\"x\")
+    except OSError as error: os._exit(error.errno)
+    os._exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))",
+    );
+    for mut world in World::all() {
+        // Newer kernels refuse it by themselves, with another error.
+        assert_ne!(world.attempt(Shut::Open, &text).code, Some(NOT_PERMITTED), "it proves nothing");
+        for shut in Shut::GUARDED {
+            let attempt = world.attempt(shut, &text);
+            assert_eq!(attempt.code, Some(NOT_PERMITTED), "{}: {attempt:?}", world.name(shut));
+        }
+    }
+}

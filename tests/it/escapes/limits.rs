@@ -1,0 +1,102 @@
+//! Jobs that use up what they should not: they end, and nobody else.
+
+use serde_json::{Value, json};
+
+use super::world::{Shut, World, python};
+use crate::harness::{Launch, Marker};
+
+const ALL: [Shut; 4] = [Shut::Open, Shut::Default, Shut::Workspace, Shut::ReadOnly];
+
+/// Runs it beside a bystander, in each world and profile; gives each answer.
+fn each(command: &str, limits: &Value, check: impl Fn(&str, &Value)) {
+    for mut world in World::all() {
+        let bystander = Marker::new();
+        let job = world.yard.start(&format!("sleep {bystander}"));
+        for shut in ALL {
+            let reply = world.call(shut, command, json!({"limits": limits, "wait_s": 60}));
+            check(&world.name(shut), reply.structured());
+        }
+        unharmed(&mut world, job);
+    }
+}
+
+/// Both the server and this job go on.
+fn unharmed(world: &mut World, job: u64) {
+    world.yard.assert_alive();
+    let state = world.yard.call("wait_jobs", json!({"jobs": [job], "wait_s": 0})).ok();
+    assert_eq!(state.only_job()["state"], "running", "{}", state.0);
+}
+
+#[test]
+fn a_memory_hog_ends_alone_and_is_told_its_limit_and_its_peak() {
+    let hog = python("hog = [bytearray(b\"x\" * 1000000) for _ in range(600)]; signal.pause()");
+    each(&hog, &json!({"memory": "150 MB"}), |name, ended| {
+        assert_eq!(ended["outcome"], "limit", "{name}: {ended}");
+        assert_eq!(ended["limit"], "memory", "{name}: {ended}");
+        let peak = ended["peak_memory_bytes"].as_u64().unwrap();
+        assert!(peak >= 100_000_000, "{name}: {ended}");
+    });
+}
+
+#[test]
+fn a_busy_loop_ends_at_its_cpu_time() {
+    each("while :; do :; done", &json!({"cpu_s": 1}), |name, ended| {
+        assert_eq!(ended["limit"], "cpu", "{name}: {ended}");
+    });
+}
+
+#[test]
+fn a_file_does_not_grow_beyond_its_limit() {
+    let write = "exec head -c 5000000 /dev/zero >\"${TMPDIR:-.}/big\"";
+    each(write, &json!({"file_size": 1_000_000}), |name, ended| {
+        assert_eq!(ended["limit"], "file_size", "{name}: {ended}");
+    });
+}
+
+/// At most 600: should the limit not hold, the machine survives the test.
+const BOMB: &str =
+    "exec sh -c 'i=0; while [ $i -lt 600 ]; do sleep MARKER & i=$((i+1)); done; wait'";
+
+/// Either the job is ended, or the kernel lets it have no more processes than it may.
+#[test]
+fn a_fork_bomb_is_held_and_nothing_of_it_is_left() {
+    for mut world in World::all() {
+        let bystander = Marker::new();
+        let other = world.yard.start(&format!("sleep {bystander}"));
+        for shut in ALL {
+            let marker = Marker::new();
+            let bomb = BOMB.replace("MARKER", &marker.to_string());
+            let limits = json!({"limits": {"processes": 50}, "wait_s": 60});
+            let ended = world.call(shut, &bomb, limits);
+            let left = ended["background_pids"].as_array().map_or(0, Vec::len);
+            let failed = ended["exit_code"].as_i64().is_some_and(|code| code != 0);
+            let is_held = failed && (1..=50).contains(&left);
+            assert!(ended["limit"] == "processes" || is_held, "{}: {}", world.name(shut), ended.0);
+            world.yard.call("stop_jobs", json!({"jobs": [ended.job()]}));
+            marker.wait_gone();
+        }
+        unharmed(&mut world, other);
+    }
+}
+
+#[test]
+fn a_verdict_names_the_limit() {
+    let mut yard = Launch::stdio().start();
+    let marker = Marker::new();
+    let bomb = BOMB.replace("MARKER", &marker.to_string());
+    let hog = python("hog = [bytearray(b\"x\" * 1000000) for _ in range(600)]; signal.pause()");
+    for (command, limits, words) in [
+        (hog.as_str(), json!({"memory": "150 MB"}), "out of memory: limit 150.0 MB, peak "),
+        (&bomb, json!({"processes": 50}), "process limit of 50 reached"),
+        ("while :; do :; done", json!({"cpu_s": 1}), "CPU limit of 1s reached"),
+        (
+            "exec head -c 5000000 /dev/zero >big",
+            json!({"file_size": 1_000_000}),
+            "file size limit of 1.0 MB reached",
+        ),
+    ] {
+        let arguments = json!({"command": command, "limits": limits, "wait_s": 60});
+        let verdict = yard.call("run_command", arguments).verdict();
+        assert!(verdict.starts_with(words), "{verdict}");
+    }
+}

@@ -1,0 +1,136 @@
+//! Other processes: those of the server above all.
+
+use std::fs;
+
+use super::world::{Means, Shut, World, python};
+use crate::harness::eventually_some;
+
+/// The server, its guardian and its spawner; for a moment also what the spawner is making.
+fn staff(server: u32) -> Vec<u32> {
+    let children = threads(server).into_iter().map(|thread| {
+        fs::read_to_string(format!("/proc/{server}/task/{thread}/children")).unwrap_or_default()
+    });
+    let children: String = children.collect();
+    let children = children.split_whitespace().map(|it| it.parse().unwrap());
+    let mut staff: Vec<u32> = children.filter(|pid| is_staff(*pid)).chain([server]).collect();
+    staff.sort_unstable();
+    staff
+}
+
+fn is_staff(pid: u32) -> bool {
+    let called = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    called.split('\0').nth(1).is_some_and(|role| ["__guardian", "__spawner"].contains(&role))
+}
+
+fn threads(server: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{server}/task")).unwrap().flatten();
+    threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Ways to send a signal, each with the place of a number and of a signal.
+const WAYS: [&str; 4] = [
+    "check(libc.kill(PID, SIGNAL))",
+    "check(libc.tgkill(SERVER, PID, SIGNAL))",
+    "check(libc.sigqueue(PID, SIGNAL, None))",
+    "fd = os.pidfd_open(PID); signal.pidfd_send_signal(fd, SIGNAL)",
+];
+
+fn send(way: &str, server: u32, pid: u32, signal: i32) -> String {
+    let way = way.replace("PID", &pid.to_string()).replace("SERVER", &server.to_string());
+    python(&way.replace("SIGNAL", &signal.to_string()))
+}
+
+/// Works if one of them got it.
+fn send_any(threads: &[u32], signal: i32) -> String {
+    let sent = format!("any([libc.kill(thread, {signal}) == 0 for thread in {threads:?}])");
+    python(&format!("sys.exit(0 if {sent} else 1)"))
+}
+
+#[test]
+fn nothing_of_the_server_is_signalled_not_even_by_the_number_of_a_thread() {
+    for mut world in World::all() {
+        world.prepare("true");
+        let server = world.yard.pid();
+        let staff_of = |server| Some(staff(server)).filter(|staff| staff.len() == 3);
+        let before = eventually_some("server, guardian and spawner", || staff_of(server));
+        for pid in &before {
+            let open = world.attempt(Shut::Open, &send(WAYS[0], server, *pid, 0));
+            assert!(open.worked(), "{pid} proves nothing: {open:?}");
+            for shut in Shut::GUARDED {
+                for way in WAYS {
+                    let attempt = world.attempt(shut, &send(way, server, *pid, 9));
+                    assert!(!attempt.worked(), "{way}, {}: {attempt:?}", world.name(shut));
+                }
+            }
+        }
+        let open = world.attempt(Shut::Open, &send_any(&threads(server), 0));
+        assert!(open.worked(), "threads prove nothing: {open:?}");
+        for shut in Shut::GUARDED {
+            let attempt = world.attempt(shut, &send_any(&threads(server), 9));
+            assert!(!attempt.worked(), "{}: {attempt:?}", world.name(shut));
+        }
+        let after = eventually_some("the same as before", || staff_of(server));
+        assert_eq!(after, before, "the same ones live");
+        world.yard.assert_alive();
+    }
+}
+
+/// By signals that do nothing: were they sent, they would reach everything on this machine.
+#[test]
+fn signals_to_everybody_or_to_the_group_of_the_server_are_not_sent() {
+    for mut world in World::all() {
+        let server = world.yard.pid();
+        let pid = rustix::process::Pid::from_raw(server.cast_signed());
+        let group = rustix::process::getpgid(pid).unwrap().as_raw_nonzero();
+        for target in ["-1".to_owned(), format!("-{group}")] {
+            let signal = python(&format!("check(libc.kill({target}, 0))"));
+            assert!(world.attempt(Shut::Open, &signal).worked(), "{target} proves nothing");
+            for shut in Shut::GUARDED {
+                let attempt = world.attempt(shut, &signal);
+                assert!(!attempt.worked(), "{target}, {}: {attempt:?}", world.name(shut));
+            }
+        }
+    }
+}
+
+#[test]
+fn no_process_is_traced_or_read_not_even_a_child() {
+    let child = "child = os.fork()\nif child == 0: signal.pause()\n";
+    let end = "\nos.kill(child, 9)";
+    let trace = "result = libc.ptrace(0x4206, child, None, None)";
+    let read = "class Piece(ctypes.Structure):
+    _fields_ = [(\"at\", ctypes.c_void_p), (\"long\", ctypes.c_size_t)]
+source = ctypes.create_string_buffer(8)
+target = ctypes.create_string_buffer(8)
+pieces = [ctypes.byref(Piece(ctypes.addressof(it), 8)) for it in (target, source)]
+result = libc.process_vm_readv(child, pieces[0], 1, pieces[1], 1, 0)";
+    for mut world in World::all() {
+        for deed in [trace, read] {
+            let text = python(&format!(
+                "{child}{deed}\nerror = ctypes.get_errno(){end}\nif result < 0: sys.exit(error)"
+            ));
+            let open = world.attempt(Shut::Open, &text);
+            assert!(open.worked(), "it proves nothing: {open:?}");
+            for shut in Shut::GUARDED {
+                let attempt = world.attempt(shut, &text);
+                assert_eq!(attempt.code, Some(1), "{}: {attempt:?}", world.name(shut));
+            }
+        }
+    }
+}
+
+/// With Landlock other processes are seen: documented.
+#[test]
+fn with_namespaces_a_job_sees_its_own_processes_alone() {
+    for mut world in World::each_user(Means::Namespaces, "") {
+        let server = world.yard.pid();
+        let look = format!("test -e /proc/{server}");
+        assert!(world.attempt(Shut::Open, &look).worked());
+        for shut in Shut::FILES {
+            assert!(!world.attempt(shut, &look).worked(), "{}", world.name(shut));
+            let all = world.attempt(shut, "ls /proc | grep -c \"^[0-9]\"");
+            let count: u32 = all.output.trim().parse().unwrap();
+            assert!(count <= 5, "{}: {count}", world.name(shut));
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Daemons: whoever left its session, its group and its parent ends with its job all the same.
+
+use serde_json::json;
+
+use super::world::{Shut, World};
+use crate::harness::{Marker, eventually};
+
+#[test]
+fn a_daemon_is_gone_after_its_job_was_stopped() {
+    for mut world in World::all() {
+        for shut in [Shut::Open, Shut::Default, Shut::Workspace, Shut::ReadOnly] {
+            let marker = Marker::new();
+            let daemon = format!(
+                "(setsid sh -c \"(setsid sleep {marker} &)\" >/dev/null 2>&1 </dev/null &); \
+                 exec sleep {marker}"
+            );
+            let job = world.call(shut, &daemon, json!({"wait_s": 0})).ok().job();
+            eventually("daemon and leader run", || marker.sleeping() == 2);
+            world.yard.call("stop_jobs", json!({"jobs": [job]})).ok();
+            marker.wait_gone();
+            assert_eq!(world.yard.wait_finished(job)["outcome"], "stopped", "{}", world.name(shut));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A server whose jobs try to escape.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Launch, Reply, Yard};
+
+/// How far one job is shut in. The server itself asks for nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shut {
+    Open,
+    Default,
+    Workspace,
+    ReadOnly,
+}
+
+impl Shut {
+    /// All that keep jobs from the server and from other processes.
+    pub(super) const GUARDED: [Self; 3] = [Self::Default, Self::Workspace, Self::ReadOnly];
+    /// Those that limit files.
+    pub(super) const FILES: [Self; 2] = [Self::Workspace, Self::ReadOnly];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Open => "none",
+            Self::Default => "default",
+            Self::Workspace => "workspace-write",
+            Self::ReadOnly => "read-only",
+        }
+    }
+}
+
+/// What limits files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Means {
+    Namespaces,
+    Landlock,
+}
+
+impl Means {
+    pub(super) const BOTH: [Self; 2] = [Self::Namespaces, Self::Landlock];
+
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Landlock => "landlock",
+        }
+    }
+}
+
+/// A server, and by what it limits files.
+pub(super) struct World {
+    pub(super) yard: Yard,
+    pub(super) means: Means,
+    /// For messages of failed tests.
+    user: &'static str,
+}
+
+/// What became of a job.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub(super) code: Option<i64>,
+    pub(super) output: String,
+}
+
+impl Attempt {
+    pub(super) fn worked(&self) -> bool {
+        self.code == Some(0)
+    }
+}
+
+impl World {
+    /// One for each user and each means.
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        Means::BOTH.into_iter().flat_map(|means| Self::each_user(means, ""))
+    }
+
+    /// One for each user, with this in the section of its settings that is about confinement.
+    pub(super) fn each_user(means: Means, settings: &str) -> impl Iterator<Item = Self> {
+        let config = format!(
+            "[confinement]\nprofile = \"none\"\nbackend = \"{}\"\n{settings}",
+            means.word()
+        );
+        let users = [("own user", Launch::stdio()), ("nobody", Launch::stdio().unprivileged())];
+        users.into_iter().map(move |(user, launch)| {
+            let yard = launch.structured().config(&config).start();
+            Self { yard, means, user }
+        })
+    }
+
+    pub(super) fn name(&self, shut: Shut) -> String {
+        format!("{} by {}, {}", shut.word(), self.means.word(), self.user)
+    }
+
+    /// Runs it to its end.
+    #[track_caller]
+    pub(super) fn attempt(&mut self, shut: Shut, command: &str) -> Attempt {
+        self.attempt_with(shut, command, json!({}))
+    }
+
+    /// Runs it to its end, with these arguments as well.
+    #[track_caller]
+    pub(super) fn attempt_with(&mut self, shut: Shut, command: &str, more: Value) -> Attempt {
+        let reply = self.call(shut, command, more);
+        assert_eq!(reply["confinement"]["degraded"], false, "{}", reply.0);
+        let output = reply["output"].as_str().unwrap_or_default().to_owned();
+        Attempt { code: reply["exit_code"].as_i64(), output }
+    }
+
+    /// The same; the whole answer.
+    #[track_caller]
+    pub(super) fn call(&mut self, shut: Shut, command: &str, more: Value) -> Reply {
+        let mut arguments = more;
+        arguments["command"] = command.into();
+        arguments["confinement"] = shut.word().into();
+        self.yard.call("run_command", arguments)
+    }
+
+    /// Does what an attempt needs, without confinement.
+    #[track_caller]
+    pub(super) fn prepare(&mut self, command: &str) {
+        let done = self.attempt(Shut::Open, command);
+        assert!(done.worked(), "{command}: {done:?}");
+    }
+}
+
+/// A job that runs Python with access to any system call: `check(result)` ends it with the error
+/// of a call that failed, and `libc` has the calls.
+pub(super) fn python(text: &str) -> String {
+    assert!(!text.contains('\''), "it stands in single quotes");
+    format!(
+        "python3 -c 'import ctypes, os, signal, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def check(result):
+    if result < 0: sys.exit(ctypes.get_errno())
+{text}'"
+    )
+}

@@ -1,0 +1,52 @@
+//! Each claim of docs/security.md names a test that exists.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+/// What stands between single backquotes, in all lines.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+fn has_function(file: &Path, name: &str) -> bool {
+    fs::read_to_string(file).is_ok_and(|text| text.contains(&format!("fn {name}(")))
+}
+
+/// Whether something that looks like the name of a test is one. Other words pass.
+fn holds(name: &str) -> bool {
+    if name.starts_with("src/") {
+        let (file, function) = name.split_once(": ").unwrap_or((name, ""));
+        let file = root().join(file);
+        return file.exists() && (function.is_empty() || has_function(&file, function));
+    }
+    let is_path = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_:".contains(c);
+    let Some((module, last)) = name.rsplit_once("::").filter(|_| name.chars().all(is_path)) else {
+        return true;
+    };
+    let tests = root().join("tests/it");
+    let (module, whole) = (module.replace("::", "/"), name.replace("::", "/"));
+    has_function(&tests.join(format!("{module}.rs")), last)
+        || has_function(&tests.join(format!("{module}/mod.rs")), last)
+        || tests.join(&whole).is_dir()
+        || tests.join(format!("{whole}.rs")).exists()
+}
+
+#[test]
+fn every_claim_names_a_test_that_exists() {
+    let text = fs::read_to_string(root().join("docs/security.md")).expect("it is there");
+    let missing: Vec<&str> = quoted(&text).filter(|name| !holds(name)).collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(quoted(&text).filter(|name| name.contains("::")).count() > 100, "it was really read");
+}
+
+#[test]
+fn a_name_without_a_test_is_found() {
+    assert!(holds("tidy::claims::a_name_without_a_test_is_found") && holds("tidy::claims"));
+    assert!(holds("src/ids.rs") && holds("cargo build") && holds("policy::gate::…"));
+    assert!(!holds("tidy::claims::no_such_test") && !holds("tidy::no_such_module"));
+    assert!(!holds("src/no_such_file.rs") && !holds("src/ids.rs: no_such_test"));
+}
