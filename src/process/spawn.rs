@@ -119,7 +119,7 @@ impl Site<'_> {
         }
         let mut files = vec![(Role::Directory, self.cwd)];
         files.extend(self.report.map(|report| (Role::Report, report.file())));
-        files.extend(surroundings.cgroup_door().map(|door| (Role::Cgroup, door)));
+        files.extend(surroundings.cgroup_directory().map(|directory| (Role::Cgroup, directory)));
         let terminal = self.theirs.hand_over(&mut files);
         let order = Order {
             path: self.path.clone(),

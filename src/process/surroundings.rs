@@ -72,8 +72,8 @@ impl Surroundings {
         self.cgroup.as_ref()
     }
 
-    pub(super) fn cgroup_door(&self) -> Option<BorrowedFd<'_>> {
-        self.cgroup.as_ref().map(JobCgroup::entrance)
+    pub(super) fn cgroup_directory(&self) -> Option<BorrowedFd<'_>> {
+        self.cgroup.as_ref().map(JobCgroup::directory)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{fchdir, ioctl_tiocsctty, setsid};
 use rustix::thread::set_no_new_privs;
@@ -28,6 +28,8 @@ pub(super) struct Kit<'a> {
     pub(super) files: &'a Files,
     pub(super) image: &'a Image<'a>,
     pub(super) filters: &'a Filters,
+    /// The cgroup that it has still to enter.
+    pub(super) cgroup: Option<&'a OwnedFd>,
     /// Where Landlock is used.
     pub(super) rules: Option<FileRules>,
 }
@@ -42,7 +44,7 @@ impl<'a> Kit<'a> {
         let network = order.shut.confinement.network;
         let writable = order.shut.writable.clone();
         let rules = writable.map(|writable| FileRules { writable, network });
-        Self { order, files, image, filters, rules }
+        Self { order, files, image, filters, cgroup: files.cgroup.as_ref(), rules }
     }
 
     pub(super) const fn shut(&self) -> &Shut {
@@ -61,8 +63,10 @@ impl<'a> Kit<'a> {
     }
 
     pub(super) fn enter_cgroup(&self) -> Result<(), Failure> {
-        let Some(door) = &self.files.cgroup else { return Ok(()) };
-        let entered = retry_on_intr(|| rustix::io::write(door, b"0"));
+        let Some(cgroup) = self.cgroup else { return Ok(()) };
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let door = openat(cgroup, c"cgroup.procs", flags, Mode::empty());
+        let entered = door.and_then(|door| retry_on_intr(|| rustix::io::write(&door, b"0")));
         entered.map(drop).map_err(|errno| Step::Cgroup.failed(errno))
     }
 

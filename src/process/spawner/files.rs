@@ -14,7 +14,7 @@ pub(in crate::process) enum Role {
     Stderr,
     /// Where a shell leaves the exit codes of its last pipeline.
     Report,
-    /// The door of the job's cgroup.
+    /// The directory of the job's cgroup.
     Cgroup,
     /// Closes when the server is gone, or wants the namespace to end.
     Lifeline,

@@ -31,13 +31,49 @@ pub(super) fn bear_sibling() -> Result<Birth, Errno> {
     const NONE: c_long = 0;
     // SAFETY: without CLONE_VM and without a stack this is `fork`: the new process has its own copy
     // of all memory. There is one thread, so no lock is held by somebody who does not exist there.
-    match unsafe { libc::syscall(libc::SYS_clone, FLAGS, NONE, NONE, NONE, NONE) } {
-        0 => Ok(Birth::New),
-        number => {
-            let pid = i32::try_from(number).ok().filter(|number| *number > 0);
-            pid.and_then(Pid::from_raw).map(Birth::Before).ok_or_else(last_error)
-        }
+    which(unsafe { libc::syscall(libc::SYS_clone, FLAGS, NONE, NONE, NONE, NONE) })
+}
+
+/// The same, born in the cgroup of this directory. An older kernel cannot, nor can some containers.
+///
+/// To move there later costs much more: the kernel first waits until every processor has let go
+/// of what it was at, which takes milliseconds.
+pub(super) fn bear_sibling_in(cgroup: BorrowedFd<'_>) -> Result<Birth, Errno> {
+    const INTO_CGROUP: u64 = 0x2_0000_0000;
+    let args = CloneArgs {
+        flags: u64::from(libc::CLONE_PARENT.cast_unsigned()) | INTO_CGROUP,
+        // With this flag the signal is that of our own birth, and none may be named.
+        exit_signal: 0,
+        cgroup: u64::try_from(cgroup.as_raw_fd()).map_err(|_| Errno::BADF)?,
+        ..CloneArgs::default()
+    };
+    // SAFETY: as in `bear_sibling`; the kernel reads as many bytes of `args` as it is told.
+    which(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) })
+}
+
+/// `struct clone_args` of the kernel.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+fn which(number: c_long) -> Result<Birth, Errno> {
+    if number == 0 {
+        return Ok(Birth::New);
     }
+    let pid = i32::try_from(number).ok().filter(|number| *number > 0);
+    pid.and_then(Pid::from_raw).map(Birth::Before).ok_or_else(last_error)
 }
 
 /// Creates a child of our own parent that lives in our memory while we wait. It has become its

@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::ExitCode;
 
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, getpid, set_dumpable_behavior};
+use rustix::process::{DumpableBehavior, Pid, getpid, set_dumpable_behavior};
 use rustix::thread::set_name;
 
 use super::child::{self, Kit};
@@ -74,15 +74,39 @@ fn bear(parcel: Parcel, store: &mut FilterStore) -> Result<Note, Failure> {
     let filters = store.filters(&order.shut).map_err(|error| Step::Filter.failed(error))?;
     let image = Image::of(&order);
     let kit = Kit::new(&order, &files, &image, filters);
-    let failed = |errno| Step::Birth.failed(errno);
-    match order.shut.backend {
-        Backend::Namespaces => match raw::bear_sibling().map_err(failed)? {
-            Birth::New => namespaces::make(&kit),
+    match files.cgroup.as_ref().map(|cgroup| raw::bear_sibling_in(cgroup.as_fd())) {
+        Some(Ok(Birth::New)) => begin(&Kit { cgroup: None, ..kit }),
+        Some(Ok(Birth::Before(first))) => Ok(note(first, order.shut.backend)),
+        // It goes there by itself.
+        Some(Err(_)) | None => bear_outside(&kit).map_err(|errno| Step::Birth.failed(errno)),
+    }
+}
+
+fn bear_outside(kit: &Kit<'_>) -> Result<Note, Errno> {
+    match kit.shut().backend {
+        Backend::Namespaces => match raw::bear_sibling()? {
+            Birth::New => begin(kit),
             Birth::Before(maker) => Ok(Note::Maker(maker)),
         },
         Backend::Landlock | Backend::Seccomp | Backend::Nothing => {
-            raw::bear_sibling_and_wait(child::live, &kit).map(Note::Leader).map_err(failed)
+            raw::bear_sibling_and_wait(begin, kit).map(Note::Leader)
         }
+    }
+}
+
+/// The life of the first process of a launch.
+fn begin(kit: &Kit<'_>) -> ! {
+    match kit.shut().backend {
+        Backend::Namespaces => namespaces::make(kit),
+        Backend::Landlock | Backend::Seccomp | Backend::Nothing => child::live(kit),
+    }
+}
+
+/// What the first process of a launch is.
+const fn note(first: Pid, backend: Backend) -> Note {
+    match backend {
+        Backend::Namespaces => Note::Maker(first),
+        Backend::Landlock | Backend::Seccomp | Backend::Nothing => Note::Leader(first),
     }
 }
 

@@ -17,7 +17,7 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(in crate::process) struct JobCgroup {
     dir: PathBuf,
-    entrance: File,
+    directory: File,
     /// Those limits that the kernel holds by it.
     held: ResourceLimits,
 }
@@ -32,11 +32,11 @@ impl JobCgroup {
         let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
         let dir = yard.dir.join(format!("job-{number}"));
         fs::create_dir(&dir).ok()?;
-        let Ok(entrance) = File::create(dir.join("cgroup.procs")) else {
+        let Ok(directory) = File::open(&dir) else {
             broom::remove(dir);
             return None;
         };
-        let mut cgroup = Self { dir, entrance, held: ResourceLimits::NONE };
+        let mut cgroup = Self { dir, directory, held: ResourceLimits::NONE };
         for controller in yard.controllers.iter().flatten() {
             cgroup.hold(*controller, limits);
         }
@@ -60,9 +60,9 @@ impl JobCgroup {
         }
     }
 
-    /// The file into which a process writes `0` to become a member, before it becomes its program.
-    pub(in crate::process) fn entrance(&self) -> BorrowedFd<'_> {
-        self.entrance.as_fd()
+    /// Where a process is born as a member, or becomes one by writing `0` to `cgroup.procs` there.
+    pub(in crate::process) fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
     }
 
     /// Ends every process in it at once. False where the host cannot.

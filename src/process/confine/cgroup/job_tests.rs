@@ -58,9 +58,9 @@ fn only_an_end_for_want_of_memory_reads_as_one() {
     fs::remove_dir_all(home).unwrap();
 }
 
-/// Runs shell text in a cgroup, as the new process itself would enter it.
+/// Runs shell text in a cgroup, which the new process enters by itself.
 fn run_in(cgroup: &JobCgroup, text: &str) -> Child {
-    let entrance = cgroup.entrance().try_clone_to_owned().unwrap();
+    let entrance = File::create(cgroup.dir.join("cgroup.procs")).unwrap();
     let text = format!("echo 0 >&0 && exec 0</dev/null; {text}");
     Command::new("bash").args(["-c", &text]).stdin(Stdio::from(entrance)).spawn().unwrap()
 }
