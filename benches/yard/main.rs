@@ -2,11 +2,12 @@
 //! in the same run.
 //!
 //! `cargo bench` runs it in full; `cargo bench -- --quick` only shows that it runs; `--json`
-//! prints one JSON object instead of the table.
+//! prints one JSON object instead of the table; `--confined` leaves out all but confinement.
 
 mod backlog;
 mod calls;
 mod client;
+mod confined;
 mod decisions;
 mod flood;
 mod held;
@@ -36,6 +37,8 @@ struct Scale {
     crowd: Crowd,
     /// Jobs that run all the while.
     held: usize,
+    /// Starts of each kind of confinement, and jobs after which nothing may be left.
+    confined: [usize; 2],
 }
 
 const FULL: Scale = Scale {
@@ -47,6 +50,7 @@ const FULL: Scale = Scale {
     search_bytes: 1 << 30,
     crowd: Crowd { tenants: 64, jobs: 50, backlog: 5_000, visits: 20 },
     held: 1_000,
+    confined: [500, 10_000],
 };
 const QUICK: Scale = Scale {
     rounds: 1,
@@ -57,18 +61,24 @@ const QUICK: Scale = Scale {
     search_bytes: 64 << 20,
     crowd: Crowd { tenants: 8, jobs: 5, backlog: 100, visits: 3 },
     held: 50,
+    confined: [20, 200],
 };
+
+/// The last is what `cargo bench` adds.
+const FLAGS: [&str; 4] = ["--quick", "--json", "--confined", "--bench"];
 
 fn main() -> ExitCode {
     let flags: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| flags.iter().any(|given| given == flag);
-    let unknown =
-        flags.iter().find(|flag| !["--quick", "--json", "--bench"].contains(&flag.as_str()));
+    let unknown = flags.iter().find(|flag| !FLAGS.contains(&flag.as_str()));
     if let Some(flag) = unknown {
-        writeln!(io::stderr(), "unknown flag `{flag}`; there are --quick and --json").ok();
+        writeln!(io::stderr(), "unknown flag `{flag}`; there are {}", FLAGS.join(", ")).ok();
         return ExitCode::from(2);
     }
-    let rows = measure(if has("--quick") { QUICK } else { FULL });
+    let scale = if has("--quick") { QUICK } else { FULL };
+    let mut rows = if has("--confined") { Vec::new() } else { measure(scale) };
+    let [looks, jobs] = scale.confined;
+    rows.extend(confined::measure(looks, jobs));
     let text = if has("--json") { report::json(&rows) } else { report::table(&rows) };
     match io::stdout().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,

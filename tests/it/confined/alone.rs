@@ -61,6 +61,9 @@ pub(super) const BOTH: [Granted; 2] = [DEFAULT, WORKSPACE];
 pub(super) const DEFAULT: Granted = granted(Profile::Default, Network::On, Backend::Seccomp);
 pub(super) const WORKSPACE: Granted =
     granted(Profile::WorkspaceWrite, Network::Off, Backend::Namespaces);
+pub(super) const READ_ONLY: Granted = granted(Profile::ReadOnly, Network::On, Backend::Namespaces);
+pub(super) const LANDLOCK: Granted =
+    granted(Profile::WorkspaceWrite, Network::Off, Backend::Landlock);
 
 const fn granted(profile: Profile, network: Network, backend: Backend) -> Granted {
     let given = Confinement { profile, network };

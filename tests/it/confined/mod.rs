@@ -6,8 +6,10 @@
 
 mod alone;
 mod endings;
+mod hygiene;
 mod launches;
 mod namespace;
 mod offer;
+mod remains;
 mod start_errors;
 mod trees;

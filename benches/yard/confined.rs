@@ -1,0 +1,205 @@
+//! What it costs to shut a job in, and that nothing is left of those that were.
+
+#[path = "../../tests/it/confined/remains.rs"]
+mod remains;
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use remains::Remains;
+use shellyard::confinement::{
+    Backend, ConfinedPlaces, Confinement, Granted, Network, Profile, ResourceLimits,
+};
+use shellyard::process::confine::{HostOffer, OnUnavailable, grant, probe};
+use shellyard::process::{
+    Confine, ExitKind, Launch, LaunchStdin, Report, host, host_memory, spawn, spawner,
+};
+use tempfile::TempDir;
+use tokio::io::AsyncReadExt as _;
+use tokio::runtime::Runtime;
+
+use crate::report::{Row, median};
+
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// Before the first look, so that what is made once is not counted.
+const WARM_UP: usize = 100;
+/// Before each measurement.
+const BREATH: Duration = Duration::from_millis(5);
+/// Longer than anything that is tidied up in the background is put off.
+const PAUSE: Duration = Duration::from_millis(1500);
+
+/// The time from start to end of `sh -c :` in each kind of confinement that this host can give,
+/// and what `jobs` of them leave behind.
+///
+/// Makes this process one that holds jobs: to be called last.
+pub(crate) fn measure(looks: usize, jobs: usize) -> Vec<Row> {
+    let yard = Yard::open();
+    let kinds = kinds();
+    let mut rows = yard.times(&kinds, looks);
+    rows.extend(yard.remains(&kinds, jobs));
+    rows
+}
+
+/// One way to confine a job.
+struct Kind {
+    name: &'static str,
+    granted: Granted,
+}
+
+/// Those that this host can give.
+fn kinds() -> Vec<Kind> {
+    let all = probe::offer();
+    let landlock = all.clone().limited_to(Backend::Landlock);
+    let wishes: [(_, _, _, &HostOffer); 5] = [
+        ("`none` with limits", Profile::None, Network::On, all),
+        ("`default`", Profile::Default, Network::On, all),
+        ("`workspace-write`, no network", Profile::WorkspaceWrite, Network::Off, all),
+        ("`read-only`", Profile::ReadOnly, Network::On, all),
+        ("`workspace-write` by Landlock", Profile::WorkspaceWrite, Network::Off, &landlock),
+    ];
+    let granted = wishes.into_iter().filter_map(|(name, profile, network, offer)| {
+        let granted = grant(Confinement { profile, network }, offer, OnUnavailable::Refuse);
+        Some(Kind { name, granted: granted.ok()? })
+    });
+    granted.collect()
+}
+
+/// As in the settings that come with the program.
+fn usual_limits() -> ResourceLimits {
+    ResourceLimits {
+        memory: host_memory::total().map(|bytes| bytes / 4 * 3),
+        processes: Some(512),
+        open_files: Some(4096),
+        file_size: Some(8 << 30),
+        ..ResourceLimits::NONE
+    }
+}
+
+/// A place for jobs of this process.
+struct Yard {
+    runtime: Runtime,
+    place: TempDir,
+    places: Arc<ConfinedPlaces>,
+}
+
+impl Yard {
+    fn open() -> Self {
+        spawner::start_with(Path::new(env!("CARGO_BIN_EXE_shellyard"))).expect("a spawner");
+        let place = TempDir::new().expect("a temporary directory");
+        let [scratch, workspace] = ["scratch", "workspace"].map(|name| place.path().join(name));
+        for path in [&scratch, &workspace] {
+            std::fs::create_dir(path).expect("a directory");
+        }
+        let places = ConfinedPlaces { scratch, workspace: vec![workspace], ..Default::default() };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        Self { runtime: runtime.expect("a runtime"), place, places: Arc::new(places) }
+    }
+
+    /// Alternating, so that a busy moment of the machine hits all of them.
+    fn times(&self, kinds: &[Kind], looks: usize) -> Vec<Row> {
+        let launches: Vec<Launch> = kinds.iter().map(|kind| self.launch(kind)).collect();
+        let mut floor = Vec::with_capacity(looks);
+        let mut ours = vec![Vec::with_capacity(looks); kinds.len()];
+        for _ in 0..looks {
+            floor.push(timed(bare));
+            for (launch, times) in launches.iter().zip(&mut ours) {
+                times.push(timed(|| self.run(launch)));
+            }
+        }
+        let floor = median(floor);
+        let row = |(kind, times): (&Kind, Vec<f64>)| Row {
+            what: format!("a job in {}", kind.name),
+            unit: "µs",
+            ours: median(times),
+            floor: Some(floor),
+        };
+        kinds.iter().zip(ours).map(row).collect()
+    }
+
+    /// What this many jobs left that was not there before them, and what the spawner grew by.
+    fn remains(&self, kinds: &[Kind], jobs: usize) -> [Row; 2] {
+        self.run_many(kinds, WARM_UP);
+        let before = self.settled();
+        self.run_many(kinds, jobs);
+        let after = self.settled();
+        [
+            Row {
+                what: format!("left of {jobs} confined jobs"),
+                unit: "things",
+                ours: after.beyond(&before) as f64,
+                floor: None,
+            },
+            Row {
+                what: format!("memory of the spawner after {jobs} jobs"),
+                unit: "KiB",
+                ours: after.spawner_kib as f64,
+                floor: Some(before.spawner_kib as f64),
+            },
+        ]
+    }
+
+    /// What there is once nothing changes any more: much is tidied up in the background.
+    fn settled(&self) -> Remains {
+        let mut found = Remains::find(self.place.path());
+        loop {
+            host::reap_orphans();
+            thread::sleep(PAUSE);
+            let again = Remains::find(self.place.path());
+            if again == found {
+                return found;
+            }
+            found = again;
+        }
+    }
+
+    fn run_many(&self, kinds: &[Kind], jobs: usize) {
+        let launches: Vec<Launch> = kinds.iter().map(|kind| self.launch(kind)).collect();
+        launches.iter().cycle().take(jobs).for_each(|launch| self.run(launch));
+    }
+
+    fn launch(&self, kind: &Kind) -> Launch {
+        let marker = host::prepare().expect("a fit process").marker(1);
+        Launch {
+            program: "sh".into(),
+            args: vec!["-c".into(), ":".into()],
+            arg0: None,
+            env: vec![("PATH".into(), PATH.into()), marker],
+            cwd: self.places.workspace[0].as_path().into(),
+            stdin: LaunchStdin::Null,
+            report: Report::None,
+            confine: Confine {
+                granted: kind.granted,
+                limits: usual_limits(),
+                places: Arc::clone(&self.places),
+            },
+        }
+    }
+
+    fn run(&self, launch: &Launch) {
+        let status = self.runtime.block_on(async {
+            let mut process = spawn(launch).expect("a process");
+            process.stdout.read_to_end(&mut Vec::new()).await.expect("output");
+            let exit = process.leader.wait().await.expect("an end");
+            assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
+            exit.status
+        });
+        assert_eq!(status, ExitKind::Code(0));
+    }
+}
+
+/// The floor: the same without us.
+fn bare() {
+    let output = Command::new("sh").args(["-c", ":"]).env_clear().env("PATH", PATH).output();
+    assert!(output.expect("a shell").status.success());
+}
+
+/// The kernel takes namespaces apart in the background: whoever comes next shall not pay for it.
+fn timed(task: impl FnOnce()) -> f64 {
+    thread::sleep(BREATH);
+    let start = Instant::now();
+    task();
+    start.elapsed().as_secs_f64() * 1e6
+}

@@ -1,0 +1,77 @@
+//! However many jobs there were, nothing is left of them.
+
+use shellyard::confinement::{Granted, ResourceLimits};
+use shellyard::process::confine::probe;
+use shellyard::process::{ExitKind, spawn};
+
+use super::alone::{
+    DEFAULT, LANDLOCK, READ_ONLY, WORKSPACE, Yard, alone, children_of_ours, read_all, wait_until,
+};
+use super::remains::Remains;
+
+/// Before the first look, so that what is made once is not counted.
+const WARM_UP: usize = 30;
+const JOBS: usize = 300;
+
+const LIMITS: ResourceLimits = ResourceLimits {
+    memory: Some(1 << 30),
+    processes: Some(500),
+    open_files: Some(1000),
+    file_size: Some(1 << 30),
+    ..ResourceLimits::NONE
+};
+
+/// Leaves a file where it can, and a process in a session of its own.
+const UNTIDY: &str = "if test -n \"$TMPDIR\"; then mkdir $TMPDIR/dir; touch $TMPDIR/dir/file; fi; \
+                      setsid sleep 1000 >/dev/null 2>&1 &";
+
+async fn run(yard: &Yard, granted: Granted, jobs: usize) {
+    let mut launch = yard.sh(granted, UNTIDY);
+    launch.confine.limits = LIMITS;
+    for _ in 0..jobs {
+        let process = spawn(&launch).unwrap();
+        read_all(process.stdout).await;
+        assert_eq!(process.leader.wait().await.unwrap().status, ExitKind::Code(0));
+        assert_eq!(process.tree.kill(), [0; 0]);
+    }
+    yard.settle();
+}
+
+fn leaves_nothing(name: &str, granted: Granted) {
+    alone(&format!("confined::hygiene::{name}"), async |yard| {
+        // Asked here, where there is a spawner to ask.
+        if granted == LANDLOCK && probe::offer().landlock.is_err() {
+            return;
+        }
+        run(&yard, granted, WARM_UP).await;
+        let find = || Remains::find(yard.place.path());
+        // What was made in the background may still be there.
+        let mut before = find();
+        wait_until(|| std::mem::replace(&mut before, find()) == before);
+        run(&yard, granted, JOBS).await;
+        wait_until(|| find().beyond(&before) == 0);
+        let after = find();
+        assert!(after.spawner_kib <= before.spawner_kib * 3 / 2, "{before:?} {after:?}");
+        assert_eq!(children_of_ours().count(), 1, "the spawner");
+    });
+}
+
+#[test]
+fn jobs_in_default_leave_nothing() {
+    leaves_nothing("jobs_in_default_leave_nothing", DEFAULT);
+}
+
+#[test]
+fn jobs_in_a_workspace_leave_nothing() {
+    leaves_nothing("jobs_in_a_workspace_leave_nothing", WORKSPACE);
+}
+
+#[test]
+fn jobs_that_only_read_leave_nothing() {
+    leaves_nothing("jobs_that_only_read_leave_nothing", READ_ONLY);
+}
+
+#[test]
+fn jobs_within_landlock_leave_nothing() {
+    leaves_nothing("jobs_within_landlock_leave_nothing", LANDLOCK);
+}
