@@ -26,8 +26,13 @@ use crate::report::{Row, median};
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Before the first look, so that what is made once is not counted.
 const WARM_UP: usize = 100;
-/// Before each measurement.
-const BREATH: Duration = Duration::from_millis(5);
+/// Before each block: the kernel takes namespaces apart in the background, and whoever comes next
+/// shall not pay for it.
+const BREATH: Duration = Duration::from_millis(50);
+/// Runs of one kind in a row …
+const BLOCK: usize = 20;
+/// … after so many that are not counted.
+const SETTLE: usize = 3;
 /// Longer than anything that is tidied up in the background is put off.
 const PAUSE: Duration = Duration::from_millis(1500);
 
@@ -98,15 +103,16 @@ impl Yard {
         Self { runtime: runtime.expect("a runtime"), place, places: Arc::new(places) }
     }
 
-    /// Alternating, so that a busy moment of the machine hits all of them.
+    /// In blocks, so that each kind is measured warm; in turns, so that a busy moment of the machine
+    /// hits all of them.
     fn times(&self, kinds: &[Kind], looks: usize) -> Vec<Row> {
         let launches: Vec<Launch> = kinds.iter().map(|kind| self.launch(kind)).collect();
         let mut floor = Vec::with_capacity(looks);
         let mut ours = vec![Vec::with_capacity(looks); kinds.len()];
-        for _ in 0..looks {
-            floor.push(timed(bare));
+        for _ in 0..looks.div_ceil(BLOCK) {
+            floor.extend(block(bare));
             for (launch, times) in launches.iter().zip(&mut ours) {
-                times.push(timed(|| self.run(launch)));
+                times.extend(block(|| self.run(launch)));
             }
         }
         let floor = median(floor);
@@ -196,10 +202,12 @@ fn bare() {
     assert!(output.expect("a shell").status.success());
 }
 
-/// The kernel takes namespaces apart in the background: whoever comes next shall not pay for it.
-fn timed(task: impl FnOnce()) -> f64 {
+fn block(task: impl Fn()) -> impl Iterator<Item = f64> {
     thread::sleep(BREATH);
-    let start = Instant::now();
-    task();
-    start.elapsed().as_secs_f64() * 1e6
+    (0..SETTLE).for_each(|_| task());
+    (0..BLOCK).map(move |_| {
+        let start = Instant::now();
+        task();
+        start.elapsed().as_secs_f64() * 1e6
+    })
 }
