@@ -39,10 +39,15 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn register(&self, pid: Pid) -> Child {
-        let serial = LAST_SERIAL.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let serial = new_serial();
         with_registry(|registry| registry.owned.insert(pid, serial));
         Child { pid, serial, state: Reaping::Due }
     }
+}
+
+/// A number that was not given before (it wraps after four billion).
+pub(super) fn new_serial() -> u32 {
+    LAST_SERIAL.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
 }
 
 /// Creates children by `create`, which registers each before anybody could reap it. Not to be
@@ -75,11 +80,6 @@ impl Child {
 
     pub(super) const fn pid(&self) -> Pid {
         self.pid
-    }
-
-    /// A number that no other child of this server has (it wraps after four billion).
-    pub(super) const fn serial(&self) -> u32 {
-        self.serial
     }
 
     /// Takes the exit status if the child has ended; `None` while it runs.

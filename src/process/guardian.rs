@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, getpid};
+use rustix::process::{DumpableBehavior, Pid, getpid, set_dumpable_behavior};
 
 use super::children::Child;
 use super::host::{self, HostTag};
@@ -153,6 +153,8 @@ impl Orders {
 /// To be called before anything else in `main`.
 pub fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let orders = Orders::parse(args)?;
+    // Closed to jobs, which are the same user's. A kernel that refuses leaves it as it was.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
     wait_for_end_of_input();
     let left = sweep(|stat| orders.concern(stat));
     Some(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -117,9 +117,9 @@ fn raise_open_files() -> Rlimit {
 /// Done from outside, right after the child became its program. What that may have started in the
 /// instant before carries the server's tag only, and is known by its session, ancestors or marker.
 /// Returns the tag where it could be put.
-pub(super) fn mark_child(pid: Pid, serial: u32) -> Option<Tag> {
+pub(super) fn mark_child(pid: Pid) -> Option<Tag> {
     limit_open_files(pid);
-    tag_child(pid, serial)
+    new_tag().filter(|tag| tag.put_on(Some(pid)))
 }
 
 /// Gives a new child the limit on open files that we had ourselves.
@@ -130,10 +130,9 @@ pub(super) fn limit_open_files(pid: Pid) {
     }
 }
 
-/// Gives a new child its own tag and leaves its limits alone. Returns the tag where it could be put.
-pub(super) fn tag_child(pid: Pid, serial: u32) -> Option<Tag> {
-    let tag = HOST.get()?.tag.inherited()?.of_child(serial);
-    tag.put_on(Some(pid)).then_some(tag)
+/// A tag that no other child has, where the host lets us put tags on processes.
+pub(super) fn new_tag() -> Option<Tag> {
+    Some(HOST.get()?.tag.inherited()?.of_child(children::new_serial()))
 }
 
 /// Whether a process descends from this one, as whatever our jobs start does: orphans among them

@@ -106,7 +106,7 @@ impl Site<'_> {
         let child =
             Child::create(|| raw::posix_spawn(&plan)).map_err(|errno| self.explain(errno))?;
         // First of all: the program is already running.
-        let tag = host::mark_child(child.pid(), child.serial());
+        let tag = host::mark_child(child.pid());
         Ok(Created { child, tag, holdings: None })
     }
 
@@ -121,12 +121,14 @@ impl Site<'_> {
         files.extend(self.report.map(|report| (Role::Report, report.file())));
         files.extend(surroundings.cgroup_directory().map(|directory| (Role::Cgroup, directory)));
         let terminal = self.theirs.hand_over(&mut files);
+        let tag = host::new_tag();
         let order = Order {
             path: self.path.clone(),
             argv: words.argv,
             env: words.env,
             terminal,
             files: Vec::new(),
+            tag,
             shut: surroundings.shut(&self.launch.confine),
         };
         let created = spawner::create(order, &files);
@@ -136,7 +138,6 @@ impl Site<'_> {
             }
             self.explain_failure(failure)
         })?;
-        let tag = host::tag_child(leader.pid(), leader.serial());
         let holdings = Some(Holdings::new(namespace, surroundings));
         Ok(Created { child: leader, tag, holdings })
     }

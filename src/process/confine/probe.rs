@@ -50,6 +50,7 @@ fn start_in(place: &Path) -> io::Result<Result<(), Failure>> {
         env: Vec::new(),
         terminal: None,
         files: Vec::new(),
+        tag: None,
         shut: Shut {
             confinement: Confinement { profile: Profile::WorkspaceWrite, network: Network::Off },
             backend: Backend::Namespaces,

@@ -92,6 +92,8 @@ fn prepare_and_execute(kit: &Kit<'_>) -> Result<Infallible, Failure> {
 /// Gets its own session, with its standard files.
 pub(super) fn become_leader(kit: &Kit<'_>, standard: &Standard) -> Result<(), Failure> {
     setsid().map_err(|errno| Step::Session.failed(errno))?;
+    // Where it cannot be put, session, ancestors and marker tell who belongs to the job.
+    kit.order.tag.map(|tag| tag.put_on(None));
     raw::unblock_signals().map_err(|errno| Step::Session.failed(errno))?;
     standard.take(kit).map_err(|errno| Step::Files.failed(errno))
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::files::Role;
 use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
 use crate::process::confine::mounts::Mount;
+use crate::process::tag::Tag;
 
 /// A process to create: all that the spawner needs to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub(in crate::process) struct Order {
     pub(in crate::process) terminal: Option<CString>,
     /// What the files that come along are for, in their order.
     pub(in crate::process) files: Vec<Role>,
+    /// What tells all that comes out of it from others; on it before it can start any.
+    pub(in crate::process) tag: Option<Tag>,
     pub(in crate::process) shut: Shut,
 }
 
@@ -43,6 +46,7 @@ impl Order {
         out.list(&self.env, |out, variable| out.bytes(variable.as_bytes()));
         out.option(self.terminal.as_ref(), |out, path| out.bytes(path.as_bytes()));
         out.list(&self.files, |out, role| out.byte(*role as u8));
+        out.option(self.tag.as_ref(), |out, tag| out.fixed(tag.to_number().to_le_bytes()));
         self.shut.encode(&mut out);
         out.0
     }
@@ -56,6 +60,7 @@ impl Order {
             env: input.list(Reader::c_string)?,
             terminal: input.option(Reader::c_string)?,
             files: input.list(|input| input.one_of(&Role::ALL))?,
+            tag: input.option(|input| input.number().and_then(Tag::from_number))?,
             shut: Shut::decode(&mut input)?,
         };
         input.0.is_empty().then_some(order)
@@ -303,9 +308,11 @@ mod tests {
             env in vec(c_string(), 0..8),
             terminal in of(c_string()),
             files in vec(select(Role::ALL.to_vec()), 0..8),
+            tag in of(any::<u64>()),
             shut in shut(),
         ) -> Order {
-            Order { path, argv, env, terminal, files, shut }
+            let tag = tag.map(Tag::of_server);
+            Order { path, argv, env, terminal, files, tag, shut }
         }
     }
 

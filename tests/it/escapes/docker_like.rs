@@ -22,7 +22,7 @@ fn without_namespaces_landlock_is_taken_and_replies_say_so() {
     let reply = yard.run("echo x >mine; echo x >../outside || echo kept");
     assert_eq!(reply["confinement"]["backend"], "landlock", "{}", reply.0);
     assert_eq!(reply["confinement"]["degraded"], false, "{}", reply.0);
-    assert!(reply["output"].as_str().is_some_and(|it| it.ends_with("kept\n")), "{}", reply.0);
+    assert!(reply["output"].as_str().is_some_and(|it| it.contains("kept\n")), "{}", reply.0);
     assert!(yard.work().join("mine").exists() && !yard.sandbox().path().join("outside").exists());
 }
 

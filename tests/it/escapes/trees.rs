@@ -22,3 +22,19 @@ fn a_daemon_is_gone_after_its_job_was_stopped() {
         }
     }
 }
+
+#[test]
+fn a_daemon_that_was_started_at_once_and_shed_its_environment_is_gone_too() {
+    for mut world in World::all() {
+        for _ in 0..5 {
+            let marker = Marker::new();
+            let daemon = format!(
+                "setsid -f env -i sleep {marker} >/dev/null 2>&1 </dev/null; exec sleep {marker}"
+            );
+            let job = world.call(Shut::Default, &daemon, json!({"wait_s": 0})).ok().job();
+            eventually("daemon and leader run", || marker.sleeping() == 2);
+            world.yard.call("stop_jobs", json!({"jobs": [job]})).ok();
+            marker.wait_gone();
+        }
+    }
+}
