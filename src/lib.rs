@@ -9,6 +9,7 @@ pub mod client;
 pub mod config;
 pub mod confinement;
 pub mod filter;
+mod hex;
 pub mod http;
 pub mod ids;
 pub mod job;

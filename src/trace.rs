@@ -4,6 +4,8 @@ use std::fmt;
 use std::str;
 use std::sync::Arc;
 
+use crate::hex::Hex;
+
 /// The longest `tracestate` that is handed on, as the standard asks for at least.
 const MAX_STATE: usize = 512;
 
@@ -123,13 +125,13 @@ impl SpanId {
 
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        Hex(&self.0).fmt(f)
     }
 }
 
 impl fmt::Display for SpanId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        Hex(&self.0).fmt(f)
     }
 }
 

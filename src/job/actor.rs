@@ -223,15 +223,17 @@ impl Job {
         let bounds = Bounds::of(self.seat.id(), self.seat.spec());
         let pump = Pump::new(stdout, stderr, writer, bounds, myself.clone());
         let pumping = pump.with_masks(self.seat.settings.mask.as_ref()).run();
-        tokio::spawn(pumping.instrument(self.seat.log().clone()));
         let actor = myself.clone();
-        tokio::spawn(async move {
+        let waiting = async move {
             let exit = leader.wait().await;
             // In this order: where nobody survives, the kernel's books on the tree are closed.
             let out_of_memory = tree.out_of_memory();
             let survivors = tree.survivors_after_exit();
             actor.tell(JobMsg::LeaderExited(Reaped { exit, out_of_memory, survivors }));
-        });
+        };
+        // One task for both: what a short job writes and its end mostly come together.
+        let following = async { tokio::join!(pumping, waiting) };
+        tokio::spawn(following.instrument(self.seat.log().clone()));
         Event::Started
     }
 

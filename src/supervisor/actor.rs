@@ -338,15 +338,17 @@ impl Supervision {
         }
         let is_done = forgotten.len() < FREED_PER_TURN;
         let due = if is_done { self.registry.due() } else { Some(Instant::now()) };
-        if forgotten.is_empty() {
-            tell(0);
-        } else {
+        let freed = forgotten.len();
+        let in_memory = self.job.log.memory_bytes as u64;
+        if forgotten.iter().any(|job| job.bytes > in_memory) {
             // Closing files may take a while: not while others wait for an answer.
             tokio::task::spawn_blocking(move || {
-                let freed = forgotten.len();
                 drop(forgotten);
                 tell(freed);
             });
+        } else {
+            drop(forgotten);
+            tell(freed);
         }
         self.sweep_at(due, myself);
     }

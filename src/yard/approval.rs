@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+use crate::hex::Hex;
 use crate::ids::{JobId, Tenant};
 use crate::policy::AskRule;
 use crate::spec::{Program, Spec, Stdin};
@@ -200,7 +201,7 @@ impl Approvals {
     pub(super) fn ask(&self, tenant: Tenant, matter: Matter) -> Result<String, getrandom::Error> {
         let mut secret = [0; 16];
         getrandom::fill(&mut secret)?;
-        let id: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = Hex(&secret).to_string();
         let open = Open { id: id.clone(), matter, since: Instant::now() };
         self.book(tenant, |book| {
             if book.open.len() == MAX_OPEN {

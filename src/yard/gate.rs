@@ -186,9 +186,8 @@ impl Gate {
         tokio::spawn(async move {
             let outcome = masked(job.finished().await.outcome, &redactor);
             let elapsed = job.status().elapsed();
-            // Writing may block on a lock or a disk: not on a thread that others wait for.
-            let written = move || write_ending(&log, &caller, (job.id(), elapsed), &outcome);
-            tokio::task::spawn_blocking(written).await.ok();
+            // Here, as decisions are: it takes less than to wake another thread for it.
+            write_ending(&log, &caller, (job.id(), elapsed), &outcome);
         });
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::hex::Hex;
 use crate::ids::{JobId, JobNumber, Tenant};
 
 /// Bytes of a ticket that cannot be guessed.
@@ -67,7 +68,7 @@ impl Tickets {
         let [first, second] = numbers.unwrap_or_default().map(u64::to_be_bytes);
         let hash = hash.chain_update(first).chain_update(second);
         let hash = hash.chain_update(job.tenant().name());
-        hash.finalize()[..PROOF_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+        Hex(&hash.finalize()[..PROOF_BYTES]).to_string()
     }
 }
 

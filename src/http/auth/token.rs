@@ -8,6 +8,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
+use crate::hex::Hex;
+
 /// What every token of ours begins with, so that scanners and people know one when they see it.
 const PREFIX: &str = "sy_";
 
@@ -73,7 +75,7 @@ impl TokenHash {
     }
 
     pub(super) fn to_hex(self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        Hex(&self.0).to_string()
     }
 }
 

@@ -1,7 +1,7 @@
 //! `<log>.head`: what the last entry was, and the lock that writers take.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -45,48 +45,62 @@ pub(super) fn path_of(log: &Path) -> PathBuf {
     sibling(log, "head")
 }
 
-/// The head, open and locked until it is dropped.
-#[derive(Debug)]
-pub(super) struct HeadFile {
-    file: File,
+/// Opens the head of this log for a writer, and makes it where it is missing.
+pub(super) fn open(log: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.open(path_of(log))
 }
 
-impl HeadFile {
-    /// For a writer: nobody else reads or writes meanwhile. The file is made where it is missing.
-    pub(super) fn exclusive(log: &Path) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(path_of(log))?;
+/// Opens it for a reader; nothing where there is none.
+pub(super) fn find(log: &Path) -> io::Result<Option<File>> {
+    match File::open(path_of(log)) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The head, locked until this is dropped.
+#[derive(Debug)]
+pub(super) struct LockedHead<'a> {
+    file: &'a File,
+}
+
+impl<'a> LockedHead<'a> {
+    /// For a writer: nobody else reads or writes meanwhile.
+    pub(super) fn exclusive(file: &'a File) -> io::Result<Self> {
         patiently(|| file.try_lock())?;
         Ok(Self { file })
     }
 
-    /// For a reader: nobody writes meanwhile. Nothing where there is no such file.
-    pub(super) fn shared(log: &Path) -> io::Result<Option<Self>> {
-        let file = match File::open(path_of(log)) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
+    /// For a reader: nobody writes meanwhile.
+    pub(super) fn shared(file: &'a File) -> io::Result<Self> {
         patiently(|| file.try_lock_shared())?;
-        Ok(Some(Self { file }))
+        Ok(Self { file })
     }
 
     /// What it says; nothing when that cannot be read.
     pub(super) fn read(&self) -> io::Result<Option<Head>> {
-        let mut text = Vec::new();
-        (&self.file).take(256).read_to_end(&mut text)?;
-        Ok(str::from_utf8(&text).ok().and_then(Head::parse))
+        // Longer than a head, so that whatever follows one is noticed.
+        let mut text = [0; 256];
+        let length = self.file.read_at(&mut text, 0)?;
+        Ok(str::from_utf8(&text[..length]).ok().and_then(Head::parse))
     }
 
-    pub(super) fn write(&self, head: Head) -> io::Result<()> {
+    /// Writes what it says from now on; `before` is what was read from it.
+    pub(super) fn write(&self, head: Head, before: Option<Head>) -> io::Result<()> {
         let text = head.text();
         self.file.write_all_at(text.as_bytes(), 0)?;
-        self.file.set_len(text.len() as u64)
+        match before {
+            // One is as long as the other.
+            Some(_) => Ok(()),
+            None => self.file.set_len(text.len() as u64),
+        }
     }
 }
 
-impl Drop for HeadFile {
+impl Drop for LockedHead<'_> {
     fn drop(&mut self) {
         // Closing alone would leave the lock to a child that was forked meanwhile, until it execs.
         self.file.unlock().ok();
@@ -126,7 +140,8 @@ mod tests {
     fn a_stuck_lock_is_an_error_and_no_hang() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
-        let _held = HeadFile::exclusive(&log).unwrap();
-        assert_eq!(HeadFile::exclusive(&log).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let (ours, theirs) = (open(&log).unwrap(), open(&log).unwrap());
+        let _held = LockedHead::exclusive(&theirs).unwrap();
+        assert_eq!(LockedHead::exclusive(&ours).unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

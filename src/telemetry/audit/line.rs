@@ -39,14 +39,18 @@ pub(super) fn compose(after: Link, time: &str, event: &Event<'_>) -> io::Result<
     // A forged number must not end the server; its chain is broken anyway.
     let seq = after.seq.saturating_add(1);
     let line = serde_json::to_string(&Written { seq, time, event, prev: after.hash })?;
-    let line = inert(&line);
+    let line = inert(line);
     let link = Link::at(seq, line.as_bytes());
     Ok((line, link))
 }
 
 /// Escapes what JSON lets through and a terminal would act on. Such characters stand
 /// inside strings only, so the line means the same as before.
-fn inert(line: &str) -> String {
+fn inert(line: String) -> String {
+    // All of them are DEL or beyond ASCII.
+    if line.bytes().all(|byte| byte < 0x7f) {
+        return line;
+    }
     let mut text = String::with_capacity(line.len());
     for character in line.chars() {
         if acts_on_a_terminal(character) {

@@ -17,8 +17,9 @@
 //! looks like rotation: [`verify`] tells at which entry the log begins. Entries survive the
 //! death of the process, not a loss of power: nothing is synced.
 //!
-//! Each append opens the files anew: what other processes wrote or rotated is never missed,
-//! and no descriptor is held.
+//! The files stay open from one append to the next. Each append looks, under the lock, whether
+//! they are still what stands under their names: what other processes wrote or rotated is never
+//! missed.
 
 mod chain;
 mod clock;
@@ -28,6 +29,7 @@ mod error;
 mod files;
 mod head;
 mod line;
+mod open;
 mod resume;
 mod verify;
 mod writer;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::chain::{Chain, Place, Verified};
 use super::error::VerifyError;
 use super::files;
-use super::head::{self, Head, HeadFile};
+use super::head::{self, Head, LockedHead};
 
 /// No entry is nearly as long; what is longer is cut into pieces that are no entries.
 const LONGEST_LINE: u64 = 1024 * 1024;
@@ -60,8 +60,10 @@ impl Snapshot {
             let path = path.to_owned();
             |source| VerifyError::Unreadable { path, source }
         };
-        let lock = HeadFile::shared(log).map_err(of(&head::path_of(log)))?;
-        let head = lock.as_ref().map(HeadFile::read).transpose().map_err(of(log))?.flatten();
+        let file = head::find(log).map_err(of(&head::path_of(log)))?;
+        let lock = file.as_ref().map(LockedHead::shared).transpose();
+        let lock = lock.map_err(of(&head::path_of(log)))?;
+        let head = lock.as_ref().map(LockedHead::read).transpose().map_err(of(log))?.flatten();
         let rotated = files::rotated(log).map_err(of(log))?;
         let mut parts = Vec::new();
         for (_, path) in &rotated {

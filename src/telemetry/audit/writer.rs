@@ -1,8 +1,8 @@
 //! The door for writers: each entry is appended under a lock, on whatever is there by then.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -11,8 +11,9 @@ use super::clock::rfc3339;
 use super::entry::{DecisionEntry, EndingEntry, Event, NoteEntry};
 use super::error::AuditError;
 use super::files;
-use super::head::{self, Head, HeadFile};
+use super::head::{self, Head, LockedHead};
 use super::line::{Link, compose};
+use super::open::{OpenLog, open_log};
 use super::resume::{LineEnd, Remark, Resumption, Sight, resume};
 
 /// As much of a log's end as is looked at: more than the longest entries and a half one.
@@ -45,7 +46,7 @@ impl Audit {
     /// # Errors
     /// When the log cannot be locked, read or written.
     pub fn open(settings: AuditSettings) -> Result<Self, AuditError> {
-        let book = Book { settings };
+        let mut book = Book { settings, open: None };
         book.make_folder()?;
         book.append(None)?;
         Ok(Self { book: Arc::new(Mutex::new(book)) })
@@ -54,7 +55,7 @@ impl Audit {
     /// The same without a look whether it can be written: each entry tries anew.
     #[must_use]
     pub fn unopened(settings: AuditSettings) -> Self {
-        Self { book: Arc::new(Mutex::new(Book { settings })) }
+        Self { book: Arc::new(Mutex::new(Book { settings, open: None })) }
     }
 
     /// Writes down a decision.
@@ -89,6 +90,8 @@ impl Audit {
 #[derive(Debug)]
 struct Book {
     settings: AuditSettings,
+    /// As the last entry left it, unless that failed.
+    open: Option<OpenLog>,
 }
 
 impl Book {
@@ -102,26 +105,55 @@ impl Book {
     }
 
     /// Writes what has to be told of the log itself, then the event.
-    fn append(&self, event: Option<&Event<'_>>) -> Result<(), AuditError> {
+    fn append(&mut self, event: Option<&Event<'_>>) -> Result<(), AuditError> {
+        let path = self.settings.path.clone();
+        let mut open = self.open.take();
+        loop {
+            let files = open.map_or_else(|| self.open_files(), Ok)?;
+            let head = LockedHead::exclusive(&files.head).map_err(|source| lock_error(&path, source))?;
+            if let Some(bytes) = files.length_in_place(&path) {
+                self.append_to(&head, &files.log, bytes, event)?;
+                drop(head);
+                self.open = Some(files);
+                return Ok(());
+            }
+            // Another one rotated the log, or somebody removed it.
+            open = None;
+        }
+    }
+
+    fn open_files(&self) -> Result<OpenLog, AuditError> {
         let path = &self.settings.path;
-        let mut head = HeadFile::exclusive(path);
+        let mut head = head::open(path);
         if head.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             self.make_folder()?;
-            head = HeadFile::exclusive(path);
+            head = head::open(path);
         }
-        let head = head.map_err(|source| AuditError::Lock { path: head::path_of(path), source })?;
-        let mut log = open_log(path).map_err(|source| self.write_error(source))?;
-        let sight = look(path, &head, &log)
+        let head = head.map_err(|source| lock_error(path, source))?;
+        OpenLog::open(path, head).map_err(|source| self.write_error(source))
+    }
+
+    fn append_to(
+        &self,
+        head: &LockedHead<'_>,
+        log: &File,
+        bytes: u64,
+        event: Option<&Event<'_>>,
+    ) -> Result<(), AuditError> {
+        let path = &self.settings.path;
+        let sight = look(path, head, log, bytes)
             .map_err(|source| AuditError::Read { path: path.clone(), source })?;
-        let (mut resumption, mut bytes) = (resume(&sight), sight.bytes);
+        let mut resumption = resume(&sight);
         // A remark stands in the file that it is about.
-        if resumption.remarks.is_empty() && bytes > self.settings.max_bytes {
-            log = self.rotate()?;
+        let rotated = if resumption.remarks.is_empty() && bytes > self.settings.max_bytes {
             resumption.remarks.push(Remark::Rotated);
-            bytes = 0;
-        }
+            Some(self.rotate()?)
+        } else {
+            None
+        };
+        let (log, bytes) = rotated.as_ref().map_or((log, bytes), |log| (log, 0));
         batch(&resumption, event)
-            .and_then(|batch| commit(&head, &log, &batch, bytes))
+            .and_then(|batch| commit((head, sight.head), log, &batch, bytes))
             .map_err(|source| self.write_error(source))
     }
 
@@ -137,14 +169,13 @@ impl Book {
     }
 }
 
-fn open_log(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)
+fn lock_error(log: &Path, source: io::Error) -> AuditError {
+    AuditError::Lock { path: head::path_of(log), source }
 }
 
 /// Reads no more than is needed: nothing of the log when its length is as the head says.
-fn look(path: &Path, head: &HeadFile, log: &File) -> io::Result<Sight> {
+fn look(path: &Path, head: &LockedHead<'_>, log: &File, bytes: u64) -> io::Result<Sight> {
     let head = head.read()?;
-    let bytes = log.metadata()?.len();
     let rotated = files::youngest(path);
     let rotated_bytes = match bytes {
         0 => fs::metadata(&rotated).ok().map(|file| file.len()),
@@ -193,12 +224,17 @@ fn batch(resumption: &Resumption, event: Option<&Event<'_>>) -> io::Result<Batch
 }
 
 /// The log first, then the head. When either fails, the log is as long as before.
-fn commit(head: &HeadFile, mut log: &File, batch: &Batch, bytes: u64) -> io::Result<()> {
+fn commit(
+    (head, before): (&LockedHead<'_>, Option<Head>),
+    mut log: &File,
+    batch: &Batch,
+    bytes: u64,
+) -> io::Result<()> {
     if batch.text.is_empty() {
         return Ok(());
     }
     let sealed = Head { link: batch.link, bytes: bytes + batch.text.len() as u64 };
-    log.write_all(batch.text.as_bytes()).and_then(|()| head.write(sealed)).inspect_err(|_| {
+    log.write_all(batch.text.as_bytes()).and_then(|()| head.write(sealed, before)).inspect_err(|_| {
         // Where this fails too, the next writer finds what is left and notes it.
         log.set_len(bytes).ok();
     })

@@ -1,0 +1,50 @@
+//! The files of a log, kept open from one entry to the next.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::head;
+
+/// A log and its head, open for a writer.
+#[derive(Debug)]
+pub(super) struct OpenLog {
+    pub(super) head: File,
+    pub(super) log: File,
+    places: [Place; 2],
+}
+
+/// What tells a file from any other, whatever its name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    device: u64,
+    inode: u64,
+}
+
+impl Place {
+    fn of(file: &Metadata) -> Self {
+        Self { device: file.dev(), inode: file.ino() }
+    }
+}
+
+impl OpenLog {
+    /// Opens both, and makes what is missing.
+    pub(super) fn open(path: &Path, head: File) -> io::Result<Self> {
+        let log = open_log(path)?;
+        let places = [Place::of(&head.metadata()?), Place::of(&log.metadata()?)];
+        Ok(Self { head, log, places })
+    }
+
+    /// How long the log is, if both are still what stands under their names. Right for as long as
+    /// the head is locked.
+    pub(super) fn length_in_place(&self, path: &Path) -> Option<u64> {
+        let head = fs::metadata(head::path_of(path)).ok()?;
+        let log = fs::metadata(path).ok()?;
+        (self.places == [Place::of(&head), Place::of(&log)]).then(|| log.len())
+    }
+}
+
+pub(super) fn open_log(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)
+}
