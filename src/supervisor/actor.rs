@@ -245,7 +245,7 @@ impl Supervision {
     }
 
     fn submit(&mut self, admission: Box<Admission>) -> Result<JobHandle, Refusal> {
-        let Admission { id, spec, cwd, key, logged } = *admission;
+        let Admission { id, spec, cwd, key, logged, at_end } = *admission;
         if let Some(known) = key.as_deref().and_then(|key| self.registry.find_key(id.tenant(), key))
         {
             return Ok(known.clone());
@@ -260,7 +260,8 @@ impl Supervision {
         seat.log().in_scope(|| events::job_submitted(id, &logged));
         self.seats.insert(id, seat);
         self.registry.insert(handle.clone(), key);
-        tokio::spawn(watch_for_the_end(handle.clone(), self.packer.clone(), self.post.clone()));
+        let (packer, post) = (self.packer.clone(), self.post.clone());
+        tokio::spawn(watch_for_the_end(handle.clone(), at_end, packer, post));
         Ok(handle)
     }
 

@@ -1,5 +1,6 @@
 //! The door of the supervisor room.
 
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use ractor::{Actor, SpawnErr};
@@ -16,6 +17,7 @@ use super::sampler::Sampler;
 use super::warden::Warden;
 use crate::ids::{JobId, Tenant};
 use crate::job::{JobHandle, StopWish};
+use crate::outcome::Ending;
 #[cfg(test)]
 use crate::output::Shortage;
 use crate::process::OpenedDir;
@@ -41,6 +43,29 @@ pub struct Admission {
     pub key: Option<String>,
     /// The command as it may be logged.
     pub logged: String,
+    /// What is to be done when it has ended.
+    pub at_end: Option<AtEnd>,
+}
+
+/// What is to be done when a job has ended, by whoever wanted it to run. It takes but a moment.
+pub struct AtEnd(Box<dyn FnOnce(&JobHandle, &Ending) + Send>);
+
+impl AtEnd {
+    /// This.
+    #[must_use]
+    pub fn new(act: impl FnOnce(&JobHandle, &Ending) + Send + 'static) -> Self {
+        Self(Box::new(act))
+    }
+
+    pub(super) fn carry_out(self, job: &JobHandle, ending: &Ending) {
+        (self.0)(job, ending);
+    }
+}
+
+impl fmt::Debug for AtEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AtEnd")
+    }
 }
 
 /// Why a job cannot be found.

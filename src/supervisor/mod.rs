@@ -32,7 +32,7 @@ mod warden;
 mod watches;
 
 pub use actor::SupervisorSettings;
-pub use door::{Admission, FindError, Supervisor};
+pub use door::{Admission, AtEnd, FindError, Supervisor};
 pub use freed::{Freed, Scope};
 pub use pressure::{Levels, Pressure, PressureWatch, Resource};
 pub use queue::{

@@ -41,7 +41,8 @@ async fn supervisor(slots: usize, retention: Retention) -> Supervisor {
 
 fn admission(number: u64, text: &str) -> Admission {
     let job::Order { spec, cwd } = job::tests::order(text);
-    Admission { id: JobId::local(number), spec, cwd, key: None, logged: text.to_owned() }
+    let (id, logged) = (JobId::local(number), text.to_owned());
+    Admission { id, spec, cwd, key: None, logged, at_end: None }
 }
 
 impl Supervisor {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::actor::SupervisorMsg;
 use super::address::Post;
+use super::door::AtEnd;
 use crate::job::JobHandle;
 use crate::output::{Answer, Packer, Quota};
 
@@ -35,10 +36,18 @@ pub(super) async fn watch_for_shortages(quota: Arc<Quota>, supervisor: Post) {
 
 /// The end of a job frees its slot, however it ended: its status says so even when its actor
 /// failed. Then it is followed until nothing of it runs, and its log is compressed.
-pub(super) async fn watch_for_the_end(job: JobHandle, packer: Option<Packer>, supervisor: Post) {
+pub(super) async fn watch_for_the_end(
+    job: JobHandle,
+    at_end: Option<AtEnd>,
+    packer: Option<Packer>,
+    supervisor: Post,
+) {
     let id = job.id();
-    job.finished().await;
+    let ending = job.finished().await;
     supervisor.report(|| SupervisorMsg::Ended(id)).await;
+    if let Some(at_end) = at_end {
+        at_end.carry_out(&job, &ending);
+    }
     if !job.is_settled() {
         job.settled().await;
         supervisor.report(|| SupervisorMsg::Settled(id)).await;

@@ -138,7 +138,8 @@ impl Desk {
             Logged::Yes => self.redactor().mask_text(&spec.program.display()).into_owned(),
             Logged::No => "(not logged)".to_owned(),
         };
-        let admission = Admission { id, spec, cwd, key, logged };
+        let at_end = yard.gate.write_at_end(caller);
+        let admission = Admission { id, spec, cwd, key, logged, at_end };
         let job = yard.supervisor.submit(admission).await.inspect_err(|refusal| {
             // It passed the gate, which wrote it down with its number, and is not run after all.
             let detail = format!("job {id} of {tenant}: {refusal}");
@@ -152,7 +153,6 @@ impl Desk {
         // A key that somebody else used in between gives back that one's job.
         if job.id() == id {
             yard.tenancy.appeared(tenant);
-            yard.gate.follow(job.clone(), caller.clone());
             events::job_confined(job.spec().confinement);
         }
         Ok(job)

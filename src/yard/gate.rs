@@ -9,7 +9,6 @@ use super::refused::Refused;
 use super::submission::Caller;
 use crate::confinement::Granted;
 use crate::ids::JobId;
-use crate::job::JobHandle;
 use crate::outcome::Outcome;
 use crate::output::redact::Redactor;
 use crate::policy::directories::AllowedDirectories;
@@ -17,6 +16,7 @@ use crate::policy::{self, Call, Decision, OnUncertain, Opinion, Policy, Request}
 use crate::process::OpenedDir;
 use crate::process::shell::{Dialect, Shell, judged_by};
 use crate::spec::{Program, ShellUse, Spec};
+use crate::supervisor::AtEnd;
 use crate::telemetry::audit::{Audit, DecisionEntry, EndingEntry, NoteEntry, Verdict};
 use crate::telemetry::events;
 
@@ -179,16 +179,14 @@ impl Gate {
         }
     }
 
-    /// Writes the job's ending down once it comes.
-    pub(super) fn follow(&self, job: JobHandle, caller: Caller) {
-        let Some(AuditTrail { log, .. }) = self.audit.clone() else { return };
-        let redactor = Arc::clone(&self.rules().redactor);
-        tokio::spawn(async move {
-            let outcome = masked(job.finished().await.outcome, &redactor);
-            let elapsed = job.status().elapsed();
-            // Here, as decisions are: it takes less than to wake another thread for it.
-            write_ending(&log, &caller, (job.id(), elapsed), &outcome);
-        });
+    /// What writes the ending of a job down that this caller asked for.
+    pub(super) fn write_at_end(&self, caller: &Caller) -> Option<AtEnd> {
+        let AuditTrail { log, .. } = self.audit.clone()?;
+        let (caller, redactor) = (caller.clone(), Arc::clone(&self.rules().redactor));
+        Some(AtEnd::new(move |job, ending| {
+            let outcome = masked(ending.outcome.clone(), &redactor);
+            write_ending(&log, &caller, (job.id(), job.status().elapsed()), &outcome);
+        }))
     }
 
     /// Writes down something that concerns no single job.
