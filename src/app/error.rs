@@ -41,11 +41,6 @@ pub(super) enum AppError {
         "cannot start the guardian process; check the limits on processes and open files (ulimit -u, -n)"
     )]
     Guardian(#[source] io::Error),
-    /// The process that creates confined jobs could not be started.
-    #[error(
-        "cannot start the process that creates jobs; check the limits on processes and open files (ulimit -u, -n)"
-    )]
-    Spawner(#[source] io::Error),
     #[error("cannot start the supervisor")]
     Supervisor(#[from] SpawnErr),
     #[error(

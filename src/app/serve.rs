@@ -21,7 +21,6 @@ use crate::process::confine::cgroup;
 use crate::process::confine::scratch::ScratchRoot;
 use crate::process::guardian::Guardian;
 use crate::process::host;
-use crate::process::spawner;
 use crate::stdio;
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 use crate::yard::{AfterDrain, Identity, Yard, YardSettings};
@@ -63,7 +62,6 @@ impl App {
     ) -> Result<Self, AppError> {
         let tag = host::prepare().map_err(AppError::Host)?;
         let guardian = Arc::new(Mutex::new(Guardian::start().map_err(AppError::Guardian)?));
-        spawner::start().map_err(AppError::Spawner)?;
         tokio::spawn(signals::follow_children(Arc::clone(&guardian)).map_err(AppError::Signals)?);
         let spill = values::spill_dir(&loaded.settings);
         if let Err(error) = output::check_spill_dir(&spill) {

@@ -11,15 +11,14 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags, open};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{DumpableBehavior, Pid, getpid, set_dumpable_behavior};
 
 use super::children::Child;
+use super::helper;
 use super::host::{self, HostTag};
 use super::killing;
 use super::proc_scan::{self, Snapshot, Stat};
-use super::raw::{self, Action, Plan};
 use super::spawner;
 use super::tag::Tag;
 
@@ -27,8 +26,6 @@ use super::tag::Tag;
 pub const GUARDIAN_ARG: &str = "__guardian";
 
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);
-/// It shall outlive a polite end of everything around it.
-const BLOCKED: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
 /// The number of the guardian that was started last; zero before there is one.
 static LATEST: AtomicI32 = AtomicI32::new(0);
@@ -54,21 +51,8 @@ impl Guardian {
     pub fn start() -> io::Result<Self> {
         let host = host::prepare()?;
         let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
-        let root = open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        let actions = [
-            Action::Chdir(root.as_fd()),
-            Action::Dup { from: theirs.as_fd(), to: 0 },
-            Action::Open { to: 1, path: c"/dev/null", flags: libc::O_WRONLY },
-            Action::Copy { from: 1, to: 2 },
-        ];
-        let plan = Plan {
-            path: c"/proc/self/exe",
-            argv: &argv(&host)?,
-            env: &[],
-            actions: &actions,
-            blocked: &BLOCKED,
-        };
-        let child = Child::create(|| raw::posix_spawn(&plan))?;
+        let argv = argv(&host)?;
+        let child = Child::create(|| helper::start(helper::OURSELVES, &argv, theirs.as_fd()))?;
         LATEST.store(child.pid().as_raw_nonzero().get(), Ordering::Relaxed);
         Ok(Self { child, orders: Orders::of(&host), _lifeline: ours })
     }

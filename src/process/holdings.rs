@@ -16,12 +16,13 @@ pub(super) struct Holdings {
     surroundings: Surroundings,
 }
 
-/// Whether somebody lives in a job's process namespace, its first process left out.
+/// Whether somebody is left in a job's process namespace, its first process left out, or in its
+/// cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inhabitants {
     None,
     Some,
-    /// It has no such namespace, or the kernel does not tell.
+    /// It has neither, or the kernel does not tell for certain.
     Unknown,
 }
 
@@ -40,14 +41,14 @@ impl Holdings {
         self.surroundings.cgroup()
     }
 
-    /// Whether somebody lives in the namespace. Right only after the leader was reaped: before, it
-    /// lives there and is no child of the first process.
+    /// Whether somebody is left. Right only after the leader was reaped: before, it lives in the
+    /// namespace and is no child of the first process.
     pub(super) fn inhabitants(&self) -> Inhabitants {
-        let children = self.init().map(proc_scan::children_of);
-        match children {
-            Some(Ok(children)) if children.is_empty() => Inhabitants::None,
-            Some(Ok(_)) => Inhabitants::Some,
-            Some(Err(_)) | None => Inhabitants::Unknown,
+        match (self.init().map(proc_scan::children_of), self.cgroup()) {
+            (Some(Ok(children)), _) if children.is_empty() => Inhabitants::None,
+            (Some(Ok(_)), _) => Inhabitants::Some,
+            (None, Some(cgroup)) if cgroup.is_vacated() => Inhabitants::None,
+            (Some(Err(_)) | None, _) => Inhabitants::Unknown,
         }
     }
 

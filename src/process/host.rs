@@ -10,6 +10,7 @@ use rustix::process::{
 };
 
 use super::children;
+use super::oom_score::Score;
 use super::proc_scan;
 use super::raw;
 use super::tag::Tag;
@@ -25,8 +26,25 @@ static HOST: OnceLock<Host> = OnceLock::new();
 #[derive(Debug)]
 struct Host {
     tag: HostTag,
-    /// The limit on open files that we were started with, and that children get.
-    open_files: Rlimit,
+    bequest: Bequest,
+}
+
+/// What jobs get instead of what we have ourselves.
+#[derive(Debug)]
+pub(super) struct Bequest {
+    /// The limit on open files that we were started with.
+    pub(super) open_files: Rlimit,
+    /// Where the kernel has such scores.
+    pub(super) score: Option<Score>,
+}
+
+impl Bequest {
+    /// Does from outside what a new process could not do itself.
+    pub(super) fn complete(&self, pid: Pid) {
+        if let Some(score) = &self.score {
+            score.put_on(pid);
+        }
+    }
 }
 
 /// What tells this server's processes from all others.
@@ -98,7 +116,8 @@ fn set_up(tag: Tag) -> Host {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
     let carried = tag.put_on(None) && Tag::read(getpid()) == Some(tag);
     let carrier = if carried { Carrier::LimitAndEnvironment } else { Carrier::EnvironmentOnly };
-    Host { tag: HostTag { tag, carrier }, open_files: raise_open_files() }
+    let bequest = Bequest { open_files: raise_open_files(), score: Score::of_jobs().ok() };
+    Host { tag: HostTag { tag, carrier }, bequest }
 }
 
 /// Raises our limit on open files, and gives the old one.
@@ -112,21 +131,16 @@ fn raise_open_files() -> Rlimit {
     old
 }
 
-/// Gives a new child its own tag, and the limit on open files that we had ourselves.
-///
-/// Done from outside, right after the child became its program. What that may have started in the
-/// instant before carries the server's tag only, and is known by its session, ancestors or marker.
-/// Returns the tag where it could be put.
-pub(super) fn mark_child(pid: Pid) -> Option<Tag> {
-    limit_open_files(pid);
-    new_tag().filter(|tag| tag.put_on(Some(pid)))
+/// What jobs get instead of what we have ourselves; nothing before [`prepare`].
+pub(super) fn bequest() -> Option<&'static Bequest> {
+    HOST.get().map(|host| &host.bequest)
 }
 
 /// Gives a new child the limit on open files that we had ourselves.
 pub(super) fn limit_open_files(pid: Pid) {
-    if let Some(host) = HOST.get() {
-        // A program of another user (setuid) is out of reach: it keeps our limit.
-        prlimit(Some(pid), Resource::Nofile, host.open_files).ok();
+    if let Some(bequest) = bequest() {
+        // A child that is gone already needs none.
+        prlimit(Some(pid), Resource::Nofile, bequest.open_files).ok();
     }
 }
 
@@ -163,7 +177,7 @@ pub fn reap_orphans() -> usize {
 mod tests {
     use super::super::{Confine, Launch, LaunchStdin, Report, spawn};
     use super::*;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::io::AsyncReadExt as _;
 
     #[test]
     fn preparing_twice_changes_nothing() {
@@ -198,19 +212,18 @@ mod tests {
         prepare().unwrap();
         let launch = Launch {
             program: "/bin/sh".into(),
-            args: vec!["-c".into(), "read go; ulimit -n".into()],
+            args: vec!["-c".into(), "ulimit -n".into()],
             arg0: None,
             env: Vec::new(),
             cwd: "/".into(),
-            stdin: LaunchStdin::Pipe,
+            stdin: LaunchStdin::Null,
             report: Report::None,
             confine: Confine::not(),
         };
         let mut process = spawn(&launch).unwrap();
-        process.stdin.take().unwrap().write_all(b"go\n").await.unwrap();
         let mut limit = String::new();
         process.stdout.read_to_string(&mut limit).await.unwrap();
-        let expected = HOST.get().unwrap().open_files.current;
+        let expected = bequest().unwrap().open_files.current;
         assert_eq!(limit.trim().parse().ok(), expected, "{limit}");
         process.leader.wait().await.unwrap();
     }

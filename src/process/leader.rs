@@ -3,11 +3,12 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::process::{PidfdFlags, pidfd_open};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use super::birth::Newborn;
 use super::children::Child;
 use super::members::Identity;
 use super::proc_scan;
@@ -48,10 +49,10 @@ pub struct Leader {
     identity: Arc<Identity>,
 }
 
-/// A new child with the file that becomes readable when it ends. After an error it is gone.
-pub(super) fn watch(child: Child) -> io::Result<(Child, AsyncFd<OwnedFd>)> {
-    let pidfd = pidfd_open(child.pid(), PidfdFlags::NONBLOCK).map_err(io::Error::from);
-    match pidfd.and_then(|pidfd| raw::register(pidfd, Interest::READABLE)) {
+/// A new child, of whose end the runtime will tell. After an error it is gone.
+pub(super) fn watch(newborn: Newborn) -> io::Result<(Child, AsyncFd<OwnedFd>)> {
+    let Newborn { child, pidfd } = newborn;
+    match raw::register(pidfd, Interest::READABLE) {
         Ok(pidfd) => Ok((child, pidfd)),
         Err(error) => {
             child.kill_and_reap();
@@ -83,9 +84,21 @@ impl Leader {
 
 fn exit(ended: Ended) -> Exit {
     // A spawned child begins with the server's memory: a peak up to ours may be ours.
-    let ours = proc_scan::own_peak_bytes().unwrap_or(u64::MAX);
-    let max_rss_bytes = if ended.max_rss_bytes > ours { ended.max_rss_bytes } else { 0 };
+    let is_its_own = is_above_our_peak(ended.max_rss_bytes);
+    let max_rss_bytes = if is_its_own { ended.max_rss_bytes } else { 0 };
     Exit { status: decode(ended.status), usage: Usage { cpu: ended.cpu, max_rss_bytes } }
+}
+
+/// Whether this is more than the server itself ever had, as far as the kernel tells.
+fn is_above_our_peak(bytes: u64) -> bool {
+    /// As it was when we last looked: it only grows, so that most jobs need no look.
+    static OURS: AtomicU64 = AtomicU64::new(0);
+    if bytes <= OURS.load(Ordering::Relaxed) {
+        return false;
+    }
+    let ours = proc_scan::own_peak_bytes();
+    OURS.fetch_max(ours.unwrap_or(0), Ordering::Relaxed);
+    ours.is_some_and(|ours| bytes > ours)
 }
 
 const fn decode(status: i32) -> ExitKind {

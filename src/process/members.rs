@@ -25,7 +25,7 @@ pub(super) struct Identity {
     files: FileNames,
     /// From then on the leader's number, and that of its session and group, may be somebody else's.
     leader_reaped: AtomicBool,
-    /// What is held for the tree until it is over; only for one that is shut in or limited.
+    /// What is held for the tree until it is over.
     holdings: Mutex<Option<Holdings>>,
     /// Who was a member when we last looked: still one when all other evidence is gone.
     seen: Mutex<HashSet<(Pid, u64)>>,
@@ -45,8 +45,8 @@ impl Identity {
     }
 
     /// The same, and what is held for it.
-    pub(super) fn holding(self, holdings: Option<Holdings>) -> Self {
-        Self { holdings: Mutex::new(holdings), ..self }
+    pub(super) fn holding(self, holdings: Holdings) -> Self {
+        Self { holdings: Mutex::new(Some(holdings)), ..self }
     }
 
     pub(super) const fn leader(&self) -> Pid {

@@ -7,16 +7,19 @@
 //! a marker in its environment, and the pipes that it holds ([`Tree`]). Should the server be killed
 //! itself, a small second process ends what it left behind ([`guardian`]).
 //!
-//! The server creates children by `posix_spawn` only: `fork` copies page tables, so its cost grows
-//! with the server. What is to be shut in ([`confine`]) is created by a small second process
-//! ([`spawner`]). Linux 5.4 or later is needed, for pidfds. All `unsafe` of the package is here.
+//! The server never forks: `fork` copies page tables, so its cost grows with the server. It creates
+//! jobs in its own memory, as `vfork` does ([`birth`]), where they also shut themselves in
+//! ([`confine`]); those that get namespaces are created by a small second process ([`spawner`]).
+//! Linux 5.4 or later is needed, for pidfds. All `unsafe` of the package is here.
 
+mod birth;
 mod children;
 pub mod confine;
 mod cwd;
 pub mod detached;
 mod glance;
 pub mod guardian;
+mod helper;
 mod holdings;
 pub mod host;
 pub mod host_memory;
@@ -27,6 +30,7 @@ pub mod listening;
 pub mod login_path;
 mod members;
 mod metered;
+mod oom_score;
 mod pipe;
 mod plumbing;
 pub mod pressure;

@@ -8,11 +8,10 @@ use std::path::PathBuf;
 use rustix::io::{fcntl_dupfd_cloexec, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use super::birth::Files;
 use super::launch::LaunchStdin;
 use super::pipe::{InputEnd, InputPipe, OutputPipe};
 use super::pty::Terminal;
-use super::raw::Action;
-use super::spawner::Role;
 
 /// Both sides of what connects a process with us. Nothing of it passes to any other process.
 #[derive(Debug)]
@@ -77,38 +76,27 @@ impl Plumbing {
 }
 
 impl Theirs {
-    /// What the process does to get its standard files.
-    pub(super) fn actions<'a>(&'a self, actions: &mut Vec<Action<'a>>) {
-        match self {
-            Self::Pipes { stdin, stdout, stderr } => {
-                actions.push(match stdin {
-                    Some(stdin) => Action::Dup { from: stdin.as_fd(), to: 0 },
-                    None => Action::Open { to: 0, path: c"/dev/null", flags: libc::O_RDONLY },
-                });
-                actions.push(Action::Dup { from: stdout.as_fd(), to: 1 });
-                actions.push(Action::Dup { from: stderr.as_fd(), to: 2 });
-            }
-            // Opened in the new session, it becomes the controlling terminal.
-            Self::Terminal { path } => {
-                actions.push(Action::Open { to: 0, path, flags: libc::O_RDWR });
-                actions.push(Action::Copy { from: 0, to: 1 });
-                actions.push(Action::Copy { from: 0, to: 2 });
-            }
-        }
+    /// The files that the process starts with.
+    pub(super) fn files<'a>(
+        &'a self,
+        directory: BorrowedFd<'a>,
+        report: Option<BorrowedFd<'a>>,
+    ) -> Files<'a> {
+        let (stdin, stdout, stderr) = match self {
+            Self::Pipes { stdin, stdout, stderr } => (stdin.as_ref(), Some(stdout), Some(stderr)),
+            Self::Terminal { .. } => (None, None, None),
+        };
+        let lend = |file: Option<&'a OwnedFd>| file.map(OwnedFd::as_fd);
+        let (stdin, stdout, stderr) = (lend(stdin), lend(stdout), lend(stderr));
+        Files { directory, stdin, stdout, stderr, report }
     }
 
-    /// The files that come along to whoever creates the process, or the terminal that it opens.
-    pub(super) fn hand_over<'a>(
-        &'a self,
-        files: &mut Vec<(Role, BorrowedFd<'a>)>,
-    ) -> Option<CString> {
+    /// The terminal that it opens instead.
+    pub(super) fn terminal(&self) -> Option<&CString> {
         match self {
-            Self::Pipes { stdin, stdout, stderr } => {
-                files.extend(stdin.as_ref().map(|stdin| (Role::Stdin, stdin.as_fd())));
-                files.extend([(Role::Stdout, stdout.as_fd()), (Role::Stderr, stderr.as_fd())]);
-                None
-            }
-            Self::Terminal { path } => Some(path.clone()),
+            Self::Pipes { .. } => None,
+            // Opened in the new session, it becomes the controlling terminal.
+            Self::Terminal { path } => Some(path),
         }
     }
 

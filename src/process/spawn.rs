@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, OsStr};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use rustix::fs::{Access, AtFlags, FileType, accessat, statat};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::children::Child;
+use super::birth::{self, Failure, Newborn, Order, Step};
 use super::cwd::{self, Cwd};
 use super::holdings::Holdings;
 use super::host;
@@ -19,12 +19,13 @@ use super::launch::{Launch, Process, Report};
 use super::leader::{self, Leader};
 use super::members::Identity;
 use super::plumbing::{Plumbing, Theirs};
-use super::raw::{self, Action, Plan};
-use super::report::{PipelineReport, REPORT_FD};
-use super::spawner::{self, Failure, Offspring, Order, Role, Step};
+use super::raw;
+use super::report::PipelineReport;
+use super::spawner::{self, Namespace, Offspring};
 use super::surroundings::Surroundings;
 use super::tag::Tag;
 use super::tree::Tree;
+use crate::confinement::Backend;
 use crate::outcome::StartError;
 use crate::spec::JOB_VARIABLE;
 
@@ -61,9 +62,8 @@ pub fn spawn(launch: &Launch) -> Result<Process, StartError> {
     let born = raw::boot_ticks();
     let site = Site { launch, path: &path, cwd, theirs: &plumbing.theirs, report: report.as_ref() };
     let marker = words.marker();
-    let Created { child, tag, holdings } =
-        if launch.confine.is_not() { site.create(&words)? } else { site.have_created(words)? };
-    let (child, pidfd) = leader::watch(child).map_err(system)?;
+    let Created { newborn, tag, holdings } = site.create(words)?;
+    let (child, pidfd) = leader::watch(newborn).map_err(system)?;
     let names = plumbing.theirs.names();
     let identity = Identity::new(child.pid(), born, tag, marker, names).holding(holdings);
     let identity = Arc::new(identity);
@@ -79,9 +79,9 @@ pub fn spawn(launch: &Launch) -> Result<Process, StartError> {
 
 /// A new process, in its place among ours.
 struct Created {
-    child: Child,
+    newborn: Newborn,
     tag: Option<Tag>,
-    holdings: Option<Holdings>,
+    holdings: Holdings,
 }
 
 /// Where a process is to be created, and what it is to be.
@@ -95,51 +95,46 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Creates it ourselves.
-    fn create(self, words: &Words) -> Result<Created, StartError> {
-        let mut actions = vec![Action::Chdir(self.cwd)];
-        self.theirs.actions(&mut actions);
-        // Last, when no file that is still to be copied can have the number.
-        actions.extend(self.report.map(|r| Action::Dup { from: r.file(), to: REPORT_FD }));
-        let (argv, env) = (&*words.argv, &*words.env);
-        let plan = Plan { path: self.path, argv, env, actions: &actions, blocked: &[] };
-        let child =
-            Child::create(|| raw::posix_spawn(&plan)).map_err(|errno| self.explain(errno))?;
-        // First of all: the program is already running.
-        let tag = host::mark_child(child.pid());
-        Ok(Created { child, tag, holdings: None })
-    }
-
-    /// Has it created by the spawner, shut in and limited.
-    fn have_created(self, mut words: Words) -> Result<Created, StartError> {
+    /// Creates it, shut in and limited: ourselves, or in namespaces by the spawner.
+    fn create(self, mut words: Words) -> Result<Created, StartError> {
         let surroundings = Surroundings::make(self.launch)?;
         let marker = words.marker();
         if let Some(scratch) = surroundings.scratch() {
             words.set(TEMPORARY, scratch.as_os_str())?;
         }
-        let mut files = vec![(Role::Directory, self.cwd)];
-        files.extend(self.report.map(|report| (Role::Report, report.file())));
-        files.extend(surroundings.cgroup_directory().map(|directory| (Role::Cgroup, directory)));
-        let terminal = self.theirs.hand_over(&mut files);
-        let tag = host::new_tag();
         let order = Order {
             path: self.path.clone(),
             argv: words.argv,
             env: words.env,
-            terminal,
-            files: Vec::new(),
-            tag,
+            terminal: self.theirs.terminal().cloned(),
+            tag: host::new_tag(),
             shut: surroundings.shut(&self.launch.confine),
         };
-        let created = spawner::create(order, &files);
-        let Offspring { leader, namespace } = created.map_err(|failure| {
+        let (newborn, namespace) = self.bear(&order, &surroundings).map_err(|failure| {
             if failure.step == Step::Request {
                 self.end_unanswered(marker);
             }
             self.explain_failure(failure)
         })?;
-        let holdings = Some(Holdings::new(namespace, surroundings));
-        Ok(Created { child: leader, tag, holdings })
+        let holdings = Holdings::new(namespace, surroundings);
+        Ok(Created { newborn, tag: order.tag, holdings })
+    }
+
+    fn bear(
+        self,
+        order: &Order,
+        surroundings: &Surroundings,
+    ) -> Result<(Newborn, Option<Namespace>), Failure> {
+        let cgroup = surroundings.open_cgroup().map_err(|errno| Step::Cgroup.failed(errno))?;
+        let cgroup = cgroup.as_ref().map(OwnedFd::as_fd);
+        let files = self.theirs.files(self.cwd, self.report.map(PipelineReport::file));
+        match order.shut.backend {
+            Backend::Namespaces => spawner::create(order, files, cgroup)
+                .map(|Offspring { leader, namespace }| (leader, Some(namespace))),
+            Backend::Landlock | Backend::Seccomp | Backend::Nothing => {
+                birth::create(order, files, cgroup).map(|leader| (leader, None))
+            }
+        }
     }
 
     /// Ends the process of a launch that was not answered: the spawner may have died right after it
@@ -255,16 +250,12 @@ fn check_executable(path: &Path, cwd: BorrowedFd<'_>) -> Result<(), Errno> {
     accessat(cwd, path, Access::EXEC_OK, AtFlags::EACCESS)
 }
 
-/// Says what a failed `posix_spawn` means. It may come from the directory or from the program.
+/// Says what it means that the program could not be executed.
 fn explain(errno: Errno, launch: &Launch, path: &CString, cwd: BorrowedFd<'_>) -> StartError {
     let exists = || accessat(cwd, path, Access::EXISTS, AtFlags::empty()).is_ok();
     match errno {
         Errno::TOOBIG => StartError::TooLong { bytes: bytes_in(launch) },
-        Errno::ACCESS => match accessat(cwd, ".", Access::EXEC_OK, AtFlags::EACCESS) {
-            Err(errno) => cwd::bad_cwd(launch.cwd.path(), errno),
-            Ok(()) => not_executable(launch),
-        },
-        Errno::NOEXEC => not_executable(launch),
+        Errno::ACCESS | Errno::NOEXEC => not_executable(launch),
         Errno::NOENT if exists() => StartError::System {
             program: shown(&launch.program),
             why: "the interpreter that it names (its #! line, or its loader) does not exist".into(),

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use rustix::process::{getpgrp, getpid};
 
+use super::birth::Shut;
 use super::confine::cgroup::JobCgroup;
 use super::confine::mounts::{self, Mount, View};
 use super::confine::protected::{self, Guarded};
@@ -15,7 +17,7 @@ use super::confine::scratch::Scratch;
 use super::confine::{probe, workspace};
 use super::guardian;
 use super::launch::{Confine, Launch};
-use super::spawner::Shut;
+use super::spawner;
 use crate::confinement::{Backend, Profile};
 use crate::outcome::StartError;
 
@@ -38,6 +40,9 @@ impl Surroundings {
     /// Makes what this launch needs.
     pub(super) fn make(launch: &Launch) -> Result<Self, StartError> {
         let confine = &launch.confine;
+        if confine.is_not() {
+            return Ok(Self::default());
+        }
         let files = if confine.granted.given.profile.limits_files() {
             Some(FilePlaces::make(confine, launch.cwd.path())?)
         } else {
@@ -59,7 +64,7 @@ impl Surroundings {
                 .map(|files| files.plan(confinement.profile, &confine.places.hidden))
                 .unwrap_or_default(),
             writable: files.filter(|_| uses_landlock(backend)).map(FilePlaces::writable),
-            untouchable: untouchable(),
+            untouchable: untouchable_behind(backend),
         }
     }
 
@@ -72,8 +77,9 @@ impl Surroundings {
         self.cgroup.as_ref()
     }
 
-    pub(super) fn cgroup_directory(&self) -> Option<BorrowedFd<'_>> {
-        self.cgroup.as_ref().map(JobCgroup::directory)
+    /// The directory of its cgroup, where it has one.
+    pub(super) fn open_cgroup(&self) -> Result<Option<OwnedFd>, Errno> {
+        self.cgroup.as_ref().map(JobCgroup::open).transpose()
     }
 }
 
@@ -126,14 +132,29 @@ fn uses_landlock(backend: Backend) -> bool {
     }
 }
 
-/// Whom no job may signal: this server with its group, and its guardian. The spawner adds itself.
+/// Whom a filter keeps a job from signalling. In a process namespace of its own it has no number for
+/// any of us.
+fn untouchable_behind(backend: Backend) -> Vec<i32> {
+    match backend {
+        Backend::Landlock | Backend::Seccomp => untouchable(),
+        Backend::Namespaces | Backend::Nothing => Vec::new(),
+    }
+}
+
+/// Whom no job may signal: this server with its group, its guardian and its spawner.
 ///
 /// In order, so that the same ones give the same filter.
 fn untouchable() -> Vec<i32> {
+    if spawner::pid().is_none() {
+        // A filter lasts as long as its job, and must know a spawner that is needed only later. Where
+        // none can be started now, there is nobody to keep it from.
+        spawner::start().ok();
+    }
     let number = |pid: rustix::process::Pid| pid.as_raw_nonzero().get();
-    let guardian = guardian::pid().map(number);
-    let alone = own_threads().into_iter().chain([number(getpid())]).chain(guardian);
-    let groups = [number(getpgrp())].into_iter().chain(guardian);
+    let helpers: Vec<i32> =
+        [guardian::pid(), spawner::pid()].into_iter().flatten().map(number).collect();
+    let alone = own_threads().into_iter().chain([number(getpid())]).chain(helpers.iter().copied());
+    let groups = [number(getpgrp())].into_iter().chain(helpers.iter().copied());
     let all: BTreeSet<i32> = alone.chain(groups.map(|group| -group)).collect();
     all.into_iter().collect()
 }

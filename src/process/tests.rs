@@ -382,6 +382,41 @@ async fn whoever_outlives_the_leader_is_found_and_ended() {
     }
 }
 
+/// Shell text with a limit, so that it gets a cgroup where this host has any.
+fn limited(text: &str) -> Launch {
+    let mut launch = sh(text);
+    launch.confine.limits.open_files = Some(999);
+    launch
+}
+
+#[tokio::test]
+async fn a_cgroup_is_used_again_but_never_one_with_a_survivor() {
+    const SHOW: &str = "grep ^0:: /proc/self/cgroup";
+    let survivor = format!("{SHOW}; setsid sleep 1000 >/dev/null 2>&1 &");
+    let mut first = spawn(&limited(&survivor)).unwrap();
+    let taken = first_line(&mut first.stdout).await;
+    first.leader.wait().await.unwrap();
+    assert_eq!(first.tree.survivors_after_exit().len(), 1);
+    let mut seen = BTreeSet::new();
+    for _ in 0..20 {
+        let mut process = spawn(&limited(SHOW)).unwrap();
+        seen.insert(first_line(&mut process.stdout).await);
+        process.leader.wait().await.unwrap();
+        assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
+    }
+    // One whose processes were ended all at once would end those of the next job as well.
+    let ended = spawn(&limited("sleep 1000")).unwrap();
+    assert_eq!(kill(&ended.tree).await, [0; 0]);
+    ended.leader.wait().await.unwrap();
+    assert_eq!(ended.tree.survivors_after_exit(), [0; 0]);
+    assert_eq!(run(&limited("echo hi")).await.1, "hi\n");
+    if let confine::cgroup::Delegation::Grouping { .. } = confine::cgroup::delegation() {
+        assert!(!seen.contains(&taken), "{taken}");
+        assert!(seen.len() < 20, "{seen:?}");
+    }
+    assert_eq!(kill(&first.tree).await, [0; 0]);
+}
+
 #[tokio::test]
 async fn a_tree_is_ended_with_its_leader() {
     for text in [

@@ -99,16 +99,18 @@ impl Tree {
 
     /// The processes that are alive after the leader was waited for: cheap when there are none.
     ///
-    /// Whoever outlives the leader hangs on a child of ours that we did not create. No such child,
-    /// no survivor.
+    /// An empty cgroup or namespace tells that there is none, but for a process that left its cgroup
+    /// and stayed in the leader's group. Without either: whoever outlives the leader hangs on a child
+    /// of ours that we did not create. No such child, no survivor.
     #[must_use]
     pub fn survivors_after_exit(&self) -> Vec<u32> {
         let inhabitants = self.identity.holdings(Holdings::inhabitants);
-        let survivors = match inhabitants.unwrap_or(Inhabitants::Unknown) {
-            Inhabitants::Some => self.alive(),
-            Inhabitants::Unknown if self.may_survive() => self.alive(),
-            Inhabitants::None | Inhabitants::Unknown => Vec::new(),
+        let may_survive = match inhabitants.unwrap_or(Inhabitants::Unknown) {
+            Inhabitants::Some => true,
+            Inhabitants::None => self.leaders_group_lives(),
+            Inhabitants::Unknown => self.leaders_group_lives() || self.may_be_adopted(),
         };
+        let survivors = if may_survive { self.alive() } else { Vec::new() };
         if survivors.is_empty() {
             self.identity.release();
         }
@@ -146,10 +148,11 @@ impl Tree {
         }
     }
 
-    fn may_survive(&self) -> bool {
-        if test_kill_process_group(self.identity.leader()).is_ok() {
-            return true;
-        }
+    fn leaders_group_lives(&self) -> bool {
+        test_kill_process_group(self.identity.leader()).is_ok()
+    }
+
+    fn may_be_adopted(&self) -> bool {
         let mut looks = (0..ADOPTION_LOOKS).map(|_| self.look_at_adopted());
         looks.find(|found| *found != Adopted::Changing) != Some(Adopted::NoneOfOurs)
     }

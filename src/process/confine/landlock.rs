@@ -1,6 +1,8 @@
 //! Landlock: where a process and all that comes out of it may write.
+#![expect(unsafe_code, reason = "the system call itself, for a process that must not allocate")]
 
 use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -11,6 +13,7 @@ use landlock::{
 };
 
 use crate::confinement::Network;
+use crate::process::raw;
 
 /// What is allowed; all other ways of writing that Landlock knows are not. Reading is not limited.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,15 +43,15 @@ const DEVICES: [&str; 8] = [
 /// Shared memory and semaphores, which are files here.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// Limits this thread and all that comes after it, which also cannot gain privileges any more
-/// (`no_new_privs`): writing, and with it signals and nameless sockets of processes outside.
+/// The rules in the form in which a process takes them on itself ([`restrict_self`]): they limit
+/// writing, and with it signals and nameless sockets of processes outside.
 ///
 /// # Errors
 /// When the kernel cannot limit all ways of writing, or a writable directory cannot be opened.
-pub(in crate::process) fn restrict(rules: &FileRules) -> io::Result<()> {
+pub(in crate::process) fn ruleset(rules: &FileRules) -> io::Result<OwnedFd> {
     let everything = AccessFs::from_write(COMPLETE);
     let device = everything & AccessFs::from_file(COMPLETE);
-    let mut ruleset = ruleset(rules.network).map_err(errno)?;
+    let mut ruleset = empty_ruleset(rules.network).map_err(errno)?;
     for path in DEVICES {
         ruleset = allow_if_there(ruleset, Path::new(path), device)?;
     }
@@ -56,11 +59,21 @@ pub(in crate::process) fn restrict(rules: &FileRules) -> io::Result<()> {
     for path in &rules.writable {
         ruleset = allow(ruleset, path, everything)?;
     }
-    ruleset.restrict_self().map(drop).map_err(errno)
+    Option::from(ruleset).ok_or(io::ErrorKind::Unsupported.into())
+}
+
+/// Limits this thread and all that comes after it, which must not be able to gain privileges any
+/// more (`no_new_privs`). Allocates nothing.
+pub(in crate::process) fn restrict_self(ruleset: BorrowedFd<'_>) -> Result<(), rustix::io::Errno> {
+    const NO_FLAGS: u32 = 0;
+    // SAFETY: takes two numbers, and changes nothing but what this thread may do.
+    let done =
+        unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), NO_FLAGS) };
+    if done == 0 { Ok(()) } else { Err(raw::last_error()) }
 }
 
 /// Rules that allow nothing yet. What newer kernels can do is taken where it is there.
-fn ruleset(network: Network) -> Result<RulesetCreated, RulesetError> {
+fn empty_ruleset(network: Network) -> Result<RulesetCreated, RulesetError> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_write(NEEDED))?

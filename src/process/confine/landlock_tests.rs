@@ -4,6 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -40,7 +41,8 @@ impl Ground {
 
 fn limited<T: Send + 'static>(rules: FileRules, act: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = thread::spawn(move || {
-        restrict(&rules).unwrap();
+        rustix::thread::set_no_new_privs(true).unwrap();
+        restrict_self(ruleset(&rules).unwrap().as_fd()).unwrap();
         act()
     });
     thread.join().unwrap()
@@ -174,7 +176,7 @@ pty.spawn([\"sh\", \"-c\", \"stty size > /dev/null; echo tty > /dev/tty\"])' < /
 fn a_writable_directory_that_is_missing_is_an_error() {
     let missing = PathBuf::from("/nowhere/at/all");
     let rules = FileRules { writable: vec![missing], network: Network::On };
-    let tried = thread::spawn(move || restrict(&rules)).join().unwrap();
+    let tried = thread::spawn(move || ruleset(&rules)).join().unwrap();
     assert_eq!(tried.unwrap_err().kind(), ErrorKind::NotFound);
 }
 

@@ -14,7 +14,8 @@ use super::landlock;
 use super::mounts::Mount;
 use super::seccomp;
 use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
-use crate::process::spawner::{self, Failure, Offspring, Order, Role, Shut, Step};
+use crate::process::birth::{Failure, Files, Order, Shut, Step};
+use crate::process::spawner::{self, Offspring};
 
 /// What this host can do, found out at the first call and then known. That one starts a process
 /// and blocks until it has ended.
@@ -49,7 +50,6 @@ fn start_in(place: &Path) -> io::Result<Result<(), Failure>> {
         argv: [c"sh", c"-c", c":"].map(CString::from).into(),
         env: Vec::new(),
         terminal: None,
-        files: Vec::new(),
         tag: None,
         shut: Shut {
             confinement: Confinement { profile: Profile::WorkspaceWrite, network: Network::Off },
@@ -60,13 +60,15 @@ fn start_in(place: &Path) -> io::Result<Result<(), Failure>> {
             untouchable: Vec::new(),
         },
     };
-    let files = [
-        (Role::Directory, directory.as_fd()),
-        (Role::Stdout, output.as_fd()),
-        (Role::Stderr, output.as_fd()),
-    ];
-    Ok(spawner::create(order, &files).map(|Offspring { leader, namespace }| {
-        leader.outlive();
+    let files = Files {
+        directory: directory.as_fd(),
+        stdin: None,
+        stdout: Some(output.as_fd()),
+        stderr: Some(output.as_fd()),
+        report: None,
+    };
+    Ok(spawner::create(&order, files, None).map(|Offspring { leader, namespace }| {
+        leader.child.outlive();
         drop(namespace);
     }))
 }

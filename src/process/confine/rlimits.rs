@@ -21,12 +21,16 @@ const CPU_GRACE: u64 = 5;
 /// Tasks that other programs of the same user may start while a job runs.
 const ROOM_FOR_OTHERS: u64 = 4096;
 
-/// Sets the limits on this process. To be called after it got its user namespace, if it gets one:
-/// only then are its processes counted apart from all others of the same user.
+/// Sets the limits on this process, the one on tasks as [`most_tasks`] says. To be called after it
+/// got its user namespace, if it gets one: only then are its processes counted apart from all others
+/// of the same user. Allocates nothing.
 ///
 /// # Errors
 /// When the system refuses.
-pub(in crate::process) fn apply(limits: &ResourceLimits, backend: Backend) -> io::Result<()> {
+pub(in crate::process) fn apply(
+    limits: &ResourceLimits,
+    most_tasks: Option<u64>,
+) -> io::Result<()> {
     if *limits == ResourceLimits::NONE {
         return Ok(());
     }
@@ -41,7 +45,7 @@ pub(in crate::process) fn apply(limits: &ResourceLimits, backend: Backend) -> io
         let seconds = whole_seconds(cpu);
         lower(Resource::Cpu, seconds, seconds.saturating_add(CPU_GRACE))?;
     }
-    if let Some(tasks) = limits.processes.and_then(|processes| most_tasks(processes, backend)) {
+    if let Some(tasks) = most_tasks {
         lower(Resource::Nproc, tasks, tasks)?;
     }
     give_way(limits.nice)
@@ -66,7 +70,8 @@ fn whole_seconds(time: Duration) -> u64 {
 ///
 /// In a user namespace of its own a job is counted alone. Elsewhere the kernel counts all that the
 /// user runs: then this only keeps a fork bomb from filling the host.
-fn most_tasks(processes: u64, backend: Backend) -> Option<u64> {
+pub(in crate::process) fn most_tasks(limits: &ResourceLimits, backend: Backend) -> Option<u64> {
+    let processes = limits.processes?;
     match backend {
         Backend::Namespaces => Some(processes),
         Backend::Landlock | Backend::Seccomp | Backend::Nothing if getuid().is_root() => None,
@@ -115,8 +120,10 @@ mod tests {
 
     #[test]
     fn a_job_is_counted_alone_only_in_its_own_namespace() {
-        assert_eq!(most_tasks(512, Backend::Namespaces), Some(512));
-        let others = most_tasks(512, Backend::Seccomp);
+        let limits = ResourceLimits { processes: Some(512), ..ResourceLimits::NONE };
+        assert_eq!(most_tasks(&limits, Backend::Namespaces), Some(512));
+        assert_eq!(most_tasks(&ResourceLimits::NONE, Backend::Namespaces), None);
+        let others = most_tasks(&limits, Backend::Seccomp);
         assert!(others.is_none_or(|tasks| tasks > 512 + ROOM_FOR_OTHERS), "{others:?}");
         assert_eq!(others.is_none(), getuid().is_root());
     }

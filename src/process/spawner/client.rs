@@ -5,32 +5,31 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::files::Role;
 use super::link;
+use super::note::Note;
 use super::serve::SPAWNER_ARG;
-use super::step::{Failure, Note, Step};
-use super::wire::Order;
-use crate::confinement::Backend;
+use super::wire;
+use crate::process::birth::{Failure, Files, Newborn, Order, Step};
 use crate::process::children::{self, Child, Desk};
-use crate::process::host;
-use crate::process::raw::{self, Action, Plan};
-
-/// It shall outlive a polite end of everything around it: it goes when we do.
-const BLOCKED: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+use crate::process::{helper, host, raw};
 
 /// A spawner that has not answered by then is replaced: a disk that is gone may keep it from
 /// reading a program.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The number of the spawner that was started last; zero before there is one.
+static LATEST: AtomicI32 = AtomicI32::new(0);
 
 static OFFICE: Mutex<Office> = Mutex::new(Office { program: None, spawner: None });
 
@@ -51,9 +50,8 @@ struct Spawner {
 /// What came out of a launch.
 #[derive(Debug)]
 pub(in crate::process) struct Offspring {
-    pub(in crate::process) leader: Child,
-    /// Where it has namespaces.
-    pub(in crate::process) namespace: Option<Namespace>,
+    pub(in crate::process) leader: Newborn,
+    pub(in crate::process) namespace: Namespace,
 }
 
 /// A process namespace that lives. Dropped, it ends with everything in it.
@@ -130,29 +128,36 @@ pub fn renew() -> io::Result<bool> {
 
 /// The number of the spawner, where there is one.
 pub(in crate::process) fn pid() -> Option<Pid> {
-    office().spawner.as_ref().map(|spawner| spawner.child.pid())
+    Pid::from_raw(LATEST.load(Ordering::Relaxed))
 }
 
-/// Has a process created. It has become its program when this returns; after an error there is none.
+/// Has a process created in namespaces of its own, and in the cgroup of this directory. It has
+/// become its program when this returns; after an error there is none.
 pub(in crate::process) fn create(
-    mut order: Order,
-    given: &[(Role, BorrowedFd<'_>)],
+    order: &Order,
+    files: Files<'_>,
+    cgroup: Option<BorrowedFd<'_>>,
 ) -> Result<Offspring, Failure> {
-    let pipes = Pipes::lay(order.shut.backend).map_err(|errno| Step::Request.failed(errno))?;
-    order.files = given.iter().copied().chain(pipes.theirs()).map(|(role, _)| role).collect();
-    let request = order.encode();
+    children::creating(|desk| request(desk, order, files, cgroup))
+}
+
+fn request(
+    desk: &Desk,
+    order: &Order,
+    files: Files<'_>,
+    cgroup: Option<BorrowedFd<'_>>,
+) -> Result<Offspring, Failure> {
+    let pipes = Pipes::lay().map_err(|errno| Step::Request.failed(errno))?;
+    let (roles, files): (Vec<_>, Vec<_>) = Role::list(files, cgroup).chain(pipes.theirs()).unzip();
+    let request = wire::encode(order, &roles);
     if request.len() > link::MOST_BYTES {
         return Err(Step::Program.failed(Errno::TOOBIG));
     }
-    children::creating(|desk| {
-        let files = given.iter().copied().chain(pipes.theirs()).map(|(_, file)| file);
-        let answer = office().ask(desk, &request, &files.collect::<Vec<_>>())?;
-        let Pipes { notes: (notes, their_notes), lifeline } = pipes;
-        // Ours too must be closed, else the notes would never end.
-        drop(their_notes);
-        let lifeline = lifeline.map(|(_theirs, lifeline)| lifeline);
-        Launched::hear(answer, &notes).settle(desk, lifeline)
-    })
+    let answer = office().ask(desk, &request, &files)?;
+    let Pipes { notes: (notes, their_notes), lifeline: (_theirs, lifeline) } = pipes;
+    // Ours too must be closed, else the notes would never end.
+    drop(their_notes);
+    Launched::hear(answer, &notes).settle(desk, lifeline)
 }
 
 /// What connects us with the processes of a launch; the end that we keep is first for what we read
@@ -160,22 +165,18 @@ pub(in crate::process) fn create(
 #[derive(Debug)]
 struct Pipes {
     notes: (OwnedFd, OwnedFd),
-    lifeline: Option<(OwnedFd, OwnedFd)>,
+    lifeline: (OwnedFd, OwnedFd),
 }
 
 impl Pipes {
-    fn lay(backend: Backend) -> Result<Self, Errno> {
-        let lifeline = match backend {
-            Backend::Namespaces => Some(pipe_with(PipeFlags::CLOEXEC)?),
-            Backend::Landlock | Backend::Seccomp | Backend::Nothing => None,
-        };
-        Ok(Self { notes: pipe_with(PipeFlags::CLOEXEC)?, lifeline })
+    fn lay() -> Result<Self, Errno> {
+        let lay = || pipe_with(PipeFlags::CLOEXEC);
+        Ok(Self { notes: lay()?, lifeline: lay()? })
     }
 
     /// The ends that go to the new processes.
     fn theirs(&self) -> impl Iterator<Item = (Role, BorrowedFd<'_>)> {
-        let lifeline = self.lifeline.as_ref().map(|(theirs, _)| (Role::Lifeline, theirs.as_fd()));
-        [(Role::Notes, self.notes.1.as_fd())].into_iter().chain(lifeline)
+        [(Role::Notes, self.notes.1.as_fd()), (Role::Lifeline, self.lifeline.0.as_fd())].into_iter()
     }
 }
 
@@ -227,18 +228,11 @@ impl Spawner {
         for timeout in [Timeout::Recv, Timeout::Send] {
             set_socket_timeout(&ours, timeout, Some(PATIENCE))?;
         }
-        let root = open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        let actions = [
-            Action::Chdir(root.as_fd()),
-            Action::Dup { from: theirs.as_fd(), to: 0 },
-            Action::Open { to: 1, path: c"/dev/null", flags: libc::O_WRONLY },
-            Action::Copy { from: 1, to: 2 },
-        ];
         let words = ["shellyard", SPAWNER_ARG].map(CString::new);
         let argv: Vec<_> = words.into_iter().flatten().collect();
-        let path = program.map_or(c"/proc/self/exe", CString::as_c_str);
-        let plan = Plan { path, argv: &argv, env: &[], actions: &actions, blocked: &BLOCKED };
-        let child = desk.register(raw::posix_spawn(&plan)?);
+        let program = program.map_or(helper::OURSELVES, CString::as_c_str);
+        let child = desk.register(helper::start(program, &argv, theirs.as_fd())?);
+        LATEST.store(child.pid().as_raw_nonzero().get(), Ordering::Relaxed);
         // Jobs inherit the spawner's limits, and shall not have ours.
         host::limit_open_files(child.pid());
         Ok(Self { child, socket: ours })
@@ -279,22 +273,35 @@ impl Launched {
     }
 
     /// Takes the processes into our books; those of a launch that failed are ended.
-    fn settle(self, desk: &Desk, lifeline: Option<OwnedFd>) -> Result<Offspring, Failure> {
+    fn settle(self, desk: &Desk, lifeline: OwnedFd) -> Result<Offspring, Failure> {
         if let Some(maker) = self.maker {
             // It has closed its notes, so it is at its end.
             raw::wait_blocking(maker).ok();
         }
         let init = self.init.map(|pid| desk.register(pid));
-        let namespace = init.zip(lifeline).map(|(init, lifeline)| Namespace::new(init, lifeline));
+        let namespace = init.map(|init| Namespace::new(init, lifeline));
         let leader = self.leader.map(|pid| desk.register(pid));
-        match (leader, self.failure) {
-            (Some(leader), None) => Ok(Offspring { leader, namespace }),
-            (leader, failure) => {
+        match (leader, namespace, self.failure) {
+            (Some(leader), Some(namespace), None) => {
+                Ok(Offspring { leader: watched(leader)?, namespace })
+            }
+            (leader, _, failure) => {
                 if let Some(leader) = leader {
                     leader.kill_and_reap();
                 }
                 Err(failure.unwrap_or_else(|| Step::Birth.failed(Errno::CHILD)))
             }
+        }
+    }
+}
+
+/// A new process with the file that tells of its end. After an error it is gone.
+fn watched(child: Child) -> Result<Newborn, Failure> {
+    match pidfd_open(child.pid(), PidfdFlags::empty()) {
+        Ok(pidfd) => Ok(Newborn { child, pidfd }),
+        Err(errno) => {
+            child.kill_and_reap();
+            Err(Step::Birth.failed(errno))
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The files that come along with a launch, and what each is for.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use crate::process::birth::Files;
 
 /// What a file that comes along is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,22 +33,39 @@ impl Role {
         Self::Cgroup,
         Self::Lifeline,
     ];
+
+    /// The files of a new process, and the directory of its cgroup, each with what it is for.
+    pub(super) fn list<'a>(
+        files: Files<'a>,
+        cgroup: Option<BorrowedFd<'a>>,
+    ) -> impl Iterator<Item = (Self, BorrowedFd<'a>)> {
+        let Files { directory, stdin, stdout, stderr, report } = files;
+        let all = [
+            (Self::Directory, Some(directory)),
+            (Self::Stdin, stdin),
+            (Self::Stdout, stdout),
+            (Self::Stderr, stderr),
+            (Self::Report, report),
+            (Self::Cgroup, cgroup),
+        ];
+        all.into_iter().filter_map(|(role, file)| Some((role, file?)))
+    }
 }
 
 /// The files of one launch, as the spawner has them.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct Received {
     pub(super) notes: OwnedFd,
-    pub(super) directory: OwnedFd,
-    pub(super) stdin: Option<OwnedFd>,
-    pub(super) stdout: Option<OwnedFd>,
-    pub(super) stderr: Option<OwnedFd>,
-    pub(super) report: Option<OwnedFd>,
+    directory: OwnedFd,
+    stdin: Option<OwnedFd>,
+    stdout: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
+    report: Option<OwnedFd>,
     pub(super) cgroup: Option<OwnedFd>,
-    pub(super) lifeline: Option<OwnedFd>,
+    pub(super) lifeline: OwnedFd,
 }
 
-impl Files {
+impl Received {
     /// The files by what they are for; nothing where one is missing that every launch has.
     pub(super) fn sort(roles: &[Role], files: Vec<OwnedFd>) -> Option<Self> {
         let mut by_role = [const { None }; Role::ALL.len()];
@@ -57,8 +76,19 @@ impl Files {
             *by_role.get_mut(*role as usize)? = Some(file);
         }
         let [notes, directory, stdin, stdout, stderr, report, cgroup, lifeline] = by_role;
-        let (notes, directory) = (notes?, directory?);
+        let (notes, directory, lifeline) = (notes?, directory?, lifeline?);
         Some(Self { notes, directory, stdin, stdout, stderr, report, cgroup, lifeline })
+    }
+
+    /// Those that the leader starts with.
+    pub(super) fn of_leader(&self) -> Files<'_> {
+        Files {
+            directory: self.directory.as_fd(),
+            stdin: self.stdin.as_ref().map(OwnedFd::as_fd),
+            stdout: self.stdout.as_ref().map(OwnedFd::as_fd),
+            stderr: self.stderr.as_ref().map(OwnedFd::as_fd),
+            report: self.report.as_ref().map(OwnedFd::as_fd),
+        }
     }
 }
 
@@ -72,16 +102,21 @@ mod tests {
 
     #[test]
     fn each_file_goes_where_it_belongs() {
-        let roles = [Role::Stderr, Role::Directory, Role::Notes];
-        let files = Files::sort(&roles, roles.map(|_| file()).into()).unwrap();
-        assert!(files.stderr.is_some() && files.stdout.is_none() && files.lifeline.is_none());
+        let roles = [Role::Stderr, Role::Lifeline, Role::Directory, Role::Notes];
+        let files = Received::sort(&roles, roles.map(|_| file()).into()).unwrap();
+        assert!(files.stderr.is_some() && files.stdout.is_none() && files.cgroup.is_none());
     }
 
     #[test]
     fn no_launch_without_a_place_and_a_way_to_tell() {
-        assert!(Files::sort(&[Role::Notes], vec![file()]).is_none());
-        assert!(Files::sort(&[Role::Directory], vec![file()]).is_none());
-        assert!(Files::sort(&[Role::Notes, Role::Directory], vec![file()]).is_none());
+        let needed = [Role::Notes, Role::Directory, Role::Lifeline];
+        assert!(Received::sort(&needed, needed.map(|_| file()).into()).is_some());
+        for missing in 0..needed.len() {
+            let mut some = needed.to_vec();
+            some.remove(missing);
+            assert!(Received::sort(&some, vec![file(), file()]).is_none(), "{some:?}");
+        }
+        assert!(Received::sort(&needed, vec![file(), file()]).is_none());
     }
 
     #[test]

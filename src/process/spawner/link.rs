@@ -14,7 +14,7 @@ use rustix::net::{
 };
 
 use super::files::Role;
-use super::step::Note;
+use super::note::Note;
 
 /// More than any kernel takes as arguments and environment of a program.
 pub(super) const MOST_BYTES: usize = 8 << 20;

@@ -8,29 +8,43 @@ use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::retry_on_intr;
 use rustix::process::{DumpableBehavior, chdir, getcwd, getgid, getuid, set_dumpable_behavior};
 use rustix::thread::{UnshareFlags, set_name, set_no_new_privs};
 
-use super::child::{self, Kit, Standard};
+use super::files::Received;
+use super::note::Note;
 use super::raw::{self, Birth};
-use super::step::{Failure, Note, Step};
 use crate::confinement::Network;
-use crate::process::confine::{capabilities, mounts};
+use crate::process::birth::{
+    Failure, Kit, Standard, Step, bear_sibling_and_wait, become_leader, execute, give_number, leave,
+};
+use crate::process::confine::{capabilities, landlock, mounts};
 
 /// The life of a maker.
-pub(super) fn make(kit: &Kit<'_>) -> ! {
-    match try_make(kit) {
-        Ok(()) => raw::leave(0),
-        Err(failure) => kit.give_up(failure),
+pub(super) fn make(kit: &Kit<'_>, files: &Received) -> ! {
+    match try_make(kit, files) {
+        Ok(()) => leave(0),
+        Err(failure) => give_up(&files.notes, failure),
     }
 }
 
-fn try_make(kit: &Kit<'_>) -> Result<(), Failure> {
+/// Tells why there is no job, and ends.
+fn give_up(notes: &OwnedFd, failure: Failure) -> ! {
+    tell(notes, Note::Failed(failure));
+    leave(1)
+}
+
+fn tell(notes: &OwnedFd, note: Note) {
+    // Without a server nobody is interested, and the job ends with its pipes.
+    retry_on_intr(|| rustix::io::write(notes, &note.encode())).ok();
+}
+
+fn try_make(kit: &Kit<'_>, files: &Received) -> Result<(), Failure> {
     kit.enter_cgroup()?;
     let standard = Standard::open(kit)?;
     // Before the new mount namespace, where this directory would still be the old one's.
@@ -40,16 +54,20 @@ fn try_make(kit: &Kit<'_>) -> Result<(), Failure> {
     standard.show_terminal().map_err(|errno| Step::Files.failed(errno))?;
     mounts::apply(&kit.shut().mounts).map_err(|error| Step::Mounts.failed(error))?;
     let place = Path::new(OsStr::from_bytes(place.to_bytes()));
-    mounts::enter(kit.files.directory.as_fd(), place).map_err(|error| Step::Place.failed(error))?;
+    mounts::enter(kit.files.directory, place).map_err(|error| Step::Place.failed(error))?;
+    // What it names must be what the job sees.
+    let ruleset = kit.shut().file_rules().map(|rules| landlock::ruleset(&rules)).transpose();
+    let ruleset = ruleset.map_err(|error| Step::Landlock.failed(error))?;
     let failed = |errno| Step::Birth.failed(errno);
     let init = match raw::bear_sibling().map_err(failed)? {
-        Birth::New => keep_namespace(kit),
+        Birth::New => keep_namespace(kit, files),
         Birth::Before(init) => init,
     };
-    let leader = raw::bear_sibling_and_wait(lead, &(kit, &standard));
+    let ruleset = ruleset.as_ref().map(OwnedFd::as_fd);
+    let leader = bear_sibling_and_wait(lead, &Part { kit, standard, ruleset, notes: &files.notes });
     // Both now: the server need not wake up for each.
-    kit.tell(Note::Init(init));
-    kit.tell(Note::Leader(leader.map_err(failed)?));
+    tell(&files.notes, Note::Init(init));
+    tell(&files.notes, Note::Leader(leader.map_err(failed)?));
     Ok(())
 }
 
@@ -84,9 +102,9 @@ fn write(path: &str, text: &str) -> io::Result<()> {
 
 /// The life of an init: it waits until the server closes the lifeline, or is no more. With it ends
 /// every process of the namespace.
-fn keep_namespace(kit: &Kit<'_>) -> ! {
+fn keep_namespace(kit: &Kit<'_>, files: &Received) -> ! {
     raw::ignore_children();
-    let kept = hold_nothing_but_the_lifeline(kit);
+    let kept = hold_nothing_but_the_lifeline(kit, files);
     while kept.is_ok() {
         let mut nothing = [0; 8];
         match retry_on_intr(|| rustix::io::read(rustix::stdio::stdin(), &mut nothing)) {
@@ -94,13 +112,12 @@ fn keep_namespace(kit: &Kit<'_>) -> ! {
             Ok(0) | Err(_) => break,
         }
     }
-    raw::leave(0)
+    leave(0)
 }
 
 /// Jobs see this process, as their number 1: it has no files, no privileges and no open memory.
-fn hold_nothing_but_the_lifeline(kit: &Kit<'_>) -> io::Result<()> {
-    let lifeline = kit.files.lifeline.as_ref().ok_or(Errno::BADF)?;
-    raw::give_number(lifeline.as_fd(), 0)?;
+fn hold_nothing_but_the_lifeline(kit: &Kit<'_>, files: &Received) -> io::Result<()> {
+    give_number(files.lifeline.as_fd(), 0)?;
     raw::close_from(1);
     chdir("/")?;
     set_name(c"shellyard-init")?;
@@ -109,14 +126,23 @@ fn hold_nothing_but_the_lifeline(kit: &Kit<'_>) -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-fn lead((kit, standard): &(&Kit<'_>, &Standard)) -> ! {
-    let Err(failure) = prepare_and_execute(kit, standard);
-    kit.give_up(failure)
+/// What a leader works with.
+#[derive(Debug)]
+struct Part<'a> {
+    kit: &'a Kit<'a>,
+    standard: Standard,
+    ruleset: Option<BorrowedFd<'a>>,
+    notes: &'a OwnedFd,
 }
 
-fn prepare_and_execute(kit: &Kit<'_>, standard: &Standard) -> Result<Infallible, Failure> {
+fn lead(part: &Part<'_>) -> ! {
+    let Err(failure) = prepare_and_execute(part);
+    give_up(part.notes, failure)
+}
+
+fn prepare_and_execute(part: &Part<'_>) -> Result<Infallible, Failure> {
     // The one who mounts it is the one whose process namespace it shows.
     mounts::own_proc().map_err(|error| Step::Processes.failed(error))?;
-    child::become_leader(kit, standard)?;
-    child::execute(kit)
+    become_leader(part.kit, &part.standard)?;
+    execute(part.kit, part.ruleset)
 }

@@ -7,91 +7,59 @@ use std::time::Duration;
 
 use super::files::Role;
 use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
+use crate::process::birth::{Order, Shut};
 use crate::process::confine::mounts::Mount;
 use crate::process::tag::Tag;
 
-/// A process to create: all that the spawner needs to know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::process) struct Order {
-    pub(in crate::process) path: CString,
-    pub(in crate::process) argv: Vec<CString>,
-    pub(in crate::process) env: Vec<CString>,
-    /// The terminal that is its standard files, where it has one.
-    pub(in crate::process) terminal: Option<CString>,
-    /// What the files that come along are for, in their order.
-    pub(in crate::process) files: Vec<Role>,
-    /// What tells all that comes out of it from others; on it before it can start any.
-    pub(in crate::process) tag: Option<Tag>,
-    pub(in crate::process) shut: Shut,
+/// A launch in bytes, with what its files are for in their order.
+pub(super) fn encode(order: &Order, files: &[Role]) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.bytes(order.path.as_bytes());
+    out.list(&order.argv, |out, arg| out.bytes(arg.as_bytes()));
+    out.list(&order.env, |out, variable| out.bytes(variable.as_bytes()));
+    out.option(order.terminal.as_ref(), |out, path| out.bytes(path.as_bytes()));
+    out.list(files, |out, role| out.byte(*role as u8));
+    out.option(order.tag.as_ref(), |out, tag| out.fixed(tag.to_number().to_le_bytes()));
+    encode_shut(&order.shut, &mut out);
+    out.0
 }
 
-/// How a process is shut in and limited.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::process) struct Shut {
-    pub(in crate::process) confinement: Confinement,
-    pub(in crate::process) backend: Backend,
-    pub(in crate::process) limits: ResourceLimits,
-    pub(in crate::process) mounts: Vec<Mount>,
-    /// Where Landlock lets it write; nothing where Landlock is not used.
-    pub(in crate::process) writable: Option<Vec<PathBuf>>,
-    /// Processes and groups (as negative numbers) that it must not signal.
-    pub(in crate::process) untouchable: Vec<i32>,
+/// Understands what [`encode`] gives, and nothing else.
+pub(super) fn decode(bytes: &[u8]) -> Option<(Order, Vec<Role>)> {
+    let mut input = Reader(bytes);
+    let path = input.c_string()?;
+    let argv = input.list(Reader::c_string)?;
+    let env = input.list(Reader::c_string)?;
+    let terminal = input.option(Reader::c_string)?;
+    let files = input.list(|input| input.one_of(&Role::ALL))?;
+    let tag = input.option(|input| input.number().and_then(Tag::from_number))?;
+    let shut = decode_shut(&mut input)?;
+    input.0.is_empty().then_some((Order { path, argv, env, terminal, tag, shut }, files))
 }
 
-impl Order {
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
-        out.bytes(self.path.as_bytes());
-        out.list(&self.argv, |out, arg| out.bytes(arg.as_bytes()));
-        out.list(&self.env, |out, variable| out.bytes(variable.as_bytes()));
-        out.option(self.terminal.as_ref(), |out, path| out.bytes(path.as_bytes()));
-        out.list(&self.files, |out, role| out.byte(*role as u8));
-        out.option(self.tag.as_ref(), |out, tag| out.fixed(tag.to_number().to_le_bytes()));
-        self.shut.encode(&mut out);
-        out.0
-    }
-
-    /// Understands what [`Order::encode`] gives, and nothing else.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut input = Reader(bytes);
-        let order = Self {
-            path: input.c_string()?,
-            argv: input.list(Reader::c_string)?,
-            env: input.list(Reader::c_string)?,
-            terminal: input.option(Reader::c_string)?,
-            files: input.list(|input| input.one_of(&Role::ALL))?,
-            tag: input.option(|input| input.number().and_then(Tag::from_number))?,
-            shut: Shut::decode(&mut input)?,
-        };
-        input.0.is_empty().then_some(order)
-    }
+fn encode_shut(shut: &Shut, out: &mut Writer) {
+    out.byte(place(&Profile::WORDS, shut.confinement.profile));
+    out.byte(place(&Network::WORDS, shut.confinement.network));
+    out.byte(place(&Backend::WORDS, shut.backend));
+    encode_limits(&shut.limits, out);
+    out.list(&shut.mounts, |out, mount| encode_mount(mount, out));
+    out.option(shut.writable.as_ref(), |out, paths| {
+        out.list(paths, |out, path| out.path(path));
+    });
+    out.list(&shut.untouchable, |out, number| out.fixed(number.to_le_bytes()));
 }
 
-impl Shut {
-    fn encode(&self, out: &mut Writer) {
-        out.byte(place(&Profile::WORDS, self.confinement.profile));
-        out.byte(place(&Network::WORDS, self.confinement.network));
-        out.byte(place(&Backend::WORDS, self.backend));
-        encode_limits(&self.limits, out);
-        out.list(&self.mounts, |out, mount| encode_mount(mount, out));
-        out.option(self.writable.as_ref(), |out, paths| {
-            out.list(paths, |out, path| out.path(path));
-        });
-        out.list(&self.untouchable, |out, number| out.fixed(number.to_le_bytes()));
-    }
-
-    fn decode(input: &mut Reader<'_>) -> Option<Self> {
-        let profile = input.word(&Profile::WORDS)?;
-        let network = input.word(&Network::WORDS)?;
-        Some(Self {
-            confinement: Confinement { profile, network },
-            backend: input.word(&Backend::WORDS)?,
-            limits: decode_limits(input)?,
-            mounts: input.list(decode_mount)?,
-            writable: input.option(|input| input.list(Reader::path))?,
-            untouchable: input.list(|input| input.fixed().map(i32::from_le_bytes))?,
-        })
-    }
+fn decode_shut(input: &mut Reader<'_>) -> Option<Shut> {
+    let profile = input.word(&Profile::WORDS)?;
+    let network = input.word(&Network::WORDS)?;
+    Some(Shut {
+        confinement: Confinement { profile, network },
+        backend: input.word(&Backend::WORDS)?,
+        limits: decode_limits(input)?,
+        mounts: input.list(decode_mount)?,
+        writable: input.option(|input| input.list(Reader::path))?,
+        untouchable: input.list(|input| input.fixed().map(i32::from_le_bytes))?,
+    })
 }
 
 fn encode_limits(limits: &ResourceLimits, out: &mut Writer) {
@@ -307,31 +275,34 @@ mod tests {
             argv in vec(c_string(), 0..8),
             env in vec(c_string(), 0..8),
             terminal in of(c_string()),
-            files in vec(select(Role::ALL.to_vec()), 0..8),
             tag in of(any::<u64>()),
             shut in shut(),
         ) -> Order {
             let tag = tag.map(Tag::of_server);
-            Order { path, argv, env, terminal, files, tag, shut }
+            Order { path, argv, env, terminal, tag, shut }
         }
+    }
+
+    fn roles() -> impl Strategy<Value = Vec<Role>> {
+        vec(select(Role::ALL.to_vec()), 0..8)
     }
 
     proptest! {
         #[test]
-        fn what_is_sent_is_understood(order in order()) {
-            prop_assert_eq!(Order::decode(&order.encode()), Some(order));
+        fn what_is_sent_is_understood(order in order(), roles in roles()) {
+            prop_assert_eq!(decode(&encode(&order, &roles)), Some((order, roles)));
         }
 
         #[test]
-        fn half_of_it_is_not(order in order(), cut: prop::sample::Index) {
-            let bytes = order.encode();
-            prop_assert_eq!(Order::decode(&bytes[..cut.index(bytes.len())]), None);
-            prop_assert_eq!(Order::decode(&[&bytes[..], b"x"].concat()), None);
+        fn half_of_it_is_not(order in order(), roles in roles(), cut: prop::sample::Index) {
+            let bytes = encode(&order, &roles);
+            prop_assert_eq!(decode(&bytes[..cut.index(bytes.len())]), None);
+            prop_assert_eq!(decode(&[&bytes[..], b"x"].concat()), None);
         }
 
         #[test]
         fn noise_is_harmless(bytes in vec(any::<u8>(), 0..400)) {
-            Order::decode(&bytes);
+            decode(&bytes);
         }
     }
 }

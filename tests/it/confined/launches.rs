@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use shellyard::process::{ExitKind, Launch, spawn, spawner};
 
 use super::alone::{
-    BOTH, DEFAULT, SPAWNER, WORKSPACE, Yard, alone, children_of_ours, finish, processes, wait_until,
+    BOTH, SPAWNER, WORKSPACE, Yard, alone, children_of_ours, finish, processes, wait_until,
 };
 
 fn open_files() -> usize {
@@ -86,7 +86,7 @@ fn a_spawner_that_died_is_replaced() {
         };
         assert!(!spawner::renew().unwrap(), "it lives");
         let first = kill();
-        let (ended, _) = yard.run(&yard.sh(DEFAULT, "exit 3")).await;
+        let (ended, _) = yard.run(&yard.sh(WORKSPACE, "exit 3")).await;
         assert_eq!(ended, ExitKind::Code(3));
         assert_ne!(the_spawner(), first);
         kill();
@@ -104,7 +104,7 @@ fn a_polite_end_of_all_is_not_meant_for_the_spawner() {
         for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
             kill_process(Pid::from_raw(spawner.cast_signed()).unwrap(), signal).unwrap();
         }
-        yard.run(&yard.sh(DEFAULT, "true")).await;
+        yard.run(&yard.sh(WORKSPACE, "true")).await;
         assert_eq!(the_spawner(), spawner);
     });
 }

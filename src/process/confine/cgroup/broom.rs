@@ -54,11 +54,18 @@ fn sweep() {
 
 /// Tries once. Whatever is not there any more counts as removed.
 pub(super) fn is_removed(dir: &Path) -> bool {
+    if is_gone(dir) {
+        return true;
+    }
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             is_removed(&entry.path());
         }
     }
+    is_gone(dir)
+}
+
+fn is_gone(dir: &Path) -> bool {
     match fs::remove_dir(dir) {
         Ok(()) => true,
         Err(error) => error.kind() == io::ErrorKind::NotFound,

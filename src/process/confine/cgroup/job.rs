@@ -1,42 +1,69 @@
 //! The cgroup of one job.
 
 use std::fs::{self, File};
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
 
 use super::broom;
 use super::delegation::Controller;
+use super::idle::Idle;
 use super::yard::{self, Yard};
 use crate::confinement::ResourceLimits;
 
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// The cgroup of one job; removed when dropped, as soon as nobody is in it any more.
+/// Directories of a cgroup that has none below it: itself and its name in the one above.
+const LINKS_WITHOUT_CHILDREN: u64 = 2;
+
+/// The cgroup of one job. Dropped, it is kept for another if nobody can be in it and it holds
+/// nothing; else it is removed, as soon as nobody is in it any more.
 #[derive(Debug)]
 pub(in crate::process) struct JobCgroup {
     dir: PathBuf,
-    directory: File,
     /// Those limits that the kernel holds by it.
     held: ResourceLimits,
+    past: Past,
+    /// Where it may go afterwards; nowhere where limits are written into cgroups.
+    next: Option<Arc<Idle>>,
+    /// Whether the job was seen to have left it as it was.
+    vacated: AtomicBool,
+    /// Whether all in it were ended at once. Some kernels (6.14 and later) end whoever is born into
+    /// such a one afterwards, too.
+    killed: AtomicBool,
+}
+
+/// Whose work the kernel's books on a cgroup tell of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Past {
+    ThisJob,
+    OthersToo,
 }
 
 impl JobCgroup {
-    /// A new one with these limits; none where the host does not let us.
+    /// One with these limits, new or left by another job; none where the host does not let us.
     pub(in crate::process) fn create(limits: &ResourceLimits) -> Option<Self> {
         Self::create_in(yard::shared().ok()?, limits)
     }
 
     fn create_in(yard: &Yard, limits: &ResourceLimits) -> Option<Self> {
-        let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-        let dir = yard.dir.join(format!("job-{number}"));
-        fs::create_dir(&dir).ok()?;
-        let Ok(directory) = File::open(&dir) else {
-            broom::remove(dir);
-            return None;
+        let next = yard.controllers.is_err().then(|| Arc::clone(&yard.idle));
+        // For a limit on CPU time the books must tell of this job alone.
+        let used = next.as_ref().filter(|_| limits.cpu.is_none()).and_then(|idle| idle.take());
+        let (dir, past) = match used {
+            Some(dir) => (dir, Past::OthersToo),
+            None => (make_in(yard)?, Past::ThisJob),
         };
-        let mut cgroup = Self { dir, directory, held: ResourceLimits::NONE };
+        let held = ResourceLimits::NONE;
+        let (vacated, killed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let mut cgroup = Self { dir, held, past, next, vacated, killed };
         for controller in yard.controllers.iter().flatten() {
             cgroup.hold(*controller, limits);
         }
@@ -60,13 +87,25 @@ impl JobCgroup {
         }
     }
 
-    /// Where a process is born as a member, or becomes one by writing `0` to `cgroup.procs` there.
-    pub(in crate::process) fn directory(&self) -> BorrowedFd<'_> {
-        self.directory.as_fd()
+    /// Its directory: where a process is born as a member, or becomes one by writing `0` to
+    /// `cgroup.procs` there. Not held open: there may be thousands of jobs.
+    pub(in crate::process) fn open(&self) -> Result<OwnedFd, Errno> {
+        open(&self.dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    }
+
+    /// Whether nobody is in it any more. To be asked once the job's first process has ended.
+    pub(in crate::process) fn is_vacated(&self) -> bool {
+        let events = self.read_events().unwrap_or_default();
+        let is_vacated = field(&events, "populated") == Some(0);
+        // A job can freeze its own: whoever came next would not run.
+        let is_as_before = is_vacated && field(&events, "frozen").is_none_or(|frozen| frozen == 0);
+        self.vacated.store(is_as_before, Ordering::Relaxed);
+        is_vacated
     }
 
     /// Ends every process in it at once. False where the host cannot.
     pub(in crate::process) fn kill(&self) -> bool {
+        self.killed.store(true, Ordering::Relaxed);
         self.write("cgroup.kill", "1")
     }
 
@@ -88,9 +127,19 @@ impl JobCgroup {
         (kills > 0).then(|| peak.unwrap_or(limit))
     }
 
-    /// CPU time of all that was ever in it.
+    /// CPU time of all that was ever in it; nothing where that was not this job alone.
     pub(in crate::process) fn cpu(&self) -> Option<Duration> {
+        if self.past == Past::OthersToo {
+            return None;
+        }
         field(&self.read("cpu.stat")?, "usage_usec").map(Duration::from_micros)
+    }
+
+    /// By one read: it is asked at the end of every job, and two short lines long.
+    fn read_events(&self) -> io::Result<String> {
+        let mut text = [0; 256];
+        let length = File::open(self.dir.join("cgroup.events"))?.read(&mut text)?;
+        Ok(String::from_utf8_lossy(text.get(..length).unwrap_or_default()).into_owned())
     }
 
     fn read(&self, file: &str) -> Option<String> {
@@ -104,8 +153,26 @@ impl JobCgroup {
 
 impl Drop for JobCgroup {
     fn drop(&mut self) {
-        broom::remove(self.dir.clone());
+        let is_fit = *self.vacated.get_mut() && !*self.killed.get_mut();
+        let has_no_children =
+            || fs::metadata(&self.dir).is_ok_and(|dir| dir.nlink() == LINKS_WITHOUT_CHILDREN);
+        let next = self.next.take().filter(|_| is_fit && has_no_children());
+        let dir = std::mem::take(&mut self.dir);
+        let refused = match next {
+            Some(idle) => idle.keep(dir),
+            None => Err(dir),
+        };
+        if let Err(dir) = refused {
+            broom::remove(dir);
+        }
     }
+}
+
+/// A new one.
+fn make_in(yard: &Yard) -> Option<PathBuf> {
+    let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    let dir = yard.dir.join(format!("job-{number}"));
+    fs::create_dir(&dir).ok().map(|()| dir)
 }
 
 /// The number that stands behind a name, in files with a name and a number on each line.

@@ -10,13 +10,18 @@ const LIMITS: ResourceLimits =
 
 /// Below a plain directory, where only what we write can be seen.
 fn plain(name: &str, controllers: &[Controller]) -> (JobCgroup, PathBuf) {
+    let (home, yard) = plain_yard(name, controllers);
+    (JobCgroup::create_in(&yard, &LIMITS).unwrap(), home)
+}
+
+fn plain_yard(name: &str, controllers: &[Controller]) -> (PathBuf, Yard) {
     let home = std::env::temp_dir().join(format!("job-cgroup-{name}-{}", std::process::id()));
     fs::create_dir_all(&home).unwrap();
     fs::write(home.join("cgroup.procs"), "").unwrap();
     let words: Vec<_> = controllers.iter().map(|it| it.word()).collect();
     fs::write(home.join("cgroup.controllers"), words.join(" ")).unwrap();
     let yard = Yard::open(home.clone()).unwrap();
-    (JobCgroup::create_in(&yard, &LIMITS).unwrap(), home)
+    (home, yard)
 }
 
 #[test]
@@ -107,4 +112,82 @@ fn a_real_one_that_is_not_empty_is_removed_when_it_is() {
     leader.kill().unwrap();
     leader.wait().unwrap();
     wait_until("it is removed", || !dir.exists());
+}
+
+/// A real one that goes to a list of its own afterwards, where this host lets us make any.
+fn reusable() -> Option<(JobCgroup, Arc<Idle>)> {
+    let idle = Arc::<Idle>::default();
+    let next = Some(Arc::clone(&idle));
+    let mut cgroup = JobCgroup::create(&ResourceLimits::NONE)?;
+    cgroup.next = next;
+    Some((cgroup, idle))
+}
+
+#[test]
+fn one_that_was_left_as_it_was_is_kept_for_another_job() {
+    let Some((cgroup, idle)) = reusable() else { return };
+    let dir = cgroup.dir.clone();
+    run_in(&cgroup, "true").wait().unwrap();
+    wait_until("it is left", || cgroup.is_vacated());
+    drop(cgroup);
+    assert_eq!(idle.take(), Some(dir.clone()));
+    assert_eq!(idle.take(), None, "and for one only");
+    assert_eq!(members(&dir), 0);
+    assert!(broom::is_removed(&dir));
+}
+
+#[test]
+fn one_with_survivors_is_not_kept() {
+    let Some((cgroup, idle)) = reusable() else { return };
+    let dir = cgroup.dir.clone();
+    run_in(&cgroup, "setsid sleep 300 >/dev/null 2>&1 & exit").wait().unwrap();
+    assert!(!cgroup.is_vacated());
+    assert!(cgroup.kill());
+    drop(cgroup);
+    assert_eq!(idle.take(), None);
+    wait_until("it is removed", || !dir.exists());
+}
+
+#[test]
+fn one_that_was_changed_or_killed_or_not_looked_at_is_not_kept() {
+    let changes: [fn(&JobCgroup); 4] = [
+        |cgroup| assert!(cgroup.kill()),
+        |cgroup| fs::create_dir(cgroup.dir.join("below")).unwrap(),
+        |cgroup| assert!(cgroup.write("cgroup.freeze", "1")),
+        |_| {},
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let Some((cgroup, idle)) = reusable() else { return };
+        let dir = cgroup.dir.clone();
+        change(&cgroup);
+        assert!(number == 3 || cgroup.is_vacated());
+        drop(cgroup);
+        assert_eq!(idle.take(), None, "change {number}");
+        wait_until("it is removed", || !dir.exists());
+    }
+}
+
+#[test]
+fn the_books_on_a_used_one_do_not_pass_for_those_of_a_job() {
+    let (home, yard) = plain_yard("books", &[]);
+    let dir = yard.dir.join("job-0");
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("cpu.stat"), "usage_usec 2500000\n").unwrap();
+    yard.idle.keep(dir.clone()).unwrap();
+    let with_cpu = ResourceLimits { cpu: Some(Duration::from_secs(9)), ..LIMITS };
+    let fresh = JobCgroup::create_in(&yard, &with_cpu).unwrap();
+    assert_ne!(fresh.dir, dir, "its CPU time is counted");
+    let used = JobCgroup::create_in(&yard, &LIMITS).unwrap();
+    assert_eq!((&used.dir, used.cpu()), (&dir, None));
+    fs::remove_dir_all(home).unwrap();
+}
+
+#[test]
+fn no_more_are_kept_than_are_of_use() {
+    let idle = Idle::default();
+    let kept = (0..200).filter(|number| idle.keep(PathBuf::from(number.to_string())).is_ok());
+    let kept = kept.count();
+    assert!((1..200).contains(&kept), "{kept}");
+    idle.forget();
+    assert_eq!(idle.take(), None);
 }

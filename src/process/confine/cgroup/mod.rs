@@ -13,6 +13,7 @@
 
 mod broom;
 mod delegation;
+mod idle;
 mod job;
 mod place;
 mod yard;

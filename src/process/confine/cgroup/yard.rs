@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, getpid};
 
 use super::delegation::{Controller, Delegation};
+use super::idle::Idle;
 use super::{broom, place};
 use crate::process::{proc_scan, raw};
 
@@ -28,6 +29,8 @@ pub(super) struct Yard {
     pub(super) dir: PathBuf,
     /// What is at work in the cgroups of jobs, or why nothing is.
     pub(super) controllers: Result<Vec<Controller>, String>,
+    /// Those that wait for a job.
+    pub(super) idle: Arc<Idle>,
     /// The cgroup that the server was started in.
     home: PathBuf,
     /// Tells others that we are alive: gone with this process, however that ends.
@@ -52,6 +55,7 @@ pub fn delegation() -> Delegation {
 /// left: later ones get no cgroup. Blocks for a moment while the last processes leave.
 pub fn leave() {
     if let Some(Ok(yard)) = YARD.get() {
+        yard.idle.forget();
         move_up(&yard.dir, &yard.home);
         let deadline = Instant::now() + LAST_WAIT;
         while !broom::is_removed(&yard.dir) && Instant::now() < deadline {
@@ -82,7 +86,7 @@ impl Yard {
             refused(&dir, &error)
         })?;
         let controllers = hand_down(&home, &dir);
-        Ok(Self { dir, controllers, home, _lock })
+        Ok(Self { dir, controllers, idle: Arc::default(), home, _lock })
     }
 }
 

@@ -1,0 +1,84 @@
+//! The server's side: creates a leader by itself.
+
+use std::cell::Cell;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+use super::clone::{bear_child, bear_child_in};
+use super::kit::{Files, Kit};
+use super::life;
+use super::order::Order;
+use super::raw;
+use super::step::{Failure, Step};
+use crate::process::children::{self, Child};
+use crate::process::confine::landlock;
+use crate::process::host;
+
+/// What shells exit with that cannot execute their program.
+const NOT_EXECUTED: i32 = 127;
+
+/// A process that has just become its program.
+#[derive(Debug)]
+pub(in crate::process) struct Newborn {
+    pub(in crate::process) child: Child,
+    /// Becomes readable when it ends.
+    pub(in crate::process) pidfd: OwnedFd,
+}
+
+/// A new process's part, and what it tells while it lives in our memory.
+#[derive(Debug)]
+struct Part<'a> {
+    kit: Kit<'a>,
+    ruleset: Option<OwnedFd>,
+    failure: Cell<Option<Failure>>,
+}
+
+/// Creates a process, which must need no namespaces, in the cgroup of this directory. It has become
+/// its program when this returns; after an error there is none.
+pub(in crate::process) fn create(
+    order: &Order,
+    files: Files<'_>,
+    cgroup: Option<BorrowedFd<'_>>,
+) -> Result<Newborn, Failure> {
+    let bequest = host::bequest();
+    let kit = Kit { bequest, ..Kit::pack(order, files)? };
+    let rules = order.shut.file_rules();
+    let ruleset = rules.map(|rules| landlock::ruleset(&rules)).transpose();
+    let ruleset = ruleset.map_err(|error| Step::Landlock.failed(error))?;
+    let mut part = Part { kit, ruleset, failure: Cell::new(None) };
+    let newborn = children::creating(|desk| {
+        let born = bear(&mut part, cgroup);
+        let (pid, pidfd) = born.map_err(|errno| Step::Birth.failed(errno))?;
+        let child = desk.register(pid);
+        match part.failure.get() {
+            None => Ok(Newborn { child, pidfd }),
+            Some(failure) => {
+                child.outlive();
+                Err(failure)
+            }
+        }
+    })?;
+    if let Some(bequest) = bequest {
+        bequest.complete(newborn.child.pid());
+    }
+    Ok(newborn)
+}
+
+fn bear<'a>(part: &mut Part<'a>, cgroup: Option<BorrowedFd<'a>>) -> Result<(Pid, OwnedFd), Errno> {
+    if let Some(cgroup) = cgroup
+        && let Ok(born) = bear_child_in(cgroup, live, part)
+    {
+        return Ok(born);
+    }
+    // It goes there by itself.
+    part.kit.cgroup = cgroup;
+    bear_child(live, part)
+}
+
+fn live(part: &Part<'_>) -> ! {
+    let Err(failure) = life::live(&part.kit, part.ruleset.as_ref().map(OwnedFd::as_fd));
+    part.failure.set(Some(failure));
+    raw::leave(NOT_EXECUTED)
+}

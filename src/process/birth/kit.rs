@@ -1,0 +1,69 @@
+//! All that a new process works with.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::retry_on_intr;
+use rustix::process::fchdir;
+
+use super::filters;
+use super::order::{Order, Shut};
+use super::raw::Image;
+use super::step::{Failure, Step};
+use crate::process::confine::rlimits;
+use crate::process::confine::seccomp::Filters;
+use crate::process::host::Bequest;
+
+/// The files that a new process starts with. Outputs are missing where a terminal is both.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::process) struct Files<'a> {
+    /// The directory in which it runs.
+    pub(in crate::process) directory: BorrowedFd<'a>,
+    pub(in crate::process) stdin: Option<BorrowedFd<'a>>,
+    pub(in crate::process) stdout: Option<BorrowedFd<'a>>,
+    pub(in crate::process) stderr: Option<BorrowedFd<'a>>,
+    /// Where a shell leaves the exit codes of its last pipeline.
+    pub(in crate::process) report: Option<BorrowedFd<'a>>,
+}
+
+/// All that a new process works with; made before it is born.
+#[derive(Debug)]
+pub(in crate::process) struct Kit<'a> {
+    pub(in crate::process) order: &'a Order,
+    pub(in crate::process) files: Files<'a>,
+    pub(super) image: Image<'a>,
+    pub(super) filters: Arc<Filters>,
+    /// How many tasks its user may have, where the kernel is to hold that.
+    pub(super) most_tasks: Option<u64>,
+    /// What it gets instead of what its parent has.
+    pub(super) bequest: Option<&'a Bequest>,
+    /// The cgroup that it has still to enter.
+    pub(in crate::process) cgroup: Option<BorrowedFd<'a>>,
+}
+
+impl<'a> Kit<'a> {
+    /// Packs it, for a parent from which a job may inherit everything.
+    pub(in crate::process) fn pack(order: &'a Order, files: Files<'a>) -> Result<Self, Failure> {
+        let filters = filters::of(&order.shut).map_err(|error| Step::Filter.failed(error))?;
+        let most_tasks = rlimits::most_tasks(&order.shut.limits, order.shut.backend);
+        let image = Image::of(order);
+        Ok(Self { order, files, image, filters, most_tasks, bequest: None, cgroup: None })
+    }
+
+    pub(in crate::process) const fn shut(&self) -> &Shut {
+        &self.order.shut
+    }
+
+    pub(in crate::process) fn enter_cgroup(&self) -> Result<(), Failure> {
+        let Some(cgroup) = self.cgroup else { return Ok(()) };
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let door = openat(cgroup, c"cgroup.procs", flags, Mode::empty());
+        let entered = door.and_then(|door| retry_on_intr(|| rustix::io::write(&door, b"0")));
+        entered.map(drop).map_err(|errno| Step::Cgroup.failed(errno))
+    }
+
+    pub(in crate::process) fn enter_directory(&self) -> Result<(), Failure> {
+        fchdir(self.files.directory).map_err(|errno| Step::Directory.failed(errno))
+    }
+}

@@ -1,0 +1,236 @@
+//! Births in this process, which has many threads while tests run.
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Signal, getpid, kill_process};
+
+use super::*;
+use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
+use crate::process::children::Child;
+use crate::process::confine::cgroup::JobCgroup;
+use crate::process::host;
+
+const DEFAULT: Confinement = Confinement { profile: Profile::Default, network: Network::On };
+
+fn order(argv: &[&str]) -> Order {
+    let words = |words: &[&str]| words.iter().map(|word| CString::new(*word).unwrap()).collect();
+    Order {
+        path: CString::new(argv[0]).unwrap(),
+        argv: words(argv),
+        env: words(&["PATH=/usr/local/bin:/usr/bin:/bin"]),
+        terminal: None,
+        tag: None,
+        shut: Shut {
+            confinement: Confinement::NONE,
+            backend: Backend::Nothing,
+            limits: ResourceLimits::NONE,
+            mounts: Vec::new(),
+            writable: None,
+            untouchable: Vec::new(),
+        },
+    }
+}
+
+fn sh(text: &str) -> Order {
+    order(&["/bin/sh", "-c", text])
+}
+
+fn directory(path: &Path) -> OwnedFd {
+    open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
+}
+
+/// Creates it with one pipe as both of its outputs.
+fn create_in(
+    order: &Order,
+    place: &OwnedFd,
+    cgroup: Option<&OwnedFd>,
+) -> Result<(Newborn, File), Failure> {
+    host::prepare().unwrap();
+    let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+    let output = Some(theirs.as_fd());
+    let directory = place.as_fd();
+    let files = Files { directory, stdin: None, stdout: output, stderr: output, report: None };
+    let newborn = create(order, files, cgroup.map(OwnedFd::as_fd))?;
+    Ok((newborn, File::from(ours)))
+}
+
+/// All that it wrote, after its end.
+fn output_of(order: &Order) -> String {
+    let (newborn, output) = create_in(order, &directory(Path::new("/")), None).unwrap();
+    let text = std::io::read_to_string(output).unwrap();
+    newborn.child.outlive();
+    text
+}
+
+fn failure_of(order: &Order, place: &Path) -> (Step, Errno) {
+    let Failure { step, errno } = create_in(order, &directory(place), None).unwrap_err();
+    (step, errno)
+}
+
+#[test]
+fn no_signal_is_ignored_or_blocked() {
+    let status = output_of(&order(&["/bin/grep", "^Sig[BI]", "/proc/self/status"]));
+    let sets = status.split_whitespace().filter_map(|word| u64::from_str_radix(word, 16).ok());
+    assert_eq!(sets.collect::<Vec<_>>(), [0, 0], "{status}");
+    let pipe = output_of(&order(&["/bin/bash", "-c", "yes | head -1; echo ${PIPESTATUS[0]}"]));
+    assert_eq!(pipe, "y\n141\n");
+}
+
+#[test]
+fn ours_are_as_before_afterwards() {
+    let blocked = || {
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+        status.lines().find(|line| line.starts_with("SigBlk:")).unwrap().to_owned()
+    };
+    let before = blocked();
+    assert_eq!(output_of(&sh("echo hi")), "hi\n");
+    failure_of(&order(&["/no/such/program"]), Path::new("/"));
+    assert_eq!(blocked(), before);
+}
+
+#[test]
+fn no_file_of_ours_is_there() {
+    let _ours = File::open("/dev/null").unwrap();
+    // 3 is the directory that `ls` itself reads.
+    assert_eq!(output_of(&order(&["/bin/ls", "/proc/self/fd"])), "0\n1\n2\n3\n");
+}
+
+#[test]
+fn the_step_that_failed_is_told() {
+    let root = Path::new("/");
+    let dir = tempfile::tempdir().unwrap();
+    let plain = dir.path().join("plain");
+    fs::write(&plain, "text").unwrap();
+    fs::set_permissions(&plain, PermissionsExt::from_mode(0o755)).unwrap();
+    let plain = plain.to_str().unwrap();
+    assert_eq!(failure_of(&order(&["/no/such"]), root), (Step::Program, Errno::NOENT));
+    assert_eq!(failure_of(&order(&["/tmp"]), root), (Step::Program, Errno::ACCESS));
+    assert_eq!(failure_of(&order(&[plain]), root), (Step::Program, Errno::NOEXEC));
+    let long = "x".repeat(8 << 20);
+    assert_eq!(failure_of(&sh(&long), root), (Step::Program, Errno::TOOBIG));
+    let no_directory = open("/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let failure = create_in(&sh("true"), &no_directory, None).unwrap_err();
+    assert_eq!((failure.step, failure.errno), (Step::Directory, Errno::NOTDIR));
+    let terminal = Order { terminal: Some(c"/no/terminal".into()), ..sh("true") };
+    assert_eq!(failure_of(&terminal, root), (Step::Files, Errno::NOENT));
+}
+
+#[test]
+fn a_job_is_ended_before_its_server_when_memory_is_short() {
+    let own: i32 = fs::read_to_string("/proc/self/oom_score_adj").unwrap().trim().parse().unwrap();
+    let score: i32 =
+        output_of(&order(&["/bin/cat", "/proc/self/oom_score_adj"])).trim().parse().unwrap();
+    assert_eq!(score, (own + 300).min(1000));
+    let after = fs::read_to_string("/proc/self/oom_score_adj").unwrap();
+    assert_eq!(after.trim(), own.to_string(), "ours is not changed by it");
+}
+
+#[test]
+fn its_limits_are_its_own() {
+    host::prepare().unwrap();
+    let before = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let mut limited = sh("ulimit -n; ulimit -f; ulimit -c");
+    limited.shut.limits =
+        ResourceLimits { open_files: Some(99), file_size: Some(1 << 20), ..ResourceLimits::NONE };
+    assert_eq!(output_of(&limited), "99\n2048\n0\n");
+    assert_eq!(rustix::process::getrlimit(rustix::process::Resource::Nofile), before);
+    let inherited = host::bequest().unwrap().open_files.current.unwrap();
+    assert_eq!(output_of(&sh("ulimit -n")).trim(), inherited.to_string());
+}
+
+#[test]
+fn it_is_shut_in_and_we_are_not() {
+    let mut shut = sh("grep -E 'NoNewPrivs|Seccomp:' /proc/self/status");
+    shut.shut.confinement = DEFAULT;
+    shut.shut.backend = Backend::Seccomp;
+    assert_eq!(output_of(&shut), "NoNewPrivs:\t1\nSeccomp:\t2\n");
+    let own = fs::read_to_string("/proc/self/status").unwrap();
+    assert!(own.contains("NoNewPrivs:\t0\n") && own.contains("Seccomp:\t0\n"), "{own}");
+}
+
+#[test]
+fn it_is_born_in_its_cgroup_or_goes_there_by_itself() {
+    let Some(cgroup) = JobCgroup::create(&ResourceLimits::NONE) else { return };
+    let place = cgroup.open().unwrap();
+    let shown = order(&["/bin/sh", "-c", "grep ^0:: /proc/self/cgroup"]);
+    let root = directory(Path::new("/"));
+    let (newborn, mut output) = create_in(&shown, &root, Some(&place)).unwrap();
+    let mut born = String::new();
+    output.read_to_string(&mut born).unwrap();
+    newborn.child.outlive();
+    assert!(born.contains("/shellyard-") && born.contains("/job-"), "{born}");
+
+    // What is left to the process itself where the kernel cannot do that.
+    let (mut ours, theirs) =
+        pipe_with(PipeFlags::CLOEXEC).map(|(a, b)| (File::from(a), b)).unwrap();
+    let output = Some(theirs.as_fd());
+    let directory = root.as_fd();
+    let files = Files { directory, stdin: None, stdout: output, stderr: output, report: None };
+    let kit = Kit { cgroup: Some(place.as_fd()), ..Kit::pack(&shown, files).unwrap() };
+    let child = Child::create(|| clone::bear_child(live, &kit).map(|(pid, _)| pid)).unwrap();
+    drop(theirs);
+    let mut entered = String::new();
+    ours.read_to_string(&mut entered).unwrap();
+    child.outlive();
+    assert_eq!(entered, born);
+}
+
+fn live(kit: &Kit<'_>) -> ! {
+    life::live(kit, None).ok();
+    leave(1)
+}
+
+/// Hundreds at a time, while other threads allocate, come and go, and get signals.
+#[test]
+fn births_from_many_threads_do_not_disturb_anybody() {
+    const THREADS: usize = 8;
+    const EACH: usize = 40;
+    // It has a handler, as those of a server have: the runtime's.
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let _guard = runtime.enter();
+    let _handled = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined2());
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                kill_process(getpid(), Signal::USR2).unwrap();
+                thread::yield_now();
+            }
+        });
+        scope.spawn(|| {
+            let mut kept = BTreeSet::new();
+            while !is_over.load(Ordering::Relaxed) {
+                kept.insert(format!(
+                    "{:?}",
+                    thread::spawn(|| vec![7_u8; 9000]).join().unwrap().len()
+                ));
+            }
+            assert_eq!(kept.len(), 1);
+        });
+        let births = (0..THREADS).map(|number| {
+            scope.spawn(move || {
+                for round in 0..EACH {
+                    let text = format!("{number}.{round}");
+                    assert_eq!(output_of(&order(&["/bin/echo", &text])), format!("{text}\n"));
+                    let failure = failure_of(&order(&["/no/such"]), Path::new("/"));
+                    assert_eq!(failure, (Step::Program, Errno::NOENT));
+                }
+            })
+        });
+        for birth in births.collect::<Vec<_>>() {
+            birth.join().unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
