@@ -27,3 +27,6 @@ pub mod supervisor;
 pub mod telemetry;
 pub mod trace;
 pub mod yard;
+
+#[cfg(test)]
+mod allocation_tests;

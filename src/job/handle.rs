@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use super::actor::JobMsg;
 use super::address::Address;
 use super::input::{Input, InputError};
+use super::last_look::LastLook;
 use super::status::{Liveness, Phase, Status};
 use crate::ids::JobId;
 use crate::outcome::{Ending, Outcome, StopBy};
@@ -30,6 +31,7 @@ pub(super) struct Shared {
     pub(super) tree: OnceLock<Arc<Tree>>,
     status: watch::Receiver<Status>,
     pub(super) output: LogReader,
+    last_look: LastLook,
 }
 
 impl Shared {
@@ -39,7 +41,8 @@ impl Shared {
         status: watch::Receiver<Status>,
         output: LogReader,
     ) -> Self {
-        Self { id, spec, actor: OnceLock::new(), tree: OnceLock::new(), status, output }
+        let (actor, tree, last_look) = (OnceLock::new(), OnceLock::new(), LastLook::default());
+        Self { id, spec, actor, tree, status, output, last_look }
     }
 }
 
@@ -133,6 +136,12 @@ impl JobHandle {
             rss_bytes: look.rss_bytes,
             waiting_for_input: look.waiting_for_input,
         })
+    }
+
+    /// The same, or what was seen a moment ago: for whoever asks often.
+    #[must_use]
+    pub fn recent_liveness(&self) -> Option<Liveness> {
+        self.shared.last_look.or_look(|| self.liveness())
     }
 
     /// Processes that outlived the leader and are alive right now.

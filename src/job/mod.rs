@@ -11,6 +11,7 @@ mod exit;
 mod feed;
 mod handle;
 mod input;
+mod last_look;
 mod launch;
 mod overuse;
 mod pump;
@@ -18,6 +19,7 @@ mod seat;
 mod span;
 mod state;
 mod status;
+mod tap;
 #[cfg(test)]
 pub(crate) mod tests;
 mod timers;

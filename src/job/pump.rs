@@ -1,14 +1,16 @@
 //! Moves bytes from a job's pipes into its log, one copy, with backpressure: while the log is
 //! being written nothing is read, so a slow disk slows the child instead of filling memory.
 
-use std::io;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::actor::JobMsg;
 use super::address::Address;
+use super::tap::{Next, Read, Tap, with_block};
 use crate::ids::JobId;
 use crate::outcome::LimitKind;
 use crate::output::redact::{LineMasker, Redactor};
@@ -17,13 +19,13 @@ use crate::process::OutputPipe;
 use crate::spec::{LargeOutput, Spec, Stream};
 use crate::telemetry::events;
 
-/// What one read takes at the most, for a job that writes little and for a flood.
-const FIRST_CHUNK: usize = 16 * 1024;
-const CHUNK: usize = 128 * 1024;
 /// What makes a flood.
 const FLOOD_BYTES: u64 = 64 * 1024;
-/// Reads from one stream before the other gets its turn.
+/// Reads from one stream before the other gets its turn, and before other jobs get theirs.
 const READS_PER_TURN: usize = 16;
+/// What a turn brings of a flood that can be left alone for a moment: with less there is no flood, and
+/// with more its pipe could be full before.
+const PAUSED_AFTER: RangeInclusive<u64> = 4 * 1024..=512 * 1024;
 /// How long the beginning of a line waits for its end, where secrets are hidden in whole lines.
 /// Less than the quiet after which a job without its leader is over.
 const HELD_FOR: Duration = Duration::from_millis(100);
@@ -95,13 +97,6 @@ impl Masks {
     }
 }
 
-/// One pipe, until its end.
-#[derive(Debug)]
-enum Tap {
-    Open(OutputPipe),
-    Closed,
-}
-
 /// Whether bytes are still kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
@@ -113,13 +108,6 @@ enum Flow {
     Discarded,
 }
 
-/// What came of one read.
-enum Read {
-    Bytes(usize),
-    Nothing,
-    End,
-}
-
 impl Pump {
     pub(super) fn new(
         stdout: OutputPipe,
@@ -128,9 +116,9 @@ impl Pump {
         bounds: Bounds,
         actor: Address,
     ) -> Self {
-        let stderr = stderr.map_or(Tap::Closed, Tap::Open);
+        let stderr = stderr.map_or(Tap::Closed, Tap::Watched);
         Self {
-            stdout: Tap::Open(stdout),
+            stdout: Tap::Watched(stdout),
             stderr,
             masks: None,
             writer,
@@ -165,36 +153,44 @@ impl Pump {
             if self.writer.wants_room() {
                 self.writer.wait_for_room().await;
             }
-            self.turn(stream);
+            let before = self.taken;
+            let read = self.turn(stream);
+            let next = next(read, self.flow, self.taken - before);
+            self.tap(stream).wait(next);
+            if next == Next::AtOnce {
+                // There is nothing to wait for: without this the job would have the thread for itself.
+                yield_now().await;
+            }
         }
         self.writer.close();
         self.actor.tell(JobMsg::StreamsClosed);
     }
 
-    fn turn(&mut self, stream: Stream) {
-        // Held only while bytes flow: a quiet job costs no buffer.
-        let mut buffer = match self.flow {
-            Flow::Kept => vec![0; FIRST_CHUNK],
-            Flow::Flooding | Flow::Discarded => vec![0; CHUNK],
-        };
-        for _ in 0..READS_PER_TURN {
-            let tap = match stream {
-                Stream::Stdout => &mut self.stdout,
-                Stream::Stderr => &mut self.stderr,
-            };
-            match tap.read(&mut buffer) {
-                Read::Bytes(length) => {
-                    self.take(stream, &buffer[..length]);
-                    if self.writer.wants_room() {
-                        return;
+    /// Moves what is there, within bounds, and says what the last read brought. Each read is written
+    /// before the next: meanwhile the job fills its pipe, so that reads are few and large.
+    fn turn(&mut self, stream: Stream) -> Read {
+        with_block(|block| {
+            for _ in 0..READS_PER_TURN {
+                match self.tap(stream).read(block) {
+                    Read::Bytes => self.take(stream, block),
+                    Read::Nothing => return Read::Nothing,
+                    Read::End => {
+                        self.show_held(stream);
+                        return Read::End;
                     }
                 }
-                Read::Nothing => return,
-                Read::End => {
-                    *tap = Tap::Closed;
-                    return self.show_held(stream);
+                if self.writer.wants_room() {
+                    break;
                 }
             }
+            Read::Bytes
+        })
+    }
+
+    const fn tap(&mut self, stream: Stream) -> &mut Tap {
+        match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
         }
     }
 
@@ -265,34 +261,35 @@ impl Pump {
     }
 }
 
-impl Tap {
-    const fn is_open(&self) -> bool {
-        matches!(self, Self::Open(_))
+/// When to read again after a turn that ended in this way and brought so many bytes.
+fn next(read: Read, flow: Flow, brought: u64) -> Next {
+    match (read, flow) {
+        (Read::Bytes, _) => Next::AtOnce,
+        (Read::Nothing, Flow::Flooding) if PAUSED_AFTER.contains(&brought) => Next::Later,
+        (Read::Nothing, Flow::Flooding) if brought > *PAUSED_AFTER.end() => Next::AtOnce,
+        (Read::Nothing | Read::End, _) => Next::WhenTold,
     }
+}
 
-    /// Returns when a read will bring bytes, the end, or an error; never for a closed one.
-    async fn ready(&self) {
-        match self {
-            // An error shows again in the read that follows.
-            Self::Open(pipe) => drop(pipe.readable().await),
-            Self::Closed => std::future::pending().await,
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn read(&self, buffer: &mut [u8]) -> Read {
-        let Self::Open(pipe) = self else { return Read::End };
-        match pipe.try_read(buffer) {
-            Ok(0) => Read::End,
-            Ok(length) => Read::Bytes(length),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Read::Nothing,
-            // A pipe that cannot be read any more has ended, whatever the reason.
-            Err(_) => Read::End,
-        }
-    }
-
-    fn grow(&self) {
-        if let Self::Open(pipe) = self {
-            pipe.grow();
+    #[test]
+    fn a_flood_is_left_alone_only_while_its_pipe_has_room() {
+        let (kib, flooding) = (1024, Flow::Flooding);
+        for (read, flow, brought, expected) in [
+            (Read::Bytes, Flow::Kept, kib, Next::AtOnce),
+            (Read::Bytes, flooding, 2048 * kib, Next::AtOnce),
+            (Read::Nothing, flooding, 64 * kib, Next::Later),
+            (Read::Nothing, flooding, 900 * kib, Next::AtOnce),
+            (Read::Nothing, flooding, 0, Next::WhenTold),
+            (Read::Nothing, flooding, 80, Next::WhenTold),
+            (Read::Nothing, Flow::Kept, 64 * kib, Next::WhenTold),
+            (Read::Nothing, Flow::Discarded, 0, Next::WhenTold),
+            (Read::End, flooding, 64 * kib, Next::WhenTold),
+        ] {
+            assert_eq!(next(read, flow, brought), expected, "{read:?} {flow:?} {brought}");
         }
     }
 }

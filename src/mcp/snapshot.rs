@@ -68,12 +68,25 @@ impl Snapshot {
 
     /// Looks at a job now.
     pub(crate) async fn take(desk: &Desk, job: &JobHandle) -> Self {
+        Self::with(desk, job, JobHandle::liveness).await
+    }
+
+    /// The same for whoever asks often: its processes may have been looked at a moment ago.
+    pub(crate) async fn take_often(desk: &Desk, job: &JobHandle) -> Self {
+        Self::with(desk, job, JobHandle::recent_liveness).await
+    }
+
+    async fn with(
+        desk: &Desk,
+        job: &JobHandle,
+        liveness: fn(&JobHandle) -> Option<Liveness>,
+    ) -> Self {
         // The status before the output: a job that reads as finished has written all that
         // it will be shown with.
         let status = job.status();
         let state = match &status.phase {
             Phase::Queued => State::Queued(desk.queue_place(job.id()).await),
-            Phase::Running => State::Running(job.liveness()),
+            Phase::Running => State::Running(liveness(job)),
             Phase::Stopping => State::Stopping,
             Phase::Finished(ending) => State::Finished(ending.clone()),
         };

@@ -72,6 +72,8 @@ pub use tally::{Tally, count_lines, tally};
 pub use within::{log_offset, stream_offset};
 
 #[cfg(test)]
+mod allocation_tests;
+#[cfg(test)]
 mod bounds_tests;
 #[cfg(test)]
 mod excerpt_tests;

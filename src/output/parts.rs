@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::watch;
 
@@ -10,6 +10,7 @@ use super::gap::{Gaps, Noted};
 use super::kept::Kept;
 use super::log::Progress;
 use super::shared::{Mark, Shared, Stretch};
+use super::view::Charset;
 
 /// Parts behind the head that stay: those before the newest are full, and together they hold
 /// at least the wanted tail.
@@ -46,6 +47,8 @@ impl Keep {
 #[derive(Debug)]
 pub(super) struct Parts {
     inner: Mutex<Inner>,
+    /// Its character set, from when it can no longer change.
+    charset: OnceLock<Charset>,
 }
 
 /// Invariant: the parts of `tail` lie one behind the other, and end where the log does.
@@ -60,7 +63,17 @@ impl Parts {
     /// A log that has only its first part.
     pub(super) fn new(head: Arc<Shared>) -> Self {
         let inner = Inner { head, tail: VecDeque::new(), gaps: Gaps::default() };
-        Self { inner: Mutex::new(inner) }
+        Self { inner: Mutex::new(inner), charset: OnceLock::new() }
+    }
+
+    /// The character set, once it was settled.
+    pub(super) fn charset(&self) -> Option<Charset> {
+        self.charset.get().copied()
+    }
+
+    /// The character set will not change any more.
+    pub(super) fn settle_charset(&self, charset: Charset) {
+        self.charset.get_or_init(|| charset);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -108,10 +108,17 @@ impl LogReader {
     /// The character set of the log. The first 16 KiB decide, so it may change while there
     /// are fewer, and never after.
     pub fn charset(&self) -> io::Result<Charset> {
+        if let Some(settled) = self.parts.charset() {
+            return Ok(settled);
+        }
         let kept = self.kept();
         // The head of a log is kept, whatever else is not; unless somebody cut its file.
         let length = kept.solid_end(0).min(SAMPLE_BYTES as u64);
-        Ok(Charset::of(&kept.read(0..length)?))
+        let charset = Charset::of(&kept.read(0..length)?);
+        if length == SAMPLE_BYTES as u64 {
+            self.parts.settle_charset(charset);
+        }
+        Ok(charset)
     }
 
     /// The bytes of a page with the offset of each stretch that has no gap in it: those of one

@@ -5,7 +5,9 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use rustix::io::Errno;
+use rustix::buffer::spare_capacity;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 
@@ -33,12 +35,19 @@ impl OutputPipe {
         self.file.readable().await.map(|mut ready| ready.retain_ready())
     }
 
-    /// Reads what is there without waiting; 0 is the end.
+    /// Adds what is there to the buffer, within its capacity and without waiting, and says how many
+    /// bytes that were; 0 is the end.
     ///
     /// # Errors
     /// `WouldBlock` when nothing is there; wait with [`OutputPipe::readable`] then.
-    pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.file.try_io(Interest::READABLE, |file| read(file, buffer))
+    pub fn try_read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        self.file.try_io(Interest::READABLE, |file| read_into(file, buffer))
+    }
+
+    /// Has the runtime tell no longer when there is something to read.
+    #[must_use]
+    pub fn unwatched(self) -> UnwatchedPipe {
+        UnwatchedPipe { file: self.file.into_inner() }
     }
 
     /// Gives a flooding process a larger pipe, so that reader and writer switch less often.
@@ -46,7 +55,39 @@ impl OutputPipe {
     /// Not done from the start: it would cost every job the memory. Where the system refuses
     /// (a terminal, or the user's limit on pipe memory) the pipe stays as it is.
     pub fn grow(&self) {
-        rustix::pipe::fcntl_setpipe_size(self.file.get_ref(), FLOOD_PIPE_BYTES).ok();
+        fcntl_setpipe_size(self.file.get_ref(), FLOOD_PIPE_BYTES).ok();
+    }
+
+    /// Whether it is such a larger pipe.
+    #[must_use]
+    pub fn has_grown(&self) -> bool {
+        fcntl_getpipe_size(self.file.get_ref()).is_ok_and(|bytes| bytes >= FLOOD_PIPE_BYTES)
+    }
+}
+
+/// The same, of which the runtime knows nothing: its process writes so much that to be told of each
+/// write would cost more than to look from time to time.
+#[derive(Debug)]
+pub struct UnwatchedPipe {
+    file: OwnedFd,
+}
+
+impl UnwatchedPipe {
+    /// As [`OutputPipe::try_read`].
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing is there.
+    pub fn try_read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        read_into(&self.file, buffer)
+    }
+
+    /// Has the runtime tell again. What is there by now is told as well.
+    ///
+    /// # Errors
+    /// Gives it back where the runtime cannot.
+    pub fn watched(self) -> Result<OutputPipe, Self> {
+        // A copy, since the runtime would not give it back.
+        self.file.try_clone().and_then(OutputPipe::new).map_err(|_| self)
     }
 }
 
@@ -59,18 +100,25 @@ impl AsyncRead for OutputPipe {
         loop {
             let mut ready = ready!(self.file.poll_read_ready(context))?;
             let unfilled = buffer.initialize_unfilled();
-            if let Ok(result) = ready.try_io(|file| read(file.get_ref(), unfilled)) {
+            let read = |file: &AsyncFd<OwnedFd>| {
+                ended(retry_on_intr(|| rustix::io::read(file, &mut *unfilled)))
+            };
+            if let Ok(result) = ready.try_io(read) {
                 return Poll::Ready(result.map(|length| buffer.advance(length)));
             }
         }
     }
 }
 
-fn read(file: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
-    match rustix::io::retry_on_intr(|| rustix::io::read(file, &mut *buffer)) {
-        // A terminal that nobody has open any more.
+fn read_into(file: &OwnedFd, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    ended(retry_on_intr(|| rustix::io::read(file, spare_capacity(buffer))))
+}
+
+/// What a read gives. It is the end when nobody has a terminal open any more.
+fn ended(read: Result<usize, Errno>) -> io::Result<usize> {
+    match read {
         Err(Errno::IO) => Ok(0),
-        result => Ok(result?),
+        read => Ok(read?),
     }
 }
 
@@ -131,5 +179,5 @@ impl AsyncWrite for InputPipe {
 }
 
 fn write(file: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
-    Ok(rustix::io::retry_on_intr(|| rustix::io::write(file, bytes))?)
+    Ok(retry_on_intr(|| rustix::io::write(file, bytes))?)
 }

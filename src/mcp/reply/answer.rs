@@ -6,27 +6,38 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::Value;
 
 use super::budget::{TokenBudget, escaped_len};
+use super::output::Output;
+use super::part::{Part, block};
 use super::shown::Shown;
 use super::trim::{json_size, trim_fields, trim_text};
-use super::words::count;
 use super::{hint, structured, verdict};
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::Snapshot;
 use crate::outcome::Outcome;
 use crate::output::redact::Redactor;
-use crate::yard::FindError;
 
 /// What a tool answers: the verdict, the body, at most one `→` line, and the same in
 /// structured form.
 #[derive(Debug)]
 pub(crate) struct Answer {
     verdict: String,
-    body: String,
+    body: Body,
     hint: Option<String>,
+    /// Without the output.
     fields: JsonObject,
+    output: Option<Output>,
     success: Success,
     /// The budget that it was made for, where that is not the call's.
     budget: Option<TokenBudget>,
+}
+
+/// What stands below the verdict.
+#[derive(Debug)]
+enum Body {
+    /// A text of its own.
+    Own(String),
+    /// The output, and nothing else.
+    Output,
 }
 
 /// Whether *we* did what was asked. A command that failed is a success of ours.
@@ -36,106 +47,21 @@ pub(crate) enum Success {
     Failed,
 }
 
-/// What an answer about several jobs says about one of them.
-#[derive(Debug, Clone)]
-pub(crate) struct Part {
-    text: String,
-    fields: JsonObject,
-}
-
-impl Part {
-    /// A job that was found: its verdict, and its output if any is to be shown.
-    pub(crate) fn job(job: &Snapshot, shown: Option<&Shown>) -> Self {
-        let mut text = verdict::verdict(job, shown);
-        if let Some(shown) = shown {
-            push_block(&mut text, &shown.body());
-        }
-        Self { text, fields: structured::fields(job, shown) }
-    }
-
-    /// What it takes in an answer, what stands between two of them included.
-    pub(crate) fn size(&self, format: ResultFormat) -> usize {
-        let text = self.text.len() + "\n\n".len();
-        match format {
-            ResultFormat::Text => text,
-            ResultFormat::Structured | ResultFormat::Both => text.max(json_size(&self.fields) + 1),
-        }
-    }
-
-    /// A job in a list: a line of its own, and what names it beside the usual fields.
-    pub(crate) fn listed(job: &Snapshot, line: String, names: JsonObject) -> Self {
-        let mut fields = structured::fields(job, None);
-        fields.extend(names);
-        Self { text: line, fields }
-    }
-
-    /// A job in which something was found: a line of its own, what was found, and what names it
-    /// beside the usual fields.
-    pub(crate) fn found(job: &Snapshot, line: String, shown: &Shown, names: JsonObject) -> Self {
-        let mut part = Self { text: line, fields: structured::fields(job, Some(shown)) };
-        push_block(&mut part.text, &shown.text);
-        part.fields.extend(names);
-        part
-    }
-
-    /// The same, saying which line matched.
-    pub(crate) fn with_match(self, line: u64) -> Self {
-        self.with_sign(&format!("line {line} matches"), "matched_line", line)
-    }
-
-    /// The same, saying that it was quiet for as long as was asked.
-    pub(crate) fn with_quiet(self) -> Self {
-        self.with_sign("quiet", "quiet", true)
-    }
-
-    /// The same with one more word in its verdict, and its field.
-    fn with_sign(mut self, word: &str, field: &str, value: impl Into<Value>) -> Self {
-        let end_of_verdict = self.text.find('\n').unwrap_or(self.text.len());
-        self.text.insert_str(end_of_verdict, &format!(" · {word}"));
-        self.fields.insert(field.to_owned(), value.into());
-        self
-    }
-
-    /// The same, saying how many lines of its output match, if that was asked for.
-    pub(crate) fn with_matches(mut self, matches: Option<u64>) -> Self {
-        if let Some(matches) = matches {
-            let said = count(matches, "line matches", "lines match");
-            self.text.push_str(&format!(" · {said}"));
-            self.fields.insert("matches".into(), matches.into());
-        }
-        self
-    }
-
-    /// The same, saying how many processes that had outlived the job were ended.
-    pub(crate) fn with_ended(mut self, processes: usize) -> Self {
-        if processes > 0 {
-            let said = count(processes as u64, "process", "processes");
-            self.text.push_str(&format!(" · {said} ended"));
-            self.fields.insert("ended_processes".into(), processes.into());
-        }
-        self
-    }
-
-    /// A job that was asked for but does not exist, or no longer.
-    pub(crate) fn missing(error: &FindError) -> Self {
-        let mut fields = JsonObject::new();
-        fields.insert("job".into(), error.id().number().into());
-        fields.insert("error".into(), error.to_string().into());
-        fields.insert("error_code".into(), error.code().into());
-        Self { text: error.to_string(), fields }
-    }
-}
-
 impl Answer {
     /// About one job and its output. A job that could not be started is a failure of ours.
-    pub(crate) fn about(job: &Snapshot, shown: Option<&Shown>) -> Self {
+    pub(crate) fn about(job: &Snapshot, shown: Option<Shown>) -> Self {
         let failed =
             job.ending().is_some_and(|ending| matches!(ending.outcome, Outcome::FailedToStart(_)));
         Self {
-            verdict: verdict::verdict(job, shown),
-            body: shown.map(Shown::body).unwrap_or_default(),
-            hint: hint::after_job(job, shown),
-            fields: structured::fields(job, shown),
+            verdict: verdict::verdict(job, shown.as_ref()),
+            body: match &shown {
+                Some(shown) if shown.is_all_output() => Body::Output,
+                Some(shown) => Body::Own(shown.body()),
+                None => Body::Own(String::new()),
+            },
+            hint: hint::after_job(job, shown.as_ref()),
+            fields: structured::fields(job, shown.as_ref()),
+            output: shown.map(Output::of),
             success: if failed { Success::Failed } else { Success::Done },
             budget: None,
         }
@@ -157,7 +83,20 @@ impl Answer {
         };
         let mut fields = JsonObject::new();
         fields.insert("jobs".into(), Value::Array(jobs));
-        Self { verdict, body, hint: None, fields, success: Success::Done, budget: None }
+        Self { fields, ..Self::plain(verdict, body) }
+    }
+
+    /// These texts alone.
+    fn plain(verdict: String, body: String) -> Self {
+        Self {
+            verdict,
+            body: Body::Own(body),
+            hint: None,
+            fields: JsonObject::new(),
+            output: None,
+            success: Success::Done,
+            budget: None,
+        }
     }
 
     /// That the call failed, and why.
@@ -165,8 +104,7 @@ impl Answer {
         let mut fields = JsonObject::new();
         fields.insert("error".into(), message.as_str().into());
         fields.insert("error_code".into(), code.into());
-        let (body, success) = (String::new(), Success::Failed);
-        Self { verdict: message, body, hint: None, fields, success, budget: None }
+        Self { fields, success: Success::Failed, ..Self::plain(message, String::new()) }
     }
 
     /// What the `→` line says, where there is one.
@@ -182,10 +120,12 @@ impl Answer {
 
     /// The same with a line before all others.
     pub(crate) fn with_headline(mut self, headline: String) -> Self {
-        let verdict = std::mem::replace(&mut self.verdict, headline);
-        self.body =
-            if self.body.is_empty() { verdict } else { format!("{verdict}\n{}", self.body) };
-        self
+        let mut body = std::mem::replace(&mut self.verdict, headline);
+        if !self.body().is_empty() {
+            body.push('\n');
+            body.push_str(self.body());
+        }
+        self.with_body(body)
     }
 
     /// The same with one more field in the structured form.
@@ -202,17 +142,18 @@ impl Answer {
     }
 
     /// The same with one more line below the body.
-    pub(crate) fn with_note(mut self, note: &str) -> Self {
-        if !self.body.is_empty() && !self.body.ends_with('\n') {
-            self.body.push('\n');
+    pub(crate) fn with_note(self, note: &str) -> Self {
+        let mut body = self.body().to_owned();
+        if !body.is_empty() && !body.ends_with('\n') {
+            body.push('\n');
         }
-        self.body.push_str(note);
-        self
+        body.push_str(note);
+        self.with_body(body)
     }
 
     /// The same with a body of its own.
     pub(crate) fn with_body(mut self, body: String) -> Self {
-        self.body = body;
+        self.body = Body::Own(body);
         self
     }
 
@@ -243,9 +184,9 @@ impl Answer {
     /// What it takes in a format: the larger one of its text and its structured form.
     pub(crate) fn size(&self, format: ResultFormat) -> usize {
         match format {
-            ResultFormat::Text => self.text().len(),
+            ResultFormat::Text => self.text_size(format),
             ResultFormat::Structured | ResultFormat::Both => {
-                self.text_in(format).len().max(json_size(&self.fields) + self.json_hint_size())
+                self.text_size(format).max(self.json_size())
             }
         }
     }
@@ -259,14 +200,31 @@ impl Answer {
         }
         // Even if JSON takes six bytes for each of its characters, it leaves room for the rest.
         self.hint = self.hint.map(|hint| trim_text(&hint, limit / 8));
-        if self.text_in(format).len() > limit {
+        let mut room = usize::MAX;
+        if self.text_size(format) > limit {
             self.verdict = trim_text(&self.verdict, limit / 2);
             let hint = self.hint().map_or(0, |hint| hint.len() + "\n→ ".len());
-            self.body = trim_text(&self.body, limit.saturating_sub(self.verdict.len() + hint + 1));
+            room = limit.saturating_sub(self.verdict.len() + hint + 1);
         }
+        // By itself: the structured form is cut in another way.
+        let body = trim_text(self.body(), room);
         let hint = self.json_hint_size();
-        trim_fields(&mut self.fields, limit.saturating_sub(hint));
+        let mut answer = self.with_body(body).with_output_as_field();
+        trim_fields(&mut answer.fields, limit.saturating_sub(hint));
+        answer
+    }
+
+    fn with_output_as_field(mut self) -> Self {
+        if let Some(output) = self.output.take() {
+            output.put_into(&mut self.fields);
+        }
         self
+    }
+
+    /// What the structured form takes.
+    fn json_size(&self) -> usize {
+        let output = self.output.as_ref().map_or(0, Output::json_size);
+        json_size(&self.fields) + output + self.json_hint_size()
     }
 
     /// What the hint adds to the structured form.
@@ -279,22 +237,37 @@ impl Answer {
         if self.fields.contains_key("encoding") {
             return self;
         }
-        for text in [&mut self.verdict, &mut self.body] {
-            mask(text, redactor);
+        mask(&mut self.verdict, redactor);
+        if let Body::Own(body) = &mut self.body {
+            mask(body, redactor);
+        }
+        if let Some(output) = &mut self.output {
+            output.mask(redactor);
         }
         self.fields.values_mut().for_each(|value| mask_value(value, redactor));
         self
     }
 
+    /// What stands below the verdict.
+    fn body(&self) -> &str {
+        match &self.body {
+            Body::Own(body) => body,
+            Body::Output => self.output.as_ref().map_or("", Output::text),
+        }
+    }
+
     /// The whole text.
     pub(crate) fn text(&self) -> String {
-        let mut text = self.verdict.clone();
-        push_block(&mut text, &self.body);
-        if let Some(hint) = &self.hint {
-            text.push_str("\n→ ");
-            text.push_str(hint);
-        }
+        let mut text = String::with_capacity(self.pieces().map(str::len).sum());
+        text.extend(self.pieces());
         text
+    }
+
+    /// The text, piece by piece.
+    fn pieces(&self) -> impl Iterator<Item = &str> {
+        let body = block(self.body()).map(|body| ["\n", body]);
+        let hint = self.hint().map(|hint| ["\n→ ", hint]);
+        std::iter::once(self.verdict.as_str()).chain([body, hint].into_iter().flatten().flatten())
     }
 
     /// The result on the wire, in the form that was configured.
@@ -310,17 +283,28 @@ impl Answer {
         result
     }
 
+    /// Whether the text is the verdict alone. Clients show the text of a failure, and nothing else
+    /// of it.
+    fn is_short_in(&self, format: ResultFormat) -> bool {
+        format == ResultFormat::Structured && self.success == Success::Done
+    }
+
     fn text_in(&self, format: ResultFormat) -> String {
-        match format {
-            // Clients show the text of a failure, and nothing else of it.
-            ResultFormat::Structured if self.success == Success::Done => self.verdict.clone(),
-            ResultFormat::Structured | ResultFormat::Text | ResultFormat::Both => self.text(),
+        if self.is_short_in(format) { self.verdict.clone() } else { self.text() }
+    }
+
+    /// The bytes of the text.
+    fn text_size(&self, format: ResultFormat) -> usize {
+        if self.is_short_in(format) {
+            self.verdict.len()
+        } else {
+            self.pieces().map(str::len).sum()
         }
     }
 
     fn structured(self) -> JsonObject {
-        let mut fields = self.fields;
-        if let Some(hint) = self.hint {
+        let Self { mut fields, hint, .. } = self.with_output_as_field();
+        if let Some(hint) = hint {
             fields.entry("hint").or_insert_with(|| hint.into());
         }
         fields
@@ -341,14 +325,5 @@ pub(super) fn mask_value(value: &mut Value, redactor: &Redactor) {
             fields.values_mut().for_each(|value| mask_value(value, redactor));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-/// Adds lines below what is there, without an empty last line.
-fn push_block(text: &mut String, block: &str) {
-    let block = block.strip_suffix('\n').unwrap_or(block);
-    if !block.is_empty() {
-        text.push('\n');
-        text.push_str(block);
     }
 }

@@ -25,7 +25,7 @@ pub(crate) enum Place {
     NoSuchLine(u64),
 }
 
-/// A log up to this size is read where we are; more than that could keep others waiting.
+/// So much is read where we are; more than that could keep others waiting.
 const READ_HERE: u64 = 256 * 1024;
 
 /// What decides whether output is text.
@@ -95,7 +95,7 @@ pub(crate) async fn show_page(
     log: &LogReader,
     request: PageRequest,
 ) -> Result<Shown, ToolError> {
-    read(job, log, move |log| shown_page(log, &request)).await
+    read_from(job, log, request.from, move |log| shown_page(log, &request)).await
 }
 
 /// One page, as base64 of the bytes as they were written.
@@ -104,7 +104,7 @@ pub(crate) async fn show_raw(
     log: &LogReader,
     request: PageRequest,
 ) -> Result<Shown, ToolError> {
-    read(job, log, move |log| shown_raw(log, &request)).await
+    read_from(job, log, request.from, move |log| shown_raw(log, &request)).await
 }
 
 /// One page, as a hexdump of the bytes as they were written.
@@ -113,7 +113,7 @@ pub(crate) async fn show_dump(
     log: &LogReader,
     request: PageRequest,
 ) -> Result<Shown, ToolError> {
-    read(job, log, move |log| shown_dump(log, &request)).await
+    read_from(job, log, request.from, move |log| shown_dump(log, &request)).await
 }
 
 /// Reads a log, away from the runtime's threads where it is large.
@@ -122,7 +122,18 @@ pub(super) async fn read<T: Send + 'static>(
     log: &LogReader,
     look: impl FnOnce(&LogReader) -> io::Result<T> + Send + 'static,
 ) -> Result<T, ToolError> {
-    let result = if log.progress().total_bytes <= READ_HERE {
+    read_from(job, log, 0, look).await
+}
+
+/// The same, of what comes from an offset on: whoever follows a log mostly finds a little that has just
+/// been written, or nothing.
+async fn read_from<T: Send + 'static>(
+    job: &Snapshot,
+    log: &LogReader,
+    from: u64,
+    look: impl FnOnce(&LogReader) -> io::Result<T> + Send + 'static,
+) -> Result<T, ToolError> {
+    let result = if log.progress().total_bytes.saturating_sub(from) <= READ_HERE {
         look(log)
     } else {
         let log = log.clone();
@@ -240,9 +251,10 @@ pub(super) fn shown_page(log: &LogReader, request: &PageRequest) -> io::Result<S
         return described(log, request, &page, request.max_bytes);
     }
     let options = view::ViewOptions { long: view::Long::KeepFirst, ..Default::default() };
-    let text = view::text_in(&page.bytes, charset, options);
+    let placed = placed(log, request, &page)?;
+    let text = view::text_in(page.bytes, charset, options);
     let (bad_bytes, form) = (text.bad_bytes as u64, text_form(charset));
-    Ok(Shown { text: text.text, bad_bytes, form, ..placed(log, request, &page)? })
+    Ok(Shown { text: text.text, bad_bytes, form, ..placed })
 }
 
 /// Where a page lies; its text is still to come.

@@ -137,10 +137,14 @@ impl Fit {
         Budget { cost, ..Budget::of_bytes(share) }
     }
 
-    /// The answer, masked; as an error where it does not fit.
-    pub(crate) fn try_on(&self, answer: Answer) -> Result<Answer, Answer> {
-        let answer = answer.masked(&self.redactor).with_budget(self.budget);
-        if answer.size(self.format) <= self.budget.bytes() { Ok(answer) } else { Err(answer) }
+    /// The answer, masked, whether it fits or not.
+    pub(crate) fn try_on(&self, answer: Answer) -> Answer {
+        answer.masked(&self.redactor).with_budget(self.budget)
+    }
+
+    /// Whether an answer fits.
+    pub(crate) fn holds(&self, answer: &Answer) -> bool {
+        answer.size(self.format) <= self.budget.bytes()
     }
 
     /// The answer, masked, if it fits or shows no output any more; else the next one has to be made with

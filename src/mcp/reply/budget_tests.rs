@@ -9,10 +9,11 @@ use proptest::prelude::*;
 use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Part};
+use super::answer::Answer;
 use super::body::{from_offset, shown_dump, shown_page, shown_raw};
 use super::budget::{Fit, TokenBudget};
 use super::hint::after_page;
+use super::part::Part;
 use super::shown::Shown;
 use crate::confinement::Granted;
 use crate::ids::JobId;
@@ -24,7 +25,7 @@ use crate::output::{LogReader, LogSettings, PageRequest, open};
 use crate::spec::Stream;
 use crate::trace::TraceContext;
 
-fn log_of(bytes: &[u8]) -> LogReader {
+pub(super) fn log_of(bytes: &[u8]) -> LogReader {
     let (mut writer, reader) =
         open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir() });
     writer.append(Stream::Stdout, bytes);
@@ -32,7 +33,7 @@ fn log_of(bytes: &[u8]) -> LogReader {
     reader
 }
 
-fn job_of(log: &LogReader) -> Snapshot {
+pub(super) fn job_of(log: &LogReader) -> Snapshot {
     let ending = Ending {
         outcome: Outcome::Exited { code: 1 },
         at: Instant::now(),
@@ -114,14 +115,14 @@ fn answer(log: &LogReader, from: u64, wanted: Wanted, mut fit: Fit) -> (Answer, 
     let job = job_of(log);
     loop {
         let shown = shown(log, from, wanted, &fit);
-        let answer = Answer::about(&job, Some(&shown)).with_hint(after_page(&job, &shown));
+        let answer = Answer::about(&job, Some(shown.clone())).with_hint(after_page(&job, &shown));
         if let Some(answer) = fit.settle(answer) {
             return (answer, shown);
         }
     }
 }
 
-fn redactor() -> Arc<Redactor> {
+pub(super) fn redactor() -> Arc<Redactor> {
     static REDACTOR: LazyLock<Arc<Redactor>> =
         LazyLock::new(|| Arc::new(Redactor::with_known_secrets(&[]).unwrap()));
     Arc::clone(&REDACTOR)

@@ -71,9 +71,12 @@ pub(super) fn hint(job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
     if matches!(job.ending()?.outcome, Outcome::Exited { code: 0 }) {
         return None;
     }
+    let Confinement { profile, network } = job.confinement.given;
+    if !profile.limits_files() && network != Network::Off {
+        return None;
+    }
     let text = shown?.text().to_lowercase();
     let says = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
-    let Confinement { profile, network } = job.confinement.given;
     if profile.limits_files() && says(&NO_WRITE) {
         let places = job.writable.iter().map(|path| path.display().to_string());
         let places: Vec<String> = places.chain(["$TMPDIR".to_owned()]).collect();

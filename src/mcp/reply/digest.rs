@@ -40,8 +40,8 @@ pub(crate) async fn show_digest(
     let room = request.max_bytes.min(TEXT_BYTES);
     let has_room = |detail: &Detail| told(&digest, *detail).len() <= room;
     let tried = |detail: Detail| fit.try_on(answer(job, &digest, from, detail));
-    let fitting = DETAILS.into_iter().filter(has_room).find_map(|detail| tried(detail).ok());
-    Ok(fitting.unwrap_or_else(|| tried(COUNTS).unwrap_or_else(|answer| answer)))
+    let mut answers = DETAILS.into_iter().filter(has_room).map(tried);
+    Ok(answers.find(|answer| fit.holds(answer)).unwrap_or_else(|| tried(COUNTS)))
 }
 
 /// What matters in all of a job's output, by a glance at it.

@@ -30,7 +30,7 @@ pub(crate) fn matches_answer(
         }
         PageEnd::Complete => None,
     };
-    Answer::about(job, Some(&listed(found, request)))
+    Answer::about(job, Some(listed(found, request)))
         .with_verdict(headline.join(" · "))
         .with_hint(hint)
         .with_field("matches", found.matches)
@@ -124,7 +124,7 @@ pub(crate) fn query_answer(job: &Snapshot, result: QueryResult, request: PageReq
         end_kind: if job.output.closed { PageEnd::Complete } else { PageEnd::CaughtUp },
         ..plain(text, request)
     };
-    let answer = Answer::about(job, Some(&shown))
+    let answer = Answer::about(job, Some(shown))
         .with_verdict(format!("query result · {}", verdict(job, None)))
         .with_hint(hint);
     if truncated { answer.with_field("truncated", true) } else { answer }

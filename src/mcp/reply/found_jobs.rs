@@ -3,9 +3,10 @@
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Part};
+use super::answer::Answer;
 use super::found::{listed, missing, searched, tally};
 use super::listing::one_line;
+use super::part::Part;
 use super::search_call::SearchCall;
 use super::verdict::ended;
 use super::words::{count, rough, thousands};

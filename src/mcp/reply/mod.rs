@@ -18,6 +18,8 @@ mod found_jobs;
 mod hidden;
 mod hint;
 mod listing;
+mod output;
+mod part;
 mod progress;
 mod question;
 mod resource;
@@ -29,7 +31,7 @@ mod verdict;
 mod waited;
 mod words;
 
-pub(super) use answer::{Answer, Part};
+pub(super) use answer::Answer;
 pub(super) use body::{Place, beyond_end, show, show_dump, show_from, show_page, show_raw};
 pub(super) use budget::{Fit, TokenBudget, shares};
 pub(super) use digest::{glance, show_digest, with_glance};
@@ -39,6 +41,7 @@ pub(super) use found::{matches_answer, query_answer};
 pub(super) use found_jobs::{Across, FoundIn, jobs_answer, share};
 pub(super) use hint::{after_job, after_page, no_room, reused_key, wait_for_jobs};
 pub(super) use listing::{Counts, clipped, list_headline, list_line};
+pub(super) use part::Part;
 pub(super) use progress::{progress_line, status_line};
 pub(super) use question::{
     asking_line, client_words, consent_among, consent_in, is_answered, parked_line, question_form,
@@ -49,6 +52,8 @@ pub(super) use search_call::SearchCall;
 pub(super) use shown::Shown;
 pub(super) use waited::{Listening, VainWait};
 
+#[cfg(test)]
+mod allocation_tests;
 #[cfg(test)]
 mod budget_tests;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The part of a job's output that is in one answer.
 
+use std::ops::Range;
+
 use super::hidden::mark;
 use crate::output::PageEnd;
 use crate::output::digest::Digest;
@@ -93,6 +95,34 @@ impl Shown {
         mark.unwrap_or_default() + &self.text
     }
 
+    /// Whether an answer has the output below its verdict, and nothing else.
+    pub(crate) const fn is_all_output(&self) -> bool {
+        self.before.is_none() && self.cut.is_none()
+    }
+
+    /// The field of the structured form that holds it.
+    pub(crate) const fn field(&self) -> &'static str {
+        match self.stream {
+            None => "output",
+            Some(Stream::Stdout) => "stdout",
+            Some(Stream::Stderr) => "stderr",
+        }
+    }
+
+    /// Whether it gives the bytes as they are, in a form that is text.
+    pub(crate) const fn is_encoded(&self) -> bool {
+        match self.form {
+            Form::Base64 | Form::Hexdump => true,
+            Form::Text | Form::Decoded { .. } | Form::Binary { .. } => false,
+        }
+    }
+
+    /// The bytes that are no news any more to whoever was shown this. Of one stream alone, something
+    /// between may be missing.
+    pub(crate) fn news(&self) -> Option<Range<u64>> {
+        self.stream.is_none().then_some(self.start..self.end)
+    }
+
     /// Whether output of the job is left out on purpose, to keep the answer short.
     pub(crate) const fn is_cut(&self) -> bool {
         !self.spans.is_empty()
@@ -106,6 +136,13 @@ impl Shown {
     /// The text that stands for the bytes from `start` to `end`.
     pub(crate) fn head(&self) -> &str {
         self.cut.as_ref().map_or(&self.text, |cut| &self.text[..cut.head])
+    }
+
+    /// The same, without a copy.
+    pub(crate) fn into_head(self) -> String {
+        let mut text = self.text;
+        text.truncate(self.cut.map_or(usize::MAX, |cut| cut.head));
+        text
     }
 
     /// Whether the text only describes bytes that are no text.

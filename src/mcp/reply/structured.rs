@@ -15,11 +15,10 @@ use crate::outcome::{Ending, LimitKind, Outcome, signal_name};
 use crate::output::PageEnd;
 use crate::output::digest::Digest;
 use crate::output::excerpt::ErrorLine;
-use crate::spec::Stream;
 use crate::yard::QueuePlace;
 
-/// Everything that is known about a job at one moment, with the part of its output that
-/// is shown.
+/// Everything that is known about a job at one moment, and about the part of its output that is
+/// shown: all but that output itself, which may be large.
 pub(crate) fn fields(job: &Snapshot, shown: Option<&Shown>) -> JsonObject {
     let mut fields = Fields::default();
     fields.put("job", job.job.number());
@@ -145,12 +144,6 @@ fn queue_place(fields: &mut Fields, place: &QueuePlace) {
 }
 
 fn output(fields: &mut Fields, shown: &Shown) {
-    let name = match shown.stream {
-        None => "output",
-        Some(Stream::Stdout) => "stdout",
-        Some(Stream::Stderr) => "stderr",
-    };
-    fields.put(name, shown.head());
     match &shown.form {
         Form::Text => {}
         Form::Decoded { charset } => fields.put("charset", charset.as_str()),

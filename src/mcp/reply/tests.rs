@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Part};
+use super::answer::Answer;
 use super::body::{Place, beyond_end};
 use super::hint::{after_page, reused_key};
 use super::listing::{Counts, list_headline, list_line};
+use super::part::Part;
 use super::shown::{Cut, Form, Shown, Span};
 use super::verdict::verdict;
 use crate::confinement::{Backend, Confinement, Granted, Network, Profile};
@@ -77,7 +78,7 @@ fn shown(text: &str, spans: &[(u64, u64)]) -> Shown {
 
 #[track_caller]
 fn check(job: &Snapshot, shown: Option<&Shown>, expected: &str) {
-    assert_eq!(Answer::about(job, shown).text(), expected);
+    assert_eq!(Answer::about(job, shown.cloned()).text(), expected);
 }
 
 #[test]
@@ -101,7 +102,7 @@ fn a_cut_names_what_is_shown_and_how_to_read_the_rest() {
          → full log kept: read_output(job=14, line=16) or read_output(job=14, grep=\"…\")",
     );
     job.output.dropped_bytes = 12_000;
-    let text = Answer::about(&job, Some(&cut())).text();
+    let text = Answer::about(&job, Some(cut())).text();
     let lost = "→ 12 KB of output lost, the rest kept: read_output(job=14, line=16) or";
     assert!(text.contains(lost) && !text.contains("full log"), "{text}");
 }
@@ -199,7 +200,7 @@ fn a_place_beyond_the_end_is_told_in_every_form() {
     let line = beyond_end(&job, Place::NoSuchLine(99_999)).unwrap();
     assert_eq!(line, "nothing at line 99,999: the output of job 5 ends at bytes:40 (12 lines)");
     assert_eq!(beyond_end(&job, Place::Offset(40)), None);
-    let answer = Answer::about(&job, Some(&shown("", &[]))).with_verdict_as_hint(line.clone());
+    let answer = Answer::about(&job, Some(shown("", &[]))).with_verdict_as_hint(line.clone());
     assert_eq!(answer.text(), line);
     let fields = answer.into_result(ResultFormat::Structured).structured_content.unwrap();
     assert_eq!(fields["hint"], line);
@@ -397,16 +398,16 @@ fn a_job_that_ran_into_its_confinement_is_told_where_it_may_write() {
          → the job may write only to /srv/app and $TMPDIR (confinement workspace-write)";
     check(&job, Some(&shown(text, &[])), told);
     let text = "curl: (6) Could not resolve host: example.org\n";
-    let told = Answer::about(&job, Some(&shown(text, &[]))).text();
+    let told = Answer::about(&job, Some(shown(text, &[]))).text();
     let hint = "→ the job has no network (confinement workspace-write, network off)";
     assert!(told.ends_with(hint), "{told}");
     job.confinement = Granted::NOTHING;
-    let told = Answer::about(&job, Some(&shown(text, &[]))).text();
+    let told = Answer::about(&job, Some(shown(text, &[]))).text();
     assert!(!told.contains('→'), "{told}");
 }
 
 fn structured(job: &Snapshot, shown: Option<&Shown>) -> Value {
-    let result = Answer::about(job, shown).into_result(ResultFormat::Structured);
+    let result = Answer::about(job, shown.cloned()).into_result(ResultFormat::Structured);
     result.structured_content.unwrap()
 }
 
@@ -459,7 +460,7 @@ fn nothing_is_ever_null() {
 
 #[test]
 fn each_format_carries_what_its_clients_read() {
-    let answer = || Answer::about(&exited(1, 1, 0), Some(&shown("a\nb\n", &[])));
+    let answer = || Answer::about(&exited(1, 1, 0), Some(shown("a\nb\n", &[])));
     let text = answer().into_result(ResultFormat::Text);
     assert!(text.structured_content.is_none());
     assert_eq!(text.is_error, Some(false), "a command that failed is no error of ours");

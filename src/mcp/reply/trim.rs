@@ -1,6 +1,8 @@
 //! The last resort for an answer that is over its budget whatever was left out of it: it is cut, and
 //! says so.
 
+use std::io;
+
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
@@ -60,7 +62,22 @@ pub(super) fn trim_fields(fields: &mut JsonObject, limit: usize) {
 
 /// The bytes of the structured form.
 pub(super) fn json_size(fields: &JsonObject) -> usize {
-    serde_json::to_vec(fields).map_or(usize::MAX, |json| json.len())
+    let mut counted = Counted(0);
+    serde_json::to_writer(&mut counted, fields).map_or(usize::MAX, |()| counted.0)
+}
+
+/// Counts what is written, and keeps nothing of it.
+struct Counted(usize);
+
+impl io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn each_job(fields: &mut JsonObject, step: fn(&mut JsonObject)) {

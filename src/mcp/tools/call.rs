@@ -1,6 +1,7 @@
 //! What a tool has at hand while it works on one call.
 
 use std::io;
+use std::ops::Range;
 use std::time::Duration;
 
 use rmcp::RoleServer;
@@ -8,7 +9,7 @@ use rmcp::service::RequestContext;
 use tokio_util::sync::CancellationToken;
 
 use crate::mcp::approvals::Answered;
-use crate::mcp::reply::{Answer, Fit, Shown, TokenBudget};
+use crate::mcp::reply::{Answer, Fit, TokenBudget};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
 use crate::output::patience::Patience;
@@ -62,10 +63,9 @@ impl Call<'_> {
 
     /// Notes what an answer shows of a job's output: it is no news any more. The answer that starts a
     /// job does not: what it shows depends on how fast that began, and who waits next would miss it.
-    pub(crate) fn has_shown(&self, job: &JobHandle, shown: &Shown) {
-        // Of one stream alone, something between may be missing.
-        if shown.stream.is_none() {
-            self.desk.has_shown(job.id(), shown.start..shown.end);
+    pub(crate) fn has_shown(&self, job: &JobHandle, news: Option<Range<u64>>) {
+        if let Some(bytes) = news {
+            self.desk.has_shown(job.id(), bytes);
         }
     }
 

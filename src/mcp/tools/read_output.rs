@@ -49,7 +49,7 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     let Some((id, stream)) = target(&mut args)? else { return search_all(call, args).await };
     let job = call.desk.find(call.desk.job(id)).await?;
     let wish = Wish::read(args, &job, stream, call.settings)?;
-    let now = call.look(&job).await;
+    let now = Snapshot::take_often(call.desk, &job).await;
     let bare = call.fit(&Answer::about(&now, None));
     let mut fit = bare.for_page(wish.max_bytes, call.settings.page_bytes);
     let log = job.output().clone();
@@ -85,10 +85,11 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
                 if digest.is_none() && wish.start.is_opening() && shown.is_part_of_text() {
                     digest = Some(glance(&now, &log, request).await?);
                 }
-                let answer = page(&now, &shown, wish.place(&job, fit.size())?);
+                let news = shown.news();
+                let answer = page(&now, shown, wish.place(&job, fit.size())?);
                 let answer = digest.iter().fold(answer, with_glance);
                 if let Some(answer) = fit.settle(answer) {
-                    call.has_shown(&job, &shown);
+                    call.has_shown(&job, news);
                     return Ok(answer);
                 }
             }
@@ -114,9 +115,9 @@ async fn search_all(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError>
     grep::in_all_jobs(call, grep, (page, fit)).await
 }
 
-fn page(now: &Snapshot, shown: &Shown, place: Place) -> Answer {
-    let answer = Answer::about(now, Some(shown)).with_hint(after_page(now, shown));
-    with_notice(answer, now, place)
+fn page(now: &Snapshot, shown: Shown, place: Place) -> Answer {
+    let hint = after_page(now, &shown);
+    with_notice(Answer::about(now, Some(shown)).with_hint(hint), now, place)
 }
 
 /// The same, saying so where the place is past the end.

@@ -115,11 +115,12 @@ pub(crate) async fn answer_about(
     let mut fit = call.fit(&Answer::about(&now, None));
     loop {
         let shown = show(&now, job.output(), fit.excerpt()).await?;
-        let answer = Answer::about(&now, shown.as_ref());
-        let hint = match reused {
-            Some(key) => Some(reused_key(key, answer.hint())),
+        let meant = match reused {
+            Some(_) => None,
             None => did_you_mean(call.desk, &now, shown.as_ref()).await,
         };
+        let answer = Answer::about(&now, shown);
+        let hint = reused.map(|key| reused_key(key, answer.hint())).or(meant);
         let answer = if hint.is_some() { answer.with_hint(hint) } else { answer };
         if let Some(answer) = fit.settle(answer) {
             return Ok(answer);

@@ -52,7 +52,7 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     let mut fit = call.fit(&Answer::about(&now, None));
     loop {
         let shown = show_from(&now, job.output(), before, fit.excerpt()).await?;
-        if let Some(answer) = fit.settle(Answer::about(&now, Some(&shown))) {
+        if let Some(answer) = fit.settle(Answer::about(&now, Some(shown))) {
             return Ok(answer);
         }
     }

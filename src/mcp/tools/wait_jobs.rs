@@ -220,7 +220,7 @@ impl Look<'_> {
 
     /// Notes what the caller is told of its output, so that the next wait is for news.
     fn tell(&self, call: Call<'_>, shown: Option<&Shown>) {
-        shown.into_iter().for_each(|shown| call.has_shown(self.wait.job, shown));
+        call.has_shown(self.wait.job, shown.and_then(Shown::news));
         if let Some(Sign::Line(matched)) = self.sign {
             call.desk.has_shown(self.now.job, 0..matched.end);
         }

@@ -11,6 +11,7 @@ mod detect;
 mod grid;
 mod hexdump;
 mod kind;
+mod plain;
 mod row;
 mod screen;
 mod shown;

@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use super::charset::Charset;
 use super::codes::leaves_row;
 use super::grid::{self, play};
+use super::plain::{is_plain, plain};
 use super::screen::on_screen;
 
 /// Lines longer than this many characters are cut, unless they are wanted whole.
 pub const LINE_CHARS: usize = 1000;
 /// Fewer equal lines than this are shown as they are: a pair is no noise.
-const FOLD_FROM: usize = 3;
+pub(super) const FOLD_FROM: usize = 3;
 
 /// What to do with escape codes and `\r`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,9 +75,25 @@ pub fn text(bytes: &[u8], options: ViewOptions) -> Text {
     text_in(bytes, Charset::Utf8, options)
 }
 
-/// Shows bytes of a log in this character set as text. Never fails, whatever the bytes are.
+/// Shows bytes of a log in this character set as text. Never fails, whatever the bytes are. Plain
+/// text that is given away is not copied.
 #[must_use]
-pub fn text_in(bytes: &[u8], charset: Charset, options: ViewOptions) -> Text {
+pub fn text_in<'a>(
+    bytes: impl Into<Cow<'a, [u8]>>,
+    charset: Charset,
+    options: ViewOptions,
+) -> Text {
+    let bytes = bytes.into();
+    if charset != Charset::Utf8 || !is_plain(&bytes) {
+        return taken_apart(&bytes, charset, options);
+    }
+    match String::from_utf8(bytes.into_owned()) {
+        Ok(text) => plain(text, options),
+        Err(error) => taken_apart(error.as_bytes(), charset, options),
+    }
+}
+
+fn taken_apart(bytes: &[u8], charset: Charset, options: ViewOptions) -> Text {
     let lines = shown(bytes, charset, options);
     Text {
         text: lines.iter().map(|line| line.text.as_str()).collect(),
@@ -110,7 +127,7 @@ impl Shown {
     }
 
     /// Leaves out what is overlong, and says how much that was.
-    fn cut(&mut self, max: usize) {
+    pub(super) fn cut(&mut self, max: usize) {
         if self.text.len() > max {
             let newline = &self.text[self.content().len()..];
             let rows: Vec<String> =
@@ -120,7 +137,7 @@ impl Shown {
     }
 
     /// Says how many equal lines it stands for.
-    fn count(&mut self, lines: usize) {
+    pub(super) fn count(&mut self, lines: usize) {
         let content = self.content();
         let gap = if content.is_empty() { "" } else { " " };
         let newline = &self.text[content.len()..];
