@@ -56,7 +56,7 @@ struct Kind {
 
 /// Those that this host can give.
 fn kinds() -> Vec<Kind> {
-    let all = probe::offer();
+    let all = &probe::offer();
     let landlock = all.clone().limited_to(Backend::Landlock);
     let wishes: [(_, _, _, &HostOffer); 5] = [
         ("`none` with limits", Profile::None, Network::On, all),

@@ -46,7 +46,7 @@ pub(super) fn confining(loaded: &Loaded) -> Result<Confining, AppError> {
     Ok(confining)
 }
 
-/// What is said, whether this host can give it or not.
+/// What is said, whether this host can give it or not: that is not tried out here.
 pub(super) fn wished(settings: &Settings) -> Result<Confining, AppError> {
     let general = &settings.confinement;
     let tenants = settings.tenants.iter();
@@ -60,7 +60,7 @@ pub(super) fn wished(settings: &Settings) -> Result<Confining, AppError> {
         },
         tenants: tenants.collect::<Result<_, AppError>>()?,
         lanes: lanes.map(|(name, lane)| (name.clone(), terms(&lane.confining))).collect(),
-        offer: probe::offer().clone().limited_to(strongest(general.backend)),
+        offer: probe::offer().limited_to(strongest(general.backend)),
         on_unavailable: match general.on_unavailable {
             config::OnUnavailable::Refuse => OnUnavailable::Refuse,
             config::OnUnavailable::Degrade => OnUnavailable::Degrade,

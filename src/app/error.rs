@@ -37,10 +37,6 @@ pub(super) enum AppError {
     Signals(#[from] io::Error),
     #[error("this host does not let a server keep its jobs together; Linux 5.4 or newer is needed")]
     Host(#[source] io::Error),
-    #[error(
-        "cannot start the guardian process; check the limits on processes and open files (ulimit -u, -n)"
-    )]
-    Guardian(#[source] io::Error),
     #[error("cannot start the supervisor")]
     Supervisor(#[from] SpawnErr),
     #[error(

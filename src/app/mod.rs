@@ -1,6 +1,6 @@
 //! Wiring: what is started in which order, and how everything comes to an end.
 //!
-//! Start: settings → log → host → guardian → yard → transport. End: no new work → running jobs get
+//! Start: settings → log → host → yard → transport, and beside them guardian and spawner. End: no new work → running jobs get
 //! their time → every tree is ended → the transport says its last words → exit.
 
 mod auth;

@@ -14,7 +14,7 @@ use crate::policy::{OnUncertain, Policy};
 use crate::process::shell::{Dialect, Shell, judged_by};
 use crate::telemetry::audit::{Audit, AuditSettings};
 use crate::telemetry::events;
-use crate::yard::{AuditTrail, DEFAULT_LANE, OnAuditFailure, Rules};
+use crate::yard::{AuditTrail, DEFAULT_LANE, OnAuditFailure, Rules, Variables};
 
 const SHELL_TOOL_DIRECTORIES: &str = "shell_tool.allowed_directories";
 
@@ -97,9 +97,7 @@ fn check_lanes(policy: &Policy, queue: &config::QueueSettings) -> Result<(), Rul
 /// Where the key of a place such as `policy.deny[2]` was set.
 pub(super) fn origin(loaded: &Loaded, place: &str) -> String {
     let key = place.split('[').next().unwrap_or(place);
-    let entries = loaded.entries();
-    let entry = entries.iter().find(|(known, _)| *known == key);
-    entry.map_or_else(|| "settings".to_owned(), |(_, entry)| entry.origin.to_string())
+    loaded.origin(key).map_or_else(|| "settings".to_owned(), ToString::to_string)
 }
 
 /// Links in the list itself are followed once, now.
@@ -150,12 +148,22 @@ pub(super) fn at_write(loaded: &Loaded) -> Result<Option<Arc<Redactor>>, AppErro
 
 /// What jobs find in their environment, and what was left out of it.
 pub(super) fn environment(loaded: &Loaded, environment: &Environment) -> Result<Cleaned, AppError> {
+    Ok(clean(&environment.pairs(), &environment_rules(loaded)?))
+}
+
+/// What jobs find in their environment, made out when there is one; the rules are checked now.
+pub(super) fn variables(loaded: &Loaded, environment: &Environment) -> Result<Variables, AppError> {
+    let (rules, pairs) = (environment_rules(loaded)?, environment.pairs());
+    Ok(Variables::made_by(move || clean(&pairs, &rules).kept))
+}
+
+fn environment_rules(loaded: &Loaded) -> Result<EnvironmentRules, AppError> {
     let settings = &loaded.settings.environment;
     let patterns = |key: &'static str, texts: &[String]| {
         let parsed = texts.iter().map(|text| NamePattern::parse(text)).collect::<Result<_, _>>();
         parsed.map_err(|source| AppError::Variable { key, origin: origin(loaded, key), source })
     };
-    let rules = EnvironmentRules {
+    Ok(EnvironmentRules {
         inherit: match settings.inherit {
             config::Inherit::Core => Inherit::Core,
             config::Inherit::All => Inherit::All,
@@ -168,8 +176,7 @@ pub(super) fn environment(loaded: &Loaded, environment: &Environment) -> Result<
             .filter_map(|text| text.split_once('='))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect(),
-    };
-    Ok(clean(&environment.pairs(), &rules))
+    })
 }
 
 /// Where decisions are written down, if anywhere.

@@ -1,7 +1,7 @@
 //! A server that runs: its transports, its end, and the reload of its rules.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -19,8 +19,7 @@ use crate::mcp::Handler;
 use crate::output;
 use crate::process::confine::cgroup;
 use crate::process::confine::scratch::ScratchRoot;
-use crate::process::guardian::Guardian;
-use crate::process::host;
+use crate::process::{guardian, host};
 use crate::stdio;
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 use crate::yard::{AfterDrain, Identity, Yard, YardSettings};
@@ -43,8 +42,6 @@ pub(super) struct App {
     settings: Settings,
     yard: Yard,
     gauges: Arc<QueueGauges>,
-    /// Ends our jobs should we be killed.
-    guardian: Arc<Mutex<Guardian>>,
     reload: Reload,
     log: LogFilter,
     /// Only held: what is in it goes with us.
@@ -61,8 +58,8 @@ impl App {
         log: LogFilter,
     ) -> Result<Self, AppError> {
         let tag = host::prepare().map_err(AppError::Host)?;
-        let guardian = Arc::new(Mutex::new(Guardian::start().map_err(AppError::Guardian)?));
-        tokio::spawn(signals::follow_children(Arc::clone(&guardian)).map_err(AppError::Signals)?);
+        guardian::want();
+        tokio::spawn(signals::follow_children().map_err(AppError::Signals)?);
         let spill = values::spill_dir(&loaded.settings);
         if let Err(error) = output::check_spill_dir(&spill) {
             events::data_dir_unusable(&spill, &error);
@@ -82,7 +79,8 @@ impl App {
         let hangup = reload.clone();
         let on_hangup = signals::on_hangup(move || hangup.clone().on_hangup());
         tokio::spawn(on_hangup.map_err(AppError::Signals)?);
-        Ok(Self { settings, yard, gauges, guardian, reload, log, _scratch: scratch })
+        tokio::task::spawn_blocking(start_guardian);
+        Ok(Self { settings, yard, gauges, reload, log, _scratch: scratch })
     }
 
     pub(super) const fn yard(&self) -> &Yard {
@@ -183,9 +181,8 @@ impl App {
 
     /// Whatever no job could claim ends here: nothing of ours outlives us.
     pub(super) async fn end_everything(&self) {
-        let guardian = Arc::clone(&self.guardian);
-        let sweep = move || {
-            let left = guardian.lock().unwrap_or_else(PoisonError::into_inner).end_everything();
+        let sweep = || {
+            let left = guardian::end_everything();
             cgroup::leave();
             left
         };
@@ -212,5 +209,13 @@ impl App {
 
     fn handler(&self) -> Handler {
         Handler::new(self.yard.clone(), values::mcp(&self.settings))
+    }
+}
+
+/// Starts the process that jobs need beside them, so that the first job need not: clients are
+/// answered meanwhile. Where it is missing, the first job tries again, and says so if that fails.
+fn start_guardian() {
+    if let Err(error) = guardian::ensure() {
+        events::guardian_missing(&error);
     }
 }

@@ -1,14 +1,11 @@
 //! The signals that a server listens to.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::process::guardian::Guardian;
-use crate::process::host;
-use crate::process::spawner;
+use crate::process::{guardian, host, spawner};
 use crate::telemetry::events;
 
 /// Ends of children that come close together are dealt with together.
@@ -53,9 +50,7 @@ pub(super) fn on_hangup<F: Future<Output = ()> + Send>(
 
 /// Reaps, for ever, what jobs left behind and we have adopted, and replaces a guardian or
 /// a spawner that died.
-pub(super) fn follow_children(
-    guardian: Arc<Mutex<Guardian>>,
-) -> io::Result<impl Future<Output = ()> + Send> {
+pub(super) fn follow_children() -> io::Result<impl Future<Output = ()> + Send> {
     let mut children = signal(SignalKind::child())?;
     Ok(async move {
         while children.recv().await.is_some() {
@@ -64,7 +59,7 @@ pub(super) fn follow_children(
             if reaped > 0 {
                 events::orphans_reaped(reaped as u64);
             }
-            match guardian.lock().unwrap_or_else(PoisonError::into_inner).renew() {
+            match guardian::renew() {
                 Ok(false) => {}
                 Ok(true) => events::guardian_renewed(),
                 Err(error) => events::guardian_missing(&error),

@@ -213,7 +213,7 @@ fn job(
     let settings = &loaded.settings;
     Ok(JobSettings {
         shell: shell(&settings.job),
-        environment: rules::environment(loaded, environment)?.kept,
+        environment: Arc::new(rules::variables(loaded, environment)?),
         tag,
         log: LogSettings { memory_bytes: settings.output.memory, spill_dir: spill_dir(settings) },
         quota: Quota::new(quota(settings)),

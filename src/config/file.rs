@@ -15,7 +15,8 @@ use super::schema::{self, Meaning};
 pub(super) fn lay(layers: &mut Layers, text: &str, origin_of: &dyn Fn(usize) -> Origin) {
     let (root, mut errors) = DeTable::parse_recoverable(text);
     errors.sort_by_key(|error| error.span().map(|span| span.start));
-    let origin_at = |span: Range<usize>| origin_of(line_of(text, span.start));
+    let lines = Lines::of(text);
+    let origin_at = |span: Range<usize>| origin_of(lines.at(span.start));
     if errors.is_empty() {
         Walk { layers, origin_at: &origin_at }.table("", root.into_inner());
     }
@@ -57,7 +58,18 @@ impl Walk<'_> {
     }
 }
 
-/// The line of a byte, counted from 1.
-fn line_of(text: &str, at: usize) -> usize {
-    1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count()
+/// Where the lines of a text end: found once, and not again for each value.
+struct Lines {
+    ends: Vec<usize>,
+}
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        Self { ends: memchr::memchr_iter(b'\n', text.as_bytes()).collect() }
+    }
+
+    /// The line of a byte, counted from 1.
+    fn at(&self, byte: usize) -> usize {
+        1 + self.ends.partition_point(|end| *end < byte)
+    }
 }

@@ -1,7 +1,6 @@
 //! The job's actor: a translator with no opinions. Messages become events, effects become acts;
 //! what follows from what is decided in `state.rs`.
 
-use std::ffi::OsString;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +18,7 @@ use super::pump::{Bounds, Pump};
 use super::seat::JobSeat;
 use super::state::{Effect, Event, Grace, Pace, Rest, State};
 use super::timers::{Timer, Timers};
+use super::variables::Variables;
 use super::watchdog::Watch;
 use crate::confinement::ConfinedPlaces;
 use crate::outcome::{Ending, KillNote, LimitKind, Outcome, SIGTERM, StartError, Usage};
@@ -26,7 +26,7 @@ use crate::output::redact::Redactor;
 use crate::output::{LogSettings, Quota};
 use crate::process::host::HostTag;
 use crate::process::shell::Shell;
-use crate::process::{self, Exit, PipelineReport, Process, Tree};
+use crate::process::{self, Exit, PipelineReport, Process, Tree, guardian};
 use crate::spec::Stdin;
 use crate::telemetry::Actor as Class;
 use crate::telemetry::events::{self, Letter, LiveActor};
@@ -37,7 +37,7 @@ pub struct JobSettings {
     /// Which shell runs shell text.
     pub shell: Shell,
     /// The variables that every job gets.
-    pub environment: Vec<(OsString, OsString)>,
+    pub environment: Arc<Variables>,
     /// Tells this server's processes from all others.
     pub tag: HostTag,
     /// How output is kept.
@@ -200,11 +200,19 @@ impl Job {
     fn start(&mut self, myself: &Address) {
         let cwd = self.seat.take_cwd();
         let launch = launch(&self.seat, cwd);
-        let event = match process::spawn(&launch) {
+        let event = match self.guarded().and_then(|()| process::spawn(&launch)) {
             Ok(process) => self.started(process, myself),
             Err(why) => Event::FailedToStart(why),
         };
         self.step(event, myself);
+    }
+
+    /// Nothing starts that would outlive a server that is killed.
+    fn guarded(&self) -> Result<(), StartError> {
+        guardian::ensure().map_err(|error| StartError::System {
+            program: self.seat.spec().program.display(),
+            why: format!("there is no guardian process for it: {error}"),
+        })
     }
 
     fn started(&mut self, process: Process, myself: &Address) -> Event {

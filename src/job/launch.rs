@@ -69,7 +69,7 @@ fn environment(seat: &JobSeat) -> Vec<(OsString, OsString)> {
     let is_traced =
         |name: &OsString| trace.is_some() && TRACE_VARIABLES.iter().any(|it| name == it);
     let is_set = |name: &OsString| is_traced(name) || name.to_str().is_some_and(is_given);
-    let base = settings.environment.iter().filter(|(name, _)| !is_set(name)).cloned();
+    let base = settings.environment.pairs().iter().filter(|(name, _)| !is_set(name)).cloned();
     let added = given.iter().map(|(name, value)| (name.into(), value.into()));
     let all = base.chain(added).chain(trace.into_iter().flat_map(trace_variables));
     let unmarked = all.filter(|(name, _)| *name != marker.0);

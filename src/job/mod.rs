@@ -24,6 +24,7 @@ mod tap;
 pub(crate) mod tests;
 mod timers;
 mod typing;
+mod variables;
 mod watchdog;
 
 pub use actor::JobSettings;
@@ -31,3 +32,4 @@ pub use handle::{JobHandle, StopWish};
 pub use input::{Input, InputEnd, InputError, Key};
 pub use seat::{JobSeat, Order, create};
 pub use status::{Liveness, Phase, Status};
+pub use variables::Variables;

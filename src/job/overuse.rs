@@ -9,11 +9,20 @@ use crate::process::Glance;
 /// How often the host is glanced at while jobs are watched.
 pub(super) const GLANCE_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often every process is looked at when nothing happens.
-const CALM: Duration = Duration::from_secs(1);
+/// The same while nothing on the host grows.
+const LONGEST_PAUSE: Duration = Duration::from_millis(800);
+
+/// How often every process is looked at when nothing grows.
+pub(super) const CALM: Duration = Duration::from_secs(1);
 
 /// The same where looking takes long.
 const CALMEST: Duration = Duration::from_secs(5);
+
+/// The same while no job works and nothing on the host grows.
+const STILL: Duration = Duration::from_secs(16);
+
+/// What is taken for growth between two glances: one part in so many of what is left to a job.
+const STIR_SHARE: u64 = 64;
 
 /// Looking takes at most one part in so many of the time of one processor: calm, and in a hurry.
 const CALM_SHARE: u32 = 20;
@@ -93,6 +102,8 @@ pub(super) struct LastLook {
     pub(super) glance: Option<Glance>,
     /// How long it took.
     pub(super) took: Duration,
+    /// How long it is good for if nothing grows.
+    pub(super) calm: Duration,
     /// How many processors can be busy at one time.
     pub(super) processors: u32,
 }
@@ -109,8 +120,25 @@ impl LastLook {
         if since < soonest {
             return false;
         }
-        let calm = (self.took * CALM_SHARE).clamp(CALM, CALMEST);
+        let calm = self.calm.max((self.took * CALM_SHARE).min(CALMEST));
         since >= calm || since >= room.cpu / self.processors || self.has_grown(now, room)
+    }
+
+    /// How long the next look is good for, by what this one found: longer each time that no job had
+    /// worked since the one before.
+    pub(super) fn next_calm(&self, work: Work) -> Duration {
+        match work {
+            Work::Done => CALM,
+            Work::None => (self.calm * 2).min(STILL),
+        }
+    }
+
+    /// How long to wait before the next glance, by the last two and the pause between them: longer
+    /// each time that nothing grew, and never past the moment at which all processors together
+    /// could have used up the CPU time that is left to a job.
+    pub(super) fn pause(&self, last: Duration, glances: Glances, room: &Room) -> Duration {
+        let quiet = if glances.have_stirred(room) { GLANCE_PAUSE } else { last * 2 };
+        quiet.min(LONGEST_PAUSE).min(room.cpu / self.processors).max(GLANCE_PAUSE)
     }
 
     fn has_grown(&self, now: Option<Glance>, room: &Room) -> bool {
@@ -118,6 +146,29 @@ impl LastLook {
         let tasks = now.tasks.saturating_sub(then.tasks);
         let memory = then.available_bytes.saturating_sub(now.available_bytes);
         tasks > room.tasks / 2 || memory > room.memory / 2
+    }
+}
+
+/// Whether any job used CPU time between two looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    Done,
+    None,
+}
+
+/// Two glances, one after the other, each where the host could be glanced at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Glances {
+    pub(super) before: Option<Glance>,
+    pub(super) now: Option<Glance>,
+}
+
+impl Glances {
+    /// Whether something on the host grew in between.
+    pub(super) fn have_stirred(&self, room: &Room) -> bool {
+        let (Some(before), Some(now)) = (self.before, self.now) else { return true };
+        let memory = before.available_bytes.saturating_sub(now.available_bytes);
+        now.tasks > before.tasks || memory > room.memory / STIR_SHARE
     }
 }
 
@@ -136,7 +187,7 @@ mod tests {
     const AT_LIMIT: Used = Used { memory: 1000, tasks: 10, cpu: Duration::from_secs(59) };
     const HOST: Glance = Glance { tasks: 500, available_bytes: 10_000 };
     const LOOK: LastLook =
-        LastLook { glance: Some(HOST), took: Duration::from_millis(1), processors: 2 };
+        LastLook { glance: Some(HOST), took: Duration::from_millis(1), calm: CALM, processors: 2 };
 
     #[test]
     fn the_limit_itself_may_be_reached_and_not_passed() {
@@ -180,6 +231,44 @@ mod tests {
     fn two_processors_use_up_a_second_in_half_of_one() {
         let room = Room { cpu: Duration::from_secs(1), ..Room::at_first(&LIMITS) };
         assert!(!is_due(400, Some(HOST), &room) && is_due(500, Some(HOST), &room));
+    }
+
+    fn pause_after(last_ms: u64, now: Option<Glance>, room: &Room) -> u128 {
+        let glances = Glances { before: Some(HOST), now };
+        LOOK.pause(Duration::from_millis(last_ms), glances, room).as_millis()
+    }
+
+    #[test]
+    fn glances_become_rare_while_nothing_grows_and_frequent_when_something_does() {
+        let room = Room::at_first(&LIMITS);
+        let shrunk = Glance { tasks: 400, available_bytes: 11_000 };
+        for quiet in [HOST, shrunk] {
+            assert_eq!(pause_after(100, Some(quiet), &room), 200);
+            assert_eq!(pause_after(800, Some(quiet), &room), 800);
+        }
+        let one_more = Glance { tasks: 501, ..HOST };
+        let less = Glance { available_bytes: 9_984, ..HOST };
+        for grown in [Some(one_more), Some(less), None] {
+            assert_eq!(pause_after(800, grown, &room), 100, "{grown:?}");
+        }
+        let room = Room { cpu: Duration::from_secs(1), ..room };
+        assert_eq!(pause_after(800, Some(HOST), &room), 500, "two processors");
+        assert_eq!(pause_after(800, Some(HOST), &Room { cpu: Duration::ZERO, ..room }), 100);
+    }
+
+    #[test]
+    fn looks_become_rare_while_no_job_works() {
+        let mut look = LOOK;
+        for seconds in [2, 4, 8, 16, 16] {
+            look.calm = look.next_calm(Work::None);
+            assert_eq!(look.calm, Duration::from_secs(seconds));
+        }
+        let room = Room::at_first(&LIMITS);
+        assert!(!look.is_over(Duration::from_secs(15), Some(HOST), &room));
+        assert!(look.is_over(Duration::from_secs(16), Some(HOST), &room));
+        let many = Glance { tasks: 506, ..HOST };
+        assert!(look.is_over(GLANCE_PAUSE, Some(many), &room), "growth is looked at at once");
+        assert_eq!(look.next_calm(Work::Done), CALM);
     }
 
     proptest! {

@@ -42,7 +42,7 @@ impl Actor for Parent {
 pub(crate) fn settings() -> Arc<JobSettings> {
     Arc::new(JobSettings {
         shell: Shell::Auto,
-        environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        environment: Arc::new(Variables::made_by(|| vec![("PATH".into(), "/usr/bin:/bin".into())])),
         tag: host::prepare().unwrap(),
         log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir() },
         quota: Quota::unlimited(),

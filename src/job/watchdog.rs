@@ -2,7 +2,8 @@
 //!
 //! One thread for all jobs of the process. While none is watched it sleeps; else it glances at the
 //! host ten times in a second, which costs two short reads, and looks at all processes, once for
-//! all jobs, when something has grown or a while has passed (`overuse.rs`).
+//! all jobs, when something has grown or a while has passed. While nothing grows glances become
+//! rare, and while no job works either, looks do (`overuse.rs`); a new job ends that.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,13 +12,17 @@ use std::time::{Duration, Instant};
 
 use super::actor::JobMsg;
 use super::address::Address;
-use super::overuse::{self, GLANCE_PAUSE, LastLook, Room, Used};
+use super::overuse::{self, CALM, GLANCE_PAUSE, Glances, LastLook, Room, Used, Work};
 use crate::confinement::ResourceLimits;
 use crate::process::{self, Load, Tree};
 use crate::telemetry::events;
 
-static REGISTRY: Mutex<Registry> =
-    Mutex::new(Registry { jobs: BTreeMap::new(), last: 0, thread: Thread::Missing });
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
+    jobs: BTreeMap::new(),
+    last: 0,
+    thread: Thread::Missing,
+    pause: GLANCE_PAUSE,
+});
 static SOMEBODY: Condvar = Condvar::new();
 
 #[derive(Debug)]
@@ -25,6 +30,8 @@ struct Registry {
     jobs: BTreeMap<u64, Watched>,
     last: u64,
     thread: Thread,
+    /// How long the thread sleeps before the next glance.
+    pause: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +97,9 @@ impl Registry {
                 Err(error) => events::watchdog_missing(&error),
             }
         }
-        if self.jobs.len() == 1 {
+        // Of many that come together only the first wakes it.
+        if self.jobs.len() == 1 || self.pause > GLANCE_PAUSE {
+            self.pause = GLANCE_PAUSE;
             SOMEBODY.notify_all();
         }
     }
@@ -113,32 +122,50 @@ fn registry() -> MutexGuard<'static, Registry> {
 fn run() {
     let processors = thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let mut looked = Instant::now();
-    let mut last = LastLook { glance: None, took: Duration::ZERO, processors };
+    let mut last = LastLook { glance: None, took: Duration::ZERO, calm: CALM, processors };
+    let (mut before, mut newest) = (None, 0);
     loop {
-        wait_for_a_job();
-        thread::sleep(GLANCE_PAUSE);
-        let (room, glance) = (registry().least_room(), process::glance());
-        if last.is_over(looked.elapsed(), glance, &room) {
+        let (pause, latest) = wait_for_the_next_glance();
+        let (room, now) = (registry().least_room(), process::glance());
+        let glances = Glances { before, now };
+        if newest != latest || glances.have_stirred(&room) {
+            last.calm = CALM;
+        }
+        if last.is_over(looked.elapsed(), now, &room) {
             let begun = Instant::now();
-            look_at_all();
-            last = LastLook { glance, took: begun.elapsed(), processors };
+            let calm = last.next_calm(look_at_all());
+            last = LastLook { glance: now, took: begun.elapsed(), calm, processors };
             looked = Instant::now();
         }
+        registry().pause = last.pause(pause, glances, &room);
+        (before, newest) = (now, latest);
     }
 }
 
-fn wait_for_a_job() {
+/// Sleeps while there is no job, and then for the pause; less when a job comes. Gives the pause,
+/// and the number of the job that came last.
+fn wait_for_the_next_glance() -> (Duration, u64) {
     let nobody = |registry: &mut Registry| registry.jobs.is_empty();
-    drop(SOMEBODY.wait_while(registry(), nobody));
+    let registry = SOMEBODY.wait_while(registry(), nobody).unwrap_or_else(PoisonError::into_inner);
+    let pause = registry.pause;
+    let is_quiet = |registry: &mut Registry| registry.pause == pause;
+    let waited = SOMEBODY.wait_timeout_while(registry, pause, is_quiet);
+    let (registry, _) = waited.unwrap_or_else(PoisonError::into_inner);
+    (registry.pause, registry.last)
 }
 
-fn look_at_all() {
+/// Says whether any of them used CPU time since the last look.
+fn look_at_all() -> Work {
     let (numbers, jobs): (Vec<u64>, Vec<Watched>) =
         registry().jobs.iter().map(|(number, job)| (*number, job.clone())).unzip();
     let trees: Vec<_> = jobs.iter().map(|job| Arc::clone(&job.tree)).collect();
+    let mut work = Work::None;
     for ((number, job), load) in numbers.iter().zip(&jobs).zip(&process::survey(&trees)) {
         let used = used(job, load);
         let most = job.most.most(used);
+        if most.cpu > job.most.cpu {
+            work = Work::Done;
+        }
         let found = overuse::judge(&job.limits, &used, &most);
         if let Some(job) = registry().jobs.get_mut(number) {
             job.most = most;
@@ -148,6 +175,7 @@ fn look_at_all() {
             job.actor.tell(JobMsg::LimitHit(which));
         }
     }
+    work
 }
 
 /// What counts against a job's limits.

@@ -6,13 +6,13 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use thiserror::Error;
 
-use super::secrets::{FORMS, PRIVATE_KEY};
+use super::secrets::{FORMS, PRIVATE_KEY, any_form};
 
 /// What stands where a secret was.
 pub const MASK: &str = "[redacted]";
@@ -30,8 +30,17 @@ const OVERLAP_BYTES: usize = 4 * 1024;
 /// Masks secrets. Cheap to ask: a text without any is given back as it is, nothing is allocated.
 #[derive(Debug)]
 pub struct Redactor {
-    patterns: Vec<Pattern>,
+    known: Known,
+    given: Vec<Pattern>,
+    /// Any of those that were given.
     any: RegexSet,
+}
+
+/// What becomes of secrets that are known by their form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Shown,
+    Masked,
 }
 
 #[derive(Debug)]
@@ -64,7 +73,7 @@ impl Redactor {
     /// # Errors
     /// The first pattern that cannot be used.
     pub fn new(patterns: &[String]) -> Result<Self, RedactError> {
-        Self::build(Vec::new(), patterns)
+        Self::build(Known::Shown, patterns)
     }
 
     /// Masks private keys, tokens and passwords that are known by their form, and what these
@@ -73,22 +82,17 @@ impl Redactor {
     /// # Errors
     /// The first pattern that cannot be used.
     pub fn with_known_secrets(patterns: &[String]) -> Result<Self, RedactError> {
-        let known = FORMS.iter().enumerate().map(|(index, form)| {
-            let reach = if form.kind == PRIVATE_KEY { Reach::PrivateKey } else { Reach::Line };
-            Pattern::compile(index, form.pattern, reach)
-        });
-        Self::build(known.collect::<Result<_, _>>()?, patterns)
+        Self::build(Known::Masked, patterns)
     }
 
-    fn build(mut all: Vec<Pattern>, given: &[String]) -> Result<Self, RedactError> {
-        for (index, pattern) in given.iter().enumerate() {
-            all.push(Pattern::compile(index, pattern, Reach::Line)?);
-        }
-        let texts = all.iter().map(|pattern| pattern.regex.as_str());
+    fn build(known: Known, texts: &[String]) -> Result<Self, RedactError> {
+        let given = texts.iter().enumerate();
+        let given = given.map(|(index, text)| Pattern::compile(index, text, Reach::Line));
+        let given = given.collect::<Result<_, _>>()?;
         let any = RegexSetBuilder::new(texts).size_limit(ALL_PATTERNS_BYTES).build();
-        let last = || (given.len().saturating_sub(1), given.last().map_or("", String::as_str));
+        let last = || (texts.len().saturating_sub(1), texts.last().map_or("", String::as_str));
         let any = any.map_err(|error| RedactError::new(last().0, last().1, &error))?;
-        Ok(Self { patterns: all, any })
+        Ok(Self { known, given, any })
     }
 
     /// The text with every secret masked.
@@ -132,21 +136,41 @@ impl Redactor {
             }
             spans.extend(rest);
         }
+        match self.known {
+            Known::Masked => add_known(line, inside, &mut spans),
+            Known::Shown => {}
+        }
         if self.any.is_match(line) {
-            self.add_matches(line, inside, &mut spans);
+            for index in &self.any.matches(line) {
+                self.given[index].add_to(line, inside, &mut spans);
+            }
         }
         merged(spans)
     }
+}
 
-    fn add_matches(&self, line: &[u8], inside: &mut Inside, spans: &mut Vec<Range<usize>>) {
-        let found = self.any.matches(line);
-        for pattern in found.iter().filter_map(|index| self.patterns.get(index)) {
-            pattern.add_spans(line, spans);
-            if pattern.is_left_open(line) {
-                *inside = Inside::PrivateKey;
-            }
+/// Adds the secrets that are known by their form. In doubt all of the line is one.
+fn add_known(line: &[u8], inside: &mut Inside, spans: &mut Vec<Range<usize>>) {
+    let Some(any) = any_form() else { return spans.push(0..line.len()) };
+    if !any.is_match(line) {
+        return;
+    }
+    for index in &any.matches(line) {
+        match known(index) {
+            Some(pattern) => pattern.add_to(line, inside, spans),
+            None => spans.push(0..line.len()),
         }
     }
+}
+
+/// The pattern of a known form. Most are never met: each is compiled when it is, once.
+fn known(index: usize) -> Option<&'static Pattern> {
+    static COMPILED: [OnceLock<Option<Pattern>>; FORMS.len()] =
+        [const { OnceLock::new() }; FORMS.len()];
+    let form = &FORMS[index];
+    let reach = if form.kind == PRIVATE_KEY { Reach::PrivateKey } else { Reach::Line };
+    let compile = || Pattern::compile(index, form.pattern, reach).ok();
+    COMPILED[index].get_or_init(compile).as_ref()
 }
 
 impl Pattern {
@@ -158,6 +182,13 @@ impl Pattern {
         let regex = built.map_err(|error| RedactError::new(index, text, &error))?;
         let group = regex.capture_names().position(|name| name == Some("secret"));
         Ok(Self { regex, group, reach })
+    }
+
+    fn add_to(&self, line: &[u8], inside: &mut Inside, spans: &mut Vec<Range<usize>>) {
+        self.add_spans(line, spans);
+        if self.is_left_open(line) {
+            *inside = Inside::PrivateKey;
+        }
     }
 
     fn add_spans(&self, line: &[u8], spans: &mut Vec<Range<usize>>) {

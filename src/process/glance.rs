@@ -1,6 +1,6 @@
 //! How much of the whole host is in use, in two short reads.
 
-use std::fs;
+use super::short_file;
 
 /// What all processes of the host together have at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,13 +16,13 @@ pub struct Glance {
 /// Reads what the kernel keeps anyway: it takes the same time however many processes there are.
 #[must_use]
 pub fn glance() -> Option<Glance> {
-    let available_bytes = available_in(&fs::read_to_string("/proc/meminfo").ok()?)?;
+    let available_bytes = available_in(&short_file::read("/proc/meminfo").ok()?)?;
     Some(Glance { tasks: tasks()?, available_bytes })
 }
 
 /// Processes and threads of the whole host.
 pub(super) fn tasks() -> Option<u64> {
-    tasks_in(&fs::read_to_string("/proc/loadavg").ok()?)
+    tasks_in(&short_file::read("/proc/loadavg").ok()?)
 }
 
 /// The fourth field is `running/all`.

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -35,46 +36,100 @@ pub(super) fn pid() -> Option<Pid> {
     Pid::from_raw(LATEST.load(Ordering::Relaxed))
 }
 
+static POST: Mutex<Post> = Mutex::new(Post::Unwanted);
+
+/// Whether this process has a guardian.
+#[derive(Debug)]
+enum Post {
+    /// Nobody asked for one.
+    Unwanted,
+    /// The next who needs it starts it.
+    Vacant,
+    Held(Guardian),
+}
+
 /// A running guardian. While this is held, the guardian waits; dropping it lets it do its work.
 #[derive(Debug)]
-pub struct Guardian {
+struct Guardian {
     child: Child,
-    orders: Orders,
     _lifeline: OwnedFd,
+}
+
+impl Post {
+    fn fill(&mut self) -> io::Result<()> {
+        if matches!(self, Self::Vacant) {
+            *self = Self::Held(Guardian::start()?);
+        }
+        Ok(())
+    }
+}
+
+fn post() -> MutexGuard<'static, Post> {
+    POST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on this process wants a guardian: [`ensure`] starts one.
+pub fn want() {
+    let mut post = post();
+    if matches!(*post, Post::Unwanted) {
+        *post = Post::Vacant;
+    }
+}
+
+/// Returns once the guardian that is wanted is there; at once where it is already, and where none is
+/// wanted. To be called before anything is started that it would have to end.
+///
+/// # Errors
+/// When the server was not prepared, or when the system gives no more files or processes. The next
+/// call tries again.
+pub fn ensure() -> io::Result<()> {
+    post().fill()
+}
+
+/// Starts a new one if the guardian has died: without it, our own sudden end would leave jobs
+/// behind. Says whether it had.
+///
+/// # Errors
+/// When the system gives no more files or processes. The next call tries again.
+pub fn renew() -> io::Result<bool> {
+    let mut post = post();
+    let died = match &mut *post {
+        Post::Held(guardian) => guardian.child.try_reap()?.is_some(),
+        Post::Unwanted | Post::Vacant => false,
+    };
+    if died {
+        *post = Post::Vacant;
+    }
+    post.fill()?;
+    Ok(died)
+}
+
+/// Ends now what the guardian would end after us, orphans that no job can claim included.
+/// Blocks; gives those that are still alive.
+///
+/// # Errors
+/// When the server was not prepared.
+pub fn end_everything() -> io::Result<Vec<u32>> {
+    let orders = Orders::of(&host::prepare()?);
+    // Held, so that no guardian is started that would be taken for one of the left-behind.
+    let post = post();
+    let guardian = match &*post {
+        Post::Held(guardian) => Some(guardian.child.pid()),
+        Post::Unwanted | Post::Vacant => None,
+    };
+    let kept = [guardian, spawner::pid()];
+    Ok(sweep(|stat| !kept.contains(&Some(stat.pid)) && orders.concern(stat)))
 }
 
 impl Guardian {
     /// Starts this same program again as the guardian of this process.
-    ///
-    /// # Errors
-    /// When the server was not prepared, or when the system gives no more files or processes.
-    pub fn start() -> io::Result<Self> {
+    fn start() -> io::Result<Self> {
         let host = host::prepare()?;
         let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
         let argv = argv(&host)?;
         let child = Child::create(|| helper::start(helper::OURSELVES, &argv, theirs.as_fd()))?;
         LATEST.store(child.pid().as_raw_nonzero().get(), Ordering::Relaxed);
-        Ok(Self { child, orders: Orders::of(&host), _lifeline: ours })
-    }
-
-    /// Starts a new one if this one has died: without it, our own sudden end would leave jobs
-    /// behind. Says whether it had.
-    ///
-    /// # Errors
-    /// When the system gives no more files or processes.
-    pub fn renew(&mut self) -> io::Result<bool> {
-        let died = self.child.try_reap()?.is_some();
-        if died {
-            *self = Self::start()?;
-        }
-        Ok(died)
-    }
-
-    /// Ends now what the guardian would end after us, orphans that no job can claim included.
-    /// Blocks; gives those that are still alive.
-    pub fn end_everything(&self) -> Vec<u32> {
-        let kept = [Some(self.child.pid()), spawner::pid()];
-        sweep(|stat| !kept.contains(&Some(stat.pid)) && self.orders.concern(stat))
+        Ok(Self { child, _lifeline: ours })
     }
 }
 

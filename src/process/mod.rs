@@ -39,6 +39,7 @@ mod pty;
 mod raw;
 mod report;
 pub mod shell;
+mod short_file;
 pub mod similar;
 mod spawn;
 pub mod spawner;

@@ -3,12 +3,12 @@
 //! It is that of the whole system, since what jobs compete for is. A server in a cgroup of its own
 //! could read that group's files instead; they would leave out whoever else makes the host stall.
 
-use std::fs;
 use std::io;
 
 use rustix::io::Errno;
 use thiserror::Error;
 
+use super::short_file;
 use crate::telemetry::Resource;
 
 /// Why nothing is known about pressure.
@@ -79,7 +79,7 @@ pub fn read(resource: Resource) -> Result<u8, Unavailable> {
         Resource::Memory => ("/proc/pressure/memory", "some "),
         Resource::Io => ("/proc/pressure/io", "full "),
     };
-    percent(&fs::read_to_string(file)?, line).ok_or(Unavailable::Garbled)
+    percent(&short_file::read(file)?, line).ok_or(Unavailable::Garbled)
 }
 
 /// Rounded down: a whole level is reached by the whole part exactly when it is by the share.

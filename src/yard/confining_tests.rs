@@ -17,7 +17,11 @@ impl Confining {
             all: Terms::NOTHING,
             tenants: BTreeMap::new(),
             lanes: BTreeMap::new(),
-            offer: HostOffer { namespaces: Ok(()), landlock: Ok(7), seccomp: Ok(()) },
+            offer: HostOffer {
+                namespaces: Ok(()).into(),
+                landlock: Ok(7).into(),
+                seccomp: Ok(()).into(),
+            },
             on_unavailable: OnUnavailable::Refuse,
         }
     }

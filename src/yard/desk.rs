@@ -287,8 +287,11 @@ impl Desk {
     /// read much like it.
     pub async fn similar_commands(&self, ending: &Ending, output: &str) -> Vec<String> {
         let Some(name) = missing(&ending.outcome, output) else { return Vec::new() };
-        let (name, path) = (name.to_owned(), self.yard.path.clone());
-        let look = move || similar::similar(&name, &path, SIMILAR);
+        let (name, environment) = (name.to_owned(), Arc::clone(&self.yard.environment));
+        let look = move || {
+            let path = environment.get("PATH").unwrap_or_default();
+            similar::similar(&name, path, SIMILAR)
+        };
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
 

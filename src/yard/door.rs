@@ -1,6 +1,5 @@
 //! The yard itself.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -18,7 +17,7 @@ use super::spilled::Spilled;
 use super::submission::{Caller, Defaults};
 use super::tenancy::Tenancy;
 use crate::confinement::ConfinedPlaces;
-use crate::job::{JobHandle, JobSettings, StopWish};
+use crate::job::{JobHandle, JobSettings, StopWish, Variables};
 use crate::outcome::StopBy;
 use crate::output::redact::Redactor;
 use crate::output::{Quota, QuotaLimits};
@@ -35,8 +34,8 @@ pub struct Yard {
     pub(super) tenancy: Arc<Tenancy>,
     pub(super) empty_waits: Arc<EmptyWaits>,
     pub(super) seen: Arc<Seen>,
-    /// Where jobs look for programs.
-    pub(super) path: OsString,
+    /// What jobs find in their environment.
+    pub(super) environment: Arc<Variables>,
     /// What those who come back for output need.
     pub(super) spilled: Arc<Spilled>,
     /// What output may be kept.
@@ -81,8 +80,7 @@ impl Yard {
     pub async fn open(settings: YardSettings) -> Result<Self, SpawnErr> {
         let YardSettings { defaults, queue, retention, compress_from, job, rules, audit, numbers } =
             settings;
-        let path = job.environment.iter().find(|(name, _)| name == "PATH");
-        let path = path.map(|(_, path)| path.clone()).unwrap_or_default();
+        let environment = Arc::clone(&job.environment);
         let spilled = Spilled::new(job.log.spill_dir.clone());
         let spilled = spilled.map_err(|error| SpawnErr::StartupFailed(error.into()))?;
         let (quota, places) = (Arc::clone(&job.quota), Arc::clone(&job.places));
@@ -97,7 +95,7 @@ impl Yard {
             defaults,
             gate,
             tenancy,
-            path,
+            environment,
             spilled,
             quota,
             places,

@@ -40,6 +40,7 @@ pub use submission::{Caller, Defaults, LaneDefaults, Logged, Submission, SubmitE
 
 pub use crate::job::{
     Input, InputEnd, InputError, JobHandle, JobSettings, Key, Liveness, Phase, Status, StopWish,
+    Variables,
 };
 pub use crate::output::RawReader;
 pub use crate::process::confine::{HostOffer, OnUnavailable, Unavailable};

@@ -54,7 +54,7 @@ fn settings(slots: usize) -> YardSettings {
         job: JobSettings {
             places: Arc::default(),
             shell: Shell::Auto,
-            environment: vec![("PATH".into(), path)],
+            environment: Arc::new(Variables::made_by(|| vec![("PATH".into(), path)])),
             tag: host::prepare().unwrap(),
             log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir() },
             quota: Quota::unlimited(),

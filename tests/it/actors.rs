@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{Launch, Marker, Yard, eventually, signal};
+use crate::harness::{Launch, Marker, Yard, eventually, eventually_some, signal};
 
 const ALIVE: &str = "shellyard_actors";
 const MAILBOX: &str = "shellyard_actor_mailbox_messages";
@@ -70,7 +70,7 @@ fn a_guardian_that_dies_is_renewed_and_counted() {
     let mut yard = Launch::http().structured().start();
     let restarts = "shellyard_guardian_restarts_total";
     assert_eq!(yard.metric(restarts), 0.0);
-    let first = guardian(&yard).expect("it has a guardian");
+    let first = eventually_some("it has a guardian", || guardian(&yard));
     signal(first, Signal::KILL);
     eventually("the restart is counted", || yard.metric(restarts) == 1.0);
     let second = guardian(&yard).expect("it has a new guardian");

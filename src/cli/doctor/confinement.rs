@@ -15,15 +15,17 @@ pub(super) fn means_findings(offer: &HostOffer, cgroup: &Delegation) -> [Finding
                          user.max_user_namespaces above 0 by sysctl; in a container, let its \
                          seccomp profile pass unshare and clone with new namespaces";
     const FILTERS: &str = "a kernel built with CONFIG_SECCOMP_FILTER has them";
-    let means = |what, found: Result<String, String>, fix| match found {
+    let means = |what, found: Result<String, &str>, fix| match found {
         Ok(detail) => Finding::ok(what, detail),
         Err(why) => Finding::warn(what, why, fix),
     };
-    let HostOffer { namespaces, landlock, seccomp } = offer.clone();
+    let namespaces = offer.namespaces.found().map(|()| "jobs can get their own".to_owned());
+    let landlock = offer.landlock.found().map(|abi| format!("ABI {abi}"));
+    let seccomp = offer.seccomp.found().map(|()| "system calls can be filtered".to_owned());
     [
-        means("namespaces", namespaces.map(|()| "jobs can get their own".to_owned()), USERS),
-        means("landlock", landlock.map(|abi| format!("ABI {abi}")), KERNEL),
-        means("seccomp", seccomp.map(|()| "system calls can be filtered".to_owned()), FILTERS),
+        means("namespaces", namespaces, USERS),
+        means("landlock", landlock, KERNEL),
+        means("seccomp", seccomp, FILTERS),
         cgroup_finding(cgroup),
     ]
 }
@@ -86,7 +88,8 @@ mod tests {
     fn confining(profile: Profile, strongest: Backend) -> Confining {
         let processes = Some(Bound::AtMost(512));
         let limits = LimitTerms { processes, ..LimitTerms::NOTHING };
-        let offer = HostOffer { namespaces: Ok(()), landlock: Ok(7), seccomp: Ok(()) };
+        let offer =
+            HostOffer { namespaces: Ok(()).into(), landlock: Ok(7).into(), seccomp: Ok(()).into() };
         Confining {
             all: Terms { profile: Some(profile), network: None, limits },
             tenants: BTreeMap::new(),

@@ -4,32 +4,64 @@ use thiserror::Error;
 
 use crate::confinement::{Backend, Confinement, Granted, Network, Profile};
 
-/// What this host can do, found out by doing it. A text says what is missing.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What this host can do. Trying out a means may start a process: it is done for what is asked of
+/// the host, and for no more.
+#[derive(Debug, Clone)]
 pub struct HostOffer {
     /// Namespaces of users, processes, mounts and networks, made by an ordinary user.
-    pub namespaces: Result<(), String>,
+    pub namespaces: Means<()>,
     /// Landlock of a version that limits all ways of writing; gives that version.
-    pub landlock: Result<u32, String>,
+    pub landlock: Means<u32>,
     /// Filters of system calls.
-    pub seccomp: Result<(), String>,
+    pub seccomp: Means<()>,
+}
+
+/// One means to shut a job in. A text says what is missing.
+#[derive(Debug, Clone)]
+pub enum Means<T: 'static> {
+    /// This is known of it.
+    Known(Result<T, String>),
+    /// It is tried out by whoever asks first; the answer stays.
+    Tried(fn() -> &'static Result<T, String>),
+}
+
+impl<T> Means<T> {
+    /// Whether the host has it. Blocks where it still has to be tried out.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn found(&self) -> Result<&T, &str> {
+        let found = match self {
+            Self::Known(found) => found,
+            Self::Tried(find) => find(),
+        };
+        found.as_ref().map_err(String::as_str)
+    }
+}
+
+impl<T> From<Result<T, String>> for Means<T> {
+    fn from(found: Result<T, String>) -> Self {
+        Self::Known(found)
+    }
 }
 
 impl HostOffer {
     /// The same without what is stronger than this.
     #[must_use]
     pub fn limited_to(mut self, strongest: Backend) -> Self {
-        let off = || "switched off by confinement.backend".to_owned();
+        fn off<T>() -> Means<T> {
+            Means::Known(Err("switched off by confinement.backend".to_owned()))
+        }
         match strongest {
             Backend::Namespaces => return self,
             Backend::Landlock => {}
-            Backend::Seccomp => self.landlock = Err(off()),
+            Backend::Seccomp => self.landlock = off(),
             Backend::Nothing => {
-                self.landlock = Err(off());
-                self.seccomp = Err(off());
+                self.landlock = off();
+                self.seccomp = off();
             }
         }
-        self.namespaces = Err(off());
+        self.namespaces = off();
         self
     }
 }
@@ -78,25 +110,23 @@ fn strongest(asked: Confinement, offer: &HostOffer) -> Result<Backend, String> {
     if asked == Confinement::NONE {
         return Ok(Backend::Nothing);
     }
-    if let Err(why) = &offer.seccomp {
+    if let Err(why) = offer.seccomp.found() {
         return Err(format!("no filter of system calls ({why})"));
     }
     if !asked.profile.limits_files() {
         return Ok(Backend::Seccomp);
     }
-    match (&offer.namespaces, &offer.landlock) {
-        (Ok(()), _) => Ok(Backend::Namespaces),
-        (Err(_), Ok(_)) => Ok(Backend::Landlock),
-        (Err(namespaces), Err(landlock)) => {
-            Err(format!("no namespaces ({namespaces}) and no Landlock ({landlock})"))
-        }
+    let Err(namespaces) = offer.namespaces.found() else { return Ok(Backend::Namespaces) };
+    match offer.landlock.found() {
+        Ok(_) => Ok(Backend::Landlock),
+        Err(landlock) => Err(format!("no namespaces ({namespaces}) and no Landlock ({landlock})")),
     }
 }
 
 /// What is left where the host cannot give all of it.
 fn less(asked: Confinement, offer: &HostOffer) -> Granted {
     let profile = asked.profile.min(Profile::Default);
-    let (given, backend) = match &offer.seccomp {
+    let (given, backend) = match offer.seccomp.found() {
         Ok(()) => (Confinement { profile, ..asked }, Backend::Seccomp),
         Err(_) => {
             let profile = Profile::None;
@@ -120,7 +150,12 @@ mod tests {
     ];
 
     fn all() -> HostOffer {
-        HostOffer { namespaces: Ok(()), landlock: Ok(7), seccomp: Ok(()) }
+        HostOffer { namespaces: Ok(()).into(), landlock: Ok(7).into(), seccomp: Ok(()).into() }
+    }
+
+    /// A means that nobody may try out.
+    fn untried<T>() -> Means<T> {
+        Means::Tried(|| panic!("nobody asked for it"))
     }
 
     fn backend(asked: Confinement, offer: &HostOffer) -> Backend {
@@ -143,10 +178,20 @@ mod tests {
     }
 
     #[test]
+    fn only_what_is_asked_for_is_tried_out() {
+        let untried = HostOffer { namespaces: untried(), landlock: untried(), seccomp: untried() };
+        assert_eq!(backend(Confinement::NONE, &untried), Backend::Nothing);
+        let filters = HostOffer { seccomp: Ok(()).into(), ..untried };
+        assert_eq!(backend(OFF[1], &filters), Backend::Seccomp);
+        let namespaces = HostOffer { namespaces: Ok(()).into(), ..filters };
+        assert_eq!(backend(FILES[0], &namespaces), Backend::Namespaces);
+    }
+
+    #[test]
     fn what_cannot_be_given_is_refused_and_says_what_is_missing() {
         let offer = HostOffer {
-            namespaces: Err("not permitted".to_owned()),
-            landlock: Err("not in this kernel".to_owned()),
+            namespaces: Err("not permitted".to_owned()).into(),
+            landlock: Err("not in this kernel".to_owned()).into(),
             ..all()
         };
         let refused = grant(FILES[0], &offer, OnUnavailable::Refuse).unwrap_err();

@@ -18,5 +18,5 @@ pub mod scratch;
 pub(super) mod seccomp;
 pub(super) mod workspace;
 
-pub use ladder::{HostOffer, OnUnavailable, Unavailable, grant};
+pub use ladder::{HostOffer, Means, OnUnavailable, Unavailable, grant};
 pub use workspace::WorkspaceError;

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
-use super::ladder::HostOffer;
+use super::ladder::{HostOffer, Means};
 use super::landlock;
 use super::mounts::Mount;
 use super::seccomp;
@@ -17,15 +17,27 @@ use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits}
 use crate::process::birth::{Failure, Files, Order, Shut, Step};
 use crate::process::spawner::{self, Offspring};
 
-/// What this host can do, found out at the first call and then known. That one starts a process
-/// and blocks until it has ended.
-pub fn offer() -> &'static HostOffer {
-    static OFFER: OnceLock<HostOffer> = OnceLock::new();
-    OFFER.get_or_init(|| HostOffer {
-        namespaces: try_namespaces(),
-        landlock: landlock().clone(),
-        seccomp: seccomp::offer(),
-    })
+/// What this host can do: each means is tried out at the first question about it.
+#[must_use]
+pub fn offer() -> HostOffer {
+    HostOffer {
+        namespaces: Means::Tried(namespaces),
+        landlock: Means::Tried(landlock),
+        seccomp: Means::Tried(filters),
+    }
+}
+
+/// Whether there are namespaces for jobs. Found out once, which starts a process and waits for its
+/// end.
+fn namespaces() -> &'static Result<(), String> {
+    static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
+    FOUND.get_or_init(try_namespaces)
+}
+
+/// Whether system calls can be filtered; found out once.
+fn filters() -> &'static Result<(), String> {
+    static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
+    FOUND.get_or_init(seccomp::offer)
 }
 
 /// The version of Landlock, or what is missing; found out once.

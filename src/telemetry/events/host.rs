@@ -23,10 +23,13 @@ pub fn guardian_renewed() {
     process::GUARDIAN_RESTARTS.plain().increment(1);
 }
 
-/// The guardian has died, and there is no new one.
+/// There is no guardian, although one is wanted.
 pub fn guardian_missing(why: &dyn Display) {
     let why = why.to_string();
-    tracing::error!(?why, "no guardian process: jobs would outlive a kill of this server");
+    tracing::error!(
+        ?why,
+        "no guardian process: jobs that run would outlive a kill of this server, and none starts"
+    );
 }
 
 /// The process that creates confined jobs had died; there is a new one.

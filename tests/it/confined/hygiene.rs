@@ -40,7 +40,7 @@ async fn run(yard: &Yard, granted: Granted, jobs: usize) {
 fn leaves_nothing(name: &str, granted: Granted) {
     alone(&format!("confined::hygiene::{name}"), async |yard| {
         // Asked here, where there is a spawner to ask.
-        if granted == LANDLOCK && probe::offer().landlock.is_err() {
+        if granted == LANDLOCK && probe::offer().landlock.found().is_err() {
             return;
         }
         run(&yard, granted, WARM_UP).await;
