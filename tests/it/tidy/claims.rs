@@ -1,4 +1,4 @@
-//! Each claim of docs/security.md names a test that exists.
+//! Each claim of docs/security.md names a test that exists, and what docs/performance.md claims was measured.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,4 +49,17 @@ fn a_name_without_a_test_is_found() {
     assert!(holds("src/ids.rs") && holds("cargo build") && holds("policy::gate::…"));
     assert!(!holds("tidy::claims::no_such_test") && !holds("tidy::no_such_module"));
     assert!(!holds("src/no_such_file.rs") && !holds("src/ids.rs: no_such_test"));
+}
+
+#[test]
+fn the_readme_leads_to_figures_and_the_benchmark_finds_where_to_write_them() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).expect("it is there");
+    assert!(read("README.md").contains("(docs/performance.md)"));
+    let page = read("docs/performance.md");
+    let begin = page.find("<!-- measured -->").expect("where figures begin");
+    let end = page.find("<!-- /measured -->").expect("where they end");
+    assert!(begin < end);
+    for plot in page[begin..end].split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        assert!(root().join("docs").join(plot).exists(), "{plot} is missing");
+    }
 }

@@ -1,18 +1,18 @@
-//! Bytes per second searched in one long log, beside ripgrep on the very same file.
+//! S: bytes per second searched in one long log, beside ripgrep on the very same file.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
 
 use serde_json::json;
 
-use crate::client::Client;
-use crate::report::{Row, median};
-use crate::server::Server;
+use crate::bench::{Bench, STRUCTURED};
+use crate::client::HttpClient;
+use crate::report::{Found, Row};
+use crate::stats::{median, timed};
 
 const MB: f64 = 1e6;
-const BLOCK_BYTES: usize = 16 << 20;
+const BLOCK_BYTES: usize = 4 << 20;
 /// The last line, so that the job need not end: what has ended may be packed.
 const LAST: &str = "all lines are written";
 
@@ -21,52 +21,34 @@ const PATTERNS: [&str; 4] =
     ["needle-0007", "ERROR [a-z]+ [0-9]{5}", "(?i)error CONNECTION", "[0-9]{9}"];
 
 /// The rate of each search, and how much memory all of them took.
-pub(crate) fn measure(rounds: usize, bytes: u64) -> Vec<Row> {
-    let server = Server::start(&[("SHELLYARD_MCP_RESULT_FORMAT", "structured")]);
-    let mut client = Client::connect(server.address());
-    let (job, total) = write_log(&mut client, server.folder(), bytes);
-    let file = server.largest_file();
+pub(crate) fn measure(bench: &Bench) -> Found {
+    let server = bench.http(&[STRUCTURED]);
+    let mut client = server.client();
+    let (job, total) = write_log(&mut client, server.folder(), bench.scale.search_bytes);
+    let file = server.usage().largest_file();
     search(&mut client, job, "nothing like it");
-    let before = server.peak_rss_mib();
-    let mut rows: Vec<Row> = PATTERNS
-        .iter()
-        .map(|pattern| {
-            let pairs: Vec<(f64, f64)> = (0..rounds)
-                .map(|_| {
-                    let (expected, floor) = timed(|| ripgrep(pattern, &file));
-                    let (found, ours) = timed(|| search(&mut client, job, pattern));
-                    assert_eq!(found, expected, "both find the same lines");
-                    (ours, floor)
-                })
-                .collect();
-            let rate = |pick: fn(&(f64, f64)) -> f64| {
-                total as f64 / MB / median(pairs.iter().map(pick).collect())
-            };
-            Row {
-                what: format!("{} MiB searched for `{pattern}`", bytes >> 20),
-                unit: "MB/s",
-                ours: rate(|(ours, _)| *ours),
-                floor: Some(rate(|(_, floor)| *floor)),
-            }
-        })
-        .collect();
-    rows.push(Row {
-        what: "memory grown by these searches".into(),
-        unit: "MiB",
-        ours: server.peak_rss_mib() - before,
-        floor: None,
-    });
-    rows
-}
-
-fn timed<T>(task: impl FnOnce() -> T) -> (T, f64) {
-    let start = Instant::now();
-    let result = task();
-    (result, start.elapsed().as_secs_f64())
+    let before = server.usage().peak_rss_kb();
+    let mut rows: Vec<Row> = Vec::new();
+    for pattern in PATTERNS {
+        let (mut ours, mut floor) = (Vec::new(), Vec::new());
+        for _ in 0..bench.scale.search_rounds {
+            let (expected, time) = timed(|| ripgrep(pattern, &file));
+            floor.push(time);
+            let (found, time) = timed(|| search(&mut client, job, pattern));
+            ours.push(time);
+            assert_eq!(found, expected, "both find the same lines");
+        }
+        let rate = |times: &[f64]| total as f64 / MB / median(times) * 1e3;
+        let what = format!("{} MB searched for `{pattern}`", total / 1_000_000);
+        rows.push(Row::new(what, "MB/s", rate(&ours)).beside(rate(&floor)));
+    }
+    let grown = (server.usage().peak_rss_kb() - before) / 1e3;
+    rows.push(Row::new("memory grown by these searches", "MB", grown));
+    rows.into()
 }
 
 /// Starts a job that writes about so many bytes of lines; its number, and the bytes it wrote.
-fn write_log(client: &mut Client, folder: &Path, bytes: u64) -> (u64, u64) {
+fn write_log(client: &mut HttpClient, folder: &Path, bytes: u64) -> (u64, u64) {
     let block = folder.join("block");
     fs::write(&block, lines()).expect("room on the disk");
     let times = bytes.div_ceil(BLOCK_BYTES as u64);
@@ -107,7 +89,7 @@ fn lines() -> String {
 }
 
 /// How many lines match, as we count them.
-fn search(client: &mut Client, job: u64, pattern: &str) -> u64 {
+fn search(client: &mut HttpClient, job: u64, pattern: &str) -> u64 {
     let arguments = json!({"job": job, "grep": pattern, "max_lines": 10});
     let found = client.structured("read_output", &arguments);
     found["matches"].as_u64().expect("a count")

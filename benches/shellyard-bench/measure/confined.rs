@@ -1,6 +1,6 @@
 //! What it costs to shut a job in, and that nothing is left of those that were.
 
-#[path = "../../tests/it/confined/remains.rs"]
+#[path = "../../../tests/it/confined/remains.rs"]
 mod remains;
 
 use std::path::Path;
@@ -21,7 +21,9 @@ use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::runtime::Runtime;
 
-use crate::report::{Row, median};
+use crate::report::Row;
+use crate::server::BINARY;
+use crate::stats::median;
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Before the first look, so that what is made once is not counted.
@@ -92,7 +94,7 @@ struct Yard {
 
 impl Yard {
     fn open() -> Self {
-        spawner::start_with(Path::new(env!("CARGO_BIN_EXE_shellyard"))).expect("a spawner");
+        spawner::start_with(Path::new(BINARY)).expect("a spawner");
         let place = TempDir::new().expect("a temporary directory");
         let [scratch, workspace] = ["scratch", "workspace"].map(|name| place.path().join(name));
         for path in [&scratch, &workspace] {
@@ -115,12 +117,9 @@ impl Yard {
                 times.extend(block(|| self.run(launch)));
             }
         }
-        let floor = median(floor);
-        let row = |(kind, times): (&Kind, Vec<f64>)| Row {
-            what: format!("a job in {}", kind.name),
-            unit: "µs",
-            ours: median(times),
-            floor: Some(floor),
+        let floor = median(&floor);
+        let row = |(kind, times): (&Kind, Vec<f64>)| {
+            Row::new(format!("a job in {}", kind.name), "µs", median(&times)).beside(floor)
         };
         kinds.iter().zip(ours).map(row).collect()
     }
@@ -131,19 +130,11 @@ impl Yard {
         let before = self.settled();
         self.run_many(kinds, jobs);
         let after = self.settled();
+        let left = after.beyond(&before) as f64;
+        let memory = format!("memory of the spawner after {jobs} jobs");
         [
-            Row {
-                what: format!("left of {jobs} confined jobs"),
-                unit: "things",
-                ours: after.beyond(&before) as f64,
-                floor: None,
-            },
-            Row {
-                what: format!("memory of the spawner after {jobs} jobs"),
-                unit: "KiB",
-                ours: after.spawner_kib as f64,
-                floor: Some(before.spawner_kib as f64),
-            },
+            Row::new(format!("left of {jobs} confined jobs"), "things", left),
+            Row::new(memory, "KiB", after.spawner_kib as f64).beside(before.spawner_kib as f64),
         ]
     }
 

@@ -1,0 +1,62 @@
+//! The queue under a backlog of a thousand tenants.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion};
+use shellyard::ids::{JobNumber, Tenant};
+use shellyard::spec::{DEFAULT_LANE, Priority};
+use shellyard::supervisor::queue::{Queue, QueueLimits, TenantLimits, Wish};
+
+const TENANTS: u64 = 1000;
+
+pub(crate) fn bench(criterion: &mut Criterion) {
+    let tenants: Vec<Tenant> = (0..TENANTS)
+        .map(|number| Tenant::named(&format!("bench-{number}")).expect("a good name"))
+        .collect();
+    let mut group = criterion.benchmark_group("queue: submit, start and end of a job");
+    for length in [1_000, 10_000, 100_000] {
+        let mut backlog = Backlog::of(length, &tenants);
+        group.bench_function(BenchmarkId::from_parameter(length), |bencher| {
+            bencher.iter(|| backlog.turn());
+        });
+    }
+    group.finish();
+}
+
+/// A queue in which always as many wait.
+struct Backlog<'a> {
+    queue: Queue,
+    tenants: &'a [Tenant],
+    jobs: u64,
+}
+
+impl<'a> Backlog<'a> {
+    fn of(length: u64, tenants: &'a [Tenant]) -> Self {
+        let queue = Queue::new(QueueLimits {
+            slots: 8,
+            max_queued: usize::MAX,
+            lanes: BTreeMap::new(),
+            quota: TenantLimits::default(),
+            tenants: BTreeMap::new(),
+        });
+        let mut backlog = Self { queue, tenants, jobs: 0 };
+        (0..length).for_each(|_| backlog.submit());
+        backlog
+    }
+
+    fn submit(&mut self) {
+        let tenant = self.tenants[(self.jobs * 7919 % TENANTS) as usize];
+        let wish = Wish { tenant, lane: DEFAULT_LANE, priority: Priority::Normal };
+        let room = self.queue.check(tenant, DEFAULT_LANE, &|_| Duration::ZERO);
+        room.expect("there is room");
+        self.queue.push(JobNumber::new(self.jobs).of(Tenant::LOCAL), wish);
+        self.jobs += 1;
+    }
+
+    fn turn(&mut self) {
+        self.submit();
+        let id = self.queue.next().expect("somebody waits");
+        self.queue.release(id, Duration::ZERO);
+    }
+}

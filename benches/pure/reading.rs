@@ -1,0 +1,86 @@
+//! What is made of a log that is there: pages, places, an excerpt, a digest, a search.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{Criterion, Throughput};
+use shellyard::output::digest::{DigestRequest, Reach, digest};
+use shellyard::output::excerpt::{Budget, excerpt};
+use shellyard::output::patience::Patience;
+use shellyard::output::pattern::Pattern;
+use shellyard::output::search::{SearchRequest, Select, search};
+use shellyard::output::{LogReader, LogSettings, LogWriter, PageRequest, open};
+use shellyard::spec::Stream;
+use tempfile::TempDir;
+
+const LINES: u64 = 100_000;
+
+pub(crate) fn bench(criterion: &mut Criterion) {
+    let log = Log::write();
+    places(criterion, &log.reader);
+    passes(criterion, &log.reader);
+}
+
+/// A log that has spilled.
+struct Log {
+    reader: LogReader,
+    /// Dropping it would close the log, dropping the folder would remove it.
+    _open: (LogWriter, TempDir),
+}
+
+impl Log {
+    fn write() -> Self {
+        let folder = TempDir::new().expect("a temporary directory");
+        let spill_dir = folder.path().to_owned();
+        let (mut writer, reader) = open(&LogSettings { memory_bytes: 64 << 10, spill_dir });
+        for number in 0..LINES {
+            let level = if number % 997 == 0 { "error: connection" } else { "info: request" };
+            let line = format!("{number:09} {level} took {} us\n", number * 7919 % 10_007);
+            writer.append(Stream::Stdout, line.as_bytes());
+        }
+        Self { reader, _open: (writer, folder) }
+    }
+}
+
+/// What costs the same wherever in the log it is.
+fn places(criterion: &mut Criterion, reader: &LogReader) {
+    let middle = reader.progress().total_bytes / 2;
+    let request = PageRequest { from: middle, stream: None, max_bytes: 16 << 10, max_lines: 0 };
+    let mut group = criterion.benchmark_group("a log of 100,000 lines");
+    group.bench_function("page of 16 KiB in the middle", |bencher| {
+        bencher.iter(|| reader.page(black_box(&request)));
+    });
+    group.bench_function("offset of a line", |bencher| {
+        bencher.iter(|| reader.offset_of_line(black_box(LINES / 2)));
+    });
+    group.bench_function("line at an offset", |bencher| {
+        bencher.iter(|| reader.line_at(black_box(middle)));
+    });
+    group.bench_function("excerpt of 16 KiB", |bencher| {
+        bencher.iter(|| excerpt(reader, 0, Budget::of_bytes(16 << 10)));
+    });
+    group.finish();
+}
+
+/// What looks at each byte.
+fn passes(criterion: &mut Criterion, reader: &LogReader) {
+    let mut group = criterion.benchmark_group("all of 100,000 lines");
+    group.sample_size(10).throughput(Throughput::Bytes(reader.progress().total_bytes));
+    let request = DigestRequest { stream: None, from: 0, reach: Reach::default() };
+    group.bench_function("digest", |bencher| bencher.iter(|| digest(reader, &request)));
+    let pattern = Pattern::new("error: [a-z]+").expect("a good pattern");
+    let request = SearchRequest {
+        pattern: &pattern,
+        select: Select::Matching,
+        stream: None,
+        from: 0,
+        context: 0,
+        max_matches: 10,
+        max_bytes: 16 << 10,
+    };
+    let (patience, _leash) = Patience::start(Duration::from_hours(1));
+    group.bench_function("search", |bencher| {
+        bencher.iter(|| search(reader, &request, &patience));
+    });
+    group.finish();
+}

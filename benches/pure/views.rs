@@ -1,0 +1,44 @@
+//! From the bytes of a page to the text that is shown.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput};
+use shellyard::output::ParsedCursor;
+use shellyard::output::view::{ViewOptions, text};
+
+const PAGE: usize = 16 << 10;
+
+pub(crate) fn bench(criterion: &mut Criterion) {
+    let pages = [
+        ("plain", page("2026-01-01 INFO request 00042 took 1234 us on worker-7\n")),
+        (
+            "colours",
+            page("\x1b[1m\x1b[32m   Compiling\x1b[0m serde v1.0.229 (\x1b[2m/src\x1b[0m)\n"),
+        ),
+        ("carriage returns", page("downloading  10 %\rdownloading  55 %\rdownloading 100 %\n")),
+    ];
+    let mut group = criterion.benchmark_group("view of 16 KiB");
+    group.throughput(Throughput::Bytes(PAGE as u64));
+    for (name, page) in &pages {
+        group.bench_function(*name, |bencher| {
+            bencher.iter(|| text(black_box(page), ViewOptions::default()));
+        });
+    }
+    group.finish();
+    criterion.bench_function("cursor, parsed", |bencher| {
+        bencher.iter(|| black_box("job:17:bytes:123456789").parse::<ParsedCursor>());
+    });
+}
+
+/// Lines like this one, each with its number so that none repeats.
+fn page(line: &str) -> Vec<u8> {
+    let mut page = Vec::with_capacity(PAGE + line.len());
+    for number in 0.. {
+        if page.len() >= PAGE {
+            break;
+        }
+        page.extend_from_slice(format!("{number} {line}").as_bytes());
+    }
+    page.truncate(PAGE);
+    page
+}

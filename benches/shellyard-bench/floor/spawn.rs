@@ -1,0 +1,42 @@
+//! Start, drain, reap: what a command costs at the least.
+
+use std::io;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use super::Told;
+use crate::server::Usage;
+
+/// One `echo hi`: both pipes are read, the shell is waited for.
+pub(crate) fn echo() {
+    let output = Command::new("/bin/sh").args(["-c", "echo hi"]).stdin(Stdio::null()).output();
+    let output = output.expect("a shell");
+    assert!(output.status.success() && output.stdout == b"hi\n" && output.stderr.is_empty());
+}
+
+/// So many of them on so many threads, in a process of its own.
+pub(crate) fn run(threads: usize, calls: usize) -> Told {
+    Told::by(&["spawn", &threads.to_string(), &calls.to_string()])
+}
+
+/// That process.
+pub(crate) fn play(threads: usize, calls: usize) -> io::Result<()> {
+    let left = AtomicUsize::new(calls);
+    let take = |count: usize| count.checked_sub(1);
+    let start = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
+                    echo();
+                }
+            });
+        }
+    });
+    let seconds = start.elapsed().as_secs_f64();
+    let usage = Usage::own();
+    let [cpu_ms, own_cpu_ms] = [usage.cpu_with_children_ms(), usage.cpu_ms()];
+    Told { seconds, cpu_ms, own_cpu_ms }.tell()
+}

@@ -1,0 +1,168 @@
+//! C: jobs that only sit there.
+
+use std::thread;
+use std::time::Duration;
+
+use super::latency::echo;
+use crate::bench::{Bench, Setting};
+use crate::client::{Call, HttpClient, over_http};
+use crate::report::{Curve, Found, Goal, Row};
+use crate::server::{HttpServer, Usage};
+use crate::stats::{block, median, timed};
+use memchr::memmem;
+
+/// The number of jobs that has goals.
+const JUDGED: usize = 1_000;
+/// Connections over which they are started.
+const STARTERS: usize = 16;
+
+/// Memory, files, threads and idle CPU by running jobs, and a call beside them. Only the slots
+/// are more than by default.
+pub(crate) fn measure(bench: &Bench) -> Found {
+    let most = bench.scale.held.iter().max().expect("a load");
+    let slots = (most + STARTERS).to_string();
+    let slots: Setting<'_> = ("queue_slots", &slots);
+    let (empty, full) = (bench.http(&[slots]), bench.http(&[slots]));
+    let mut yards = Yards { empty: empty.client(), full: full.client() };
+    // What is made once, at the first job, is no cost of a job.
+    block(bench.scale.block, || echo(&mut yards.full));
+    let before = Look::at(&full);
+    let own = full.processes();
+    let (mut rows, mut calls, mut starts) = (Vec::new(), Vec::new(), Vec::new());
+    for held in bench.scale.held.iter().copied() {
+        let started = hold(&full, &mut yards.full, held);
+        let all =
+            Row::new(format!("{held} jobs asked for: running"), "jobs", started.running as f64);
+        rows.push(all.beside(held as f64).goal(Goal::RatioAtLeast(1.0)));
+        if started.running < held {
+            break;
+        }
+        let start = format!("{held} running jobs: the start of each");
+        rows.push(Row::new(start, "ms", started.each_ms));
+        starts.push((held as f64, started.each_ms));
+        let look = Look::at(&full);
+        let idle = idle_percent(&own, bench.scale.idle_ms);
+        let (beside, alone) = yards.calls(bench);
+        rows.extend(look.rows(&before, held));
+        rows.push(idle_row(held, idle));
+        rows.push(
+            Row::new(format!("`echo hi` beside {held} running jobs, p50"), "ms", beside)
+                .beside(alone)
+                .goal_at(held, JUDGED, Goal::RatioAtMost(1.5)),
+        );
+        calls.push((held as f64, beside));
+    }
+    let curve =
+        |name, title, cost, points| Curve { name, title, load: "running jobs", cost, points };
+    let curves = vec![
+        curve("held", "a short call beside running jobs", "ms, p50", calls),
+        curve("starts", "the start of one more", "ms", starts),
+    ];
+    Found { rows, curves }
+}
+
+/// How many run of those that were asked for, and what each of the new ones took.
+struct Started {
+    running: usize,
+    each_ms: f64,
+}
+
+/// Starts jobs until so many run, or files are used up, which is said clearly.
+fn hold(server: &HttpServer, client: &mut HttpClient, wanted: usize) -> Started {
+    let [running, _] = client.running_and_queued();
+    let missing = wanted - running as usize;
+    let sleep = serde_json::json!({"command": "exec sleep 3600", "wait_s": 0});
+    let call = Call::new("run_command", &sleep);
+    let has = |answer: &[u8], text: &str| memmem::find(answer, text.as_bytes()).is_some();
+    let check = |answer: &[u8]| {
+        let is_clear = has(answer, r#""isError":false"#) || has(answer, "Too many open files");
+        assert!(is_clear, "{}", String::from_utf8_lossy(answer));
+    };
+    let mut starters = server.clients(STARTERS);
+    let ((), ms) = timed(|| over_http(&mut starters, missing, &call, check));
+    Started { running: settled(client), each_ms: ms / missing as f64 }
+}
+
+/// How many run once nobody waits and nothing changes any more: an answer may come before it is
+/// known whether the job could start.
+fn settled(client: &mut HttpClient) -> usize {
+    let mut before = client.running_and_queued();
+    loop {
+        thread::sleep(Duration::from_millis(200));
+        let now = client.running_and_queued();
+        if now == before && now[1] == 0 {
+            return now[0] as usize;
+        }
+        before = now;
+    }
+}
+
+/// What the server's own process has.
+struct Look {
+    rss_kb: f64,
+    anonymous_kb: f64,
+    files: f64,
+    threads: f64,
+}
+
+impl Look {
+    fn at(server: &HttpServer) -> Self {
+        let usage = server.usage();
+        Self {
+            rss_kb: usage.rss_kb(),
+            anonymous_kb: usage.anonymous_kb(),
+            files: usage.files(),
+            threads: usage.threads(),
+        }
+    }
+
+    fn rows(&self, before: &Self, held: usize) -> [Row; 4] {
+        let each = |what: &str, unit, now: f64, then: f64| {
+            Row::new(
+                format!("{held} running jobs: {what} of each"),
+                unit,
+                (now - then) / held as f64,
+            )
+        };
+        let at = |row: Row, goal| row.goal_at(held, JUDGED, Goal::AtMost(goal));
+        [
+            at(each("memory", "KB", self.rss_kb, before.rss_kb), 24.0),
+            each("allocated memory", "KB", self.anonymous_kb, before.anonymous_kb),
+            each("open files", "files", self.files, before.files),
+            // A few for all of them are none for each.
+            at(each("threads", "threads", self.threads, before.threads), 0.01),
+        ]
+    }
+}
+
+/// CPU time of the server and its helpers while nothing is asked.
+fn idle_percent(own: &[Usage], idle_ms: u64) -> f64 {
+    let cpu = || own.iter().map(Usage::cpu_ms).sum::<f64>();
+    let before = cpu();
+    thread::sleep(Duration::from_millis(idle_ms));
+    (cpu() - before) * 100.0 / idle_ms as f64
+}
+
+/// Linux counts in steps of 10 ms: in ten seconds, one of them is nothing.
+fn idle_row(held: usize, percent: f64) -> Row {
+    let row = Row::new(format!("{held} running jobs: idle CPU"), "% of a core", percent);
+    row.goal_at(held, JUDGED, Goal::AtMost(0.1))
+}
+
+/// The server with the jobs, and one without any.
+struct Yards {
+    empty: HttpClient,
+    full: HttpClient,
+}
+
+impl Yards {
+    /// The median of a call to each.
+    fn calls(&mut self, bench: &Bench) -> (f64, f64) {
+        let (mut beside, mut alone) = (Vec::new(), Vec::new());
+        for _ in 0..bench.scale.rounds {
+            alone.extend(block(bench.scale.block / 2, || echo(&mut self.empty)));
+            beside.extend(block(bench.scale.block / 2, || echo(&mut self.full)));
+        }
+        (median(&beside), median(&alone))
+    }
+}

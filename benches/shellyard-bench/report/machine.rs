@@ -1,0 +1,60 @@
+//! Where it was measured.
+
+use std::fs;
+use std::thread;
+
+use serde_json::{Value, json};
+
+/// What figures depend on.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    cores: usize,
+    cpu: String,
+    kernel: String,
+    memory_gb: u64,
+    /// Of the minute before the run: on a busy machine figures mean less.
+    load: String,
+    build: &'static str,
+}
+
+impl Machine {
+    /// This one, now.
+    pub(crate) fn look() -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let memory = field(&read("/proc/meminfo"), "MemTotal").replace(" kB", "");
+        Self {
+            cores: thread::available_parallelism().map_or(1, usize::from),
+            cpu: field(&read("/proc/cpuinfo"), "model name"),
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            memory_gb: memory.parse::<u64>().unwrap_or(0) * 1024 / 1_000_000_000,
+            load: read("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned(),
+            build: if cfg!(debug_assertions) { "debug" } else { "release" },
+        }
+    }
+
+    /// For people.
+    pub(crate) fn sentence(&self) -> String {
+        let Self { cores, cpu, kernel, memory_gb, load, build } = self;
+        format!(
+            "{cores} cores ({cpu}), {memory_gb} GB of memory, Linux {kernel}; \
+             load average {load} before the run; {build} build."
+        )
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "cores": self.cores,
+            "cpu": self.cpu,
+            "kernel": self.kernel,
+            "memory_gb": self.memory_gb,
+            "load_before": self.load,
+            "build": self.build,
+        })
+    }
+}
+
+fn field(text: &str, name: &str) -> String {
+    let line = text.lines().find(|line| line.starts_with(name));
+    let value = line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim());
+    value.unwrap_or("unknown").to_owned()
+}

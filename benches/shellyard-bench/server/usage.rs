@@ -1,0 +1,131 @@
+//! What a process uses, as the kernel counts it.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A process to be looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Usage {
+    pid: u32,
+}
+
+/// Of `/proc/PID/stat`, counted behind the name: the parent, and CPU time of the process and of
+/// those children that it has waited for.
+const PARENT: usize = 1;
+const OWN_TICKS: std::ops::Range<usize> = 11..13;
+const ALL_TICKS: std::ops::Range<usize> = 11..15;
+
+impl Usage {
+    /// Of this process.
+    pub(crate) const fn of(pid: u32) -> Self {
+        Self { pid }
+    }
+
+    /// Of the one that asks.
+    pub(crate) fn own() -> Self {
+        Self::of(std::process::id())
+    }
+
+    /// Whether it has not ended yet.
+    pub(crate) fn is_alive(&self) -> bool {
+        let stat = fs::read_to_string(self.path("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    }
+
+    /// Milliseconds of CPU time of the process alone.
+    pub(crate) fn cpu_ms(&self) -> f64 {
+        self.ticks(OWN_TICKS)
+    }
+
+    /// The same with the children that it has waited for, and theirs.
+    pub(crate) fn cpu_with_children_ms(&self) -> f64 {
+        self.ticks(ALL_TICKS)
+    }
+
+    /// Resident memory, in KB (of 1,000 bytes).
+    pub(crate) fn rss_kb(&self) -> f64 {
+        self.kb("status", "VmRSS:")
+    }
+
+    /// The most there ever was, or since it was forgotten.
+    pub(crate) fn peak_rss_kb(&self) -> f64 {
+        self.kb("status", "VmHWM:")
+    }
+
+    /// Makes the peak the present.
+    pub(crate) fn forget_peak(&self) {
+        fs::write(self.path("clear_refs"), "5").expect("a process of ours");
+    }
+
+    /// Memory that no file backs: what was allocated.
+    pub(crate) fn anonymous_kb(&self) -> f64 {
+        self.kb("smaps_rollup", "Anonymous:")
+    }
+
+    /// Open files.
+    pub(crate) fn files(&self) -> f64 {
+        self.entries("fd").count() as f64
+    }
+
+    /// Threads.
+    pub(crate) fn threads(&self) -> f64 {
+        self.entries("task").count() as f64
+    }
+
+    /// The largest file that it has open.
+    pub(crate) fn largest_file(&self) -> PathBuf {
+        let size = |path: &PathBuf| fs::metadata(path).map_or(0, |file| file.len());
+        self.entries("fd").max_by_key(size).expect("it has files open")
+    }
+
+    /// This one and all below it.
+    pub(crate) fn with_descendants(self) -> Vec<Self> {
+        let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+        for pid in every_pid() {
+            if let Some(parent) = Self::of(pid).stat().and_then(|stat| stat.get(PARENT).copied()) {
+                children.entry(parent as u32).or_default().push(pid);
+            }
+        }
+        let (mut found, mut next) = (vec![self], 0);
+        while let Some(process) = found.get(next) {
+            let below = children.remove(&process.pid).unwrap_or_default();
+            found.extend(below.into_iter().map(Self::of));
+            next += 1;
+        }
+        found
+    }
+
+    fn ticks(&self, fields: std::ops::Range<usize>) -> f64 {
+        let ticks: u64 = self.stat().map_or(0, |stat| stat[fields].iter().sum());
+        ticks as f64 * 1e3 / rustix::param::clock_ticks_per_second() as f64
+    }
+
+    /// The numbers behind the name; what is none counts as 0.
+    fn stat(&self) -> Option<Vec<u64>> {
+        let text = fs::read_to_string(self.path("stat")).ok()?;
+        let (_, rest) = text.rsplit_once(')')?;
+        Some(rest.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect())
+    }
+
+    fn kb(&self, file: &str, field: &str) -> f64 {
+        let text = fs::read_to_string(self.path(file)).expect("the process is there");
+        let line = text.lines().find(|line| line.starts_with(field)).expect("Linux tells it");
+        let digits: String = line.chars().filter(char::is_ascii_digit).collect();
+        digits.parse::<f64>().expect("a number") * 1.024
+    }
+
+    fn entries(&self, folder: &str) -> impl Iterator<Item = PathBuf> + use<> {
+        let entries = fs::read_dir(self.path(folder)).expect("the process is there");
+        entries.flatten().map(|entry| entry.path())
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        Path::new("/proc").join(self.pid.to_string()).join(file)
+    }
+}
+
+fn every_pid() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").expect("Linux").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
