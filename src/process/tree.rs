@@ -6,6 +6,7 @@ use std::time::Duration;
 use rustix::process::{Signal, kill_process_group, test_kill_process_group};
 
 use super::children;
+use super::confine::cgroup::JobCgroup;
 use super::holdings::{Holdings, Inhabitants};
 use super::killing::{self, number};
 use super::members::Identity;
@@ -120,13 +121,23 @@ impl Tree {
     /// What the tree is doing.
     #[must_use]
     pub fn look(&self) -> Look {
-        let members = self.living();
+        let members = self.in_cgroup().unwrap_or_else(|| self.living());
         Look {
             processes: members.len(),
             cpu: members.iter().map(Stat::cpu).sum(),
             rss_bytes: members.iter().map(Stat::rss_bytes).sum(),
             waiting_for_input: members.iter().any(|stat| self.identity.waits_for_input(stat.pid)),
         }
+    }
+
+    /// Who lives in its cgroup, where anybody does: found without a look at all processes of the
+    /// host. Who left it is not among them.
+    fn in_cgroup(&self) -> Option<Vec<Stat>> {
+        let init = self.identity.holdings(Holdings::init).flatten();
+        let members = self.identity.cgroup(JobCgroup::members)?;
+        let members = members.into_iter().filter(|pid| Some(*pid) != init);
+        let living: Vec<Stat> = members.filter_map(proc_scan::stat).filter(Stat::alive).collect();
+        (!living.is_empty()).then_some(living)
     }
 
     fn living(&self) -> Vec<Stat> {

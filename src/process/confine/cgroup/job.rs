@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
+use rustix::process::Pid;
 
 use super::broom;
 use super::delegation::Controller;
@@ -101,6 +102,12 @@ impl JobCgroup {
         let is_as_before = is_vacated && field(&events, "frozen").is_none_or(|frozen| frozen == 0);
         self.vacated.store(is_as_before, Ordering::Relaxed);
         is_vacated
+    }
+
+    /// The processes in it.
+    pub(in crate::process) fn members(&self) -> Vec<Pid> {
+        let numbers = self.read("cgroup.procs").unwrap_or_default();
+        numbers.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect()
     }
 
     /// Ends every process in it at once. False where the host cannot.
