@@ -13,6 +13,7 @@ use super::{auth, confining, connect, rules, traces, values};
 use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, talk};
 use crate::config::{Environment, FlagValue, Loaded, Sources, load};
 use crate::http::Server;
+use crate::process::host;
 use crate::proxy;
 use crate::telemetry::{Exporter, setup};
 
@@ -229,7 +230,11 @@ impl Start {
 }
 
 fn runtime() -> Result<Runtime, AppError> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(AppError::Runtime)
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(AppError::Runtime)?;
+    // The thread that only waits for the end need not wake for every job that ends.
+    host::leave_child_signals_to_others();
+    Ok(runtime)
 }
 
 /// For those who only talk to a server.

@@ -167,6 +167,12 @@ pub fn descends_from_us(pid: i32) -> bool {
     true
 }
 
+/// From now on this thread is not woken when a child ends: the kernel interrupts another one, which
+/// may be awake already. To be called once there are others.
+pub fn leave_child_signals_to_others() {
+    raw::block_child_signals();
+}
+
 /// Reaps every ended child that nobody waits for: adopted orphans, and leaders whose owner is
 /// gone. Cheap when there are none; to be called when SIGCHLD arrives. Says how many there were.
 pub fn reap_orphans() -> usize {

@@ -150,6 +150,13 @@ pub(super) fn survive_file_size_limit() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
+/// Keeps this thread from being interrupted when a child ends.
+pub(super) fn block_child_signals() {
+    let (_, children) = signal_sets(&[libc::SIGCHLD]);
+    // SAFETY: the set is initialised; the mask of this thread alone is changed.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const children, ptr::null_mut()) };
+}
+
 /// An initialised `posix_spawn_file_actions_t`, which stays where it is and is destroyed on drop.
 struct FileActions<'a>(&'a mut libc::posix_spawn_file_actions_t);
 
