@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustix::fs::{Access, AtFlags, FileType, accessat, statat};
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::process::{Pid, Resource, getrlimit};
 
 use super::birth::{self, Failure, Newborn, Order, Step};
 use super::cwd::{self, Cwd};
@@ -280,7 +280,20 @@ fn not_executable(launch: &Launch) -> StartError {
 }
 
 fn system_error(launch: &Launch, error: &io::Error) -> StartError {
-    StartError::System { program: shown(&launch.program), why: error.to_string() }
+    let why = match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => out_of_files(),
+        Some(_) | None => error.to_string(),
+    };
+    StartError::System { program: shown(&launch.program), why }
+}
+
+/// It is our own limit, which we raised at start as far as we may.
+fn out_of_files() -> String {
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    format!(
+        "this server may open {most} files and has them open, up to four for each running job; \
+         raise its hard limit (ulimit -Hn, LimitNOFILE in systemd) or lower queue.slots"
+    )
 }
 
 fn shown(text: &OsStr) -> String {

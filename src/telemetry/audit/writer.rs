@@ -110,7 +110,8 @@ impl Book {
         let mut open = self.open.take();
         loop {
             let files = open.map_or_else(|| self.open_files(), Ok)?;
-            let head = LockedHead::exclusive(&files.head).map_err(|source| lock_error(&path, source))?;
+            let head =
+                LockedHead::exclusive(&files.head).map_err(|source| lock_error(&path, source))?;
             if let Some(bytes) = files.length_in_place(&path) {
                 self.append_to(&head, &files.log, bytes, event)?;
                 drop(head);
@@ -234,8 +235,10 @@ fn commit(
         return Ok(());
     }
     let sealed = Head { link: batch.link, bytes: bytes + batch.text.len() as u64 };
-    log.write_all(batch.text.as_bytes()).and_then(|()| head.write(sealed, before)).inspect_err(|_| {
-        // Where this fails too, the next writer finds what is left and notes it.
-        log.set_len(bytes).ok();
-    })
+    log.write_all(batch.text.as_bytes()).and_then(|()| head.write(sealed, before)).inspect_err(
+        |_| {
+            // Where this fails too, the next writer finds what is left and notes it.
+            log.set_len(bytes).ok();
+        },
+    )
 }
