@@ -9,6 +9,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tracing::Instrument;
 
 use super::address::Address;
+use super::birth;
 use super::exit;
 use super::feed::Feed;
 use super::handle::StopWish;
@@ -26,7 +27,7 @@ use crate::output::redact::Redactor;
 use crate::output::{LogSettings, Quota};
 use crate::process::host::HostTag;
 use crate::process::shell::Shell;
-use crate::process::{self, Exit, PipelineReport, Process, Tree, guardian};
+use crate::process::{Exit, PipelineReport, Process, Tree, guardian};
 use crate::spec::Stdin;
 use crate::telemetry::Actor as Class;
 use crate::telemetry::events::{self, Letter, LiveActor};
@@ -135,7 +136,7 @@ impl Actor for JobActor {
         myself: ActorRef<Letter<JobMsg>>,
         job: &mut Job,
     ) -> Result<(), ActorProcessingErr> {
-        job.start(&Address::of(myself));
+        job.start(&Address::of(myself)).await;
         Ok(())
     }
 
@@ -197,10 +198,14 @@ impl Job {
         }
     }
 
-    fn start(&mut self, myself: &Address) {
+    async fn start(&mut self, myself: &Address) {
         let cwd = self.seat.take_cwd();
         let launch = launch(&self.seat, cwd);
-        let event = match self.guarded().and_then(|()| process::spawn(&launch)) {
+        let started = match self.guarded() {
+            Ok(()) => birth::start(launch).await,
+            Err(why) => Err(why),
+        };
+        let event = match started {
             Ok(process) => self.started(process, myself),
             Err(why) => Event::FailedToStart(why),
         };

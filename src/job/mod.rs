@@ -7,6 +7,7 @@
 
 mod actor;
 mod address;
+mod birth;
 mod exit;
 mod feed;
 mod handle;
