@@ -22,7 +22,8 @@ const COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");
 /// The largest answer that is turned into an event; rmcp's own are far below.
 const MAX_EVENT_BYTES: usize = 64 * 1024 * 1024;
 
-type PendingAnswer = Pin<Box<dyn Future<Output = Response> + Send>>;
+/// An answer in the making. Boxed: it is large.
+pub(super) type PendingAnswer = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// How long to be silent.
 #[derive(Debug, Clone, Copy)]
@@ -34,11 +35,7 @@ pub(super) struct Patience {
 }
 
 /// The answer, if it comes soon; else a stream that ends with it.
-pub(super) async fn answer_in_time(
-    answer: impl Future<Output = Response> + Send + 'static,
-    patience: Patience,
-) -> Response {
-    let mut answer: PendingAnswer = Box::pin(answer);
+pub(super) async fn answer_in_time(mut answer: PendingAnswer, patience: Patience) -> Response {
     match timeout(patience.before_stream, &mut answer).await {
         Ok(response) => response,
         Err(_) => begin_stream(answer, patience.between_comments),
@@ -127,7 +124,7 @@ mod tests {
     #[tokio::test]
     async fn a_quick_answer_passes_untouched() {
         let answer = async { (axum::http::StatusCode::NOT_FOUND, "{}").into_response() };
-        let response = answer_in_time(answer, PATIENCE).await;
+        let response = answer_in_time(Box::pin(answer), PATIENCE).await;
         assert_eq!(response.status(), axum::http::StatusCode::NOT_FOUND);
         assert_eq!(text(response.into_body()).await, "{}");
     }
@@ -135,7 +132,7 @@ mod tests {
     #[tokio::test]
     async fn a_late_answer_comes_as_an_event_after_comments() {
         let (send, late) = oneshot::channel::<Response>();
-        let response = answer_in_time(async { late.await.unwrap() }, PATIENCE).await;
+        let response = answer_in_time(Box::pin(async { late.await.unwrap() }), PATIENCE).await;
         assert_eq!(response.headers()[CONTENT_TYPE], EVENT_STREAM);
         let mut events = response.into_body().into_data_stream();
         assert_eq!(events.next().await.unwrap().unwrap(), COMMENT);
@@ -153,7 +150,7 @@ mod tests {
             tokio::time::sleep(PATIENCE.before_stream * 5).await;
             ([(CONTENT_TYPE, EVENT_STREAM)], "data: {}\n\n").into_response()
         };
-        let body = text(answer_in_time(late, PATIENCE).await.into_body()).await;
+        let body = text(answer_in_time(Box::pin(late), PATIENCE).await.into_body()).await;
         assert!(body.starts_with(": keep-alive") && body.ends_with("\n\ndata: {}\n\n"), "{body}");
     }
 
@@ -171,7 +168,7 @@ mod tests {
             let _guard = guard;
             std::future::pending::<Response>().await
         };
-        let response = answer_in_time(never, PATIENCE).await;
+        let response = answer_in_time(Box::pin(never), PATIENCE).await;
         assert!(!dropped.load(Ordering::SeqCst));
         drop(response);
         assert!(dropped.load(Ordering::SeqCst));

@@ -108,11 +108,11 @@ impl McpMount {
         let id = id_near_ends(&body);
         let patience = self.patience_for(&parts);
         let request = Request::from_parts(parts, Body::from(body.clone()));
-        let answer = async move {
+        let answer = Box::pin(async move {
             let answer = Sessions::opening_for(tenant, self.service.handle(request)).await;
             let response = answer.map_or_else(full, |response| response.map(Body::new));
             in_json_rpc(response, id).await
-        };
+        });
         let response = answer_in_time(answer, patience).await;
         // rmcp calls a body that it cannot read an unsupported media type.
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json {

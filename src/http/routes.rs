@@ -100,7 +100,8 @@ impl House {
         match route {
             Route::Mcp => {
                 let mcp = self.mcp.clone();
-                any(move |request: Request| mcp.clone().serve(request))
+                // Boxed: it is large, and every layer above would carry it around.
+                any(move |request: Request| Box::pin(mcp.clone().serve(request)))
             }
             Route::ProtectedResource | Route::ProtectedResourceOfMcp => metadata(self.auth.clone()),
             Route::Healthz => get(health::alive),
