@@ -37,6 +37,9 @@ struct Registry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Thread {
     Missing,
+    /// It sleeps until somebody comes.
+    Idle,
+    /// It sleeps for a while at the most.
     Runs,
 }
 
@@ -97,8 +100,8 @@ impl Registry {
                 Err(error) => events::watchdog_missing(&error),
             }
         }
-        // Of many that come together only the first wakes it.
-        if self.jobs.len() == 1 || self.pause > GLANCE_PAUSE {
+        // Of many that come one after the other few wake it: to wake it costs each of them time.
+        if self.thread == Thread::Idle || self.pause > GLANCE_PAUSE {
             self.pause = GLANCE_PAUSE;
             SOMEBODY.notify_all();
         }
@@ -145,7 +148,11 @@ fn run() {
 /// Sleeps while there is no job, and then for the pause; less when a job comes. Gives the pause,
 /// and the number of the job that came last.
 fn wait_for_the_next_glance() -> (Duration, u64) {
-    let nobody = |registry: &mut Registry| registry.jobs.is_empty();
+    let nobody = |registry: &mut Registry| {
+        let is_nobody = registry.jobs.is_empty();
+        registry.thread = if is_nobody { Thread::Idle } else { Thread::Runs };
+        is_nobody
+    };
     let registry = SOMEBODY.wait_while(registry(), nobody).unwrap_or_else(PoisonError::into_inner);
     let pause = registry.pause;
     let is_quiet = |registry: &mut Registry| registry.pause == pause;

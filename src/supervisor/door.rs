@@ -48,7 +48,9 @@ pub struct Admission {
 }
 
 /// What is to be done when a job has ended, by whoever wanted it to run. It takes but a moment.
-pub struct AtEnd(Box<dyn FnOnce(&JobHandle, &Ending) + Send>);
+pub struct AtEnd(Box<Act>);
+
+type Act = dyn FnOnce(&JobHandle, &Ending) + Send;
 
 impl AtEnd {
     /// This.

@@ -41,7 +41,7 @@ impl OpenLog {
     pub(super) fn length_in_place(&self, path: &Path) -> Option<u64> {
         let head = fs::metadata(head::path_of(path)).ok()?;
         let log = fs::metadata(path).ok()?;
-        (self.places == [Place::of(&head), Place::of(&log)]).then(|| log.len())
+        (self.places == [Place::of(&head), Place::of(&log)]).then_some(log.len())
     }
 }
 
