@@ -6,7 +6,7 @@ use rmcp::model::JsonObject;
 
 use super::answer::mask;
 use super::budget::escaped_len;
-use super::shown::Shown;
+use super::shown::{Form, Shown};
 use crate::output::redact::Redactor;
 
 /// The output that stands for a range of bytes. A page may be large: nothing here copies it.
@@ -31,7 +31,11 @@ impl Output {
     /// What is shown of a range of bytes.
     pub(super) fn of(shown: Shown) -> Self {
         let masking = if shown.is_encoded() { Masking::Done } else { Masking::Due };
-        Self { field: shown.field(), text: shown.into_head(), masking, escaped: OnceLock::new() }
+        let (field, is_base64) = (shown.field(), matches!(shown.form, Form::Base64));
+        let text = shown.into_head();
+        // There is nothing in base64 that JSON escapes.
+        let escaped = if is_base64 { OnceLock::from(text.len()) } else { OnceLock::new() };
+        Self { field, text, masking, escaped }
     }
 
     /// The text.
