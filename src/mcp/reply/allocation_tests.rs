@@ -12,8 +12,9 @@ use crate::mcp::settings::ResultFormat;
 use crate::output::{LogReader, PageRequest};
 
 const PAGE: usize = 1 << 20;
-/// Verdict, fields, and the looks at the index for the numbers of lines.
-const BESIDE: usize = 256 * 1024;
+/// Verdict, fields, the looks at the index for the numbers of lines, and what patterns work with: they
+/// are shared with other tests, which may have it just then. Less than a page in any case.
+const BESIDE: usize = 512 * 1024;
 
 type Show = fn(&LogReader, &PageRequest) -> std::io::Result<Shown>;
 
