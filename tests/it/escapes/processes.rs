@@ -51,6 +51,8 @@ fn nothing_of_the_server_is_signalled_not_even_by_the_number_of_a_thread() {
     for mut world in World::all() {
         world.prepare("true");
         let server = world.yard.pid();
+        // The first job that is shut in has the spawner started.
+        drop(world.attempt(Shut::GUARDED[0], &send(WAYS[0], server, server, 0)));
         let staff_of = |server| Some(staff(server)).filter(|staff| staff.len() == 3);
         let before = eventually_some("server, guardian and spawner", || staff_of(server));
         for pid in &before {
