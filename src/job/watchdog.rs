@@ -140,7 +140,11 @@ fn run() {
             last = LastLook { glance: now, took: begun.elapsed(), calm, processors };
             looked = Instant::now();
         }
-        registry().pause = last.pause(pause, glances, &room);
+        let pause = last.pause(pause, glances, &room);
+        let mut registry = registry();
+        // Who came meanwhile wants a glance soon.
+        registry.pause = if registry.last == latest { pause } else { GLANCE_PAUSE };
+        drop(registry);
         (before, newest) = (now, latest);
     }
 }

@@ -170,13 +170,14 @@ pub(super) fn reap_orphans() -> usize {
     abandoned + reap_adopted(&strangers)
 }
 
-/// Reaps those of these that are ended children of ours and that nobody waits for.
+/// Reaps those of these that are ended children of ours and that nobody waits for; none while a
+/// child is being created, which may take long: whoever waited here would hold up all that come after.
 pub(super) fn reap_adopted(pids: &[Pid]) -> usize {
     if pids.is_empty() {
         return 0;
     }
     // From here on every child that we created is registered.
-    let _all_registered = CREATING.write().unwrap_or_else(PoisonError::into_inner);
+    let Ok(_all_registered) = CREATING.try_write() else { return 0 };
     let adopted = pids.iter().filter(|pid| !is_owned(**pid));
     adopted.filter(|pid| matches!(raw::try_wait(**pid), Ok(Some(_)))).count()
 }

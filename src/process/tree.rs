@@ -100,16 +100,16 @@ impl Tree {
 
     /// The processes that are alive after the leader was waited for: cheap when there are none.
     ///
-    /// An empty cgroup or namespace tells that there is none, but for a process that left its cgroup
-    /// and stayed in the leader's group. Without either: whoever outlives the leader hangs on a child
-    /// of ours that we did not create. No such child, no survivor.
+    /// Whoever outlives the leader is in its group, or hangs on a child of ours that we did not create.
+    /// Neither, no survivor: also where its cgroup is empty, which a process may have left.
     #[must_use]
     pub fn survivors_after_exit(&self) -> Vec<u32> {
         let inhabitants = self.identity.holdings(Holdings::inhabitants);
         let may_survive = match inhabitants.unwrap_or(Inhabitants::Unknown) {
             Inhabitants::Some => true,
-            Inhabitants::None => self.leaders_group_lives(),
-            Inhabitants::Unknown => self.leaders_group_lives() || self.may_be_adopted(),
+            Inhabitants::None | Inhabitants::Unknown => {
+                self.leaders_group_lives() || self.may_be_adopted()
+            }
         };
         let survivors = if may_survive { self.alive() } else { Vec::new() };
         if survivors.is_empty() {

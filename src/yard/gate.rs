@@ -17,7 +17,7 @@ use crate::process::OpenedDir;
 use crate::process::shell::{Dialect, Shell, judged_by};
 use crate::spec::{Program, ShellUse, Spec};
 use crate::supervisor::AtEnd;
-use crate::telemetry::audit::{Audit, DecisionEntry, EndingEntry, NoteEntry, Verdict};
+use crate::telemetry::audit::{Audit, AuditError, DecisionEntry, EndingEntry, NoteEntry, Verdict};
 use crate::telemetry::events;
 
 /// Everything that may change while the server runs.
@@ -185,7 +185,7 @@ impl Gate {
         let (caller, redactor) = (caller.clone(), Arc::clone(&self.rules().redactor));
         Some(AtEnd::new(move |job, ending| {
             let outcome = masked(ending.outcome.clone(), &redactor);
-            write_ending(&log, &caller, (job.id(), job.status().elapsed()), &outcome);
+            write_ending(log, caller, (job.id(), job.status().elapsed()), outcome);
         }))
     }
 
@@ -223,17 +223,17 @@ fn masked(outcome: Outcome, redactor: &Redactor) -> Outcome {
     }
 }
 
-fn write_ending(
-    log: &Audit,
-    caller: &Caller,
-    (job, elapsed): (JobId, Duration),
-    outcome: &Outcome,
-) {
-    let (tenant, client) = (caller.tenant.name(), caller.client.as_str());
-    let trace_id = caller.trace.context.trace_id;
-    let entry = EndingEntry { tenant, client, job, outcome, elapsed, trace_id };
-    if let Err(error) = log.ending(&entry) {
-        events::audit_failed(&error);
+/// Here, if nobody else writes just now: that takes less than to wake another thread for it. Else
+/// where it may wait.
+fn write_ending(log: Audit, caller: Caller, (job, elapsed): (JobId, Duration), outcome: Outcome) {
+    let write = move |how: fn(&Audit, &EndingEntry<'_>) -> Result<bool, AuditError>| {
+        let (tenant, client) = (caller.tenant.name(), caller.client.as_str());
+        let (outcome, trace_id) = (&outcome, caller.trace.context.trace_id);
+        let written = how(&log, &EndingEntry { tenant, client, job, outcome, elapsed, trace_id });
+        written.inspect_err(|error| events::audit_failed(error)).unwrap_or(true)
+    };
+    if !write(Audit::ending_at_once) {
+        tokio::task::spawn_blocking(move || write(|log, entry| log.ending(entry).map(|()| true)));
     }
 }
 

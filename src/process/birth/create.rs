@@ -1,9 +1,9 @@
 //! The server's side: creates a leader by itself.
 
 use std::cell::Cell;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
-use rustix::io::Errno;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::Pid;
 
 use super::clone::{bear_child, bear_child_in};
@@ -15,6 +15,7 @@ use super::step::{Failure, Step};
 use crate::process::children::{self, Child};
 use crate::process::confine::landlock;
 use crate::process::host;
+use crate::process::report::REPORT_FD;
 
 /// What shells exit with that cannot execute their program.
 const NOT_EXECUTED: i32 = 127;
@@ -47,6 +48,8 @@ pub(in crate::process) fn create(
     let rules = order.shut.file_rules();
     let ruleset = rules.map(|rules| landlock::ruleset(&rules)).transpose();
     let ruleset = ruleset.map_err(|error| Step::Landlock.failed(error))?;
+    let ruleset = ruleset.map(out_of_the_way).transpose();
+    let ruleset = ruleset.map_err(|errno| Step::Files.failed(errno))?;
     let mut part = Part { kit, ruleset, failure: Cell::new(None) };
     let newborn = children::creating(|desk| {
         let born = bear(&mut part, cgroup);
@@ -64,6 +67,12 @@ pub(in crate::process) fn create(
         bequest.complete(newborn.child.pid());
     }
     Ok(newborn)
+}
+
+/// The same file under a number that no file of a new process gets: it is used after those are in
+/// their places.
+fn out_of_the_way(file: OwnedFd) -> Result<OwnedFd, Errno> {
+    if file.as_raw_fd() == REPORT_FD { fcntl_dupfd_cloexec(file, REPORT_FD + 1) } else { Ok(file) }
 }
 
 fn bear<'a>(part: &mut Part<'a>, cgroup: Option<BorrowedFd<'a>>) -> Result<(Pid, OwnedFd), Errno> {

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
 use std::ptr;
 
-use rustix::io::Errno;
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
 use super::order::Order;
 use crate::process::raw::{last_error, pointers};
@@ -41,6 +41,10 @@ impl<'a> Image<'a> {
 
 /// Makes this number mean this file, also after `exec`. What had the number is closed.
 pub(in crate::process) fn give_number(file: BorrowedFd<'_>, number: RawFd) -> Result<(), Errno> {
+    if file.as_raw_fd() == number {
+        // To copy it onto itself would change nothing, and `exec` would close it.
+        return fcntl_setfd(file, FdFlags::empty());
+    }
     // SAFETY: only numbers that a new process is to start with are given out; nobody owns those.
     match unsafe { libc::dup2(file.as_raw_fd(), number) } {
         -1 => Err(last_error()),

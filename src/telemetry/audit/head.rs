@@ -61,6 +61,15 @@ pub(super) fn find(log: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// How long to wait for a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// Not at all: it is an error at once (`WouldBlock`).
+    None,
+    /// For as long as an append that is not stuck may take.
+    Usual,
+}
+
 /// The head, locked until this is dropped.
 #[derive(Debug)]
 pub(super) struct LockedHead<'a> {
@@ -69,8 +78,11 @@ pub(super) struct LockedHead<'a> {
 
 impl<'a> LockedHead<'a> {
     /// For a writer: nobody else reads or writes meanwhile.
-    pub(super) fn exclusive(file: &'a File) -> io::Result<Self> {
-        patiently(|| file.try_lock())?;
+    pub(super) fn exclusive(file: &'a File, patience: Patience) -> io::Result<Self> {
+        match patience {
+            Patience::None => file.try_lock()?,
+            Patience::Usual => patiently(|| file.try_lock())?,
+        }
         Ok(Self { file })
     }
 
@@ -141,7 +153,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let (ours, theirs) = (open(&log).unwrap(), open(&log).unwrap());
-        let _held = LockedHead::exclusive(&theirs).unwrap();
-        assert_eq!(LockedHead::exclusive(&ours).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let _held = LockedHead::exclusive(&theirs, Patience::Usual).unwrap();
+        for (patience, kind) in [
+            (Patience::None, io::ErrorKind::WouldBlock),
+            (Patience::Usual, io::ErrorKind::TimedOut),
+        ] {
+            assert_eq!(LockedHead::exclusive(&ours, patience).unwrap_err().kind(), kind);
+        }
     }
 }

@@ -11,7 +11,7 @@ use super::clock::rfc3339;
 use super::entry::{DecisionEntry, EndingEntry, Event, NoteEntry};
 use super::error::AuditError;
 use super::files;
-use super::head::{self, Head, LockedHead};
+use super::head::{self, Head, LockedHead, Patience};
 use super::line::{Link, compose};
 use super::open::{OpenLog, open_log};
 use super::resume::{LineEnd, Remark, Resumption, Sight, resume};
@@ -48,7 +48,7 @@ impl Audit {
     pub fn open(settings: AuditSettings) -> Result<Self, AuditError> {
         let mut book = Book { settings, open: None };
         book.make_folder()?;
-        book.append(None)?;
+        book.append(None, Patience::Usual)?;
         Ok(Self { book: Arc::new(Mutex::new(book)) })
     }
 
@@ -74,6 +74,21 @@ impl Audit {
         self.append(Some(&entry.into()))
     }
 
+    /// The same without waiting; false, and nothing is written, while somebody else writes.
+    ///
+    /// # Errors
+    /// When it could not be written.
+    pub fn ending_at_once(&self, entry: &EndingEntry<'_>) -> Result<bool, AuditError> {
+        let Ok(mut book) = self.book.try_lock() else { return Ok(false) };
+        match book.append(Some(&entry.into()), Patience::None) {
+            Ok(()) => Ok(true),
+            Err(AuditError::Lock { source, .. }) if source.kind() == io::ErrorKind::WouldBlock => {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Writes down something that concerns no single job.
     ///
     /// # Errors
@@ -83,7 +98,8 @@ impl Audit {
     }
 
     fn append(&self, event: Option<&Event<'_>>) -> Result<(), AuditError> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner).append(event)
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        book.append(event, Patience::Usual)
     }
 }
 
@@ -105,13 +121,13 @@ impl Book {
     }
 
     /// Writes what has to be told of the log itself, then the event.
-    fn append(&mut self, event: Option<&Event<'_>>) -> Result<(), AuditError> {
+    fn append(&mut self, event: Option<&Event<'_>>, patience: Patience) -> Result<(), AuditError> {
         let path = self.settings.path.clone();
         let mut open = self.open.take();
         loop {
             let files = open.map_or_else(|| self.open_files(), Ok)?;
-            let head =
-                LockedHead::exclusive(&files.head).map_err(|source| lock_error(&path, source))?;
+            let head = LockedHead::exclusive(&files.head, patience)
+                .map_err(|source| lock_error(&path, source))?;
             if let Some(bytes) = files.length_in_place(&path) {
                 self.append_to(&head, &files.log, bytes, event)?;
                 drop(head);
