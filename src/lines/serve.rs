@@ -37,7 +37,7 @@ const READ_AHEAD: usize = 16;
 
 /// Requests that may be in work at a time, until their replies are written: those are held in
 /// memory, and a client may be slow to take them.
-pub const MAX_IN_FLIGHT: usize = 256;
+pub const MAX_IN_FLIGHT: usize = 512;
 
 /// Bytes of replies that may wait to be written before no further request is taken: a client that
 /// does not read is not served into memory.

@@ -407,6 +407,22 @@ fn a_folder_that_cannot_be_made_is_an_error() {
 }
 
 #[test]
+fn an_ending_that_would_have_to_wait_is_left_to_be_written_later() {
+    let log = Log::new(1 << 20, 1);
+    let audit = log.open();
+    let trace_id = decision("x").trace_id;
+    let (outcome, elapsed) = (Outcome::Exited { code: 0 }, Duration::ZERO);
+    let (tenant, client, job) = ("local", "codex", JobId::local(1));
+    let ending = EndingEntry { tenant, client, job, outcome: &outcome, elapsed, trace_id };
+    let held = fs::File::open(log.head()).unwrap();
+    held.lock().unwrap();
+    assert!(!audit.ending_at_once(&ending).unwrap(), "somebody else has the lock");
+    held.unlock().unwrap();
+    assert!(audit.ending_at_once(&ending).unwrap());
+    log.check_holds(1);
+}
+
+#[test]
 fn threads_and_handles_share_one_chain() {
     let log = Log::new(20_000, 50);
     let shared = log.open();
