@@ -291,7 +291,7 @@ fn system_error(launch: &Launch, error: &io::Error) -> StartError {
 fn out_of_files() -> String {
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     format!(
-        "this server may open {most} files and has them open, up to four for each running job; \
+        "this server may open {most} files and has them open, up to five for each running job; \
          raise its hard limit (ulimit -Hn, LimitNOFILE in systemd) or lower queue.slots"
     )
 }
