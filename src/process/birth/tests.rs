@@ -239,6 +239,6 @@ fn births_from_many_threads_do_not_disturb_anybody() {
 fn a_file_that_has_its_number_already_stays_open_for_the_program() {
     let (reader, _writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
     let number = std::os::fd::AsRawFd::as_raw_fd(&reader);
-    raw::give_number(reader.as_fd(), number).unwrap();
+    give_number(reader.as_fd(), number).unwrap();
     assert!(rustix::io::fcntl_getfd(&reader).unwrap().is_empty(), "exec would close it");
 }
