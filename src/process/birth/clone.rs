@@ -18,6 +18,9 @@ const IN_OUR_MEMORY: c_int = libc::CLONE_VM | libc::CLONE_VFORK;
 /// A flag of `clone3`: the new process begins in another cgroup.
 pub(in crate::process) const INTO_CGROUP: u64 = 0x2_0000_0000;
 
+/// Another: it begins without our handlers of signals. It ignores what we ignore.
+const CLEAR_HANDLERS: u64 = 0x1_0000_0000;
+
 /// Set once the system has refused `clone3` itself: it does so always then.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
@@ -37,7 +40,7 @@ pub(super) fn bear_child<T>(life: fn(&T) -> !, with: &T) -> Result<(Pid, OwnedFd
     Ok((pid, own(pidfd)?))
 }
 
-/// The same, born in the cgroup of this directory. An older kernel cannot, nor can some containers:
+/// The same, born in the cgroup of this directory and without our handlers of signals. An older kernel cannot, nor can some containers:
 /// then it is to enter by itself, which costs much more. The kernel first waits until every
 /// processor has let go of what it was at, which takes milliseconds.
 pub(super) fn bear_child_in<T>(
@@ -52,7 +55,7 @@ pub(super) fn bear_child_in<T>(
     let stack = Stack::take()?;
     let shared = IN_OUR_MEMORY | libc::CLONE_PIDFD;
     let args = CloneArgs {
-        flags: u64::from(shared.cast_unsigned()) | INTO_CGROUP,
+        flags: u64::from(shared.cast_unsigned()) | INTO_CGROUP | CLEAR_HANDLERS,
         pidfd: (&raw mut pidfd).expose_provenance() as u64,
         exit_signal: u64::from(libc::SIGCHLD.cast_unsigned()),
         stack: stack.base().expose_provenance() as u64,

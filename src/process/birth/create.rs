@@ -76,13 +76,15 @@ fn out_of_the_way(file: OwnedFd) -> Result<OwnedFd, Errno> {
 }
 
 fn bear<'a>(part: &mut Part<'a>, cgroup: Option<BorrowedFd<'a>>) -> Result<(Pid, OwnedFd), Errno> {
-    if let Some(cgroup) = cgroup
-        && let Ok(born) = bear_child_in(cgroup, live, part)
-    {
-        return Ok(born);
+    if let Some(cgroup) = cgroup {
+        part.kit.signals = raw::ignored_signals();
+        if let Ok(born) = bear_child_in(cgroup, live, part) {
+            return Ok(born);
+        }
     }
-    // It goes there by itself.
+    // It goes there by itself, and has our handlers.
     part.kit.cgroup = cgroup;
+    part.kit.signals = raw::ALL_SIGNALS;
     bear_child(live, part)
 }
 

@@ -9,7 +9,7 @@ use rustix::process::fchdir;
 
 use super::filters;
 use super::order::{Order, Shut};
-use super::raw::Image;
+use super::raw::{ALL_SIGNALS, Image, SignalSet};
 use super::step::{Failure, Step};
 use crate::process::confine::rlimits;
 use crate::process::confine::seccomp::Filters;
@@ -38,6 +38,8 @@ pub(in crate::process) struct Kit<'a> {
     pub(super) most_tasks: Option<u64>,
     /// What it gets instead of what its parent has.
     pub(super) bequest: Option<&'a Bequest>,
+    /// The signals that may mean something else to its parent than by default.
+    pub(super) signals: SignalSet,
     /// The cgroup that it has still to enter.
     pub(in crate::process) cgroup: Option<BorrowedFd<'a>>,
 }
@@ -48,7 +50,8 @@ impl<'a> Kit<'a> {
         let filters = filters::of(&order.shut).map_err(|error| Step::Filter.failed(error))?;
         let most_tasks = rlimits::most_tasks(&order.shut.limits, order.shut.backend);
         let image = Image::of(order);
-        Ok(Self { order, files, image, filters, most_tasks, bequest: None, cgroup: None })
+        let (bequest, signals, cgroup) = (None, ALL_SIGNALS, None);
+        Ok(Self { order, files, image, filters, most_tasks, bequest, signals, cgroup })
     }
 
     pub(in crate::process) const fn shut(&self) -> &Shut {

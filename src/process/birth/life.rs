@@ -32,7 +32,7 @@ pub(in crate::process) fn become_leader(kit: &Kit<'_>, standard: &Standard) -> R
     setsid().map_err(|errno| Step::Session.failed(errno))?;
     // Where it cannot be put, session, ancestors and marker tell who belongs to the job.
     kit.order.tag.map(|tag| tag.put_on(None));
-    raw::default_signals().map_err(|errno| Step::Session.failed(errno))?;
+    raw::default_signals(kit.signals).map_err(|errno| Step::Session.failed(errno))?;
     standard.take(kit).map_err(|errno| Step::Files.failed(errno))
 }
 

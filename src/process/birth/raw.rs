@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
 use std::ptr;
+use std::sync::OnceLock;
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
@@ -59,9 +60,10 @@ pub(in crate::process) fn leave(code: c_int) -> ! {
 }
 
 /// A set of signals as the kernel has it: number N is bit N-1.
-type SignalSet = u64;
+pub(super) type SignalSet = u64;
 
-const LAST_SIGNAL: c_int = SignalSet::BITS as c_int;
+/// Every signal.
+pub(super) const ALL_SIGNALS: SignalSet = SignalSet::MAX;
 
 /// While this is held, no signal reaches this thread, nor a process that it creates.
 #[derive(Debug)]
@@ -71,7 +73,7 @@ pub(super) struct BlockedSignals {
 
 impl BlockedSignals {
     pub(super) fn block() -> Result<Self, Errno> {
-        set_mask(SignalSet::MAX).map(|before| Self { before })
+        set_mask(ALL_SIGNALS).map(|before| Self { before })
     }
 }
 
@@ -82,26 +84,47 @@ impl Drop for BlockedSignals {
     }
 }
 
-/// Gives every signal its default meaning, and then blocks none any more: programs start so, and
-/// no handler of the parent ever runs here.
-pub(super) fn default_signals() -> Result<(), Errno> {
-    for signal in 1..=LAST_SIGNAL {
+/// Gives these signals their default meaning, and then blocks none any more: programs start so. Where
+/// they are all that had another one, no handler of the parent ever runs here.
+pub(super) fn default_signals(which: SignalSet) -> Result<(), Errno> {
+    for signal in numbers(which) {
         // Two of them always have it, and say so by an error.
-        set_default(signal).ok();
+        action(signal, Some(&DEFAULT), None).ok();
     }
     set_mask(0).map(drop)
 }
 
-/// All zeroes is the kernel's `struct sigaction` of the default: no handler, no flags, no mask.
-fn set_default(signal: c_int) -> Result<(), Errno> {
-    const DEFAULT: [u64; 4] = [0; 4];
-    // SAFETY: the kernel reads no more than these bytes, and writes none.
+/// The signals that this process ignores, as it was when first asked: those that ignore one do so
+/// from the start.
+pub(super) fn ignored_signals() -> SignalSet {
+    static IGNORED: OnceLock<SignalSet> = OnceLock::new();
+    *IGNORED.get_or_init(|| {
+        let is_ignored = |signal: &c_int| {
+            let mut now = DEFAULT;
+            action(*signal, None, Some(&mut now)).is_ok() && now[0] == libc::SIG_IGN as u64
+        };
+        numbers(ALL_SIGNALS).filter(is_ignored).fold(0, |set, signal| set | 1 << (signal - 1))
+    })
+}
+
+fn numbers(set: SignalSet) -> impl Iterator<Item = c_int> {
+    (1..=SignalSet::BITS).filter(move |number| set & 1 << (number - 1) != 0).map(u32::cast_signed)
+}
+
+/// The kernel's `struct sigaction`: the handler comes first.
+type Action = [u64; 4];
+
+/// All zeroes: no handler, no flags, no mask.
+const DEFAULT: Action = [0; 4];
+
+fn action(signal: c_int, new: Option<&Action>, old: Option<&mut Action>) -> Result<(), Errno> {
+    // SAFETY: the kernel reads and writes no more than these bytes, and nothing where there are none.
     let set = unsafe {
         libc::syscall(
             libc::SYS_rt_sigaction,
             signal,
-            DEFAULT.as_ptr(),
-            ptr::null_mut::<u64>(),
+            new.map_or(ptr::null(), ptr::from_ref),
+            old.map_or(ptr::null_mut(), ptr::from_mut),
             size_of::<SignalSet>(),
         )
     };
