@@ -1,5 +1,6 @@
 //! From a command line to an exit code.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -229,8 +230,12 @@ impl Start {
     }
 }
 
+/// Half of the processors are for the server's own threads: jobs need them too, and each thread more
+/// costs every call some waking and waiting.
 fn runtime() -> Result<Runtime, AppError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads((processors / 2).max(1)).enable_all().build();
     let runtime = runtime.map_err(AppError::Runtime)?;
     // The thread that only waits for the end need not wake for every job that ends.
     host::leave_child_signals_to_others();

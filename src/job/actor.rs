@@ -9,7 +9,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tracing::Instrument;
 
 use super::address::Address;
-use super::birth;
+use super::birth::{self, Presence};
 use super::exit;
 use super::feed::Feed;
 use super::handle::StopWish;
@@ -104,6 +104,8 @@ pub(super) struct Job {
     usage: Usage,
     survivors: Vec<u32>,
     kill: Option<KillClock>,
+    /// While it may use a processor.
+    presence: Option<Presence>,
     /// Held until the last process is gone.
     _watch: Option<Watch>,
     _alive: LiveActor,
@@ -193,6 +195,7 @@ impl Job {
             usage: Usage::default(),
             survivors: Vec::new(),
             kill: None,
+            presence: None,
             _watch: None,
             _alive: events::actor_started(Class::Job),
         }
@@ -202,7 +205,7 @@ impl Job {
         let cwd = self.seat.take_cwd();
         let launch = launch(&self.seat, cwd);
         let started = match self.guarded() {
-            Ok(()) => birth::start(launch).await,
+            Ok(()) => birth::start(launch, self.presence.insert(Presence::begin())).await,
             Err(why) => Err(why),
         };
         let event = match started {
@@ -361,6 +364,7 @@ impl Job {
 
     fn finish(&mut self, outcome: Outcome) {
         self.timers.clear();
+        self.presence = None;
         self.feed = None;
         if !self.survivors.is_empty() {
             self.survivors = self.seat.tree().map_or_else(Vec::new, |tree| tree.alive());

@@ -1,36 +1,38 @@
 //! Starting a job's process without holding up the others.
 //!
-//! Whoever starts a process waits until it has become its program, which on a busy host takes as long
-//! as it takes the kernel to give it a processor. One thread of the runtime may wait so: for a
-//! single job that is the shortest way. Whoever comes meanwhile has another thread wait.
+//! Whoever starts a process waits until it has become its program. Where no other job runs, that is
+//! soon, and to wait for it on a thread of the runtime is the shortest way. Beside others it takes as
+//! long as it takes the kernel to give the new one a processor: then another thread waits.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::outcome::StartError;
 use crate::process::{self, Launch, Process};
 
-static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+static PRESENT: AtomicUsize = AtomicUsize::new(0);
 
-/// The right to wait on a thread of the runtime. Dropped, another may.
+/// Held by a job from before its process is created until its end.
 #[derive(Debug)]
-struct Turn(());
+pub(super) struct Presence {
+    /// How many others there were when it came.
+    others: usize,
+}
 
-impl Turn {
-    fn take() -> Option<Self> {
-        let was_taken = IS_TAKEN.swap(true, Ordering::AcqRel);
-        (!was_taken).then_some(Self(()))
+impl Presence {
+    pub(super) fn begin() -> Self {
+        Self { others: PRESENT.fetch_add(1, Ordering::Relaxed) }
     }
 }
 
-impl Drop for Turn {
+impl Drop for Presence {
     fn drop(&mut self) {
-        IS_TAKEN.store(false, Ordering::Release);
+        PRESENT.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Starts a process. When this future is dropped, there is none.
-pub(super) async fn start(launch: Launch) -> Result<Process, StartError> {
-    if let Some(_turn) = Turn::take() {
+pub(super) async fn start(launch: Launch, presence: &Presence) -> Result<Process, StartError> {
+    if presence.others == 0 {
         return process::spawn(&launch);
     }
     let program = launch.program.to_string_lossy().into_owned();
@@ -85,10 +87,8 @@ mod tests {
 
     #[tokio::test]
     async fn however_many_wait_each_gets_its_process() {
-        let turn = Turn::take();
-        let elsewhere = start(launch("exit 3")).await.unwrap();
-        drop(turn);
-        let here = start(launch("exit 4")).await.unwrap();
+        let elsewhere = start(launch("exit 3"), &Presence { others: 1 }).await.unwrap();
+        let here = start(launch("exit 4"), &Presence { others: 0 }).await.unwrap();
         let code = |exit: process::Exit| exit.status;
         assert_eq!(code(elsewhere.leader.wait().await.unwrap()), process::ExitKind::Code(3));
         assert_eq!(code(here.leader.wait().await.unwrap()), process::ExitKind::Code(4));
