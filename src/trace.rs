@@ -1,5 +1,6 @@
 //! The W3C trace context: to which trace a request, a call or a job belongs.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::str;
 use std::sync::Arc;
@@ -113,6 +114,12 @@ impl TraceId {
     pub const fn bytes(self) -> [u8; 16] {
         self.0
     }
+
+    /// It as a number, which is not 0.
+    #[must_use]
+    pub const fn number(self) -> u128 {
+        u128::from_be_bytes(self.0)
+    }
 }
 
 impl SpanId {
@@ -120,6 +127,12 @@ impl SpanId {
     #[must_use]
     pub const fn bytes(self) -> [u8; 8] {
         self.0
+    }
+
+    /// It as a number, which is not 0.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        u64::from_be_bytes(self.0)
     }
 }
 
@@ -167,11 +180,36 @@ fn is_state(state: &str) -> bool {
 /// Random bytes that are not all zero, which would mean that there is no number.
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // Without random numbers traces are hard to tell apart, and everything else goes on.
-    if getrandom::fill(&mut bytes).is_err() || bytes == [0; N] {
+    POOL.with_borrow_mut(|pool| pool.fill(&mut bytes));
+    if bytes == [0; N] {
         bytes[N - 1] = 1;
     }
     bytes
+}
+
+thread_local! {
+    static POOL: RefCell<Pool> = const { RefCell::new(Pool::EMPTY) };
+}
+
+/// Random bytes for many numbers, asked for at once. No number is a secret.
+struct Pool {
+    bytes: [u8; Self::SIZE],
+    left: usize,
+}
+
+impl Pool {
+    const SIZE: usize = 256;
+    const EMPTY: Self = Self { bytes: [0; Self::SIZE], left: 0 };
+
+    fn fill(&mut self, wanted: &mut [u8]) {
+        if self.left < wanted.len() {
+            // Without random numbers traces are hard to tell apart, and everything else goes on.
+            getrandom::fill(&mut self.bytes).ok();
+            self.left = Self::SIZE;
+        }
+        self.left -= wanted.len();
+        wanted.copy_from_slice(&self.bytes[self.left..][..wanted.len()]);
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
-use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::format::{DefaultFields, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::Context;
@@ -18,8 +19,8 @@ use tracing_subscriber::registry::LookupSpan;
 /// What every JSON line has by itself; fields of an event with such a name are set apart.
 const OWN: [&str; 3] = ["timestamp", "level", "target"];
 
-/// So much of a trace's number is shown to people: enough to find its other lines.
-const SHORT_ID: usize = 8;
+/// Of a trace's number people are shown its first eight digits: enough to find its other lines.
+const BITS_NOT_SHOWN: u32 = 128 - 8 * 4;
 
 /// Keeps the numbers of a span where the lines inside it find them.
 #[derive(Debug)]
@@ -33,21 +34,37 @@ pub(super) struct PlainLine;
 #[derive(Debug)]
 pub(super) struct JsonLine;
 
-/// The numbers of a span.
-#[derive(Debug, Clone, Default)]
+/// What the log keeps of the fields of a span: nothing. All that lines tell of one are its numbers.
+#[derive(Debug)]
+pub(super) struct NoFields;
+
+impl<'a> FormatFields<'a> for NoFields {
+    fn format_fields<R: RecordFields>(&self, _: Writer<'a>, _: R) -> fmt::Result {
+        Ok(())
+    }
+}
+
+/// The numbers of a span; 0 is none.
+#[derive(Debug, Clone, Copy, Default)]
 struct Ids {
-    trace_id: String,
-    span_id: String,
+    trace_id: u128,
+    span_id: u64,
 }
 
 impl Visit for Ids {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        match field.name() {
-            "trace_id" => self.trace_id = format!("{value:?}"),
-            "span_id" => self.span_id = format!("{value:?}"),
-            _ => {}
+    fn record_u128(&mut self, field: &Field, value: u128) {
+        if field.name() == "trace_id" {
+            self.trace_id = value;
         }
     }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        if field.name() == "span_id" {
+            self.span_id = value;
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn fmt::Debug) {}
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for KeepIds {
@@ -55,7 +72,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for KeepIds {
         let mut ids = Ids::default();
         attributes.record(&mut ids);
         // Spans of libraries have no such numbers.
-        if let Some(span) = context.span(id).filter(|_| !ids.trace_id.is_empty()) {
+        if let Some(span) = context.span(id).filter(|_| ids.trace_id != 0) {
             span.extensions_mut().insert(ids);
         }
     }
@@ -67,7 +84,7 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
-    context.event_scope()?.find_map(|span| span.extensions().get::<Ids>().cloned())
+    context.event_scope()?.find_map(|span| span.extensions().get::<Ids>().copied())
 }
 
 impl<S, N> FormatEvent<S, N> for PlainLine
@@ -88,10 +105,9 @@ where
         let colour = if writer.has_ansi_escapes() { colour(*metadata.level()) } else { "" };
         write!(writer, "{off} {colour}{:>5}{off} ", metadata.level().as_str())?;
         write!(writer, "{dim}{}:{off} ", metadata.target())?;
-        context.format_fields(writer.by_ref(), event)?;
-        if let Some(ids) = ids(context) {
-            let short = ids.trace_id.get(..SHORT_ID).unwrap_or_default();
-            write!(writer, " {dim}trace={short}{off}")?;
+        DefaultFields::new().format_fields(writer.by_ref(), event)?;
+        if let Some(Ids { trace_id, .. }) = ids(context) {
+            write!(writer, " {dim}trace={:08x}{off}", trace_id >> BITS_NOT_SHOWN)?;
         }
         writeln!(writer)
     }
@@ -129,8 +145,8 @@ where
         event.record(&mut line);
         // An event that names a trace by itself means that one.
         if let Some(Ids { trace_id, span_id }) = ids(context).filter(|_| !line.has("trace_id")) {
-            line.put("trace_id", trace_id.into());
-            line.put("span_id", span_id.into());
+            line.put("trace_id", format!("{trace_id:032x}").into());
+            line.put("span_id", format!("{span_id:016x}").into());
         }
         let text = serde_json::to_string(&line).map_err(|_| fmt::Error)?;
         writeln!(writer, "{text}")

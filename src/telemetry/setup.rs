@@ -13,7 +13,7 @@ use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{Layer, Registry, fmt};
 
 use super::log_filter::{FilterLayer, LogFilter};
-use super::log_line::{JsonLine, KeepIds, PlainLine};
+use super::log_line::{JsonLine, KeepIds, NoFields, PlainLine};
 use crate::filter::FilterError;
 
 /// Lines that wait while nobody drains stderr; further ones are dropped.
@@ -128,7 +128,7 @@ fn subscriber(
 type Filtered = Layered<FilterLayer, Registry>;
 
 fn lines(format: Format, writer: NonBlocking) -> Box<dyn Layer<Filtered> + Send + Sync> {
-    let layer = fmt::layer().with_writer(writer);
+    let layer = fmt::layer().fmt_fields(NoFields).with_writer(writer);
     match format {
         Format::Plain => KeepIds.and_then(layer.with_ansi(false).event_format(PlainLine)).boxed(),
         Format::Coloured => KeepIds.and_then(layer.with_ansi(true).event_format(PlainLine)).boxed(),
