@@ -43,9 +43,9 @@ impl Handler {
         let desk = self.desk_of(caller);
         let job = desk.find(desk.job(job)).await?;
         let now = Snapshot::take(&desk, &job).await;
-        let answer = names(&job)
-            .into_iter()
-            .fold(Answer::about(&now, None), |answer, (name, it)| answer.with_field(&name, it));
+        let bare = Answer::about(&now, None, ResultFormat::Structured);
+        let answer =
+            names(&job).into_iter().fold(bare, |answer, (name, it)| answer.with_field(&name, it));
         Ok(structured(&desk, answer))
     }
 

@@ -25,10 +25,14 @@ fn cost(line: &str, show: Show, format: ResultFormat) -> Allocated {
     let job = job_of(&log);
     let request = PageRequest { from: 0, stream: None, max_bytes: PAGE, max_lines: 0 };
     let answer = || -> CallToolResult {
-        let bare = Answer::about(&job, None);
+        let bare = Answer::about(&job, None, ResultFormat::Both);
         let fit = Fit::new(TokenBudget::given(4 * PAGE as u64), format, redactor(), &bare);
         let shown = show(&log, &request).unwrap();
-        let answer = fit.for_page(Some(PAGE), PAGE).settle(Answer::about(&job, Some(shown)));
+        let answer = fit.for_page(Some(PAGE), PAGE).settle(Answer::about(
+            &job,
+            Some(shown),
+            ResultFormat::Both,
+        ));
         answer.unwrap().masked(&redactor()).into_result(format)
     };
     answer();

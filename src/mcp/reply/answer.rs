@@ -23,10 +23,11 @@ pub(crate) struct Answer {
     verdict: String,
     body: Body,
     hint: Option<String>,
-    /// Without the output.
+    /// The structured form without the output; in an answer that is text alone, nothing.
     fields: JsonObject,
     output: Option<Output>,
     success: Success,
+    secrets: Secrets,
     /// The budget that it was made for, where that is not the call's.
     budget: Option<TokenBudget>,
 }
@@ -47,11 +48,22 @@ pub(crate) enum Success {
     Failed,
 }
 
+/// Whether there may be secrets in an answer that are not for its reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Secrets {
+    Possible,
+    Masked,
+    /// Its bytes were asked for as they are.
+    Wanted,
+}
+
 impl Answer {
-    /// About one job and its output. A job that could not be started is a failure of ours.
-    pub(crate) fn about(job: &Snapshot, shown: Option<Shown>) -> Self {
+    /// About one job and its output, for this format. A job that could not be started is a failure
+    /// of ours.
+    pub(crate) fn about(job: &Snapshot, shown: Option<Shown>, format: ResultFormat) -> Self {
         let failed =
             job.ending().is_some_and(|ending| matches!(ending.outcome, Outcome::FailedToStart(_)));
+        let is_as_it_is = shown.as_ref().is_some_and(|shown| shown.form.is_as_it_is());
         Self {
             verdict: verdict::verdict(job, shown.as_ref()),
             body: match &shown {
@@ -60,9 +72,15 @@ impl Answer {
                 None => Body::Own(String::new()),
             },
             hint: hint::after_job(job, shown.as_ref()),
-            fields: structured::fields(job, shown.as_ref()),
+            fields: match format {
+                ResultFormat::Text => JsonObject::new(),
+                ResultFormat::Structured | ResultFormat::Both => {
+                    structured::fields(job, shown.as_ref())
+                }
+            },
             output: shown.map(Output::of),
             success: if failed { Success::Failed } else { Success::Done },
+            secrets: if is_as_it_is { Secrets::Wanted } else { Secrets::Possible },
             budget: None,
         }
     }
@@ -95,6 +113,7 @@ impl Answer {
             fields: JsonObject::new(),
             output: None,
             success: Success::Done,
+            secrets: Secrets::Possible,
             budget: None,
         }
     }
@@ -115,7 +134,7 @@ impl Answer {
     /// The same with another `→` line.
     pub(crate) fn with_hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint;
-        self
+        self.changed()
     }
 
     /// The same with a line before all others.
@@ -131,14 +150,14 @@ impl Answer {
     /// The same with one more field in the structured form.
     pub(crate) fn with_field(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.fields.insert(name.to_owned(), value.into());
-        self
+        self.changed()
     }
 
     /// The same, about these bytes and where to go on after them.
     pub(crate) fn with_place(mut self, place: JsonObject) -> Self {
         self.fields.remove("next_cursor");
         self.fields.extend(place);
-        self
+        self.changed()
     }
 
     /// The same with one more line below the body.
@@ -154,12 +173,20 @@ impl Answer {
     /// The same with a body of its own.
     pub(crate) fn with_body(mut self, body: String) -> Self {
         self.body = Body::Own(body);
-        self
+        self.changed()
     }
 
     /// The same with a first line of its own.
     pub(crate) fn with_verdict(mut self, verdict: String) -> Self {
         self.verdict = verdict;
+        self.changed()
+    }
+
+    /// The same; what is new in it may be secret.
+    fn changed(mut self) -> Self {
+        if self.secrets == Secrets::Masked {
+            self.secrets = Secrets::Possible;
+        }
         self
     }
 
@@ -234,9 +261,10 @@ impl Answer {
 
     /// The same with every secret masked. Bytes that were asked for as they are stay as they are.
     pub(crate) fn masked(mut self, redactor: &Redactor) -> Self {
-        if self.fields.contains_key("encoding") {
+        if self.secrets != Secrets::Possible {
             return self;
         }
+        self.secrets = Secrets::Masked;
         mask(&mut self.verdict, redactor);
         if let Body::Own(body) = &mut self.body {
             mask(body, redactor);

@@ -115,7 +115,8 @@ fn answer(log: &LogReader, from: u64, wanted: Wanted, mut fit: Fit) -> (Answer, 
     let job = job_of(log);
     loop {
         let shown = shown(log, from, wanted, &fit);
-        let answer = Answer::about(&job, Some(shown.clone())).with_hint(after_page(&job, &shown));
+        let answer = Answer::about(&job, Some(shown.clone()), ResultFormat::Both)
+            .with_hint(after_page(&job, &shown));
         if let Some(answer) = fit.settle(answer) {
             return (answer, shown);
         }
@@ -150,7 +151,7 @@ proptest! {
         asked in 1..200_000_usize,
     ) {
         let (log, budget) = (log_of(&output), budget_of(tokens));
-        let bare = Answer::about(&job_of(&log), None);
+        let bare = Answer::about(&job_of(&log), None, ResultFormat::Both);
         let mut fit = Fit::new(budget, format, redactor(), &bare);
         if !matches!(wanted, Wanted::Excerpt) {
             fit = fit.for_page(Some(asked), 16_384);
@@ -195,7 +196,12 @@ fn a_page_of_a_program_holds_what_it_asked_for() {
     let log = log_of(&vec![1; 1 << 20]);
     let job = job_of(&log);
     let budget = TokenBudget::asked(None, 8000);
-    let fit = Fit::new(budget, ResultFormat::Structured, redactor(), &Answer::about(&job, None));
+    let fit = Fit::new(
+        budget,
+        ResultFormat::Structured,
+        redactor(),
+        &Answer::about(&job, None, ResultFormat::Both),
+    );
     let (answer, shown) = answer(&log, 0, Wanted::Raw, fit.for_page(Some(1 << 20), 16_384));
     assert_eq!(shown.end, 1 << 20);
     let result = answer.within(budget, ResultFormat::Structured);

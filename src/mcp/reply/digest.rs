@@ -9,6 +9,7 @@ use super::error::ToolError;
 use super::structured;
 use super::verdict::verdict;
 use super::words::{count, size};
+use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::Snapshot;
 use crate::output::digest::{
     Counts, Digest, DigestRequest, Ending, InContext, NumberedLine, Reach, Tally, digest,
@@ -76,7 +77,7 @@ fn answer(job: &Snapshot, digest: &Digest, from: u64, detail: Detail) -> Answer 
         .first()
         .map(|line| format!("around an error: read_output(job={}, line={line})", job.job));
     let end_kind = if job.output.closed { PageEnd::Complete } else { PageEnd::CaughtUp };
-    Answer::about(job, None)
+    Answer::about(job, None, ResultFormat::Both)
         .with_place(structured::place_fields(from.min(digest.end), digest.end, end_kind))
         .with_verdict(headline)
         .with_body(told(digest, detail))

@@ -7,6 +7,7 @@ use super::search_call::SearchCall;
 use super::shown::{Form, Shown};
 use super::verdict::verdict;
 use super::words::{count, size, thousands};
+use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::Snapshot;
 use crate::output::query::{QueryInput, QueryResult};
 use crate::output::search::{Found, Select};
@@ -30,7 +31,7 @@ pub(crate) fn matches_answer(
         }
         PageEnd::Complete => None,
     };
-    Answer::about(job, Some(listed(found, request)))
+    Answer::about(job, Some(listed(found, request)), ResultFormat::Both)
         .with_verdict(headline.join(" · "))
         .with_hint(hint)
         .with_field("matches", found.matches)
@@ -124,7 +125,7 @@ pub(crate) fn query_answer(job: &Snapshot, result: QueryResult, request: PageReq
         end_kind: if job.output.closed { PageEnd::Complete } else { PageEnd::CaughtUp },
         ..plain(text, request)
     };
-    let answer = Answer::about(job, Some(shown))
+    let answer = Answer::about(job, Some(shown), ResultFormat::Both)
         .with_verdict(format!("query result · {}", verdict(job, None)))
         .with_hint(hint);
     if truncated { answer.with_field("truncated", true) } else { answer }

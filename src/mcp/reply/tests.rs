@@ -78,7 +78,7 @@ fn shown(text: &str, spans: &[(u64, u64)]) -> Shown {
 
 #[track_caller]
 fn check(job: &Snapshot, shown: Option<&Shown>, expected: &str) {
-    assert_eq!(Answer::about(job, shown.cloned()).text(), expected);
+    assert_eq!(Answer::about(job, shown.cloned(), ResultFormat::Both).text(), expected);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_cut_names_what_is_shown_and_how_to_read_the_rest() {
          → full log kept: read_output(job=14, line=16) or read_output(job=14, grep=\"…\")",
     );
     job.output.dropped_bytes = 12_000;
-    let text = Answer::about(&job, Some(cut())).text();
+    let text = Answer::about(&job, Some(cut()), ResultFormat::Both).text();
     let lost = "→ 12 KB of output lost, the rest kept: read_output(job=14, line=16) or";
     assert!(text.contains(lost) && !text.contains("full log"), "{text}");
 }
@@ -200,7 +200,8 @@ fn a_place_beyond_the_end_is_told_in_every_form() {
     let line = beyond_end(&job, Place::NoSuchLine(99_999)).unwrap();
     assert_eq!(line, "nothing at line 99,999: the output of job 5 ends at bytes:40 (12 lines)");
     assert_eq!(beyond_end(&job, Place::Offset(40)), None);
-    let answer = Answer::about(&job, Some(shown("", &[]))).with_verdict_as_hint(line.clone());
+    let answer = Answer::about(&job, Some(shown("", &[])), ResultFormat::Both)
+        .with_verdict_as_hint(line.clone());
     assert_eq!(answer.text(), line);
     let fields = answer.into_result(ResultFormat::Structured).structured_content.unwrap();
     assert_eq!(fields["hint"], line);
@@ -377,7 +378,12 @@ fn what_must_not_go_unnoticed_is_in_the_verdict() {
 fn a_job_that_waits_for_input_says_how_to_answer_it() {
     let liveness =
         Liveness { processes: 1, cpu: Duration::ZERO, rss_bytes: 0, waiting_for_input: true };
-    let text = Answer::about(&snapshot(3, State::Running(Some(liveness)), 1_000), None).text();
+    let text = Answer::about(
+        &snapshot(3, State::Running(Some(liveness)), 1_000),
+        None,
+        ResultFormat::Both,
+    )
+    .text();
     assert!(
         text.starts_with("running 1s · job 3 · no output yet · waiting for input\n→ "),
         "{text}"
@@ -398,16 +404,17 @@ fn a_job_that_ran_into_its_confinement_is_told_where_it_may_write() {
          → the job may write only to /srv/app and $TMPDIR (confinement workspace-write)";
     check(&job, Some(&shown(text, &[])), told);
     let text = "curl: (6) Could not resolve host: example.org\n";
-    let told = Answer::about(&job, Some(shown(text, &[]))).text();
+    let told = Answer::about(&job, Some(shown(text, &[])), ResultFormat::Both).text();
     let hint = "→ the job has no network (confinement workspace-write, network off)";
     assert!(told.ends_with(hint), "{told}");
     job.confinement = Granted::NOTHING;
-    let told = Answer::about(&job, Some(shown(text, &[]))).text();
+    let told = Answer::about(&job, Some(shown(text, &[])), ResultFormat::Both).text();
     assert!(!told.contains('→'), "{told}");
 }
 
 fn structured(job: &Snapshot, shown: Option<&Shown>) -> Value {
-    let result = Answer::about(job, shown.cloned()).into_result(ResultFormat::Structured);
+    let result = Answer::about(job, shown.cloned(), ResultFormat::Both)
+        .into_result(ResultFormat::Structured);
     result.structured_content.unwrap()
 }
 
@@ -460,7 +467,7 @@ fn nothing_is_ever_null() {
 
 #[test]
 fn each_format_carries_what_its_clients_read() {
-    let answer = || Answer::about(&exited(1, 1, 0), Some(shown("a\nb\n", &[])));
+    let answer = || Answer::about(&exited(1, 1, 0), Some(shown("a\nb\n", &[])), ResultFormat::Both);
     let text = answer().into_result(ResultFormat::Text);
     assert!(text.structured_content.is_none());
     assert_eq!(text.is_error, Some(false), "a command that failed is no error of ours");
@@ -481,7 +488,10 @@ fn a_failure_of_ours_is_marked_in_every_format() {
         }
     }
     let failed = ended(5, Outcome::FailedToStart(StartError::NulByte { what: "cwd" }), 0);
-    assert_eq!(Answer::about(&failed, None).into_result(ResultFormat::Text).is_error, Some(true));
+    assert_eq!(
+        Answer::about(&failed, None, ResultFormat::Both).into_result(ResultFormat::Text).is_error,
+        Some(true)
+    );
 }
 
 #[test]

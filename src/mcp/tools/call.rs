@@ -9,7 +9,7 @@ use rmcp::service::RequestContext;
 use tokio_util::sync::CancellationToken;
 
 use crate::mcp::approvals::Answered;
-use crate::mcp::reply::{Answer, Fit, TokenBudget};
+use crate::mcp::reply::{Answer, Fit, Shown, TokenBudget};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
 use crate::output::patience::Patience;
@@ -45,6 +45,11 @@ impl Call<'_> {
             None => self.settings.wait_max_quiet,
         };
         most.saturating_sub(to_answer(most))
+    }
+
+    /// What there is to say about a job and its output.
+    pub(crate) fn about(&self, job: &Snapshot, shown: Option<Shown>) -> Answer {
+        Answer::about(job, shown, self.settings.result_format)
     }
 
     /// Makes answers fit that have, beside output, what `bare` has.

@@ -50,7 +50,7 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     let job = call.desk.find(call.desk.job(id)).await?;
     let wish = Wish::read(args, &job, stream, call.settings)?;
     let now = Snapshot::take_often(call.desk, &job).await;
-    let bare = call.fit(&Answer::about(&now, None));
+    let bare = call.fit(&call.about(&now, None));
     let mut fit = bare.for_page(wish.max_bytes, call.settings.page_bytes);
     let log = job.output().clone();
     match &wish.form {
@@ -86,7 +86,7 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
                     digest = Some(glance(&now, &log, request).await?);
                 }
                 let news = shown.news();
-                let answer = page(&now, shown, wish.place(&job, fit.size())?);
+                let answer = page(call, (&now, shown), wish.place(&job, fit.size())?);
                 let answer = digest.iter().fold(answer, with_glance);
                 if let Some(answer) = fit.settle(answer) {
                     call.has_shown(&job, news);
@@ -115,9 +115,9 @@ async fn search_all(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError>
     grep::in_all_jobs(call, grep, (page, fit)).await
 }
 
-fn page(now: &Snapshot, shown: Shown, place: Place) -> Answer {
+fn page(call: Call<'_>, (now, shown): (&Snapshot, Shown), place: Place) -> Answer {
     let hint = after_page(now, &shown);
-    with_notice(Answer::about(now, Some(shown)).with_hint(hint), now, place)
+    with_notice(call.about(now, Some(shown)).with_hint(hint), now, place)
 }
 
 /// The same, saying so where the place is past the end.

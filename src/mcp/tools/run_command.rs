@@ -112,14 +112,14 @@ pub(crate) async fn answer_about(
     reused: Option<&str>,
 ) -> Result<Answer, ToolError> {
     let now = call.look(job).await;
-    let mut fit = call.fit(&Answer::about(&now, None));
+    let mut fit = call.fit(&call.about(&now, None));
     loop {
         let shown = show(&now, job.output(), fit.excerpt()).await?;
         let meant = match reused {
             Some(_) => None,
             None => did_you_mean(call.desk, &now, shown.as_ref()).await,
         };
-        let answer = Answer::about(&now, shown);
+        let answer = call.about(&now, shown);
         let hint = reused.map(|key| reused_key(key, answer.hint())).or(meant);
         let answer = if hint.is_some() { answer.with_hint(hint) } else { answer };
         if let Some(answer) = fit.settle(answer) {

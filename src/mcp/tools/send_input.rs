@@ -49,10 +49,10 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     job.send_input(input).await?;
     wait_for(call, REACTION, job.output().wait_past(before), String::new).await;
     let now = call.look(&job).await;
-    let mut fit = call.fit(&Answer::about(&now, None));
+    let mut fit = call.fit(&call.about(&now, None));
     loop {
         let shown = show_from(&now, job.output(), before, fit.excerpt()).await?;
-        if let Some(answer) = fit.settle(Answer::about(&now, Some(shown))) {
+        if let Some(answer) = fit.settle(call.about(&now, Some(shown))) {
             return Ok(answer);
         }
     }
