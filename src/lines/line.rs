@@ -3,8 +3,8 @@
 use std::io;
 
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ErrorCode, ErrorData, InitializedNotification,
-    JsonRpcMessage, RequestId,
+    CallToolRequest, ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData,
+    InitializedNotification, JsonRpcMessage, JsonRpcRequest, RequestId,
 };
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
@@ -106,6 +106,9 @@ fn decode(line: &[u8]) -> Decoded {
 /// What one message turns out to be, of which nothing is left out.
 #[must_use]
 pub fn decode_message(text: &[u8]) -> Decoded {
+    if let Some(call) = tool_call(text) {
+        return Decoded::Message(Box::new(call));
+    }
     if let Ok(message) = serde_json::from_slice(text) {
         return Decoded::Message(Box::new(in_full(message)));
     }
@@ -122,6 +125,16 @@ pub fn decode_message(text: &[u8]) -> Decoded {
             Decoded::Faulty(fault(&value, id.as_ref()), id)
         }
     }
+}
+
+/// A call of a tool, which most messages are. To find that out among all that a message can be takes
+/// as long as the rest of what is done with it.
+fn tool_call(text: &[u8]) -> Option<ClientJsonRpcMessage> {
+    memchr::memmem::find(text, br#""tools/call""#)?;
+    let JsonRpcRequest { jsonrpc, id, request } =
+        serde_json::from_slice::<JsonRpcRequest<CallToolRequest>>(text).ok()?;
+    let request = ClientRequest::CallToolRequest(request);
+    Some(JsonRpcMessage::Request(JsonRpcRequest { jsonrpc, id, request }))
 }
 
 /// The id of a message, where it stands near one of its ends. Costs little, whatever its length.
