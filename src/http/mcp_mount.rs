@@ -109,7 +109,8 @@ impl McpMount {
         let patience = self.patience_for(&parts);
         let request = Request::from_parts(parts, Body::from(body.clone()));
         let answer = Box::pin(async move {
-            let answer = Sessions::opening_for(tenant, self.service.handle(request)).await;
+            let answer =
+                Sessions::opening_for(tenant, Box::pin(self.service.handle(request))).await;
             let response = answer.map_or_else(full, |response| response.map(Body::new));
             in_json_rpc(response, id).await
         });

@@ -164,7 +164,7 @@ impl ServerHandler for Watched {
         let request = context.request_context();
         let operation = Operation::begin(self.asked("subscriptions/listen", request), request);
         let log = operation.log().clone();
-        let answered = caught(self.handler.listen(context)).instrument(log).await;
+        let answered = caught(Box::pin(self.handler.listen(context))).instrument(log).await;
         // It lasts until the client wants it no longer: that is no error.
         operation.finish(answered.is_err().then_some(ErrorType::Other));
         answered

@@ -281,7 +281,8 @@ impl Supervision {
             if let Some(tenant) = self.queue.tenant_of(id) {
                 self.spending.started(id, tenant);
             }
-            if let Err(error) = seat.run(myself.cell()).await {
+            // Boxed: the handling of every message would else be as large.
+            if let Err(error) = Box::pin(seat.run(myself.cell())).await {
                 events::actor_failed(Class::Job, &error);
             }
         }

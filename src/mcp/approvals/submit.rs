@@ -41,7 +41,8 @@ pub(crate) async fn submit(
     let desk = call.desk;
     if let Some(Answered { question, consent }) = call.answered {
         let said = consent.ok_or(NoConsent::Declined);
-        return approved(call, submission, (question, said)).await.map(Continue);
+        // Boxed, here and below: a call that nobody is asked about would else be as large.
+        return Box::pin(approved(call, submission, (question, said))).await.map(Continue);
     }
     let way = Way::of(call.request);
     if way == Way::None {
@@ -55,8 +56,8 @@ pub(crate) async fn submit(
     Turn::end(call.request);
     match way {
         Way::None | Way::Session => {
-            let said = ask(call, &question).await;
-            approved(call, submission, (&question.id, said)).await.map(Continue)
+            let said = Box::pin(ask(call, &question)).await;
+            Box::pin(approved(call, submission, (&question.id, said))).await.map(Continue)
         }
         // What is typed into a terminal is not a part of what can be parked.
         Way::Result if call.task_after.is_some() && submission.stdin != Stdin::Terminal => {

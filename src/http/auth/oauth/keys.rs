@@ -67,7 +67,7 @@ impl Keys {
         match self {
             Self::File(file) => file.now(),
             Self::Remote(remote) => {
-                remote.fetch_if(Wish::Unknown).await;
+                Box::pin(remote.fetch_if(Wish::Unknown)).await;
                 remote.kept()
             }
         }
@@ -130,7 +130,8 @@ enum Wish {
 impl RemoteKeys {
     async fn now(self: &Arc<Self>) -> Option<Arc<KeySet>> {
         match self.age(Instant::now()) {
-            None => self.fetch_if(Wish::Usual).await,
+            // Boxed, here and below: whoever asks would else be as large as a fetch, which is rare.
+            None => Box::pin(self.fetch_if(Wish::Usual)).await,
             // Nobody waits for what is only a precaution.
             Some(age) if age >= self.refresh => {
                 let keys = Arc::clone(self);
