@@ -46,6 +46,8 @@ pub(super) async fn watch_for_the_end(
     let ending = job.finished().await;
     supervisor.report(|| SupervisorMsg::Ended(id)).await;
     if let Some(at_end) = at_end {
+        // Whoever waits for the job gets its answer first.
+        tokio::task::yield_now().await;
         at_end.carry_out(&job, &ending);
     }
     if !job.is_settled() {
