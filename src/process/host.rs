@@ -120,13 +120,17 @@ fn set_up(tag: Tag) -> Host {
     Host { tag: HostTag { tag, carrier }, bequest }
 }
 
-/// Raises our limit on open files, and gives the old one.
+/// Raises our limit on open files, and gives the old one: to as many as we ever need where we may go
+/// beyond the hard limit, as root may, else up to that.
 fn raise_open_files() -> Rlimit {
     let old = getrlimit(Resource::Nofile);
-    let most = old.maximum.unwrap_or(MOST_OPEN_FILES).min(MOST_OPEN_FILES);
-    if old.current.is_some_and(|current| current < most) {
+    let (needed, hard) = (Some(MOST_OPEN_FILES), old.maximum.unwrap_or(MOST_OPEN_FILES));
+    if old.current.is_some_and(|current| current < MOST_OPEN_FILES) {
+        let maximum = Some(hard.max(MOST_OPEN_FILES));
+        let beyond = setrlimit(Resource::Nofile, Rlimit { current: needed, maximum });
+        let current = Some(hard.min(MOST_OPEN_FILES));
         // Refused, it stays as it was: fewer jobs at a time, each with a clear error.
-        setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..old }).ok();
+        beyond.or_else(|_| setrlimit(Resource::Nofile, Rlimit { current, ..old })).ok();
     }
     old
 }
