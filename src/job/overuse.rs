@@ -21,6 +21,10 @@ const CALMEST: Duration = Duration::from_secs(5);
 /// The same while no job works and nothing on the host grows.
 const STILL: Duration = Duration::from_secs(16);
 
+/// The same while none has used any CPU time: who does nothing passes no limit. Some may have left the
+/// place where that is counted.
+const STILLEST: Duration = Duration::from_secs(64);
+
 /// What is taken for growth between two glances: one part in so many of what is left to a job.
 const STIR_SHARE: u64 = 64;
 
@@ -120,6 +124,9 @@ impl LastLook {
         if since < soonest {
             return false;
         }
+        if (Glances { before: self.glance, now }).are_still() {
+            return since >= STILLEST;
+        }
         let calm = self.calm.max((self.took * CALM_SHARE).min(CALMEST));
         since >= calm || since >= room.cpu / self.processors || self.has_grown(now, room)
     }
@@ -164,11 +171,20 @@ pub(super) struct Glances {
 }
 
 impl Glances {
-    /// Whether something on the host grew in between.
+    /// Whether something on the host grew in between that may be a job.
     pub(super) fn have_stirred(&self, room: &Room) -> bool {
         let (Some(before), Some(now)) = (self.before, self.now) else { return true };
+        if self.are_still() {
+            return false;
+        }
         let memory = before.available_bytes.saturating_sub(now.available_bytes);
         now.tasks > before.tasks || memory > room.memory / STIR_SHARE
+    }
+
+    /// Whether it is known that no job used any CPU time in between.
+    fn are_still(&self) -> bool {
+        let cpu = |glance: Option<Glance>| glance?.jobs_cpu;
+        cpu(self.before).is_some() && cpu(self.before) == cpu(self.now)
     }
 }
 
@@ -185,7 +201,7 @@ mod tests {
         ..ResourceLimits::NONE
     };
     const AT_LIMIT: Used = Used { memory: 1000, tasks: 10, cpu: Duration::from_secs(59) };
-    const HOST: Glance = Glance { tasks: 500, available_bytes: 10_000 };
+    const HOST: Glance = Glance { tasks: 500, available_bytes: 10_000, jobs_cpu: None };
     const LOOK: LastLook =
         LastLook { glance: Some(HOST), took: Duration::from_millis(1), calm: CALM, processors: 2 };
 
@@ -241,7 +257,7 @@ mod tests {
     #[test]
     fn glances_become_rare_while_nothing_grows_and_frequent_when_something_does() {
         let room = Room::at_first(&LIMITS);
-        let shrunk = Glance { tasks: 400, available_bytes: 11_000 };
+        let shrunk = Glance { tasks: 400, available_bytes: 11_000, ..HOST };
         for quiet in [HOST, shrunk] {
             assert_eq!(pause_after(100, Some(quiet), &room), 200);
             assert_eq!(pause_after(800, Some(quiet), &room), 800);
@@ -254,6 +270,24 @@ mod tests {
         let room = Room { cpu: Duration::from_secs(1), ..room };
         assert_eq!(pause_after(800, Some(HOST), &room), 500, "two processors");
         assert_eq!(pause_after(800, Some(HOST), &Room { cpu: Duration::ZERO, ..room }), 100);
+    }
+
+    #[test]
+    fn jobs_that_use_no_cpu_time_are_left_alone_whatever_others_do() {
+        let room = Room::at_first(&LIMITS);
+        let cpu = |millis| Some(Duration::from_millis(millis));
+        let then = Glance { jobs_cpu: cpu(7), ..HOST };
+        let busy = Glance { tasks: 9_000, available_bytes: 1, jobs_cpu: cpu(7) };
+        let look = LastLook { glance: Some(then), ..LOOK };
+        let is_over = |now, since| look.is_over(Duration::from_secs(since), Some(now), &room);
+        assert!(!is_over(busy, 63) && is_over(busy, 64));
+        assert!(is_over(Glance { jobs_cpu: cpu(8), ..then }, 1), "one has worked");
+        let pause = |now| {
+            let glances = Glances { before: Some(then), now: Some(now) };
+            look.pause(Duration::from_millis(400), glances, &room).as_millis()
+        };
+        assert_eq!([pause(busy), pause(Glance { jobs_cpu: cpu(8), ..busy })], [800, 100]);
+        assert_eq!(pause(Glance { jobs_cpu: None, ..busy }), 100, "nobody can tell");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Watches over the limits that no kernel holds for a job as a whole: memory, CPU time, processes.
 //!
 //! One thread for all jobs of the process. While none is watched it sleeps; else it glances at the
-//! host ten times in a second, which costs two short reads, and looks at all processes, once for
+//! host ten times in a second, which costs three short reads, and looks at all processes, once for
 //! all jobs, when something has grown or a while has passed. While nothing grows glances become
 //! rare, and while no job works either, looks do (`overuse.rs`); a new job ends that.
 

@@ -1,5 +1,8 @@
-//! How much of the whole host is in use, in two short reads.
+//! How much of the whole host is in use, in a few short reads.
 
+use std::time::Duration;
+
+use super::confine::cgroup;
 use super::short_file;
 
 /// What all processes of the host together have at one moment.
@@ -9,6 +12,8 @@ pub struct Glance {
     pub tasks: u64,
     /// Memory that could still be given out, in bytes.
     pub available_bytes: u64,
+    /// CPU time of all that ever ran in the cgroups of our jobs, where they have such.
+    pub jobs_cpu: Option<Duration>,
 }
 
 /// A glance at the host; nothing where the kernel does not tell.
@@ -17,7 +22,7 @@ pub struct Glance {
 #[must_use]
 pub fn glance() -> Option<Glance> {
     let available_bytes = available_in(&short_file::read("/proc/meminfo").ok()?)?;
-    Some(Glance { tasks: tasks()?, available_bytes })
+    Some(Glance { tasks: tasks()?, available_bytes, jobs_cpu: cgroup::jobs_cpu() })
 }
 
 /// Processes and threads of the whole host.

@@ -139,7 +139,7 @@ impl JobCgroup {
         if self.past == Past::OthersToo {
             return None;
         }
-        field(&self.read("cpu.stat")?, "usage_usec").map(Duration::from_micros)
+        cpu_in(&self.read("cpu.stat")?)
     }
 
     /// By one read: it is asked at the end of every job, and two short lines long.
@@ -180,6 +180,11 @@ fn make_in(yard: &Yard) -> Option<PathBuf> {
     let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     let dir = yard.dir.join(format!("job-{number}"));
     fs::create_dir(&dir).ok().map(|()| dir)
+}
+
+/// What `cpu.stat` says.
+pub(super) fn cpu_in(stat: &str) -> Option<Duration> {
+    field(stat, "usage_usec").map(Duration::from_micros)
 }
 
 /// The number that stands behind a name, in files with a name and a number on each line.

@@ -12,8 +12,9 @@ use rustix::process::{Pid, getpid};
 
 use super::delegation::{Controller, Delegation};
 use super::idle::Idle;
+use super::job::cpu_in;
 use super::{broom, place};
-use crate::process::{proc_scan, raw};
+use crate::process::{proc_scan, raw, short_file};
 
 const PREFIX: &str = "shellyard-";
 const SERVER: &str = "server";
@@ -62,6 +63,13 @@ pub fn leave() {
             thread::sleep(LAST_PAUSE);
         }
     }
+}
+
+/// CPU time of all that ever ran in the cgroups of our jobs: the kernel keeps that without any
+/// controller. Where the server lives beside them, it is a part of it.
+pub(in crate::process) fn jobs_cpu() -> Option<Duration> {
+    let yard = YARD.get()?.as_ref().ok()?;
+    cpu_in(&short_file::read(yard.dir.join("cpu.stat")).ok()?)
 }
 
 pub(super) fn shared() -> Result<&'static Yard, &'static String> {
