@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::process::{Pid, getpid};
@@ -152,16 +154,39 @@ impl Snapshot {
 
 /// Children of this server's main thread, where the kernel puts the orphans that a subreaper
 /// adopts; children that other threads created are not among them.
+///
+/// Asked at the end of every job: the file stays open.
 pub(super) fn main_thread_children() -> io::Result<Vec<Pid>> {
-    children_of(getpid())
+    static LIST: OnceLock<File> = OnceLock::new();
+    let list = match LIST.get() {
+        Some(list) => list,
+        None => {
+            let list = File::open(list_of_children(getpid()))?;
+            LIST.get_or_init(|| list)
+        }
+    };
+    let mut text = Vec::new();
+    let mut piece = [0; 512];
+    loop {
+        match list.read_at(&mut piece, text.len() as u64)? {
+            0 => return Ok(pids_in(&String::from_utf8_lossy(&text))),
+            length => text.extend_from_slice(piece.get(..length).unwrap_or_default()),
+        }
+    }
 }
 
 /// The children of a process's main thread: all that it has, if it has one thread. None is said
 /// only where there is none.
 pub(super) fn children_of(pid: Pid) -> io::Result<Vec<Pid>> {
-    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
-    let numbers = list.split_ascii_whitespace().filter_map(|word| word.parse().ok());
-    Ok(numbers.filter_map(Pid::from_raw).collect())
+    fs::read_to_string(list_of_children(pid)).map(|list| pids_in(&list))
+}
+
+fn list_of_children(pid: Pid) -> String {
+    format!("/proc/{pid}/task/{pid}/children")
+}
+
+fn pids_in(list: &str) -> Vec<Pid> {
+    list.split_ascii_whitespace().filter_map(|word| Pid::from_raw(word.parse().ok()?)).collect()
 }
 
 /// All children that may be adopted ones: at best the short list, else every child of ours.
