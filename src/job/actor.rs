@@ -203,9 +203,9 @@ impl Job {
 
     async fn start(&mut self, myself: &Address) {
         let cwd = self.seat.take_cwd();
-        let launch = launch(&self.seat, cwd);
-        let started = match self.guarded() {
-            Ok(()) => birth::start(launch, self.presence.insert(Presence::begin())).await,
+        let launch = self.guarded().and_then(|()| launch(&self.seat, cwd));
+        let started = match launch {
+            Ok(launch) => birth::start(launch, self.presence.insert(Presence::begin())).await,
             Err(why) => Err(why),
         };
         let event = match started {

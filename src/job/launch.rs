@@ -1,12 +1,13 @@
 //! From a spec to a process: which program, which environment.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
 use super::actor::JobSettings;
 use super::seat::JobSeat;
+use crate::outcome::StartError;
 use crate::process::shell::{self, Invocation, Shell};
-use crate::process::{Confine, Cwd, Launch, LaunchStdin, Report};
+use crate::process::{Confine, Cwd, Launch, LaunchStdin, Report, Variable};
 use crate::spec::{Program, ShellUse, Spec, Stdin};
 use crate::trace::TraceContext;
 
@@ -14,14 +15,17 @@ use crate::trace::TraceContext;
 const TRACE_VARIABLES: [&str; 2] = ["TRACEPARENT", "TRACESTATE"];
 
 /// Everything that the process room needs to start this job.
-pub(super) fn launch(seat: &JobSeat, cwd: Cwd) -> Launch {
+///
+/// # Errors
+/// When a variable cannot be given to a program.
+pub(super) fn launch(seat: &JobSeat, cwd: Cwd) -> Result<Launch, StartError> {
     let (spec, settings) = (seat.spec(), &seat.settings);
     let (program, arg0, args, report) = command(spec, settings);
-    Launch {
+    Ok(Launch {
         program,
         args,
         arg0,
-        env: environment(seat),
+        env: environment(seat)?,
         cwd,
         stdin: match spec.stdin {
             Stdin::Closed => LaunchStdin::Null,
@@ -35,7 +39,7 @@ pub(super) fn launch(seat: &JobSeat, cwd: Cwd) -> Launch {
             limits: spec.resources,
             places: Arc::clone(&settings.places),
         },
-    }
+    })
 }
 
 type Words = (OsString, Option<OsString>, Vec<OsString>, Report);
@@ -59,26 +63,30 @@ fn command(spec: &Spec, settings: &JobSettings) -> Words {
 }
 
 /// The server's own variables, then the caller's over them, then the marker over all.
-fn environment(seat: &JobSeat) -> Vec<(OsString, OsString)> {
+fn environment(seat: &JobSeat) -> Result<Vec<Variable>, StartError> {
     let (given, settings) = (&seat.spec().env, &seat.settings);
     let marker = settings.tag.marker(seat.id().number());
     let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
     let is_told = TRACE_VARIABLES.into_iter().any(is_given);
     let trace = seat.trace().filter(|_| !is_told);
     // Of two traces one would be wrong.
-    let is_traced =
-        |name: &OsString| trace.is_some() && TRACE_VARIABLES.iter().any(|it| name == it);
-    let is_set = |name: &OsString| is_traced(name) || name.to_str().is_some_and(is_given);
-    let base = settings.environment.pairs().iter().filter(|(name, _)| !is_set(name)).cloned();
-    let added = given.iter().map(|(name, value)| (name.into(), value.into()));
-    let all = base.chain(added).chain(trace.into_iter().flat_map(trace_variables));
-    let unmarked = all.filter(|(name, _)| *name != marker.0);
-    unmarked.chain([marker.clone()]).collect()
+    let is_traced = |name: &OsStr| trace.is_some() && TRACE_VARIABLES.iter().any(|it| name == *it);
+    let is_set = |name: &OsStr| is_traced(name) || name.to_str().is_some_and(is_given);
+    let base = settings.environment.all().iter().filter(|variable| !is_set(variable.name()));
+    let mut all: Vec<Variable> = base.cloned().collect();
+    for (name, value) in given {
+        all.push(Variable::new(name, value)?);
+    }
+    for (name, value) in trace.into_iter().flat_map(trace_variables) {
+        all.push(Variable::new(name, value)?);
+    }
+    all.retain(|variable| variable.name() != marker.name());
+    all.push(marker);
+    Ok(all)
 }
 
 /// What tells programs of the trace that they are a part of.
-fn trace_variables(trace: &TraceContext) -> impl Iterator<Item = (OsString, OsString)> {
+fn trace_variables(trace: &TraceContext) -> impl Iterator<Item = (&'static str, String)> {
     let values = [Some(trace.traceparent()), trace.state.as_deref().map(str::to_owned)];
-    let named = TRACE_VARIABLES.into_iter().zip(values);
-    named.filter_map(|(name, value)| Some((name.into(), value?.into())))
+    TRACE_VARIABLES.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?)))
 }

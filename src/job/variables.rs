@@ -4,30 +4,33 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::sync::LazyLock;
 
+use crate::process::Variable;
+
 type Pairs = Vec<(OsString, OsString)>;
 
 /// Variables that are made out when the first job needs them: to see that none holds a secret takes
 /// a while, and a server has to answer before it runs anything.
-pub struct Variables(LazyLock<Pairs, Box<dyn FnOnce() -> Pairs + Send>>);
+pub struct Variables(LazyLock<Vec<Variable>, Box<dyn FnOnce() -> Vec<Variable> + Send>>);
 
 impl Variables {
     /// Those that this gives; it is called once, or never.
     #[must_use]
     pub fn made_by(make: impl FnOnce() -> Pairs + Send + 'static) -> Self {
-        Self(LazyLock::new(Box::new(make)))
+        // No process has a variable with a NUL byte in it, ours neither.
+        let variable = |(name, value): (OsString, OsString)| Variable::new(name, value).ok();
+        Self(LazyLock::new(Box::new(move || make().into_iter().filter_map(variable).collect())))
     }
 
     /// All of them, in their order.
     #[must_use]
-    pub fn pairs(&self) -> &[(OsString, OsString)] {
+    pub fn all(&self) -> &[Variable] {
         &self.0
     }
 
     /// The value of this one, where it is set.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&OsStr> {
-        let found = self.pairs().iter().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.as_os_str())
+        self.all().iter().find(|variable| variable.name() == name).map(Variable::value)
     }
 }
 

@@ -217,10 +217,10 @@ fn sweep(is_concerned: impl Fn(&Stat) -> bool) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Confine, ExitKind, Launch, LaunchStdin, Process, Report, spawn};
+    use super::super::{Confine, ExitKind, Launch, LaunchStdin, Process, Report, Variable, spawn};
     use super::*;
 
-    fn sleeper(env: Vec<(OsString, OsString)>) -> Process {
+    fn sleeper(env: Vec<Variable>) -> Process {
         host::prepare().unwrap();
         let launch = Launch {
             program: "/bin/sh".into(),
@@ -260,8 +260,8 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_has_the_marker_is_ended_and_nobody_else() {
-        let marked = sleeper(vec![("SHELLYARD_JOB".into(), "swept:1".into())]);
-        let other = sleeper(vec![("SHELLYARD_JOB".into(), "swept2:1".into())]);
+        let marked = sleeper(vec![Variable::new("SHELLYARD_JOB", "swept:1").unwrap()]);
+        let other = sleeper(vec![Variable::new("SHELLYARD_JOB", "swept2:1").unwrap()]);
         wait_for(&other, 3);
         check_swept(marked, orders(None, "SHELLYARD_JOB=swept:")).await;
         assert_eq!(other.tree.look().processes, 3);

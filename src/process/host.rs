@@ -1,6 +1,6 @@
 //! What the server sets up once for all its jobs.
 
-use std::ffi::OsString;
+use std::ffi::CString;
 use std::io;
 use std::sync::OnceLock;
 
@@ -14,6 +14,7 @@ use super::oom_score::Score;
 use super::proc_scan;
 use super::raw;
 use super::tag::Tag;
+use super::variable::Variable;
 use crate::spec::JOB_VARIABLE;
 
 const MOST_OPEN_FILES: u64 = 1 << 20;
@@ -65,12 +66,14 @@ impl HostTag {
     /// A variable that marks the processes of one run of this job, and of no other; the caller puts
     /// it into their environment.
     #[must_use]
-    pub fn marker(&self, job: u64) -> (OsString, OsString) {
+    pub fn marker(&self, job: u64) -> Variable {
         // The number of a job is its tenant's; one process may hold several yards. Jobs see this:
         // a counter would tell a tenant how many jobs others start. `prepare` made sure that the
         // system gives random numbers.
         let run = getrandom::u64().unwrap_or_default();
-        (JOB_VARIABLE.into(), format!("{:x}:{job}:{run:016x}", self.tag.to_number()).into())
+        let text = format!("{}{job}:{run:016x}", self.marker_prefix());
+        // There is no NUL byte in it.
+        CString::new(text).unwrap_or_default().into()
     }
 
     /// How the marker of every job of this server begins.
@@ -194,16 +197,16 @@ mod tests {
         let first = prepare().unwrap();
         assert_eq!(prepare().unwrap(), first);
         assert_eq!(first.inherited(), Tag::read(getpid()));
-        let (name, value) = first.marker(7);
-        let variable = format!("{}={}", name.display(), value.display());
-        assert!(variable.starts_with(&format!("{}7:", first.marker_prefix())), "{variable}");
-        let run = |value: &OsString| {
-            let text = value.to_str().unwrap();
+        let marker = first.marker(7);
+        let start = format!("{}7:", first.marker_prefix());
+        assert!(marker.as_bytes().starts_with(start.as_bytes()), "{marker:?}");
+        let run = |marker: &Variable| {
+            let text = marker.value().to_str().unwrap();
             u64::from_str_radix(text.rsplit_once(':').unwrap().1, 16).unwrap()
         };
-        let next = first.marker(7).1;
-        assert_ne!(next, value, "two runs of one job are told apart");
-        assert!(run(&next).abs_diff(run(&value)) > 1 << 20, "nobody counts them: {next:?}");
+        let next = first.marker(7);
+        assert_ne!(next, marker, "two runs of one job are told apart");
+        assert!(run(&next).abs_diff(run(&marker)) > 1 << 20, "nobody counts them: {next:?}");
     }
 
     #[test]

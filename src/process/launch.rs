@@ -8,6 +8,7 @@ use super::leader::Leader;
 use super::pipe::{InputPipe, OutputPipe};
 use super::report::PipelineReport;
 use super::tree::Tree;
+use super::variable::Variable;
 use crate::confinement::{Backend, ConfinedPlaces, Granted, ResourceLimits};
 
 /// A process to start, complete: nothing is inherited from the server but its limits and its user.
@@ -20,7 +21,7 @@ pub struct Launch {
     /// The program's own name, where it is not `program`.
     pub arg0: Option<OsString>,
     /// The whole environment. A variable named [`crate::spec::JOB_VARIABLE`] marks the tree.
-    pub env: Vec<(OsString, OsString)>,
+    pub env: Vec<Variable>,
     /// Where it runs.
     pub cwd: Cwd,
     /// What it reads.

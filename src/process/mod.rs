@@ -49,6 +49,7 @@ mod tag;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod variable;
 
 pub use cwd::{Cwd, OpenedDir};
 pub use glance::{Glance, glance};
@@ -59,3 +60,4 @@ pub use report::PipelineReport;
 pub use spawn::spawn;
 pub use survey::{Load, survey};
 pub use tree::{KillMeans, Look, Tree};
+pub use variable::Variable;

@@ -254,9 +254,9 @@ fn signal_sets(some: &[c_int]) -> (libc::sigset_t, libc::sigset_t) {
 }
 
 /// The array of C strings that `exec` takes: pointers, and a null one at the end.
-pub(super) fn pointers(strings: &[CString]) -> Vec<*mut c_char> {
+pub(super) fn pointers(strings: &[impl AsRef<CStr>]) -> Vec<*mut c_char> {
     let null = std::iter::once(ptr::null_mut());
-    strings.iter().map(|string| string.as_ptr().cast_mut()).chain(null).collect()
+    strings.iter().map(|string| string.as_ref().as_ptr().cast_mut()).chain(null).collect()
 }
 
 /// The posix_spawn family returns the error instead of setting errno.

@@ -25,6 +25,7 @@ use super::spawner::{self, Namespace, Offspring};
 use super::surroundings::Surroundings;
 use super::tag::Tag;
 use super::tree::Tree;
+use super::variable::Variable;
 use crate::confinement::Backend;
 use crate::outcome::StartError;
 use crate::spec::JOB_VARIABLE;
@@ -178,7 +179,7 @@ impl Site<'_> {
 /// A launch's strings in the form that the kernel takes.
 struct Words {
     argv: Vec<CString>,
-    env: Vec<CString>,
+    env: Vec<Variable>,
 }
 
 impl Words {
@@ -188,28 +189,19 @@ impl Words {
         for arg in &launch.args {
             argv.push(c_string(arg.as_bytes().to_vec(), "an argument")?);
         }
-        let env = launch.env.iter().map(|(name, value)| {
-            c_string([name.as_bytes(), b"=", value.as_bytes()].concat(), "the environment")
-        });
-        Ok(Self { argv, env: env.collect::<Result<_, _>>()? })
+        Ok(Self { argv, env: launch.env.clone() })
     }
 
     /// Sets a variable, instead of whatever value it has.
     fn set(&mut self, name: &str, value: &OsStr) -> Result<(), StartError> {
-        let start = [name.as_bytes(), b"="].concat();
-        self.env.retain(|variable| !variable.as_bytes().starts_with(&start));
-        self.env.push(c_string([&start, value.as_bytes()].concat(), "the environment")?);
+        self.env.retain(|variable| variable.name() != name);
+        self.env.push(Variable::new(name, value)?);
         Ok(())
     }
 
     /// The whole variable that marks the tree.
     fn marker(&self) -> Option<Vec<u8>> {
-        let is_marker = |variable: &&CString| {
-            variable
-                .as_bytes()
-                .strip_prefix(JOB_VARIABLE.as_bytes())
-                .is_some_and(|v| v.starts_with(b"="))
-        };
+        let is_marker = |variable: &&Variable| variable.name() == JOB_VARIABLE;
         self.env.iter().find(is_marker).map(|variable| variable.as_bytes().to_vec())
     }
 }
@@ -238,8 +230,8 @@ fn find_program(launch: &Launch, cwd: BorrowedFd<'_>) -> Result<CString, StartEr
 }
 
 fn search_path(launch: &Launch) -> &OsStr {
-    let set = launch.env.iter().rev().find(|(name, _)| name == "PATH");
-    set.map_or(OsStr::new(DEFAULT_PATH), |(_, value)| value)
+    let set = launch.env.iter().rev().find(|variable| variable.name() == "PATH");
+    set.map_or(OsStr::new(DEFAULT_PATH), Variable::value)
 }
 
 fn check_executable(path: &Path, cwd: BorrowedFd<'_>) -> Result<(), Errno> {
@@ -266,7 +258,7 @@ fn explain(errno: Errno, launch: &Launch, path: &CString, cwd: BorrowedFd<'_>) -
 }
 
 fn bytes_in(launch: &Launch) -> usize {
-    let env = launch.env.iter().map(|(name, value)| name.len() + value.len() + 2);
+    let env = launch.env.iter().map(|variable| variable.as_bytes().len() + 1);
     let args = launch.args.iter().map(|arg| arg.len() + 1);
     launch.program.len() + 1 + env.sum::<usize>() + args.sum::<usize>()
 }

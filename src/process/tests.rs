@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 fn launch(program: &str, args: &[&str]) -> Launch {
     static JOBS: AtomicU64 = AtomicU64::new(1);
     let host = host::prepare().unwrap();
-    let path = ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into());
+    let path = Variable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap();
     Launch {
         program: program.into(),
         args: args.iter().map(OsString::from).collect(),
@@ -136,13 +136,10 @@ async fn usage_counts_cpu_time_and_memory() {
 #[tokio::test]
 async fn the_environment_is_exactly_what_was_given() {
     let mut launch = launch("env", &[]);
-    launch.env.push(("EMPTY".into(), OsString::new()));
+    launch.env.push(Variable::new("EMPTY", "").unwrap());
     let (_, stdout, _) = run(&launch).await;
-    let expected = launch
-        .env
-        .iter()
-        .map(|(name, value)| format!("{}={}", name.to_str().unwrap(), value.to_str().unwrap()));
-    assert_eq!(stdout.lines().collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    let expected = launch.env.iter().map(Variable::as_bytes);
+    assert_eq!(stdout.lines().map(str::as_bytes).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -262,7 +259,7 @@ async fn path_is_that_of_the_job() {
     std::fs::set_permissions(&tool, PermissionsExt::from_mode(0o644)).unwrap();
     let set_path = |path: &str| {
         let mut launch = Launch { cwd: directory.path().into(), ..launch("tool", &[]) };
-        launch.env[0].1 = path.into();
+        launch.env[0] = Variable::new("PATH", path).unwrap();
         launch
     };
     let absolute = set_path(&format!("/nowhere:{}:/bin", directory.path().display()));

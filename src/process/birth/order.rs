@@ -7,13 +7,14 @@ use crate::confinement::{Backend, Confinement, ResourceLimits};
 use crate::process::confine::landlock::FileRules;
 use crate::process::confine::mounts::Mount;
 use crate::process::tag::Tag;
+use crate::process::variable::Variable;
 
 /// A process to create: all but its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::process) struct Order {
     pub(in crate::process) path: CString,
     pub(in crate::process) argv: Vec<CString>,
-    pub(in crate::process) env: Vec<CString>,
+    pub(in crate::process) env: Vec<Variable>,
     /// The terminal that is its standard files, where it has one.
     pub(in crate::process) terminal: Option<CString>,
     /// What tells all that comes out of it from others; on it before it can start any.

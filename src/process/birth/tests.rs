@@ -28,7 +28,7 @@ fn order(argv: &[&str]) -> Order {
     Order {
         path: CString::new(argv[0]).unwrap(),
         argv: words(argv),
-        env: words(&["PATH=/usr/local/bin:/usr/bin:/bin"]),
+        env: vec![c"PATH=/usr/local/bin:/usr/bin:/bin".to_owned().into()],
         terminal: None,
         tag: None,
         shut: Shut {

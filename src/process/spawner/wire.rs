@@ -10,6 +10,7 @@ use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits}
 use crate::process::birth::{Order, Shut};
 use crate::process::confine::mounts::Mount;
 use crate::process::tag::Tag;
+use crate::process::variable::Variable;
 
 /// A launch in bytes, with what its files are for in their order.
 pub(super) fn encode(order: &Order, files: &[Role]) -> Vec<u8> {
@@ -29,7 +30,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Order, Vec<Role>)> {
     let mut input = Reader(bytes);
     let path = input.c_string()?;
     let argv = input.list(Reader::c_string)?;
-    let env = input.list(Reader::c_string)?;
+    let env = input.list(|input| input.c_string().map(Variable::from))?;
     let terminal = input.option(Reader::c_string)?;
     let files = input.list(|input| input.one_of(&Role::ALL))?;
     let tag = input.option(|input| input.number().and_then(Tag::from_number))?;
@@ -273,7 +274,7 @@ mod tests {
         fn order()(
             path in c_string(),
             argv in vec(c_string(), 0..8),
-            env in vec(c_string(), 0..8),
+            env in vec(c_string().prop_map(Variable::from), 0..8),
             terminal in of(c_string()),
             tag in of(any::<u64>()),
             shut in shut(),

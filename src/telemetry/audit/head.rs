@@ -32,12 +32,18 @@ impl Head {
 
     /// Reads exactly what was written; nothing for anything else.
     fn parse(text: &str) -> Option<Self> {
-        let mut words = text.trim_end().split(' ');
-        let seq = words.next()?.parse().ok()?;
-        let bytes = words.next()?.parse().ok()?;
-        let head = Self { link: Link { seq, hash: Digest::parse(words.next()?)? }, bytes };
-        (head.text() == text).then_some(head)
+        let (seq, rest) = number(text)?;
+        let (bytes, rest) = number(rest)?;
+        let hash = Digest::parse(rest.strip_suffix('\n')?)?;
+        Some(Self { link: Link { seq, hash }, bytes })
     }
+}
+
+/// A number of the one width, and what stands behind it.
+fn number(text: &str) -> Option<(u64, &str)> {
+    let (digits, rest) = text.split_at_checked(20)?;
+    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    Some((digits.parse().ok().filter(|_| is_plain)?, rest.strip_prefix(' ')?))
 }
 
 /// Where the head of this log is.

@@ -11,7 +11,8 @@ use shellyard::confinement::{
     Backend, ConfinedPlaces, Confinement, Granted, Network, Profile, ResourceLimits,
 };
 use shellyard::process::{
-    Confine, ExitKind, Launch, LaunchStdin, OutputPipe, Process, Report, host, spawn, spawner,
+    Confine, ExitKind, Launch, LaunchStdin, OutputPipe, Process, Report, Variable, host, spawn,
+    spawner,
 };
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
@@ -92,7 +93,7 @@ impl Yard {
             program: program.into(),
             args: args.iter().map(OsString::from).collect(),
             arg0: None,
-            env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()), marker],
+            env: vec![Variable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap(), marker],
             cwd: self.place.path().into(),
             stdin: LaunchStdin::Null,
             report: Report::None,

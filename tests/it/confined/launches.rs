@@ -3,7 +3,7 @@
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
-use shellyard::process::{ExitKind, Launch, spawn, spawner};
+use shellyard::process::{ExitKind, Launch, Variable, spawn, spawner};
 
 use super::alone::{
     BOTH, SPAWNER, WORKSPACE, Yard, alone, children_of_ours, finish, processes, wait_until,
@@ -67,7 +67,7 @@ fn a_large_environment_arrives() {
     alone("confined::launches::a_large_environment_arrives", async |yard| {
         for granted in BOTH {
             let launch = yard.sh(granted, "cat /proc/$$/environ | tr -dc % | wc -c");
-            let long = |i: usize| (format!("LONG{i}").into(), "%".repeat(100_000).into());
+            let long = |i: usize| Variable::new(format!("LONG{i}"), "%".repeat(100_000)).unwrap();
             let env = launch.env.iter().cloned().chain((0..15).map(long)).collect();
             let (_, output) = yard.run(&Launch { env, ..launch }).await;
             assert_eq!(output.trim(), "1500000");
