@@ -2,10 +2,12 @@
 //! what follows from what is decided in `state.rs`.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tokio::time::timeout;
 use tracing::Instrument;
 
 use super::address::Address;
@@ -69,6 +71,8 @@ pub(super) enum JobMsg {
     Stop(StopWish),
     /// From a client. Replies once the input is on its way, not once it was read.
     Input(Input, RpcReplyPort<Result<(), InputError>>),
+    /// From the waiter task: the run has taken as long as it may.
+    DeadlinePassed,
     /// From our own timers.
     Timer(Timer),
     /// From a look at the tree: these are alive.
@@ -160,7 +164,7 @@ impl Actor for JobActor {
                 reply.send(job.input(input)).ok();
                 return Ok(());
             }
-            JobMsg::Timer(Timer::Deadline) => Event::DeadlinePassed(job.seat.spec().limits.timeout),
+            JobMsg::DeadlinePassed => Event::DeadlinePassed(job.seat.spec().limits.timeout),
             JobMsg::Timer(Timer::Grace) => Event::GraceExpired,
             JobMsg::Timer(Timer::Drain) => Event::DrainExpired,
             JobMsg::Timer(Timer::CheckTree) => {
@@ -247,8 +251,15 @@ impl Job {
             let survivors = tree.survivors_after_exit();
             actor.tell(JobMsg::LeaderExited(Reaped { exit, out_of_memory, survivors }));
         };
-        // One task for both: what a short job writes and its end mostly come together.
-        let following = async { tokio::join!(pumping, waiting) };
+        let (deadline, actor) = (self.seat.spec().limits.timeout, myself.clone());
+        // One task for all: what a short job writes and its end mostly come together.
+        let following = async move {
+            let mut both = pin!(async { tokio::join!(pumping, waiting) });
+            if timeout(deadline, &mut both).await.is_err() {
+                actor.tell(JobMsg::DeadlinePassed);
+                both.await;
+            }
+        };
         tokio::spawn(following.instrument(self.seat.log().clone()));
         Event::Started
     }
@@ -298,9 +309,6 @@ impl Job {
 
     fn carry_out(&mut self, effect: Effect, myself: &Address) {
         match effect {
-            Effect::ArmDeadline => {
-                self.timers.arm(Timer::Deadline, self.seat.spec().limits.timeout, myself);
-            }
             Effect::Terminate { signal, grace } => self.terminate(signal, grace, myself),
             Effect::CheckTree(pace) => {
                 let pause = match pace {

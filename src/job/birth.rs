@@ -1,8 +1,9 @@
 //! Starting a job's process without holding up the others.
 //!
-//! Whoever starts a process waits until it has become its program. Where no other job runs, that is
-//! soon, and to wait for it on a thread of the runtime is the shortest way. Beside others it takes as
-//! long as it takes the kernel to give the new one a processor: then another thread waits.
+//! Whoever starts a process waits until it has become its program. For a shell, where no other job
+//! runs, that is soon, and to wait for it on a thread of the runtime is the shortest way. Beside others
+//! it takes as long as it takes the kernel to give the new one a processor, and a program may be on a
+//! disk that does not answer: then another thread waits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -32,7 +33,7 @@ impl Drop for Presence {
 
 /// Starts a process. When this future is dropped, there is none.
 pub(super) async fn start(launch: Launch, presence: &Presence) -> Result<Process, StartError> {
-    if presence.others == 0 {
+    if presence.others == 0 && launch.is_quick() {
         return process::spawn(&launch);
     }
     let program = launch.program.to_string_lossy().into_owned();
@@ -87,8 +88,10 @@ mod tests {
 
     #[tokio::test]
     async fn however_many_wait_each_gets_its_process() {
-        let elsewhere = start(launch("exit 3"), &Presence { others: 1 }).await.unwrap();
-        let here = start(launch("exit 4"), &Presence { others: 0 }).await.unwrap();
+        let quick = Launch { arg0: Some("sh".into()), ..launch("exit 4") };
+        assert!(quick.is_quick() && !launch("exit 3").is_quick());
+        let elsewhere = start(launch("exit 3"), &Presence { others: 0 }).await.unwrap();
+        let here = start(quick, &Presence { others: 0 }).await.unwrap();
         let code = |exit: process::Exit| exit.status;
         assert_eq!(code(elsewhere.leader.wait().await.unwrap()), process::ExitKind::Code(3));
         assert_eq!(code(here.leader.wait().await.unwrap()), process::ExitKind::Code(4));

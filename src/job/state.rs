@@ -81,8 +81,6 @@ pub(super) enum Event {
 /// What the actor has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Start the clock of the deadline.
-    ArmDeadline,
     /// Send this signal to the tree and start the grace period.
     Terminate { signal: i32, grace: Grace },
     /// Look at the tree again.
@@ -131,7 +129,7 @@ impl State {
 
 fn starting(event: Event) -> (State, Vec<Effect>) {
     match event {
-        Event::Started => (State::Running { streams: Streams::Open }, vec![Effect::ArmDeadline]),
+        Event::Started => (State::Running { streams: Streams::Open }, Vec::new()),
         Event::FailedToStart(why) => {
             finish(Streams::Closed, Rest::Nobody, Outcome::FailedToStart(why))
         }

@@ -11,8 +11,6 @@ use crate::output::LogReader;
 /// What a clock was set for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
-    /// The run has taken as long as it may.
-    Deadline,
     /// The tree had its time to end by itself.
     Grace,
     /// Last bytes were waited for long enough.

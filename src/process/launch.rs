@@ -32,6 +32,16 @@ pub struct Launch {
     pub confine: Confine,
 }
 
+impl Launch {
+    /// Whether an idle host starts it at once: a shell, which is on a disk of its own, and that no
+    /// other process has to make namespaces for.
+    #[must_use]
+    pub fn is_quick(&self) -> bool {
+        let is_shell = self.arg0.is_some();
+        is_shell && self.confine.granted.backend != Backend::Namespaces
+    }
+}
+
 /// What a process and all that comes out of it are kept from, and what they may use up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confine {
