@@ -43,8 +43,7 @@ const AT_ONCE: Duration = Duration::from_millis(20);
 /// When a request that should have been answered long ago gets its response begun.
 const LATER: Duration = Duration::from_secs(2);
 
-/// The MCP endpoint. A cheap clone.
-#[derive(Clone)]
+/// The MCP endpoint.
 pub(super) struct McpMount {
     service: StreamableHttpService<Watched, Sessions>,
     sessions: Arc<Sessions>,
@@ -88,9 +87,10 @@ impl McpMount {
     }
 
     /// Answers one request, whose body has been read already.
-    pub(super) async fn serve(self, request: Request) -> Response {
+    pub(super) async fn serve(self: Arc<Self>, request: Request) -> Response {
         if lines::is_asked_for(&request) {
-            return lines::open(request, &self.handler, self.streams, self.readiness);
+            let (streams, readiness) = (self.streams.clone(), self.readiness.clone());
+            return lines::open(request, &self.handler, streams, readiness);
         }
         let (mut parts, body) = request.into_parts();
         let Ok(body) = axum::body::to_bytes(body, usize::MAX).await else {

@@ -67,7 +67,7 @@ pub(super) fn routes(
         body_timeout: settings.body_timeout,
     };
     let house = House {
-        mcp: McpMount::new(handler.clone(), settings, bound, streams, readiness.clone()),
+        mcp: Arc::new(McpMount::new(handler.clone(), settings, bound, streams, readiness.clone())),
         api: Arc::new(Api::new(yard.clone(), handler, operations)),
         yard,
         auth: settings.auth.clone(),
@@ -87,7 +87,7 @@ pub(super) fn routes(
 
 /// What stands behind the routes.
 struct House {
-    mcp: McpMount,
+    mcp: Arc<McpMount>,
     api: Arc<Api>,
     yard: Yard,
     auth: Auth,
@@ -99,9 +99,9 @@ impl House {
     fn lead(&self, route: Route) -> MethodRouter {
         match route {
             Route::Mcp => {
-                let mcp = self.mcp.clone();
+                let mcp = Arc::clone(&self.mcp);
                 // Boxed: it is large, and every layer above would carry it around.
-                any(move |request: Request| Box::pin(mcp.clone().serve(request)))
+                any(move |request: Request| Box::pin(Arc::clone(&mcp).serve(request)))
             }
             Route::ProtectedResource | Route::ProtectedResourceOfMcp => metadata(self.auth.clone()),
             Route::Healthz => get(health::alive),
