@@ -12,6 +12,7 @@ pub mod filter;
 mod hex;
 pub mod http;
 pub mod ids;
+mod in_place;
 pub mod job;
 pub mod lines;
 pub mod mcp;

@@ -233,9 +233,13 @@ impl Start {
 /// Half of the processors are for the server's own threads: jobs need them too, and each thread more
 /// costs every call some waking and waiting.
 fn runtime() -> Result<Runtime, AppError> {
-    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    let runtime = builder.worker_threads((processors / 2).max(1)).enable_all().build();
+    // Whoever sets tokio's own variable wants another number.
+    if std::env::var_os("TOKIO_WORKER_THREADS").is_none() {
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        builder.worker_threads((processors / 2).max(1));
+    }
+    let runtime = builder.enable_all().build();
     let runtime = runtime.map_err(AppError::Runtime)?;
     // The thread that only waits for the end need not wake for every job that ends.
     host::leave_child_signals_to_others();

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tracing::Instrument;
 
 use super::address::Address;
-use super::birth::{self, Presence};
+use super::birth::{self, OwnShell, Presence};
 use super::exit;
 use super::feed::Feed;
 use super::handle::StopWish;
@@ -24,6 +24,7 @@ use super::timers::{Timer, Timers};
 use super::variables::Variables;
 use super::watchdog::Watch;
 use crate::confinement::ConfinedPlaces;
+use crate::in_place::in_place;
 use crate::outcome::{Ending, KillNote, LimitKind, Outcome, SIGTERM, StartError, Usage};
 use crate::output::redact::Redactor;
 use crate::output::{LogSettings, Quota};
@@ -209,7 +210,10 @@ impl Job {
         let cwd = self.seat.take_cwd();
         let launch = self.guarded().and_then(|()| launch(&self.seat, cwd));
         let started = match launch {
-            Ok(launch) => birth::start(launch, self.presence.insert(Presence::begin())).await,
+            Ok(launch) => {
+                let shell = OwnShell::of(self.seat.spec());
+                birth::start(launch, shell, self.presence.insert(Presence::begin())).await
+            }
             Err(why) => Err(why),
         };
         let event = match started {
@@ -375,7 +379,8 @@ impl Job {
         self.presence = None;
         self.feed = None;
         if !self.survivors.is_empty() {
-            self.survivors = self.seat.tree().map_or_else(Vec::new, |tree| tree.alive());
+            let tree = self.seat.tree();
+            self.survivors = tree.map_or_else(Vec::new, |tree| in_place(|| tree.alive()));
         }
         let ending = Ending {
             outcome,

@@ -1,16 +1,33 @@
 //! Starting a job's process without holding up the others.
 //!
-//! Whoever starts a process waits until it has become its program. For a shell, where no other job
-//! runs, that is soon, and to wait for it on a thread of the runtime is the shortest way. Beside others
-//! it takes as long as it takes the kernel to give the new one a processor, and a program may be on a
-//! disk that does not answer: then another thread waits.
+//! Whoever starts a process waits until it has become its program. For the server's own shell, in a
+//! directory of this host and where no other job runs, that is soon, and to wait for it on a thread of
+//! the runtime is the shortest way. Beside others it takes as long as it takes the kernel to give the
+//! new one a processor, and what is elsewhere may not answer: then another thread waits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::outcome::StartError;
 use crate::process::{self, Launch, Process};
+use crate::spec::{Program, Spec};
 
 static PRESENT: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether a program is the server's own shell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OwnShell {
+    Yes,
+    No,
+}
+
+impl OwnShell {
+    pub(super) const fn of(spec: &Spec) -> Self {
+        match (&spec.program, &spec.shell_path) {
+            (Program::Shell(_), None) => Self::Yes,
+            (Program::Shell(_) | Program::Direct { .. }, _) => Self::No,
+        }
+    }
+}
 
 /// Held by a job from before its process is created until its end.
 #[derive(Debug)]
@@ -32,8 +49,12 @@ impl Drop for Presence {
 }
 
 /// Starts a process. When this future is dropped, there is none.
-pub(super) async fn start(launch: Launch, presence: &Presence) -> Result<Process, StartError> {
-    if presence.others == 0 && launch.is_quick() {
+pub(super) async fn start(
+    launch: Launch,
+    shell: OwnShell,
+    presence: &Presence,
+) -> Result<Process, StartError> {
+    if presence.others == 0 && shell == OwnShell::Yes && launch.is_quick() {
         return process::spawn(&launch);
     }
     let program = launch.program.to_string_lossy().into_owned();
@@ -88,10 +109,10 @@ mod tests {
 
     #[tokio::test]
     async fn however_many_wait_each_gets_its_process() {
-        let quick = Launch { arg0: Some("sh".into()), ..launch("exit 4") };
-        assert!(quick.is_quick() && !launch("exit 3").is_quick());
-        let elsewhere = start(launch("exit 3"), &Presence { others: 0 }).await.unwrap();
-        let here = start(quick, &Presence { others: 0 }).await.unwrap();
+        let nobody = Presence { others: 0 };
+        let elsewhere = start(launch("exit 3"), OwnShell::No, &nobody).await.unwrap();
+        assert!(launch("exit 4").is_quick(), "its directory was seen");
+        let here = start(launch("exit 4"), OwnShell::Yes, &nobody).await.unwrap();
         let code = |exit: process::Exit| exit.status;
         assert_eq!(code(elsewhere.leader.wait().await.unwrap()), process::ExitKind::Code(3));
         assert_eq!(code(here.leader.wait().await.unwrap()), process::ExitKind::Code(4));

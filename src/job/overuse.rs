@@ -104,6 +104,8 @@ pub(super) fn judge(limits: &ResourceLimits, now: &Used, most: &Used) -> Result<
 pub(super) struct LastLook {
     /// The host at that moment, where it could be told.
     pub(super) glance: Option<Glance>,
+    /// CPU time of all jobs at that moment, where it could be told and none came since.
+    pub(super) jobs_cpu: Option<Duration>,
     /// How long it took.
     pub(super) took: Duration,
     /// How long it is good for if nothing grows.
@@ -124,8 +126,9 @@ impl LastLook {
         if since < soonest {
             return false;
         }
-        if (Glances { before: self.glance, now }).are_still() {
-            return since >= STILLEST;
+        if self.is_still(now) {
+            // Who left the place where CPU time is counted shows by what it takes.
+            return since >= STILLEST || self.has_grown(now, room);
         }
         let calm = self.calm.max((self.took * CALM_SHARE).min(CALMEST));
         since >= calm || since >= room.cpu / self.processors || self.has_grown(now, room)
@@ -146,6 +149,11 @@ impl LastLook {
     pub(super) fn pause(&self, last: Duration, glances: Glances, room: &Room) -> Duration {
         let quiet = if glances.have_stirred(room) { GLANCE_PAUSE } else { last * 2 };
         quiet.min(LONGEST_PAUSE).min(room.cpu / self.processors).max(GLANCE_PAUSE)
+    }
+
+    /// Whether it is known that no job used any CPU time since.
+    fn is_still(&self, now: Option<Glance>) -> bool {
+        self.jobs_cpu.is_some() && self.jobs_cpu == now.and_then(|now| now.jobs_cpu)
     }
 
     fn has_grown(&self, now: Option<Glance>, room: &Room) -> bool {
@@ -171,20 +179,11 @@ pub(super) struct Glances {
 }
 
 impl Glances {
-    /// Whether something on the host grew in between that may be a job.
+    /// Whether something on the host grew in between.
     pub(super) fn have_stirred(&self, room: &Room) -> bool {
         let (Some(before), Some(now)) = (self.before, self.now) else { return true };
-        if self.are_still() {
-            return false;
-        }
         let memory = before.available_bytes.saturating_sub(now.available_bytes);
         now.tasks > before.tasks || memory > room.memory / STIR_SHARE
-    }
-
-    /// Whether it is known that no job used any CPU time in between.
-    fn are_still(&self) -> bool {
-        let cpu = |glance: Option<Glance>| glance?.jobs_cpu;
-        cpu(self.before).is_some() && cpu(self.before) == cpu(self.now)
     }
 }
 
@@ -202,8 +201,13 @@ mod tests {
     };
     const AT_LIMIT: Used = Used { memory: 1000, tasks: 10, cpu: Duration::from_secs(59) };
     const HOST: Glance = Glance { tasks: 500, available_bytes: 10_000, jobs_cpu: None };
-    const LOOK: LastLook =
-        LastLook { glance: Some(HOST), took: Duration::from_millis(1), calm: CALM, processors: 2 };
+    const LOOK: LastLook = LastLook {
+        glance: Some(HOST),
+        jobs_cpu: None,
+        took: Duration::from_millis(1),
+        calm: CALM,
+        processors: 2,
+    };
 
     #[test]
     fn the_limit_itself_may_be_reached_and_not_passed() {
@@ -273,21 +277,16 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_use_no_cpu_time_are_left_alone_whatever_others_do() {
+    fn jobs_that_use_no_cpu_time_are_left_alone_unless_much_is_taken_elsewhere() {
         let room = Room::at_first(&LIMITS);
         let cpu = |millis| Some(Duration::from_millis(millis));
-        let then = Glance { jobs_cpu: cpu(7), ..HOST };
-        let busy = Glance { tasks: 9_000, available_bytes: 1, jobs_cpu: cpu(7) };
-        let look = LastLook { glance: Some(then), ..LOOK };
+        let look = LastLook { jobs_cpu: cpu(7), ..LOOK };
         let is_over = |now, since| look.is_over(Duration::from_secs(since), Some(now), &room);
-        assert!(!is_over(busy, 63) && is_over(busy, 64));
-        assert!(is_over(Glance { jobs_cpu: cpu(8), ..then }, 1), "one has worked");
-        let pause = |now| {
-            let glances = Glances { before: Some(then), now: Some(now) };
-            look.pause(Duration::from_millis(400), glances, &room).as_millis()
-        };
-        assert_eq!([pause(busy), pause(Glance { jobs_cpu: cpu(8), ..busy })], [800, 100]);
-        assert_eq!(pause(Glance { jobs_cpu: None, ..busy }), 100, "nobody can tell");
+        let still = Glance { jobs_cpu: cpu(7), ..HOST };
+        assert!(!is_over(still, 63) && is_over(still, 64));
+        assert!(is_over(Glance { tasks: 506, ..still }, 1), "who left is not counted");
+        assert!(is_over(Glance { jobs_cpu: cpu(8), ..still }, 1), "one has worked");
+        assert!(is_over(Glance { jobs_cpu: None, ..still }, 1), "nobody can tell");
     }
 
     #[test]

@@ -125,7 +125,8 @@ fn registry() -> MutexGuard<'static, Registry> {
 fn run() {
     let processors = thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let mut looked = Instant::now();
-    let mut last = LastLook { glance: None, took: Duration::ZERO, calm: CALM, processors };
+    let (glance, jobs_cpu, took) = (None, None, Duration::ZERO);
+    let mut last = LastLook { glance, jobs_cpu, took, calm: CALM, processors };
     let (mut before, mut newest) = (None, 0);
     loop {
         let (pause, latest) = wait_for_the_next_glance();
@@ -134,10 +135,15 @@ fn run() {
         if newest != latest || glances.have_stirred(&room) {
             last.calm = CALM;
         }
+        if newest != latest {
+            // It may be where its CPU time is not counted.
+            last.jobs_cpu = None;
+        }
         if last.is_over(looked.elapsed(), now, &room) {
             let begun = Instant::now();
             let calm = last.next_calm(look_at_all());
-            last = LastLook { glance: now, took: begun.elapsed(), calm, processors };
+            let jobs_cpu = now.and_then(|now| now.jobs_cpu);
+            last = LastLook { glance: now, jobs_cpu, took: begun.elapsed(), calm, processors };
             looked = Instant::now();
         }
         let pause = last.pause(pause, glances, &room);

@@ -131,6 +131,13 @@ pub fn decode_message(text: &[u8]) -> Decoded {
 /// as long as the rest of what is done with it.
 fn tool_call(text: &[u8]) -> Option<ClientJsonRpcMessage> {
     memchr::memmem::find(text, br#""tools/call""#)?;
+    // What is a reply as well is neither, and for the general way to refuse.
+    if [&br#""result""#[..], br#""error""#]
+        .iter()
+        .any(|it| memchr::memmem::find(text, it).is_some())
+    {
+        return None;
+    }
     let JsonRpcRequest { jsonrpc, id, request } =
         serde_json::from_slice::<JsonRpcRequest<CallToolRequest>>(text).ok()?;
     let request = ClientRequest::CallToolRequest(request);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags, fstat, open, stat};
 use rustix::io::Errno;
 
+use super::at_hand;
 use crate::outcome::StartError;
 
 /// Where a process runs.
@@ -77,7 +78,9 @@ pub(super) fn open_directory(path: &Path) -> Result<OwnedFd, StartError> {
         return Err(StartError::NulByte { what: "cwd" });
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    open(path, flags, Mode::empty()).map_err(|errno| bad_cwd(path, errno))
+    let directory = open(path, flags, Mode::empty()).map_err(|errno| bad_cwd(path, errno))?;
+    at_hand::note(path, &directory);
+    Ok(directory)
 }
 
 /// What the kernel calls an open directory.

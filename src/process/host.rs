@@ -129,7 +129,7 @@ fn raise_open_files() -> Rlimit {
     let old = getrlimit(Resource::Nofile);
     let (needed, hard) = (Some(MOST_OPEN_FILES), old.maximum.unwrap_or(MOST_OPEN_FILES));
     if old.current.is_some_and(|current| current < MOST_OPEN_FILES) {
-        let maximum = Some(hard.max(MOST_OPEN_FILES));
+        let maximum = old.maximum.map(|hard| hard.max(MOST_OPEN_FILES));
         let beyond = setrlimit(Resource::Nofile, Rlimit { current: needed, maximum });
         let current = Some(hard.min(MOST_OPEN_FILES));
         // Refused, it stays as it was: fewer jobs at a time, each with a clear error.

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
+use super::at_hand;
 use super::cwd::Cwd;
 use super::leader::Leader;
 use super::pipe::{InputPipe, OutputPipe};
@@ -33,12 +34,15 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Whether an idle host starts it at once: a shell, which is on a disk of its own, and that no
-    /// other process has to make namespaces for.
+    /// Whether an idle host starts it at once, where its program is at hand: its directory is on a
+    /// disk of this host, and nothing has to be looked up or asked for to shut it in.
     #[must_use]
     pub fn is_quick(&self) -> bool {
-        let is_shell = self.arg0.is_some();
-        is_shell && self.confine.granted.backend != Backend::Namespaces
+        let is_quick = match self.confine.granted.backend {
+            Backend::Nothing | Backend::Seccomp => true,
+            Backend::Landlock | Backend::Namespaces => false,
+        };
+        is_quick && at_hand::is_known(self.cwd.path())
     }
 }
 

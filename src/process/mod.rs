@@ -12,6 +12,7 @@
 //! ([`confine`]); those that get namespaces are created by a small second process ([`spawner`]).
 //! Linux 5.4 or later is needed, for pidfds. All `unsafe` of the package is here.
 
+mod at_hand;
 mod birth;
 mod children;
 pub mod confine;

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, getpid};
@@ -157,16 +157,15 @@ impl Snapshot {
 ///
 /// Asked at the end of every job: the file stays open.
 pub(super) fn main_thread_children() -> io::Result<Vec<Pid>> {
-    static LIST: OnceLock<File> = OnceLock::new();
-    let list = match LIST.get() {
+    static LIST: Mutex<Option<File>> = Mutex::new(None);
+    // One reader at a time: the kernel goes on where the last one left off.
+    let mut list = LIST.lock().unwrap_or_else(PoisonError::into_inner);
+    let list = match &mut *list {
         Some(list) => list,
-        None => {
-            let list = File::open(list_of_children(getpid()))?;
-            LIST.get_or_init(|| list)
-        }
+        none => none.insert(File::open(list_of_children(getpid()))?),
     };
     let mut text = Vec::new();
-    let mut piece = [0; 512];
+    let mut piece = [0; 4096];
     loop {
         match list.read_at(&mut piece, text.len() as u64)? {
             0 => return Ok(pids_in(&String::from_utf8_lossy(&text))),

@@ -11,6 +11,7 @@ use super::holdings::{Holdings, Inhabitants};
 use super::killing::{self, number};
 use super::members::Identity;
 use super::proc_scan::{self, Stat};
+use crate::in_place::in_place;
 
 /// How long [`Tree::kill`] tries while nobody ends.
 const KILL_LIMIT: Duration = Duration::from_millis(1500);
@@ -111,7 +112,7 @@ impl Tree {
                 self.leaders_group_lives() || self.may_be_adopted()
             }
         };
-        let survivors = if may_survive { self.alive() } else { Vec::new() };
+        let survivors = if may_survive { in_place(|| self.alive()) } else { Vec::new() };
         if survivors.is_empty() {
             self.identity.release();
         }

@@ -7,6 +7,7 @@ use super::actor::SupervisorMsg;
 use super::address::Post;
 use super::door::AtEnd;
 use crate::job::JobHandle;
+use crate::outcome::Ending;
 use crate::output::{Answer, Packer, Quota};
 
 /// How long after a wish for room that could not be met the next one comes.
@@ -34,6 +35,22 @@ pub(super) async fn watch_for_shortages(quota: Arc<Quota>, supervisor: Post) {
     }
 }
 
+/// What is still to be done at the end of a job: done when this is dropped, also with the runtime.
+#[derive(Debug)]
+struct Due {
+    at_end: Option<AtEnd>,
+    job: JobHandle,
+    ending: Ending,
+}
+
+impl Drop for Due {
+    fn drop(&mut self) {
+        if let Some(at_end) = self.at_end.take() {
+            at_end.carry_out(&self.job, &self.ending);
+        }
+    }
+}
+
 /// The end of a job frees its slot, however it ended: its status says so even when its actor
 /// failed. Then it is followed until nothing of it runs, and its log is compressed.
 pub(super) async fn watch_for_the_end(
@@ -45,11 +62,10 @@ pub(super) async fn watch_for_the_end(
     let id = job.id();
     let ending = job.finished().await;
     supervisor.report(|| SupervisorMsg::Ended(id)).await;
-    if let Some(at_end) = at_end {
-        // Whoever waits for the job gets its answer first.
-        tokio::task::yield_now().await;
-        at_end.carry_out(&job, &ending);
-    }
+    let due = at_end.map(|at_end| Due { at_end: Some(at_end), job: job.clone(), ending });
+    // Whoever waits for the job gets its answer first.
+    tokio::task::yield_now().await;
+    drop(due);
     if !job.is_settled() {
         job.settled().await;
         supervisor.report(|| SupervisorMsg::Settled(id)).await;

@@ -63,7 +63,7 @@ impl Answer {
     pub(crate) fn about(job: &Snapshot, shown: Option<Shown>, format: ResultFormat) -> Self {
         let failed =
             job.ending().is_some_and(|ending| matches!(ending.outcome, Outcome::FailedToStart(_)));
-        let is_as_it_is = shown.as_ref().is_some_and(|shown| shown.form.is_as_it_is());
+        let is_as_it_is = shown.as_ref().is_some_and(Shown::is_encoded);
         Self {
             verdict: verdict::verdict(job, shown.as_ref()),
             body: match &shown {

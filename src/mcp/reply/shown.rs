@@ -81,16 +81,6 @@ pub(crate) enum Form {
     },
 }
 
-impl Form {
-    /// Whether these are the bytes as they were written.
-    pub(super) const fn is_as_it_is(&self) -> bool {
-        match self {
-            Self::Base64 | Self::Hexdump => true,
-            Self::Text | Self::Decoded { .. } | Self::Binary { .. } => false,
-        }
-    }
-}
-
 impl Shown {
     /// What is shown, as text.
     pub(crate) fn text(&self) -> &str {

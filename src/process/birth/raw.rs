@@ -103,7 +103,10 @@ pub(super) fn ignored_signals() -> SignalSet {
             let mut now = DEFAULT;
             action(*signal, None, Some(&mut now)).is_ok() && now[0] == libc::SIG_IGN as u64
         };
-        numbers(ALL_SIGNALS).filter(is_ignored).fold(0, |set, signal| set | 1 << (signal - 1))
+        // Those two are ignored by us, sooner or later.
+        let ours = [libc::SIGPIPE, libc::SIGXFSZ].into_iter();
+        let all = numbers(ALL_SIGNALS).filter(is_ignored).chain(ours);
+        all.fold(0, |set, signal| set | 1 << (signal - 1))
     })
 }
 

@@ -15,6 +15,7 @@ use super::head::{self, Head, LockedHead, Patience};
 use super::line::{Link, compose};
 use super::open::{OpenLog, open_log};
 use super::resume::{LineEnd, Remark, Resumption, Sight, resume};
+use crate::in_place::in_place;
 
 /// As much of a log's end as is looked at: more than the longest entries and a half one.
 const TAIL_BYTES: u64 = 256 * 1024;
@@ -63,7 +64,8 @@ impl Audit {
     /// # Errors
     /// When it could not be written; what to do then is the caller's choice.
     pub fn decision(&self, entry: &DecisionEntry<'_>) -> Result<(), AuditError> {
-        self.append(Some(&entry.into()))
+        let event = entry.into();
+        if self.try_append(&event)? { Ok(()) } else { in_place(|| self.append(Some(&event))) }
     }
 
     /// Writes down a job's end.
@@ -79,8 +81,12 @@ impl Audit {
     /// # Errors
     /// When it could not be written.
     pub fn ending_at_once(&self, entry: &EndingEntry<'_>) -> Result<bool, AuditError> {
+        self.try_append(&entry.into())
+    }
+
+    fn try_append(&self, event: &Event<'_>) -> Result<bool, AuditError> {
         let Ok(mut book) = self.book.try_lock() else { return Ok(false) };
-        match book.append(Some(&entry.into()), Patience::None) {
+        match book.append(Some(event), Patience::None) {
             Ok(()) => Ok(true),
             Err(AuditError::Lock { source, .. }) if source.kind() == io::ErrorKind::WouldBlock => {
                 Ok(false)
