@@ -3,13 +3,15 @@
 //! The door is [`JobHandle`]. Status is a `watch` and output is a reader, so both work while
 //! the actor is busy and after it is gone; only wishes (stop, input) go through its mailbox.
 //! What a job does next is decided by the pure function in `state.rs`; `actor.rs` translates
-//! messages into events and effects into acts; `pump.rs` moves bytes from the pipes into the log.
+//! messages into events and effects into acts; `pump.rs` moves bytes from the pipes into the log,
+//! and `flood.rs` has a thread do so while there are many.
 
 mod actor;
 mod address;
 mod birth;
 mod exit;
 mod feed;
+mod flood;
 mod handle;
 mod input;
 mod last_look;

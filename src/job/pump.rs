@@ -1,7 +1,6 @@
 //! Moves bytes from a job's pipes into its log, one copy, with backpressure: while the log is
 //! being written nothing is read, so a slow disk slows the child instead of filling memory.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +9,13 @@ use tokio::time::sleep;
 
 use super::actor::JobMsg;
 use super::address::Address;
-use super::tap::{Next, Read, Tap, with_block};
+use super::flood::{self, is_flood};
+use super::tap::{Read, Tap, with_block};
 use crate::ids::JobId;
 use crate::outcome::LimitKind;
 use crate::output::redact::{LineMasker, Redactor};
 use crate::output::{LogWriter, Progress};
-use crate::process::OutputPipe;
+use crate::process::{OutputPipe, wait_for_any};
 use crate::spec::{LargeOutput, Spec, Stream};
 use crate::telemetry::events;
 
@@ -23,9 +23,6 @@ use crate::telemetry::events;
 const FLOOD_BYTES: u64 = 64 * 1024;
 /// Reads from one stream before the other gets its turn, and before other jobs get theirs.
 const READS_PER_TURN: usize = 16;
-/// What a turn brings of a flood that can be left alone for a moment: with less there is no flood, and
-/// with more its pipe could be full before.
-const PAUSED_AFTER: RangeInclusive<u64> = 4 * 1024..=512 * 1024;
 /// How long the beginning of a line waits for its end, where secrets are hidden in whole lines.
 /// Less than the quiet after which a job without its leader is over.
 const HELD_FOR: Duration = Duration::from_millis(100);
@@ -149,15 +146,12 @@ impl Pump {
                 }
                 else => break,
             };
-            // While the job waits for its reader, finished ones make room for it.
-            if self.writer.wants_room() {
-                self.writer.wait_for_room().await;
-            }
-            let before = self.taken;
-            let read = self.turn(stream);
-            let next = next(read, self.flow, self.taken - before);
-            self.tap(stream).wait(next);
-            if next == Next::AtOnce {
+            self.make_room().await;
+            let (read, brought) = self.turn(stream);
+            if self.flow == Flow::Flooding && is_flood(brought) {
+                let Some(pump) = flood::carry(self).await else { return };
+                self = pump;
+            } else if read == Read::Bytes {
                 // There is nothing to wait for: without this the job would have the thread for itself.
                 yield_now().await;
             }
@@ -166,28 +160,56 @@ impl Pump {
         self.actor.tell(JobMsg::StreamsClosed);
     }
 
-    /// Moves what is there, within bounds, and says what the last read brought. Each read is written
-    /// before the next: meanwhile the job fills its pipe, so that reads are few and large.
-    fn turn(&mut self, stream: Stream) -> Read {
-        with_block(|block| {
+    /// While the job waits for its reader, finished ones make room for it.
+    pub(super) async fn make_room(&self) {
+        if self.wants_room() {
+            self.writer.wait_for_room().await;
+        }
+    }
+
+    /// Whether that is worth to wait for.
+    pub(super) fn wants_room(&self) -> bool {
+        self.writer.wants_room()
+    }
+
+    /// Moves what is there, within bounds: what the last read brought, and how many bytes were kept.
+    /// Each read is written before the next: meanwhile the job fills its pipe, so that reads are few
+    /// and large.
+    pub(super) fn turn(&mut self, stream: Stream) -> (Read, u64) {
+        let before = self.taken;
+        let read = with_block(|block| {
             for _ in 0..READS_PER_TURN {
-                match self.tap(stream).read(block) {
-                    Read::Bytes => self.take(stream, block),
-                    Read::Nothing => return Read::Nothing,
-                    Read::End => {
-                        self.show_held(stream);
-                        return Read::End;
-                    }
+                let read = self.tap(stream).read(block);
+                match read {
+                    Read::Bytes | Read::Last => self.take(stream, block),
+                    Read::Nothing => {}
+                    Read::End => self.show_held(stream),
                 }
-                if self.writer.wants_room() {
+                if read != Read::Bytes {
+                    return read;
+                }
+                if self.wants_room() {
                     break;
                 }
             }
             Read::Bytes
-        })
+        });
+        (read, self.taken - before)
     }
 
-    const fn tap(&mut self, stream: Stream) -> &mut Tap {
+    /// Whether something can still come.
+    pub(super) const fn is_open(&self) -> bool {
+        self.stdout.is_open() || self.stderr.is_open()
+    }
+
+    /// Blocks until there is something to read in a pipe that the runtime does not watch, or its end,
+    /// and says so; or until this time has passed.
+    pub(super) fn wait(&self, time: Duration) -> bool {
+        let taps = [&self.stdout, &self.stderr];
+        wait_for_any(taps.into_iter().filter_map(Tap::unwatched), time)
+    }
+
+    pub(super) const fn tap(&mut self, stream: Stream) -> &mut Tap {
         match stream {
             Stream::Stdout => &mut self.stdout,
             Stream::Stderr => &mut self.stderr,
@@ -257,39 +279,6 @@ impl Pump {
             Some(LimitKind::OutputLines(self.bounds.lines))
         } else {
             None
-        }
-    }
-}
-
-/// When to read again after a turn that ended in this way and brought so many bytes.
-fn next(read: Read, flow: Flow, brought: u64) -> Next {
-    match (read, flow) {
-        (Read::Bytes, _) => Next::AtOnce,
-        (Read::Nothing, Flow::Flooding) if PAUSED_AFTER.contains(&brought) => Next::Later,
-        (Read::Nothing, Flow::Flooding) if brought > *PAUSED_AFTER.end() => Next::AtOnce,
-        (Read::Nothing | Read::End, _) => Next::WhenTold,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_flood_is_left_alone_only_while_its_pipe_has_room() {
-        let (kib, flooding) = (1024, Flow::Flooding);
-        for (read, flow, brought, expected) in [
-            (Read::Bytes, Flow::Kept, kib, Next::AtOnce),
-            (Read::Bytes, flooding, 2048 * kib, Next::AtOnce),
-            (Read::Nothing, flooding, 64 * kib, Next::Later),
-            (Read::Nothing, flooding, 900 * kib, Next::AtOnce),
-            (Read::Nothing, flooding, 0, Next::WhenTold),
-            (Read::Nothing, flooding, 80, Next::WhenTold),
-            (Read::Nothing, Flow::Kept, 64 * kib, Next::WhenTold),
-            (Read::Nothing, Flow::Discarded, 0, Next::WhenTold),
-            (Read::End, flooding, 64 * kib, Next::WhenTold),
-        ] {
-            assert_eq!(next(read, flow, brought), expected, "{read:?} {flow:?} {brought}");
         }
     }
 }

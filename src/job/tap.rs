@@ -4,15 +4,14 @@ use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 
 use crate::process::{OutputPipe, UnwatchedPipe};
 
-/// What one read takes at the most. While it lasts the job cannot write, so more is not faster.
-const BLOCK_BYTES: usize = 128 * 1024;
-/// How long a flood is left alone: its pipe takes what comes meanwhile. That is the next tick of the
-/// runtime's clock, about a millisecond away; a whole one would mostly become two.
-const PAUSE: Duration = Duration::from_micros(1);
+/// What one read takes at the most: no more than a core keeps at hand until it is written.
+const BLOCK_BYTES: usize = 64 * 1024;
+/// Between two looks at a pipe that the runtime could not be told of again.
+const SOON: Duration = Duration::from_millis(10);
 
 thread_local! {
     static BLOCK: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
@@ -35,12 +34,8 @@ pub(super) fn with_block<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 pub(super) enum Tap {
     /// The runtime tells when there is something to read.
     Watched(OutputPipe),
-    /// A flood, looked at from time to time. To be told of each of its writes would cost more than
-    /// to carry them. Its pipe is a larger one.
-    Flood {
-        pipe: UnwatchedPipe,
-        next: Instant,
-    },
+    /// Of a flood, which has a thread of its own for now (`flood.rs`).
+    Unwatched(UnwatchedPipe),
     Closed,
 }
 
@@ -49,27 +44,18 @@ pub(super) enum Tap {
 pub(super) enum Read {
     /// Bytes, and there may be more.
     Bytes,
+    /// Bytes, and no more for now.
+    Last,
     /// Nothing for now.
     Nothing,
     /// Nothing, for ever.
     End,
 }
 
-/// When to read again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
-    /// As soon as others had their turn.
-    AtOnce,
-    /// After a pause, where the pipe is large enough for one.
-    Later,
-    /// When there is something.
-    WhenTold,
-}
-
 impl Tap {
     pub(super) const fn is_open(&self) -> bool {
         match self {
-            Self::Watched(_) | Self::Flood { .. } => true,
+            Self::Watched(_) | Self::Unwatched(_) => true,
             Self::Closed => false,
         }
     }
@@ -79,7 +65,7 @@ impl Tap {
         match self {
             // An error shows again in the read that follows.
             Self::Watched(pipe) => drop(pipe.readable().await),
-            Self::Flood { next, .. } => sleep_until(*next).await,
+            Self::Unwatched(_) => sleep(SOON).await,
             Self::Closed => std::future::pending().await,
         }
     }
@@ -90,10 +76,11 @@ impl Tap {
         block.clear();
         let read = match self {
             Self::Watched(pipe) => pipe.try_read(block),
-            Self::Flood { pipe, .. } => pipe.try_read(block),
+            Self::Unwatched(pipe) => pipe.try_read(block),
             Self::Closed => Ok(0),
         };
         match read {
+            Ok(1..) if self.has_emptied(block) => return Read::Last,
             Ok(1..) => return Read::Bytes,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Read::Nothing,
             // A pipe that cannot be read any more has ended, whatever the reason.
@@ -103,25 +90,36 @@ impl Tap {
         Read::End
     }
 
-    /// Says when to read again.
-    pub(super) fn wait(&mut self, next: Next) {
-        let at =
-            |next: Next| Instant::now() + if next == Next::Later { PAUSE } else { Duration::ZERO };
-        *self = match (std::mem::replace(self, Self::Closed), next) {
-            (Self::Watched(pipe), Next::AtOnce | Next::Later) if pipe.has_grown() => {
-                Self::Flood { pipe: pipe.unwatched(), next: at(next) }
-            }
-            (Self::Flood { pipe, .. }, Next::AtOnce | Next::Later) => {
-                Self::Flood { pipe, next: at(next) }
-            }
-            (Self::Flood { pipe, .. }, Next::WhenTold) => match pipe.watched() {
-                Ok(pipe) => Self::Watched(pipe),
-                Err(pipe) => Self::Flood { pipe, next: at(Next::Later) },
-            },
-            (Self::Watched(pipe), Next::AtOnce | Next::Later | Next::WhenTold) => {
-                Self::Watched(pipe)
-            }
-            (Self::Closed, _) => Self::Closed,
+    /// Whether a read that brought this has left nothing. The runtime has to see a read that brings
+    /// nothing before it tells of the next bytes.
+    fn has_emptied(&self, block: &Vec<u8>) -> bool {
+        match self {
+            Self::Unwatched(_) => block.len() < block.capacity(),
+            Self::Watched(_) | Self::Closed => false,
+        }
+    }
+
+    /// The pipe, where the runtime tells nothing of it.
+    pub(super) const fn unwatched(&self) -> Option<&UnwatchedPipe> {
+        match self {
+            Self::Unwatched(pipe) => Some(pipe),
+            Self::Watched(_) | Self::Closed => None,
+        }
+    }
+
+    /// Has the runtime tell no longer when there is something to read.
+    pub(super) fn unwatch(&mut self) {
+        *self = match std::mem::replace(self, Self::Closed) {
+            Self::Watched(pipe) => Self::Unwatched(pipe.unwatched()),
+            other @ (Self::Unwatched(_) | Self::Closed) => other,
+        };
+    }
+
+    /// Has the runtime tell again, where it can.
+    pub(super) fn watch(&mut self) {
+        *self = match std::mem::replace(self, Self::Closed) {
+            Self::Unwatched(pipe) => pipe.watched().map_or_else(Self::Unwatched, Self::Watched),
+            other @ (Self::Watched(_) | Self::Closed) => other,
         };
     }
 
@@ -129,7 +127,7 @@ impl Tap {
     pub(super) fn grow(&self) {
         match self {
             Self::Watched(pipe) => pipe.grow(),
-            Self::Flood { .. } | Self::Closed => {}
+            Self::Unwatched(_) | Self::Closed => {}
         }
     }
 }

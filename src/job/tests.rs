@@ -1,4 +1,4 @@
-//! A job whose actor fails: its tree ends, its output stays, and it reads as lost.
+//! A job whose actor fails: its tree ends, its output stays, and it reads as lost. And floods.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 use crate::output::{LogSettings, PageEnd, PageRequest, Quota};
 use crate::process::host;
 use crate::process::shell::Shell;
-use crate::spec::{LargeOutput, Limits, Priority, Program, ShellUse, Spec, Stdin};
+use crate::spec::{LargeOutput, Limits, Priority, Program, ShellUse, Spec, Stdin, Stream};
 
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
@@ -152,4 +152,30 @@ async fn survivors_of_a_job_whose_actor_panics_end_with_it() {
     job.fail();
     tokio::time::timeout(LONG, job.settled()).await.expect("its survivors end");
     assert_eq!(job.finished().await, ending, "it had ended before");
+}
+
+/// What a job wrote to one of its streams.
+fn written(job: &JobHandle, stream: Stream) -> Vec<u8> {
+    let request = PageRequest { from: 0, stream: Some(stream), max_bytes: 1 << 20, max_lines: 0 };
+    job.output().page(&request).unwrap().bytes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn floods_that_pause_and_come_again_are_kept_to_the_last_byte_by_however_many_jobs() {
+    let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
+    let command = "for i in 1 2 3; do seq 30000; seq 10000 >&2; sleep 0.05; done; printf end";
+    let mut jobs = Vec::new();
+    // More than there are threads for.
+    for number in 1..=8 {
+        let (seat, job) = create(JobId::local(number), order(command), &settings());
+        seat.run(parent.get_cell()).await.unwrap();
+        jobs.push(job);
+    }
+    let seq = |last: u32| (1..=last).map(|number| format!("{number}\n")).collect::<String>();
+    for job in jobs {
+        tokio::time::timeout(LONG, job.finished()).await.unwrap();
+        assert!(written(&job, Stream::Stdout) == (seq(30000).repeat(3) + "end").into_bytes());
+        assert!(written(&job, Stream::Stderr) == seq(10000).repeat(3).into_bytes());
+    }
+    parent.stop(None);
 }

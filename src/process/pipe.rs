@@ -4,10 +4,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
-use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
+use rustix::pipe::fcntl_setpipe_size;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 
@@ -19,7 +21,9 @@ pub struct OutputPipe {
     file: AsyncFd<OwnedFd>,
 }
 
-const FLOOD_PIPE_BYTES: usize = 1 << 20;
+/// Large enough that its writer need not wait while we are away for a moment. With a larger one, more
+/// of what is read comes from memory instead of from the cache.
+const FLOOD_PIPE_BYTES: usize = 256 << 10;
 
 impl OutputPipe {
     /// Takes a readable file that does not block.
@@ -57,16 +61,9 @@ impl OutputPipe {
     pub fn grow(&self) {
         fcntl_setpipe_size(self.file.get_ref(), FLOOD_PIPE_BYTES).ok();
     }
-
-    /// Whether it is such a larger pipe.
-    #[must_use]
-    pub fn has_grown(&self) -> bool {
-        fcntl_getpipe_size(self.file.get_ref()).is_ok_and(|bytes| bytes >= FLOOD_PIPE_BYTES)
-    }
 }
 
-/// The same, of which the runtime knows nothing: its process writes so much that to be told of each
-/// write would cost more than to look from time to time.
+/// The same, of which the runtime knows nothing: whoever reads it has a thread to wait with.
 #[derive(Debug)]
 pub struct UnwatchedPipe {
     file: OwnedFd,
@@ -89,6 +86,16 @@ impl UnwatchedPipe {
         // A copy, since the runtime would not give it back.
         self.file.try_clone().and_then(OutputPipe::new).map_err(|_| self)
     }
+}
+
+/// Blocks until there is something to read in one of these, or its end, and says so; or until this
+/// time has passed. Of none, nothing ever comes.
+pub fn wait_for_any<'a>(pipes: impl Iterator<Item = &'a UnwatchedPipe>, time: Duration) -> bool {
+    let mut polled: Vec<PollFd<'_>> =
+        pipes.map(|pipe| PollFd::new(&pipe.file, PollFlags::IN)).collect();
+    let Ok(time) = Timespec::try_from(time) else { return false };
+    // Whatever went wrong with a pipe shows in the read that follows.
+    !polled.is_empty() && poll(&mut polled, Some(&time)) != Ok(0)
 }
 
 impl AsyncRead for OutputPipe {

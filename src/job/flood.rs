@@ -1,0 +1,128 @@
+//! A job that writes much has a thread for as long as it does: the runtime would take longer to see
+//! that its pipe is full than the job takes to fill it, and others would wait for its writes to the
+//! disk.
+//!
+//! The thread is one of those that may block. It reads at once what comes fast, and leaves what
+//! comes slowly alone for a moment, so that few wake-ups carry much.
+
+use std::ops::RangeInclusive;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use super::pump::Pump;
+use super::tap::Read;
+use crate::spec::Stream;
+
+/// So many floods have a thread at once. More would not be faster; others stay with the runtime.
+static SEATS: Semaphore = Semaphore::const_new(4);
+
+/// What a turn brings of one.
+const FLOOD_TURN: u64 = 16 * 1024;
+/// What may gather in a pipe before it is looked at again: a part of what it takes, since a pause may
+/// last longer than was asked for.
+const GATHERED: u64 = 64 * 1024;
+/// Pauses that are worth to be made, and that nobody notices.
+const PAUSES: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_millis(1);
+/// A flood is over when nothing has come for so long.
+const QUIET: Duration = Duration::from_millis(20);
+/// After so long the thread is given back, and asked for again: who waits for room, or for the
+/// runtime to end, does so in between.
+const SHIFT: Duration = Duration::from_millis(250);
+
+const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
+
+/// Whether a turn that brought so many bytes is a part of one.
+pub(super) const fn is_flood(brought: u64) -> bool {
+    brought >= FLOOD_TURN
+}
+
+/// Carries a flood until it is over, if there is a thread for it. Nothing comes back from a runtime
+/// that ends.
+pub(super) async fn carry(mut pump: Pump) -> Option<Pump> {
+    loop {
+        pump.make_room().await;
+        let Ok(seat) = SEATS.try_acquire() else { break };
+        let shift;
+        (pump, shift) = spawn_blocking(move || work(pump)).await.ok()?;
+        drop(seat);
+        if shift == Shift::Idle {
+            break;
+        }
+    }
+    STREAMS.into_iter().for_each(|stream| pump.tap(stream).watch());
+    Some(pump)
+}
+
+/// How a shift ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shift {
+    /// There was no more to do.
+    Idle,
+    /// There is.
+    Over,
+}
+
+fn work(mut pump: Pump) -> (Pump, Shift) {
+    STREAMS.into_iter().for_each(|stream| pump.tap(stream).unwatch());
+    let started = Instant::now();
+    let (mut emptied, mut gathered) = (started, 0);
+    // At least one turn: where no room can be made, what comes is dropped and counted, not waited for.
+    loop {
+        let mut is_empty = true;
+        for stream in STREAMS {
+            if pump.tap(stream).is_open() {
+                let (read, brought) = pump.turn(stream);
+                is_empty &= read != Read::Bytes;
+                gathered += brought;
+            }
+        }
+        if !pump.is_open() {
+            return (pump, Shift::Idle);
+        }
+        if pump.wants_room() || started.elapsed() > SHIFT {
+            return (pump, Shift::Over);
+        }
+        if is_empty {
+            let pause = pause(gathered, emptied.elapsed());
+            (emptied, gathered) = (Instant::now(), 0);
+            match pause {
+                Some(time) => sleep(time),
+                None if pump.wait(QUIET) => {}
+                None => return (pump, Shift::Idle),
+            }
+        }
+    }
+}
+
+/// How long pipes can be left alone that were emptied of so many bytes, which came in such a time;
+/// nothing where they would be full too soon, or where it is not known when something comes.
+fn pause(gathered: u64, came_in: Duration) -> Option<Duration> {
+    let nanos = u64::try_from(came_in.as_nanos()).unwrap_or(u64::MAX);
+    let time = Duration::from_nanos(nanos.saturating_mul(GATHERED).checked_div(gathered)?);
+    (time >= *PAUSES.start()).then(|| time.min(*PAUSES.end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_left_alone_only_while_its_pipe_has_room() {
+        let (micro, milli) = (Duration::from_micros(1), Duration::from_millis(1));
+        for (gathered, came_in, expected) in [
+            // A gigabyte in a second, a quarter of that, twenty megabytes, and next to nothing.
+            (64 * 1000, 64 * micro, None),
+            (64 * 1024, 256 * micro, Some(256 * micro)),
+            (20 * 1000, milli, Some(milli)),
+            (1, 500 * milli, Some(milli)),
+            (0, 500 * milli, None),
+            (0, Duration::MAX, None),
+            (1, Duration::MAX, Some(milli)),
+        ] {
+            assert_eq!(pause(gathered, came_in), expected, "{gathered} in {came_in:?}");
+        }
+    }
+}
