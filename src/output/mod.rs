@@ -41,6 +41,7 @@ mod quota;
 mod raw;
 mod reader;
 pub mod redact;
+mod redact_error;
 mod scan;
 pub mod secrets;
 mod shared;

@@ -10,8 +10,8 @@ use std::sync::{Arc, OnceLock};
 
 use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
-use thiserror::Error;
 
+pub use super::redact_error::RedactError;
 use super::secrets::{FORMS, PRIVATE_KEY, any_form};
 
 /// What stands where a secret was.
@@ -32,8 +32,8 @@ const OVERLAP_BYTES: usize = 4 * 1024;
 pub struct Redactor {
     known: Known,
     given: Vec<Pattern>,
-    /// Any of those that were given.
-    any: RegexSet,
+    /// Any of those that were given, if any were: an engine for none of them would cost memory.
+    any: Option<RegexSet>,
 }
 
 /// What becomes of secrets that are known by their form.
@@ -89,10 +89,11 @@ impl Redactor {
         let given = texts.iter().enumerate();
         let given = given.map(|(index, text)| Pattern::compile(index, text, Reach::Line));
         let given = given.collect::<Result<_, _>>()?;
-        let any = RegexSetBuilder::new(texts).size_limit(ALL_PATTERNS_BYTES).build();
-        let last = || (texts.len().saturating_sub(1), texts.last().map_or("", String::as_str));
-        let any = any.map_err(|error| RedactError::new(last().0, last().1, &error))?;
-        Ok(Self { known, given, any })
+        let any = texts.last().map(|last| {
+            let built = RegexSetBuilder::new(texts).size_limit(ALL_PATTERNS_BYTES).build();
+            built.map_err(|error| RedactError::new(texts.len() - 1, last, &error))
+        });
+        Ok(Self { known, given, any: any.transpose()? })
     }
 
     /// The text with every secret masked.
@@ -108,6 +109,9 @@ impl Redactor {
     /// The bytes with every secret masked.
     #[must_use]
     pub fn mask_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if !self.may_mask(bytes) {
+            return Cow::Borrowed(bytes);
+        }
         let mut inside = Inside::Nothing;
         let mut spans = Vec::new();
         let mut start = 0;
@@ -122,6 +126,17 @@ impl Redactor {
         let mut masked = Vec::with_capacity(bytes.len());
         write_masked(bytes, &spans, &mut masked);
         Cow::Owned(masked)
+    }
+
+    /// Whether a line of these may hold a secret: one look at all of them costs a fraction of a look at
+    /// each line. A known form that matches a line matches a text with that line in it; of a pattern
+    /// that was given, which may be about the ends of a line, that is not known.
+    fn may_mask(&self, bytes: &[u8]) -> bool {
+        let is_known = || match self.known {
+            Known::Masked => any_form().is_none_or(|any| any.is_match(bytes)),
+            Known::Shown => false,
+        };
+        self.any.is_some() || is_known()
     }
 
     /// The secrets of one line: in order, apart from each other, none empty.
@@ -140,8 +155,8 @@ impl Redactor {
             Known::Masked => add_known(line, inside, &mut spans),
             Known::Shown => {}
         }
-        if self.any.is_match(line) {
-            for index in &self.any.matches(line) {
+        if let Some(any) = self.any.as_ref().filter(|any| any.is_match(line)) {
+            for index in &any.matches(line) {
                 self.given[index].add_to(line, inside, &mut spans);
             }
         }
@@ -348,51 +363,6 @@ fn cut_before(wanted: usize, spans: &[Range<usize>]) -> usize {
         Some(span) if span.start > 0 => span.start,
         Some(span) => span.end,
         None => wanted,
-    }
-}
-
-/// A pattern that cannot be used for masking.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("redact pattern {index} `{pattern}` cannot be used: {message}; {suggestion}")]
-pub struct RedactError {
-    /// Its place in the list, counted from 0.
-    pub index: usize,
-    /// Its beginning, as it was given.
-    pub pattern: String,
-    /// What is wrong with it.
-    pub message: String,
-    /// What to do about it.
-    pub suggestion: &'static str,
-}
-
-impl RedactError {
-    fn new(index: usize, pattern: &str, error: &regex::Error) -> Self {
-        let text = error.to_string();
-        let last = text.lines().last().unwrap_or_default();
-        let message = last.trim_start_matches("error: ").to_owned();
-        let suggestion = if message.contains("look-around") || message.contains("backreference") {
-            "name the part to mask instead, as in `password=(?P<secret>\\S+)`"
-        } else if matches!(error, regex::Error::CompiledTooBig(_)) {
-            "use smaller repetitions, or fewer patterns"
-        } else {
-            "escape special characters with a backslash"
-        };
-        Self { index, pattern: pattern.chars().take(100).collect(), message, suggestion }
-    }
-
-    fn empty(index: usize) -> Self {
-        Self {
-            index,
-            pattern: String::new(),
-            message: "it is empty".to_owned(),
-            suggestion: "write a regular expression, or remove it",
-        }
-    }
-
-    /// The stable word that programs may match on.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        "bad_redact_pattern"
     }
 }
 

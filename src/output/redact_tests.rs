@@ -54,6 +54,22 @@ fn known_secrets_are_masked() {
 }
 
 #[test]
+fn a_secret_is_found_in_a_text_as_it_is_in_its_line() {
+    let token = format!("ghp_{}", "a".repeat(36));
+    for (before, after) in [("", ""), ("one\n", "\ntwo"), ("one\r\n", "\r\ntwo\r\n"), ("\n", "\n")]
+    {
+        let expected = format!("{before}[redacted]{after}");
+        check(&known(), &format!("{before}{token}{after}"), &expected);
+    }
+    // What is about an end of its line could be missed in a text.
+    for form in &FORMS {
+        let pattern = form.pattern.replace("[^", "[");
+        let is_about_ends = ["^", "$", r"\A", r"\z", r"\n", "(?s"];
+        assert!(!is_about_ends.iter().any(|it| pattern.contains(it)), "{pattern}");
+    }
+}
+
+#[test]
 fn a_private_key_is_masked_to_its_end() {
     let begin = "-----BEGIN RSA PRIVATE KEY-----";
     let end = "-----END RSA PRIVATE KEY-----";
