@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::error::ToolError;
 use super::hidden::{list_what_fits, mark};
+use super::reading::{read, read_page};
 use super::shown::{Cut, Form, Shown, Span};
 use super::words::{count, size, thousands};
 use crate::mcp::snapshot::{Snapshot, State};
@@ -24,9 +25,6 @@ pub(crate) enum Place {
     /// At a line of which no byte is there.
     NoSuchLine(u64),
 }
-
-/// So much is read where we are; more than that could keep others waiting.
-const READ_HERE: u64 = 256 * 1024;
 
 /// What decides whether output is text.
 const SNIFFED_BYTES: usize = 8 * 1024;
@@ -95,7 +93,7 @@ pub(crate) async fn show_page(
     log: &LogReader,
     request: PageRequest,
 ) -> Result<Shown, ToolError> {
-    read_from(job, log, request.from, move |log| shown_page(log, &request)).await
+    read_page(job, log, request, shown_page).await
 }
 
 /// One page, as base64 of the bytes as they were written.
@@ -104,7 +102,7 @@ pub(crate) async fn show_raw(
     log: &LogReader,
     request: PageRequest,
 ) -> Result<Shown, ToolError> {
-    read_from(job, log, request.from, move |log| shown_raw(log, &request)).await
+    read_page(job, log, request, shown_raw).await
 }
 
 /// One page, as a hexdump of the bytes as they were written.
@@ -113,35 +111,7 @@ pub(crate) async fn show_dump(
     log: &LogReader,
     request: PageRequest,
 ) -> Result<Shown, ToolError> {
-    read_from(job, log, request.from, move |log| shown_dump(log, &request)).await
-}
-
-/// Reads a log, away from the runtime's threads where it is large.
-pub(super) async fn read<T: Send + 'static>(
-    job: &Snapshot,
-    log: &LogReader,
-    look: impl FnOnce(&LogReader) -> io::Result<T> + Send + 'static,
-) -> Result<T, ToolError> {
-    read_from(job, log, 0, look).await
-}
-
-/// The same, of what comes from an offset on: whoever follows a log mostly finds a little that has just
-/// been written, or nothing.
-async fn read_from<T: Send + 'static>(
-    job: &Snapshot,
-    log: &LogReader,
-    from: u64,
-    look: impl FnOnce(&LogReader) -> io::Result<T> + Send + 'static,
-) -> Result<T, ToolError> {
-    let result = if log.progress().total_bytes.saturating_sub(from) <= READ_HERE {
-        look(log)
-    } else {
-        let log = log.clone();
-        tokio::task::spawn_blocking(move || look(&log))
-            .await
-            .unwrap_or_else(|error| Err(io::Error::other(error)))
-    };
-    result.map_err(|source| ToolError::Read { job: job.job, source })
+    read_page(job, log, request, shown_dump).await
 }
 
 fn shown_excerpt(log: &LogReader, mut excerpt: Excerpt, budget: Budget) -> io::Result<Shown> {

@@ -1,11 +1,11 @@
 //! What matters in an output, as text.
 
 use super::answer::Answer;
-use super::body::read;
 use super::budget::Fit;
 use super::detail::{COUNTS, DETAILS, Detail};
 use super::digest_fields::{fields, short_fields};
 use super::error::ToolError;
+use super::reading::read;
 use super::structured;
 use super::verdict::verdict;
 use super::words::{count, size};

@@ -22,6 +22,7 @@ mod output;
 mod part;
 mod progress;
 mod question;
+mod reading;
 mod resource;
 mod search_call;
 mod shown;
