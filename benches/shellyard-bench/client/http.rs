@@ -64,6 +64,11 @@ impl HttpClient {
 
     /// The structured form of a call's answer.
     pub(crate) fn structured(&mut self, tool: &str, arguments: &Value) -> Value {
+        self.result(tool, arguments)["structuredContent"].take()
+    }
+
+    /// The result of a call.
+    fn result(&mut self, tool: &str, arguments: &Value) -> Value {
         let text = String::from_utf8(self.call(&Call::new(tool, arguments))).expect("text");
         let events = text.lines().filter_map(|line| line.strip_prefix("data:"));
         let mut messages = events
@@ -71,13 +76,23 @@ impl HttpClient {
             .filter_map(|message| serde_json::from_str::<Value>(message).ok());
         let answer = messages.find(|message| message.get("result").is_some());
         assert!(answer.is_some(), "{tool} was answered with {text}");
-        answer.unwrap_or_default()["result"]["structuredContent"].clone()
+        answer.unwrap_or_default()["result"].take()
     }
 
     /// Runs a command without waiting for it: the number of its job.
     pub(crate) fn run(&mut self, command: &str) -> u64 {
         let status = self.structured("run_command", &json!({"command": command, "wait_s": 0}));
         status["job"].as_u64().expect("a job")
+    }
+
+    /// The same, of a server that answers with text.
+    pub(crate) fn run_by_text(&mut self, command: &str) -> u64 {
+        let result = self.result("run_command", &json!({"command": command, "wait_s": 0}));
+        let text = result["content"][0]["text"].as_str().expect("a text");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let job =
+            words.windows(2).find_map(|pair| pair[1].parse().ok().filter(|_| pair[0] == "job"));
+        job.expect("a job")
     }
 
     /// Waits for the end of a job: what it was.

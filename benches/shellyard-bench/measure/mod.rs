@@ -7,6 +7,7 @@ pub(crate) mod confined;
 pub(crate) mod held;
 pub(crate) mod latency;
 pub(crate) mod pages;
+mod polled;
 pub(crate) mod pollers;
 pub(crate) mod rate;
 pub(crate) mod search;

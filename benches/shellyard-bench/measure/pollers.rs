@@ -1,16 +1,15 @@
 //! E: many who read one busy job, each at its own pace.
 
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use std::os::fd::OwnedFd;
 
-use crate::bench::{Bench, STRUCTURED};
-use crate::client::{HttpClient, Page, page_call};
+use super::polled::{Way, Written};
+use crate::bench::Bench;
+use crate::client::HttpClient;
 use crate::lines;
 use crate::report::{Curve, Found, Goal, Row};
 use crate::server::HttpServer;
@@ -18,25 +17,36 @@ use crate::stats::{median, milliseconds, percentile};
 
 const MB_PER_SECOND: u64 = 20;
 const INTERVAL: Duration = Duration::from_millis(100);
-const PAGE: u64 = 1 << 20;
 /// The number of pollers that has a goal.
 const JUDGED: usize = 64;
+const PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a poll takes, from its first byte out to its last byte in. Ten pages of 1 MiB in a
-/// second are less than the job writes, so that pollers stay behind it, and read on when it ended.
+/// How long a poll takes, from its first byte out to its last byte in, with the calls that most make,
+/// and with the largest pages there are.
 pub(crate) fn measure(bench: &Bench) -> Found {
-    let server = bench.http(&[STRUCTURED]);
     let bytes = bench.scale.polled_bytes;
-    let expected = Encoded::new(&lines::at(0, bytes as usize));
+    let written = Written::new(lines::at(0, bytes as usize));
     let (mut rows, mut points) = (Vec::new(), Vec::new());
-    for pollers in bench.scale.pollers.iter().copied() {
-        let times = Round::start(&server, pollers, bytes, &expected).run();
-        let what = format!("{pollers} pollers of {MB_PER_SECOND} MB/s at 10 Hz, all bytes each");
-        let p99 = percentile(&times, 0.99);
-        rows.push(Row::new(format!("{what}: p50"), "ms", median(&times)));
-        let row = Row::new(format!("{what}: p99"), "ms", p99);
-        rows.push(row.goal_at(pollers, JUDGED, Goal::AtMost(10.0)));
-        points.push((pollers as f64, p99));
+    for way in [Way::Default, Way::Largest] {
+        let server = bench.http(way.settings());
+        for pollers in bench.scale.pollers.iter().copied() {
+            let times = Round::start(&server, pollers, way, &written).run();
+            while server.client().running_and_queued() != [0, 0] {
+                std::thread::sleep(PAUSE);
+            }
+            let p99 = percentile(&times, 0.99);
+            let what =
+                format!("{pollers} pollers of {MB_PER_SECOND} MB/s at 10 Hz, {}", way.name());
+            rows.push(Row::new(format!("{what}: p50"), "ms", median(&times)));
+            let row = Row::new(format!("{what}: p99"), "ms", p99);
+            rows.push(match way {
+                Way::Default => row.goal_at(pollers, JUDGED, Goal::AtMost(10.0)),
+                Way::Largest => row,
+            });
+            if way == Way::Default {
+                points.push((pollers as f64, p99));
+            }
+        }
     }
     let curve = Curve {
         name: "pollers",
@@ -46,39 +56,6 @@ pub(crate) fn measure(bench: &Bench) -> Found {
         points,
     };
     Found { rows, curves: vec![curve] }
-}
-
-/// A text as base64 from any of its offsets on, without encoding anything for a comparison.
-struct Encoded {
-    length: u64,
-    /// Encoded from the offsets 0, 1 and 2 on: with one of them, every offset is at the start of
-    /// four digits.
-    from: [Vec<u8>; 3],
-}
-
-impl Encoded {
-    fn new(text: &[u8]) -> Self {
-        let from = [0, 1, 2].map(|skip| STANDARD.encode(&text[skip..]).into_bytes());
-        Self { length: text.len() as u64, from }
-    }
-
-    /// Whether this is the text from `offset` to `end`. The last digits of a page tell less than
-    /// three bytes, with other digits than those of the whole text.
-    fn check(&self, offset: u64, end: u64, encoded: &[u8]) {
-        let start = (offset / 3 * 4) as usize;
-        let whole = ((end - offset) / 3 * 4) as usize;
-        let expected = &self.from[(offset % 3) as usize][start..];
-        assert!(encoded[..whole] == expected[..whole], "other bytes from {offset} on");
-        let [found, wanted] = [&encoded[whole..], &expected[whole..expected.len().min(whole + 4)]];
-        let rest = ((end - offset) % 3) as usize;
-        assert_eq!(first_bytes(found, rest), first_bytes(wanted, rest), "the last before {end}");
-    }
-}
-
-fn first_bytes(encoded: &[u8], count: usize) -> Vec<u8> {
-    let mut bytes = STANDARD.decode(encoded).expect("base64");
-    bytes.truncate(count);
-    bytes
 }
 
 /// One reader with a connection of its own.
@@ -97,7 +74,10 @@ enum State {
 /// All pollers of one job, on one thread.
 struct Round<'a> {
     job: u64,
-    expected: &'a Encoded,
+    way: Way,
+    written: &'a Written,
+    /// With default pages nobody reads as fast as the job writes: they ask until it ends.
+    until: Instant,
     pollers: Vec<Poller>,
     waiter: OwnedFd,
     times: Vec<f64>,
@@ -105,24 +85,26 @@ struct Round<'a> {
 
 impl<'a> Round<'a> {
     /// Starts the job. The pollers begin one after the other, spread over an interval.
-    fn start(server: &HttpServer, pollers: usize, bytes: u64, expected: &'a Encoded) -> Self {
+    fn start(server: &HttpServer, pollers: usize, way: Way, written: &'a Written) -> Self {
         let clients = server.clients(pollers);
         let waiter = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll");
         for (index, client) in clients.iter().enumerate() {
             let data = EventData::new_u64(index as u64);
             epoll::add(&waiter, client, data, EventFlags::IN).expect("a socket");
         }
-        let job = server.client().run(&lines::command(bytes, Some(MB_PER_SECOND)));
+        let bytes = written.length();
+        let job = way.run(&mut server.client(), &lines::command(bytes, Some(MB_PER_SECOND)));
         let start = Instant::now();
+        let until = start + Duration::from_secs_f64(bytes as f64 / (MB_PER_SECOND as f64 * 1e6));
         let poller = |(index, client): (usize, HttpClient)| {
             let until = start + INTERVAL * index as u32 / pollers as u32;
             Poller { client, offset: 0, state: State::Waits { until } }
         };
         let pollers = clients.into_iter().enumerate().map(poller).collect();
-        Self { job, expected, pollers, waiter, times: Vec::new() }
+        Self { job, way, written, until, pollers, waiter, times: Vec::new() }
     }
 
-    /// Until all have all: milliseconds of each poll.
+    /// Until all have what they want: milliseconds of each poll.
     fn run(mut self) -> Vec<f64> {
         let mut events = Vec::with_capacity(64);
         while !self.pollers.iter().all(|poller| matches!(poller.state, State::Done)) {
@@ -145,7 +127,7 @@ impl<'a> Round<'a> {
                 pause = pause.min(until - now);
                 continue;
             }
-            let call = page_call(self.job, poller.offset, PAGE);
+            let call = self.way.call(self.job, poller.offset);
             poller.state = State::Asked { at: Instant::now(), due: until };
             poller.client.send(&call);
         }
@@ -158,11 +140,12 @@ impl<'a> Round<'a> {
         let now = Instant::now();
         let State::Asked { at, due } = poller.state else { return };
         self.times.push(milliseconds(now - at));
-        let page = Page::of(&answer);
-        self.expected.check(poller.offset, page.end, page.encoded);
+        let page = self.way.check(self.written, poller.offset, &answer);
         poller.offset = page.end;
         poller.state = if page.is_last {
-            assert_eq!(poller.offset, self.expected.length, "every byte was read");
+            assert_eq!(poller.offset, self.written.length(), "every byte was read");
+            State::Done
+        } else if self.way == Way::Default && now >= self.until {
             State::Done
         } else {
             State::Waits { until: now.max(due + INTERVAL) }
