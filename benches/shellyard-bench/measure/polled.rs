@@ -99,7 +99,12 @@ impl Written {
     /// Whether the lines of this answer, between the first and the one that says how to go on, are the
     /// text from `offset` on. The lines of the job are whole on a page.
     fn check_text(&self, offset: u64, answer: &[u8]) -> Polled {
-        let answer: Value = serde_json::from_slice(answer).expect("JSON");
+        // One that took long comes as an event.
+        let events = answer.split(|byte| *byte == b'\n').map(|line| line.strip_prefix(b"data:"));
+        let mut messages = events.flatten().chain([answer]);
+        let is_answer = |message: &Value| message.get("result").is_some();
+        let answer = messages.find_map(|it| serde_json::from_slice(it).ok().filter(is_answer));
+        let answer: Value = answer.expect("an answer");
         let text = answer["result"]["content"][0]["text"].as_str().expect("a text");
         let (_, rest) = text.split_once('\n').expect("a first line");
         let rest = format!("\n{rest}");
