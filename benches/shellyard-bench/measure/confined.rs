@@ -15,7 +15,7 @@ use shellyard::confinement::{
 };
 use shellyard::process::confine::{HostOffer, OnUnavailable, grant, probe};
 use shellyard::process::{
-    Confine, ExitKind, Launch, LaunchStdin, Report, host, host_memory, spawn, spawner,
+    Confine, ExitKind, Launch, LaunchStdin, Report, Variable, host, host_memory, spawn, spawner,
 };
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
@@ -163,7 +163,7 @@ impl Yard {
             program: "sh".into(),
             args: vec!["-c".into(), ":".into()],
             arg0: None,
-            env: vec![("PATH".into(), PATH.into()), marker],
+            env: vec![Variable::new("PATH", PATH).expect("a variable"), marker],
             cwd: self.places.workspace[0].as_path().into(),
             stdin: LaunchStdin::Null,
             report: Report::None,
