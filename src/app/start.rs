@@ -114,7 +114,7 @@ impl Start {
     fn serve(self) -> Result<u8, AppError> {
         let loaded = self.load()?;
         let (_guard, log) = setup::start(&self.logging(&loaded))?;
-        let runtime = runtime()?;
+        let runtime = runtime(&self.sources.environment)?;
         let _traces = traces::start(&loaded, runtime.handle())?;
         runtime.block_on(async {
             // Before the yard, which tells its limits once.
@@ -133,7 +133,7 @@ impl Start {
     fn stdio(self) -> Result<u8, AppError> {
         let loaded = self.load()?;
         let (_guard, log) = setup::start(&self.logging(&loaded))?;
-        let runtime = runtime()?;
+        let runtime = runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             let mut signals = Signals::listen()?;
@@ -182,7 +182,7 @@ impl Start {
         let logging = setup::Logging { filter: "warn".to_owned(), ..self.logging(&loaded) };
         let (_guard, log) = setup::start(&logging)?;
         let grace = loaded.settings.job.grace;
-        let runtime = runtime()?;
+        let runtime = runtime(&self.sources.environment)?;
         let _traces = traces::start(&loaded, runtime.handle())?;
         runtime.block_on(async {
             let app = App::start(loaded, self.sources, None, log).await?;
@@ -232,10 +232,10 @@ impl Start {
 
 /// Half of the processors are for the server's own threads: jobs need them too, and each thread more
 /// costs every call some waking and waiting.
-fn runtime() -> Result<Runtime, AppError> {
+fn runtime(environment: &Environment) -> Result<Runtime, AppError> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     // Whoever sets tokio's own variable wants another number.
-    if std::env::var_os("TOKIO_WORKER_THREADS").is_none() {
+    if !environment.sets_threads() {
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         builder.worker_threads((processors / 2).max(1));
     }

@@ -52,6 +52,12 @@ impl Environment {
         self.variables.get("NO_COLOR").is_some_and(|value| !value.is_empty())
     }
 
+    /// Whether it says how many threads the runtime has (`TOKIO_WORKER_THREADS`, which tokio reads).
+    #[must_use]
+    pub fn sets_threads(&self) -> bool {
+        self.non_empty("TOKIO_WORKER_THREADS").is_some()
+    }
+
     /// The home directory of the user, where it is a full path.
     #[must_use]
     pub fn home(&self) -> Option<PathBuf> {
