@@ -211,6 +211,24 @@ mod tests {
     }
 
     #[test]
+    fn a_call_of_a_tool_is_the_same_by_either_way() {
+        let call = r#""method":"tools/call","params":{"name":"run_command","arguments":{"command":"x"},"_meta":{"progressToken":5}}"#;
+        for id in ["7", r#""seven""#, "-1"] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":{id},{call}}}"#);
+            let short = serde_json::to_value(tool_call(line.as_bytes()).unwrap()).unwrap();
+            let general: ClientJsonRpcMessage = serde_json::from_str(&line).unwrap();
+            assert_eq!(short, serde_json::to_value(general).unwrap(), "{line}");
+        }
+        for member in [r#""result":{}"#, r#""error":{"code":1,"message":"x"}"#] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":7,{call},{member}}}"#);
+            assert_eq!(fault_of(&line), (-32600, Some(RequestId::Number(7))), "{line}");
+        }
+        for line in ["{}", r#""tools/call""#, r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#] {
+            assert!(tool_call(line.as_bytes()).is_none(), "{line}");
+        }
+    }
+
+    #[test]
     fn comments_and_empty_lines_say_nothing() {
         for line in ["", "  \t", "# List tools:", "  # {\"jsonrpc\":\"2.0\"}", "\u{feff}#"] {
             assert_eq!(method(line), None, "{line:?}");

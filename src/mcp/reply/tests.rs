@@ -467,15 +467,27 @@ fn nothing_is_ever_null() {
 
 #[test]
 fn each_format_carries_what_its_clients_read() {
-    let answer = || Answer::about(&exited(1, 1, 0), Some(shown("a\nb\n", &[])), ResultFormat::Both);
+    let answer_in = |format| Answer::about(&exited(1, 1, 0), Some(shown("a\nb\n", &[])), format);
+    let answer = || answer_in(ResultFormat::Both);
     let text = answer().into_result(ResultFormat::Text);
     assert!(text.structured_content.is_none());
+    let made_as_text = answer_in(ResultFormat::Text).into_result(ResultFormat::Text);
+    assert_eq!(made_as_text.content, text.content, "whatever else it was made for");
     assert_eq!(text.is_error, Some(false), "a command that failed is no error of ours");
     let both = serde_json::to_value(answer().into_result(ResultFormat::Both)).unwrap();
     assert_eq!(both["content"][0]["text"], "exit 1 · 0.0s · job 1\na\nb");
     assert_eq!(both["structuredContent"]["output"], "a\nb\n");
     let only = serde_json::to_value(answer().into_result(ResultFormat::Structured)).unwrap();
     assert_eq!(only["content"][0]["text"], "exit 1 · 0.0s · job 1");
+}
+
+#[test]
+fn what_is_added_after_masking_is_masked_as_well() {
+    let redactor = super::budget_tests::redactor();
+    const SECRET: &str = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
+    let answer = Answer::about(&exited(1, 1, 0), None, ResultFormat::Text).masked(&redactor);
+    let text = answer.with_note(SECRET).masked(&redactor).text();
+    assert!(!text.contains(SECRET), "{text}");
 }
 
 #[test]
