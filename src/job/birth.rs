@@ -7,6 +7,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::midwife;
 use crate::outcome::StartError;
 use crate::process::{self, Launch, Process};
 use crate::spec::{Program, Spec};
@@ -58,11 +62,17 @@ pub(super) async fn start(
         return process::spawn(&launch);
     }
     let program = launch.program.to_string_lossy().into_owned();
-    let started = tokio::task::spawn_blocking(move || process::spawn(&launch).map(Newborn::new));
-    match started.await {
-        Ok(started) => started.and_then(|newborn| newborn.taken(program)),
-        Err(error) => Err(StartError::System { program, why: error.to_string() }),
-    }
+    let (tell, told) = oneshot::channel();
+    let runtime = Handle::current();
+    let bear = move || {
+        let _inside = runtime.enter();
+        // Where nobody waits any more, it is ended.
+        drop(tell.send(process::spawn(&launch).map(Newborn::new)));
+    };
+    let why = |why: String| StartError::System { program: program.clone(), why };
+    midwife::call(Box::new(bear)).map_err(|error| why(error.to_string()))?;
+    let newborn = told.await.map_err(|_| why("its start broke off".to_owned()))??;
+    newborn.taken(program)
 }
 
 /// A process that nobody has taken yet. Dropped, it is ended with all that came out of it.

@@ -16,6 +16,7 @@ mod handle;
 mod input;
 mod last_look;
 mod launch;
+mod midwife;
 mod overuse;
 mod pump;
 mod seat;

@@ -153,6 +153,10 @@ impl Site<'_> {
 
     /// Says what a failed step means.
     fn explain_failure(self, Failure { step, errno }: Failure) -> StartError {
+        if errno == Errno::MFILE {
+            // No matter of the step: each of them may need a file.
+            return system_error(self.launch, &errno.into());
+        }
         let why = || io::Error::from(errno).to_string();
         match step {
             Step::Program => self.explain(errno),
