@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+use tracing::Span;
 
 use super::pump::Pump;
 use super::tap::Read;
@@ -45,8 +46,10 @@ pub(super) async fn carry(mut pump: Pump) -> Option<Pump> {
     loop {
         pump.make_room().await;
         let Ok(seat) = SEATS.try_acquire() else { break };
+        // What is logged there belongs to the job, too.
+        let log = Span::current();
         let shift;
-        (pump, shift) = spawn_blocking(move || work(pump)).await.ok()?;
+        (pump, shift) = spawn_blocking(move || log.in_scope(|| work(pump))).await.ok()?;
         drop(seat);
         if shift == Shift::Idle {
             break;
