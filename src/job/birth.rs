@@ -1,11 +1,13 @@
 //! Starting a job's process without holding up the others.
 //!
 //! Whoever starts a process waits until it has become its program. For the server's own shell, in a
-//! directory of this host and where no other job runs, that is soon, and to wait for it on a thread of
-//! the runtime is the shortest way. Beside others it takes as long as it takes the kernel to give the
-//! new one a processor, and what is elsewhere may not answer: then another thread waits.
+//! directory of this host that has processors to spare, that is soon, and to wait for it on a thread of
+//! the runtime is the shortest way. Beside others that have just begun it takes as long as it takes the
+//! kernel to give the new one a processor, and what is elsewhere may not answer: then another thread
+//! waits.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -15,7 +17,50 @@ use crate::outcome::StartError;
 use crate::process::{self, Launch, Process};
 use crate::spec::{Program, Spec};
 
-static PRESENT: AtomicUsize = AtomicUsize::new(0);
+/// How long a job counts as one that has just begun: it is at work then, whatever it does later.
+const YOUTH: Duration = Duration::from_millis(50);
+/// A birth that took so long had to wait for a processor.
+const SOON: Duration = Duration::from_millis(2);
+/// For how long the host counts as busy then.
+const BUSY: Duration = Duration::from_millis(500);
+
+static CROWD: Mutex<Crowd> = Mutex::new(Crowd { young: Vec::new(), last: 0, busy_until: None });
+
+/// Who may want a processor now.
+#[derive(Debug)]
+struct Crowd {
+    /// Jobs that have just begun, by a number of their own.
+    young: Vec<(u64, Instant)>,
+    last: u64,
+    busy_until: Option<Instant>,
+}
+
+impl Crowd {
+    /// Lets one more in, and says whether there is a processor for it.
+    fn enter(&mut self, now: Instant) -> Presence {
+        self.young.retain(|(_, since)| now.saturating_duration_since(*since) < YOUTH);
+        let is_busy = self.busy_until.is_some_and(|until| now < until);
+        let is_alone = self.young.is_empty() && !is_busy;
+        self.last += 1;
+        self.young.push((self.last, now));
+        Presence { number: self.last, is_alone }
+    }
+
+    fn leave(&mut self, number: u64) {
+        self.young.retain(|(young, _)| *young != number);
+    }
+
+    /// Notes how long a birth took that was waited for on the runtime.
+    fn note(&mut self, now: Instant, took: Duration) {
+        if took > SOON {
+            self.busy_until = Some(now + BUSY);
+        }
+    }
+}
+
+fn crowd() -> MutexGuard<'static, Crowd> {
+    CROWD.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Whether a program is the server's own shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,19 +81,20 @@ impl OwnShell {
 /// Held by a job from before its process is created until its end.
 #[derive(Debug)]
 pub(super) struct Presence {
-    /// How many others there were when it came.
-    others: usize,
+    number: u64,
+    /// Whether nobody else had just begun when it came.
+    is_alone: bool,
 }
 
 impl Presence {
     pub(super) fn begin() -> Self {
-        Self { others: PRESENT.fetch_add(1, Ordering::Relaxed) }
+        crowd().enter(Instant::now())
     }
 }
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        PRESENT.fetch_sub(1, Ordering::Relaxed);
+        crowd().leave(self.number);
     }
 }
 
@@ -58,8 +104,12 @@ pub(super) async fn start(
     shell: OwnShell,
     presence: &Presence,
 ) -> Result<Process, StartError> {
-    if presence.others == 0 && shell == OwnShell::Yes && launch.is_quick() {
-        return process::spawn(&launch);
+    if presence.is_alone && shell == OwnShell::Yes && launch.is_quick() {
+        let begun = Instant::now();
+        let started = process::spawn(&launch);
+        let now = Instant::now();
+        crowd().note(now, now - begun);
+        return started;
     }
     let program = launch.program.to_string_lossy().into_owned();
     let (tell, told) = oneshot::channel();
@@ -119,13 +169,38 @@ mod tests {
 
     #[tokio::test]
     async fn however_many_wait_each_gets_its_process() {
-        let nobody = Presence { others: 0 };
-        let elsewhere = start(launch("exit 3"), OwnShell::No, &nobody).await.unwrap();
+        let alone = Presence { number: 0, is_alone: true };
+        let elsewhere = start(launch("exit 3"), OwnShell::No, &alone).await.unwrap();
         assert!(launch("exit 4").is_quick(), "its directory was seen");
-        let here = start(launch("exit 4"), OwnShell::Yes, &nobody).await.unwrap();
+        let here = start(launch("exit 4"), OwnShell::Yes, &alone).await.unwrap();
         let code = |exit: process::Exit| exit.status;
         assert_eq!(code(elsewhere.leader.wait().await.unwrap()), process::ExitKind::Code(3));
         assert_eq!(code(here.leader.wait().await.unwrap()), process::ExitKind::Code(4));
+    }
+
+    #[test]
+    fn who_comes_beside_one_that_has_just_begun_is_not_alone() {
+        let mut crowd = Crowd { young: Vec::new(), last: 0, busy_until: None };
+        let start = Instant::now();
+        let enter = |crowd: &mut Crowd, millis| {
+            let presence = crowd.enter(start + Duration::from_millis(millis));
+            let (number, is_alone) = (presence.number, presence.is_alone);
+            // It is of this crowd, not of that of the program.
+            std::mem::forget(presence);
+            (number, is_alone)
+        };
+        let (first, alone) = enter(&mut crowd, 0);
+        assert!(alone && !enter(&mut crowd, 49).1);
+        assert!(enter(&mut crowd, 200).1, "those before are no longer young");
+        let (last, _) = enter(&mut crowd, 210);
+        for number in [first, last - 1, last] {
+            crowd.leave(number);
+        }
+        assert!(enter(&mut crowd, 211).1, "they have ended");
+        crowd.note(start + Duration::from_millis(300), SOON);
+        assert!(enter(&mut crowd, 400).1);
+        crowd.note(start + Duration::from_millis(500), SOON * 2);
+        assert!(!enter(&mut crowd, 999).1 && enter(&mut crowd, 1050).1, "the host was busy");
     }
 
     #[tokio::test]

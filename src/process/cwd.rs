@@ -10,6 +10,7 @@ use rustix::fs::{Mode, OFlags, fstat, open, stat};
 use rustix::io::Errno;
 
 use super::at_hand;
+use super::spawn::out_of_files;
 use crate::outcome::StartError;
 
 /// Where a process runs.
@@ -102,6 +103,7 @@ pub(super) fn bad_cwd(path: &Path, errno: Errno) -> StartError {
         Errno::NOTDIR => "not a directory".to_owned(),
         Errno::ACCESS => "permission denied".to_owned(),
         Errno::STALE => "it was moved or removed meanwhile".to_owned(),
+        Errno::MFILE => out_of_files(),
         other => io::Error::from(other).to_string(),
     };
     StartError::BadCwd { cwd: path.display().to_string(), why }

@@ -284,7 +284,7 @@ fn system_error(launch: &Launch, error: &io::Error) -> StartError {
 }
 
 /// It is our own limit, which we raised at start as far as we may.
-fn out_of_files() -> String {
+pub(super) fn out_of_files() -> String {
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     format!(
         "this server may open {most} files and has them open, up to five for each running job; \
