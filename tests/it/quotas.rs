@@ -37,6 +37,11 @@ fn where_running_jobs_hold_all_room_the_setting_is_named() {
         assert!(flood.contains(&format!("could not be kept ({setting} reached)")), "{flood}");
         let holder = yard.start(&format!("{FLOOD}; sleep {marker}"));
         marker.wait_alive();
+        // What it wrote may still be on its way.
+        eventually("it has all the room there is", || {
+            let told = yard.call("read_output", json!({"job": holder})).verdict();
+            told.contains("could not be kept")
+        });
         let refused = yard.call("run_command", json!({"command": "touch never"})).error_text();
         let why = format!("at its limit of 64 KiB, and your running jobs hold it ({setting}); ");
         assert!(refused.contains(&why) && refused.ends_with(" [tenant_limit]"), "{refused}");
