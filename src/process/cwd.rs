@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::at_hand;
 use super::spawn::out_of_files;
+use crate::in_place::in_place;
 use crate::outcome::StartError;
 
 /// Where a process runs.
@@ -56,6 +57,15 @@ impl OpenedDir {
     /// [`StartError::BadCwd`] says whether it is missing, no directory, out of reach, or was moved
     /// meanwhile; [`StartError::NulByte`].
     pub fn open(path: &Path) -> Result<Self, StartError> {
+        // Elsewhere than on a disk of this host it may take for ever.
+        if at_hand::is_known(path) {
+            Self::open_now(path)
+        } else {
+            in_place(|| Self::open_now(path))
+        }
+    }
+
+    fn open_now(path: &Path) -> Result<Self, StartError> {
         let directory = open_directory(path)?;
         let resolved = path_of(&directory).map_err(|errno| bad_cwd(path, errno))?;
         Ok(Self { directory, path: resolved })
