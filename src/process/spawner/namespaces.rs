@@ -117,10 +117,11 @@ fn keep_namespace(kit: &Kit<'_>, files: &Received) -> ! {
 
 /// Jobs see this process, as their number 1: it has no files, no privileges and no open memory.
 fn hold_nothing_but_the_lifeline(kit: &Kit<'_>, files: &Received) -> io::Result<()> {
+    // While it holds the notes: who has heard them to their end finds no second spawner.
+    set_name(c"shellyard-init")?;
     give_number(files.lifeline.as_fd(), 0)?;
     raw::close_from(1);
     chdir("/")?;
-    set_name(c"shellyard-init")?;
     set_no_new_privs(true)?;
     capabilities::give_up(kit.shut().confinement.profile)?;
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
