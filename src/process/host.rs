@@ -9,6 +9,7 @@ use rustix::process::{
     set_dumpable_behavior, setrlimit,
 };
 
+use super::birth;
 use super::children;
 use super::oom_score::Score;
 use super::proc_scan;
@@ -120,6 +121,8 @@ fn set_up(tag: Tag) -> Host {
     let carried = tag.put_on(None) && Tag::read(getpid()) == Some(tag);
     let carrier = if carried { Carrier::LimitAndEnvironment } else { Carrier::EnvironmentOnly };
     let bequest = Bequest { open_files: raise_open_files(), score: Score::of_jobs().ok() };
+    // Without them a birth beside many files takes longer.
+    birth::hold_low_numbers().ok();
     Host { tag: HostTag { tag, carrier }, bequest }
 }
 

@@ -40,11 +40,30 @@ pub(super) fn bear_child<T>(life: fn(&T) -> !, with: &T) -> Result<(Pid, OwnedFd
     Ok((pid, own(pidfd)?))
 }
 
-/// The same, born in the cgroup of this directory and without our handlers of signals. An older kernel cannot, nor can some containers:
-/// then it is to enter by itself, which costs much more. The kernel first waits until every
-/// processor has let go of what it was at, which takes milliseconds.
+/// Whose files a new process begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Table {
+    /// A copy of ours.
+    Copied,
+    /// Ours, until it parts with them.
+    Shared,
+}
+
+impl Table {
+    const fn flag(self) -> c_int {
+        match self {
+            Self::Copied => 0,
+            Self::Shared => libc::CLONE_FILES,
+        }
+    }
+}
+
+/// The same, born in the cgroup of this directory and without our handlers of signals. An older
+/// kernel cannot, nor can some containers: then it is to enter by itself, which costs much more. The
+/// kernel first waits until every processor has let go of what it was at, which takes milliseconds.
 pub(super) fn bear_child_in<T>(
     cgroup: BorrowedFd<'_>,
+    table: Table,
     life: fn(&T) -> !,
     with: &T,
 ) -> Result<(Pid, OwnedFd), Errno> {
@@ -53,7 +72,7 @@ pub(super) fn bear_child_in<T>(
     }
     let mut pidfd: RawFd = -1;
     let stack = Stack::take()?;
-    let shared = IN_OUR_MEMORY | libc::CLONE_PIDFD;
+    let shared = IN_OUR_MEMORY | libc::CLONE_PIDFD | table.flag();
     let args = CloneArgs {
         flags: u64::from(shared.cast_unsigned()) | INTO_CGROUP | CLEAR_HANDLERS,
         pidfd: (&raw mut pidfd).expose_provenance() as u64,
@@ -92,9 +111,10 @@ fn clone<T>(flags: c_int, start: &Start<'_, T>, pidfd: &mut RawFd) -> Result<Pid
     let start = ptr::from_ref(start).cast_mut().cast();
     // SAFETY: the stack is writable, aligned, long enough, and grows down from its top; it and the
     // start live until the call returns, which is when the new process uses them no more. It has
-    // its own files, signals and directory, and runs none of our handlers, since all signals are
-    // blocked. This thread, whose memory for threads it uses, is suspended meanwhile; to the others
-    // it is one more thread that keeps to what it was given.
+    // its own files, or parts with ours before it changes any, its own signals and directory, and
+    // runs none of our handlers, since all signals are blocked. This thread, whose memory for
+    // threads it uses, is suspended meanwhile; to the others it is one more thread that keeps to
+    // what it was given.
     let number = unsafe {
         let top = stack.top();
         libc::clone(begin::<T>, top, IN_OUR_MEMORY | flags, start, ptr::from_mut(pidfd))

@@ -6,7 +6,8 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::Pid;
 
-use super::clone::{bear_child, bear_child_in};
+use super::berth::{Berth, Moored};
+use super::clone::{Table, bear_child, bear_child_in};
 use super::kit::{Files, Kit};
 use super::life;
 use super::order::Order;
@@ -32,7 +33,7 @@ pub(in crate::process) struct Newborn {
 #[derive(Debug)]
 struct Part<'a> {
     kit: Kit<'a>,
-    ruleset: Option<OwnedFd>,
+    ruleset: Option<BorrowedFd<'a>>,
     failure: Cell<Option<Failure>>,
 }
 
@@ -44,12 +45,20 @@ pub(in crate::process) fn create(
     cgroup: Option<BorrowedFd<'_>>,
 ) -> Result<Newborn, Failure> {
     let bequest = host::bequest();
-    let kit = Kit { bequest, ..Kit::pack(order, files)? };
     let rules = order.shut.file_rules();
     let ruleset = rules.map(|rules| landlock::ruleset(&rules)).transpose();
     let ruleset = ruleset.map_err(|error| Step::Landlock.failed(error))?;
     let ruleset = ruleset.map(out_of_the_way).transpose();
     let ruleset = ruleset.map_err(|errno| Step::Files.failed(errno))?;
+    let ruleset = ruleset.as_ref().map(OwnedFd::as_fd);
+    let mut berth = cgroup.and_then(|_| Berth::take(&files));
+    let moored = berth.as_mut().map(|berth| berth.moor(files, ruleset)).transpose();
+    let moored = moored.map_err(|errno| Step::Files.failed(errno))?;
+    let (files, ruleset, shares_files) = match moored {
+        Some(Moored { files, ruleset, end }) => (files, ruleset, Some(end)),
+        None => (files, ruleset, None),
+    };
+    let kit = Kit { bequest, shares_files, ..Kit::pack(order, files)? };
     let mut part = Part { kit, ruleset, failure: Cell::new(None) };
     let newborn = children::creating(|desk| {
         let born = bear(&mut part, cgroup);
@@ -78,18 +87,20 @@ fn out_of_the_way(file: OwnedFd) -> Result<OwnedFd, Errno> {
 fn bear<'a>(part: &mut Part<'a>, cgroup: Option<BorrowedFd<'a>>) -> Result<(Pid, OwnedFd), Errno> {
     if let Some(cgroup) = cgroup {
         part.kit.signals = raw::ignored_signals();
-        if let Ok(born) = bear_child_in(cgroup, live, part) {
+        let table = part.kit.shares_files.map_or(Table::Copied, |_| Table::Shared);
+        if let Ok(born) = bear_child_in(cgroup, table, live, part) {
             return Ok(born);
         }
     }
-    // It goes there by itself, and has our handlers.
+    // It goes there by itself, and has our handlers and copies of our files.
     part.kit.cgroup = cgroup;
+    part.kit.shares_files = None;
     part.kit.signals = raw::ALL_SIGNALS;
     bear_child(live, part)
 }
 
 fn live(part: &Part<'_>) -> ! {
-    let Err(failure) = life::live(&part.kit, part.ruleset.as_ref().map(OwnedFd::as_fd));
+    let Err(failure) = life::live(&part.kit, part.ruleset);
     part.failure.set(Some(failure));
     raw::leave(NOT_EXECUTED)
 }

@@ -1,6 +1,6 @@
 //! All that a new process works with.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags, openat};
@@ -9,7 +9,7 @@ use rustix::process::fchdir;
 
 use super::filters;
 use super::order::{Order, Shut};
-use super::raw::{ALL_SIGNALS, Image, SignalSet};
+use super::raw::{ALL_SIGNALS, Image, SignalSet, part_with_files};
 use super::step::{Failure, Step};
 use crate::process::confine::rlimits;
 use crate::process::confine::seccomp::Filters;
@@ -42,6 +42,8 @@ pub(in crate::process) struct Kit<'a> {
     pub(super) signals: SignalSet,
     /// The cgroup that it has still to enter.
     pub(in crate::process) cgroup: Option<BorrowedFd<'a>>,
+    /// Where it shares its parent's table of files: the number from which on it needs none of them.
+    pub(super) shares_files: Option<RawFd>,
 }
 
 impl<'a> Kit<'a> {
@@ -50,8 +52,18 @@ impl<'a> Kit<'a> {
         let filters = filters::of(&order.shut).map_err(|error| Step::Filter.failed(error))?;
         let most_tasks = rlimits::most_tasks(&order.shut.limits, order.shut.backend);
         let image = Image::of(order);
-        let (bequest, signals, cgroup) = (None, ALL_SIGNALS, None);
-        Ok(Self { order, files, image, filters, most_tasks, bequest, signals, cgroup })
+        let (bequest, signals, cgroup, shares_files) = (None, ALL_SIGNALS, None, None);
+        Ok(Self {
+            order,
+            files,
+            image,
+            filters,
+            most_tasks,
+            bequest,
+            signals,
+            cgroup,
+            shares_files,
+        })
     }
 
     pub(in crate::process) const fn shut(&self) -> &Shut {
@@ -64,6 +76,12 @@ impl<'a> Kit<'a> {
         let door = openat(cgroup, c"cgroup.procs", flags, Mode::empty());
         let entered = door.and_then(|door| retry_on_intr(|| rustix::io::write(&door, b"0")));
         entered.map(drop).map_err(|errno| Step::Cgroup.failed(errno))
+    }
+
+    /// Gets a table of files of its own; before, it must neither open nor close any.
+    pub(super) fn part_with_files(&self) -> Result<(), Failure> {
+        let parted = self.shares_files.map_or(Ok(()), part_with_files);
+        parted.map_err(|errno| Step::Files.failed(errno))
     }
 
     pub(in crate::process) fn enter_directory(&self) -> Result<(), Failure> {

@@ -20,9 +20,10 @@ use crate::process::report::REPORT_FD;
 
 /// The life of a leader that needs no namespaces.
 pub(super) fn live(kit: &Kit<'_>, ruleset: Option<BorrowedFd<'_>>) -> Result<Infallible, Failure> {
+    kit.enter_directory()?;
+    kit.part_with_files()?;
     kit.enter_cgroup()?;
     let standard = Standard::open(kit)?;
-    kit.enter_directory()?;
     become_leader(kit, &standard)?;
     execute(kit, ruleset)
 }

@@ -15,6 +15,7 @@
 //! What it cannot do is told through that memory. The spawner uses the same steps for leaders in
 //! namespaces, which take more than a process may do in the memory of the server.
 
+mod berth;
 mod clone;
 mod create;
 mod filters;
@@ -27,6 +28,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
+pub(super) use berth::hold_low_numbers;
 pub(super) use clone::{CloneArgs, INTO_CGROUP, bear_sibling_and_wait};
 pub(super) use create::{Newborn, create};
 pub(super) use kit::{Files, Kit};

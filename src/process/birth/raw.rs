@@ -53,6 +53,18 @@ pub(in crate::process) fn give_number(file: BorrowedFd<'_>, number: RawFd) -> Re
     }
 }
 
+/// Gives this process, which shares its parent's table of files, one of its own: with all of them
+/// below this number, and with the others only where the kernel cannot leave them out.
+pub(super) fn part_with_files(end: RawFd) -> Result<(), Errno> {
+    const UNSHARE: c_int = libc::CLOSE_RANGE_UNSHARE.cast_signed();
+    // SAFETY: both change the new table, which is this process's own; nobody owns what is in it.
+    let parted = unsafe {
+        libc::syscall(libc::SYS_close_range, end, u32::MAX, UNSHARE) == 0
+            || libc::unshare(libc::CLONE_FILES) == 0
+    };
+    if parted { Ok(()) } else { Err(last_error()) }
+}
+
 /// Ends this process at once: nothing is written or tidied up twice.
 pub(in crate::process) fn leave(code: c_int) -> ! {
     // SAFETY: ends the process without running any more of its code.

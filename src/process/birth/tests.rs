@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,9 +58,7 @@ fn create_in(
 ) -> Result<(Newborn, File), Failure> {
     host::prepare().unwrap();
     let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-    let output = Some(theirs.as_fd());
-    let directory = place.as_fd();
-    let files = Files { directory, stdin: None, stdout: output, stderr: output, report: None };
+    let files = outputs(place.as_fd(), theirs.as_fd());
     let newborn = create(order, files, cgroup.map(OwnedFd::as_fd))?;
     Ok((newborn, File::from(ours)))
 }
@@ -104,6 +102,66 @@ fn no_file_of_ours_is_there() {
     let _ours = File::open("/dev/null").unwrap();
     // 3 is the directory that `ls` itself reads.
     assert_eq!(output_of(&order(&["/bin/ls", "/proc/self/fd"])), "0\n1\n2\n3\n");
+}
+
+/// Files enough that the next ones are some of many.
+fn many_files() -> Vec<OwnedFd> {
+    host::prepare().unwrap();
+    (0..600).map(|_| directory(Path::new("/"))).collect()
+}
+
+#[test]
+fn beside_many_files_it_has_none_but_its_own_either() {
+    let many = many_files();
+    let Some(cgroup) = JobCgroup::create(&ResourceLimits::NONE) else { return };
+    let (place, cgroup) = (directory(Path::new("/")), cgroup.open().unwrap());
+    let listing = order(&["/bin/ls", "/proc/self/fd"]);
+    let missing = order(&["/no/such"]);
+    for _ in 0..3 {
+        let (newborn, output) = create_in(&listing, &place, Some(&cgroup)).unwrap();
+        newborn.child.outlive();
+        // To its end, without a wait for somebody else who has its pipe.
+        rustix::io::ioctl_fionbio(&output, true).unwrap();
+        assert_eq!(std::io::read_to_string(output).unwrap(), "0\n1\n2\n3\n");
+        let failure = create_in(&missing, &place, Some(&cgroup)).unwrap_err();
+        assert_eq!((failure.step, failure.errno), (Step::Program, Errno::NOENT));
+    }
+    for file in &many {
+        rustix::fs::fstat(file).expect("it is open still");
+    }
+}
+
+#[test]
+fn beside_many_files_those_of_a_new_process_get_low_numbers() {
+    let many = many_files();
+    // Who would have to wait for its end gets an error instead.
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
+    let files = outputs(many[0].as_fd(), writer.as_fd());
+    // Births of other tests have them now and then.
+    let mut berth = loop {
+        if let Some(berth) = berth::Berth::take(&files) {
+            break berth;
+        }
+        thread::yield_now();
+    };
+    let moored = berth.moor(files, Some(many[1].as_fd())).unwrap();
+    let low = [moored.files.stdout, moored.files.stderr, moored.ruleset].map(Option::unwrap);
+    for file in low {
+        assert!((3..moored.end).contains(&file.as_raw_fd()));
+        assert!(rustix::io::fcntl_getfd(file).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
+    }
+    let inode = |file| rustix::fs::fstat(file).unwrap().st_ino;
+    assert_eq!(inode(low[0]), inode(writer.as_fd()));
+    drop((berth, writer));
+    assert_eq!(std::io::read_to_string(File::from(reader)).unwrap(), "", "no other end is open");
+    let few = outputs(many[0].as_fd(), rustix::stdio::stdout());
+    assert!(berth::Berth::take(&few).is_none(), "a copy costs less");
+}
+
+/// One file as both outputs.
+fn outputs<'a>(directory: BorrowedFd<'a>, output: BorrowedFd<'a>) -> Files<'a> {
+    let output = Some(output);
+    Files { directory, stdin: None, stdout: output, stderr: output, report: None }
 }
 
 #[test]
@@ -174,9 +232,7 @@ fn it_is_born_in_its_cgroup_or_goes_there_by_itself() {
     // What is left to the process itself where the kernel cannot do that.
     let (mut ours, theirs) =
         pipe_with(PipeFlags::CLOEXEC).map(|(a, b)| (File::from(a), b)).unwrap();
-    let output = Some(theirs.as_fd());
-    let directory = root.as_fd();
-    let files = Files { directory, stdin: None, stdout: output, stderr: output, report: None };
+    let files = outputs(root.as_fd(), theirs.as_fd());
     let kit = Kit { cgroup: Some(place.as_fd()), ..Kit::pack(&shown, files).unwrap() };
     let child = Child::create(|| clone::bear_child(live, &kit).map(|(pid, _)| pid)).unwrap();
     drop(theirs);
@@ -238,7 +294,7 @@ fn births_from_many_threads_do_not_disturb_anybody() {
 #[test]
 fn a_file_that_has_its_number_already_stays_open_for_the_program() {
     let (reader, _writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-    let number = std::os::fd::AsRawFd::as_raw_fd(&reader);
+    let number = reader.as_raw_fd();
     give_number(reader.as_fd(), number).unwrap();
     assert!(rustix::io::fcntl_getfd(&reader).unwrap().is_empty(), "exec would close it");
 }
