@@ -4,6 +4,7 @@
 //! their time → every tree is ended → the transport says its last words → exit.
 
 mod auth;
+mod children;
 #[cfg(feature = "otlp")]
 mod collector;
 mod confining;

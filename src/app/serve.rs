@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::children::follow_children;
 use super::error::AppError;
 use super::reload::{Live, Reload};
 use super::signals::{self, Signals};
@@ -59,7 +60,7 @@ impl App {
     ) -> Result<Self, AppError> {
         let tag = host::prepare().map_err(AppError::Host)?;
         guardian::want();
-        tokio::spawn(signals::follow_children().map_err(AppError::Signals)?);
+        follow_children().map_err(AppError::Signals)?;
         let spill = values::spill_dir(&loaded.settings);
         if let Err(error) = output::check_spill_dir(&spill) {
             events::data_dir_unusable(&spill, &error);

@@ -112,6 +112,7 @@ impl Start {
     }
 
     fn serve(self) -> Result<u8, AppError> {
+        host::keep_child_signals();
         let loaded = self.load()?;
         let (_guard, log) = setup::start(&self.logging(&loaded))?;
         let runtime = runtime(&self.sources.environment)?;
@@ -131,6 +132,7 @@ impl Start {
     }
 
     fn stdio(self) -> Result<u8, AppError> {
+        host::keep_child_signals();
         let loaded = self.load()?;
         let (_guard, log) = setup::start(&self.logging(&loaded))?;
         let runtime = runtime(&self.sources.environment)?;
@@ -177,6 +179,7 @@ impl Start {
     }
 
     fn run(self, flags: RunFlags) -> Result<u8, AppError> {
+        host::keep_child_signals();
         let loaded = self.load()?;
         // The command's own output is what the caller wants to see.
         let logging = setup::Logging { filter: "warn".to_owned(), ..self.logging(&loaded) };
@@ -239,11 +242,7 @@ fn runtime(environment: &Environment) -> Result<Runtime, AppError> {
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         builder.worker_threads((processors / 2).max(1));
     }
-    let runtime = builder.enable_all().build();
-    let runtime = runtime.map_err(AppError::Runtime)?;
-    // The thread that only waits for the end need not wake for every job that ends.
-    host::leave_child_signals_to_others();
-    Ok(runtime)
+    builder.enable_all().build().map_err(AppError::Runtime)
 }
 
 /// For those who only talk to a server.

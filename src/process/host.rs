@@ -177,14 +177,22 @@ pub fn descends_from_us(pid: i32) -> bool {
     true
 }
 
-/// From now on this thread is not woken when a child ends: the kernel interrupts another one, which
-/// may be awake already. To be called once there are others.
-pub fn leave_child_signals_to_others() {
+/// Keeps the signals that children have ended for [`wait_for_a_child`]. To be called before there are
+/// other threads: one that did not inherit this would be interrupted by each, and take it.
+pub fn keep_child_signals() {
     raw::block_child_signals();
 }
 
+/// Blocks until a child has ended since the last call.
+///
+/// # Errors
+/// When the system does not tell.
+pub fn wait_for_a_child() -> io::Result<()> {
+    Ok(raw::take_child_signal()?)
+}
+
 /// Reaps every ended child that nobody waits for: adopted orphans, and leaders whose owner is
-/// gone. Cheap when there are none; to be called when SIGCHLD arrives. Says how many there were.
+/// gone. Cheap when there are none; to be called when a child has ended. Says how many there were.
 pub fn reap_orphans() -> usize {
     children::reap_orphans()
 }

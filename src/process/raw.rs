@@ -150,11 +150,24 @@ pub(super) fn survive_file_size_limit() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Keeps this thread from being interrupted when a child ends.
+/// Keeps this thread, and those that it starts from now on, from being interrupted when a child ends.
 pub(super) fn block_child_signals() {
     let (_, children) = signal_sets(&[libc::SIGCHLD]);
     // SAFETY: the set is initialised; the mask of this thread alone is changed.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const children, ptr::null_mut()) };
+}
+
+/// Takes the signal that a child has ended, and blocks until there is one. Those that came since the
+/// last call are one.
+pub(super) fn take_child_signal() -> Result<(), Errno> {
+    let (_, children) = signal_sets(&[libc::SIGCHLD]);
+    rustix::io::retry_on_intr(|| {
+        // SAFETY: the set is initialised; no more is asked for than the signal.
+        match unsafe { libc::sigwaitinfo(&raw const children, ptr::null_mut()) } {
+            -1 => Err(last_error()),
+            _ => Ok(()),
+        }
+    })
 }
 
 /// An initialised `posix_spawn_file_actions_t`, which stays where it is and is destroyed on drop.

@@ -23,6 +23,15 @@ pub fn guardian_renewed() {
     process::GUARDIAN_RESTARTS.plain().increment(1);
 }
 
+/// The system does not tell any more when children end.
+pub fn children_unseen(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(
+        ?why,
+        "ends of processes are not seen any more: what jobs leave behind stays until this server is started again"
+    );
+}
+
 /// There is no guardian, although one is wanted.
 pub fn guardian_missing(why: &dyn Display) {
     let why = why.to_string();
