@@ -14,6 +14,7 @@ pub mod audit;
 mod disk;
 pub mod events;
 pub mod exporter;
+mod gathered;
 mod known;
 pub mod labels;
 mod log_filter;

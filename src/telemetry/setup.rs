@@ -12,12 +12,13 @@ use tracing_subscriber::layer::{Layered, SubscriberExt};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{Layer, Registry, fmt};
 
+use super::gathered::Gathered;
 use super::log_filter::{FilterLayer, LogFilter};
 use super::log_line::{JsonLine, KeepIds, NoFields, PlainLine};
 use crate::filter::FilterError;
 
 /// Lines that wait while nobody drains stderr; further ones are dropped.
-const BUFFERED_LINES: usize = 8192;
+const BUFFERED_LINES: usize = 2048;
 
 /// Libraries that print whole requests below warn, environment values and stdin included.
 const CAPPED: [&str; 4] = ["rmcp", "hyper", "hyper_util", "h2"];
@@ -107,7 +108,7 @@ impl Drop for LogGuard {
 /// A writer that never blocks: when nobody drains `sink`, lines are dropped.
 fn writer_to(sink: impl io::Write + Send + 'static) -> (NonBlocking, LogGuard) {
     let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(BUFFERED_LINES);
-    let (writer, worker) = builder.thread_name("log").finish(sink);
+    let (writer, worker) = builder.thread_name("log").finish(Gathered::new(sink));
     let guard = LogGuard { worker: Some(worker), dropped: writer.error_counter() };
     (writer, guard)
 }
@@ -332,10 +333,10 @@ mod tests {
     fn an_undrained_stderr_blocks_nobody() {
         let (_release, stuck) = std::sync::mpsc::channel();
         let (mut writer, guard) = writer_to(Stuck(stuck));
-        for _ in 0..2 * BUFFERED_LINES {
-            io::Write::write_all(&mut writer, b"line\n").unwrap();
+        for _ in 0..4 * BUFFERED_LINES {
+            io::Write::write_all(&mut writer, &[b'x'; 100]).unwrap();
         }
-        assert!(guard.dropped.dropped_lines() >= BUFFERED_LINES - 1);
+        assert!(guard.dropped.dropped_lines() >= 2 * BUFFERED_LINES);
         drop(guard); // returns although the queue is full
     }
 
