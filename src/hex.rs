@@ -11,14 +11,20 @@ const DIGITS: &[u8; 16] = b"0123456789abcdef";
 /// As many as are written at once: one call for a hash, instead of one for each byte.
 const AT_ONCE: usize = 32;
 
+/// The digits of as many bytes as half of them stand for.
+pub(crate) fn digits<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut text = [b'0'; N];
+    let (pairs, _) = text.as_chunks_mut::<2>();
+    for (pair, byte) in pairs.iter_mut().zip(bytes) {
+        *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    }
+    text
+}
+
 impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = [0; 2 * AT_ONCE];
         for bytes in self.0.chunks(AT_ONCE) {
-            let (pairs, _) = text.as_chunks_mut::<2>();
-            for (pair, byte) in pairs.iter_mut().zip(bytes) {
-                *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
-            }
+            let text: [u8; 2 * AT_ONCE] = digits(bytes);
             f.write_str(str::from_utf8(&text[..2 * bytes.len()]).map_err(|_| fmt::Error)?)?;
         }
         Ok(())

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::digits;
+
 const SECONDS_PER_DAY: u64 = 86_400;
 
 /// `2026-11-15T04:01:21.042Z`: UTC, with milliseconds. A clock before 1970 reads as 1970.
@@ -11,8 +13,15 @@ pub fn rfc3339(moment: SystemTime) -> String {
     let (days, second) = (since.as_secs() / SECONDS_PER_DAY, since.as_secs() % SECONDS_PER_DAY);
     let (year, month, day) = date(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    let millis = since.subsec_millis();
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+    let mut text = *b"0000-00-00T00:00:00.000Z";
+    digits::put(year, &mut text[..4]);
+    digits::put(month, &mut text[5..7]);
+    digits::put(day, &mut text[8..10]);
+    digits::put(hour, &mut text[11..13]);
+    digits::put(minute, &mut text[14..16]);
+    digits::put(second, &mut text[17..19]);
+    digits::put(u64::from(since.subsec_millis()), &mut text[20..23]);
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// Year, month and day, so many days after 1970-01-01.

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use serde::de::Error as _;
+use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use crate::hex::Hex;
+use crate::hex;
 
 /// The SHA-256 of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,11 @@ impl Digest {
 
     pub(super) fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
+    }
+
+    /// Its digits.
+    pub(super) fn hex(&self) -> [u8; 64] {
+        hex::digits(&self.0)
     }
 
     /// Reads exactly what [`fmt::Display`] writes: 64 lower-case hex digits.
@@ -44,7 +50,7 @@ fn nibble(digit: u8) -> Option<u8> {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Hex(&self.0).fmt(f)
+        f.write_str(str::from_utf8(&self.hex()).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -56,7 +62,7 @@ impl fmt::Debug for Digest {
 
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(str::from_utf8(&self.hex()).map_err(S::Error::custom)?)
     }
 }
 

@@ -34,12 +34,16 @@ struct Written<'a> {
     prev: Digest,
 }
 
+/// Room for most lines and their newlines.
+const USUAL_BYTES: usize = 512;
+
 /// The line that follows `after`, without its newline, and the link that it makes.
 pub(super) fn compose(after: Link, time: &str, event: &Event<'_>) -> io::Result<(String, Link)> {
     // A forged number must not end the server; its chain is broken anyway.
     let seq = after.seq.saturating_add(1);
-    let line = serde_json::to_string(&Written { seq, time, event, prev: after.hash })?;
-    let line = inert(line);
+    let mut line = Vec::with_capacity(USUAL_BYTES);
+    serde_json::to_writer(&mut line, &Written { seq, time, event, prev: after.hash })?;
+    let line = inert(String::from_utf8(line).map_err(io::Error::other)?);
     let link = Link::at(seq, line.as_bytes());
     Ok((line, link))
 }

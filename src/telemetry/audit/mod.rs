@@ -24,6 +24,7 @@
 mod chain;
 mod clock;
 mod digest;
+mod digits;
 mod entry;
 mod error;
 mod files;

@@ -3,7 +3,7 @@
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::head;
 
@@ -12,6 +12,7 @@ use super::head;
 pub(super) struct OpenLog {
     pub(super) head: File,
     pub(super) log: File,
+    head_path: PathBuf,
     places: [Place; 2],
 }
 
@@ -33,13 +34,13 @@ impl OpenLog {
     pub(super) fn open(path: &Path, head: File) -> io::Result<Self> {
         let log = open_log(path)?;
         let places = [Place::of(&head.metadata()?), Place::of(&log.metadata()?)];
-        Ok(Self { head, log, places })
+        Ok(Self { head, log, head_path: head::path_of(path), places })
     }
 
     /// How long the log is, if both are still what stands under their names. Right for as long as
     /// the head is locked.
     pub(super) fn length_in_place(&self, path: &Path) -> Option<u64> {
-        let head = fs::metadata(head::path_of(path)).ok()?;
+        let head = fs::metadata(&self.head_path).ok()?;
         let log = fs::metadata(path).ok()?;
         (self.places == [Place::of(&head), Place::of(&log)]).then_some(log.len())
     }

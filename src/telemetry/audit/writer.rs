@@ -128,13 +128,13 @@ impl Book {
 
     /// Writes what has to be told of the log itself, then the event.
     fn append(&mut self, event: Option<&Event<'_>>, patience: Patience) -> Result<(), AuditError> {
-        let path = self.settings.path.clone();
         let mut open = self.open.take();
+        let path = &self.settings.path;
         loop {
             let files = open.map_or_else(|| self.open_files(), Ok)?;
             let head = LockedHead::exclusive(&files.head, patience)
-                .map_err(|source| lock_error(&path, source))?;
-            if let Some(bytes) = files.length_in_place(&path) {
+                .map_err(|source| lock_error(path, source))?;
+            if let Some(bytes) = files.length_in_place(path) {
                 self.append_to(&head, &files.log, bytes, event)?;
                 drop(head);
                 self.open = Some(files);
@@ -199,14 +199,13 @@ fn lock_error(log: &Path, source: io::Error) -> AuditError {
 /// Reads no more than is needed: nothing of the log when its length is as the head says.
 fn look(path: &Path, head: &LockedHead<'_>, log: &File, bytes: u64) -> io::Result<Sight> {
     let head = head.read()?;
-    let rotated = files::youngest(path);
     let rotated_bytes = match bytes {
-        0 => fs::metadata(&rotated).ok().map(|file| file.len()),
+        0 => fs::metadata(files::youngest(path)).ok().map(|file| file.len()),
         1.. => None,
     };
     let known = head.map_or(0, |head| head.bytes);
     let tail = match (bytes, head, rotated_bytes) {
-        (0, None, Some(length)) => read_end(&File::open(&rotated)?, 0, length)?,
+        (0, None, Some(length)) => read_end(&File::open(files::youngest(path))?, 0, length)?,
         (0, ..) => Vec::new(),
         (1.., ..) if known > bytes => read_end(log, 0, bytes)?,
         (1.., ..) => read_end(log, known, bytes)?,
@@ -238,9 +237,10 @@ fn batch(resumption: &Resumption, event: Option<&Event<'_>>) -> io::Result<Batch
     }
     let remarks: Vec<_> = resumption.remarks.iter().map(|remark| remark.event()).collect();
     for event in remarks.iter().chain(event) {
-        let (line, link) = compose(batch.link, &time, event)?;
-        batch.text.push_str(&line);
-        batch.text.push('\n');
+        let (mut line, link) = compose(batch.link, &time, event)?;
+        line.push('\n');
+        // Most often there is one, which is all of the text then.
+        batch.text = if batch.text.is_empty() { line } else { batch.text + &line };
         batch.link = link;
     }
     Ok(batch)
