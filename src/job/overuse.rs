@@ -115,23 +115,38 @@ pub(super) struct LastLook {
 }
 
 impl LastLook {
-    /// Whether it is time to look again, given how long ago that was, what the host has now, and
-    /// the least that is left to any job.
+    /// Whether it is time to look again, given how long ago that was, for how long some job was not
+    /// looked at, what the host has now, and the least that is left to any job.
     ///
     /// No job can have passed its limit while all processes together have grown by less than what
     /// is left to it, unless others shrank meanwhile: half of it is waited for, and never longer
     /// than the calm pace.
-    pub(super) fn is_over(&self, since: Duration, now: Option<Glance>, room: &Room) -> bool {
+    pub(super) fn is_over(
+        &self,
+        since: Duration,
+        unseen: Duration,
+        now: Option<Glance>,
+        room: &Room,
+    ) -> bool {
         let soonest = self.took * HURRIED_SHARE;
         if since < soonest {
             return false;
         }
         if self.is_still(now) {
             // Who left the place where CPU time is counted shows by what it takes.
-            return since >= STILLEST || self.has_grown(now, room);
+            return unseen >= STILLEST || self.has_grown(now, room);
         }
         let calm = self.calm.max((self.took * CALM_SHARE).min(CALMEST));
-        since >= calm || since >= room.cpu / self.processors || self.has_grown(now, room)
+        unseen >= calm || unseen >= room.cpu / self.processors || self.has_grown(now, room)
+    }
+
+    /// Counts growth from the least that the host had since: what others gave back meanwhile hides
+    /// nobody's.
+    pub(super) fn rebase(&mut self, now: Option<Glance>) {
+        if let (Some(then), Some(now)) = (&mut self.glance, now) {
+            then.tasks = then.tasks.min(now.tasks);
+            then.available_bytes = then.available_bytes.max(now.available_bytes);
+        }
     }
 
     /// How long the next look is good for, by what this one found: longer each time that no job had
@@ -232,7 +247,16 @@ mod tests {
     }
 
     fn is_due(since_ms: u64, now: Option<Glance>, room: &Room) -> bool {
-        LOOK.is_over(Duration::from_millis(since_ms), now, room)
+        let since = Duration::from_millis(since_ms);
+        LOOK.is_over(since, since, now, room)
+    }
+
+    #[test]
+    fn jobs_that_have_just_begun_are_not_looked_at_unless_something_grows() {
+        let (room, unseen) = (Room::at_first(&LIMITS), Duration::from_millis(10));
+        let is_due = |now| LOOK.is_over(2 * CALM, unseen, now, &room);
+        assert!(!is_due(Some(HOST)));
+        assert!(is_due(Some(Glance { tasks: 506, ..HOST })));
     }
 
     #[test]
@@ -245,6 +269,19 @@ mod tests {
         let less = Glance { available_bytes: 9_400, ..HOST };
         assert!(is_due(100, Some(less), &room));
         assert!(is_due(100, None, &room), "who cannot glance has to look");
+    }
+
+    #[test]
+    fn what_others_gave_back_hides_no_growth() {
+        let (room, unseen) = (Room::at_first(&LIMITS), Duration::from_millis(10));
+        let mut look = LOOK;
+        let grown = Glance { available_bytes: 11_900, ..HOST };
+        assert!(!look.is_over(CALM, unseen, Some(grown), &room), "by what was seen so far");
+        look.rebase(Some(Glance { tasks: 400, available_bytes: 12_500, ..HOST }));
+        assert!(look.is_over(CALM, unseen, Some(grown), &room));
+        look.rebase(Some(Glance { tasks: 600, available_bytes: 1, ..HOST }));
+        let least = look.glance.unwrap();
+        assert_eq!((least.tasks, least.available_bytes), (400, 12_500), "growth is not forgotten");
     }
 
     #[test]
@@ -281,7 +318,10 @@ mod tests {
         let room = Room::at_first(&LIMITS);
         let cpu = |millis| Some(Duration::from_millis(millis));
         let look = LastLook { jobs_cpu: cpu(7), ..LOOK };
-        let is_over = |now, since| look.is_over(Duration::from_secs(since), Some(now), &room);
+        let is_over = |now, since| {
+            let since = Duration::from_secs(since);
+            look.is_over(since, since, Some(now), &room)
+        };
         let still = Glance { jobs_cpu: cpu(7), ..HOST };
         assert!(!is_over(still, 63) && is_over(still, 64));
         assert!(is_over(Glance { tasks: 506, ..still }, 1), "who left is not counted");
@@ -297,10 +337,15 @@ mod tests {
             assert_eq!(look.calm, Duration::from_secs(seconds));
         }
         let room = Room::at_first(&LIMITS);
-        assert!(!look.is_over(Duration::from_secs(15), Some(HOST), &room));
-        assert!(look.is_over(Duration::from_secs(16), Some(HOST), &room));
+        for (seconds, expected) in [(15, false), (16, true)] {
+            let since = Duration::from_secs(seconds);
+            assert_eq!(look.is_over(since, since, Some(HOST), &room), expected);
+        }
         let many = Glance { tasks: 506, ..HOST };
-        assert!(look.is_over(GLANCE_PAUSE, Some(many), &room), "growth is looked at at once");
+        assert!(
+            look.is_over(GLANCE_PAUSE, GLANCE_PAUSE, Some(many), &room),
+            "growth is looked at at once"
+        );
         assert_eq!(look.next_calm(Work::Done), CALM);
     }
 
@@ -312,7 +357,8 @@ mod tests {
             let look = LastLook { took: Duration::from_millis(took_ms), ..LOOK };
             let now = Some(Glance { tasks, ..HOST });
             let nothing = Room { memory: 0, tasks: 0, cpu: Duration::ZERO };
-            let due = look.is_over(Duration::from_millis(since_ms), now, &nothing);
+            let since = Duration::from_millis(since_ms);
+            let due = look.is_over(since, since, now, &nothing);
             prop_assert_eq!(due, since_ms >= took_ms * 4);
         }
     }

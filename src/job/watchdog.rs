@@ -49,6 +49,7 @@ struct Watched {
     tree: Arc<Tree>,
     limits: ResourceLimits,
     actor: Address,
+    since: Instant,
     most: Used,
     standing: Standing,
 }
@@ -79,7 +80,8 @@ impl Watch {
         let mut registry = registry();
         registry.last += 1;
         let number = registry.last;
-        registry.jobs.insert(number, Watched { tree, limits, actor, most, standing });
+        let since = Instant::now();
+        registry.jobs.insert(number, Watched { tree, limits, actor, since, most, standing });
         registry.wake();
         Some(Self { number })
     }
@@ -107,6 +109,12 @@ impl Registry {
         }
     }
 
+    /// For how long the oldest job was not looked at, if all were at this moment.
+    fn longest_unseen(&self, looked: Instant) -> Duration {
+        let oldest = self.jobs.values().next();
+        oldest.map_or(Duration::ZERO, |job| job.since.max(looked).elapsed())
+    }
+
     /// The least that is left to any job. Who has passed a limit is being ended, and needs no
     /// closer look.
     fn least_room(&self) -> Room {
@@ -129,6 +137,9 @@ fn run() {
     let mut last = LastLook { glance, jobs_cpu, took, calm: CALM, processors };
     let (mut before, mut newest) = (None, 0);
     loop {
+        if wait_for_somebody() == Slept::Yes {
+            last.rebase(process::glance());
+        }
         let (pause, latest) = wait_for_the_next_glance();
         let (room, now) = (registry().least_room(), process::glance());
         let glances = Glances { before, now };
@@ -139,12 +150,15 @@ fn run() {
             // It may be where its CPU time is not counted.
             last.jobs_cpu = None;
         }
-        if last.is_over(looked.elapsed(), now, &room) {
+        let (since, unseen) = (looked.elapsed(), registry().longest_unseen(looked));
+        if last.is_over(since, unseen, now, &room) {
             let begun = Instant::now();
             let calm = last.next_calm(look_at_all());
             let jobs_cpu = now.and_then(|now| now.jobs_cpu);
             last = LastLook { glance: now, jobs_cpu, took: begun.elapsed(), calm, processors };
             looked = Instant::now();
+        } else {
+            last.rebase(now);
         }
         let pause = last.pause(pause, glances, &room);
         let mut registry = registry();
@@ -155,15 +169,32 @@ fn run() {
     }
 }
 
-/// Sleeps while there is no job, and then for the pause; less when a job comes. Gives the pause,
-/// and the number of the job that came last.
-fn wait_for_the_next_glance() -> (Duration, u64) {
+/// Whether there was nobody to watch over for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slept {
+    Yes,
+    No,
+}
+
+/// Sleeps while there is no job.
+fn wait_for_somebody() -> Slept {
+    let mut slept = Slept::No;
     let nobody = |registry: &mut Registry| {
         let is_nobody = registry.jobs.is_empty();
+        if is_nobody {
+            slept = Slept::Yes;
+        }
         registry.thread = if is_nobody { Thread::Idle } else { Thread::Runs };
         is_nobody
     };
-    let registry = SOMEBODY.wait_while(registry(), nobody).unwrap_or_else(PoisonError::into_inner);
+    drop(SOMEBODY.wait_while(registry(), nobody));
+    slept
+}
+
+/// Sleeps for the pause; less when a job comes. Gives the pause, and the number of the job that came
+/// last.
+fn wait_for_the_next_glance() -> (Duration, u64) {
+    let registry = registry();
     let pause = registry.pause;
     let is_quiet = |registry: &mut Registry| registry.pause == pause;
     let waited = SOMEBODY.wait_timeout_while(registry, pause, is_quiet);
