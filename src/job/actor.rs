@@ -2,10 +2,10 @@
 //! what follows from what is decided in `state.rs`.
 
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::time::timeout;
 use tracing::Instrument;
@@ -256,9 +256,10 @@ impl Job {
             actor.tell(JobMsg::LeaderExited(Reaped { exit, out_of_memory, survivors }));
         };
         let (deadline, actor) = (self.seat.spec().limits.timeout, myself.clone());
-        // One task for all: what a short job writes and its end mostly come together.
+        // One task for all: what a short job writes and its end mostly come together. In a box, or the
+        // task would have room for each of them three times over.
+        let mut both = Box::pin(join(pumping, waiting));
         let following = async move {
-            let mut both = pin!(async { tokio::join!(pumping, waiting) });
             if timeout(deadline, &mut both).await.is_err() {
                 actor.tell(JobMsg::DeadlinePassed);
                 both.await;

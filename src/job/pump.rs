@@ -149,7 +149,8 @@ impl Pump {
             self.make_room().await;
             let (read, brought) = self.turn(stream);
             if self.flow == Flow::Flooding && is_flood(brought) {
-                let Some(pump) = flood::carry(self).await else { return };
+                // In a box: most jobs never need the room.
+                let Some(pump) = Box::pin(flood::carry(self)).await else { return };
                 self = pump;
             } else if read == Read::Bytes {
                 // There is nothing to wait for: without this the job would have the thread for itself.
