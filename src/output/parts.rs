@@ -116,7 +116,7 @@ impl Parts {
 
     /// How much is known to be cut off.
     pub(super) fn cut_bytes(&self) -> u64 {
-        self.all().iter().map(|part| part.cut_bytes()).sum()
+        self.lock().each().map(|part| part.cut_bytes()).sum()
     }
 
     /// All of them, in order.
@@ -126,8 +126,12 @@ impl Parts {
 }
 
 impl Inner {
+    fn each(&self) -> impl Iterator<Item = &Arc<Shared>> {
+        std::iter::once(&self.head).chain(&self.tail)
+    }
+
     fn all(&self) -> Vec<Arc<Shared>> {
-        std::iter::once(&self.head).chain(&self.tail).cloned().collect()
+        self.each().cloned().collect()
     }
 }
 
