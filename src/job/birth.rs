@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::midwife;
 use crate::outcome::StartError;
@@ -112,7 +113,7 @@ pub(super) async fn start(
         return started;
     }
     let program = launch.program.to_string_lossy().into_owned();
-    let (tell, told) = oneshot::channel();
+    let (tell, mut told) = oneshot::channel();
     let runtime = Handle::current();
     let bear = move || {
         let _inside = runtime.enter();
@@ -121,7 +122,15 @@ pub(super) async fn start(
     };
     let why = |why: String| StartError::System { program: program.clone(), why };
     midwife::call(Box::new(bear)).map_err(|error| why(error.to_string()))?;
-    let newborn = told.await.map_err(|_| why("its start broke off".to_owned()))??;
+    let mut patience = midwife::PATIENCE;
+    let newborn = loop {
+        let Ok(told) = timeout(patience, &mut told).await else {
+            midwife::relieve();
+            patience *= 2;
+            continue;
+        };
+        break told.map_err(|_| why("its start broke off".to_owned()))??;
+    };
     newborn.taken(program)
 }
 
