@@ -26,10 +26,11 @@ pub(crate) fn measure(bench: &Bench) -> Found {
     let mut yards = Yards { empty: empty.client(), full: full.client() };
     // What is made once, at the first job, is no cost of a job.
     block(bench.scale.block, || echo(&mut yards.full));
-    let before = Look::at(&full);
     let own = full.processes();
     let (mut rows, mut calls, mut starts) = (Vec::new(), Vec::new(), Vec::new());
     for held in bench.scale.held.iter().copied() {
+        // Of each step by itself: the short calls beside the last one are known to the server as well.
+        let before = Look::at(&full);
         let started = hold(&full, &mut yards.full, held);
         let all =
             Row::new(format!("{held} jobs asked for: running"), "jobs", started.running as f64);
@@ -43,7 +44,7 @@ pub(crate) fn measure(bench: &Bench) -> Found {
         let look = Look::at(&full);
         let idle = idle_percent(&own, bench.scale.idle_ms);
         let (beside, alone) = yards.calls(bench);
-        rows.extend(look.rows(&before, held));
+        rows.extend(look.rows(&before, held, started.new));
         rows.push(idle_row(held, idle));
         rows.push(
             Row::new(format!("`echo hi` beside {held} running jobs, p50"), "ms", beside)
@@ -63,6 +64,7 @@ pub(crate) fn measure(bench: &Bench) -> Found {
 
 /// How many run of those that were asked for, and what each of the new ones took.
 struct Started {
+    new: usize,
     running: usize,
     each_ms: f64,
 }
@@ -80,7 +82,7 @@ fn hold(server: &HttpServer, client: &mut HttpClient, wanted: usize) -> Started 
     };
     let mut starters = server.clients(STARTERS);
     let ((), ms) = timed(|| over_http(&mut starters, missing, &call, check));
-    Started { running: settled(client), each_ms: ms / missing as f64 }
+    Started { new: missing, running: settled(client), each_ms: ms / missing as f64 }
 }
 
 /// How many run once nobody waits and nothing changes any more: an answer may come before it is
@@ -116,13 +118,10 @@ impl Look {
         }
     }
 
-    fn rows(&self, before: &Self, held: usize) -> [Row; 4] {
+    fn rows(&self, before: &Self, held: usize, new: usize) -> [Row; 4] {
         let each = |what: &str, unit, now: f64, then: f64| {
-            Row::new(
-                format!("{held} running jobs: {what} of each"),
-                unit,
-                (now - then) / held as f64,
-            )
+            let what = format!("{held} running jobs: {what} of each");
+            Row::new(what, unit, (now - then) / new as f64)
         };
         let at = |row: Row, goal| row.goal_at(held, JUDGED, Goal::AtMost(goal));
         [
@@ -137,13 +136,13 @@ impl Look {
 
 /// CPU time of the server and its helpers while nothing is asked.
 fn idle_percent(own: &[Usage], idle_ms: u64) -> f64 {
-    let cpu = || own.iter().map(Usage::cpu_ms).sum::<f64>();
+    let cpu = || own.iter().map(Usage::fine_cpu_ms).sum::<f64>();
     let before = cpu();
     thread::sleep(Duration::from_millis(idle_ms));
     (cpu() - before) * 100.0 / idle_ms as f64
 }
 
-/// Linux counts in steps of 10 ms: in ten seconds, one of them is nothing.
+/// A thousandth of a core is nothing.
 fn idle_row(held: usize, percent: f64) -> Row {
     let row = Row::new(format!("{held} running jobs: idle CPU"), "% of a core", percent);
     row.goal_at(held, JUDGED, Goal::AtMost(0.1))

@@ -38,7 +38,17 @@ impl Usage {
         self.ticks(OWN_TICKS)
     }
 
-    /// The same with the children that it has waited for, and theirs.
+    /// Milliseconds of its threads that live, to the nanosecond where Linux counts so finely.
+    pub(crate) fn fine_cpu_ms(&self) -> f64 {
+        let on_cpu = |thread: PathBuf| {
+            let text = fs::read_to_string(thread.join("schedstat")).ok()?;
+            text.split_whitespace().next()?.parse::<f64>().ok()
+        };
+        let all: Option<f64> = self.entries("task").map(on_cpu).sum();
+        all.map_or_else(|| self.cpu_ms(), |nanos| nanos / 1e6)
+    }
+
+    /// Milliseconds of the process with the children that it has waited for, and theirs.
     pub(crate) fn cpu_with_children_ms(&self) -> f64 {
         self.ticks(ALL_TICKS)
     }
