@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::process::{OutputPipe, UnwatchedPipe};
+use crate::process::OutputPipe;
 
 /// What one read takes at the most: no more than a core keeps at hand until it is written.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -32,10 +32,7 @@ pub(super) fn with_block<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 /// One pipe, until its end.
 #[derive(Debug)]
 pub(super) enum Tap {
-    /// The runtime tells when there is something to read.
-    Watched(OutputPipe),
-    /// Of a flood, which has a thread of its own for now (`flood.rs`).
-    Unwatched(UnwatchedPipe),
+    Open(OutputPipe),
     Closed,
 }
 
@@ -55,7 +52,7 @@ pub(super) enum Read {
 impl Tap {
     pub(super) const fn is_open(&self) -> bool {
         match self {
-            Self::Watched(_) | Self::Unwatched(_) => true,
+            Self::Open(_) => true,
             Self::Closed => false,
         }
     }
@@ -64,8 +61,8 @@ impl Tap {
     pub(super) async fn ready(&self) {
         match self {
             // An error shows again in the read that follows.
-            Self::Watched(pipe) => drop(pipe.readable().await),
-            Self::Unwatched(_) => sleep(SOON).await,
+            Self::Open(pipe) if pipe.is_watched() => drop(pipe.readable().await),
+            Self::Open(_) => sleep(SOON).await,
             Self::Closed => std::future::pending().await,
         }
     }
@@ -75,8 +72,7 @@ impl Tap {
     pub(super) fn read(&mut self, block: &mut Vec<u8>) -> Read {
         block.clear();
         let read = match self {
-            Self::Watched(pipe) => pipe.try_read(block),
-            Self::Unwatched(pipe) => pipe.try_read(block),
+            Self::Open(pipe) => pipe.try_read(block),
             Self::Closed => Ok(0),
         };
         match read {
@@ -93,41 +89,36 @@ impl Tap {
     /// Whether a read that brought this has left nothing. The runtime has to see a read that brings
     /// nothing before it tells of the next bytes.
     fn has_emptied(&self, block: &Vec<u8>) -> bool {
-        match self {
-            Self::Unwatched(_) => block.len() < block.capacity(),
-            Self::Watched(_) | Self::Closed => false,
-        }
+        self.unwatched().is_some() && block.len() < block.capacity()
     }
 
     /// The pipe, where the runtime tells nothing of it.
-    pub(super) const fn unwatched(&self) -> Option<&UnwatchedPipe> {
+    pub(super) fn unwatched(&self) -> Option<&OutputPipe> {
         match self {
-            Self::Unwatched(pipe) => Some(pipe),
-            Self::Watched(_) | Self::Closed => None,
+            Self::Open(pipe) => Some(pipe).filter(|pipe| !pipe.is_watched()),
+            Self::Closed => None,
         }
     }
 
     /// Has the runtime tell no longer when there is something to read.
     pub(super) fn unwatch(&mut self) {
-        *self = match std::mem::replace(self, Self::Closed) {
-            Self::Watched(pipe) => Self::Unwatched(pipe.unwatched()),
-            other @ (Self::Unwatched(_) | Self::Closed) => other,
-        };
+        if let Self::Open(pipe) = self {
+            pipe.unwatch();
+        }
     }
 
-    /// Has the runtime tell again, where it can.
+    /// Has the runtime tell, where it can.
     pub(super) fn watch(&mut self) {
-        *self = match std::mem::replace(self, Self::Closed) {
-            Self::Unwatched(pipe) => pipe.watched().map_or_else(Self::Unwatched, Self::Watched),
-            other @ (Self::Watched(_) | Self::Closed) => other,
-        };
+        if let Self::Open(pipe) = self {
+            // One that it cannot tell of is looked at now and then.
+            pipe.watch().ok();
+        }
     }
 
     /// Gives a flooding process a larger pipe.
     pub(super) fn grow(&self) {
-        match self {
-            Self::Watched(pipe) => pipe.grow(),
-            Self::Unwatched(_) | Self::Closed => {}
+        if let Self::Open(pipe) = self {
+            pipe.grow();
         }
     }
 }

@@ -56,7 +56,7 @@ pub use cwd::{Cwd, OpenedDir};
 pub use glance::{Glance, glance};
 pub use launch::{Confine, Launch, LaunchStdin, Process, Report};
 pub use leader::{Exit, ExitKind, Leader};
-pub use pipe::{InputPipe, OutputPipe, UnwatchedPipe, wait_for_any};
+pub use pipe::{InputPipe, OutputPipe, wait_for_any};
 pub use report::PipelineReport;
 pub use spawn::spawn;
 pub use survey::{Load, survey};

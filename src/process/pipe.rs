@@ -1,7 +1,8 @@
 //! Our ends of a process's input and output: pipes, or both sides of a terminal.
+#![expect(unsafe_code, reason = "the runtime takes files that are not its own on trust")]
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -18,7 +19,10 @@ use super::raw;
 /// What a process writes. The end comes when nobody can write any more, not when the leader ends.
 #[derive(Debug)]
 pub struct OutputPipe {
-    file: AsyncFd<OwnedFd>,
+    /// The runtime's word that there is something to read, where it was asked for.
+    told: Option<AsyncFd<RawFd>>,
+    /// Closed after that: fields are dropped in this order.
+    file: OwnedFd,
 }
 
 /// Large enough that its writer need not wait while we are away for a moment. With a larger one, more
@@ -27,16 +31,44 @@ const FLOOD_PIPE_BYTES: usize = 256 << 10;
 
 impl OutputPipe {
     /// Takes a readable file that does not block.
-    pub(super) fn new(file: OwnedFd) -> io::Result<Self> {
-        Ok(Self { file: raw::register(file, Interest::READABLE)? })
+    pub(super) const fn new(file: OwnedFd) -> Self {
+        Self { told: None, file }
     }
 
-    /// Returns when there may be something to read, or the end. Cancel-safe.
+    /// Has the runtime tell when there is something to read. What is there by now is told as well.
+    ///
+    /// # Errors
+    /// When the system has no room to do so.
+    pub fn watch(&mut self) -> io::Result<()> {
+        if self.told.is_none() {
+            let number = self.file.as_raw_fd();
+            // SAFETY: the file stays the same, and open until `told` was dropped.
+            self.told = Some(unsafe { raw::register_lent(number, Interest::READABLE) }?);
+        }
+        Ok(())
+    }
+
+    /// Has it tell no longer: whoever reads this has a thread to wait with.
+    pub fn unwatch(&mut self) {
+        self.told = None;
+    }
+
+    /// Whether the runtime tells.
+    #[must_use]
+    pub const fn is_watched(&self) -> bool {
+        self.told.is_some()
+    }
+
+    /// Returns when there may be something to read, or the end; never for one that is not watched.
+    /// Cancel-safe.
     ///
     /// # Errors
     /// When the runtime shuts down.
     pub async fn readable(&self) -> io::Result<()> {
-        self.file.readable().await.map(|mut ready| ready.retain_ready())
+        match &self.told {
+            Some(told) => told.readable().await.map(|mut ready| ready.retain_ready()),
+            None => std::future::pending().await,
+        }
     }
 
     /// Adds what is there to the buffer, within its capacity and without waiting, and says how many
@@ -45,13 +77,11 @@ impl OutputPipe {
     /// # Errors
     /// `WouldBlock` when nothing is there; wait with [`OutputPipe::readable`] then.
     pub fn try_read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        self.file.try_io(Interest::READABLE, |file| read_into(file, buffer))
-    }
-
-    /// Has the runtime tell no longer when there is something to read.
-    #[must_use]
-    pub fn unwatched(self) -> UnwatchedPipe {
-        UnwatchedPipe { file: self.file.into_inner() }
+        let mut read = || read_into(&self.file, buffer);
+        match &self.told {
+            Some(told) => told.try_io(Interest::READABLE, |_| read()),
+            None => read(),
+        }
     }
 
     /// Gives a flooding process a larger pipe, so that reader and writer switch less often.
@@ -59,38 +89,13 @@ impl OutputPipe {
     /// Not done from the start: it would cost every job the memory. Where the system refuses
     /// (a terminal, or the user's limit on pipe memory) the pipe stays as it is.
     pub fn grow(&self) {
-        fcntl_setpipe_size(self.file.get_ref(), FLOOD_PIPE_BYTES).ok();
-    }
-}
-
-/// The same, of which the runtime knows nothing: whoever reads it has a thread to wait with.
-#[derive(Debug)]
-pub struct UnwatchedPipe {
-    file: OwnedFd,
-}
-
-impl UnwatchedPipe {
-    /// As [`OutputPipe::try_read`].
-    ///
-    /// # Errors
-    /// `WouldBlock` when nothing is there.
-    pub fn try_read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        read_into(&self.file, buffer)
-    }
-
-    /// Has the runtime tell again. What is there by now is told as well.
-    ///
-    /// # Errors
-    /// Gives it back where the runtime cannot.
-    pub fn watched(self) -> Result<OutputPipe, Self> {
-        // A copy, since the runtime would not give it back.
-        self.file.try_clone().and_then(OutputPipe::new).map_err(|_| self)
+        fcntl_setpipe_size(&self.file, FLOOD_PIPE_BYTES).ok();
     }
 }
 
 /// Blocks until there is something to read in one of these, or its end, and says so; or until this
 /// time has passed. Of none, nothing ever comes.
-pub fn wait_for_any<'a>(pipes: impl Iterator<Item = &'a UnwatchedPipe>, time: Duration) -> bool {
+pub fn wait_for_any<'a>(pipes: impl Iterator<Item = &'a OutputPipe>, time: Duration) -> bool {
     let mut polled: Vec<PollFd<'_>> =
         pipes.map(|pipe| PollFd::new(&pipe.file, PollFlags::IN)).collect();
     let Ok(time) = Timespec::try_from(time) else { return false };
@@ -98,16 +103,19 @@ pub fn wait_for_any<'a>(pipes: impl Iterator<Item = &'a UnwatchedPipe>, time: Du
     !polled.is_empty() && poll(&mut polled, Some(&time)) != Ok(0)
 }
 
+/// It is watched from the first read on.
 impl AsyncRead for OutputPipe {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        self.watch()?;
+        let Self { told: Some(told), file } = &*self else { return Poll::Pending };
         loop {
-            let mut ready = ready!(self.file.poll_read_ready(context))?;
+            let mut ready = ready!(told.poll_read_ready(context))?;
             let unfilled = buffer.initialize_unfilled();
-            let read = |file: &AsyncFd<OwnedFd>| {
+            let read = |_: &AsyncFd<RawFd>| {
                 ended(retry_on_intr(|| rustix::io::read(file, &mut *unfilled)))
             };
             if let Ok(result) = ready.try_io(read) {

@@ -67,6 +67,15 @@ pub(super) fn register(file: OwnedFd, interest: Interest) -> io::Result<AsyncFd<
     Ok(unsafe { AsyncFd::register_with_interest(file, interest) }?)
 }
 
+/// The same for one that stays another's.
+///
+/// # Safety
+/// The file must stay the same, and open, until what is returned was dropped.
+pub(super) unsafe fn register_lent(file: RawFd, interest: Interest) -> io::Result<AsyncFd<RawFd>> {
+    // SAFETY: as is said above.
+    Ok(unsafe { AsyncFd::register_with_interest(file, interest) }?)
+}
+
 /// How a child ended, as `wait4` tells it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ended {
