@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt as _;
+use std::mem::MaybeUninit;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -165,11 +165,11 @@ pub(super) fn main_thread_children() -> io::Result<Vec<Pid>> {
         none => none.insert(File::open(list_of_children(getpid()))?),
     };
     let mut text = Vec::new();
-    let mut piece = [0; 4096];
+    let mut piece = [MaybeUninit::uninit(); 4096];
     loop {
-        match list.read_at(&mut piece, text.len() as u64)? {
-            0 => return Ok(pids_in(&String::from_utf8_lossy(&text))),
-            length => text.extend_from_slice(piece.get(..length).unwrap_or_default()),
+        match rustix::io::pread(&*list, &mut piece, text.len() as u64)? {
+            ([], _) => return Ok(pids_in(&String::from_utf8_lossy(&text))),
+            (read, _) => text.extend_from_slice(read),
         }
     }
 }

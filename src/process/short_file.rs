@@ -1,7 +1,8 @@
 //! Reads the short files that the kernel prints anew for each reader.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
+use std::mem::MaybeUninit;
 use std::path::Path;
 
 /// More than any of them has.
@@ -10,10 +11,9 @@ const MOST_BYTES: usize = 4096;
 /// The text of such a file, in one read: the kernel gives all of it at once, and whoever asks ten
 /// times in a second has no use for the several that a file of unknown length takes.
 pub(super) fn read(path: impl AsRef<Path>) -> io::Result<String> {
-    let mut bytes = [0; MOST_BYTES];
-    let length = File::open(path)?.read(&mut bytes)?;
-    let text = str::from_utf8(&bytes[..length]).map_err(io::Error::other)?;
-    Ok(text.to_owned())
+    let mut bytes = [MaybeUninit::uninit(); MOST_BYTES];
+    let (text, _) = rustix::io::read(File::open(path)?, &mut bytes)?;
+    Ok(str::from_utf8(text).map_err(io::Error::other)?.to_owned())
 }
 
 #[cfg(test)]
