@@ -150,11 +150,11 @@ impl Room {
     }
 
     /// How many of the lines fit, from the first on.
-    fn take<'a>(mut self, lines: impl Iterator<Item = &'a Shown>) -> usize {
+    fn take<'a>(mut self, lines: impl Iterator<Item = &'a Shown<'a>>) -> usize {
         lines.take_while(|line| self.takes(line)).count()
     }
 
-    fn takes(&mut self, line: &Shown) -> bool {
+    fn takes(&mut self, line: &Shown<'_>) -> bool {
         let (rows, cost) = (line.rows(), (self.cost)(&line.text));
         let fits = rows <= self.lines && cost <= self.bytes;
         if fits {
@@ -169,18 +169,27 @@ impl Room {
 #[derive(Debug)]
 struct Part {
     range: Range<u64>,
-    lines: Vec<Shown>,
+    text: String,
+    lines: usize,
+    bad_bytes: usize,
 }
 
 impl Part {
-    fn starting_at(start: u64, lines: Vec<Shown>) -> Self {
-        let bytes: usize = lines.iter().map(|line| line.bytes).sum();
-        Self { range: start..start + bytes as u64, lines }
+    fn starting_at(start: u64, shown: &[Shown<'_>]) -> Self {
+        let sum = |of: fn(&Shown<'_>) -> usize| shown.iter().map(of).sum::<usize>();
+        let mut text = String::with_capacity(sum(|line| line.text.len()));
+        text.extend(shown.iter().map(|line| &*line.text));
+        Self {
+            range: start..start + sum(|line| line.bytes) as u64,
+            text,
+            lines: sum(|line| line.lines),
+            bad_bytes: sum(|line| line.bad_bytes),
+        }
     }
 
-    fn ending_at(end: u64, lines: Vec<Shown>) -> Self {
-        let bytes: usize = lines.iter().map(|line| line.bytes).sum();
-        Self { range: end - bytes as u64..end, lines }
+    fn ending_at(end: u64, shown: &[Shown<'_>]) -> Self {
+        let bytes: usize = shown.iter().map(|line| line.bytes).sum();
+        Self::starting_at(end - bytes as u64, shown)
     }
 }
 
@@ -215,9 +224,10 @@ impl<'a> Frame<'a> {
         if has_hole || self.end - self.from > room.raw_bytes() {
             return Ok(None);
         }
-        let lines = self.shown(&self.reader.read(self.from..self.end)?, WHOLE_LINES);
+        let bytes = self.reader.read(self.from..self.end)?;
+        let lines = self.shown(&bytes, WHOLE_LINES);
         let all_fit = room.take(lines.iter()) == lines.len();
-        Ok(all_fit.then(|| Part::starting_at(self.from, lines)))
+        Ok(all_fit.then(|| Part::starting_at(self.from, &lines)))
     }
 
     /// Where the first hole begins, and the last one ends.
@@ -237,7 +247,7 @@ impl<'a> Frame<'a> {
         if lines.is_empty() {
             lines = self.beginning(&bytes[..self.line_length(&bytes)], room);
         }
-        Ok(Part::starting_at(self.from, lines))
+        Ok(Part::starting_at(self.from, &lines))
     }
 
     /// The last whole lines that fit, else the end of the last line; nothing before `from`.
@@ -246,18 +256,18 @@ impl<'a> Frame<'a> {
         let start = self.charset.aligned(from.max(self.end.saturating_sub(room.raw_bytes())));
         let bytes = self.reader.read(start.min(self.end)..self.end)?;
         let first_line = if start == from { 0 } else { self.line_length(&bytes) };
-        let fits = |lines: &[Shown]| room.take(lines.iter().rev()) > 0;
+        let fits = |lines: &[Shown<'_>]| room.take(lines.iter().rev()) > 0;
         let mut lines = self.shown_in(&bytes[first_line..], ViewOptions::default(), fits);
         let kept = room.take(lines.iter().rev());
-        lines.drain(..lines.len() - kept);
+        let mut lines = lines.split_off(lines.len() - kept);
         if lines.is_empty() {
             lines = self.ending(&bytes, room);
         }
-        Ok(Part::ending_at(self.end, lines))
+        Ok(Part::ending_at(self.end, &lines))
     }
 
     /// As much of the beginning of a line as fits.
-    fn beginning(&self, line: &[u8], room: Room) -> Vec<Shown> {
+    fn beginning<'b>(&self, line: &'b [u8], room: Room) -> Vec<Shown<'b>> {
         let mut length = room.part_of_line().min(line.len());
         loop {
             length = whole_text(&line[..length], self.charset);
@@ -270,7 +280,7 @@ impl<'a> Frame<'a> {
     }
 
     /// As much of the end as fits.
-    fn ending(&self, bytes: &[u8], room: Room) -> Vec<Shown> {
+    fn ending<'b>(&self, bytes: &'b [u8], room: Room) -> Vec<Shown<'b>> {
         let mut length = room.part_of_line().min(bytes.len());
         loop {
             let part = &bytes[bytes.len() - length..];
@@ -283,17 +293,17 @@ impl<'a> Frame<'a> {
         }
     }
 
-    fn shown(&self, bytes: &[u8], options: ViewOptions) -> Vec<Shown> {
+    fn shown<'b>(&self, bytes: &'b [u8], options: ViewOptions) -> Vec<Shown<'b>> {
         shown(bytes, self.charset, options)
     }
 
     /// On one screen; where nothing of that fits, each line by itself.
-    fn shown_in(
+    fn shown_in<'b>(
         &self,
-        bytes: &[u8],
+        bytes: &'b [u8],
         options: ViewOptions,
-        fits: impl Fn(&[Shown]) -> bool,
-    ) -> Vec<Shown> {
+        fits: impl Fn(&[Shown<'_>]) -> bool,
+    ) -> Vec<Shown<'b>> {
         let lines = self.shown(bytes, options);
         if fits(&lines) || lines.iter().all(|line| line.rows() == 1) {
             return lines;
@@ -329,14 +339,13 @@ impl<'a> Frame<'a> {
 
     fn section(&self, part: Part) -> io::Result<Section> {
         let first_line = self.reader.line_at(part.range.start)?;
-        let lines: usize = part.lines.iter().map(|line| line.lines).sum();
         Ok(Section {
             first_line,
-            last_line: first_line + lines.saturating_sub(1) as u64,
+            last_line: first_line + part.lines.saturating_sub(1) as u64,
             start: part.range.start,
             end: part.range.end,
-            text: part.lines.iter().map(|line| line.text.as_str()).collect(),
-            bad_bytes: part.lines.iter().map(|line| line.bad_bytes).sum(),
+            text: part.text,
+            bad_bytes: part.bad_bytes,
         })
     }
 }

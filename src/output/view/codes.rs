@@ -1,6 +1,6 @@
 //! What a terminal is told between the texts of a line: where to go on, and what to clear.
 
-use memchr::memchr3;
+use memchr::{memchr, memchr3};
 
 /// A larger number in an escape code moves no further than this.
 const MAX_NUMBER: usize = 9999;
@@ -83,7 +83,7 @@ pub(super) fn codes(line: &str) -> impl Iterator<Item = Code<'_>> {
 
 /// Whether the line has a code that reaches other rows.
 pub(super) fn leaves_row(line: &str) -> bool {
-    line.contains("\x1b[") && codes(line).any(Code::leaves_row)
+    memchr(0x1b, line.as_bytes()).is_some() && codes(line).any(Code::leaves_row)
 }
 
 /// The first code, where it is, and its length.

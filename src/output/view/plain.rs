@@ -65,15 +65,15 @@ impl<'a> Entry<'a> {
 
     /// What is shown of it, cut to so many characters.
     fn shown(&self, max: Option<usize>) -> String {
-        let mut shown =
-            Shown { text: self.line.to_owned(), lines: self.repeats, bytes: 0, bad_bytes: 0 };
+        let text = self.line.into();
+        let mut shown = Shown { text, lines: self.repeats, bytes: 0, bad_bytes: 0 };
         if let Some(max) = max {
             shown.cut(max);
         }
         if self.repeats > 1 {
             shown.count(self.repeats);
         }
-        shown.text
+        shown.text.into_owned()
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
             let options = ViewOptions { ansi, fold, long: keep };
             let apart = shown(text.as_bytes(), Charset::Utf8, options);
             let lines = apart.iter().map(|line| line.lines).sum();
-            let apart = apart.iter().map(|line| line.text.as_str()).collect();
+            let apart = apart.iter().map(|line| &*line.text).collect();
             prop_assert!(is_plain(text.as_bytes()));
             prop_assert_eq!(plain(text, options), Text { text: apart, bad_bytes: 0, lines });
         }

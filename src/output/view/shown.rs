@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr_iter;
+
 use super::charset::Charset;
 use super::codes::leaves_row;
 use super::grid::{self, play};
@@ -96,7 +98,7 @@ pub fn text_in<'a>(
 fn taken_apart(bytes: &[u8], charset: Charset, options: ViewOptions) -> Text {
     let lines = shown(bytes, charset, options);
     Text {
-        text: lines.iter().map(|line| line.text.as_str()).collect(),
+        text: lines.iter().map(|line| &*line.text).collect(),
         bad_bytes: lines.iter().map(|line| line.bad_bytes).sum(),
         lines: lines.iter().map(|line| line.lines).sum(),
     }
@@ -105,9 +107,9 @@ fn taken_apart(bytes: &[u8], charset: Charset, options: ViewOptions) -> Text {
 /// One line as it is shown, and what of the source it stands for; or several that belong together,
 /// because the cursor went back and forth between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shown {
-    /// The text, with its newline where the source has one.
-    pub(crate) text: String,
+pub(crate) struct Shown<'a> {
+    /// The text, with its newline where the source has one. What is shown as it is is not copied.
+    pub(crate) text: Cow<'a, str>,
     /// Source lines: more than one where repeats were folded or lines written over.
     pub(crate) lines: usize,
     /// Source bytes, newlines included.
@@ -116,14 +118,14 @@ pub(crate) struct Shown {
     pub(crate) bad_bytes: usize,
 }
 
-impl Shown {
+impl Shown<'_> {
     fn content(&self) -> &str {
         self.text.strip_suffix('\n').unwrap_or(&self.text)
     }
 
     /// How many lines the text has.
     pub(crate) fn rows(&self) -> usize {
-        self.content().split('\n').count()
+        1 + memchr_iter(b'\n', self.content().as_bytes()).count()
     }
 
     /// Leaves out what is overlong, and says how much that was.
@@ -132,7 +134,7 @@ impl Shown {
             let newline = &self.text[self.content().len()..];
             let rows: Vec<String> =
                 self.content().split('\n').map(|row| cut_chars(row, max)).collect();
-            self.text = rows.join("\n") + newline;
+            self.text = Cow::Owned(rows.join("\n") + newline);
         }
     }
 
@@ -141,17 +143,27 @@ impl Shown {
         let content = self.content();
         let gap = if content.is_empty() { "" } else { " " };
         let newline = &self.text[content.len()..];
-        self.text = format!("{content}{gap}(×{}){newline}", with_commas(lines));
+        self.text = Cow::Owned(format!("{content}{gap}(×{}){newline}", with_commas(lines)));
+    }
+
+    /// The last of several that are shown as one, which stands for all of them.
+    fn over(self, before: &Self) -> Self {
+        Self {
+            lines: before.lines + self.lines,
+            bytes: before.bytes + self.bytes,
+            bad_bytes: before.bad_bytes + self.bad_bytes,
+            ..self
+        }
     }
 }
 
 /// Shows bytes line by line. The source bytes of all lines together are all bytes.
-pub(crate) fn shown(bytes: &[u8], charset: Charset, options: ViewOptions) -> Vec<Shown> {
+pub(crate) fn shown(bytes: &[u8], charset: Charset, options: ViewOptions) -> Vec<Shown<'_>> {
     let lines = on_one_screen(decoded(bytes, charset), options.ansi);
-    let same = |one: &Shown, next: &Shown| {
-        options.fold == Fold::Repeats && one.rows() == 1 && one.content() == next.content()
+    let mut shown = match options.fold {
+        Fold::Repeats => folded(lines),
+        Fold::Off => lines.into_iter().map(|line| (line, 1)).collect(),
     };
-    let mut shown: Vec<(Shown, usize)> = lines.chunk_by(same).flat_map(fold).collect();
     let whole = match options.long {
         Long::Cut => 0,
         Long::KeepFirst => 1,
@@ -169,81 +181,95 @@ pub(crate) fn shown(bytes: &[u8], charset: Charset, options: ViewOptions) -> Vec
     shown.into_iter().map(|(line, _)| line).collect()
 }
 
+/// Equal lines that follow each other: each of them while they are few, else one; with how often it
+/// was there.
+fn folded(lines: Vec<Shown<'_>>) -> Vec<(Shown<'_>, usize)> {
+    let same =
+        |one: &Shown<'_>, next: &Shown<'_>| one.content() == next.content() && one.rows() == 1;
+    let groups: Vec<usize> = lines.chunk_by(same).map(<[_]>::len).collect();
+    let mut folded = Vec::with_capacity(groups.len());
+    let mut lines = lines.into_iter();
+    for count in groups {
+        let group = lines.by_ref().take(count);
+        if count < FOLD_FROM {
+            folded.extend(group.map(|line| (line, 1)));
+        } else {
+            let one = group.reduce(|before, line| line.over(&before));
+            folded.extend(one.map(|one| (one, count)));
+        }
+    }
+    folded
+}
+
 /// One line of the source as text, in full length, with all that it tells a terminal.
 struct Decoded<'a> {
+    /// With its newline, where it has one.
     text: Cow<'a, str>,
-    newline: &'static str,
     bytes: usize,
     bad_bytes: usize,
 }
 
 fn decoded(bytes: &[u8], charset: Charset) -> Vec<Decoded<'_>> {
-    let lines = charset.lines(bytes).into_iter();
-    lines.map(|line| Decoded::new(charset.decode(line), line.len())).collect()
+    charset.lines(bytes).into_iter().map(|line| Decoded::new(line, charset)).collect()
+}
+
+fn on_one_screen(lines: Vec<Decoded<'_>>, ansi: Ansi) -> Vec<Shown<'_>> {
+    match ansi {
+        Ansi::Strip if lines.iter().any(|line| leaves_row(line.content())) => played(&lines),
+        Ansi::Strip | Ansi::StripLines => {
+            lines.into_iter().map(|line| line.shown(on_screen)).collect()
+        }
+        Ansi::Keep => lines.into_iter().map(|line| line.shown(without_return)).collect(),
+    }
+}
+
+/// One line, with all codes, but without the `\r` of a CRLF.
+fn without_return(line: &str) -> Cow<'_, str> {
+    Cow::Borrowed(line.strip_suffix('\r').unwrap_or(line))
 }
 
 impl<'a> Decoded<'a> {
-    fn new((mut text, bad_bytes): (Cow<'a, str>, usize), bytes: usize) -> Self {
-        let newline = if text.ends_with('\n') { "\n" } else { "" };
-        let content = text.len() - newline.len();
-        match &mut text {
-            Cow::Borrowed(text) => *text = &text[..content],
-            Cow::Owned(text) => text.truncate(content),
-        }
-        Self { text, newline, bytes, bad_bytes }
+    fn new(line: &'a [u8], charset: Charset) -> Self {
+        let (text, bad_bytes) = charset.decode(line);
+        Self { text, bytes: line.len(), bad_bytes }
     }
-}
 
-fn on_one_screen(lines: Vec<Decoded<'_>>, ansi: Ansi) -> Vec<Shown> {
-    match ansi {
-        Ansi::Strip if lines.iter().any(|line| leaves_row(&line.text)) => played(&lines),
-        Ansi::Strip | Ansi::StripLines => lines.iter().map(|line| line.shown(on_screen)).collect(),
-        Ansi::Keep => lines
-            .iter()
-            .map(|line| line.shown(|text| Cow::Borrowed(text.strip_suffix('\r').unwrap_or(text))))
-            .collect(),
+    fn content(&self) -> &str {
+        self.text.strip_suffix('\n').unwrap_or(&self.text)
     }
-}
 
-impl Decoded<'_> {
-    fn shown(&self, show: impl Fn(&str) -> Cow<'_, str>) -> Shown {
-        let text = show(&self.text).into_owned() + self.newline;
-        Shown { text, lines: 1, bytes: self.bytes, bad_bytes: self.bad_bytes }
+    fn newline(&self) -> &'static str {
+        if self.text.ends_with('\n') { "\n" } else { "" }
+    }
+
+    /// What `show` makes of it, which may be a part of what it is given.
+    fn shown(self, show: impl Fn(&str) -> Cow<'_, str>) -> Shown<'a> {
+        let content = self.content();
+        let other = match show(content) {
+            Cow::Borrowed(same) if same.len() == content.len() => None,
+            other => Some(other.into_owned() + self.newline()),
+        };
+        let Self { text, bytes, bad_bytes } = self;
+        Shown { text: other.map_or(text, Cow::Owned), lines: 1, bytes, bad_bytes }
     }
 }
 
 /// All lines on one screen: each block of rows stands for some of them, in order.
-fn played(lines: &[Decoded<'_>]) -> Vec<Shown> {
-    let sources = lines.iter().map(|line| grid::Source { text: &line.text, newline: line.newline });
+fn played(lines: &[Decoded<'_>]) -> Vec<Shown<'static>> {
+    let source = |line| grid::Source { text: Decoded::content(line), newline: line.newline() };
     let mut rest = lines;
     let mut shown = Vec::new();
-    for rows in play(sources) {
+    for rows in play(lines.iter().map(source)) {
         let (these, after) = rest.split_at(rows.lines.min(rest.len()));
         rest = after;
         shown.push(Shown {
-            text: rows.text,
+            text: Cow::Owned(rows.text),
             lines: these.len(),
             bytes: these.iter().map(|line| line.bytes).sum(),
             bad_bytes: these.iter().map(|line| line.bad_bytes).sum(),
         });
     }
     shown
-}
-
-/// Equal lines: each of them while they are few, else one; with how often it was there.
-fn fold(group: &[Shown]) -> Vec<(Shown, usize)> {
-    match group.last() {
-        Some(last) if group.len() >= FOLD_FROM => {
-            let line = Shown {
-                text: last.text.clone(),
-                lines: group.iter().map(|line| line.lines).sum(),
-                bytes: group.iter().map(|line| line.bytes).sum(),
-                bad_bytes: group.iter().map(|line| line.bad_bytes).sum(),
-            };
-            vec![(line, group.len())]
-        }
-        Some(_) | None => group.iter().map(|line| (line.clone(), 1)).collect(),
-    }
 }
 
 /// Lossy UTF-8 with visible NULs, and how many bytes were no text.
