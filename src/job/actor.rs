@@ -246,13 +246,11 @@ impl Job {
         let bounds = Bounds::of(self.seat.id(), self.seat.spec());
         let pump = Pump::new(stdout, stderr, writer, bounds, myself.clone());
         let pump = pump.with_masks(self.seat.settings.mask.as_ref());
-        let actor = myself.clone();
         let ended = async move {
             let exit = leader.wait().await;
             // In this order: where nobody survives, the kernel's books on the tree are closed.
             let out_of_memory = tree.out_of_memory();
-            let survivors = tree.survivors_after_exit();
-            actor.tell(JobMsg::LeaderExited(Reaped { exit, out_of_memory, survivors }));
+            Reaped { exit, out_of_memory, survivors: tree.survivors_after_exit() }
         };
         // One task for all: what a short job writes and its end mostly come together.
         let following = follow(pump, ended, self.seat.spec().limits.timeout, myself.clone());

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::midwife;
+use super::midwife::{self, Line};
 use crate::outcome::StartError;
 use crate::process::{self, Launch, Process};
 use crate::spec::{Program, Spec};
@@ -116,6 +116,9 @@ pub(super) async fn start(
     let (tell, mut told) = oneshot::channel();
     let runtime = Handle::current();
     let bear = move || {
+        if tell.is_closed() {
+            return;
+        }
         let _inside = runtime.enter();
         // Where nobody waits any more, it is ended.
         drop(tell.send(process::spawn(&launch).map(Newborn::new)));
@@ -123,14 +126,17 @@ pub(super) async fn start(
     let why = |why: String| StartError::System { program: program.clone(), why };
     midwife::call(Box::new(bear)).map_err(|error| why(error.to_string()))?;
     let mut patience = midwife::PATIENCE;
-    let newborn = loop {
-        let Ok(told) = timeout(patience, &mut told).await else {
-            midwife::relieve();
-            patience *= 2;
-            continue;
+    let told = loop {
+        if let Ok(told) = timeout(patience, &mut told).await {
+            break told;
+        }
+        patience = match midwife::relieve() {
+            Line::Waiting => midwife::PATIENCE,
+            // Its own takes long, and nobody else needs to be asked for.
+            Line::Empty => 2 * patience,
         };
-        break told.map_err(|_| why("its start broke off".to_owned()))??;
     };
+    let newborn = told.map_err(|_| why("its start broke off".to_owned()))??;
     newborn.taken(program)
 }
 

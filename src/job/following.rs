@@ -1,11 +1,12 @@
 //! What follows a job from its birth to its end: its pipes, its leader, its deadline.
 
-use std::time::{Duration, Instant};
+use std::pin::pin;
+use std::time::Duration;
 
 use futures_util::future::{join, maybe_done};
 use tokio::time::timeout;
 
-use super::actor::JobMsg;
+use super::actor::{JobMsg, Reaped};
 use super::address::Address;
 use super::pump::Pump;
 
@@ -13,21 +14,32 @@ use super::pump::Pump;
 /// brings all that they wrote, and their end.
 const AT_FIRST: Duration = Duration::from_millis(2);
 
-/// Moves what a job writes into its log until both pipes have ended, and returns when its leader has
-/// ended as well, which `ended` tells. A deadline that passes is told.
-pub(super) async fn follow(
+/// Moves what a job writes into its log until both pipes have ended, and tells of the end of its leader
+/// and of a deadline that passes. Returns when both, pipes and leader, have ended.
+pub(super) fn follow(
     mut pump: Pump,
-    ended: impl Future<Output = ()> + Send,
+    leader: impl Future<Output = Reaped> + Send,
     deadline: Duration,
     actor: Address,
-) {
-    let begun = Instant::now();
-    let mut ended = Box::pin(maybe_done(ended));
-    pump.rest(&mut ended, AT_FIRST.min(deadline)).await;
-    // In a box, or the task would have room for each of them several times over.
-    let mut both = Box::pin(join(pump.run(), ended));
-    if timeout(deadline.saturating_sub(begun.elapsed()), &mut both).await.is_err() {
-        actor.tell(JobMsg::DeadlinePassed);
-        both.await;
+) -> impl Future<Output = ()> + Send {
+    let told = actor.clone();
+    // In a box, or the task would have room for its parts several times over.
+    let mut both = Box::pin(async move {
+        let mut leader = pin!(maybe_done(leader));
+        pump.rest(&mut leader, AT_FIRST).await;
+        let ended = async {
+            leader.as_mut().await;
+            if let Some(reaped) = leader.take_output() {
+                told.tell(JobMsg::LeaderExited(reaped));
+            }
+        };
+        // In this order: a bound that the job has passed is told before its end.
+        join(pump.run(), ended).await;
+    });
+    async move {
+        if timeout(deadline, &mut both).await.is_err() {
+            actor.tell(JobMsg::DeadlinePassed);
+            both.await;
+        }
     }
 }

@@ -23,7 +23,7 @@ use crate::telemetry::events;
 const FLOOD_BYTES: u64 = 64 * 1024;
 /// Reads from one stream before the other gets its turn, and before other jobs get theirs.
 const READS_PER_TURN: usize = 16;
-/// Both, in the order in which they are read.
+/// Both, in the order in which they are read where both have something.
 pub(super) const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 /// How long the beginning of a line waits for its end, where secrets are hidden in whole lines.
 /// Less than the quiet after which a job without its leader is over.

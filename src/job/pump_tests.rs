@@ -59,7 +59,6 @@ async fn all_of_a_job_that_has_ended_is_read_at_once() {
     let (mut pump, log) = pump(stdout, stderr).await;
     let ended = async { drop(leader.wait().await) };
     timeout(LONG, pump.rest(ended, LONG)).await.unwrap();
-    assert_eq!(text(&log), "", "nothing was read meanwhile");
     // It may have been told of the end of a stream before that of the job.
     timeout(LONG, pump.run()).await.unwrap();
     assert_eq!(text(&log), "out\nerr\n");
@@ -70,8 +69,13 @@ async fn nobody_has_to_tell_of_the_output_of_a_job_that_has_ended() {
     let Process { leader, stdout, stderr, .. } = start("echo out; echo err >&2");
     let (pump, log) = pump(stdout, stderr).await;
     leader.wait().await.unwrap();
-    assert_eq!(pump.run().now_or_never(), Some(()));
+    let mut running = Box::pin(pump.run());
+    let done = running.as_mut().now_or_never();
     assert_eq!(text(&log), "out\nerr\n");
+    // A process that another test has just created may have the pipes, until it is its program.
+    if done.is_none() {
+        timeout(LONG, running).await.unwrap();
+    }
 }
 
 #[tokio::test]

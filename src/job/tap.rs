@@ -10,7 +10,7 @@ use crate::process::OutputPipe;
 
 /// What one read takes at the most: no more than a core keeps at hand until it is written.
 const BLOCK_BYTES: usize = 64 * 1024;
-/// Between two looks at a pipe that the runtime could not be told of again.
+/// Between two looks at a pipe that the runtime could not be told of.
 const SOON: Duration = Duration::from_millis(10);
 
 thread_local! {

@@ -9,7 +9,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use super::*;
 use crate::confinement::{Granted, ResourceLimits};
 use crate::ids::JobId;
-use crate::outcome::Outcome;
+use crate::outcome::{LimitKind, Outcome};
 use crate::output::{LogSettings, PageEnd, PageRequest, Quota};
 use crate::process::host;
 use crate::process::shell::Shell;
@@ -178,4 +178,35 @@ async fn floods_that_pause_and_come_again_are_kept_to_the_last_byte_by_however_m
         assert!(written(&job, Stream::Stderr) == seq(10000).repeat(3).into_bytes());
     }
     parent.stop(None);
+}
+
+async fn outcome_of(spec: Spec) -> Outcome {
+    let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
+    let (seat, job) = create(JobId::local(1), Order { spec, cwd: None }, &settings());
+    seat.run(parent.get_cell()).await.unwrap();
+    let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
+    parent.stop(None);
+    ending.outcome
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bound_that_a_job_has_passed_is_told_however_soon_it_ends() {
+    let (bytes, lines) = (LimitKind::OutputBytes(50), LimitKind::OutputLines(5));
+    for _ in 0..10 {
+        for (text, which) in [("printf %0100d 1", bytes), ("printf '%s\\n' 1 2 3 4 5 6 7", lines)] {
+            let small = spec(text);
+            let limits = Limits { output_bytes: 50, output_lines: 5, ..small.limits };
+            let outcome = outcome_of(Spec { limits, ..small }).await;
+            assert_eq!(outcome, Outcome::Limit { which });
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_may_be_as_short_as_one_likes() {
+    for after in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(5)] {
+        let long = spec("exec sleep 300");
+        let limits = Limits { timeout: after, ..long.limits };
+        assert_eq!(outcome_of(Spec { limits, ..long }).await, Outcome::TimedOut { after });
+    }
 }

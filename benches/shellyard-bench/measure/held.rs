@@ -1,5 +1,7 @@
 //! C: jobs that only sit there.
 
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -134,12 +136,16 @@ impl Look {
     }
 }
 
-/// CPU time of the server and its helpers while nothing is asked.
+/// CPU time of the server and its helpers while nothing is asked. Of the threads that are there at the
+/// end: one that has ended would take all that it ever used out of the sum.
 fn idle_percent(own: &[Usage], idle_ms: u64) -> f64 {
-    let cpu = || own.iter().map(Usage::fine_cpu_ms).sum::<f64>();
-    let before = cpu();
+    let look = || own.iter().flat_map(Usage::thread_cpu_ms).collect::<HashMap<_, _>>();
+    let before = look();
     thread::sleep(Duration::from_millis(idle_ms));
-    (cpu() - before) * 100.0 / idle_ms as f64
+    let after = look();
+    assert!(!after.is_empty(), "this kernel counts no CPU time of threads (schedstat)");
+    let since = |(thread, ms): (&PathBuf, &f64)| ms - before.get(thread).unwrap_or(&0.0);
+    after.iter().map(since).sum::<f64>() * 100.0 / idle_ms as f64
 }
 
 /// A thousandth of a core is nothing.

@@ -38,14 +38,14 @@ impl Usage {
         self.ticks(OWN_TICKS)
     }
 
-    /// Milliseconds of its threads that live, to the nanosecond where Linux counts so finely.
-    pub(crate) fn fine_cpu_ms(&self) -> f64 {
+    /// Milliseconds of CPU time of each of its threads, to the nanosecond.
+    pub(crate) fn thread_cpu_ms(&self) -> HashMap<PathBuf, f64> {
         let on_cpu = |thread: PathBuf| {
             let text = fs::read_to_string(thread.join("schedstat")).ok()?;
-            text.split_whitespace().next()?.parse::<f64>().ok()
+            let nanos: f64 = text.split_whitespace().next()?.parse().ok()?;
+            Some((thread, nanos / 1e6))
         };
-        let all: Option<f64> = self.entries("task").map(on_cpu).sum();
-        all.map_or_else(|| self.cpu_ms(), |nanos| nanos / 1e6)
+        self.entries("task").filter_map(on_cpu).collect()
     }
 
     /// Milliseconds of the process with the children that it has waited for, and theirs.
