@@ -9,11 +9,17 @@ use std::time::Instant;
 use super::Told;
 use crate::server::Usage;
 
-/// One `echo hi`: both pipes are read, the shell is waited for.
-pub(crate) fn echo() {
-    let output = Command::new("/bin/sh").args(["-c", "echo hi"]).stdin(Stdio::null()).output();
+/// What a shell writes that runs this: both pipes are read, it is waited for.
+pub(crate) fn output_of(text: &str) -> Vec<u8> {
+    let output = Command::new("/bin/sh").args(["-c", text]).stdin(Stdio::null()).output();
     let output = output.expect("a shell");
-    assert!(output.status.success() && output.stdout == b"hi\n" && output.stderr.is_empty());
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    output.stdout
+}
+
+/// One `echo hi`.
+pub(crate) fn echo() {
+    assert_eq!(output_of("echo hi"), b"hi\n");
 }
 
 /// So many of them on so many threads, in a process of its own.

@@ -5,6 +5,8 @@ use crate::client::{Call, HttpClient, check_echo, over_http};
 use crate::floor;
 use crate::report::{Curve, Found, Goal, Row};
 use crate::stats::{block, median, percentile};
+use memchr::memmem;
+use serde_json::json;
 
 /// Connections over which jobs are run that only shall be known.
 const FEEDERS: usize = 16;
@@ -30,7 +32,27 @@ pub(crate) fn measure(bench: &Bench) -> Found {
             p99.beside(percentile(&floor, 0.99)),
         ]
     });
-    Found { rows: stdio.into_iter().chain(http).collect(), curves: vec![by_finished(bench)] }
+    let rows = stdio.into_iter().chain(http).chain([with_output(bench)]);
+    Found { rows: rows.collect(), curves: vec![by_finished(bench)] }
+}
+
+/// A call with more output than its answer shows: ten thousand lines, 49 KB.
+fn with_output(bench: &Bench) -> Row {
+    const TEXT: &str = "seq 10000";
+    let mut server = bench.stdio(&[]);
+    let call = Call::new("run_command", &json!({"command": TEXT}));
+    let (mut floor, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..bench.scale.rounds {
+        let runs = bench.scale.block.div_ceil(4);
+        floor.extend(block(runs, || assert_eq!(floor::spawn::output_of(TEXT).len(), 48_894)));
+        ours.extend(block(runs, || {
+            let answer = server.client.call(&call);
+            let has = |text: &[u8]| memmem::find(&answer, text).is_some();
+            let text = String::from_utf8_lossy(&answer);
+            assert!(has(b"exit 0") && has(br"\n1\n2\n") && has(br"\n9999\n10000"), "{text}");
+        }));
+    }
+    Row::new(format!("`{TEXT}` over stdio, p50"), "ms", median(&ours)).beside(median(&floor))
 }
 
 /// One call over HTTP, checked.
