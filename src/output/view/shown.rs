@@ -247,7 +247,7 @@ impl<'a> Decoded<'a> {
         let content = self.content();
         let other = match show(content) {
             Cow::Borrowed(same) if same.len() == content.len() => None,
-            other => Some(other.into_owned() + self.newline()),
+            other @ (Cow::Borrowed(_) | Cow::Owned(_)) => Some(other.into_owned() + self.newline()),
         };
         let Self { text, bytes, bad_bytes } = self;
         Shown { text: other.map_or(text, Cow::Owned), lines: 1, bytes, bad_bytes }
