@@ -198,7 +198,8 @@ fn a_waiting_job_tells_lane_reason_and_estimate() {
             assert_eq!((&third["queue_length"], &third["lane"]), (&json!(2), &json!("build")));
             assert_eq!(third["waits_for"], "lane build: 1/1 busy");
             let estimate = third["estimated_start_ms"].as_u64().expect("one job has run");
-            assert!(estimate >= 2 * 300, "two jobs are before it: {estimate}");
+            // Not quite twice as long: a job may be at work before it is seen to be.
+            assert!(estimate >= 300 + 300 / 2, "two jobs are before it: {estimate}");
         } else {
             let verdict = third.verdict();
             let place =

@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
@@ -110,6 +111,18 @@ fn many_files() -> Vec<OwnedFd> {
     (0..600).map(|_| directory(Path::new("/"))).collect()
 }
 
+/// What is in a pipe, to its end. That may come a little later than that of the process: those that
+/// other tests create have all files of ours until they are their programs.
+fn all_of(mut pipe: File) -> String {
+    rustix::io::ioctl_fionbio(&pipe, true).unwrap();
+    let (mut bytes, deadline) = (Vec::new(), Instant::now() + Duration::from_secs(30));
+    while pipe.read_to_end(&mut bytes).is_err() {
+        assert!(Instant::now() < deadline, "somebody still has the pipe of {bytes:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
 #[test]
 fn beside_many_files_it_has_none_but_its_own_either() {
     let many = many_files();
@@ -120,9 +133,7 @@ fn beside_many_files_it_has_none_but_its_own_either() {
     for _ in 0..3 {
         let (newborn, output) = create_in(&listing, &place, Some(&cgroup)).unwrap();
         newborn.child.outlive();
-        // To its end, without a wait for somebody else who has its pipe.
-        rustix::io::ioctl_fionbio(&output, true).unwrap();
-        assert_eq!(std::io::read_to_string(output).unwrap(), "0\n1\n2\n3\n");
+        assert_eq!(all_of(output), "0\n1\n2\n3\n");
         let failure = create_in(&missing, &place, Some(&cgroup)).unwrap_err();
         assert_eq!((failure.step, failure.errno), (Step::Program, Errno::NOENT));
     }
@@ -134,8 +145,7 @@ fn beside_many_files_it_has_none_but_its_own_either() {
 #[test]
 fn beside_many_files_those_of_a_new_process_get_low_numbers() {
     let many = many_files();
-    // Who would have to wait for its end gets an error instead.
-    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
     let files = outputs(many[0].as_fd(), writer.as_fd());
     // Births of other tests have them now and then.
     let mut berth = loop {
@@ -153,7 +163,7 @@ fn beside_many_files_those_of_a_new_process_get_low_numbers() {
     let inode = |file| rustix::fs::fstat(file).unwrap().st_ino;
     assert_eq!(inode(low[0]), inode(writer.as_fd()));
     drop((berth, writer));
-    assert_eq!(std::io::read_to_string(File::from(reader)).unwrap(), "", "no other end is open");
+    assert_eq!(all_of(File::from(reader)), "", "no other end is open");
     let few = outputs(many[0].as_fd(), rustix::stdio::stdout());
     assert!(berth::Berth::take(&few).is_none(), "a copy costs less");
 }
