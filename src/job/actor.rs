@@ -5,14 +5,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tokio::time::timeout;
 use tracing::Instrument;
 
 use super::address::Address;
 use super::birth::{self, OwnShell, Presence};
 use super::exit;
 use super::feed::Feed;
-use super::following::follow;
 use super::handle::StopWish;
 use super::input::{Input, InputError};
 use super::launch::launch;
@@ -245,15 +246,25 @@ impl Job {
         self.send_first_input();
         let bounds = Bounds::of(self.seat.id(), self.seat.spec());
         let pump = Pump::new(stdout, stderr, writer, bounds, myself.clone());
-        let pump = pump.with_masks(self.seat.settings.mask.as_ref());
-        let ended = async move {
+        let pumping = pump.with_masks(self.seat.settings.mask.as_ref()).run();
+        let actor = myself.clone();
+        let waiting = async move {
             let exit = leader.wait().await;
             // In this order: where nobody survives, the kernel's books on the tree are closed.
             let out_of_memory = tree.out_of_memory();
-            Reaped { exit, out_of_memory, survivors: tree.survivors_after_exit() }
+            let survivors = tree.survivors_after_exit();
+            actor.tell(JobMsg::LeaderExited(Reaped { exit, out_of_memory, survivors }));
         };
-        // One task for all: what a short job writes and its end mostly come together.
-        let following = follow(pump, ended, self.seat.spec().limits.timeout, myself.clone());
+        let (deadline, actor) = (self.seat.spec().limits.timeout, myself.clone());
+        // One task for all: what a short job writes and its end mostly come together. In a box, or the
+        // task would have room for each of them three times over.
+        let mut both = Box::pin(join(pumping, waiting));
+        let following = async move {
+            if timeout(deadline, &mut both).await.is_err() {
+                actor.tell(JobMsg::DeadlinePassed);
+                both.await;
+            }
+        };
         tokio::spawn(following.instrument(self.seat.log().clone()));
         Event::Started
     }

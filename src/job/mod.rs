@@ -12,7 +12,6 @@ mod birth;
 mod exit;
 mod feed;
 mod flood;
-mod following;
 mod handle;
 mod input;
 mod last_look;

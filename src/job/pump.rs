@@ -23,7 +23,7 @@ use crate::telemetry::events;
 const FLOOD_BYTES: u64 = 64 * 1024;
 /// Reads from one stream before the other gets its turn, and before other jobs get theirs.
 const READS_PER_TURN: usize = 16;
-/// Both, in the order in which they are read where both have something.
+/// Both.
 pub(super) const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 /// How long the beginning of a line waits for its end, where secrets are hidden in whole lines.
 /// Less than the quiet after which a job without its leader is over.
@@ -135,28 +135,9 @@ impl Pump {
         self
     }
 
-    /// Leaves the pipes alone until this future has ended, for so long at the most. Of its errors the
-    /// job tells at once: what it wrote before them then comes before them in its log.
-    pub(super) async fn rest(&mut self, ended: impl Future<Output = ()>, time: Duration) {
-        self.stderr.watch();
-        tokio::select! {
-            biased;
-            () = ended => {}
-            () = self.stderr.ready(), if self.stderr.is_open() => {}
-            () = sleep(time) => {}
-        }
-    }
-
     /// Runs until both pipes have ended, then closes the log.
     pub(super) async fn run(mut self) {
-        for stream in STREAMS {
-            self.make_room().await;
-            // Of a job that has ended, all is there: its bytes, then the end.
-            if self.turn(stream).0 == Read::Last {
-                self.turn(stream);
-            }
-            self.tap(stream).watch();
-        }
+        STREAMS.into_iter().for_each(|stream| self.tap(stream).watch());
         loop {
             let stream = tokio::select! {
                 () = self.stdout.ready(), if self.stdout.is_open() => Stream::Stdout,
@@ -305,7 +286,3 @@ impl Pump {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "pump_tests.rs"]
-mod tests;
