@@ -13,8 +13,9 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tracing::Span;
 
-use super::pump::{Pump, STREAMS};
+use super::pump::Pump;
 use super::tap::Read;
+use crate::spec::Stream;
 
 /// So many floods have a thread at once. More would not be faster; others stay with the runtime.
 static SEATS: Semaphore = Semaphore::const_new(4);
@@ -31,6 +32,8 @@ const QUIET: Duration = Duration::from_millis(20);
 /// After so long the thread is given back, and asked for again: who waits for room, or for the
 /// runtime to end, does so in between.
 const SHIFT: Duration = Duration::from_millis(250);
+
+const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 
 /// Whether a turn that brought so many bytes is a part of one.
 pub(super) const fn is_flood(brought: u64) -> bool {

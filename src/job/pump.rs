@@ -23,8 +23,6 @@ use crate::telemetry::events;
 const FLOOD_BYTES: u64 = 64 * 1024;
 /// Reads from one stream before the other gets its turn, and before other jobs get theirs.
 const READS_PER_TURN: usize = 16;
-/// Both.
-pub(super) const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 /// How long the beginning of a line waits for its end, where secrets are hidden in whole lines.
 /// Less than the quiet after which a job without its leader is over.
 const HELD_FOR: Duration = Duration::from_millis(100);
@@ -137,7 +135,6 @@ impl Pump {
 
     /// Runs until both pipes have ended, then closes the log.
     pub(super) async fn run(mut self) {
-        STREAMS.into_iter().for_each(|stream| self.tap(stream).watch());
         loop {
             let stream = tokio::select! {
                 () = self.stdout.ready(), if self.stdout.is_open() => Stream::Stdout,

@@ -30,9 +30,12 @@ pub struct OutputPipe {
 const FLOOD_PIPE_BYTES: usize = 256 << 10;
 
 impl OutputPipe {
-    /// Takes a readable file that does not block.
-    pub(super) const fn new(file: OwnedFd) -> Self {
-        Self { told: None, file }
+    /// Takes a readable file that does not block. It is watched from the start: of what a process
+    /// writes the runtime tells before it tells of its end.
+    pub(super) fn new(file: OwnedFd) -> io::Result<Self> {
+        let mut pipe = Self { told: None, file };
+        pipe.watch()?;
+        Ok(pipe)
     }
 
     /// Has the runtime tell when there is something to read. What is there by now is told as well.
@@ -103,7 +106,6 @@ pub fn wait_for_any<'a>(pipes: impl Iterator<Item = &'a OutputPipe>, time: Durat
     !polled.is_empty() && poll(&mut polled, Some(&time)) != Ok(0)
 }
 
-/// It is watched from the first read on.
 impl AsyncRead for OutputPipe {
     fn poll_read(
         mut self: Pin<&mut Self>,

@@ -67,7 +67,7 @@ impl Plumbing {
         let Terminal { ours, theirs } = Terminal::open()?;
         let stdin = InputPipe::new(ours.try_clone()?, InputEnd::EndOfFileKey)?;
         Ok(Self {
-            stdout: OutputPipe::new(ours),
+            stdout: OutputPipe::new(ours)?,
             stderr: None,
             stdin: Some(stdin),
             theirs: Theirs::Terminal { path: theirs },
@@ -117,7 +117,7 @@ impl Theirs {
 fn output() -> io::Result<(OutputPipe, OwnedFd)> {
     let (ours, theirs) = pipe()?;
     ioctl_fionbio(&ours, true)?;
-    Ok((OutputPipe::new(ours), theirs))
+    Ok((OutputPipe::new(ours)?, theirs))
 }
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {

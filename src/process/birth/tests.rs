@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, open};
-use rustix::io::Errno;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -146,6 +146,8 @@ fn beside_many_files_it_has_none_but_its_own_either() {
 fn beside_many_files_those_of_a_new_process_get_low_numbers() {
     let many = many_files();
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+    // Whatever other tests have closed meanwhile.
+    let writer = fcntl_dupfd_cloexec(writer, 600).unwrap();
     let files = outputs(many[0].as_fd(), writer.as_fd());
     // Births of other tests have them now and then.
     let mut berth = loop {
