@@ -1,26 +1,25 @@
 //! The job's actor: a translator with no opinions. Messages become events, effects become acts;
 //! what follows from what is decided in `state.rs`.
 
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::join;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
-use tokio::time::timeout;
 use tracing::Instrument;
 
 use super::address::Address;
 use super::birth::{self, OwnShell, Presence};
 use super::exit;
 use super::feed::Feed;
+use super::following::{Reaped, follow};
 use super::handle::StopWish;
 use super::input::{Input, InputError};
 use super::launch::launch;
+use super::probe::Probe;
 use super::pump::{Bounds, Pump};
 use super::seat::JobSeat;
 use super::state::{Effect, Event, Grace, Pace, Rest, State};
-use super::timers::{Timer, Timers};
+use super::timers::{Outflow, Timer, Timers};
 use super::variables::Variables;
 use super::watchdog::Watch;
 use crate::confinement::ConfinedPlaces;
@@ -30,7 +29,7 @@ use crate::output::redact::Redactor;
 use crate::output::{LogSettings, Quota};
 use crate::process::host::HostTag;
 use crate::process::shell::Shell;
-use crate::process::{Exit, PipelineReport, Process, Tree, guardian};
+use crate::process::{PipelineReport, Process, Tree, guardian};
 use crate::spec::Stdin;
 use crate::telemetry::Actor as Class;
 use crate::telemetry::events::{self, Letter, LiveActor};
@@ -85,16 +84,6 @@ pub(super) enum JobMsg {
     Fail,
 }
 
-/// What is known when the leader was reaped.
-#[derive(Debug)]
-pub(super) struct Reaped {
-    exit: io::Result<Exit>,
-    /// The most memory that the job had, where the kernel ended it for want of more.
-    out_of_memory: Option<u64>,
-    /// Those that outlived it.
-    survivors: Vec<u32>,
-}
-
 #[derive(Debug)]
 pub(super) struct JobActor;
 
@@ -104,6 +93,8 @@ pub(super) struct Job {
     pub(super) seat: JobSeat,
     pub(super) state: State,
     timers: Timers,
+    /// Of the pump, once there is one.
+    probe: Option<Probe>,
     pub(super) feed: Option<Feed>,
     report: Option<PipelineReport>,
     usage: Usage,
@@ -195,6 +186,7 @@ impl Job {
             seat,
             state: State::Starting,
             timers: Timers::default(),
+            probe: None,
             feed: None,
             report: None,
             usage: Usage::default(),
@@ -246,25 +238,10 @@ impl Job {
         self.send_first_input();
         let bounds = Bounds::of(self.seat.id(), self.seat.spec());
         let pump = Pump::new(stdout, stderr, writer, bounds, myself.clone());
+        self.probe = Some(pump.probe());
         let pumping = pump.with_masks(self.seat.settings.mask.as_ref()).run();
-        let actor = myself.clone();
-        let waiting = async move {
-            let exit = leader.wait().await;
-            // In this order: where nobody survives, the kernel's books on the tree are closed.
-            let out_of_memory = tree.out_of_memory();
-            let survivors = tree.survivors_after_exit();
-            actor.tell(JobMsg::LeaderExited(Reaped { exit, out_of_memory, survivors }));
-        };
-        let (deadline, actor) = (self.seat.spec().limits.timeout, myself.clone());
-        // One task for all: what a short job writes and its end mostly come together. In a box, or the
-        // task would have room for each of them three times over.
-        let mut both = Box::pin(join(pumping, waiting));
-        let following = async move {
-            if timeout(deadline, &mut both).await.is_err() {
-                actor.tell(JobMsg::DeadlinePassed);
-                both.await;
-            }
-        };
+        let deadline = self.seat.spec().limits.timeout;
+        let following = follow(leader, tree, Box::pin(pumping), deadline, myself.clone());
         tokio::spawn(following.instrument(self.seat.log().clone()));
         Event::Started
     }
@@ -370,7 +347,8 @@ impl Job {
         match rest {
             Rest::Nobody => self.timers.arm(Timer::Drain, settings.drain_max, myself),
             Rest::Somebody => {
-                self.timers.arm_quiet(self.seat.output(), settings.drain_quiet, max, myself);
+                let output = Outflow { log: self.seat.output().clone(), pump: self.probe.clone() };
+                self.timers.arm_quiet(output, settings.drain_quiet, max, myself);
             }
         }
     }

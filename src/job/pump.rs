@@ -10,6 +10,7 @@ use tokio::time::sleep;
 use super::actor::JobMsg;
 use super::address::Address;
 use super::flood::{self, is_flood};
+use super::probe::Probe;
 use super::tap::{Read, Tap, with_block};
 use crate::ids::JobId;
 use crate::outcome::LimitKind;
@@ -38,6 +39,7 @@ pub(super) struct Pump {
     taken: u64,
     dropped: u64,
     flow: Flow,
+    probe: Probe,
     actor: Address,
 }
 
@@ -123,6 +125,7 @@ impl Pump {
             taken: 0,
             dropped: 0,
             flow: Flow::Kept,
+            probe: Probe::default(),
             actor,
         }
     }
@@ -131,6 +134,11 @@ impl Pump {
     pub(super) fn with_masks(mut self, redactor: Option<&Arc<Redactor>>) -> Self {
         self.masks = redactor.map(Masks::new);
         self
+    }
+
+    /// How to ask it whether all is in the log.
+    pub(super) fn probe(&self) -> Probe {
+        self.probe.clone()
     }
 
     /// Runs until both pipes have ended, then closes the log.
@@ -142,6 +150,12 @@ impl Pump {
                 () = sleep(HELD_FOR), if self.is_holding() => {
                     self.settle(Stream::Stdout);
                     self.settle(Stream::Stderr);
+                    continue;
+                }
+                () = self.probe.asked(), if self.is_open() => {
+                    self.turn(Stream::Stdout);
+                    self.turn(Stream::Stderr);
+                    self.probe.answer();
                     continue;
                 }
                 else => break,

@@ -6,6 +6,7 @@ use tokio::task::AbortHandle;
 
 use super::actor::JobMsg;
 use super::address::Address;
+use super::probe::Probe;
 use crate::output::LogReader;
 
 /// What a clock was set for.
@@ -34,18 +35,18 @@ impl Timers {
         });
     }
 
-    /// [`Timer::Drain`], once the log has been quiet for a while, or at `max`.
+    /// [`Timer::Drain`], once a job's output has been quiet for a while, or at `max`.
     pub(super) fn arm_quiet(
         &mut self,
-        output: &LogReader,
+        output: Outflow,
         quiet: Duration,
         max: Duration,
         actor: &Address,
     ) {
-        let (actor, output) = (actor.clone(), output.clone());
+        let actor = actor.clone();
         self.start(Timer::Drain, async move {
             // Late is fine: the bound only has to hold.
-            drop(tokio::time::timeout(max, until_quiet(&output, quiet)).await);
+            drop(tokio::time::timeout(max, output.until_quiet(quiet)).await);
             actor.tell(JobMsg::Timer(Timer::Drain));
         });
     }
@@ -75,13 +76,55 @@ impl Drop for Timers {
     }
 }
 
-async fn until_quiet(output: &LogReader, quiet: Duration) {
-    let mut since = Instant::now();
-    loop {
-        tokio::time::sleep(quiet.saturating_sub(since.elapsed())).await;
-        match output.progress().last_output {
-            Some(last) if last > since => since = last,
-            Some(_) | None => return,
+/// What a job writes, on its way into the log and there.
+#[derive(Debug)]
+pub(super) struct Outflow {
+    pub(super) log: LogReader,
+    pub(super) pump: Option<Probe>,
+}
+
+impl Outflow {
+    async fn until_quiet(&self, quiet: Duration) {
+        let mut since = Instant::now();
+        loop {
+            tokio::time::sleep(quiet.saturating_sub(since.elapsed())).await;
+            if let Some(pump) = &self.pump {
+                pump.all_is_read().await;
+            }
+            match self.log.progress().last_output {
+                Some(last) if last > since => since = last,
+                Some(_) | None => return,
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{LONG, settings};
+    use super::*;
+    use crate::output;
+    use crate::spec::Stream;
+
+    async fn asked(pump: &Probe) {
+        tokio::time::timeout(LONG, pump.asked()).await.expect("the pump is asked");
+    }
+
+    #[tokio::test]
+    async fn what_lies_in_a_pipe_when_the_log_has_been_quiet_is_waited_for() {
+        let settings = settings();
+        let (mut writer, log) = output::open(&settings.log);
+        let pump = Probe::default();
+        let output = Outflow { log, pump: Some(pump.clone()) };
+        let quiet = tokio::spawn(async move { output.until_quiet(Duration::from_millis(1)).await });
+        // A pump that gets its turn late, and finds something.
+        asked(&pump).await;
+        assert!(!quiet.is_finished());
+        writer.append(Stream::Stdout, b"late");
+        pump.answer();
+        asked(&pump).await;
+        assert!(!quiet.is_finished(), "it begins to be quiet anew");
+        pump.answer();
+        quiet.await.unwrap();
     }
 }
