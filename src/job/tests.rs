@@ -10,7 +10,7 @@ use super::*;
 use crate::confinement::{Granted, ResourceLimits};
 use crate::ids::JobId;
 use crate::outcome::{LimitKind, Outcome};
-use crate::output::{LogSettings, PageEnd, PageRequest, Quota};
+use crate::output::{LogSettings, LogWriter, PageEnd, PageRequest, Quota};
 use crate::process::host;
 use crate::process::shell::Shell;
 use crate::spec::{LargeOutput, Limits, Priority, Program, ShellUse, Spec, Stdin, Stream};
@@ -88,6 +88,14 @@ pub(super) fn now() -> StopWish {
 
 pub(crate) fn order(text: &str) -> Order {
     Order { spec: spec(text), cwd: None }
+}
+
+/// A job that has ended, and its log, which somebody writes on.
+pub(crate) fn ended_with_an_open_log() -> (JobHandle, LogWriter) {
+    let (mut seat, job) = create(JobId::local(1), order("true"), &settings());
+    let writer = seat.take_writer().expect("nobody has it yet");
+    seat.stop_unstarted(crate::outcome::StopBy::Client);
+    (job, writer)
 }
 
 /// A job that runs `sleep` in a session of its own and has said so, under a parent.
@@ -208,5 +216,23 @@ async fn a_deadline_may_be_as_short_as_one_likes() {
         let long = spec("exec sleep 300");
         let limits = Limits { timeout: after, ..long.limits };
         assert_eq!(outcome_of(Spec { limits, ..long }).await, Outcome::TimedOut { after });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_pipes_others_hold_is_over_when_its_pump_has_found_them_empty() {
+    let (parent, _) = Actor::spawn(None, Parent, ()).await.unwrap();
+    // Without an answer of the pump it would be over only after all of that.
+    let (drain_quiet, drain_max) = (Duration::from_micros(1), 10 * LONG);
+    let settings =
+        Arc::new(JobSettings { drain_quiet, drain_max, ..JobSettings::clone(&settings()) });
+    let text = "for i in $(seq 1000); do echo line; done; sleep 300 & exit 0";
+    for number in 1..=10 {
+        let (seat, job) = create(JobId::local(number), order(text), &settings);
+        seat.run(parent.get_cell()).await.unwrap();
+        let ending = tokio::time::timeout(LONG, job.finished()).await.unwrap();
+        assert!(!ending.survivors.is_empty());
+        assert_eq!(job.output().progress().written_bytes(), 5000);
+        job.stop(now());
     }
 }

@@ -61,12 +61,14 @@ pub(super) async fn watch_for_the_end(
 ) {
     let id = job.id();
     let ending = job.finished().await;
+    // Before the end is told: whoever is told may look before we look again.
+    let was_settled = job.is_settled();
     supervisor.report(|| SupervisorMsg::Ended(id)).await;
     let due = at_end.map(|at_end| Due { at_end: Some(at_end), job: job.clone(), ending });
     // Whoever waits for the job gets its answer first.
     tokio::task::yield_now().await;
     drop(due);
-    if !job.is_settled() {
+    if !was_settled {
         job.settled().await;
         supervisor.report(|| SupervisorMsg::Settled(id)).await;
     }
@@ -75,4 +77,62 @@ pub(super) async fn watch_for_the_end(
     drop(job);
     packing.run().await;
     supervisor.report(|| SupervisorMsg::Settled(id)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use ractor::{Actor, ActorProcessingErr, ActorRef};
+    use tokio::sync::mpsc;
+
+    use super::super::address::{Address, Holder};
+    use super::*;
+    use crate::job;
+    use crate::output::LogWriter;
+    use crate::telemetry::events::Letter;
+
+    /// Hears of an end, and sees to it that the job is settled before anybody looks again.
+    struct Settling;
+
+    impl Actor for Settling {
+        type Msg = Letter<SupervisorMsg>;
+        type State = (Option<LogWriter>, mpsc::UnboundedSender<&'static str>);
+        type Arguments = Self::State;
+
+        async fn pre_start(
+            &self,
+            _: ActorRef<Self::Msg>,
+            state: Self::State,
+        ) -> Result<Self::State, ActorProcessingErr> {
+            Ok(state)
+        }
+
+        async fn handle(
+            &self,
+            _: ActorRef<Self::Msg>,
+            letter: Self::Msg,
+            (writer, heard): &mut Self::State,
+        ) -> Result<(), ActorProcessingErr> {
+            let message = letter.open();
+            if let SupervisorMsg::Ended(_) = message {
+                *writer = None;
+                heard.send("ended")?;
+            } else if let SupervisorMsg::Settled(_) = message {
+                heard.send("settled")?;
+            }
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_job_that_settles_just_as_its_end_is_told_is_told_as_settled() {
+        let (job, writer) = job::tests::ended_with_an_open_log();
+        let (told, mut heard) = mpsc::unbounded_channel();
+        let (actor, ending) = Actor::spawn(None, Settling, (Some(writer), told)).await.unwrap();
+        let (appoint, post) = Post::open();
+        appoint.send(Holder::Held(Address::of(actor.clone()))).unwrap();
+        watch_for_the_end(job, None, None, post).await;
+        actor.drain().unwrap();
+        ending.await.unwrap();
+        assert_eq!((heard.recv().await, heard.recv().await), (Some("ended"), Some("settled")));
+    }
 }
