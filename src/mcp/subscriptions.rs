@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 
 use rmcp::service::{Peer, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::address::{Address, ByteRange};
@@ -47,8 +47,8 @@ impl Default for Subscriptions {
 enum Wish {
     /// Follow this output, instead of following it already.
     Follow(Follower),
-    /// Follow the output at this address no longer.
-    Forget(String),
+    /// Follow the output at this address no longer, and say when that holds.
+    Forget(String, oneshot::Sender<()>),
     /// Say when jobs appear, if that is not done already.
     FollowList(watch::Receiver<()>, Voice),
 }
@@ -68,7 +68,10 @@ impl Subscriptions {
 
     /// From now on it hears of them no longer. That it never did is no mistake.
     pub(super) async fn forget(&self, uri: String) {
-        self.wish(Wish::Forget(uri)).await;
+        let (done, holds) = oneshot::channel();
+        self.wish(Wish::Forget(uri, done)).await;
+        // A keeper that is gone follows nothing.
+        holds.await.ok();
     }
 
     /// From now on a legacy client hears when jobs appear.
@@ -145,7 +148,11 @@ async fn keep(mut wishes: mpsc::Receiver<Wish>) {
                 let earlier = by_uri.insert(uri, followers.spawn(follower.run()));
                 earlier.iter().for_each(AbortHandle::abort);
             }
-            Some(Wish::Forget(uri)) => by_uri.remove(&uri).iter().for_each(AbortHandle::abort),
+            Some(Wish::Forget(uri, done)) => {
+                by_uri.remove(&uri).iter().for_each(AbortHandle::abort);
+                // Whoever asked may have gone meanwhile.
+                done.send(()).ok();
+            }
             Some(Wish::FollowList(appearances, voice)) => {
                 list.get_or_insert_with(|| followers.spawn(follow_list(appearances, voice)));
             }
