@@ -74,7 +74,7 @@ async fn run(call: Call<'_>, arguments: JsonObject) -> Result<Foreign, String> {
     let job = submit(call, submission).await.map_err(|error| refused(&error))?;
     let ending = match wish.mode {
         Mode::Foreground => Some(to_its_end(call, &job).await),
-        Mode::Background => at_once(&job).await,
+        Mode::Background => at_once(call, &job).await,
     };
     let report = Report::of(call, &job, wish.told, ending).await;
     let report = report.map_err(|error| format!("the output cannot be read: {error}"))?;
@@ -101,8 +101,13 @@ fn refused(error: &SubmitError) -> String {
 
 /// How the shell of a job in the background has ended, which it does at once; nothing where the
 /// job still waits for its turn.
-async fn at_once(job: &JobHandle) -> Option<Ending> {
-    timeout(START, job.started()).await.ok()?;
+async fn at_once(call: Call<'_>, job: &JobHandle) -> Option<Ending> {
+    while timeout(START, job.started()).await.is_err() {
+        // One that has left the line is being started, however long that takes.
+        if call.desk.queue_place(job.id()).await.is_some() {
+            return None;
+        }
+    }
     Some(job.finished().await)
 }
 
