@@ -61,10 +61,12 @@ impl Work<'_> {
             Err(Errno::ISDIR) => {}
             Err(errno) => return Err(errno),
         }
-        match remove_directory(from, name) {
+        let removed = match remove_directory(from, name) {
             Err(Errno::NOTEMPTY | Errno::EXIST) => self.move_up(from, name),
             done => done,
-        }
+        };
+        // Somebody else may have removed it meanwhile.
+        if removed == Err(Errno::NOENT) { Ok(()) } else { removed }
     }
 
     fn move_up(&mut self, from: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
