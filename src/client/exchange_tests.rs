@@ -90,7 +90,10 @@ async fn where_nobody_is_the_next_command_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("none");
     let stale = dir.path().join("stale");
-    drop(UnixListener::bind(&stale).unwrap());
+    let left = UnixListener::bind(&stale).unwrap();
+    // A child of another test that is being born may hold a copy.
+    rustix::net::shutdown(&left, rustix::net::Shutdown::Both).unwrap();
+    drop(left);
     for path in [missing, stale] {
         let client = Client::new(Target::socket(path, "/mcp"), None).unwrap();
         let Err(error) = client.upgrade("p").await else { panic!("nobody is there") };

@@ -17,7 +17,14 @@ impl LastLook {
     /// What was seen a moment ago, else what `look` sees now. While somebody looks, others get what was
     /// seen before that, and do not wait.
     pub(super) fn or_look(&self, look: impl FnOnce() -> Option<Liveness>) -> Option<Liveness> {
-        let now = Instant::now();
+        self.or_look_at(Instant::now(), look)
+    }
+
+    fn or_look_at(
+        &self,
+        now: Instant,
+        look: impl FnOnce() -> Option<Liveness>,
+    ) -> Option<Liveness> {
         {
             let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some((began, seen)) = &mut *last {
@@ -44,10 +51,11 @@ mod tests {
 
     #[test]
     fn while_somebody_looks_others_get_what_was_seen_before() {
-        let old = Instant::now().checked_sub(2 * MAX_AGE).unwrap();
+        let now = Instant::now();
+        let old = now.checked_sub(2 * MAX_AGE).unwrap();
         let last = LastLook(Mutex::new(Some((old, seen(1)))));
-        let looked = last.or_look(|| {
-            assert_eq!(last.or_look(|| panic!("a second look")), seen(1));
+        let looked = last.or_look_at(now, || {
+            assert_eq!(last.or_look_at(now, || panic!("a second look")), seen(1));
             seen(2)
         });
         assert_eq!(looked, seen(2));

@@ -68,9 +68,10 @@ async fn memory_that_processes_share_is_counted_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cpu_time_counts_over_all_processes_and_ends_a_job_politely() {
-    let cpu = Duration::from_millis(700);
+    // Together they have used it long before the kernel would end any one of them for it.
+    let cpu = Duration::from_secs(2);
     let limits = ResourceLimits { cpu: Some(cpu), ..ResourceLimits::NONE };
-    let text = "(while :; do :; done) & (while :; do :; done) & wait";
+    let text = "for i in 1 2 3 4; do (while :; do :; done) & done; wait";
     let ending = ended(&start(text, limits).await).await;
     assert_eq!(ending.outcome, Outcome::Limit { which: LimitKind::Cpu(cpu) });
     assert_eq!(ending.kill.map(|kill| kill.first), Some(crate::outcome::SIGTERM));
@@ -102,7 +103,8 @@ async fn a_fork_bomb_is_ended_and_others_go_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn survivors_are_watched_too_and_the_outcome_stays() {
     let limits = ResourceLimits { memory: Some(100 * MB), ..ResourceLimits::NONE };
-    let go = std::env::temp_dir().join(format!("watchdog-go-{}", std::process::id()));
+    let place = tempfile::tempdir().unwrap();
+    let go = place.path().join("go");
     let text = format!(
         "setsid bash -c 'until [ -e {} ]; do sleep 0.02; done; head -c {} /dev/zero | tail -n 1 | sleep 300' >/dev/null 2>&1 & true",
         go.display(),
@@ -114,7 +116,6 @@ async fn survivors_are_watched_too_and_the_outcome_stays() {
     assert!(!ending.survivors.is_empty());
     std::fs::write(&go, "").unwrap();
     assert_eq!(ended(&job).await, ending);
-    std::fs::remove_file(go).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

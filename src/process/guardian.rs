@@ -239,10 +239,17 @@ mod tests {
         Orders { tag, marker_prefix: marker_prefix.into(), server: getpid() }
     }
 
+    /// How many are their program by now: while one becomes it, its variables cannot be read.
+    fn sleeping(process: &Process) -> usize {
+        let line = |pid: &u32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let alive = process.tree.alive();
+        alive.iter().filter(|pid| line(pid).starts_with(b"/bin/sleep\0")).count()
+    }
+
     #[track_caller]
     fn wait_for(process: &Process, count: usize) {
         let deadline = std::time::Instant::now() + Duration::from_secs(30);
-        while process.tree.look().processes != count {
+        while process.tree.look().processes != count || sleeping(process) != count - 1 {
             assert!(std::time::Instant::now() < deadline, "{:?}", process.tree.look());
             std::thread::sleep(Duration::from_millis(2));
         }

@@ -159,8 +159,9 @@ fn parse(filter: &str) -> Result<EnvFilter, FilterError> {
 mod tests {
     use super::*;
 
-    fn filter() -> (FilterLayer, LogFilter) {
-        LogFilter::new("info").unwrap()
+    /// Without its layer, whose changes would be felt by the logs of other tests.
+    fn filter() -> LogFilter {
+        LogFilter::new("info").unwrap().1
     }
 
     fn status(filter: &str, configured: &str) -> FilterStatus {
@@ -170,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_was_chosen_holds_until_it_is_reset_or_the_settings_change() {
-        let (_layer, log) = filter();
+        let log = filter();
         log.choose("debug", None).unwrap();
         assert_eq!(log.status(), status("debug", "info"));
         log.reset();
@@ -182,7 +183,7 @@ mod tests {
 
     #[test]
     fn what_is_no_filter_changes_nothing() {
-        let (_layer, log) = filter();
+        let log = filter();
         log.choose("debug", None).unwrap();
         for bad in ["shellyard=loud", "debgu", ""] {
             assert_eq!(log.choose(bad, None).unwrap_err().code(), "log_filter");
@@ -194,7 +195,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_chosen_for_a_time_ends_with_it() {
-        let (_layer, log) = filter();
+        let log = filter();
         let minute = Duration::from_secs(60);
         log.choose("debug", Some(minute)).unwrap();
         assert!(log.status().remaining.is_some_and(|left| left <= minute));
@@ -205,7 +206,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_later_choice_outlives_the_time_of_an_earlier_one() {
-        let (_layer, log) = filter();
+        let log = filter();
         log.choose("debug", Some(Duration::from_secs(60))).unwrap();
         let turn = log.state().turn;
         log.choose("trace", None).unwrap();

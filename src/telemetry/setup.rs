@@ -177,6 +177,11 @@ mod tests {
         let (subscriber, filter) = subscriber(&logging, writer).unwrap();
         tracing::subscriber::with_default(subscriber, || happen(&filter));
         drop(guard);
+        // The guard waits for a second at most. The log's thread may get its turn later, and
+        // lets go of the sink with its last line.
+        while Arc::strong_count(&sink.0) > 1 {
+            std::thread::yield_now();
+        }
         let bytes = sink.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         String::from_utf8(bytes).unwrap()
     }

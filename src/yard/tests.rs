@@ -143,13 +143,14 @@ async fn text_on_stdin_is_read_to_its_end_and_none_is_an_end_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_ends_a_job_that_ignores_the_polite_signal_and_keeps_its_output() {
+    let timeout = Duration::from_secs(3);
     let stubborn = Submission {
-        timeout: Some(Duration::from_millis(500)),
+        timeout: Some(timeout),
         ..shell("trap '' TERM; echo before; while :; do sleep 0.05; done")
     };
     let job = desk(&yard(1).await).submit(stubborn).await.unwrap();
     let ending = ended(&job).await;
-    assert_eq!(ending.outcome, Outcome::TimedOut { after: Duration::from_millis(500) });
+    assert_eq!(ending.outcome, Outcome::TimedOut { after: timeout });
     assert!(ending.kill.unwrap().killed_after.is_some());
     assert!(ending.survivors.is_empty());
     assert_eq!(text(&job), "before\n");
@@ -320,7 +321,7 @@ async fn a_sweep_of_more_than_one_turn_goes_on_by_itself() {
     }
     // With one slot, this one runs once the supervisor has heard of every end before it.
     let last = desk(&yard).submit(shell("sleep 300")).await.unwrap();
-    tokio::time::timeout(LONG, last.started()).await.expect("its turn comes");
+    tokio::time::timeout(5 * LONG, last.started()).await.expect("its turn comes");
     yard.sweep_for(u64::MAX);
     let waiting = async {
         while desk(&yard).list().await.len() > 1 {

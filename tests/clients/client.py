@@ -44,7 +44,7 @@ async def gets_progress(client):
     async def on_progress(progress, total, message):
         heard.append((progress, message))
 
-    command = {"command": "echo busy; sleep 2; echo over"}
+    command = {"command": "echo busy; sleep 5; echo over"}
     result = await client.call_tool("run_command", command, progress_callback=on_progress)
     assert "over" in text_of(result), text_of(result)
     assert any(message and "busy" in message for _, message in heard), heard

@@ -46,7 +46,7 @@ async def gets_progress(session):
     async def on_progress(progress, total, message):
         heard.append((progress, message))
 
-    call = {"command": "echo busy; sleep 2; echo over"}
+    call = {"command": "echo busy; sleep 5; echo over"}
     result = await session.call_tool("run_command", call, progress_callback=on_progress)
     assert "over" in text_of(result), text_of(result)
     assert any(message and "busy" in message for _, message in heard), heard

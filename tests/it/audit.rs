@@ -248,8 +248,11 @@ fn two_servers_may_write_one_log() {
     assert_holds(&log);
 }
 
-/// Puts something else where the log's folder was.
+/// Puts something else where the log's folder was, once the ending of its only job is in it: it
+/// would make the folder anew.
 fn break_audit(yard: &Yard) {
+    let log = yard.work().join("trail/audit.jsonl");
+    eventually("the ending is written", || of_event(&log, "ending").len() == 1);
     fs::rename(yard.work().join("trail"), yard.work().join("away")).expect("ours to move");
     fs::write(yard.work().join("trail"), "no folder").expect("ours to write");
 }

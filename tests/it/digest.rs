@@ -73,8 +73,8 @@ fn the_structured_form_of_a_digest_is_complete() {
 #[test]
 fn a_digest_is_of_one_stream_or_from_a_place_on_where_that_is_asked() {
     let mut yard = Launch::stdio().structured().start();
-    let command = "echo error: out; echo warning: err >&2; sleep 0.2; echo fine; echo error: late";
-    let job = yard.run(command).job();
+    let command = "echo error: out; echo warning: err >&2; read _; echo fine; echo error: late";
+    let job = yard.run_in_steps(command, &[24]);
     let both = digest(&mut yard, json!({"job": job}));
     assert_eq!(
         (&both["errors"], &both["warnings"], &both["lines"]),
@@ -179,12 +179,15 @@ fn a_digest_goes_with_no_search() {
 #[test]
 fn a_running_job_tells_of_the_errors_before_its_last_lines() {
     let marker = Marker::new();
-    let command = format!("{}; sleep {marker}", buried("cargo-errors.log"));
+    let command = format!("{}; echo the end; sleep {marker}", buried("cargo-errors.log"));
     // The same key gives back the same job, as it is by then.
     let run = json!({"command": command, "key": "one", "wait_s": 0});
     let mut yard = Launch::stdio().args(&["--result-format", "both"]).start();
-    yard.call("run_command", run.clone()).ok();
-    marker.wait_alive();
+    let job = yard.call("run_command", run.clone()).ok().job();
+    eventually("all is in the log", || {
+        let tail = json!({"job": job, "view": "tail", "max_lines": 1});
+        yard.call("read_output", tail).ok().text().contains("the end")
+    });
     let reply = yard.call("run_command", run).ok();
     let text = reply.text();
     assert!(text.starts_with("running "), "{text}");
@@ -237,7 +240,7 @@ fn a_digest_says_which_bytes_it_is_about() {
     assert_eq!(reply["end"], "complete");
     assert!(reply.structured().get("next_cursor").is_none(), "there is nothing more to come");
     let running = yard.start(&format!("echo one; sleep {marker}"));
-    marker.wait_alive();
+    yard.wait_written(running, 4);
     let reply = yard.call("read_output", json!({"job": running, "view": "digest"})).ok();
     assert_eq!((&reply["end"], &reply["next_cursor"]), (&json!("caught_up"), &json!("bytes:4")));
 }

@@ -48,7 +48,7 @@ fn a_timeout_ends_the_tree_and_keeps_what_was_written() {
         let marker = Marker::new();
         let mut yard = launch.structured().start();
         let command = format!("echo partial; setsid sleep {marker} & sleep {marker}");
-        let reply = yard.call("run_command", json!({"command": command, "timeout_s": 2}));
+        let reply = yard.call("run_command", json!({"command": command, "timeout_s": 5}));
         assert_eq!(reply["outcome"], "timed_out");
         assert_eq!(reply["output"], "partial\n");
         assert_eq!(reply.structured().get("exit_code"), None, "{}", reply.0);
@@ -61,9 +61,9 @@ fn the_verdict_of_a_timeout_says_what_was_killed() {
     let marker = Marker::new();
     let mut yard = Launch::stdio().start();
     let command = format!("echo partial; sleep {marker}");
-    let reply = yard.call("run_command", json!({"command": command, "timeout_s": 2}));
+    let reply = yard.call("run_command", json!({"command": command, "timeout_s": 5}));
     let verdict = reply.verdict();
-    assert!(verdict.starts_with("timed out after 2s"), "{verdict}");
+    assert!(verdict.starts_with("timed out after 5s"), "{verdict}");
     assert!(verdict.contains("SIGTERM"), "{verdict}");
     assert!(reply.text().contains("partial"), "{}", reply.text());
 }
@@ -116,12 +116,11 @@ fn a_grandchild_that_keeps_the_pipe_cannot_hang_the_call() {
         assert_eq!(reply["output"], "done\n");
         let pids = reply["background_pids"].as_array().expect("the survivors").clone();
         assert!(!pids.is_empty(), "{}", reply.0);
-        let alive = marker.alive();
-        assert!(!alive.is_empty(), "the answer came while the child was alive");
-        assert!(
-            pids.iter().all(|pid| alive.contains(&pid_of(pid))),
-            "{pids:?} are among the living {alive:?}"
-        );
+        // One that is being born has no command line for a moment.
+        eventually(&format!("{pids:?} are among the living"), || {
+            let alive = marker.alive();
+            pids.iter().all(|pid| alive.contains(&pid_of(pid)))
+        });
         yard.call("stop_jobs", json!({"jobs": [reply.job()]})).ok();
         marker.wait_gone();
     }

@@ -346,7 +346,7 @@ fn the_gauge_of_running_jobs_goes_up_and_down() {
     let marker = Marker::new();
     let mut yard = Launch::http().structured().start();
     let job = yard.start(&format!("sleep {marker}"));
-    marker.wait_alive();
+    yard.wait_running(job);
     let running = "shellyard_jobs_running";
     assert_eq!(metric(&get(&mut yard, "/metrics"), running), 1.0);
     yard.call("stop_jobs", json!({"jobs": [job]})).ok();

@@ -247,7 +247,8 @@ fn nobody_reads_without_passing_the_guard() {
 fn the_bytes_are_as_stored_and_jobs_are_shown_masked() {
     let mut yard = Launch::http().structured().start();
     yard.run("echo AKIAIOSFODNN7EXAMPLE");
-    yard.start("sleep 3141");
+    let running = yard.start("sleep 3141");
+    yard.wait_running(running);
     assert_eq!(get(&mut yard, "/1/output", &[]).body, b"AKIAIOSFODNN7EXAMPLE\n");
     let list: Value = serde_json::from_slice(&get(&mut yard, "", &[]).body).expect("JSON");
     assert_eq!(list["jobs"][0]["job"], 2, "the newest first: {list}");

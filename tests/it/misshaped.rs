@@ -148,7 +148,7 @@ fn sessions(yard: &mut Yard) -> String {
 #[test]
 fn an_idle_session_ends_and_one_with_a_call_in_work_does_not() {
     let marker = Marker::new();
-    let mut yard = Launch::http().config("[http]\nsession_idle_s = 1\n").start();
+    let mut yard = Launch::http().config("[http]\nsession_idle_s = 4\n").start();
     let call = yard.http().post(&gated(77, &marker));
     marker.wait_alive();
     // It hangs up, which in this era is no cancellation: the call goes on.

@@ -162,7 +162,7 @@ fn listening_is_a_long_poll_and_its_end_is_no_error() {
     drop(connection);
     eventually("it is over", || in_flight(&mut yard, "long_poll") == 0.0);
     let labels = [(METHOD, "subscriptions/listen"), ("class", "long_poll")];
-    assert_eq!(counted(&yard.metrics(), &labels), 1.0);
+    eventually("it is counted", || counted(&yard.metrics(), &labels) == 1.0);
 }
 
 #[test]

@@ -31,8 +31,12 @@ impl Collector {
         let kept = Arc::clone(&bodies);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let body = take(stream);
+                let mut reader = BufReader::new(stream);
+                let body = body_of(&mut reader);
                 kept.lock().unwrap_or_else(PoisonError::into_inner).push(body);
+                // Not before: whoever has its answer may end.
+                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+                reader.get_mut().write_all(answer).expect("it waits");
             }
         });
         Self { endpoint: format!("http://localhost:{port}"), bodies }
@@ -61,9 +65,8 @@ impl Collector {
     }
 }
 
-/// The body of one request, which is answered.
-fn take(stream: TcpStream) -> Vec<u8> {
-    let mut reader = BufReader::new(stream);
+/// The body of one request.
+fn body_of(reader: &mut BufReader<TcpStream>) -> Vec<u8> {
     let mut length = 0;
     for line in reader.by_ref().lines().map_while(Result::ok) {
         match line.to_ascii_lowercase().split_once(": ") {
@@ -75,7 +78,6 @@ fn take(stream: TcpStream) -> Vec<u8> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).expect("a whole body");
-    reader.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").expect("it waits");
     body
 }
 

@@ -54,7 +54,7 @@ fn twenty_parallel_jobs_keep_twenty_outputs_over_http() {
                 let arguments = json!({"command": parallel_command(number)});
                 let params = json!({"name": "run_command", "arguments": arguments});
                 let message = Era::Modern.request(number as u64, "tools/call", params);
-                check_parallel(number, &Reply(link.exchange(&message).response));
+                check_parallel(number, &Reply(link.exchange(&message)));
             });
         }
     });
@@ -134,7 +134,7 @@ fn follow(mut link: HttpLink, job: u64, page_bytes: u64) -> Vec<u8> {
             json!({"job": job, "view": "raw", "cursor": cursor, "max_bytes": page_bytes});
         let params = json!({"name": "read_output", "arguments": arguments});
         let message = link.era().request(id, "tools/call", params);
-        let reply = Reply(link.exchange(&message).response).ok();
+        let reply = Reply(link.exchange(&message)).ok();
         bytes.extend(bytes_of(reply.structured()));
         match reply["next_cursor"].as_str() {
             Some(next) => next.clone_into(&mut cursor),
@@ -197,7 +197,7 @@ fn head_tail_and_line_show_what_they_say() {
 #[test]
 fn streams_can_be_read_apart_and_together_in_order() {
     let mut yard = Launch::stdio().structured().start();
-    let job = yard.run("echo one; sleep 0.1; echo two >&2; sleep 0.1; echo three").job();
+    let job = yard.run_in_steps("echo one; read _; echo two >&2; read _; echo three", &[4, 8]);
     let merged = yard.call("read_output", json!({"job": job})).ok();
     assert_eq!(merged["output"], "one\ntwo\nthree\n");
     let out = yard.call("read_output", json!({"job": job, "stream": "stdout"})).ok();

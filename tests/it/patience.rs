@@ -20,6 +20,7 @@ fn a_port_that_begins_to_listen_ends_the_wait() {
     let port = free_port();
     let mut yard = Launch::stdio().structured().start();
     let job = yard.start(&format!("sleep {marker}"));
+    yard.wait_running(job);
     let wait = json!({"jobs": [job], "mode": "all", "port": port, "wait_s": 45});
     let id = yard.begin("wait_jobs", wait.clone());
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
@@ -52,6 +53,7 @@ fn quiet_is_noticed_and_its_output_shown() {
     let marker = Marker::new();
     let mut yard = Launch::stdio().structured().start();
     let job = yard.start(&format!("echo ready; sleep {marker}"));
+    yard.wait_written(job, 6);
     let reply = yard.call("wait_jobs", json!({"jobs": [job], "quiet_s": 1, "wait_s": 45})).ok();
     let seen = reply.only_job();
     assert_eq!((&seen["quiet"], &seen["state"]), (&json!(true), &json!("running")), "{seen}");

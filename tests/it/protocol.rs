@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{ERAS, Era, Launch, Yard};
+use crate::harness::{ERAS, Era, Launch, Yard, eventually};
 
 const TOOLS: [&str; 6] =
     ["run_command", "wait_jobs", "read_output", "list_jobs", "send_input", "stop_jobs"];
@@ -271,5 +271,5 @@ fn stdout_carries_nothing_but_messages() {
     for message in yard.stdio().take_all() {
         assert_eq!(message["jsonrpc"], "2.0", "{message}");
     }
-    assert!(!yard.talk().is_empty(), "the log is on stderr");
+    eventually("the log is on stderr", || !yard.talk().is_empty());
 }

@@ -1,5 +1,7 @@
 //! What is refused at the MCP endpoint is refused in JSON-RPC, and what is quiet shows that it lives.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::harness::{Era, HttpConnection, Launch, Request, Yard};
@@ -92,11 +94,12 @@ fn a_client_that_sends_a_hundred_megabytes_reads_why_they_are_not_taken() {
 #[test]
 fn a_quiet_modern_call_is_begun_to_be_answered_before_its_job_has_ended() {
     let mut yard = Launch::http().era(Era::Modern).start();
-    let arguments = json!({"command": "sleep 1; echo over"});
+    let arguments = json!({"command": "while [ ! -e gate ]; do sleep 0.05; done; echo over"});
     let params = json!({"name": "run_command", "arguments": arguments});
     let mut connection = yard.http().post(&Era::Modern.request(7, "tools/call", params));
     let mut answer = connection.answer();
     assert_eq!(answer.header("content-type"), Some("text/event-stream"));
+    fs::write(yard.work().join("gate"), "").expect("the gate opens");
     let result = answer.message().expect("an answer");
     assert!(result["result"].to_string().contains("over"), "{result}");
     let list = Era::Modern.request(8, "tools/list", json!({}));

@@ -125,7 +125,7 @@ fn a_running_job_says_how_to_wait_for_it() {
     let marker = Marker::new();
     let mut yard = Launch::stdio().start();
     let command = format!("echo begun; sleep {marker}");
-    let reply = yard.call("run_command", json!({"command": command, "wait_s": 2})).ok();
+    let reply = yard.call("run_command", json!({"command": command, "wait_s": 5})).ok();
     assert!(reply.verdict().starts_with("running "), "{}", reply.verdict());
     assert!(reply.text().contains("begun"), "{}", reply.text());
     assert!(reply.text().contains("wait_jobs(jobs=[1])"), "{}", reply.text());

@@ -65,7 +65,8 @@ fn a_huge_output_is_no_huge_resource() {
 #[test]
 fn a_stream_and_a_range_have_addresses_of_their_own() {
     let mut yard = Launch::stdio().structured().start();
-    yard.run("for i in 1 2; do echo out$i; sleep 0.05; echo err$i >&2; sleep 0.05; done");
+    let command = "echo out1; read _; echo err1 >&2; read _; echo out2; read _; echo err2 >&2";
+    yard.run_in_steps(command, &[5, 10, 15]);
     for (address, text) in [
         ("", "out1\nerr1\nout2\nerr2\n"),
         ("/stderr", "err1\nerr2\n"),

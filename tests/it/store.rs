@@ -151,6 +151,7 @@ fn at_a_cap_the_job_runs_on_and_what_was_dropped_is_named_until_room_comes_back(
     let tier = |tier: &str| counted(&format!("shellyard_output_stored_bytes{{tier=\"{tier}\"}}"));
     let stored: f64 = ["memory", "disk", "compressed"].map(tier).iter().sum();
     assert!(0.0 < stored && stored <= 300.0 * 1024.0, "{stored}");
+    yard.expect_talk("output dropped, the job goes on");
     assert_eq!(yard.talk().matches("output dropped, the job goes on").count(), 1);
     // A finished job is forgotten for the next, and its room is free.
     yard.run("true");
@@ -309,6 +310,7 @@ fn a_limit_on_file_sizes_does_not_end_the_server() {
 fn without_files_to_open_a_job_that_runs_goes_on() {
     let mut yard = Launch::stdio().structured().start();
     let job = start_writer(&mut yard);
+    yard.wait_running(job);
     // Those three are open: from now on nothing can be opened.
     set_limit(&yard, Resource::Nofile, Some(3));
     let refused = write(&mut yard, job, 200_000);
@@ -404,8 +406,8 @@ fn an_end_that_was_cut_off_leaves_a_gap_in_every_view() {
 fn a_stream_is_sent_as_far_as_it_is_there() {
     let config = "[output]\nlarge = \"64 KiB\"\non_large_output = \"truncate\"\n";
     let mut yard = Launch::http().structured().config(config).start();
-    let command = "seq 1 300000 >&2; sleep 0.2; seq 1 10; sleep 0.2; echo done >&2";
-    let job = yard.run(command).job();
+    let command = "seq 1 300000 >&2; read _; seq 1 10; read _; echo done >&2";
+    let job = yard.run_in_steps(command, &[1_988_895, 1_988_916]);
     let mut connection = HttpConnection::open(yard.http().address());
     let mut get = |stream: &str, range: Option<&str>| {
         let request = Request::get(&format!("/api/v1/jobs/{job}/output?stream={stream}"));

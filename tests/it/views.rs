@@ -39,7 +39,7 @@ fn a_hexdump_has_the_offsets_of_the_log_and_pages_by_cursor() {
 #[test]
 fn a_hexdump_of_one_stream_has_true_offsets_across_the_other() {
     let mut yard = Launch::stdio().structured().start();
-    let job = yard.run("printf ab; sleep 0.2; printf xyz >&2; sleep 0.2; printf cd").job();
+    let job = yard.run_in_steps("printf ab; read _; printf xyz >&2; read _; printf cd", &[2, 5]);
     let page = read(&mut yard, job, json!({"view": "hexdump", "stream": "stdout"}));
     let offsets: Vec<&str> =
         page["stdout"].as_str().expect("a dump").lines().map(|line| &line[..8]).collect();

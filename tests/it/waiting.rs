@@ -57,13 +57,26 @@ fn number(progress: &Value) -> f64 {
 fn progress_comes_on_the_response_stream_over_http() {
     for era in [Era::Legacy("2025-11-25"), Era::Modern] {
         let mut yard = Launch::http().era(era).config(QUICK_PROGRESS).start();
-        let answer = yard.rpc("tools/call", with_token("echo working; sleep 1; echo over"));
-        assert!(answer["result"].to_string().contains("over"), "{answer}");
-        let told = yard.take_notifications();
-        let numbers: Vec<f64> = told.iter().filter(|note| is_progress(note)).map(number).collect();
-        assert!(numbers.len() > 1, "{era:?}: no progress in {told:?}");
+        let params =
+            with_token("echo working; while [ ! -e gate ]; do sleep 0.05; done; echo over");
+        let mut call = yard.http().post(&era.request(7, "tools/call", params));
+        let mut answer = call.answer();
+        let mut next = || answer.message().expect("a message");
+        let mut numbers = Vec::new();
+        let mut is_told = false;
+        while numbers.len() < 2 || !is_told {
+            let told = next();
+            assert!(is_progress(&told), "{era:?}: {told}");
+            numbers.push(number(&told));
+            is_told |= told.to_string().contains("working");
+        }
         assert!(numbers.is_sorted_by(|earlier, later| earlier < later), "{numbers:?}");
-        assert!(told.iter().any(|note| note.to_string().contains("working")), "{told:?}");
+        fs::write(yard.work().join("gate"), "").expect("the gate opens");
+        let mut last = next();
+        while is_progress(&last) {
+            last = next();
+        }
+        assert!(last["result"].to_string().contains("over"), "{last}");
     }
 }
 
@@ -149,7 +162,7 @@ fn a_wait_that_is_over_answers_with_the_running_job() {
     let marker = Marker::new();
     let mut yard = Launch::stdio().structured().start();
     let command = format!("echo so far; sleep {marker}");
-    let reply = yard.call("run_command", json!({"command": command, "wait_s": 2})).ok();
+    let reply = yard.call("run_command", json!({"command": command, "wait_s": 5})).ok();
     assert_eq!(reply["state"], "running");
     assert_eq!(reply["output"], "so far\n");
     assert!(reply.structured().get("outcome").is_none(), "{}", reply.0);
@@ -161,6 +174,7 @@ fn waiting_for_any_returns_with_the_first_and_for_all_with_the_last() {
     let marker = Marker::new();
     let mut yard = Launch::stdio().structured().start();
     let slow = yard.start(&format!("while [ ! -e gate ]; do sleep 0.05; done; : {marker}"));
+    yard.wait_running(slow);
     let quick = yard.start("echo quick");
     let arguments = json!({"jobs": [slow, quick], "mode": "any", "wait_s": 40});
     let any = yard.call("wait_jobs", arguments).ok();

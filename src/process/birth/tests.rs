@@ -5,7 +5,6 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -181,9 +180,10 @@ fn the_step_that_failed_is_told() {
     let root = Path::new("/");
     let dir = tempfile::tempdir().unwrap();
     let plain = dir.path().join("plain");
-    fs::write(&plain, "text").unwrap();
-    fs::set_permissions(&plain, PermissionsExt::from_mode(0o755)).unwrap();
     let plain = plain.to_str().unwrap();
+    // By another process: what this one writes, a child of another test may hold as it is born.
+    let write = r#"printf text >"$1"; chmod 755 "$1""#;
+    output_of(&order(&["/bin/sh", "-c", write, "sh", plain]));
     assert_eq!(failure_of(&order(&["/no/such"]), root), (Step::Program, Errno::NOENT));
     assert_eq!(failure_of(&order(&["/tmp"]), root), (Step::Program, Errno::ACCESS));
     assert_eq!(failure_of(&order(&[plain]), root), (Step::Program, Errno::NOEXEC));

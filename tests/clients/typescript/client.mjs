@@ -40,7 +40,7 @@ async function waitsForAJob(client) {
 async function getsProgress(client) {
   const heard = [];
   const onprogress = (progress) => heard.push(progress);
-  const command = "echo busy; sleep 2; echo over";
+  const command = "echo busy; sleep 5; echo over";
   const result = await call(client, "run_command", { command }, { onprogress });
   assert.match(textOf(result), /over/);
   assert.ok(heard.some((progress) => progress.message?.includes("busy")), JSON.stringify(heard));

@@ -59,10 +59,10 @@ fn a_drained_server_ends_after_its_last_job_where_that_is_wished() {
         ));
         std::fs::write(hosted.yard.work().join("go"), "").expect("a file of ours");
         let waited = hosted.ask(who, &["drain", "--exit", "--wait"]);
-        // It may be gone before it can be asked to.
+        // It may be gone before it can be asked to, or just as it is asked.
         let said = text(&waited.stderr);
-        let is_told = said.contains("the server has ended") || said.contains("no server answers");
-        assert!(is_told, "{said}");
+        let endings = ["the server has ended", "no server answers", "broke off"];
+        assert!(endings.iter().any(|words| said.contains(words)), "{said}");
         assert_eq!(hosted.yard.wait_exit().code(), Some(0));
         assert!(done.exists(), "what waited ran before the end");
     }

@@ -102,11 +102,11 @@ fn a_long_output_is_cut_with_a_mark_and_kept_by_its_job() {
 
 #[test]
 fn a_timeout_ends_the_whole_tree_and_keeps_what_was_written() {
-    each("[execute_command]\ntimeout = 1\n", |yard| {
+    each("[execute_command]\ntimeout = 5\n", |yard| {
         let (deserter, leader) = (Marker::new(), Marker::new());
         let command = format!("echo before; setsid sleep {deserter} & sleep {leader}");
         let (output, code) = execute(yard, &command);
-        let line = "Command timed out after 1s; everything it had started was killed";
+        let line = "Command timed out after 5s; everything it had started was killed";
         assert_eq!((output, code), (format!("before\n{line}\n"), -1));
         assert!(deserter.alive().is_empty() && leader.alive().is_empty());
     });

@@ -144,10 +144,10 @@ fn the_working_directory_is_that_of_commands_and_files() {
 #[test]
 fn the_timeout_ends_the_tree() {
     for flag in ["-t", "--timeout"] {
-        let mut yard = server(&[flag, "1"]);
+        let mut yard = server(&[flag, "5"]);
         let marker = Marker::new();
         let (output, code) = execute(&mut yard, &format!("echo a; (sleep {marker}; true) & wait"));
-        assert!(output.starts_with("a\nCommand timed out after 1s"), "{output}");
+        assert!(output.starts_with("a\nCommand timed out after 5s"), "{output}");
         assert_eq!(code, -1);
         assert!(marker.alive().is_empty());
     }

@@ -22,7 +22,7 @@ fn drip(connection: &mut HttpConnection) {
 
 #[test]
 fn slow_heads_are_all_cut_off_and_others_are_served_meanwhile() {
-    let mut yard = Launch::http().config("[http]\nheader_timeout_s = 2\n").start();
+    let mut yard = Launch::http().config("[http]\nheader_timeout_s = 10\n").start();
     let address = yard.http().address().to_owned();
     let slow: Vec<_> = (0..100)
         .map(|_| {
@@ -41,7 +41,7 @@ fn slow_heads_are_all_cut_off_and_others_are_served_meanwhile() {
 
 #[test]
 fn a_connection_that_is_kept_open_and_says_nothing_is_closed() {
-    let mut yard = Launch::http().config("[http]\nheader_timeout_s = 0.5\n").start();
+    let mut yard = Launch::http().config("[http]\nheader_timeout_s = 5\n").start();
     let mut silent = HttpConnection::open(yard.http().address());
     let mut kept = HttpConnection::open(yard.http().address());
     for _ in 0..2 {

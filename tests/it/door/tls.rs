@@ -40,7 +40,7 @@ impl Pair {
 
     fn config(&self) -> String {
         let (cert, key) = (self.cert(), self.key());
-        format!("[http]\ntls_cert = {cert:?}\ntls_key = {key:?}\nheader_timeout_s = 2\n")
+        format!("[http]\ntls_cert = {cert:?}\ntls_key = {key:?}\n")
     }
 
     fn launch(&self) -> Yard {
@@ -123,7 +123,8 @@ fn a_broken_certificate_leaves_the_old_one_in_use_and_is_told_once() {
 #[test]
 fn a_handshake_that_is_never_finished_ends() {
     let (pair, trust) = Pair::new();
-    let mut yard = pair.launch();
+    let config = format!("{}header_timeout_s = 5\n", pair.config());
+    let mut yard = Launch::http().config(&config).start_silent();
     let mut silent = HttpConnection::open(yard.http().address());
     let mut begun = HttpConnection::open(yard.http().address());
     // The first bytes of a client's greeting that says it is longer than it is.

@@ -50,7 +50,9 @@ fn a_set_user_id_program_gains_nothing() {
     }
     let place = tempfile::tempdir().unwrap();
     let program = place.path().join("id");
-    std::fs::copy("/usr/bin/id", &program).unwrap();
+    // By another process: what this one writes, a child of another test may hold as it is born.
+    let copied = std::process::Command::new("cp").arg("/usr/bin/id").arg(&program).status();
+    assert!(copied.unwrap().success());
     for (path, mode) in [(place.path(), 0o755), (&program, 0o4755)] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }

@@ -5,6 +5,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
 
@@ -18,10 +19,16 @@ pub(crate) const fn token() -> &'static str {
     "it-token-5b1c0e4f9a7d43e2b6c8"
 }
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago, and is none that the kernel gives to others.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it is bound").port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let step = std::process::id() * 97 + NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 20_000 + u16::try_from(step % 12_000).expect("a port");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// A directory that holds everything one server touches; removed on drop.

@@ -22,13 +22,6 @@ pub(crate) struct HttpLink {
     token: Option<String>,
 }
 
-/// What came back over HTTP for one request.
-#[derive(Debug)]
-pub(crate) struct Exchange {
-    pub(crate) response: Value,
-    pub(crate) notifications: Vec<Value>,
-}
-
 impl HttpLink {
     /// A client that does not know yet where to connect.
     pub(crate) const fn new(era: Era) -> Self {
@@ -109,9 +102,9 @@ impl HttpLink {
         }
     }
 
-    /// Sends a request and reads up to its answer.
+    /// Sends a request and reads up to its answer, past whatever is notified before.
     #[track_caller]
-    pub(crate) fn exchange(&mut self, message: &Value) -> Exchange {
+    pub(crate) fn exchange(&mut self, message: &Value) -> Value {
         let mut connection = self.post(message);
         let mut answer = connection.answer();
         let session = answer.header("mcp-session-id").map(str::to_owned);
@@ -124,7 +117,7 @@ impl HttpLink {
             };
             if next["id"] == message["id"] || next.get("error").is_some() {
                 assert_nothing_follows(&mut answer);
-                return Exchange { response: next, notifications };
+                return next;
             }
             notifications.push(next);
         }

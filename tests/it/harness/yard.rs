@@ -27,14 +27,12 @@ pub(crate) struct Yard {
     era: Era,
     next_id: u64,
     talk: Arc<Mutex<String>>,
-    notifications: Vec<Value>,
 }
 
 impl Yard {
     pub(crate) fn new(mut child: Child, sandbox: Sandbox, link: Link, era: Era) -> Self {
         let talk = collect(child.stderr.take().expect("stderr was piped"));
-        let mut yard =
-            Self { child, sandbox, link, era, next_id: 1, talk, notifications: Vec::new() };
+        let mut yard = Self { child, sandbox, link, era, next_id: 1, talk };
         yard.await_listening();
         yard
     }
@@ -89,11 +87,7 @@ impl Yard {
                 link.send(&message);
                 link.response(id)
             }
-            Link::Http(link) => {
-                let exchange = link.exchange(&message);
-                self.notifications.extend(exchange.notifications);
-                exchange.response
-            }
+            Link::Http(link) => link.exchange(&message),
         }
     }
 
@@ -123,6 +117,36 @@ impl Yard {
     #[track_caller]
     pub(crate) fn start(&mut self, command: &str) -> u64 {
         self.call("run_command", json!({"command": command, "wait_s": 0})).ok().job()
+    }
+
+    /// Runs shell text to its end in steps, so that its streams come in one order: each `read _`
+    /// in it waits until so many bytes are in the log.
+    #[track_caller]
+    pub(crate) fn run_in_steps(&mut self, command: &str, sizes: &[u64]) -> u64 {
+        let job = self.start(command);
+        for size in sizes {
+            self.wait_written(job, *size);
+            self.call("send_input", json!({"job": job, "text": "\n"})).ok();
+        }
+        self.wait_finished(job);
+        job
+    }
+
+    /// Waits until so many bytes are in a job's log.
+    #[track_caller]
+    pub(crate) fn wait_written(&mut self, job: u64, bytes: u64) {
+        eventually_some(&format!("{bytes} bytes are in the log of job {job}"), || {
+            (self.read_raw(job, "bytes:0", 1)["total_bytes"] == bytes).then_some(())
+        });
+    }
+
+    /// Waits until a job is told to run.
+    #[track_caller]
+    pub(crate) fn wait_running(&mut self, job: u64) {
+        eventually_some(&format!("job {job} runs"), || {
+            let reply = self.call("wait_jobs", json!({"jobs": [job], "wait_s": 0})).ok();
+            (reply.only_job()["state"] == "running").then_some(())
+        });
     }
 
     /// Waits until a job has finished; its structured form.
@@ -180,11 +204,6 @@ impl Yard {
             Link::Http(link) => link,
             Link::Stdio(_) => panic!("this server speaks stdio"),
         }
-    }
-
-    /// Notifications that came along with answers over HTTP.
-    pub(crate) fn take_notifications(&mut self) -> Vec<Value> {
-        std::mem::take(&mut self.notifications)
     }
 
     /// A number that no request of ours had yet.

@@ -74,7 +74,7 @@ impl Jail {
     }
 
     /// Drops what was noted so far.
-    pub(crate) fn forget(&self) {
+    fn forget(&self) {
         fs::write(self.notes(), "").unwrap();
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{call, scraped, series, value};
-use crate::harness::{Era, HttpConnection, Launch, Yard};
+use crate::harness::{Era, HttpConnection, Launch, Yard, eventually};
 
 const CLIENTS: usize = 8;
 const CONNECTIONS_EACH: usize = 25;
@@ -58,6 +58,6 @@ fn ten_thousand_jobs_change_neither_series_nor_size_nor_cost() {
     let digits =
         |text: &str| text.len() - series(text).iter().map(|line| line.len()).sum::<usize>();
     assert!(digits(&after) < 4 * digits(&before), "{} bytes, {} before", after.len(), before.len());
-    let cost_after = fastest_scrape(&mut yard);
-    assert!(cost_after < 4 * cost_before, "{cost_after:?}, {cost_before:?} before");
+    // Others may keep the machine busy for a while.
+    eventually("a scrape costs no more", || fastest_scrape(&mut yard) < 4 * cost_before);
 }

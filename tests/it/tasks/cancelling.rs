@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{SOON, get, get_when, knows_tasks, modern, rpc, task_of};
+use super::{SOON, UNTIL_GO, get, get_when, go, knows_tasks, modern, rpc, task_of};
 use crate::harness::{Era, HttpLink, Launch, Marker, declaring};
 use crate::tenants::tokens::made;
 
@@ -27,7 +27,8 @@ fn cancelling_ends_the_whole_tree() {
 #[test]
 fn what_is_over_is_not_cancelled() {
     for mut yard in modern(SOON) {
-        let task = task_of(&mut yard, "sleep 0.3; echo kept");
+        let task = task_of(&mut yard, &format!("{UNTIL_GO}; echo kept"));
+        go(&yard);
         let over = get_when(&mut yard, &task, "completed");
         rpc(&mut yard, "tasks/cancel", json!({"taskId": task}));
         assert_eq!(get(&mut yard, &task), over);
@@ -60,13 +61,14 @@ fn a_token_that_may_only_read_cancels_nothing() {
     let marker = Marker::new();
     let arguments = json!({"command": format!("sleep {marker}")});
     let call = declaring(knows_tasks(), json!({"name": "run_command", "arguments": arguments}));
-    let created = run.exchange(&Era::Modern.request(1, "tools/call", call)).response;
+    let created = run.exchange(&Era::Modern.request(1, "tools/call", call));
+    marker.wait_alive();
     let params = declaring(knows_tasks(), json!({"taskId": created["result"]["taskId"]}));
     let ask = |method| Era::Modern.request(2, method, params.clone());
-    assert_eq!(look.exchange(&ask("tasks/get")).response["result"]["status"], "working");
-    let refused = look.exchange(&ask("tasks/cancel")).response;
+    assert_eq!(look.exchange(&ask("tasks/get"))["result"]["status"], "working");
+    let refused = look.exchange(&ask("tasks/cancel"));
     let message = refused["error"]["message"].as_str().expect("a refusal");
     assert!(message.contains("may only read"), "{refused}");
-    assert_eq!(run.exchange(&ask("tasks/get")).response["result"]["status"], "working");
+    assert_eq!(run.exchange(&ask("tasks/get"))["result"]["status"], "working");
     assert!(!marker.alive().is_empty());
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{SOON, get, get_when, modern, rpc, run, task_of, text_of};
+use super::{SOON, UNTIL_GO, get, get_when, go, modern, rpc, run, task_of, text_of};
 use crate::harness::{Era, HttpLink, Launch, Marker, declaring, eventually};
 
 /// Writes a line, and ends once there is a file.
@@ -20,13 +20,13 @@ fn a_task_tells_its_last_line_and_at_the_end_what_the_call_would_have_answered()
             assert!(looked.get("result").is_none(), "{looked}");
             message.starts_with("running ") && message.ends_with(" · last line")
         });
-        std::fs::write(yard.work().join("go"), "").expect("a file");
+        go(&yard);
         let over = get_when(&mut yard, &task, "completed");
         let message = over["statusMessage"].as_str().expect("a message");
         assert!(message.starts_with("exit 3") && message.ends_with(" · over"), "{over}");
         assert!(over.get("pollIntervalMs").is_none(), "nothing more comes: {over}");
-        // Now it ends at once.
-        let direct = run(&mut yard, json!({"command": UNTIL_TOLD}));
+        // Now it ends at once. Whoever knows no tasks gets the whole answer, however late.
+        let direct = yard.call("run_command", json!({"command": UNTIL_TOLD})).0["result"].clone();
         assert_eq!(told(&over["result"]), told(&direct));
         assert_eq!(over["result"]["isError"], direct["isError"]);
         assert_eq!(get(&mut yard, &task)["result"], over["result"], "it stays the same");
@@ -45,8 +45,9 @@ fn told(result: &Value) -> (String, String) {
 #[test]
 fn a_task_answers_within_the_budget_of_its_call() {
     for mut yard in modern(SOON) {
-        let arguments = json!({"command": "seq 1 20000; sleep 0.5", "max_tokens": 500});
-        let created = run(&mut yard, arguments);
+        let command = format!("seq 1 20000; {UNTIL_GO}");
+        let created = run(&mut yard, json!({"command": command, "max_tokens": 500}));
+        go(&yard);
         let task = created["taskId"].as_str().expect("a task").to_owned();
         let over = get_when(&mut yard, &task, "completed");
         let length = text_of(&over["result"]).len();
@@ -58,7 +59,9 @@ fn a_task_answers_within_the_budget_of_its_call() {
 fn secrets_are_masked_in_what_a_task_tells() {
     let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
     for mut yard in modern(SOON) {
-        let task = task_of(&mut yard, &format!("printf 'ghp_%s\\n' {}; sleep 0.5", &secret[4..]));
+        let command = format!("printf 'ghp_%s\\n' {}; {UNTIL_GO}", &secret[4..]);
+        let task = task_of(&mut yard, &command);
+        go(&yard);
         let over = get_when(&mut yard, &task, "completed");
         assert!(!over.to_string().contains(secret), "{over}");
         assert!(over["statusMessage"].as_str().is_some_and(|it| it.contains(" · ")), "{over}");
@@ -88,7 +91,8 @@ fn an_id_that_names_no_task_is_answered_alike_whatever_is_wrong_with_it() {
 fn a_task_lives_as_long_as_its_job_is_kept() {
     let config = format!("{SOON}[retention]\nmax_finished = 1\n");
     for mut yard in modern(&config) {
-        let task = task_of(&mut yard, "sleep 0.3");
+        let task = task_of(&mut yard, UNTIL_GO);
+        go(&yard);
         get_when(&mut yard, &task, "completed");
         yard.run("true");
         yard.run("true");
@@ -107,6 +111,6 @@ fn any_connection_of_the_tenant_may_ask() {
     let mut other = HttpLink::new(Era::Modern);
     other.connect_to(yard.http().address().to_owned());
     let params = declaring(super::knows_tasks(), json!({"taskId": task}));
-    let answer = other.exchange(&Era::Modern.request(1, "tasks/get", params)).response;
+    let answer = other.exchange(&Era::Modern.request(1, "tasks/get", params));
     assert_eq!(answer["result"]["status"], "working", "{answer}");
 }

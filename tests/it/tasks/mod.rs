@@ -12,6 +12,13 @@ use crate::harness::{Era, Launch, TASKS, Yard, declaring, eventually_some};
 /// Tasks come soon, so that a test need not wait for them.
 const SOON: &str = "[mcp]\ntask_grace_s = 0.1\n";
 
+/// A job goes on until [`go`]: one that ends by the clock might do so before it is a task.
+const UNTIL_GO: &str = "until [ -e go ]; do sleep 0.05; done";
+
+fn go(yard: &Yard) {
+    std::fs::write(yard.work().join("go"), "").expect("a file of ours");
+}
+
 /// What a client says of itself that knows tasks.
 fn knows_tasks() -> Value {
     json!({"extensions": {TASKS: {}}})

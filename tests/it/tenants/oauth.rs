@@ -273,7 +273,8 @@ fn an_open_stream_ends_when_its_token_expires() {
     let issuer = Issuer::with_keys(&[key.public()]);
     let mut yard = launch(&issuer, "leeway_s = 0").start_silent();
     let mut claims = issuer.claims(RUN);
-    claims["exp"] = json!(seconds_from_now(4));
+    assert_eq!(status(&mut yard, &key.token(&claims)), 200, "the keys are known");
+    claims["exp"] = json!(seconds_from_now(8));
     let token = key.token(&claims);
     let mut long = HttpConnection::open(yard.http().address());
     let request = call("run_command", json!({"command": "sleep 600", "wait_s": 40}));

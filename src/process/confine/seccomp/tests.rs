@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
@@ -320,8 +319,11 @@ fn write_32_bit_program(path: &Path) {
         words(&[5, 0x1000]),
         CODE.to_vec(),
     ];
-    fs::write(path, file.concat()).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+    // By another process: what this one writes, a child of another test may hold as it is born.
+    let written = path.with_extension("new");
+    fs::write(&written, file.concat()).unwrap();
+    let made = Command::new("install").args(["-m", "700"]).args([&written, path]).status();
+    assert!(made.unwrap().success());
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::world::{Client, LEGACY, World};
 use crate::harness::{
-    Era, HttpConnection, HttpLink, Marker, TASKS, bytes_of, declaring, eventually, text,
+    Era, HttpConnection, HttpLink, Marker, TASKS, bytes_of, declaring, eventually, eventually_some,
+    text,
 };
 
 /// What only she knows. It is in commands, descriptions, output, errors and variables.
@@ -175,8 +176,11 @@ fn call_and_wait(client: &mut Client, sleeps: &Marker) -> (HttpConnection, u64) 
         "name": "run_command", "arguments": arguments, "_meta": {"progressToken": PROGRESS},
     });
     let unanswered = client.link.post(&LEGACY.request(REQUEST, "tools/call", params));
-    sleeps.wait_alive();
-    (unanswered, client.jobs("running")[0])
+    // Its process may run before the server has noted that it does.
+    let running = eventually_some("both are told as running", || {
+        Some(client.jobs("running")).filter(|running| running.len() == 2)
+    });
+    (unanswered, running[0])
 }
 
 /// Calls for a job that has to wait; its number, and its name as a task.
@@ -188,7 +192,7 @@ fn call_for_a_task(client: &Client) -> (u64, String) {
     let arguments = json!({"command": format!("echo {SECRET}")});
     let params = json!({"name": "run_command", "arguments": arguments});
     let params = declaring(json!({"extensions": {TASKS: {}}}), params);
-    let answer = link.exchange(&Era::Modern.request(1, "tools/call", params)).response;
+    let answer = link.exchange(&Era::Modern.request(1, "tools/call", params));
     let task = answer["result"]["taskId"].as_str().expect("a task").to_owned();
     let job = task.split('-').next().and_then(|job| job.parse().ok());
     (job.expect("a number"), task)

@@ -92,7 +92,7 @@ impl Client {
     pub(super) fn rpc(&mut self, method: &str, params: Value) -> Value {
         self.last_id += 1;
         let message = LEGACY.request(self.last_id, method, params);
-        self.link.exchange(&message).response
+        self.link.exchange(&message)
     }
 
     #[track_caller]
