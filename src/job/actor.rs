@@ -344,13 +344,12 @@ impl Job {
     fn await_drain(&mut self, rest: Rest, myself: &Address) {
         let settings = &self.seat.settings;
         let max = self.seat.spec().drain_max.unwrap_or(settings.drain_max);
-        match rest {
-            Rest::Nobody => self.timers.arm(Timer::Drain, settings.drain_max, myself),
-            Rest::Somebody => {
-                let output = Outflow { log: self.seat.output().clone(), pump: self.probe.clone() };
-                self.timers.arm_quiet(output, settings.drain_quiet, max, myself);
-            }
-        }
+        let (quiet, max) = match rest {
+            Rest::Nobody => (None, settings.drain_max),
+            Rest::Somebody => (Some(settings.drain_quiet), max),
+        };
+        let output = Outflow { log: self.seat.output().clone(), pump: self.probe.clone() };
+        self.timers.arm_drain(output, quiet, max, myself);
     }
 
     fn finish(&mut self, outcome: Outcome) {

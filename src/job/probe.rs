@@ -3,7 +3,7 @@
 //! That a log has been quiet does not say so: on a busy host, bytes may lie in a pipe for longer than
 //! that.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
 
@@ -22,27 +22,24 @@ impl Probe {
     /// Returns once all that is in the pipes by now is in the log. A pump that has come to its end
     /// answers no more.
     pub(super) async fn all_is_read(&self) {
-        let (asker, answer) = oneshot::channel();
+        let (asker, answered) = oneshot::channel();
         *self.asker() = Some(asker);
         self.0.asked.notify_one();
-        // Without an answer somebody else has asked since, who gets it.
-        answer.await.ok();
+        // Nothing is sent: that it is dropped is the answer.
+        answered.await.ok();
     }
 
-    /// For the pump: returns when it was asked. Cancel-safe.
-    pub(super) async fn asked(&self) {
-        self.0.asked.notified().await;
-    }
-
-    /// For the pump: all that was there is in the log.
-    pub(super) fn answer(&self) {
-        if let Some(asker) = self.asker().take() {
-            // Whoever asked may have gone meanwhile.
-            asker.send(()).ok();
+    /// For the pump: returns when it was asked. To drop what it returns is the answer. Cancel-safe.
+    pub(super) async fn asked(&self) -> oneshot::Sender<()> {
+        loop {
+            self.0.asked.notified().await;
+            if let Some(asker) = self.asker().take() {
+                return asker;
+            }
         }
     }
 
-    fn asker(&self) -> std::sync::MutexGuard<'_, Option<oneshot::Sender<()>>> {
+    fn asker(&self) -> MutexGuard<'_, Option<oneshot::Sender<()>>> {
         self.0.asker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -143,7 +143,12 @@ impl Pump {
 
     /// Runs until both pipes have ended, then closes the log.
     pub(super) async fn run(mut self) {
+        // Whoever has asked; dropping it is the answer.
+        let mut asker = None;
         loop {
+            if self.is_open() && !self.is_holding() {
+                asker = None;
+            }
             let stream = tokio::select! {
                 () = self.stdout.ready(), if self.stdout.is_open() => Stream::Stdout,
                 () = self.stderr.ready(), if self.stderr.is_open() => Stream::Stderr,
@@ -152,10 +157,11 @@ impl Pump {
                     self.settle(Stream::Stderr);
                     continue;
                 }
-                () = self.probe.asked(), if self.is_open() => {
-                    self.turn(Stream::Stdout);
-                    self.turn(Stream::Stderr);
-                    self.probe.answer();
+                now = self.probe.asked(), if self.is_open() => {
+                    asker = Some(now);
+                    self.make_room().await;
+                    self.look(Stream::Stdout);
+                    self.look(Stream::Stderr);
                     continue;
                 }
                 else => break,
@@ -173,6 +179,8 @@ impl Pump {
         }
         self.writer.close();
         self.actor.tell(JobMsg::StreamsClosed);
+        // After the end was told, which says more.
+        drop(asker);
     }
 
     /// While the job waits for its reader, finished ones make room for it.
@@ -184,17 +192,26 @@ impl Pump {
 
     /// Whether that is worth to wait for.
     pub(super) fn wants_room(&self) -> bool {
-        self.writer.wants_room()
+        self.flow != Flow::Discarded && self.writer.wants_room()
     }
 
     /// Moves what is there, within bounds: what the last read brought, and how many bytes were kept.
+    pub(super) fn turn(&mut self, stream: Stream) -> (Read, u64) {
+        self.turn_by(stream, Tap::read)
+    }
+
+    /// The same, whatever the runtime has told so far.
+    fn look(&mut self, stream: Stream) {
+        self.turn_by(stream, Tap::read_untold);
+    }
+
     /// Each read is written before the next: meanwhile the job fills its pipe, so that reads are few
     /// and large.
-    pub(super) fn turn(&mut self, stream: Stream) -> (Read, u64) {
+    fn turn_by(&mut self, stream: Stream, read: fn(&mut Tap, &mut Vec<u8>) -> Read) -> (Read, u64) {
         let before = self.taken;
         let read = with_block(|block| {
             for _ in 0..READS_PER_TURN {
-                let read = self.tap(stream).read(block);
+                let read = read(self.tap(stream), block);
                 match read {
                     Read::Bytes | Read::Last => self.take(stream, block),
                     Read::Nothing => {}
@@ -297,3 +314,7 @@ impl Pump {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "pump_tests.rs"]
+mod tests;

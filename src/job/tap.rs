@@ -70,9 +70,22 @@ impl Tap {
     /// Reads what is there into the block, in place of what it held. A pipe that has come to its end
     /// is closed.
     pub(super) fn read(&mut self, block: &mut Vec<u8>) -> Read {
+        self.read_by(block, OutputPipe::try_read)
+    }
+
+    /// The same, whether or not the runtime has told that something is there.
+    pub(super) fn read_untold(&mut self, block: &mut Vec<u8>) -> Read {
+        self.read_by(block, OutputPipe::read_untold)
+    }
+
+    fn read_by(
+        &mut self,
+        block: &mut Vec<u8>,
+        read: fn(&OutputPipe, &mut Vec<u8>) -> io::Result<usize>,
+    ) -> Read {
         block.clear();
         let read = match self {
-            Self::Open(pipe) => pipe.try_read(block),
+            Self::Open(pipe) => read(pipe, block),
             Self::Closed => Ok(0),
         };
         match read {

@@ -9,6 +9,9 @@ use super::address::Address;
 use super::probe::Probe;
 use crate::output::LogReader;
 
+/// What a pump gets to read what is there by then.
+const LAST_LOOK: Duration = Duration::from_secs(1);
+
 /// What a clock was set for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
@@ -35,18 +38,21 @@ impl Timers {
         });
     }
 
-    /// [`Timer::Drain`], once a job's output has been quiet for a while, or at `max`.
-    pub(super) fn arm_quiet(
+    /// [`Timer::Drain`], at `max`, or once a job's output has been quiet for a while where that is
+    /// enough. What it has written until then is in the log, unless the host is far too busy.
+    pub(super) fn arm_drain(
         &mut self,
         output: Outflow,
-        quiet: Duration,
+        quiet: Option<Duration>,
         max: Duration,
         actor: &Address,
     ) {
         let actor = actor.clone();
         self.start(Timer::Drain, async move {
             // Late is fine: the bound only has to hold.
-            drop(tokio::time::timeout(max, output.until_quiet(quiet)).await);
+            if tokio::time::timeout(max, output.until_quiet(quiet)).await.is_err() {
+                drop(tokio::time::timeout(LAST_LOOK, output.all_is_read()).await);
+            }
             actor.tell(JobMsg::Timer(Timer::Drain));
         });
     }
@@ -84,30 +90,40 @@ pub(super) struct Outflow {
 }
 
 impl Outflow {
-    async fn until_quiet(&self, quiet: Duration) {
+    /// Returns once it has been quiet for so long; never where that is no time.
+    async fn until_quiet(&self, quiet: Option<Duration>) {
+        let Some(quiet) = quiet else { return std::future::pending().await };
         let mut since = Instant::now();
         loop {
             tokio::time::sleep(quiet.saturating_sub(since.elapsed())).await;
-            if let Some(pump) = &self.pump {
-                pump.all_is_read().await;
-            }
+            self.all_is_read().await;
             match self.log.progress().last_output {
                 Some(last) if last > since => since = last,
                 Some(_) | None => return,
             }
         }
     }
+
+    async fn all_is_read(&self) {
+        if let Some(pump) = &self.pump {
+            pump.all_is_read().await;
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot;
+
     use super::super::tests::{LONG, settings};
     use super::*;
     use crate::output;
     use crate::spec::Stream;
 
-    async fn asked(pump: &Probe) {
-        tokio::time::timeout(LONG, pump.asked()).await.expect("the pump is asked");
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    async fn asked(pump: &Probe) -> oneshot::Sender<()> {
+        tokio::time::timeout(LONG, pump.asked()).await.expect("the pump is asked")
     }
 
     #[tokio::test]
@@ -116,15 +132,15 @@ mod tests {
         let (mut writer, log) = output::open(&settings.log);
         let pump = Probe::default();
         let output = Outflow { log, pump: Some(pump.clone()) };
-        let quiet = tokio::spawn(async move { output.until_quiet(Duration::from_millis(1)).await });
+        let quiet = tokio::spawn(async move { output.until_quiet(Some(MOMENT)).await });
         // A pump that gets its turn late, and finds something.
-        asked(&pump).await;
+        let asker = asked(&pump).await;
         assert!(!quiet.is_finished());
         writer.append(Stream::Stdout, b"late");
-        pump.answer();
-        asked(&pump).await;
+        drop(asker);
+        let asker = asked(&pump).await;
         assert!(!quiet.is_finished(), "it begins to be quiet anew");
-        pump.answer();
+        drop(asker);
         quiet.await.unwrap();
     }
 }

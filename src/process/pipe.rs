@@ -32,7 +32,7 @@ const FLOOD_PIPE_BYTES: usize = 256 << 10;
 impl OutputPipe {
     /// Takes a readable file that does not block. It is watched from the start: of what a process
     /// writes the runtime tells before it tells of its end.
-    pub(super) fn new(file: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(file: OwnedFd) -> io::Result<Self> {
         let mut pipe = Self { told: None, file };
         pipe.watch()?;
         Ok(pipe)
@@ -80,11 +80,18 @@ impl OutputPipe {
     /// # Errors
     /// `WouldBlock` when nothing is there; wait with [`OutputPipe::readable`] then.
     pub fn try_read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        let mut read = || read_into(&self.file, buffer);
         match &self.told {
-            Some(told) => told.try_io(Interest::READABLE, |_| read()),
-            None => read(),
+            Some(told) => told.try_io(Interest::READABLE, |_| read_into(&self.file, buffer)),
+            None => self.read_untold(buffer),
         }
+    }
+
+    /// The same, also where the runtime has not told yet that something is there.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing is there.
+    pub fn read_untold(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        read_into(&self.file, buffer)
     }
 
     /// Gives a flooding process a larger pipe, so that reader and writer switch less often.
