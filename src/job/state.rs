@@ -248,6 +248,10 @@ fn draining(outcome: Outcome, rest: Rest, event: Event) -> (State, Vec<Effect>) 
         Event::LimitHit(which) if !which.is_of_output() => {
             (State::Draining { outcome, rest }, vec![Effect::Kill])
         }
+        // It had written that before it ended by itself, of which we heard first.
+        Event::LimitHit(which) if rest == Rest::Nobody && ended_by_itself(&outcome) => {
+            (State::Draining { outcome: Outcome::Limit { which }, rest }, Vec::new())
+        }
         Event::Killed(rest) => (State::Draining { outcome, rest }, Vec::new()),
         Event::Started
         | Event::FailedToStart(_)
@@ -257,6 +261,10 @@ fn draining(outcome: Outcome, rest: Rest, event: Event) -> (State, Vec<Effect>) 
         | Event::GraceExpired
         | Event::TreeChecked(_) => (State::Draining { outcome, rest }, Vec::new()),
     }
+}
+
+const fn ended_by_itself(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Exited { .. } | Outcome::Signaled { .. })
 }
 
 /// The outcome stands; what is left is to follow the survivors until the last one is gone.

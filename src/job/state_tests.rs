@@ -224,6 +224,17 @@ fn survivors_that_pass_a_limit_are_killed_and_what_they_write_is_no_reason() {
     }
 }
 
+#[test]
+fn a_bound_on_output_that_is_passed_counts_also_when_the_end_is_heard_of_first() {
+    let which = LimitKind::OutputBytes(1);
+    for (first, outcome) in [(None, Outcome::Limit { which }), (Some(stop_wish()), BY_CLIENT)] {
+        let rest = [exited(Rest::Nobody), Event::LimitHit(which), Event::StreamsClosed];
+        let all: Vec<Event> = [Event::Started].into_iter().chain(first).chain(rest).collect();
+        let (_, effects) = play(&all);
+        assert_eq!(outcomes(&effects), [&outcome]);
+    }
+}
+
 fn any_rest() -> impl Strategy<Value = Rest> {
     prop_oneof![Just(Rest::Nobody), Just(Rest::Somebody)]
 }
