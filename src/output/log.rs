@@ -149,8 +149,7 @@ impl LogWriter {
         self.bounds.allowance.wants_room()
     }
 
-    /// Asks for room and waits until some was freed, none can be, or a fraction of a second has
-    /// passed.
+    /// Asks for room and waits until some was freed or none can be, for a second at the most.
     pub async fn wait_for_room(&self) {
         self.bounds.allowance.wait_for_room().await;
     }

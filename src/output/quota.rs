@@ -17,8 +17,8 @@ const SMALLEST_STEP: u64 = 4 * 1024;
 const LARGEST_STEP: u64 = 1024 * 1024;
 
 /// How long a log waits for room before it goes on without. Every wish is answered, also with
-/// nothing: this is for a host that is too busy to do so.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// nothing: this is for a host that is too busy to do so. Less than a job waits for its last bytes.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The caps.
 #[derive(Debug, Clone, PartialEq, Eq)]
