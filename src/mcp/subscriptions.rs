@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use rmcp::service::{Peer, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, Id, JoinSet};
 
 use super::address::{Address, ByteRange};
 use super::follower::{Follower, Voice, follow_list};
@@ -47,7 +47,7 @@ impl Default for Subscriptions {
 enum Wish {
     /// Follow this output, instead of following it already.
     Follow(Follower),
-    /// Follow the output at this address no longer, and say when that holds.
+    /// Follow the output at this address no longer. The other half is dropped when that holds.
     Forget(String, oneshot::Sender<()>),
     /// Say when jobs appear, if that is not done already.
     FollowList(watch::Receiver<()>, Voice),
@@ -70,7 +70,7 @@ impl Subscriptions {
     pub(super) async fn forget(&self, uri: String) {
         let (done, holds) = oneshot::channel();
         self.wish(Wish::Forget(uri, done)).await;
-        // A keeper that is gone follows nothing.
+        // Nothing is sent; its sender is dropped.
         holds.await.ok();
     }
 
@@ -133,12 +133,15 @@ impl Subscriptions {
 async fn keep(mut wishes: mpsc::Receiver<Wish>) {
     let mut followers = JoinSet::new();
     let mut by_uri: HashMap<String, AbortHandle> = HashMap::new();
+    let mut leaving: HashMap<Id, oneshot::Sender<()>> = HashMap::new();
     let mut list = None;
     loop {
         let wish = tokio::select! {
             wish = wishes.recv() => wish,
-            Some(_) = followers.join_next() => {
+            Some(left) = followers.join_next_with_id() => {
                 by_uri.retain(|_, follower| !follower.is_finished());
+                // Whoever waits for that hears it by this.
+                leaving.remove(&left.map_or_else(|error| error.id(), |(id, ())| id));
                 continue;
             }
         };
@@ -149,9 +152,10 @@ async fn keep(mut wishes: mpsc::Receiver<Wish>) {
                 earlier.iter().for_each(AbortHandle::abort);
             }
             Some(Wish::Forget(uri, done)) => {
-                by_uri.remove(&uri).iter().for_each(AbortHandle::abort);
-                // Whoever asked may have gone meanwhile.
-                done.send(()).ok();
+                if let Some(follower) = by_uri.remove(&uri) {
+                    follower.abort();
+                    leaving.insert(follower.id(), done);
+                }
             }
             Some(Wish::FollowList(appearances, voice)) => {
                 list.get_or_insert_with(|| followers.spawn(follow_list(appearances, voice)));
