@@ -21,6 +21,8 @@ const SHELL: &str = "bash";
 
 /// What a command in the background gets to start; the reply does not wait for a full queue.
 const START: Duration = Duration::from_secs(1);
+/// The same for one that does not wait in line, on a host that is busy.
+const SLOW_START: Duration = Duration::from_secs(10);
 
 /// What it then gets to write, or to fail at once. Nobody waits longer for a server's first words.
 const FIRST_MOMENT: Duration = Duration::from_millis(150);
@@ -102,11 +104,12 @@ fn refused(error: &SubmitError) -> String {
 /// How the shell of a job in the background has ended, which it does at once; nothing where the
 /// job still waits for its turn.
 async fn at_once(call: Call<'_>, job: &JobHandle) -> Option<Ending> {
-    while timeout(START, job.started()).await.is_err() {
-        // One that has left the line is being started, however long that takes.
+    if timeout(START, job.started()).await.is_err() {
         if call.desk.queue_place(job.id()).await.is_some() {
             return None;
         }
+        // It has left the line: it is being started.
+        timeout(SLOW_START, job.started()).await.ok()?;
     }
     Some(job.finished().await)
 }
