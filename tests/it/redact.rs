@@ -128,8 +128,9 @@ fn at_write_masks_what_is_stored() {
         let job = yard.start(&script);
         eventually("the prompt is shown", || raw(&mut yard, job).ends_with("name? "));
         yard.call("stop_jobs", json!({"jobs": [job]})).ok();
-        Some(raw(&mut yard, job)).filter(|stored| stored.contains("key [redacted]\n"))
+        let stored = raw(&mut yard, job);
+        assert!(stored.contains("pin=[redacted]\n"), "{stored}");
+        Some(stored).filter(|stored| stored.contains("key [redacted]\n"))
     });
     assert_masked("the stored log", &stored);
-    assert!(stored.contains("pin=[redacted]\n"), "{stored}");
 }

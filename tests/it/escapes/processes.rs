@@ -45,9 +45,11 @@ fn send(way: &str, server: u32, pid: u32, signal: i32) -> String {
 fn reached(world: &mut World, shut: Shut) -> Vec<u32> {
     let server = world.yard.pid();
     let them = threads(server);
-    let signal = python(&format!("print(*[it for it in {them:?} if libc.kill(it, 0) == 0])"));
+    let signal =
+        python(&format!("print('sent', *[it for it in {them:?} if libc.kill(it, 0) == 0])"));
     let said = world.attempt(shut, &signal).output;
-    let numbers = said.split_whitespace().map(|it| it.parse().expect("a number"));
+    let words = said.strip_prefix("sent").unwrap_or_else(|| panic!("{}: {said}", world.name(shut)));
+    let numbers = words.split_whitespace().map(|it| it.parse().expect("a number"));
     let still = threads(server);
     numbers.filter(|it| still.contains(it)).collect()
 }
