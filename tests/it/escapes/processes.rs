@@ -46,7 +46,7 @@ fn reached(world: &mut World, shut: Shut) -> Vec<u32> {
     let server = world.yard.pid();
     let them = threads(server);
     let signal =
-        python(&format!("print('sent', *[it for it in {them:?} if libc.kill(it, 0) == 0])"));
+        python(&format!("print(\"sent\", *[it for it in {them:?} if libc.kill(it, 0) == 0])"));
     let said = world.attempt(shut, &signal).output;
     let words = said.strip_prefix("sent").unwrap_or_else(|| panic!("{}: {said}", world.name(shut)));
     let numbers = words.split_whitespace().map(|it| it.parse().expect("a number"));
