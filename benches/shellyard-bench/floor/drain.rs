@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Instant;
 
-use super::Told;
+use super::{Told, shell};
 use crate::server::Usage;
 
 const BLOCK_BYTES: usize = 64 << 10;
@@ -19,7 +19,7 @@ pub(crate) fn run(command: &str, file: &Path) -> Told {
 /// That process.
 pub(crate) fn play(command: &str, file: &Path) -> io::Result<()> {
     let start = Instant::now();
-    let mut child = Command::new("/bin/sh").args(["-c", command]).stdout(Stdio::piped()).spawn()?;
+    let mut child = shell(command).stdout(Stdio::piped()).spawn()?;
     let mut pipe = child.stdout.take().expect("it was piped");
     let mut file = File::create(file)?;
     let mut block = vec![0; BLOCK_BYTES];

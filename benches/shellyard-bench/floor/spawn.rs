@@ -1,18 +1,17 @@
 //! Start, drain, reap: what a command costs at the least.
 
 use std::io;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use super::Told;
+use super::{Told, shell};
 use crate::server::Usage;
 
 /// What a shell writes that runs this: both pipes are read, it is waited for.
 pub(crate) fn output_of(text: &str) -> Vec<u8> {
-    let output = Command::new("/bin/sh").args(["-c", text]).stdin(Stdio::null()).output();
-    let output = output.expect("a shell");
+    let output = shell(text).stdin(Stdio::null()).output().expect("a shell");
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     output.stdout
 }

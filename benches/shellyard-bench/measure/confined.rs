@@ -4,7 +4,6 @@
 mod remains;
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,11 +20,11 @@ use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::runtime::Runtime;
 
+use crate::floor::{PATH, shell};
 use crate::report::Row;
 use crate::server::BINARY;
 use crate::stats::median;
 
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Before the first look, so that what is made once is not counted.
 const WARM_UP: usize = 100;
 /// Before each block: the kernel takes namespaces apart in the background, and whoever comes next
@@ -189,8 +188,7 @@ impl Yard {
 
 /// The floor: the same without us.
 fn bare() {
-    let output = Command::new("sh").args(["-c", ":"]).env_clear().env("PATH", PATH).output();
-    assert!(output.expect("a shell").status.success());
+    assert!(shell(":").output().expect("a shell").status.success());
 }
 
 fn block(task: impl Fn()) -> impl Iterator<Item = f64> {
