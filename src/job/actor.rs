@@ -343,10 +343,10 @@ impl Job {
     /// With nobody left the pipes end by themselves. Where somebody holds them, quiet is enough.
     fn await_drain(&mut self, rest: Rest, myself: &Address) {
         let settings = &self.seat.settings;
-        let max = self.seat.spec().drain_max.unwrap_or(settings.drain_max);
+        let wished = self.seat.spec().drain_max;
         let (quiet, max) = match rest {
             Rest::Nobody => (None, settings.drain_max),
-            Rest::Somebody => (Some(settings.drain_quiet), max),
+            Rest::Somebody => (Some(settings.drain_quiet), wished.unwrap_or(settings.drain_max)),
         };
         let output = Outflow { log: self.seat.output().clone(), pump: self.probe.clone() };
         self.timers.arm_drain(output, quiet, max, myself);
