@@ -135,10 +135,10 @@ typescript_client
 grafana_types
 prometheus_tools
 
-check "format" cargo fmt --check
-check "lints" cargo clippy --all-targets -- -D warnings
-check "lints, all features" cargo clippy --all-targets --all-features -- -D warnings
-counted "tests" "${world[@]}" cargo test --no-fail-fast --all-features
+check "format" cargo fmt --all --check
+check "lints" cargo clippy --workspace --all-targets -- -D warnings
+check "lints, all features" cargo clippy --workspace --all-targets --all-features -- -D warnings
+counted "tests" "${world[@]}" cargo test --workspace --no-fail-fast --all-features
 check "benchmark, quick" cargo bench --profile dev --all-features --bench shellyard-bench -- --quick
 check "benchmarks of pure parts, once" cargo bench --profile dev --all-features --bench pure -- --test
 check "build with fixtures" cargo build --all-features

@@ -8,12 +8,12 @@ use thiserror::Error;
 
 use crate::client::{ClientError, TargetError};
 use crate::config::ConfigError;
+use crate::environment::NamePatternError;
 use crate::http::HttpError;
 use crate::http::auth::AuthError;
 use crate::ids::TenantError;
 use crate::output::redact::RedactError;
 use crate::policy::directories::DirectoryError;
-use crate::policy::environment::NamePatternError;
 use crate::policy::rules::RuleError;
 use crate::telemetry::audit::AuditError;
 use crate::telemetry::exporter::ExporterError;

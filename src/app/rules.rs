@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::error::AppError;
 use crate::config::{self, Environment, Loaded, Settings};
+use crate::environment::{Cleaned, EnvironmentRules, Inherit, NamePattern, clean};
 use crate::output::redact::Redactor;
 use crate::policy::command::Shell as PolicyShell;
 use crate::policy::directories::AllowedDirectories;
-use crate::policy::environment::{Cleaned, EnvironmentRules, Inherit, NamePattern, clean};
 use crate::policy::rules::{self, CoreTools, Rule, RuleError};
 use crate::policy::{OnUncertain, Policy};
 use crate::process::shell::{Dialect, Shell, judged_by};

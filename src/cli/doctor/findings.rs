@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::finding::{Finding, Level};
-use crate::policy::environment::{Cleaned, DroppedName};
+use crate::environment::{Cleaned, DroppedName};
 use crate::process::pressure::Unavailable;
 use crate::telemetry::Resource;
 use crate::telemetry::spans::OTLP_BUILT_IN;

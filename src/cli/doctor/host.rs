@@ -7,7 +7,7 @@ use rustix::fs::{StatVfs, statvfs};
 use rustix::process::{Resource, getrlimit};
 
 use super::finding::Finding;
-use crate::policy::environment::Cleaned;
+use crate::environment::Cleaned;
 use crate::process::login_path::{DESKTOP_PATH, is_found, of_login_shell};
 use crate::process::shell::{Shell, bash};
 use crate::size;

@@ -18,7 +18,7 @@ fn has_function(file: &Path, name: &str) -> bool {
 
 /// Whether something that looks like the name of a test is one. Other words pass.
 fn holds(name: &str) -> bool {
-    if name.starts_with("src/") {
+    if name.starts_with("src/") || name.starts_with("crates/") {
         let (file, function) = name.split_once(": ").unwrap_or((name, ""));
         let file = root().join(file);
         return file.exists() && (function.is_empty() || has_function(&file, function));

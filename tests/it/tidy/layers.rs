@@ -10,6 +10,7 @@ const ROWS: &[&[&str]] = &[
     &["lines"],
     &["mcp"],
     &["yard"],
+    &["environment"],
     &["policy"],
     &["supervisor"],
     &["job"],

@@ -22,7 +22,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("config", &["ractor", "rmcp", "axum", "tokio"]),
 ];
 
-const MAX_LINES: usize = 400;
+const MAX_LINES: usize = 600;
 
 /// The folder whose files spell names of metrics.
 const METRIC_HOME: &str = "telemetry/names/";

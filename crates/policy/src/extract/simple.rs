@@ -1,0 +1,286 @@
+//! Simple commands: assignments, words, redirections; and functions, which start like one.
+
+use super::compound::is_name;
+use super::cursor::{ends_word, in_name, starts_name};
+use super::list::Entry;
+use super::walker::{MAX_COMMANDS, Walk, Walker};
+use crate::command::{
+    Assignment, Lookup, Reach, Reason, Redirect, Shape, SimpleCommand, Value, Via, Word,
+};
+
+/// The builtins after which bash accepts `name=( … )` as an argument.
+const DECLARERS: [&str; 8] =
+    ["declare", "typeset", "local", "export", "readonly", "alias", "eval", "let"];
+
+/// The parts of a simple command while it is read.
+#[derive(Debug, Default)]
+struct Parts {
+    assignments: Vec<Assignment>,
+    words: Vec<Word>,
+    redirects: Vec<Redirect>,
+}
+
+impl Parts {
+    /// Something stands before the program.
+    const fn is_prefixed(&self) -> bool {
+        !self.assignments.is_empty() || !self.redirects.is_empty()
+    }
+}
+
+impl Walker<'_, '_> {
+    pub(super) fn simple(&mut self) -> Walk<Entry> {
+        let mut parts = Parts::default();
+        loop {
+            self.skip_blanks();
+            match self.peek() {
+                None | Some(b'\n' | b';' | b'|' | b')') => break,
+                Some(b'(') => return self.function(&parts),
+                Some(b'&') if self.peek_second() != Some(b'>') => break,
+                Some(_) => self.part(&mut parts)?,
+            }
+        }
+        self.finish_simple(parts)?;
+        Ok(Entry::Plain)
+    }
+
+    fn part(&mut self, parts: &mut Parts) -> Walk<()> {
+        if let Some(redirect) = self.redirect()? {
+            parts.redirects.push(redirect);
+            return Ok(());
+        }
+        if parts.words.is_empty() {
+            let reserved = self.keyword().is_some_and(|(found, _)| found != "in");
+            if reserved && parts.is_prefixed() {
+                return self.syntax("a reserved word after an assignment or a redirection");
+            }
+            return self.push_word(parts);
+        }
+        let declares = parts
+            .words
+            .first()
+            .and_then(Word::value)
+            .is_some_and(|program| DECLARERS.contains(&program));
+        let word = match if declares { self.declaration()? } else { None } {
+            // An array is no single word; what it holds was read already.
+            Some(name) => Word::unknown(name, Shape::Process),
+            None => self.word()?,
+        };
+        parts.words.push(word);
+        Ok(())
+    }
+
+    /// The next assignment, or the program.
+    fn push_word(&mut self, parts: &mut Parts) -> Walk<()> {
+        if let Some((name, value)) = self.assignment()? {
+            parts.assignments.push(Assignment { name, value, reach: Reach::Environment });
+            return Ok(());
+        }
+        let word = self.word()?;
+        if looks_like_assignment(&word.text) {
+            return self.syntax("a command whose name looks like an assignment");
+        }
+        parts.words.push(word);
+        Ok(())
+    }
+
+    /// `NAME=VALUE`, `NAME+=VALUE`, `NAME[…]=VALUE`, `NAME=( … )` where a command may start.
+    fn assignment(&mut self) -> Walk<Option<(String, Value)>> {
+        self.peek();
+        let start = self.pos;
+        let name = self.plain_name();
+        if name.is_empty() {
+            return Ok(None);
+        }
+        if self.raw(self.pos) == Some(b'[') {
+            self.bash_only("a subscript")?;
+            self.pos += 1;
+            self.nested(Self::subscript)?;
+            if !matches!(self.raw(self.pos), Some(b'=' | b'+')) {
+                return self.syntax("a subscript without an assignment");
+            }
+        }
+        let appends = self.raw(self.pos) == Some(b'+');
+        if self.raw(self.pos + usize::from(appends)) != Some(b'=') {
+            self.pos = start;
+            return Ok(None);
+        }
+        self.pos += 1 + usize::from(appends);
+        if appends {
+            self.bash_only("`+=`")?;
+        }
+        let value = self.assigned_value(&name)?;
+        Ok(Some((name, value)))
+    }
+
+    fn plain_name(&mut self) -> String {
+        let start = self.pos;
+        if self.raw(start).is_some_and(starts_name) {
+            while self.raw(self.pos).is_some_and(in_name) {
+                self.pos += 1;
+            }
+        }
+        self.since(start).to_owned()
+    }
+
+    fn assigned_value(&mut self, name: &str) -> Walk<Value> {
+        match self.peek() {
+            Some(b'(') => {
+                self.bash_only("an array")?;
+                self.pos += 1;
+                self.nested(|walker| walker.array(name))?;
+                // Each element was noted by itself.
+                Ok(Value::Text(String::new()))
+            }
+            None | Some(b' ' | b'\t' | b'\n' | b';' | b'|' | b'&' | b')') => {
+                Ok(Value::Text(String::new()))
+            }
+            Some(_) => self.word_or_empty().map(|word| Value::from(&word)),
+        }
+    }
+
+    /// The elements of `( … )`; each value is noted for the array.
+    fn array(&mut self, name: &str) -> Walk<()> {
+        let start = self.pos;
+        self.elements(name)?;
+        // Bash 5.2 writes a substitution out again before it runs it, and gets this one wrong.
+        let escapes = self.since(start).replace("\\\n", "").contains('\\');
+        let rewritten = |via: &Via| matches!(via, Via::Substitution | Via::ProcessSubstitution);
+        if escapes && self.sink.path.iter().any(rewritten) {
+            return self.syntax("a backslash in an array inside a substitution");
+        }
+        // The word goes on behind the parenthesis: `a=()#b` is no comment.
+        if self.peek().is_some_and(|byte| !ends_word(byte) || matches!(byte, b'(' | b'<' | b'>')) {
+            return self.syntax("text after an array");
+        }
+        Ok(())
+    }
+
+    fn elements(&mut self, name: &str) -> Walk<()> {
+        let before = self.pending.len();
+        loop {
+            self.skip_lines()?;
+            if self.pending.len() != before {
+                return self.syntax("a here-document inside an array");
+            }
+            match self.peek() {
+                None => return self.syntax("an array without `)`"),
+                Some(b')') => {
+                    self.pos += 1;
+                    return Ok(());
+                }
+                Some(b'[') => {
+                    self.pos += 1;
+                    self.subscript()?;
+                    self.expect(b'=', "a subscript without a value")?;
+                    let word = self.word_or_empty()?;
+                    self.assign(name, Value::from(&word));
+                }
+                Some(_) => {
+                    let word = self.word()?;
+                    self.assign(name, Value::from(&word));
+                }
+            }
+        }
+    }
+
+    /// `name=( … )` as an argument of a declaring builtin: the name, if it stands here.
+    fn declaration(&mut self) -> Walk<Option<String>> {
+        self.peek();
+        let start = self.pos;
+        let name = self.plain_name();
+        let appends = usize::from(self.raw(self.pos) == Some(b'+'));
+        let at = self.pos + appends;
+        if name.is_empty() || self.raw(at) != Some(b'=') || self.raw(at + 1) != Some(b'(') {
+            self.pos = start;
+            return Ok(None);
+        }
+        self.bash_only("an array")?;
+        self.pos = at + 2;
+        self.assign(&name, Value::Text(String::new()));
+        self.nested(|walker| walker.array(&name))?;
+        Ok(Some(name))
+    }
+
+    fn function(&mut self, parts: &Parts) -> Walk<Entry> {
+        let [name] = parts.words.as_slice() else {
+            return self.syntax("`(` in a command");
+        };
+        if parts.is_prefixed() {
+            return self.syntax("`(` in a command");
+        }
+        self.pos += 1;
+        self.skip_blanks();
+        self.expect(b')', "`(` in a command")?;
+        self.function_body(name)
+    }
+
+    fn finish_simple(&mut self, parts: Parts) -> Walk<()> {
+        let Parts { assignments, words, redirects } = parts;
+        for Assignment { name, value, .. } in &assignments {
+            self.sink.scope.assign(name, value.clone());
+            self.check_name(name);
+        }
+        let Some(mut command) = SimpleCommand::of(words) else {
+            if assignments.len() + self.sink.assignments.len() > MAX_COMMANDS {
+                return self.fail(Reason::TooMany { limit: MAX_COMMANDS });
+            }
+            if assignments.is_empty() && redirects.is_empty() {
+                return self.syntax("a missing command");
+            }
+            let bare = assignments.into_iter().map(|it| Assignment { reach: Reach::Shell, ..it });
+            self.sink.assignments.extend(bare);
+            self.sink.redirects.extend(redirects);
+            return Ok(());
+        };
+        command.assignments = assignments;
+        command.redirects = redirects;
+        command.lookup = Lookup::Shell;
+        self.emit(command)
+    }
+
+    /// Notes that the shell sets a variable by itself: a loop, `read`, `${x:=…}`.
+    pub(super) fn assign(&mut self, name: &str, value: Value) {
+        self.check_name(name);
+        self.sink.scope.assign(name, value.clone());
+        let name = name.to_owned();
+        self.sink.assignments.push(Assignment { name, value, reach: Reach::Shell });
+    }
+
+    /// Some variables are code, or change how names are found.
+    pub(super) fn check_name(&mut self, name: &str) {
+        if is_code(name) {
+            self.doubt(Reason::Code("a variable that the shell evaluates"));
+        }
+    }
+}
+
+/// Whether what a variable of this name holds is run or read by shells.
+pub(super) fn is_code(name: &str) -> bool {
+    const CODE: [&str; 16] = [
+        "PS0",
+        "PS1",
+        "PS2",
+        "PS4",
+        "PROMPT_COMMAND",
+        "BASH_ENV",
+        "ENV",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "BASH_CMDS",
+        "BASH_ALIASES",
+        "BASH_LOADABLES_PATH",
+        "BASH_COMPAT",
+        "POSIXLY_CORRECT",
+        "TEXTDOMAIN",
+        "TEXTDOMAINDIR",
+    ];
+    CODE.contains(&name) || name.starts_with("BASH_FUNC_")
+}
+
+/// A net under the reader: such a word would be an assignment to the shell in some spelling.
+fn looks_like_assignment(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(name, _)| {
+        let name = name.strip_suffix('+').unwrap_or(name);
+        is_name(name.split_once('[').map_or(name, |(name, _)| name))
+    })
+}

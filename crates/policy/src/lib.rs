@@ -1,0 +1,22 @@
+//! Decides what may run: commands, their variables and redirections. Pure: no I/O, no clock.
+//!
+//! A shell text is read once, by [`extract`], into every simple command that it could run; the
+//! tables in `wrappers` follow programs that run others; rules are matched against each command.
+//! Deny wins over allow, allow over ask. What cannot be told from the text is refused whenever a
+//! list is set.
+//!
+//! Promise: with an allow list the text starts no unlisted program. Not promised: a deny list as a
+//! boundary, and anything once an interpreter or a build tool is allowed.
+
+pub mod command;
+mod decide;
+pub mod directories;
+mod explain;
+pub mod extract;
+pub mod rules;
+#[cfg(test)]
+mod tests;
+mod wrappers;
+
+pub use decide::{AskRule, Call, Decision, OnUncertain, Policy, Refusal, Request, decide, found};
+pub use explain::{Explanation, Finding, Opinion, RuleName, explain};

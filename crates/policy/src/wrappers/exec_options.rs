@@ -1,0 +1,138 @@
+//! Programs of which some options run another program.
+
+use super::dispatch::{Effect, SH};
+use super::exec_table::{ExecOption, ExecProgram, How, TABLE};
+use crate::command::{SimpleCommand, Word};
+
+/// What the options of such a program lead to; `None` for any other program.
+pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
+    let program = TABLE.iter().find(|program| program.names.contains(&name))?;
+    let mut effects = Vec::new();
+    let mut words = command.args.iter().peekable();
+    let mut first = true;
+    while let Some(word) = words.next() {
+        if word.is("--") {
+            break;
+        }
+        if word.may_become_option() {
+            effects.push(Effect::unclear(name, format!("the word {word}")));
+            continue;
+        }
+        let bundle = first && program.bundles && !word.text.starts_with('-');
+        first = false;
+        match find_option(program, &word.text, bundle) {
+            Found::Runs(option, attached) => {
+                let value = match attached {
+                    Some(text) => Some(Word { text, ..word.clone() }),
+                    None => words.next().cloned(),
+                };
+                effects.extend(run(name, option, value));
+            }
+            Found::Unclear => effects.push(Effect::unclear(name, format!("the word {word}"))),
+            Found::TakesNext => {
+                words.next();
+            }
+            Found::Other => {}
+        }
+    }
+    effects.extend(markers(name, command));
+    Some(effects)
+}
+
+/// What a word is to a program.
+enum Found<'p> {
+    /// An option that runs something, with its value if it is part of the word.
+    Runs(&'p ExecOption, Option<String>),
+    /// An option that runs something, with a value that stands elsewhere.
+    Unclear,
+    /// An option whose value is the next word.
+    TakesNext,
+    /// Nothing that matters.
+    Other,
+}
+
+fn find_option<'p>(program: &'p ExecProgram, text: &str, bundle: bool) -> Found<'p> {
+    if let Some(long) = text.strip_prefix("--") {
+        let (name, value) = match long.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (long, None),
+        };
+        // GNU programs take any beginning of an option's name.
+        let runs = program.runs.iter().find(|option| {
+            !name.is_empty() && option.name.len() > 2 && option.name.starts_with(name)
+        });
+        return match runs {
+            Some(option) => Found::Runs(option, value),
+            None if value.is_none() && program.long_values.contains(&name) => Found::TakesNext,
+            None => Found::Other,
+        };
+    }
+    match text.strip_prefix('-') {
+        Some(cluster) => in_cluster(program, cluster),
+        None if bundle => in_bundle(program, text),
+        None => Found::Other,
+    }
+}
+
+fn in_cluster<'p>(program: &'p ExecProgram, cluster: &str) -> Found<'p> {
+    if let Some(option) = program
+        .runs
+        .iter()
+        .find(|option| option.name.len() == 2 && cluster.starts_with(option.name))
+    {
+        let attached = cluster.get(2..).filter(|rest| !rest.is_empty());
+        return Found::Runs(option, attached.map(str::to_owned));
+    }
+    for (index, letter) in cluster.char_indices() {
+        let rest = cluster.get(index + letter.len_utf8()..).unwrap_or_default();
+        let named =
+            |option: &&ExecOption| option.name.len() == 1 && option.name.starts_with(letter);
+        if let Some(option) = program.runs.iter().find(named) {
+            return Found::Runs(option, (!rest.is_empty()).then(|| rest.to_owned()));
+        }
+        if program.values.contains(letter) {
+            return if rest.is_empty() { Found::TakesNext } else { Found::Other };
+        }
+    }
+    Found::Other
+}
+
+/// `tar xIf PROGRAM FILE`: values follow in the order of the letters, so this one is unclear.
+fn in_bundle<'p>(program: &'p ExecProgram, letters: &str) -> Found<'p> {
+    let named = |option: &&ExecOption| option.name.len() == 1 && letters.contains(option.name);
+    match program.runs.iter().find(named) {
+        Some(_) => Found::Unclear,
+        None => Found::Other,
+    }
+}
+
+fn run(name: &str, option: &ExecOption, value: Option<Word>) -> Option<Effect> {
+    let unclear = || Some(Effect::unclear(name, format!("the option {}", option.name)));
+    let Some(value) = value else {
+        return unclear();
+    };
+    match (option.how, value.value()) {
+        (How::Text, _) => Some(Effect::script(&value, SH)),
+        (How::Action, Some(text)) if !text.contains("exec") => None,
+        (How::Action, Some(text)) => match text.strip_prefix("exec=") {
+            Some(code) => Some(Effect::Script { text: code.to_owned(), reader: SH }),
+            None => unclear(),
+        },
+        (How::Action, None) | (How::Unclear, _) => unclear(),
+    }
+}
+
+/// Interpreters of their own little languages, in which some words run a shell.
+fn markers(name: &str, command: &SimpleCommand) -> Option<Effect> {
+    let markers: &[&str] = match name {
+        "psql" | "mysql" | "mariadb" => &["\\!", "program", "system"],
+        "sqlite3" => &[".shell", ".system", "|", "edit(", "load_extension"],
+        "dc" => &["!"],
+        _ => return None,
+    };
+    let args = command.args.iter().map(|word| (word, word.text.to_ascii_lowercase()));
+    let found = args.filter(|(word, text)| {
+        word.value().is_none() || markers.iter().any(|marker| text.contains(marker))
+    });
+    found.map(|(word, _)| Effect::unclear(name, format!("the word {word}"))).next()
+}

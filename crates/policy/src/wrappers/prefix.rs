@@ -1,0 +1,166 @@
+//! Programs that take a whole command as their last arguments.
+
+use super::dispatch::Effect;
+use super::options::{Given, Scan, is_one, scan};
+use super::prefix_system::SYSTEM;
+use super::prefix_table::{Alone, EVERYDAY, Prefix};
+use crate::command::{Assignment, Reach, SimpleCommand, Value, Word, base_name};
+
+/// What such a program leads to; `None` for any other program.
+pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
+    if let Some(effects) = opaque(name, command).or_else(|| subcommand(name, command)) {
+        return Some(effects);
+    }
+    let name = if is_loader(name) { "ld.so" } else { name };
+    let prefix = EVERYDAY.iter().chain(SYSTEM).find(|prefix| prefix.names.contains(&name))?;
+    Some(look(name, command, prefix).unwrap_or_else(|odd| vec![Effect::unclear(name, odd)]))
+}
+
+/// The dynamic loader runs the program that it is given.
+fn is_loader(name: &str) -> bool {
+    name.starts_with("ld-linux") || name.starts_with("ld-musl")
+}
+
+fn look(name: &str, command: &SimpleCommand, prefix: &Prefix) -> Result<Vec<Effect>, String> {
+    let mut args = command.args.as_slice();
+    if name == "env" && args.first().is_some_and(|word| word.is("-")) {
+        args = args.get(1..).unwrap_or_default();
+    }
+    let scan = scan(args, &prefix.grammar)?;
+    if let Some(given) =
+        scan.given.iter().find(|given| prefix.unclear.contains(&given.name.as_str()))
+    {
+        return Err(format!("the option {}", given.name));
+    }
+    if scan.given.iter().any(|given| prefix.inert.contains(&given.name.as_str())) {
+        return Ok(Vec::new());
+    }
+    let mut effects: Vec<Effect> = traced_to_command(name, &scan);
+    let rest = args.get(scan.rest..).unwrap_or_default();
+    let rest = skip_operands(rest, prefix.operands)?;
+    let (assignments, rest) = leading_assignments(rest, prefix)?;
+    if rest.first().is_some_and(|word| word.is("--") && prefix.operands > 0) {
+        return Err("a second --".to_owned());
+    }
+    match (Effect::runs(rest, assignments), prefix.alone) {
+        (Some(effect), _) => effects.push(effect),
+        (None, Alone::Nothing) => {}
+        (None, Alone::Shell) => return Err("a shell of its own".to_owned()),
+    }
+    Ok(effects)
+}
+
+/// `strace -o '|command'`.
+fn traced_to_command(name: &str, scan: &Scan) -> Vec<Effect> {
+    let piped = |given: &&Given| {
+        given.value.as_ref().is_some_and(|value| {
+            value.text.starts_with(['|', '!']) || (value.value().is_none() && value.text.is_empty())
+        })
+    };
+    let output = scan.given.iter().filter(|given| given.name == "o" || given.name == "output");
+    match (name, output.filter(piped).count()) {
+        ("strace", count) if count > 0 => {
+            vec![Effect::unclear(name, "an output that is a command")]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Words that come before the command: a duration, a mask, a directory.
+fn skip_operands(words: &[Word], count: usize) -> Result<&[Word], String> {
+    let (operands, rest) = words.split_at(count.min(words.len()));
+    match operands.iter().find(|word| !is_one(word)) {
+        Some(word) => Err(format!("the word {word}")),
+        None => Ok(rest),
+    }
+}
+
+fn leading_assignments<'w>(
+    words: &'w [Word],
+    prefix: &Prefix,
+) -> Result<(Vec<Assignment>, &'w [Word]), String> {
+    let mut assignments = Vec::new();
+    let mut rest = words;
+    while prefix.assignments
+        && let Some((first, others)) = rest.split_first()
+    {
+        let Some((name, value)) = first.text.split_once('=') else {
+            if first.value().is_none() && first.text.is_empty() {
+                return Err(format!("the word {first}"));
+            }
+            break;
+        };
+        if !is_one(first) {
+            return Err(format!("the word {first}"));
+        }
+        let value = first.value().map_or(Value::Unknown, |_| Value::Text(value.to_owned()));
+        let name = name.to_owned();
+        assignments.push(Assignment { name, value, reach: Reach::Environment });
+        rest = others;
+    }
+    Ok((assignments, rest))
+}
+
+/// `ip netns exec NAME command` and its kin: subcommand words, then words to skip.
+const SUBCOMMANDS: [(&str, &[&str], usize); 16] = [
+    ("ip", &["netns", "exec"], 1),
+    ("ip", &["vrf", "exec"], 1),
+    ("direnv", &["exec"], 1),
+    ("rustup", &["run"], 1),
+    ("bundle", &["exec"], 0),
+    ("poetry", &["run"], 0),
+    ("pipenv", &["run"], 0),
+    ("uv", &["run"], 0),
+    ("mise", &["exec"], 0),
+    ("conda", &["run"], 0),
+    ("mamba", &["run"], 0),
+    ("pyenv", &["exec"], 0),
+    ("rbenv", &["exec"], 0),
+    ("asdf", &["exec"], 0),
+    ("perf", &["stat"], 0),
+    ("perf", &["record"], 0),
+];
+
+/// Programs that run others in ways that are not followed.
+const OPAQUE: [&str; 4] = ["start-stop-daemon", "schroot", "logsave", "watchexec"];
+
+/// Subcommands that run others in ways that are not followed.
+const OPAQUE_WORDS: [(&str, &[&str]); 4] = [
+    ("npm", &["exec", "exe", "ex", "x"]),
+    ("pnpm", &["exec", "dlx"]),
+    ("yarn", &["exec", "dlx"]),
+    ("perf", &["trace", "sched", "lock", "mem", "c2c", "kmem", "kvm", "timechart", "ftrace"]),
+];
+
+fn opaque(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
+    let has = |word: &str| command.args.iter().any(|arg| arg.is(word));
+    let is_first = |word: &str| command.args.first().is_some_and(|arg| arg.is(word));
+    // Behind an option the subcommand may be any word.
+    let behind = command.args.first().is_some_and(|first| first.text.starts_with('-'));
+    let shifted = behind
+        && SUBCOMMANDS.iter().any(|(program, words, _)| {
+            *program == name && words.last().is_some_and(|word| has(word))
+        });
+    let word = OPAQUE_WORDS.iter().any(|(program, words)| {
+        *program == name && words.iter().any(|word| is_first(word) || (behind && has(word)))
+    });
+    let found = shifted || word || (OPAQUE.contains(&name) && !command.args.is_empty());
+    found.then(|| vec![Effect::unclear(name, "the command that it runs")])
+}
+
+fn subcommand(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
+    let (_, words, skip) = SUBCOMMANDS.iter().find(|(program, words, _)| {
+        *program == base_name(name)
+            && words.iter().zip(&command.args).filter(|(word, arg)| arg.is(word)).count()
+                == words.len()
+    })?;
+    let rest = command.args.get(words.len()..).unwrap_or_default();
+    let rest = rest.get(usize::from(rest.first().is_some_and(|word| word.is("--")))..)?;
+    match skip_operands(rest, *skip) {
+        Ok(rest) if rest.first().is_some_and(|word| word.text.starts_with('-')) => {
+            Some(vec![Effect::unclear(name, "an option before the command")])
+        }
+        Ok(rest) => Some(Effect::runs(rest, Vec::new()).into_iter().collect()),
+        Err(odd) => Some(vec![Effect::unclear(name, odd)]),
+    }
+}
