@@ -14,6 +14,7 @@ pub mod directories;
 mod explain;
 pub mod extract;
 pub mod rules;
+mod strict;
 #[cfg(test)]
 mod tests;
 mod wrappers;

@@ -1,0 +1,13 @@
+//! What the arguments of a listed program make it do.
+//!
+//! A program without an entry here is judged by its name alone: whatever its arguments are, it
+//! starts nothing else. A program that can start others, or that writes files which others execute,
+//! has an entry that lists the options and subcommands known to be harmless, taken from the help of
+//! a named version. Anything that an entry does not list is in doubt, and the doubt names it.
+
+mod consequence;
+mod dispatch;
+mod options;
+
+pub(crate) use consequence::{Consequence, Doubt};
+pub(crate) use dispatch::consequences;

@@ -1,0 +1,206 @@
+//! Reading arguments by a list of known options.
+
+use super::consequence::Doubt;
+use crate::command::{Shape, Word};
+
+/// The options of a program that are known to be harmless. Names are exact: an abbreviation, which
+/// GNU programs accept, is an unknown option here.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Options {
+    /// Short options without a value.
+    pub(super) flags: &'static str,
+    /// Short options with a value, in the same word or the next.
+    pub(super) values: &'static str,
+    /// Short options whose value, if any, is in the same word (`sed -i.bak`).
+    pub(super) attached: &'static str,
+    /// Long options without a value.
+    pub(super) long_flags: &'static [&'static str],
+    /// Long options with a value, after `=` or in the next word.
+    pub(super) long_values: &'static [&'static str],
+    /// Long options whose value, if any, stands after `=` (`--color=auto`).
+    pub(super) long_attached: &'static [&'static str],
+    /// `-20` is an option.
+    pub(super) numbers: bool,
+    /// Where options may stand.
+    pub(super) order: Order,
+}
+
+/// The place of options among the words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Anywhere before `--`, as GNU programs read them.
+    Anywhere,
+    /// Only before the first operand: what follows belongs to another command.
+    First,
+}
+
+/// A program without options.
+pub(super) const NO_OPTIONS: Options = Options {
+    flags: "",
+    values: "",
+    attached: "",
+    long_flags: &[],
+    long_values: &[],
+    long_attached: &[],
+    numbers: false,
+    order: Order::Anywhere,
+};
+
+/// One option that was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Given {
+    /// Its name without dashes.
+    pub(super) name: String,
+    /// Its value, if it has one.
+    pub(super) value: Option<Word>,
+}
+
+/// Arguments, sorted into options and operands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Arguments {
+    pub(super) options: Vec<Given>,
+    pub(super) operands: Vec<Word>,
+}
+
+impl Arguments {
+    /// `true` if one of these options was given.
+    pub(super) fn has(&self, names: &[&str]) -> bool {
+        self.options.iter().any(|given| names.contains(&given.name.as_str()))
+    }
+
+    /// The values of all options of these names.
+    pub(super) fn values<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a Word> {
+        let named = self.options.iter().filter(|given| names.contains(&given.name.as_str()));
+        named.filter_map(|given| given.value.as_ref())
+    }
+}
+
+/// Sorts arguments by the options that are known.
+///
+/// # Errors
+/// Names the first word that is no known option and may be one when it runs.
+pub(super) fn read(args: &[Word], known: &Options) -> Result<Arguments, Doubt> {
+    let mut found = Arguments::default();
+    let mut words = args.iter();
+    while let Some(word) = words.next() {
+        if word.is("--") {
+            found.operands.extend(words.cloned());
+            break;
+        }
+        if is_operand(word)? {
+            found.operands.push(word.clone());
+            if known.order == Order::First {
+                found.operands.extend(words.cloned());
+                break;
+            }
+            continue;
+        }
+        let needs_value = match word.text.strip_prefix("--") {
+            Some(long) => read_long(word, long, known, &mut found.options)?,
+            None => read_cluster(word, known, &mut found.options)?,
+        };
+        if let Some(name) = needs_value {
+            let value = words.next().ok_or_else(|| format!("the option {name} without a value"))?;
+            // A word that may vanish or split would make the next word an option or an operand.
+            if !stays_one_word(value) {
+                return Err(format!("the word {value}"));
+            }
+            if let Some(given) = found.options.last_mut() {
+                given.value = Some(value.clone());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// `true` for a word that can be no option, whatever its unknown part is.
+///
+/// # Errors
+/// The word may be an option or an operand.
+pub(super) fn is_operand(word: &Word) -> Result<bool, Doubt> {
+    let is_plain = !word.text.starts_with('-');
+    match word.shape {
+        Shape::Literal => Ok(is_plain || word.text == "-"),
+        Shape::Process => Ok(true),
+        Shape::One | Shape::Glob if !word.text.is_empty() && is_plain => Ok(true),
+        Shape::One if word.text.len() > 1 => Ok(false),
+        Shape::One | Shape::Glob | Shape::Many => Err(format!("the word {word}")),
+    }
+}
+
+/// `true` if the word becomes exactly one word.
+pub(super) fn stays_one_word(word: &Word) -> bool {
+    match word.shape {
+        Shape::Literal | Shape::One | Shape::Process => true,
+        Shape::Many | Shape::Glob => false,
+    }
+}
+
+/// Reads `--name` or `--name=value`; returns the name if the next word is its value.
+fn read_long(
+    word: &Word,
+    long: &str,
+    known: &Options,
+    given: &mut Vec<Given>,
+) -> Result<Option<String>, Doubt> {
+    let unknown = || Err(format!("the option {}", shown(word)));
+    let (name, value) = match long.split_once('=') {
+        Some((name, value)) => (name, Some(rest_of(word, value))),
+        None if word.shape == Shape::Literal => (long, None),
+        None => return unknown(),
+    };
+    let takes = known.long_values.contains(&name);
+    let may_take = takes || known.long_attached.contains(&name);
+    if !may_take && (value.is_some() || !known.long_flags.contains(&name)) {
+        return unknown();
+    }
+    let needs_next = takes && value.is_none();
+    given.push(Given { name: name.to_owned(), value });
+    Ok(needs_next.then(|| format!("--{name}")))
+}
+
+/// Reads `-abc`; returns the last option if the next word is its value.
+fn read_cluster(
+    word: &Word,
+    known: &Options,
+    given: &mut Vec<Given>,
+) -> Result<Option<String>, Doubt> {
+    let cluster = word.text.get(1..).unwrap_or_default();
+    let is_literal = word.shape == Shape::Literal;
+    if known.numbers && is_literal && cluster.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(None);
+    }
+    for (index, letter) in cluster.char_indices() {
+        let name = letter.to_string();
+        let rest = cluster.get(index + letter.len_utf8()..).unwrap_or_default();
+        if known.flags.contains(letter) {
+            given.push(Given { name, value: None });
+        } else if known.attached.contains(letter) {
+            let value = (!rest.is_empty() || !is_literal).then(|| rest_of(word, rest));
+            given.push(Given { name, value });
+            return Ok(None);
+        } else if known.values.contains(letter) {
+            let is_here = !rest.is_empty();
+            // `-n$x`: an empty value would take the next word instead.
+            if !is_here && !is_literal {
+                return Err(format!("the word {word}"));
+            }
+            given.push(Given { name, value: is_here.then(|| rest_of(word, rest)) });
+            return Ok((!is_here).then(|| format!("-{letter}")));
+        } else {
+            return Err(format!("the option -{letter}"));
+        }
+    }
+    if is_literal { Ok(None) } else { Err(format!("the word {word}")) }
+}
+
+/// An option as a refusal names it: without its value.
+fn shown(word: &Word) -> &str {
+    word.text.split('=').next().unwrap_or(&word.text)
+}
+
+/// The part of a word behind an option's name.
+fn rest_of(word: &Word, rest: &str) -> Word {
+    let source = if word.shape == Shape::Literal { String::new() } else { word.source.clone() };
+    Word { text: rest.to_owned(), source, variable: None, ..word.clone() }
+}
