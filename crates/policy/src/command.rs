@@ -289,6 +289,18 @@ pub enum Reason {
     /// Data may be run as code.
     #[error("{0} may run text as code")]
     Code(&'static str),
+    /// The closed subset that allow lists accept does not have it.
+    #[error("{construct} is not certain enough for an allow list")]
+    Unproven {
+        /// The construct, as the reader of a refusal knows it.
+        construct: String,
+    },
+    /// A variable that the shell, the loader or a common tool gives a meaning.
+    #[error("setting {name} may change what runs")]
+    Variable {
+        /// The variable.
+        name: String,
+    },
     /// A program that runs others was given something that is not understood.
     #[error("`{program}` may start programs, and {what} is not understood")]
     Launcher {
@@ -318,6 +330,8 @@ pub struct Extraction {
     pub assignments: Vec<Assignment>,
     /// Redirections that belong to no single command.
     pub redirects: Vec<Redirect>,
+    /// Files that commands write by their arguments, where the text was proven.
+    pub writes: Vec<Word>,
     /// The first place that could not be judged; then `commands` may miss some.
     pub uncertain: Option<Uncertain>,
 }

@@ -5,10 +5,11 @@ use std::fmt;
 use thiserror::Error;
 
 use super::command::{
-    Assignment, Extraction, Lookup, Reach, Redirect, Shell, SimpleCommand, Uncertain, Value,
+    Assignment, Extraction, Lookup, Reach, Shell, SimpleCommand, Uncertain, Value,
 };
 use super::extract::{extract, extract_call};
 use super::rules::{Match, Place, Rule, SafeNames, Side, leaves_workspace};
+use super::strict::{Context, Proof, prove_call, prove_text};
 
 /// Builtins that start nothing and change nothing: no list needs to name them.
 const CONTROL: [&str; 7] = [":", "true", "false", "break", "continue", "return", "exit"];
@@ -19,6 +20,8 @@ pub enum OnUncertain {
     /// It is refused whenever any list is set.
     #[default]
     Refuse,
+    /// It runs in a sandbox that can neither write files nor reach the network.
+    Confine,
     /// It runs, if nothing that was found speaks against it.
     Allow,
 }
@@ -85,6 +88,11 @@ pub enum Decision {
         command: String,
         /// The rules that say so: of each such command the first.
         rules: Vec<AskRule>,
+    },
+    /// It cannot be judged by reading it, and may run only in a sandbox without files and network.
+    Confine {
+        /// What is in doubt.
+        doubt: Refusal,
     },
     /// It may not run, and nothing of it was run.
     Deny(Refusal),
@@ -157,8 +165,8 @@ pub enum Refusal {
         /// The variable.
         name: String,
     },
-    /// A redirection that could write where it must not, or open a connection.
-    #[error("redirecting to `{target}` is not allowed beside an allow list")]
+    /// A redirection or an argument that could write where it must not, or open a connection.
+    #[error("writing to `{target}` is not allowed beside an allow list")]
     Redirect {
         /// The file.
         target: String,
@@ -187,12 +195,42 @@ pub fn decide(policy: &Policy, request: &Request<'_>) -> Decision {
     if lists.none_is_set() {
         return Decision::Allow;
     }
-    judge(&lists, request, &found(policy, request))
+    judge(&lists, request, &found_by(&lists, request))
 }
 
-/// Everything that a request would run.
+/// Everything that a request would run: beside an allow list what was proven, else what the wide
+/// reader found.
 #[must_use]
 pub fn found(policy: &Policy, request: &Request<'_>) -> Extraction {
+    found_by(&Lists::of(policy, request), request)
+}
+
+pub(super) fn found_by(lists: &Lists<'_>, request: &Request<'_>) -> Extraction {
+    if !lists.need_proof() {
+        return read_widely(lists, request);
+    }
+    match prove(lists, request) {
+        Ok(Proof { commands, redirects, writes }) => {
+            Extraction { commands, redirects, writes, assignments: Vec::new(), uncertain: None }
+        }
+        // Nothing is proven, but a deny rule may still match what the wide reader finds.
+        Err(doubt) => Extraction { uncertain: Some(doubt), ..read_widely(lists, request) },
+    }
+}
+
+fn prove(lists: &Lists<'_>, request: &Request<'_>) -> Result<Proof, Uncertain> {
+    let context = Context {
+        shell: request.shell.unwrap_or(lists.policy.shell),
+        safe_names: &lists.policy.safe_names,
+        environment: request.environment,
+    };
+    match request.call {
+        Call::Shell(text) => prove_text(text, &context),
+        Call::Direct { program, args } => prove_call(program, args, &context),
+    }
+}
+
+fn read_widely(lists: &Lists<'_>, request: &Request<'_>) -> Extraction {
     let environment: Vec<Assignment> = request
         .environment
         .iter()
@@ -203,7 +241,9 @@ pub fn found(policy: &Policy, request: &Request<'_>) -> Extraction {
         })
         .collect();
     match request.call {
-        Call::Shell(text) => extract(text, request.shell.unwrap_or(policy.shell), &environment),
+        Call::Shell(text) => {
+            extract(text, request.shell.unwrap_or(lists.policy.shell), &environment)
+        }
         Call::Direct { program, args } => extract_call(program, args, &environment),
     }
 }
@@ -232,6 +272,12 @@ impl<'p> Lists<'p> {
 
     pub(super) const fn none_is_set(&self) -> bool {
         self.allow.is_none() && self.deny.is_empty() && self.ask.is_empty()
+    }
+
+    /// `true` if only listed programs may run, so that a text must prove what it runs.
+    fn need_proof(&self) -> bool {
+        let is_everything = |rule: &&Rule| rule.text() == "*";
+        self.allow.as_ref().is_some_and(|allow| !allow.iter().any(is_everything))
     }
 
     pub(super) fn denies(&self, command: &SimpleCommand) -> Option<(&'p Rule, Match)> {
@@ -283,13 +329,21 @@ fn first<'p>(rules: &[&'p Rule], command: &SimpleCommand) -> Option<&'p Rule> {
 }
 
 pub(super) fn judge(lists: &Lists<'_>, request: &Request<'_>, found: &Extraction) -> Decision {
-    if let Some(refusal) = denied(lists, found) {
-        return Decision::Deny(refusal);
+    let doubt = match denied(lists, found) {
+        Denial::Certain(refusal) => return Decision::Deny(refusal),
+        Denial::Doubtful(refusal) => Some(refusal),
+        Denial::None => None,
+    };
+    match (doubt, lists.policy.uncertain) {
+        (Some(doubt), OnUncertain::Refuse) => return Decision::Deny(doubt),
+        (Some(doubt), OnUncertain::Confine) => return Decision::Confine { doubt },
+        (Some(_), OnUncertain::Allow) | (None, _) => {}
     }
     if let Some(refusal) = beside_allow_list(lists, request, found) {
         return Decision::Deny(refusal);
     }
-    let (mut first, mut rules) = (None, Vec::new());
+    let mut first = None;
+    let mut rules = Vec::new();
     for command in &found.commands {
         let asked = match lists.allows(command) {
             Verdict::By(_) => None,
@@ -312,23 +366,30 @@ pub(super) fn judge(lists: &Lists<'_>, request: &Request<'_>, found: &Extraction
     }
 }
 
-/// What deny rules and doubts say.
-fn denied(lists: &Lists<'_>, found: &Extraction) -> Option<Refusal> {
+/// The answer of the deny rules and of the reader.
+enum Denial {
+    /// A deny rule matches.
+    Certain(Refusal),
+    /// Something is in doubt.
+    Doubtful(Refusal),
+    /// Nothing speaks against the request.
+    None,
+}
+
+fn denied(lists: &Lists<'_>, found: &Extraction) -> Denial {
     let hits = found.commands.iter().filter_map(|it| lists.denies(it).map(|hit| (it, hit)));
     let mut may_be = None;
     for (command, (rule, hit)) in hits {
-        let (command, rule, place) =
-            (shown(command), rule.text().to_owned(), rule.place().to_owned());
+        let command = shown(command);
+        let rule_text = rule.text().to_owned();
+        let place = rule.place().to_owned();
         if hit == Match::Yes {
-            return Some(Refusal::Denied { command, rule, place });
+            return Denial::Certain(Refusal::Denied { command, rule: rule_text, place });
         }
-        may_be.get_or_insert(Refusal::MayBeDenied { command, rule, place });
-    }
-    if lists.policy.uncertain == OnUncertain::Allow {
-        return None;
+        may_be.get_or_insert(Refusal::MayBeDenied { command, rule: rule_text, place });
     }
     let doubt = found.uncertain.clone().map(|doubt| Refusal::Uncertain { doubt });
-    doubt.or(may_be)
+    doubt.or(may_be).map_or(Denial::None, Denial::Doubtful)
 }
 
 /// With an allow list, variables and redirections must not open another way.
@@ -337,20 +398,13 @@ fn beside_allow_list(
     request: &Request<'_>,
     found: &Extraction,
 ) -> Option<Refusal> {
-    let allow = lists.allow.as_ref()?;
-    if allow.iter().any(|rule| rule.text() == "*") {
+    if !lists.need_proof() {
         return None;
     }
+    let allow = lists.allow.as_deref().unwrap_or_default();
     let safe = &lists.policy.safe_names;
-    let own = found.commands.iter().flat_map(|command| &command.assignments);
-    let is_safe = |it: &&Assignment| match it.reach {
-        Reach::Shell => !safe.in_shell(&it.name),
-        Reach::Environment => !safe.in_environment(&it.name),
-    };
-    let given = request.environment.iter().map(|(name, _)| name);
-    let given = given.filter(|name| !safe.in_environment(name));
-    let bad = found.assignments.iter().chain(own).filter(is_safe).map(|it| &it.name);
-    if let Some(name) = given.chain(bad).next() {
+    let mut given = request.environment.iter();
+    if let Some((name, _)) = given.find(|(name, value)| !safe.in_environment(name, Some(value))) {
         return Some(Refusal::Variable { name: name.clone() });
     }
     let here = [request.cwd.to_owned()];
@@ -364,11 +418,10 @@ fn beside_allow_list(
         listed: &listed,
     };
     let own = found.commands.iter().flat_map(|command| &command.redirects);
-    let objects = |redirect: &Redirect| place.objects(redirect).map(ToString::to_string);
-    let target = found.redirects.iter().chain(own).find_map(objects);
-    let written = || found.commands.iter().find_map(|it| place.objects_to(it));
-    let target = target.or_else(|| written().map(|word| word.to_string()))?;
-    Some(Refusal::Redirect { target })
+    let redirects = found.redirects.iter().chain(own);
+    let redirect = redirects.filter_map(|redirect| place.objects(redirect)).next();
+    let target = redirect.or_else(|| found.writes.iter().find(|word| !place.may_write(word)))?;
+    Some(Refusal::Redirect { target: target.to_string() })
 }
 
 /// The program as a refusal names it.

@@ -1,7 +1,7 @@
 //! Why a decision came out as it did: each command found, and the rule that speaks about it.
 
 use super::command::SimpleCommand;
-use super::decide::{Decision, Lists, Policy, Request, Verdict, found, judge};
+use super::decide::{Decision, Lists, Policy, Request, Verdict, found_by, judge};
 use super::rules::{Match, Rule};
 
 /// A rule, as an explanation names it.
@@ -64,7 +64,7 @@ pub struct Explanation {
 #[must_use]
 pub fn explain(policy: &Policy, request: &Request<'_>) -> Explanation {
     let lists = Lists::of(policy, request);
-    let found = found(policy, request);
+    let found = found_by(&lists, request);
     let decision =
         if lists.none_is_set() { Decision::Allow } else { judge(&lists, request, &found) };
     let finding = |command: &SimpleCommand| Finding {

@@ -217,6 +217,7 @@ impl Sink {
         Extraction {
             commands: self.commands,
             assignments: self.assignments,
+            writes: Vec::new(),
             redirects: self.redirects,
             uncertain: self.uncertain,
         }

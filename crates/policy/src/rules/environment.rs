@@ -4,92 +4,8 @@
 
 use super::glob::fits;
 
-/// Names with a known power over what runs, or over what files programs read.
-const DANGEROUS: [&str; 74] = [
-    "PATH",
-    "LD_*",
-    "DYLD_*",
-    "GIT_*",
-    "*PAGER",
-    "*EDITOR",
-    "VISUAL",
-    "*BROWSER",
-    "BASH*",
-    "ENV",
-    "SHELL*",
-    "IFS",
-    "CDPATH",
-    "PS[0-9]",
-    "PROMPT_COMMAND",
-    "NODE_*",
-    "NPM_*",
-    "npm_*",
-    "YARN_*",
-    "PYTHON*",
-    "PIP_*",
-    "PERL*",
-    "RUBY*",
-    "GEM_*",
-    "BUNDLE_*",
-    "JAVA*",
-    "_JAVA*",
-    "JDK_*",
-    "CLASSPATH",
-    "MAVEN_*",
-    "GRADLE_*",
-    "RUSTC*",
-    "RUSTDOC*",
-    "RUSTFLAGS",
-    "CARGO*",
-    "GO[A-Z]*",
-    "CC",
-    "CXX",
-    "LD",
-    "AR",
-    "*FLAGS",
-    "MAKE*",
-    "CMAKE_*",
-    "SSH_*",
-    "RSYNC_*",
-    "TAR_OPTIONS",
-    "GZIP",
-    "LESS*",
-    "MAN*",
-    "HOME",
-    "XDG_*",
-    "TMPDIR",
-    "*_proxy",
-    "*_PROXY",
-    "CURL_*",
-    "WGETRC",
-    "AWK*",
-    "GCONV_PATH",
-    "LOCPATH",
-    "NLSPATH",
-    "TERMINFO*",
-    "TERMCAP",
-    "OPENSSL_*",
-    "SSL_*",
-    "DOCKER_*",
-    "KUBECONFIG",
-    "VIM*",
-    "EXINIT",
-    "INPUTRC",
-    "HIST*",
-    "SUDO_*",
-    "*_COMMAND",
-    "*RC",
-    "*_WRAPPER",
-];
-const DANGEROUS_ENDINGS: [&str; 12] = [
-    "_OPTIONS", "_OPTS", "_PROGRAM", "_SHELL", "_ASKPASS", "_PATH", "_HOME", "_CONFIG", "_CMD",
-    "_EXE", "_BIN", "_HOOK",
-];
-/// Names that only change what is said, not what is done.
-const HARMLESS: [&str; 30] = [
-    "LANG",
-    "LANGUAGE",
-    "LC_*",
+/// Names that programs read, but that only change what they say, not what they do.
+const HARMLESS: [&str; 27] = [
     "TZ",
     "TERM",
     "CI",
@@ -97,9 +13,9 @@ const HARMLESS: [&str; 30] = [
     "VERBOSE",
     "NO_COLOR",
     "FORCE_COLOR",
-    "CLICOLOR*",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
     "COLUMNS",
-    "LINES",
     "COLORTERM",
     "RUST_LOG",
     "RUST_LOG_STYLE",
@@ -118,29 +34,90 @@ const HARMLESS: [&str; 30] = [
     "DEBIAN_FRONTEND",
     "OMP_NUM_THREADS",
 ];
+/// Names that scripts use for themselves and that no shell or tool gives a meaning.
+const PLAIN: [&str; 52] = [
+    "ARCHIVE",
+    "BASE",
+    "BRANCH",
+    "CODE",
+    "COMMIT",
+    "COUNT",
+    "CURRENT",
+    "DATE",
+    "DEST",
+    "DIR",
+    "DIRS",
+    "DST",
+    "ELAPSED",
+    "END",
+    "ERRORS",
+    "EXIT_CODE",
+    "FILE",
+    "FILENAME",
+    "FILES",
+    "FOUND",
+    "HASH",
+    "ID",
+    "INDEX",
+    "INPUT",
+    "ITEM",
+    "KEY",
+    "LAST",
+    "LINE",
+    "LIST",
+    "MAX",
+    "MESSAGE",
+    "MIN",
+    "MSG",
+    "NAME",
+    "NUM",
+    "OUT",
+    "OUTPUT",
+    "PID",
+    "RC",
+    "RESULT",
+    "SHA",
+    "SIZE",
+    "SRC",
+    "START",
+    "STATUS",
+    "SUM",
+    "TAG",
+    "TIMESTAMP",
+    "TOTAL",
+    "URL",
+    "VALUE",
+    "VERSION",
+];
+/// Lower-case names that a shell or a common tool gives a meaning.
+const MEANINGFUL: [&str; 22] = [
+    "argv",
+    "auto_resume",
+    "cdpath",
+    "editor",
+    "fignore",
+    "fpath",
+    "histchars",
+    "home",
+    "keymap",
+    "mailpath",
+    "manpath",
+    "module_path",
+    "npm_*",
+    "pip_*",
+    "path",
+    "prompt",
+    "psvar",
+    "shell",
+    "signals",
+    "status",
+    "term",
+    "watch",
+];
+/// Locales in which every shell reads quotes alike.
+const LOCALES: [&str; 5] = ["C", "POSIX", "C.UTF-8", "C.utf8", "en_US.UTF-8"];
 
-/// Whether setting this variable could change what runs.
-#[must_use]
-pub fn is_dangerous(name: &str) -> bool {
-    !HARMLESS.iter().any(|pattern| fits(pattern, name))
-        && (DANGEROUS.iter().any(|pattern| fits_class(pattern, name))
-            || DANGEROUS_ENDINGS.iter().any(|ending| name.ends_with(ending)))
-}
-
-/// Patterns here may end in one class, `[0-9]` or `[A-Z]*`.
-fn fits_class(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('[') {
-        None => fits(pattern, name),
-        Some((start, class)) => name.strip_prefix(start).is_some_and(|rest| {
-            let digits = class.starts_with('0');
-            rest.chars()
-                .next()
-                .is_some_and(|c| if digits { c.is_ascii_digit() } else { c.is_ascii_uppercase() })
-        }),
-    }
-}
-
-/// Names that may be set for a program, beyond those that are harmless by themselves.
+/// Names that may be set beside an allow list, beyond those that are harmless by themselves.
 #[derive(Debug, Clone, Default)]
 pub struct SafeNames(Vec<String>);
 
@@ -151,68 +128,101 @@ impl SafeNames {
         Self(patterns)
     }
 
-    /// Whether the shell may set this variable for itself.
+    /// Returns whether the shell may set this variable for itself, to this value where it is known.
     #[must_use]
-    pub fn in_shell(&self, name: &str) -> bool {
-        self.is_listed(name) || !is_dangerous(name)
+    pub fn in_shell(&self, name: &str, value: Option<&str>) -> bool {
+        self.in_environment(name, value) || is_script_name(name) || PLAIN.contains(&name)
     }
 
-    /// Whether this variable may be set in the environment of a program. Capital letters are the
-    /// custom for variables that programs look at, so unknown ones are refused.
+    /// Returns whether this variable may be set in the environment of a program, to this value
+    /// where it is known.
     #[must_use]
-    pub fn in_environment(&self, name: &str) -> bool {
-        let lower = !name.is_empty() && !name.chars().any(|c| c.is_ascii_uppercase());
-        self.is_listed(name)
-            || HARMLESS.iter().any(|pattern| fits(pattern, name))
-            || (lower && !is_dangerous(name))
-    }
-
-    fn is_listed(&self, name: &str) -> bool {
+    pub fn in_environment(&self, name: &str, value: Option<&str>) -> bool {
         self.0.iter().any(|pattern| fits(pattern, name))
+            || HARMLESS.contains(&name)
+            || is_plain_locale(name, value)
+            || (is_script_name(name) && !name.contains('_'))
     }
+}
+
+/// `true` for lower-case names and single letters: scripts use them, tools read a few others.
+fn is_script_name(name: &str) -> bool {
+    let is_lower = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    let is_letter = name.len() == 1 && name.starts_with(|c: char| c.is_ascii_alphabetic());
+    let has_meaning =
+        name.contains("proxy") || MEANINGFUL.iter().any(|pattern| fits(pattern, name));
+    (is_lower || is_letter) && !has_meaning
+}
+
+/// `true` for a locale under which a text is read as it is judged: another one could make a
+/// character out of a quote.
+fn is_plain_locale(name: &str, value: Option<&str>) -> bool {
+    let is_locale = name == "LANG" || name == "LANGUAGE" || name.starts_with("LC_");
+    is_locale && value.is_some_and(|value| LOCALES.contains(&value))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{SafeNames, is_dangerous};
+    use super::SafeNames;
 
     #[test]
-    fn variables_that_name_programs_or_libraries_are_dangerous() {
+    fn names_with_a_meaning_are_not_safe() {
+        let safe = SafeNames::default();
         for name in [
             "PATH",
             "LD_PRELOAD",
             "GIT_SSH_COMMAND",
-            "GIT_PAGER",
             "PAGER",
-            "MANPAGER",
             "BASH_ENV",
             "NODE_OPTIONS",
+            "IFS",
             "RUSTC_WRAPPER",
             "PYTHONPATH",
             "PS4",
-            "IFS",
             "HOME",
-            "GOFLAGS",
             "https_proxy",
             "TAR_OPTIONS",
-            "MAKEFLAGS",
             "FOO_OPTS",
+            "RANDOM",
+            "SRANDOM",
+            "OPTIND",
+            "HISTCMD",
+            "_",
+            "FUNCNAME",
+            "REPLY",
+            "PWD",
+            "OLDPWD",
+            "LINENO",
+            "SECONDS",
+            "LINES",
+            "npm_config_script_shell",
+            "histchars",
+            "path",
+            "OTHER",
         ] {
-            assert!(is_dangerous(name), "{name}");
-        }
-        for name in ["RUST_LOG", "x", "count", "NODE_ENV", "LC_ALL", "GOAL_"] {
-            assert!(name == "GOAL_" || !is_dangerous(name), "{name}");
+            assert!(!safe.in_shell(name, Some("x")), "{name}");
+            assert!(!safe.in_environment(name, Some("x")), "{name}");
         }
     }
 
     #[test]
-    fn a_program_gets_harmless_lower_case_and_listed_names_only() {
+    fn a_program_gets_harmless_short_and_listed_names_only() {
         let safe = SafeNames::new(vec!["MY_*".to_owned()]);
-        assert!(safe.in_environment("RUST_LOG"));
-        assert!(safe.in_environment("x"));
-        assert!(safe.in_environment("MY_FLAG"));
-        assert!(!safe.in_environment("OTHER"));
-        assert!(safe.in_shell("OTHER"));
-        assert!(!safe.in_shell("PATH"));
+        for name in ["RUST_LOG", "x", "CI", "MY_FLAG"] {
+            assert!(safe.in_environment(name, None), "{name}");
+        }
+        for name in ["VERSION", "old_name", "count2"] {
+            assert!(safe.in_shell(name, None), "{name}");
+        }
+        assert!(!safe.in_environment("VERSION", None) && !safe.in_environment("old_name", None));
+    }
+
+    #[test]
+    fn a_locale_is_safe_only_if_it_reads_quotes_alike() {
+        let safe = SafeNames::default();
+        assert!(safe.in_environment("LC_ALL", Some("C")));
+        assert!(!safe.in_environment("LC_ALL", Some("zh_CN.gbk")));
+        assert!(!safe.in_environment("LANG", None));
     }
 }

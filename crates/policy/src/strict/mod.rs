@@ -1,12 +1,23 @@
 //! Proves which programs a text starts, for allow lists.
 //!
 //! The wide reader (`extract`) understands as much shell as possible, to find what a deny rule
-//! names. An allow list needs the opposite: certainty. [`recognise`] accepts a small, closed set of
-//! constructs, each with the reason why it starts no other program, and refuses everything else by
-//! name. [`tools`] does the same for arguments: programs that can start others are known by the
-//! options that are harmless, not by those that are dangerous.
+//! names. An allow list needs the opposite: certainty. The recogniser here accepts a small, closed
+//! set of constructs, each with the reason why it starts no other program, and refuses everything
+//! else by name.
+//!
+//! - `reader` reads words, `recognise` reads commands: together they are the accepted grammar.
+//! - `facts` and `word` say what a word with variables in it can become.
+//! - `prove` follows the commands: `builtins` for the shell's own, `tools` for programs that can
+//!   start others, which are known by the options that are harmless, not by the dangerous ones.
+//! - `files` keeps a line from writing code that it runs.
 
+mod builtins;
+mod facts;
+mod files;
+mod prove;
+mod reader;
 mod recognise;
 mod tools;
+mod word;
 
-pub(crate) use recognise::{Proof, recognise};
+pub(crate) use prove::{Context, Proof, prove_call, prove_text};

@@ -1,18 +1,614 @@
-//! The recogniser: shell constructs whose meaning is certain.
+//! The recogniser: lists, pipelines, compound commands, assignments and redirections whose meaning
+//! is certain.
+//!
+//! A text is proven if all of it is read by the functions here. Functions, aliases, arrays, traps,
+//! `eval`, `select`, `coproc` and everything else that is not read are refused by name. Reading
+//! collects the simple commands; `prove` then looks at their arguments.
 
-use crate::command::{Shell, SimpleCommand, Uncertain};
+use crate::command::Via;
+use crate::strict::reader::{Proven, Quotes, Reader, is_name};
+use crate::strict::word::{Part, RawWord};
 
-/// The commands that a text starts, each of them and no other.
+/// The most commands of one text.
+const MAX_COMMANDS: usize = 500;
+
+/// Words that start or end a compound command, where a command may start.
+const RESERVED: [&str; 21] = [
+    "!", "{", "}", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for",
+    "function", "if", "in", "select", "then", "until", "while",
+];
+
+/// A simple command as it stands in the text.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Proof {
-    /// In the order in which they stand.
-    pub(crate) commands: Vec<SimpleCommand>,
+pub(super) struct RawCommand {
+    pub(super) assignments: Vec<(String, RawWord)>,
+    pub(super) words: Vec<RawWord>,
+    pub(super) redirects: Vec<RawRedirect>,
+    pub(super) path: Vec<Via>,
 }
 
-/// Proves which programs a text starts.
-///
-/// # Errors
-/// Names the first construct whose meaning is not certain.
-pub(crate) fn recognise(_text: &str, _shell: Shell) -> Result<Proof, Uncertain> {
-    Ok(Proof::default())
+/// A redirection as it stands in the text.
+#[derive(Debug, Clone)]
+pub(super) enum RawRedirect {
+    /// Opens a file for reading.
+    Read(RawWord),
+    /// Opens a file for writing.
+    Write(RawWord),
+    /// Copies or closes a descriptor.
+    Duplicate,
+    /// Feeds text to the command.
+    Feed,
+}
+
+/// A here-document whose text starts after the current line.
+#[derive(Debug, Clone)]
+pub(super) struct Document {
+    delimiter: String,
+    /// Leading tabs are removed.
+    is_indented: bool,
+    /// The text is data: nothing in it is expanded.
+    is_literal: bool,
+}
+
+/// The end of a list of commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The end of the text.
+    Text,
+    /// A closing parenthesis or backtick.
+    Close(char),
+    /// One of these reserved words.
+    Words(&'static [&'static str]),
+    /// `;;` or `esac`.
+    Case,
+}
+
+impl Reader<'_> {
+    /// Reads the whole text.
+    pub(super) fn script(&mut self) -> Proven<()> {
+        self.list(End::Text)?;
+        if self.documents.is_empty() { Ok(()) } else { self.refuse("a here-document without text") }
+    }
+
+    /// Reads the commands of a substitution or a subshell, and what closes it.
+    pub(super) fn list_until(&mut self, close: char) -> Proven<()> {
+        let outside = std::mem::take(&mut self.documents);
+        self.path.push(if close == '`' { Via::Backticks } else { Via::Substitution });
+        self.list(End::Close(close))?;
+        self.path.pop();
+        self.pos += close.len_utf8();
+        if !self.documents.is_empty() {
+            return self.refuse("a here-document that ends with a substitution");
+        }
+        self.documents = outside;
+        Ok(())
+    }
+
+    /// Commands with `;`, `&`, newlines, `&&` and `||` between them: each is read, whether it would
+    /// be reached or not.
+    fn list(&mut self, end: End) -> Proven<()> {
+        self.skip_lines()?;
+        while !self.is_at(end) {
+            if self.peek().is_none() {
+                return self.refuse("a missing end of a compound command or a substitution");
+            }
+            self.and_or()?;
+            self.skip_blanks();
+            let is_separated = match self.peek() {
+                Some('\n' | '#') => true,
+                Some(';') if !self.starts_with(";;") => self.take(";"),
+                Some('&') if !self.starts_with("&&") && !self.starts_with("&>") => self.take("&"),
+                _ => false,
+            };
+            self.skip_lines()?;
+            if !is_separated && !self.is_at(end) {
+                return self.refuse("text after a command");
+            }
+        }
+        Ok(())
+    }
+
+    fn is_at(&self, end: End) -> bool {
+        match end {
+            End::Text => self.peek().is_none(),
+            End::Close(close) => self.peek() == Some(close),
+            End::Words(words) => words.contains(&self.next_word()),
+            End::Case => self.starts_with(";;") || self.next_word() == "esac",
+        }
+    }
+
+    /// The characters up to the end of the word, as they stand there.
+    fn next_word(&self) -> &str {
+        let rest = self.rest();
+        rest.split(|c: char| c.is_whitespace() || ";&|<>()`".contains(c)).next().unwrap_or_default()
+    }
+
+    /// Skips blanks, comments and newlines, and reads the here-documents that start there.
+    fn skip_lines(&mut self) -> Proven<()> {
+        loop {
+            self.skip_blanks();
+            if self.peek() == Some('#') {
+                if !self.path.is_empty() {
+                    return self.refuse("a comment inside a substitution");
+                }
+                self.pos += self.rest().find('\n').unwrap_or(self.rest().len());
+            } else if self.take("\n") {
+                self.read_documents()?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn and_or(&mut self) -> Proven<()> {
+        loop {
+            self.pipeline()?;
+            self.skip_blanks();
+            if !self.take("&&") && !self.take("||") {
+                return Ok(());
+            }
+            self.skip_lines()?;
+        }
+    }
+
+    /// Commands with `|` between them; `!` and `time` before them start nothing.
+    fn pipeline(&mut self) -> Proven<()> {
+        self.skip_blanks();
+        while self.next_word() == "!" || (self.next_word() == "time" && self.knows_time()) {
+            let is_time = self.next_word() == "time";
+            self.pos += self.next_word().len();
+            self.skip_blanks();
+            if is_time && self.next_word() == "-p" {
+                self.pos += 2;
+                self.skip_blanks();
+            } else if is_time && self.next_word().starts_with('-') {
+                return self.refuse("an option of `time`");
+            }
+        }
+        loop {
+            self.command()?;
+            self.skip_blanks();
+            if self.starts_with("||") {
+                return Ok(());
+            }
+            if self.starts_with("|&") {
+                self.bash_only("`|&`")?;
+                self.pos += 1;
+            } else if !self.starts_with("|") {
+                return Ok(());
+            }
+            self.pos += 1;
+            self.skip_lines()?;
+        }
+    }
+
+    /// `true` where `time` is a reserved word; to other shells it is a program.
+    fn knows_time(&self) -> bool {
+        self.bash_only("time").is_ok()
+    }
+
+    fn command(&mut self) -> Proven<()> {
+        self.steps += 1;
+        if self.steps > MAX_COMMANDS {
+            return self.refuse(format!("a text with more than {MAX_COMMANDS} commands"));
+        }
+        self.skip_blanks();
+        if self.starts_with("((") {
+            self.bash_only("`((…))`")?;
+            self.pos += 2;
+            // Arithmetic on numbers starts nothing.
+            self.arithmetic()?;
+        } else if self.take("(") {
+            self.nested(|reader| reader.list(End::Close(')')))?;
+            self.pos += 1;
+        } else {
+            let word = self.next_word().to_owned();
+            if !RESERVED.contains(&word.as_str()) {
+                return self.simple();
+            }
+            self.pos += word.len();
+            self.nested(|reader| reader.compound(&word))?;
+        }
+        self.redirects_of_compound()
+    }
+
+    fn compound(&mut self, word: &str) -> Proven<()> {
+        match word {
+            "{" => {
+                self.list_to(&["}"])?;
+                Ok(())
+            }
+            "if" => loop {
+                self.list_to(&["then"])?;
+                match self.list_to(&["elif", "else", "fi"])?.as_str() {
+                    "elif" => {}
+                    "else" => return self.list_to(&["fi"]).map(|_| ()),
+                    _ => return Ok(()),
+                }
+            },
+            "while" | "until" => {
+                self.list_to(&["do"])?;
+                self.list_to(&["done"]).map(|_| ())
+            }
+            "for" => self.for_loop(),
+            "case" => self.case(),
+            "[[" => {
+                self.bash_only("`[[`")?;
+                self.condition()
+            }
+            "function" => self.refuse("a function"),
+            "select" | "coproc" => self.refuse(format!("`{word}`")),
+            _ => self.refuse(format!("`{word}` here")),
+        }
+    }
+
+    /// Reads commands up to one of these words, and that word.
+    fn list_to(&mut self, ends: &'static [&'static str]) -> Proven<String> {
+        let before = self.steps;
+        self.list(End::Words(ends))?;
+        if before == self.steps {
+            return self.refuse("an empty list of commands");
+        }
+        let end = self.next_word().to_owned();
+        self.pos += end.len();
+        Ok(end)
+    }
+
+    /// `for NAME in WORDS; do …; done`: the variable gets each word.
+    fn for_loop(&mut self) -> Proven<()> {
+        self.skip_blanks();
+        let name = self.next_word().to_owned();
+        if !is_name(&name) {
+            return self.refuse("this form of `for`");
+        }
+        self.pos += name.len();
+        self.skip_blanks();
+        if self.next_word() != "in" {
+            return self.refuse("a `for` without `in`");
+        }
+        self.pos += 2;
+        for word in self.words_to_end_of_line()? {
+            self.assign(&name, &word);
+        }
+        self.assigned.push((name, None));
+        self.skip_blanks();
+        self.take(";");
+        self.skip_lines()?;
+        if self.next_word() != "do" {
+            return self.refuse("a `for` without `do`");
+        }
+        self.pos += 2;
+        self.list_to(&["done"]).map(|_| ())
+    }
+
+    fn words_to_end_of_line(&mut self) -> Proven<Vec<RawWord>> {
+        let mut words = Vec::new();
+        loop {
+            self.skip_blanks();
+            match self.peek() {
+                None | Some(';' | '\n') => return Ok(words),
+                Some('#') => return self.refuse("a comment here"),
+                Some('&' | '|' | '<' | '>' | '(' | ')') => {
+                    return self.refuse("this form of `for`");
+                }
+                Some(_) => words.extend(self.words()?),
+            }
+        }
+    }
+
+    /// `case WORD in PATTERN) …;; esac`: patterns are compared, nothing in them runs but
+    /// substitutions, which are read.
+    fn case(&mut self) -> Proven<()> {
+        self.skip_blanks();
+        self.word()?;
+        self.skip_lines()?;
+        if self.next_word() != "in" {
+            return self.refuse("a `case` without `in`");
+        }
+        self.pos += 2;
+        loop {
+            self.skip_lines()?;
+            if self.next_word() == "esac" {
+                self.pos += 4;
+                return Ok(());
+            }
+            self.take("(");
+            self.patterns()?;
+            self.list(End::Case)?;
+            if self.starts_with(";;&") || !(self.take(";;") || self.next_word() == "esac") {
+                return self.refuse("this end of a `case` branch");
+            }
+        }
+    }
+
+    fn patterns(&mut self) -> Proven<()> {
+        loop {
+            self.skip_blanks();
+            self.word()?;
+            self.skip_blanks();
+            if self.take(")") {
+                return Ok(());
+            }
+            if !self.take("|") {
+                return self.refuse("this pattern of a `case`");
+            }
+        }
+    }
+
+    /// `[[ … ]]`: tests of files and comparisons of text. `-v` evaluates its operand and is
+    /// refused; so do the comparisons of numbers, whose operands must be numbers.
+    fn condition(&mut self) -> Proven<()> {
+        const UNARY: [&str; 13] =
+            ["-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-p", "-S", "-z", "-n"];
+        const BINARY: [&str; 7] = ["=", "==", "!=", "=~", "-nt", "-ot", "-ef"];
+        const NUMERIC: [&str; 6] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
+        loop {
+            self.skip_condition_blanks()?;
+            while self.next_word() == "!" {
+                self.pos += 1;
+                self.skip_condition_blanks()?;
+            }
+            if self.starts_with("(") {
+                return self.refuse("parentheses in `[[`");
+            }
+            let first = self.word()?;
+            let is_unary = first.bare().is_some_and(|text| UNARY.contains(&text));
+            if !is_unary && first.bare().is_some_and(|text| text.starts_with('-')) {
+                return self.refuse(format!("{} in `[[`", first.source));
+            }
+            self.skip_condition_blanks()?;
+            let operator = self.next_word().to_owned();
+            if is_unary {
+                self.word()?;
+            } else if BINARY.contains(&operator.as_str()) {
+                self.pos += operator.len();
+                self.skip_condition_blanks()?;
+                self.word()?;
+            } else if NUMERIC.contains(&operator.as_str()) {
+                self.pos += operator.len();
+                self.skip_condition_blanks()?;
+                let second = self.word()?;
+                self.numeric_operand(&first)?;
+                self.numeric_operand(&second)?;
+            }
+            self.skip_condition_blanks()?;
+            if self.next_word() == "]]" {
+                self.pos += 2;
+                return Ok(());
+            }
+            if !self.take("&&") && !self.take("||") {
+                return self.refuse(format!("`{}` in `[[`", self.next_word()));
+            }
+        }
+    }
+
+    /// An operand that `[[` evaluates as arithmetic: a number, or a variable that holds one.
+    fn numeric_operand(&mut self, word: &RawWord) -> Proven<()> {
+        let name = match word.parts.as_slice() {
+            [Part::Count | Part::Integer] => return Ok(()),
+            [Part::Text(text)] if text.bytes().all(|byte| byte.is_ascii_digit()) => return Ok(()),
+            [Part::Text(name)] if is_name(name) => name,
+            [Part::Variable { name, .. }] => name,
+            _ => return self.refuse("a comparison of numbers in `[[`"),
+        };
+        self.arithmetic.push(name.clone());
+        Ok(())
+    }
+
+    fn skip_condition_blanks(&mut self) -> Proven<()> {
+        self.skip_blanks();
+        if self.peek() == Some('\n') { self.refuse("a newline in `[[`") } else { Ok(()) }
+    }
+
+    // Simple commands.
+
+    fn simple(&mut self) -> Proven<()> {
+        let mut command = RawCommand { path: self.path.clone(), ..RawCommand::default() };
+        loop {
+            self.skip_blanks();
+            if self.ends_simple() {
+                break;
+            }
+            if self.redirect(&mut command.redirects)? {
+                continue;
+            }
+            match self.peek() {
+                Some('(') if command.words.len() == 1 => return self.refuse("a function"),
+                Some('(') => return self.refuse("`(` in a command"),
+                _ => {}
+            }
+            if command.words.is_empty()
+                && let Some(name) = self.assignment_name()?
+            {
+                let value = self.assigned_value()?;
+                self.assign(&name, &value);
+                command.assignments.push((name, value));
+                continue;
+            }
+            command.words.extend(self.words()?);
+        }
+        if command.words.is_empty()
+            && command.assignments.is_empty()
+            && command.redirects.is_empty()
+        {
+            return self.refuse("a missing command");
+        }
+        self.note_assigning_builtin(&command.words);
+        self.commands.push(command);
+        Ok(())
+    }
+
+    fn ends_simple(&self) -> bool {
+        match self.peek() {
+            None | Some('\n' | ';' | '|' | ')' | '#') => true,
+            Some('&') => !self.starts_with("&>"),
+            Some('`') => self.is_in_backticks(),
+            Some(_) => false,
+        }
+    }
+
+    /// The name in `NAME=`, which is taken. The value is known to be text: there are no arrays, no
+    /// attributes, and no variables that the shell evaluates (`prove` checks the name).
+    fn assignment_name(&mut self) -> Proven<Option<String>> {
+        let rest = self.rest();
+        let Some((name, _)) = rest.split_once('=') else { return Ok(None) };
+        if is_name(name) {
+            let name = name.to_owned();
+            self.pos += name.len() + 1;
+            return Ok(Some(name));
+        }
+        let is_odd = |tail: &str| name.strip_suffix(tail).is_some_and(is_name);
+        let has_subscript = name.split_once('[').is_some_and(|(name, _)| is_name(name));
+        if is_odd("+") || has_subscript {
+            return self.refuse("this form of assignment");
+        }
+        Ok(None)
+    }
+
+    fn assigned_value(&mut self) -> Proven<RawWord> {
+        match self.peek() {
+            None | Some(' ' | '\t' | '\n' | ';' | '|' | '&' | ')' | '`') => Ok(RawWord::default()),
+            Some('(') => self.refuse("an array"),
+            Some(_) => self.word(),
+        }
+    }
+
+    /// `read NAME` and `export NAME=…` assign, wherever in the text the name is used.
+    fn note_assigning_builtin(&mut self, words: &[RawWord]) {
+        let program = words.first().and_then(RawWord::literal);
+        if !matches!(program, Some("read" | "export" | "unset")) {
+            return;
+        }
+        for word in words.iter().skip(1).filter_map(RawWord::literal) {
+            let name = word.split('=').next().unwrap_or(word);
+            if is_name(name) {
+                self.assign_unknown(name);
+            }
+        }
+    }
+
+    // Redirections.
+
+    fn redirects_of_compound(&mut self) -> Proven<()> {
+        let mut redirects = Vec::new();
+        loop {
+            self.skip_blanks();
+            if !self.redirect(&mut redirects)? {
+                break;
+            }
+        }
+        if !redirects.is_empty() {
+            let path = self.path.clone();
+            self.commands.push(RawCommand { redirects, path, ..RawCommand::default() });
+        }
+        Ok(())
+    }
+
+    /// Reads a redirection if there is one: a file is opened, nothing runs.
+    fn redirect(&mut self, redirects: &mut Vec<RawRedirect>) -> Proven<bool> {
+        let rest = self.rest();
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let operator = rest.get(digits..).unwrap_or_default();
+        if digits > 1 && operator.starts_with(['<', '>']) {
+            return self.refuse("a descriptor beyond 9");
+        }
+        let is_pipe = digits == 0 && (operator.starts_with("<(") || operator.starts_with(">("));
+        if is_pipe || !(operator.starts_with(['<', '>']) || rest.starts_with("&>")) {
+            return Ok(false);
+        }
+        self.pos += digits;
+        let operators = ["&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", "<", ">>", ">&", ">|", ">"];
+        let operator = operators.into_iter().find(|operator| self.take(operator));
+        self.skip_blanks();
+        let redirect = match operator {
+            Some("<") => RawRedirect::Read(self.word()?),
+            Some(">" | ">>" | ">|") => RawRedirect::Write(self.word()?),
+            Some("&>" | "&>>") => {
+                self.bash_only("`&>`")?;
+                RawRedirect::Write(self.word()?)
+            }
+            Some("<<<") => {
+                self.bash_only("`<<<`")?;
+                self.word()?;
+                RawRedirect::Feed
+            }
+            Some("<<" | "<<-") => {
+                self.document(operator == Some("<<-"))?;
+                RawRedirect::Feed
+            }
+            Some("<&" | ">&") => {
+                let target = self.next_word().to_owned();
+                if !matches!(target.as_bytes(), [b'0'..=b'9' | b'-']) {
+                    return self.refuse("this copy of a descriptor");
+                }
+                self.pos += 1;
+                RawRedirect::Duplicate
+            }
+            Some(_) | None => return self.refuse("a file opened for reading and writing"),
+        };
+        redirects.push(redirect);
+        Ok(true)
+    }
+
+    /// `<<WORD`: the word is plain, or wholly quoted.
+    fn document(&mut self, is_indented: bool) -> Proven<()> {
+        let word = self.word()?;
+        let Some(delimiter) = word.literal() else {
+            return self.refuse("this delimiter of a here-document");
+        };
+        let is_plain = !delimiter.is_empty()
+            && delimiter.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let is_whole = word.source == delimiter
+            || word.source == format!("'{delimiter}'")
+            || word.source == format!("\"{delimiter}\"");
+        if !is_plain || !is_whole {
+            return self.refuse("this delimiter of a here-document");
+        }
+        let is_literal = word.quoted;
+        let delimiter = delimiter.to_owned();
+        self.documents.push(Document { delimiter, is_indented, is_literal });
+        Ok(())
+    }
+
+    /// Reads the here-documents of the line that just ended. In one with an unquoted delimiter,
+    /// substitutions are read like everywhere else.
+    fn read_documents(&mut self) -> Proven<()> {
+        for document in std::mem::take(&mut self.documents) {
+            let end = self.end_of_document(&document)?;
+            let body = self.rest().get(..end).unwrap_or_default();
+            if document.is_literal {
+                self.pos += end;
+            } else {
+                if body.contains("\\\n") {
+                    return self.refuse("a continued line in a here-document");
+                }
+                self.within(end, |reader| {
+                    let mut ignored = RawWord::default();
+                    while reader.peek().is_some() {
+                        reader.quoted_part(&mut ignored, Quotes::Document)?;
+                    }
+                    Ok(())
+                })?;
+            }
+            // The line of the delimiter.
+            let rest = self.rest();
+            self.pos += rest.find('\n').unwrap_or(rest.len());
+            self.take("\n");
+        }
+        Ok(())
+    }
+
+    /// The length of a here-document's text.
+    fn end_of_document(&self, document: &Document) -> Proven<usize> {
+        let mut length = 0;
+        for line in self.rest().split_inclusive('\n') {
+            let text = line.trim_end_matches('\n');
+            let text = if document.is_indented { text.trim_start_matches('\t') } else { text };
+            if text == document.delimiter {
+                return Ok(length);
+            }
+            length += line.len();
+        }
+        self.refuse("a here-document without an end")
+    }
 }

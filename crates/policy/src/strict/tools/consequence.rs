@@ -15,7 +15,12 @@ pub(crate) enum Consequence {
         shell: Shell,
     },
     /// The command sets this variable in the environment of what it starts.
-    Sets(String),
+    Sets {
+        /// The variable.
+        name: String,
+        /// Its value, where that is known.
+        value: Option<String>,
+    },
     /// The command creates, changes or removes this file.
     Writes(Word),
     /// The command runs the content of this file as code: a script, a makefile, a configuration.

@@ -9,5 +9,5 @@ mod consequence;
 mod dispatch;
 mod options;
 
-pub(crate) use consequence::{Consequence, Doubt};
+pub(crate) use consequence::Consequence;
 pub(crate) use dispatch::consequences;

@@ -1,0 +1,104 @@
+//! Files that one command of a line writes and another one runs.
+
+use crate::command::{Shape, Word, base_name};
+
+/// Code that a command of the line runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Code {
+    /// The content of this file.
+    File(Word),
+    /// The files that this build tool looks for by itself: makefiles, manifests, settings.
+    Conventional(String),
+}
+
+/// Interpreters that run whatever code their arguments hold: a file that the same line writes gives
+/// them no power that `-c` does not.
+const INTERPRETERS: [&str; 13] = [
+    "python", "python3", "node", "deno", "bun", "perl", "ruby", "php", "lua", "luajit", "Rscript",
+    "julia", "tclsh",
+];
+
+/// Endings of files that no tool runs or takes for its settings.
+const DATA: [&str; 18] = [
+    "log", "txt", "out", "err", "csv", "tsv", "diff", "patch", "md", "xml", "html", "json",
+    "jsonl", "bak", "tmp", "tgz", "gz", "zip",
+];
+/// Files with such an ending that tools do read.
+const SETTINGS: [&str; 10] = [
+    "CMakeLists.txt",
+    "package.json",
+    "package-lock.json",
+    "tsconfig.json",
+    "composer.json",
+    "deno.json",
+    "nx.json",
+    "lerna.json",
+    "pom.xml",
+    "build.xml",
+];
+
+/// The code that a build tool or interpreter finds by itself; `None` where the line could as well
+/// hand it over as an argument.
+pub(super) fn conventional_code(program: &str) -> Option<Code> {
+    let is_interpreter = INTERPRETERS.iter().any(|known| {
+        program
+            .strip_prefix(known)
+            .is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
+    });
+    (!is_interpreter).then(|| Code::Conventional(program.to_owned()))
+}
+
+/// Checks that no file which the line writes is run as code by the same line.
+///
+/// # Errors
+/// Names the file that is written and the command that may run it.
+pub(super) fn check_code(code: &[Code], targets: &[&Word]) -> Result<(), String> {
+    let Some(first) = code.first() else { return Ok(()) };
+    let runner = match first {
+        Code::File(word) => format!("runs {word}"),
+        Code::Conventional(program) => format!("lets `{program}` run what it finds"),
+    };
+    match targets.iter().find(|target| !is_data(target, code)) {
+        Some(target) => Err(format!("a line that writes {target} and {runner}")),
+        None => Ok(()),
+    }
+}
+
+/// `true` for a file that is certainly none of the code.
+fn is_data(target: &Word, code: &[Code]) -> bool {
+    if target.shape == Shape::Process {
+        return true;
+    }
+    let Some(path) = target.value() else { return false };
+    if path.starts_with("/dev/") {
+        return true;
+    }
+    let name = base_name(path);
+    let is_named = |code: &Code| match code {
+        Code::File(word) => word.value().is_none_or(|file| base_name(file) == name),
+        Code::Conventional(_) => false,
+    };
+    let has_ending = name.rsplit_once('.').is_some_and(|(_, ending)| DATA.contains(&ending));
+    has_ending
+        && !SETTINGS.contains(&name)
+        && !name.starts_with('.')
+        && !name.contains("config")
+        && !name.contains("requirements")
+        && !code.iter().any(is_named)
+}
+
+/// Checks a file that is opened for reading: bash opens connections for `/dev/tcp/…`.
+///
+/// # Errors
+/// Names the file.
+pub(super) fn check_read(word: &Word) -> Result<(), String> {
+    let is_fine = match (word.shape, word.value()) {
+        (_, Some(path)) => {
+            !path.starts_with("/dev/") || path == "/dev/null" || path == "/dev/stdin"
+        }
+        (Shape::Process, None) => true,
+        (Shape::One, None) => word.plain && !word.text.is_empty() && !word.text.starts_with('/'),
+        (Shape::Glob | Shape::Many | Shape::Literal, None) => false,
+    };
+    if is_fine { Ok(()) } else { Err(format!("reading from {word}")) }
+}

@@ -1,0 +1,259 @@
+//! From a text to the programs that it starts: reads it, then follows each command's arguments.
+
+use crate::command::{
+    Assignment, Lookup, Reach, Reason, Redirect, Shell, SimpleCommand, Uncertain, Value, Via, Word,
+    base_name,
+};
+use crate::rules::SafeNames;
+use crate::strict::builtins::{self, Builtin};
+use crate::strict::facts::{Facts, Value as Fact};
+use crate::strict::files;
+use crate::strict::reader::{Proven, Reader};
+use crate::strict::recognise::{RawCommand, RawRedirect};
+use crate::strict::tools::{Consequence, consequences};
+
+/// The longest text that is read.
+const MAX_BYTES: usize = 64 * 1024;
+/// How deep commands may be nested that start commands.
+const MAX_DEPTH: usize = 12;
+
+/// What a text is proven to do: these commands run, and no others.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Proof {
+    /// Every command, in the order in which they stand.
+    pub(crate) commands: Vec<SimpleCommand>,
+    /// Redirections of compound commands.
+    pub(crate) redirects: Vec<Redirect>,
+    /// Files that commands write by their arguments.
+    pub(crate) writes: Vec<Word>,
+}
+
+/// The surroundings of a text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Context<'c> {
+    /// The shell that runs it.
+    pub(crate) shell: Shell,
+    /// Variables that may be set.
+    pub(crate) safe_names: &'c SafeNames,
+    /// Variables that the caller sets.
+    pub(crate) environment: &'c [(String, String)],
+}
+
+/// Proves which programs a text starts.
+///
+/// # Errors
+/// Names the first construct whose effect is not certain.
+pub(crate) fn prove_text(text: &str, context: &Context<'_>) -> Proven<Proof> {
+    let mut prover = Prover::new(context);
+    prover.script(text, context.shell, &[], prover.facts.clone())?;
+    prover.finish()
+}
+
+/// The same for a program with its arguments, without a shell.
+///
+/// # Errors
+/// Names the first argument whose effect is not certain.
+pub(crate) fn prove_call(program: &str, args: &[String], context: &Context<'_>) -> Proven<Proof> {
+    let mut prover = Prover::new(context);
+    let words = std::iter::once(program).chain(args.iter().map(String::as_str));
+    let words: Vec<Word> = words.map(Word::literal).collect();
+    prover.run(words, &[], Lookup::Path)?;
+    prover.finish()
+}
+
+#[derive(Debug)]
+struct Prover<'c> {
+    context: &'c Context<'c>,
+    facts: Facts,
+    depth: usize,
+    proof: Proof,
+    /// The files that are run as code.
+    code: Vec<files::Code>,
+}
+
+impl<'c> Prover<'c> {
+    fn new(context: &'c Context<'c>) -> Self {
+        let mut facts = Facts::default();
+        for (name, value) in context.environment {
+            facts.assign(name, Fact::of_text(value));
+        }
+        Self { context, facts, depth: 0, proof: Proof::default(), code: Vec::new() }
+    }
+
+    fn finish(self) -> Proven<Proof> {
+        let redirects = self.proof.commands.iter().flat_map(|command| &command.redirects);
+        let redirects = redirects.chain(&self.proof.redirects);
+        let targets = redirects.filter_map(|redirect| match redirect {
+            Redirect::Write(word) => Some(word),
+            Redirect::Read(_) | Redirect::Duplicate | Redirect::Text(_) | Redirect::Heredoc => None,
+        });
+        let targets: Vec<&Word> = targets.chain(&self.proof.writes).collect();
+        files::check_code(&self.code, &targets).map_err(refusal)?;
+        Ok(self.proof)
+    }
+
+    /// Reads a text; `around` is how it is reached, `facts` what is known of its variables.
+    fn script(&mut self, text: &str, shell: Shell, around: &[Via], facts: Facts) -> Proven<()> {
+        if text.len() > MAX_BYTES {
+            return Err(Uncertain { reason: Reason::TooLong { limit: MAX_BYTES }, at: 0 });
+        }
+        let mut reader = Reader::new(text, shell, facts);
+        reader.script()?;
+        let Reader { mut facts, arithmetic, counted, assigned, commands, .. } = reader;
+        counted.iter().for_each(|name| facts.count(name));
+        if let Some(name) = arithmetic.iter().find(|name| !facts.is_arithmetic(name)) {
+            return Err(refusal(format!("arithmetic with {name}, which may hold an expression")));
+        }
+        let safe = self.context.safe_names;
+        if let Some((name, _)) =
+            assigned.iter().find(|(name, value)| !safe.in_shell(name, value.as_deref()))
+        {
+            return Err(Uncertain { reason: Reason::Variable { name: name.clone() }, at: 0 });
+        }
+        let outer = std::mem::replace(&mut self.facts, facts);
+        let result = commands.iter().try_for_each(|command| self.command(command, around));
+        self.facts = outer;
+        result
+    }
+
+    fn command(&mut self, raw: &RawCommand, around: &[Via]) -> Proven<()> {
+        let path: Vec<Via> = around.iter().chain(&raw.path).cloned().collect();
+        let redirects = self.redirects(&raw.redirects)?;
+        if raw.words.is_empty() {
+            self.proof.redirects.extend(redirects);
+            return Ok(());
+        }
+        for (name, value) in &raw.assignments {
+            self.check_environment(name, value.literal())?;
+        }
+        let words: Vec<Word> = raw.words.iter().map(|word| word.resolve(&self.facts)).collect();
+        let index = self.proof.commands.len();
+        self.run(words, &path, Lookup::Shell)?;
+        if let Some(command) = self.proof.commands.get_mut(index) {
+            command.redirects = redirects;
+            command.assignments = raw.assignments.iter().map(assignment).collect();
+        }
+        Ok(())
+    }
+
+    fn check_environment(&self, name: &str, value: Option<&str>) -> Proven<()> {
+        if self.context.safe_names.in_environment(name, value) {
+            return Ok(());
+        }
+        Err(Uncertain { reason: Reason::Variable { name: name.to_owned() }, at: 0 })
+    }
+
+    fn redirects(&self, raw: &[RawRedirect]) -> Proven<Vec<Redirect>> {
+        let redirect = |redirect: &RawRedirect| match redirect {
+            RawRedirect::Read(word) => {
+                let word = word.resolve(&self.facts);
+                files::check_read(&word).map_err(refusal)?;
+                Ok(Redirect::Read(word))
+            }
+            RawRedirect::Write(word) => Ok(Redirect::Write(word.resolve(&self.facts))),
+            RawRedirect::Duplicate => Ok(Redirect::Duplicate),
+            RawRedirect::Feed => Ok(Redirect::Text(None)),
+        };
+        raw.iter().map(redirect).collect()
+    }
+
+    /// Notes a command, and follows what it starts.
+    fn run(&mut self, words: Vec<Word>, path: &[Via], lookup: Lookup) -> Proven<()> {
+        let Some(mut command) = SimpleCommand::of(words) else { return Ok(()) };
+        let Some(program) = command.program.value().map(str::to_owned) else {
+            let reason = Reason::Dynamic("the name of a command");
+            return Err(Uncertain { reason, at: 0 });
+        };
+        if program.is_empty() || program.starts_with(['~', '=']) {
+            return Err(refusal(format!("a command named `{program}`")));
+        }
+        path.clone_into(&mut command.path);
+        command.lookup = lookup;
+        let args = command.args.clone();
+        self.proof.commands.push(command);
+        let is_builtin = lookup == Lookup::Shell && !program.contains('/');
+        if is_builtin && let Some(builtin) = builtins::look_up(&program, &args) {
+            return self.builtin(&program, builtin.map_err(refusal)?, path);
+        }
+        let name = base_name(&program).to_owned();
+        let found = consequences(&name, &args).map_err(|what| {
+            let reason = Reason::Launcher { program: name.clone(), what };
+            Uncertain { reason, at: 0 }
+        })?;
+        found.into_iter().try_for_each(|consequence| self.follow(&name, consequence, path))
+    }
+
+    fn builtin(&mut self, name: &str, builtin: Builtin, path: &[Via]) -> Proven<()> {
+        match builtin {
+            Builtin::Harmless => Ok(()),
+            Builtin::Exports(names) => {
+                names.iter().try_for_each(|name| self.check_environment(name, None))
+            }
+            Builtin::Runs(words) => {
+                let inner = words.first().and_then(Word::value).unwrap_or_default();
+                if builtins::assigns(inner) {
+                    return Err(refusal(format!("`{name} {inner}`")));
+                }
+                self.nested(|prover| {
+                    let path = with(path, Via::Wrapper(name.to_owned()));
+                    prover.run(words, &path, Lookup::Shell)
+                })
+            }
+        }
+    }
+
+    fn follow(&mut self, name: &str, consequence: Consequence, path: &[Via]) -> Proven<()> {
+        match consequence {
+            Consequence::Runs(words) => self.nested(|prover| {
+                let path = with(path, Via::Wrapper(name.to_owned()));
+                prover.run(words, &path, Lookup::Path)
+            }),
+            Consequence::Script { text, shell } => self.nested(|prover| {
+                let path = with(path, Via::Script(name.to_owned()));
+                prover.script(&text, shell, &path, prover.facts.clone())
+            }),
+            Consequence::Sets { name, value } => {
+                self.facts.assign(&name, Fact::UNKNOWN);
+                self.check_environment(&name, value.as_deref())
+            }
+            Consequence::Writes(word) => {
+                self.proof.writes.push(word);
+                Ok(())
+            }
+            Consequence::ReadsCode(word) => {
+                self.code.push(files::Code::File(word));
+                Ok(())
+            }
+            Consequence::ReadsCodeFromInput => {
+                Err(refusal(format!("the input of `{name}`, which it runs as code,")))
+            }
+            Consequence::Opaque => {
+                self.code.extend(files::conventional_code(name));
+                Ok(())
+            }
+        }
+    }
+
+    fn nested(&mut self, follow: impl FnOnce(&mut Self) -> Proven<()>) -> Proven<()> {
+        if self.depth == MAX_DEPTH {
+            return Err(Uncertain { reason: Reason::TooDeep { limit: MAX_DEPTH }, at: 0 });
+        }
+        self.depth += 1;
+        let result = follow(self);
+        self.depth -= 1;
+        result
+    }
+}
+
+fn with(path: &[Via], via: Via) -> Vec<Via> {
+    path.iter().cloned().chain([via]).collect()
+}
+
+fn refusal(construct: impl Into<String>) -> Uncertain {
+    Uncertain { reason: Reason::Unproven { construct: construct.into() }, at: 0 }
+}
+
+fn assignment((name, value): &(String, crate::strict::word::RawWord)) -> Assignment {
+    let value = value.literal().map_or(Value::Unknown, |text| Value::Text(text.to_owned()));
+    Assignment { name: name.clone(), value, reach: Reach::Environment }
+}

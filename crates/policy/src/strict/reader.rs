@@ -1,0 +1,685 @@
+//! The cursor over a text, and the words of the closed subset.
+//!
+//! Every accepted form has a comment that says why it starts no program of its own. Whatever is
+//! not accepted here is refused by name.
+
+use crate::command::{Reason, Shell, Uncertain, Via};
+use crate::strict::facts::{Facts, Value};
+use crate::strict::recognise::{Document, RawCommand};
+use crate::strict::word::{Part, RawWord};
+
+/// A refusal, or the value.
+pub(super) type Proven<T> = Result<T, Uncertain>;
+
+/// The surroundings of a `$` expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quotes {
+    /// No quotes: values are split and matched against files.
+    None,
+    /// Double quotes, ended by `"`.
+    Double,
+    /// A here-document: expansions as in double quotes, but `"` is text.
+    Document,
+}
+
+impl Quotes {
+    const fn are_there(self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Double | Self::Document => true,
+        }
+    }
+}
+
+/// How deep substitutions and compound commands may be nested.
+const MAX_DEPTH: usize = 24;
+/// The most words that a sequence such as `{1..9}` may become.
+const MAX_SEQUENCE: u32 = 100;
+
+/// The text, and what was collected from it so far.
+#[derive(Debug)]
+pub(super) struct Reader<'t> {
+    text: &'t str,
+    pub(super) pos: usize,
+    end: usize,
+    pub(super) shell: Shell,
+    depth: usize,
+    /// Assignments, from everywhere in the text.
+    pub(super) facts: Facts,
+    /// Names that arithmetic reads, checked once all assignments are known.
+    pub(super) arithmetic: Vec<String>,
+    /// Names that arithmetic may assign to.
+    pub(super) counted: Vec<String>,
+    /// Names that the text assigns to, each with its value where that is known.
+    pub(super) assigned: Vec<(String, Option<String>)>,
+    /// How many commands and conditions were read.
+    pub(super) steps: usize,
+    /// The simple commands, in the order in which they stand.
+    pub(super) commands: Vec<RawCommand>,
+    /// The substitutions around the next command, outermost first.
+    pub(super) path: Vec<Via>,
+    /// Here-documents whose text starts after this line.
+    pub(super) documents: Vec<Document>,
+    /// Inside backticks, where the next one ends the commands.
+    in_backticks: bool,
+}
+
+impl<'t> Reader<'t> {
+    pub(super) const fn new(text: &'t str, shell: Shell, facts: Facts) -> Self {
+        Self {
+            text,
+            pos: 0,
+            end: text.len(),
+            shell,
+            depth: 0,
+            facts,
+            arithmetic: Vec::new(),
+            counted: Vec::new(),
+            assigned: Vec::new(),
+            steps: 0,
+            commands: Vec::new(),
+            path: Vec::new(),
+            documents: Vec::new(),
+            in_backticks: false,
+        }
+    }
+
+    // The cursor.
+
+    pub(super) fn rest(&self) -> &'t str {
+        self.text.get(self.pos..self.end).unwrap_or_default()
+    }
+
+    /// Reads as if the text ended after `length` more bytes.
+    pub(super) fn within<T>(
+        &mut self,
+        length: usize,
+        read: impl FnOnce(&mut Self) -> Proven<T>,
+    ) -> Proven<T> {
+        let end = std::mem::replace(&mut self.end, self.pos + length);
+        let result = read(self);
+        self.end = end;
+        result
+    }
+
+    pub(super) const fn is_in_backticks(&self) -> bool {
+        self.in_backticks
+    }
+
+    pub(super) fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    pub(super) fn starts_with(&self, text: &str) -> bool {
+        self.rest().starts_with(text)
+    }
+
+    /// Takes this text if it is next.
+    pub(super) fn take(&mut self, text: &str) -> bool {
+        let found = self.starts_with(text);
+        if found {
+            self.pos += text.len();
+        }
+        found
+    }
+
+    fn take_while(&mut self, is_part: impl Fn(char) -> bool) -> &'t str {
+        let rest = self.rest();
+        let length = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        self.pos += length;
+        rest.get(..length).unwrap_or_default()
+    }
+
+    pub(super) fn since(&self, start: usize) -> &'t str {
+        self.text.get(start..self.pos).unwrap_or_default()
+    }
+
+    /// Refuses a construct by name.
+    pub(super) fn refuse<T>(&self, construct: impl Into<String>) -> Proven<T> {
+        let reason = Reason::Unproven { construct: construct.into() };
+        Err(Uncertain { reason, at: self.pos })
+    }
+
+    /// Refuses a construct that POSIX shells read differently from bash.
+    pub(super) fn bash_only(&self, construct: &'static str) -> Proven<()> {
+        match self.shell {
+            Shell::Bash => Ok(()),
+            Shell::Posix => Err(Uncertain { reason: Reason::Dialect(construct), at: self.pos }),
+        }
+    }
+
+    /// Reads something that lies in something else; its depth is bounded.
+    pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Proven<T>) -> Proven<T> {
+        if self.depth == MAX_DEPTH {
+            let reason = Reason::TooDeep { limit: MAX_DEPTH };
+            return Err(Uncertain { reason, at: self.pos });
+        }
+        self.depth += 1;
+        let result = read(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Skips blanks between words. A continued line counts only here: inside a word or an operator
+    /// it would join what stands on both sides.
+    pub(super) fn skip_blanks(&mut self) {
+        loop {
+            self.take_while(|c| matches!(c, ' ' | '\t'));
+            if !self.take("\\\n") {
+                return;
+            }
+        }
+    }
+
+    /// Notes that the text assigns to a variable.
+    pub(super) fn assign(&mut self, name: &str, value: &RawWord) {
+        self.facts.assign(name, value.value());
+        self.assigned.push((name.to_owned(), value.literal().map(str::to_owned)));
+    }
+
+    /// Notes that a variable gets a value that is not known.
+    pub(super) fn assign_unknown(&mut self, name: &str) {
+        self.facts.assign(name, Value::UNKNOWN);
+        self.assigned.push((name.to_owned(), None));
+    }
+}
+
+/// `true` for the first character of a name.
+const fn starts_name(c: char) -> bool {
+    c.is_ascii_alphabetic() || c == '_'
+}
+
+const fn is_in_name(c: char) -> bool {
+    starts_name(c) || c.is_ascii_digit()
+}
+
+/// `true` for the name of a variable.
+pub(super) fn is_name(text: &str) -> bool {
+    text.starts_with(starts_name) && text.chars().all(is_in_name)
+}
+
+/// `true` for characters that end a word.
+const fn ends_word(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')')
+}
+
+/// The tail of an arithmetic expression: operators, parentheses and blanks.
+const ARITHMETIC: &str = "+-*/%<>=!&|^~?:, \t";
+
+impl<'t> Reader<'t> {
+    /// Reads a word; a brace expansion makes several of one.
+    pub(super) fn words(&mut self) -> Proven<Vec<RawWord>> {
+        let start = self.pos;
+        let mut word = RawWord::default();
+        let mut braces = None;
+        while let Some(c) = self.peek() {
+            match c {
+                '<' | '>' if self.pos == start && self.is_pipe() => self.pipe(&mut word)?,
+                c if ends_word(c) || (c == '`' && self.in_backticks) => break,
+                '{' => {
+                    if braces.is_some() {
+                        return self.refuse("two pairs of braces in a word");
+                    }
+                    braces = self.braces(&mut word)?;
+                }
+                _ => self.part(&mut word, start)?,
+            }
+        }
+        word.source = self.since(start).to_owned();
+        match braces {
+            None => Ok(vec![word]),
+            Some(choices) => self.expand(&word, choices),
+        }
+    }
+
+    /// Reads a word that stays one.
+    pub(super) fn word(&mut self) -> Proven<RawWord> {
+        let mut words = self.words()?;
+        match (words.pop(), words.is_empty()) {
+            (Some(word), true) if !word.source.is_empty() => Ok(word),
+            (Some(_), true) => self.refuse("a missing word"),
+            _ => self.refuse("braces where one word is needed"),
+        }
+    }
+
+    fn part(&mut self, word: &mut RawWord, start: usize) -> Proven<()> {
+        let Some(c) = self.peek() else { return Ok(()) };
+        match c {
+            '\'' => self.single_quotes(word),
+            '"' => self.double_quotes(word),
+            '\\' => self.escape(word),
+            '$' if self.starts_with("$'") => self.ansi_quotes(word),
+            '$' if self.starts_with("$\"") => self.refuse("a translated string"),
+            '$' => self.nested(|reader| reader.dollar(word, Quotes::None)),
+            '`' => self.nested(|reader| reader.backticks(word, Quotes::None)),
+            // The shell replaces the pattern by names of files; nothing runs.
+            '*' | '?' | '[' => {
+                self.pos += 1;
+                word.parts.push(Part::Wildcard(c));
+                Ok(())
+            }
+            '~' => self.tilde(word, start),
+            c if c.is_control() => self.refuse("a control character"),
+            c if !c.is_ascii() => {
+                // In the fixed UTF-8 locale these are ordinary characters to bash.
+                self.bash_only("characters beyond ASCII")?;
+                self.push_char(word, c);
+                Ok(())
+            }
+            c => {
+                self.push_char(word, c);
+                Ok(())
+            }
+        }
+    }
+
+    fn push_char(&mut self, word: &mut RawWord, c: char) {
+        self.pos += c.len_utf8();
+        word.push_text(c.encode_utf8(&mut [0; 4]));
+    }
+
+    /// `'…'`: every character stands for itself.
+    fn single_quotes(&mut self, word: &mut RawWord) -> Proven<()> {
+        self.pos += 1;
+        let text = self.take_while(|c| c != '\'');
+        if !self.take("'") {
+            return self.refuse("a missing `'`");
+        }
+        word.quoted = true;
+        self.check_text(text)?;
+        word.push_text(text);
+        Ok(())
+    }
+
+    /// `\c`: the character stands for itself.
+    fn escape(&mut self, word: &mut RawWord) -> Proven<()> {
+        self.pos += 1;
+        word.quoted = true;
+        match self.peek() {
+            Some('\n') => self.refuse("a continued line inside a word"),
+            Some(c) if c.is_control() => self.refuse("a control character"),
+            Some(c) => {
+                self.push_char(word, c);
+                Ok(())
+            }
+            None => self.refuse("a backslash at the end"),
+        }
+    }
+
+    /// `$'…'` with the escapes that mean one plain character: data, as in single quotes.
+    fn ansi_quotes(&mut self, word: &mut RawWord) -> Proven<()> {
+        self.bash_only("`$'…'`")?;
+        self.pos += 2;
+        word.quoted = true;
+        word.push_text("");
+        loop {
+            let text = self.take_while(|c| c != '\'' && c != '\\');
+            self.check_text(text)?;
+            word.push_text(text);
+            if self.take("'") {
+                return Ok(());
+            }
+            self.pos += 1;
+            let plain = match self.peek() {
+                Some('n') => "\n",
+                Some('t') => "\t",
+                Some('\\') => "\\",
+                Some('\'') => "'",
+                Some('"') => "\"",
+                Some(_) | None => return self.refuse("an escape in `$'…'`"),
+            };
+            self.pos += 1;
+            word.push_text(plain);
+        }
+    }
+
+    /// `"…"`: text and expansions, which stay one word.
+    fn double_quotes(&mut self, word: &mut RawWord) -> Proven<()> {
+        self.pos += 1;
+        word.quoted = true;
+        word.push_text("");
+        loop {
+            match self.peek() {
+                None => return self.refuse("a missing `\"`"),
+                Some('"') => {
+                    self.pos += 1;
+                    return Ok(());
+                }
+                Some(_) => self.quoted_part(word, Quotes::Double)?,
+            }
+        }
+    }
+
+    /// Reads one piece of text in double quotes or in a here-document.
+    pub(super) fn quoted_part(&mut self, word: &mut RawWord, quotes: Quotes) -> Proven<()> {
+        match self.peek() {
+            Some('$') => self.nested(|reader| reader.dollar(word, quotes)),
+            Some('`') => self.nested(|reader| reader.backticks(word, quotes)),
+            Some('\\') => self.quoted_escape(word, quotes),
+            Some(_) | None => {
+                let text = self.take_while(|c| !matches!(c, '$' | '`' | '\\' | '"'));
+                let text = match text.is_empty() && quotes == Quotes::Document {
+                    true => self.take_while(|c| c == '"'),
+                    false => text,
+                };
+                self.check_text(text)?;
+                word.push_text(text);
+                Ok(())
+            }
+        }
+    }
+
+    /// `\` in double quotes hides `$`, `` ` ``, `"` and `\`, and is text before anything else.
+    fn quoted_escape(&mut self, word: &mut RawWord, quotes: Quotes) -> Proven<()> {
+        self.pos += 1;
+        match self.peek() {
+            Some('\n') => self.refuse("a continued line inside a word"),
+            Some('"') if quotes == Quotes::Document => {
+                word.push_text("\\");
+                Ok(())
+            }
+            Some(c @ ('$' | '`' | '"' | '\\')) => {
+                self.push_char(word, c);
+                Ok(())
+            }
+            Some(_) => {
+                word.push_text("\\");
+                Ok(())
+            }
+            None => self.refuse("a backslash at the end"),
+        }
+    }
+
+    /// Text in quotes: anything but control characters that terminals and shells act on.
+    fn check_text(&self, text: &str) -> Proven<()> {
+        let is_odd = |c: char| c.is_control() && c != '\n' && c != '\t';
+        if text.contains(is_odd) {
+            return self.refuse("a control character");
+        }
+        if !text.is_ascii() {
+            self.bash_only("characters beyond ASCII")?;
+        }
+        Ok(())
+    }
+
+    /// `~` and `~/…` are the home directory. `~+`, `~-` and `~name` depend on variables and users;
+    /// behind `=` and `:` bash expands a tilde in some words and not in others.
+    fn tilde(&mut self, word: &mut RawWord, start: usize) -> Proven<()> {
+        let before = self.since(start).chars().next_back();
+        self.pos += 1;
+        match (before, self.peek()) {
+            (None, next) if next.is_none_or(|c| c == '/' || ends_word(c)) => {
+                word.parts.push(Part::Home);
+                Ok(())
+            }
+            (None | Some('=' | ':'), _) => self.refuse("this use of `~`"),
+            (Some(_), _) => {
+                word.push_text("~");
+                Ok(())
+            }
+        }
+    }
+
+    fn is_pipe(&self) -> bool {
+        self.starts_with("<(") || self.starts_with(">(")
+    }
+
+    /// `<(…)`, `>(…)`: the commands inside are read like all others; the word is a path.
+    fn pipe(&mut self, word: &mut RawWord) -> Proven<()> {
+        self.bash_only("a process substitution")?;
+        self.pos += 2;
+        self.nested(|reader| reader.list_until(')'))?;
+        word.parts.push(Part::Pipe);
+        match self.peek() {
+            Some(c) if !ends_word(c) => self.refuse("text after a process substitution"),
+            _ => Ok(()),
+        }
+    }
+
+    // Braces.
+
+    /// `{}` is text. `{a,b}` and `{1..9}` are the words that they list, if nothing inside is
+    /// quoted, nested or expanded, so that no other reading exists.
+    fn braces(&mut self, word: &mut RawWord) -> Proven<Option<Choices>> {
+        if self.take("{}") {
+            word.push_text("{}");
+            return Ok(None);
+        }
+        self.bash_only("braces in a word")?;
+        self.pos += 1;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,".contains(c);
+        let inside = self.take_while(is_plain);
+        if !self.take("}") || self.rest().starts_with(['{', '}']) {
+            return self.refuse("this use of braces");
+        }
+        let choices = match inside.split_once("..") {
+            Some((from, to)) => sequence(from, to),
+            None if inside.contains(',') => Some(inside.split(',').map(str::to_owned).collect()),
+            None => None,
+        };
+        let Some(words) = choices else { return self.refuse("this use of braces") };
+        let before = word.literal().map_or(0, str::len);
+        Ok(Some(Choices { before, words }))
+    }
+
+    /// The words of a brace expansion. What stands around the braces must be plain text.
+    fn expand(&self, word: &RawWord, choices: Choices) -> Proven<Vec<RawWord>> {
+        let text = match word.literal() {
+            Some(text) if !word.quoted && !text.contains('}') => text,
+            Some(_) | None => return self.refuse("braces beside quotes or expansions"),
+        };
+        let (before, after) = text.split_at_checked(choices.before).unwrap_or((text, ""));
+        let expanded = |choice: String| -> Proven<RawWord> {
+            let text = format!("{before}{choice}{after}");
+            if text.is_empty() {
+                return self.refuse("braces that become nothing");
+            }
+            let parts = vec![Part::Text(text)];
+            Ok(RawWord { parts, source: word.source.clone(), quoted: false })
+        };
+        choices.words.into_iter().map(expanded).collect()
+    }
+
+    // Expansions.
+
+    /// `$…`: reads a variable, counts, computes, or runs a substitution whose commands are read
+    /// like all others.
+    fn dollar(&mut self, word: &mut RawWord, quotes: Quotes) -> Proven<()> {
+        let quoted = quotes.are_there();
+        if self.take("$((") {
+            // Arithmetic on numbers starts nothing; the names in it are checked to be numbers.
+            self.arithmetic()?;
+            word.parts.push(Part::Integer);
+            return Ok(());
+        }
+        if self.take("$(") {
+            self.list_until(')')?;
+            word.parts.push(Part::Unknown { quoted });
+            return Ok(());
+        }
+        if self.take("${") {
+            return self.parameter(word, quotes);
+        }
+        self.pos += 1;
+        match self.peek() {
+            Some(c) if starts_name(c) => {
+                let name = self.take_while(is_in_name).to_owned();
+                word.parts.push(Part::Variable { name, quoted });
+                Ok(())
+            }
+            Some('?' | '$' | '#') => {
+                self.pos += 1;
+                word.parts.push(Part::Count);
+                Ok(())
+            }
+            Some('!') => {
+                self.pos += 1;
+                word.parts.push(Part::Unknown { quoted });
+                Ok(())
+            }
+            Some('@' | '*' | '-' | '0'..='9') => self.refuse("a positional parameter"),
+            // A lone `$` stands for itself.
+            None => {
+                word.push_text("$");
+                Ok(())
+            }
+            Some(c) if ends_word(c) && c != '(' || (c == '"' && quotes == Quotes::Double) => {
+                word.push_text("$");
+                Ok(())
+            }
+            Some(_) => self.refuse("this use of `$`"),
+        }
+    }
+
+    /// An arithmetic expression up to `))`: integers, names, operators. A name whose value is not a
+    /// number would be evaluated as an expression, substitutions included.
+    pub(super) fn arithmetic(&mut self) -> Proven<()> {
+        let start = self.pos;
+        let mut names = Vec::new();
+        let mut open = 0_usize;
+        loop {
+            match self.peek() {
+                Some(')') if open == 0 => break,
+                Some('(') => open += 1,
+                Some(')') => open -= 1,
+                Some('$') => {
+                    self.pos += 1;
+                    let in_braces = self.take("{");
+                    let name = self.take_while(is_in_name);
+                    if !is_name(name) || (in_braces && !self.take("}")) {
+                        return self.refuse("this arithmetic expression");
+                    }
+                    names.push(name.to_owned());
+                    continue;
+                }
+                Some(c) if is_in_name(c) => {
+                    let name = self.take_while(is_in_name);
+                    if is_name(name) {
+                        names.push(name.to_owned());
+                    }
+                    continue;
+                }
+                Some(c) if ARITHMETIC.contains(c) => {}
+                Some(_) | None => return self.refuse("this arithmetic expression"),
+            }
+            self.pos += 1;
+        }
+        let text = self.since(start);
+        if !self.take("))") {
+            return self.refuse("this arithmetic expression");
+        }
+        let assigns = text.contains('=') || text.contains("++") || text.contains("--");
+        if assigns {
+            // Which of the names is assigned does not matter: each may be, and gets a number.
+            self.assigned.extend(names.iter().map(|name| (name.clone(), None)));
+            self.counted.extend(names.iter().cloned());
+        }
+        self.arithmetic.extend(names);
+        Ok(())
+    }
+
+    /// `${name}` and its forms that only cut or replace text.
+    fn parameter(&mut self, word: &mut RawWord, quotes: Quotes) -> Proven<()> {
+        let quoted = quotes.are_there();
+        let counts = self.take("#");
+        let name = self.take_while(is_in_name).to_owned();
+        if !is_name(&name) {
+            return self.refuse("this form of `${…}`");
+        }
+        if self.take("}") {
+            let part = if counts { Part::Count } else { Part::Variable { name, quoted } };
+            word.parts.push(part);
+            return Ok(());
+        }
+        if counts {
+            return self.refuse("this form of `${…}`");
+        }
+        let operator = [":-", ":+", "-", "+", "%%", "%", "##", "#", "//", "/", ":", "^^", ",,"]
+            .into_iter()
+            .find(|operator| self.take(operator));
+        match operator {
+            Some(":-" | ":+" | "-" | "+") => self.alternative(quotes)?,
+            // Patterns and replacements of plain characters: the value is cut, nothing runs.
+            Some("%%" | "%" | "##" | "#" | "//" | "/") => {
+                self.take_while(|c| c.is_ascii_alphanumeric() || "_-.*?/:,=@ ".contains(c));
+            }
+            // Digits alone: bash evaluates an offset as arithmetic.
+            Some(":") => {
+                self.bash_only("a substring")?;
+                self.take_while(|c| c.is_ascii_digit() || c == ':');
+            }
+            Some("^^" | ",,") => self.bash_only("a change of case")?,
+            Some(_) | None => return self.refuse("this form of `${…}`"),
+        }
+        if !self.take("}") {
+            return self.refuse("this form of `${…}`");
+        }
+        word.parts.push(Part::Unknown { quoted });
+        Ok(())
+    }
+
+    /// The text of `${x:-text}`. In double quotes bash and POSIX shells take `'` for text and `"`
+    /// for quotes; without them, only plain characters have one reading.
+    fn alternative(&mut self, quotes: Quotes) -> Proven<()> {
+        let mut ignored = RawWord::default();
+        loop {
+            match self.peek() {
+                None => return self.refuse("a missing `}`"),
+                Some('}') => return Ok(()),
+                Some('$') => self.nested(|reader| reader.dollar(&mut ignored, quotes))?,
+                Some('"') if quotes != Quotes::Document => {
+                    self.pos += 1;
+                    self.take_while(|c| !matches!(c, '"' | '$' | '`' | '\\' | '{' | '}' | '\''));
+                    if !self.take("\"") {
+                        return self.refuse("quotes inside `${…}`");
+                    }
+                }
+                Some('\'') if quotes == Quotes::Double => self.pos += 1,
+                Some(c) if quotes.are_there() && !matches!(c, '"' | '`' | '\\' | '{') => {
+                    self.pos += c.len_utf8();
+                }
+                Some(c) if c.is_ascii_alphanumeric() || "_-./:,@%+= ".contains(c) => self.pos += 1,
+                Some(_) => return self.refuse("quotes inside `${…}`"),
+            }
+        }
+    }
+
+    /// `` `…` ``: the same as `$(…)` if nothing inside is quoted, escaped or a comment.
+    fn backticks(&mut self, word: &mut RawWord, quotes: Quotes) -> Proven<()> {
+        self.pos += 1;
+        let inside = self.rest().split('`').next().unwrap_or_default();
+        if self.in_backticks || inside.contains(['\\', '\'', '"', '#', '\n']) {
+            return self.refuse("quotes inside backticks");
+        }
+        self.in_backticks = true;
+        let result = self.list_until('`');
+        self.in_backticks = false;
+        result?;
+        word.parts.push(Part::Unknown { quoted: quotes.are_there() });
+        Ok(())
+    }
+}
+
+/// The words that a brace expansion lists, and where in the word it stands.
+#[derive(Debug)]
+struct Choices {
+    /// The length of the text before the braces.
+    before: usize,
+    words: Vec<String>,
+}
+
+/// The numbers of `{from..to}`.
+fn sequence(from: &str, to: &str) -> Option<Vec<String>> {
+    // A leading zero pads the numbers.
+    let number = |text: &str| -> Option<u32> {
+        let is_plain = text == "0" || !text.starts_with(['0', '+', '-']);
+        text.parse().ok().filter(|_| is_plain)
+    };
+    let (from, to) = (number(from)?, number(to)?);
+    if from.abs_diff(to) > MAX_SEQUENCE {
+        return None;
+    }
+    let up = (from..=to).map(|number| number.to_string());
+    let down = (to..=from).rev().map(|number| number.to_string());
+    Some(if from <= to { up.collect() } else { down.collect() })
+}

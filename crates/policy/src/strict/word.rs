@@ -1,0 +1,142 @@
+//! Words as they stand in the text, and what they become once all assignments are known.
+
+use crate::command::{Shape, Word};
+use crate::strict::facts::{Facts, Value};
+
+/// A piece of a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Characters that stand for themselves.
+    Text(String),
+    /// The value of a variable.
+    Variable {
+        /// Its name.
+        name: String,
+        /// Inside double quotes: the value stays one word.
+        quoted: bool,
+    },
+    /// Text that is known only when it runs: a command's output, a cut value.
+    Unknown {
+        /// Inside double quotes: the text stays one word.
+        quoted: bool,
+    },
+    /// A number without a sign, such as `$?` or `${#x}`.
+    Count,
+    /// The value of an arithmetic expression, which may be negative.
+    Integer,
+    /// The home directory: an absolute path, which the shell does not split.
+    Home,
+    /// An unquoted `*`, `?` or `[`, with which the word becomes names of files.
+    Wildcard(char),
+    /// The path of a pipe to a process substitution.
+    Pipe,
+}
+
+/// A word before its variables are known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct RawWord {
+    pub(super) parts: Vec<Part>,
+    /// The word as written.
+    pub(super) source: String,
+    /// Some part of it was quoted or escaped, so that it is no reserved word and no operator.
+    pub(super) quoted: bool,
+}
+
+impl RawWord {
+    pub(super) fn push_text(&mut self, text: &str) {
+        match self.parts.last_mut() {
+            Some(Part::Text(before)) => before.push_str(text),
+            _ => self.parts.push(Part::Text(text.to_owned())),
+        }
+    }
+
+    /// The value, where the word is nothing but text.
+    pub(super) fn literal(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [] => Some(""),
+            [Part::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The value of a word without quotes: a reserved word, a name, a delimiter.
+    pub(super) fn bare(&self) -> Option<&str> {
+        self.literal().filter(|_| !self.quoted)
+    }
+
+    /// The text before the first part that is not known.
+    fn prefix(&self) -> &str {
+        match self.parts.first() {
+            Some(Part::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    /// What a variable with this value is known to hold.
+    pub(super) fn value(&self) -> Value {
+        if let Some(text) = self.literal() {
+            return Value::of_text(text);
+        }
+        match self.parts.as_slice() {
+            [Part::Count] => Value::COUNT,
+            [Part::Integer] => Value::INTEGER,
+            parts => {
+                let prefix = self.prefix();
+                let is_pattern = matches!(parts.first(), Some(Part::Wildcard(_)));
+                Value {
+                    is_never_option: !prefix.is_empty() && !prefix.starts_with('-'),
+                    // A pattern without a leading slash matches no path that has one.
+                    is_relative: is_pattern || (!prefix.is_empty() && !prefix.starts_with('/')),
+                    ..Value::UNKNOWN
+                }
+            }
+        }
+    }
+
+    /// The word that a command gets, given what is known about all variables.
+    pub(super) fn resolve(&self, facts: &Facts) -> Word {
+        if let Some(text) = self.literal() {
+            return Word { quoted: self.quoted, ..Word::literal(text) };
+        }
+        let splits = |part: &Part| match part {
+            Part::Variable { name, quoted } => !quoted && !facts.value(name).is_atom,
+            Part::Unknown { quoted } => !quoted,
+            Part::Text(_)
+            | Part::Count
+            | Part::Integer
+            | Part::Home
+            | Part::Wildcard(_)
+            | Part::Pipe => false,
+        };
+        let is_pattern = |part: &Part| matches!(part, Part::Wildcard(_));
+        let shape = if self.parts.iter().any(splits) {
+            Shape::Many
+        } else if self.parts.iter().any(is_pattern) {
+            Shape::Glob
+        } else if self.parts == [Part::Pipe] {
+            Shape::Process
+        } else {
+            Shape::One
+        };
+        let plain = shape != Shape::Many
+            && match self.parts.first() {
+                Some(Part::Variable { name, .. }) => facts.value(name).is_never_option,
+                Some(Part::Count | Part::Home | Part::Pipe) => true,
+                Some(Part::Text(text)) => !text.is_empty() && !text.starts_with('-'),
+                Some(Part::Unknown { .. } | Part::Integer | Part::Wildcard(_)) | None => false,
+            };
+        let variable = match self.parts.as_slice() {
+            [Part::Variable { name, .. }] => Some(name.clone()),
+            _ => None,
+        };
+        let text = if shape == Shape::Many { "" } else { self.prefix() };
+        Word {
+            text: text.to_owned(),
+            shape,
+            variable,
+            quoted: self.quoted,
+            plain,
+            source: self.source.clone(),
+        }
+    }
+}
