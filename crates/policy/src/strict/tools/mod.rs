@@ -7,6 +7,7 @@
 
 mod consequence;
 mod dispatch;
+mod files;
 mod options;
 
 pub(crate) use consequence::{Consequence, Doubt};

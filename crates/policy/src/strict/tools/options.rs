@@ -122,6 +122,7 @@ pub(super) fn is_operand(word: &Word) -> Result<bool, Doubt> {
     match word.shape {
         Shape::Literal => Ok(is_plain || word.text == "-"),
         Shape::Process => Ok(true),
+        Shape::One | Shape::Glob | Shape::Many if word.plain && is_plain => Ok(true),
         Shape::One | Shape::Glob if !word.text.is_empty() && is_plain => Ok(true),
         Shape::One if word.text.len() > 1 => Ok(false),
         Shape::One | Shape::Glob | Shape::Many => Err(format!("the word {word}")),
