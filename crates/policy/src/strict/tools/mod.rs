@@ -9,6 +9,9 @@ mod consequence;
 mod dispatch;
 mod files;
 mod options;
+#[cfg(test)]
+mod testing;
+mod tool;
 
 pub(crate) use consequence::{Consequence, Doubt};
 pub(crate) use dispatch::consequences;
