@@ -23,6 +23,9 @@ pub(crate) enum Consequence {
     },
     /// The command creates, changes or removes this file.
     Writes(Word),
+    /// The command may create, change or remove this file, or any file beneath it if it is a
+    /// directory: the names come from an archive, a source directory or a pattern.
+    WritesBeneath(Word),
     /// The command runs the content of this file as code: a script, a makefile, a configuration.
     ReadsCode(Word),
     /// The command runs its standard input as code.

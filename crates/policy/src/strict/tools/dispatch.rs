@@ -1,7 +1,15 @@
 //! From a program's name to the entry that knows its arguments.
 
 use super::consequence::{Consequence, Doubt};
+use super::files;
 use crate::command::Word;
+
+/// What an entry says about a command's arguments; `None` if the family has no entry for the
+/// program.
+pub(super) type Judgement = Option<Result<Vec<Consequence>, Doubt>>;
+
+/// The families of entries. No program is in two of them.
+const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[files::consequences];
 
 /// Returns what a program does with these arguments beyond its own process.
 ///
@@ -11,6 +19,6 @@ use crate::command::Word;
 /// # Errors
 /// Names the argument that is not known to be harmless.
 pub(crate) fn consequences(program: &str, args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    let _ = (program, args);
-    Ok(Vec::new())
+    let mut judgements = FAMILIES.iter().filter_map(|family| family(program, args));
+    judgements.next().unwrap_or_else(|| Ok(Vec::new()))
 }

@@ -7,7 +7,11 @@
 
 mod consequence;
 mod dispatch;
+mod files;
 mod options;
+#[cfg(test)]
+mod testing;
+mod tool;
 
 pub(crate) use consequence::Consequence;
 pub(crate) use dispatch::consequences;

@@ -19,6 +19,14 @@ pub(super) struct Options {
     pub(super) long_values: &'static [&'static str],
     /// Long options whose value, if any, stands after `=` (`--color=auto`).
     pub(super) long_attached: &'static [&'static str],
+    /// Further long options in one text, separated by white space: `name`, `name=` with a value
+    /// after `=` or in the next word, `name=?` with a value, if any, after `=`.
+    pub(super) long: &'static str,
+    /// Every known long option `--name` has a form `--no-name`, as in git.
+    pub(super) negated: bool,
+    /// No option of the program does harm, also none that is not listed, so a word that may become
+    /// an option is taken as an operand. Options that are written out are still checked.
+    pub(super) tolerant: bool,
     /// `-20` is an option.
     pub(super) numbers: bool,
     /// Where options may stand.
@@ -42,6 +50,9 @@ pub(super) const NO_OPTIONS: Options = Options {
     long_flags: &[],
     long_values: &[],
     long_attached: &[],
+    long: "",
+    negated: false,
+    tolerant: false,
     numbers: false,
     order: Order::Anywhere,
 };
@@ -75,6 +86,47 @@ impl Arguments {
     }
 }
 
+impl Options {
+    /// How a long option takes its value; `None` for an option that is not known.
+    fn find_long(&self, name: &str) -> Option<Takes> {
+        let is = |takes: Takes, names: &[&str]| names.contains(&name).then_some(takes);
+        is(Takes::Nothing, self.long_flags)
+            .or_else(|| is(Takes::Value, self.long_values))
+            .or_else(|| is(Takes::Attached, self.long_attached))
+            .or_else(|| self.long.split_whitespace().find_map(|entry| read_entry(entry, name)))
+            .or_else(|| {
+                let positive = name.strip_prefix("no-").filter(|_| self.negated)?;
+                self.find_long(positive).map(|_| Takes::Nothing)
+            })
+    }
+}
+
+/// How an option takes a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Nothing,
+    Value,
+    Attached,
+}
+
+/// Reads one entry of [`Options::long`]; `None` if it is another option.
+fn read_entry(entry: &str, name: &str) -> Option<Takes> {
+    match entry.strip_prefix(name)? {
+        "" => Some(Takes::Nothing),
+        "=" => Some(Takes::Value),
+        "=?" => Some(Takes::Attached),
+        _ => None,
+    }
+}
+
+/// The value of a word that must be known.
+///
+/// # Errors
+/// Names the word.
+pub(super) fn known(word: &Word) -> Result<&str, Doubt> {
+    word.value().ok_or_else(|| format!("the word {word}"))
+}
+
 /// Sorts arguments by the options that are known.
 ///
 /// # Errors
@@ -87,7 +139,11 @@ pub(super) fn read(args: &[Word], known: &Options) -> Result<Arguments, Doubt> {
             found.operands.extend(words.cloned());
             break;
         }
-        if is_operand(word)? {
+        let is_operand = match is_operand(word) {
+            Err(_) if known.tolerant => true,
+            other => other?,
+        };
+        if is_operand {
             found.operands.push(word.clone());
             if known.order == Order::First {
                 found.operands.extend(words.cloned());
@@ -122,6 +178,7 @@ pub(super) fn is_operand(word: &Word) -> Result<bool, Doubt> {
     match word.shape {
         Shape::Literal => Ok(is_plain || word.text == "-"),
         Shape::Process => Ok(true),
+        Shape::One | Shape::Glob | Shape::Many if word.plain && is_plain => Ok(true),
         Shape::One | Shape::Glob if !word.text.is_empty() && is_plain => Ok(true),
         Shape::One if word.text.len() > 1 => Ok(false),
         Shape::One | Shape::Glob | Shape::Many => Err(format!("the word {word}")),
@@ -149,12 +206,12 @@ fn read_long(
         None if word.shape == Shape::Literal => (long, None),
         None => return unknown(),
     };
-    let takes = known.long_values.contains(&name);
-    let may_take = takes || known.long_attached.contains(&name);
-    if !may_take && (value.is_some() || !known.long_flags.contains(&name)) {
-        return unknown();
-    }
-    let needs_next = takes && value.is_none();
+    let needs_next = match known.find_long(name) {
+        Some(Takes::Nothing) if value.is_none() => false,
+        Some(Takes::Value) => value.is_none(),
+        Some(Takes::Attached) => false,
+        Some(Takes::Nothing) | None => return unknown(),
+    };
     given.push(Given { name: name.to_owned(), value });
     Ok(needs_next.then(|| format!("--{name}")))
 }
@@ -203,4 +260,90 @@ fn shown(word: &Word) -> &str {
 fn rest_of(word: &Word, rest: &str) -> Word {
     let source = if word.shape == Shape::Literal { String::new() } else { word.source.clone() };
     Word { text: rest.to_owned(), source, variable: None, ..word.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: Options = Options {
+        flags: "qv",
+        values: "o",
+        attached: "i",
+        long_flags: &["quiet"],
+        long: "output= color=? verbose",
+        numbers: true,
+        ..NO_OPTIONS
+    };
+
+    /// Literal words, split at spaces; `$x` is a word of unknown value.
+    fn words(line: &str) -> Vec<Word> {
+        line.split(' ').map(word).collect()
+    }
+
+    fn word(text: &str) -> Word {
+        match text.split_once('$') {
+            Some((prefix, _)) => Word::unknown(prefix, Shape::One),
+            None => Word::literal(text),
+        }
+    }
+
+    #[track_caller]
+    fn operands(line: &str, known: &Options) -> Result<Vec<String>, Doubt> {
+        let found = read(&words(line), known)?;
+        Ok(found.operands.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn known_options_are_read_in_all_their_forms() {
+        for line in [
+            "-qv a",
+            "-qo out a",
+            "-oout a",
+            "-i a",
+            "-i.bak a",
+            "-20 a",
+            "--quiet a",
+            "--output out a",
+            "--output=out a",
+            "--output -- a",
+            "--color a",
+            "--color=auto a",
+            "--output=$x a",
+            "-o$x a",
+            "-o $x a",
+        ] {
+            let expected = if line == "-o$x a" { None } else { Some(vec!["a".to_owned()]) };
+            assert_eq!(operands(line, &KNOWN).ok(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_option_is_named() {
+        for (line, doubt) in [
+            ("-qx a", "the option -x"),
+            ("--quie a", "the option --quie"),
+            ("--quiet=1 a", "the option --quiet"),
+            ("--no-quiet a", "the option --no-quiet"),
+            ("--$x a", "the option --"),
+            ("$x", "the word …"),
+            ("-$x", "the word -…"),
+            ("-o", "the option -o without a value"),
+        ] {
+            assert_eq!(operands(line, &KNOWN), Err(doubt.to_owned()), "{line}");
+        }
+    }
+
+    #[test]
+    fn two_dashes_end_options_unless_they_are_a_value() {
+        assert_eq!(operands("-- -x", &KNOWN), Ok(vec!["-x".to_owned()]));
+        assert_eq!(operands("-o -- -x", &KNOWN), Err("the option -x".to_owned()));
+    }
+
+    #[test]
+    fn a_tolerant_program_takes_unknown_words_and_still_refuses_unknown_options() {
+        let tolerant = Options { tolerant: true, negated: true, ..KNOWN };
+        assert_eq!(operands("$x --no-quiet", &tolerant), Ok(vec!["…".to_owned()]));
+        assert_eq!(operands("$x --other", &tolerant), Err("the option --other".to_owned()));
+    }
 }

@@ -1,0 +1,519 @@
+//! Programs that write files: copying, moving, linking, splitting, sorting.
+//!
+//! None of the options here starts a program. Those that do (`sort --compress-program`,
+//! `split --filter`, `install --strip-program`, `diff --paginate`, `patch --get`) are left out, and
+//! so are suffixes of backups, which could turn a harmless name into that of a settings file.
+//! Versions: GNU coreutils 9.1, diffutils 3.8, patch 2.7.6, xxd 2022-01-14, moreutils 0.67.
+
+use super::consequence::{Consequence, Doubt};
+use super::dispatch::Judgement;
+use super::options::{NO_OPTIONS, Options, read, stays_one_word};
+use super::tool::{Operands, Tool, join, judge, written};
+use crate::command::{Shape, Word, base_name};
+
+const TOOLS: &[Tool] = &[
+    Tool {
+        names: &["sort"],
+        options: Options {
+            flags: "bdfgiMhnRrVcCmsuz",
+            values: "koStT",
+            long: "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort \
+                ignore-nonprinting month-sort human-numeric-sort numeric-sort random-sort reverse \
+                version-sort debug merge stable unique zero-terminated help version sort= \
+                batch-size= files0-from= key= output= random-source= buffer-size= \
+                field-separator= temporary-directory= parallel= check=?",
+            ..NO_OPTIONS
+        },
+        writes: &["o", "output"],
+        operands: Operands::Read,
+    },
+    Tool {
+        names: &["shuf"],
+        options: Options {
+            flags: "erz",
+            values: "ino",
+            long: "echo input-range= head-count= output= random-source= repeat zero-terminated \
+                help version",
+            ..NO_OPTIONS
+        },
+        writes: &["o", "output"],
+        operands: Operands::Read,
+    },
+    Tool {
+        names: &["uniq"],
+        options: Options {
+            flags: "cdDiuz",
+            values: "fsw",
+            long: "count repeated all-repeated=? skip-fields= group=? ignore-case skip-chars= \
+                unique zero-terminated check-chars= help version",
+            numbers: true,
+            tolerant: true,
+            ..NO_OPTIONS
+        },
+        writes: &[],
+        operands: Operands::SecondWritten,
+    },
+    Tool {
+        names: &["tee"],
+        options: Options {
+            flags: "aip",
+            long: "append ignore-interrupts output-error=? help version",
+            tolerant: true,
+            ..NO_OPTIONS
+        },
+        writes: &[],
+        operands: Operands::Written,
+    },
+    Tool {
+        names: &["sponge"],
+        options: Options { flags: "a", tolerant: true, ..NO_OPTIONS },
+        writes: &[],
+        operands: Operands::Written,
+    },
+    Tool {
+        names: &["touch"],
+        options: Options {
+            flags: "acfhm",
+            values: "drt",
+            long: "no-create date= no-dereference reference= time= help version",
+            tolerant: true,
+            ..NO_OPTIONS
+        },
+        writes: &[],
+        operands: Operands::Written,
+    },
+    Tool {
+        names: &["truncate"],
+        options: Options {
+            flags: "co",
+            values: "rs",
+            long: "no-create io-blocks reference= size= help version",
+            tolerant: true,
+            ..NO_OPTIONS
+        },
+        writes: &[],
+        operands: Operands::Written,
+    },
+    Tool {
+        names: &["shred"],
+        options: Options {
+            flags: "fuvxz",
+            values: "ns",
+            long: "force iterations= random-source= size= remove=? verbose exact zero help version",
+            tolerant: true,
+            ..NO_OPTIONS
+        },
+        writes: &[],
+        operands: Operands::Written,
+    },
+    Tool {
+        names: &["fallocate"],
+        options: Options {
+            flags: "cdinpvxz",
+            values: "lo",
+            long: "collapse-range dig-holes insert-range length= keep-size offset= punch-hole \
+                zero-range posix verbose help version",
+            tolerant: true,
+            ..NO_OPTIONS
+        },
+        writes: &[],
+        operands: Operands::Written,
+    },
+    Tool {
+        names: &["diff"],
+        options: Options {
+            flags: "qscuenyptTrNiEZbwBad",
+            values: "CUWFxXSID",
+            long: "normal brief report-identical-files context=? unified=? ed rcs side-by-side \
+                width= left-column suppress-common-lines show-c-function show-function-line= \
+                label= expand-tabs initial-tab tabsize= suppress-blank-empty recursive \
+                no-dereference new-file unidirectional-new-file ignore-file-name-case \
+                no-ignore-file-name-case exclude= exclude-from= starting-file= from-file= to-file= \
+                ignore-case ignore-tab-expansion ignore-trailing-space ignore-space-change \
+                ignore-all-space ignore-blank-lines ignore-matching-lines= text strip-trailing-cr \
+                ifdef= old-group-format= new-group-format= unchanged-group-format= \
+                changed-group-format= line-format= old-line-format= new-line-format= \
+                unchanged-line-format= minimal horizon-lines= speed-large-files color=? palette= \
+                help version",
+            numbers: true,
+            // `--paginate` starts nothing but `pr`, which only prints.
+            tolerant: true,
+            ..NO_OPTIONS
+        },
+        writes: &[],
+        operands: Operands::Read,
+    },
+    Tool {
+        names: &["xxd"],
+        options: Options {
+            flags: "abCeEipruvdth",
+            values: "cgnlosR",
+            tolerant: true,
+            ..NO_OPTIONS
+        },
+        writes: &[],
+        operands: Operands::SecondWritten,
+    },
+    Tool {
+        names: &["iconv"],
+        options: Options {
+            flags: "cls",
+            values: "fto",
+            long: "from-code= to-code= list output= silent verbose help usage version",
+            ..NO_OPTIONS
+        },
+        writes: &["o", "output"],
+        operands: Operands::Read,
+    },
+    Tool {
+        names: &["dos2unix", "unix2dos", "mac2unix", "unix2mac"],
+        options: Options {
+            flags: "abfhklLmqrsv",
+            values: "c",
+            long: "ascii force keepdate quiet verbose help version",
+            ..NO_OPTIONS
+        },
+        writes: &[],
+        operands: Operands::Written,
+    },
+    Tool {
+        names: &["tree"],
+        options: Options {
+            flags: "adflxpughDFqNQsvtcUrinACSJXh",
+            values: "LPIoH",
+            long: "prune noreport dirsfirst filesfirst gitignore du si inodes device metafirst \
+                ignore-case matchdirs fromfile charset= filelimit= timefmt= sort= info help version",
+            ..NO_OPTIONS
+        },
+        writes: &["o"],
+        operands: Operands::Read,
+    },
+];
+
+const CP: Options = Options {
+    flags: "abdfiHlLnPpRrsTuvxZ",
+    values: "t",
+    long: "archive attributes-only backup=? copy-contents force interactive link dereference \
+        no-clobber no-dereference preserve=? no-preserve= parents recursive reflink=? \
+        remove-destination sparse= strip-trailing-slashes symbolic-link target-directory= \
+        no-target-directory update verbose one-file-system context=? help version",
+    ..NO_OPTIONS
+};
+const MV: Options = Options {
+    flags: "bfinTuvZ",
+    values: "t",
+    long: "backup=? force interactive no-clobber strip-trailing-slashes target-directory= \
+        no-target-directory update verbose context help version",
+    ..NO_OPTIONS
+};
+const LN: Options = Options {
+    flags: "bdFfiLnPrsTv",
+    values: "t",
+    long: "backup=? directory force interactive logical no-dereference physical relative symbolic \
+        target-directory= no-target-directory verbose help version",
+    ..NO_OPTIONS
+};
+const INSTALL: Options = Options {
+    flags: "bcCDdpTvZ",
+    values: "gmot",
+    long: "backup=? compare directory group= mode= owner= preserve-timestamps target-directory= \
+        no-target-directory verbose preserve-context context=? help version",
+    ..NO_OPTIONS
+};
+const SPLIT: Options = Options {
+    flags: "deux",
+    values: "abClnt",
+    long: "suffix-length= bytes= line-bytes= numeric-suffixes=? hex-suffixes=? elide-empty-files \
+        lines= number= separator= unbuffered verbose additional-suffix= help version",
+    numbers: true,
+    ..NO_OPTIONS
+};
+const CSPLIT: Options = Options {
+    flags: "ksz",
+    values: "bfn",
+    long: "suffix-format= prefix= keep-files suppress-matched digits= quiet silent \
+        elide-empty-files help version",
+    ..NO_OPTIONS
+};
+const PATCH: Options = Options {
+    flags: "lcnuNREZTbtfsv",
+    values: "pFiorDd",
+    long: "strip= fuzz= ignore-whitespace context normal unified forward reverse input= output= \
+        reject-file= ifdef= merge=? remove-empty-files set-utc set-time quoting-style= backup \
+        backup-if-mismatch no-backup-if-mismatch batch force quiet silent verbose dry-run posix \
+        directory= reject-format= binary read-only= version help",
+    ..NO_OPTIONS
+};
+const DD_KEYS: [&str; 13] = [
+    "if", "of", "bs", "ibs", "obs", "cbs", "count", "skip", "seek", "conv", "iflag", "oflag",
+    "status",
+];
+
+/// Judges the arguments of a program that writes files.
+pub(super) fn consequences(program: &str, args: &[Word]) -> Judgement {
+    let judgement = match program {
+        "cp" => copy(args, &CP, Copying::Copy),
+        "mv" => copy(args, &MV, Copying::Move),
+        "ln" | "link" => copy(args, &LN, Copying::Link),
+        "install" | "ginstall" => copy(args, &INSTALL, Copying::Copy),
+        "dd" => copy_blocks(args),
+        "split" => split(args),
+        "csplit" => split_by_context(args),
+        "patch" => patch(args),
+        _ => return judge(TOOLS, program, args),
+    };
+    Some(judgement)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Copying {
+    Copy,
+    Move,
+    Link,
+}
+
+/// The places that `cp`, `mv`, `ln` or `install` write.
+fn copy(args: &[Word], known: &Options, how: Copying) -> Result<Vec<Consequence>, Doubt> {
+    let found = read(args, known)?;
+    let makes_directories = known.values.contains('m') && found.has(&["d", "directory"]);
+    if makes_directories {
+        return Ok(Vec::new());
+    }
+    let links = how == Copying::Link || found.has(&["l", "link", "s", "symbolic-link"]);
+    let is_deep =
+        how == Copying::Move || found.has(&["r", "R", "a", "recursive", "archive", "parents", "D"]);
+    let given = found.values(&["t", "target-directory"]).last().cloned();
+    let mut sources = found.operands.as_slice();
+    let (target, is_directory) = match given {
+        Some(target) => (target, true),
+        // A word that becomes several words, or none, may leave any operand in the last place.
+        None if sources.last().is_some_and(|last| !stays_one_word(last)) => {
+            return Ok(sources.iter().cloned().map(Consequence::WritesBeneath).collect());
+        }
+        None if sources.len() < 2 => (Word::literal("."), true),
+        None => {
+            let Some((last, others)) = sources.split_last() else { return Ok(Vec::new()) };
+            sources = others;
+            let is_many = others.len() > 1 || others.iter().any(|word| !stays_one_word(word));
+            let is_exact = found.has(&["T", "no-target-directory"]);
+            (last.clone(), !is_exact && (is_many || is_certain_directory(last)))
+        }
+    };
+    let target = Target { word: target, is_directory, is_deep };
+    let mut all: Vec<Consequence> = sources.iter().flat_map(|it| target.written(it)).collect();
+    if links {
+        all.extend(sources.iter().map(|source| target.linked(source)));
+    }
+    if how == Copying::Move {
+        all.extend(sources.iter().filter(|it| may_be_hidden(it)).cloned().map(Consequence::Writes));
+    }
+    Ok(all)
+}
+
+fn is_certain_directory(word: &Word) -> bool {
+    let is = |text: &str| text.ends_with('/') || matches!(base_name(text), "." | "..");
+    word.value().is_some_and(is)
+}
+
+/// `true` unless the word is a pattern that matches no hidden file: a repository or a settings
+/// file that is moved away can be changed under its new name.
+fn may_be_hidden(word: &Word) -> bool {
+    word.shape != Shape::Glob || word.source.starts_with('.') || word.source.contains("/.")
+}
+
+/// The last operand of a command that copies.
+struct Target {
+    word: Word,
+    /// Certainly a directory.
+    is_directory: bool,
+    /// Whole directories are copied.
+    is_deep: bool,
+}
+
+impl Target {
+    fn written(&self, source: &Word) -> Vec<Consequence> {
+        let write = if self.is_deep { Consequence::WritesBeneath } else { Consequence::Writes };
+        let inner = match (self.word.value(), source.value().map(base_name)) {
+            (Some(directory), Some(name)) if !matches!(name, "" | "." | "..") => {
+                join(directory, name)
+            }
+            _ => return vec![Consequence::WritesBeneath(self.word.clone())],
+        };
+        match (self.is_directory, self.is_deep) {
+            (true, _) => vec![write(inner)],
+            (false, true) => vec![write(self.word.clone())],
+            (false, false) => vec![write(self.word.clone()), write(inner)],
+        }
+    }
+
+    /// The file that a link gives another name, through which it may be written later.
+    fn linked(&self, source: &Word) -> Consequence {
+        let path = match (self.word.value(), source.value()) {
+            (Some(target), Some(file)) if !file.starts_with('/') => {
+                let directory = match (self.is_directory, target.rsplit_once('/')) {
+                    (true, _) => target,
+                    (false, Some((directory, _))) => directory,
+                    (false, None) => "",
+                };
+                let directory = if directory == "." { "" } else { directory };
+                join(directory, file)
+            }
+            _ => source.clone(),
+        };
+        Consequence::WritesBeneath(path)
+    }
+}
+
+fn copy_blocks(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+    let mut targets = Vec::new();
+    for word in args {
+        let setting = word.text.split_once('=').filter(|(key, _)| DD_KEYS.contains(key));
+        let Some((key, value)) = setting.filter(|_| stays_one_word(word)) else {
+            return Err(format!("the operand {word}"));
+        };
+        if key == "of" {
+            targets.push(Word { text: value.to_owned(), ..word.clone() });
+        }
+    }
+    Ok(written(targets.iter()))
+}
+
+fn split(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+    let found = read(args, &SPLIT)?;
+    let prefix = match found.operands.get(1) {
+        _ if found.operands.iter().any(|word| !stays_one_word(word)) => String::new(),
+        Some(prefix) => prefix.text.clone(),
+        None => "x".to_owned(),
+    };
+    Ok(vec![Consequence::Writes(Word::unknown(prefix, Shape::One))])
+}
+
+fn split_by_context(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+    let found = read(args, &CSPLIT)?;
+    let prefix = found.values(&["f", "prefix"]).last().map_or("xx", |word| word.text.as_str());
+    Ok(vec![Consequence::Writes(Word::unknown(prefix, Shape::One))])
+}
+
+fn patch(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+    let found = read(args, &PATCH)?;
+    if found.has(&["dry-run", "help", "version", "v"]) {
+        return Ok(Vec::new());
+    }
+    let directory = found.values(&["d", "directory"]).last().cloned();
+    let mut all = written(found.values(&["o", "output", "r", "reject-file"]));
+    all.extend(written(found.operands.iter().take(1)));
+    // Without a file to patch, the names come from the patch, and patch(1) keeps them below here.
+    let is_named = !found.operands.is_empty() || found.has(&["o", "output"]);
+    if directory.is_some() || !is_named {
+        let directory = directory.unwrap_or_else(|| Word::literal("."));
+        all.push(Consequence::WritesBeneath(directory));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_doubts, assert_harmless, judged};
+
+    #[test]
+    fn options_that_start_programs_are_in_doubt() {
+        assert_doubts(&[
+            ("sort --compress-program=sh f", "the option --compress-program"),
+            ("sort --random-source -- --compress-program=sh f", "the option --compress-program"),
+            ("sort --compress-prog sh f", "the option --compress-prog"),
+            ("sort $x", "the word …"),
+            ("split --filter=sh f", "the option --filter"),
+            ("install --mode -- --strip-program=./e f d", "the option --strip-program"),
+            ("install -s f d", "the option -s"),
+            ("diff -l a b", "the option -l"),
+            ("diff --paginate a b", "the option --paginate"),
+            ("patch -g 1 f", "the option -g"),
+            ("patch -e f", "the option -e"),
+            ("cp -S g a .gitconfi", "the option -S"),
+            ("cp --suffix=g a .gitconfi", "the option --suffix"),
+            ("mv --suf=g a b", "the option --suf"),
+            ("cp $x b", "the word …"),
+            ("dd $x", "the operand …"),
+            ("dd exec=sh", "the operand exec=sh"),
+            ("tree -R", "the option -R"),
+        ]);
+    }
+
+    #[test]
+    fn everyday_lines_have_no_doubt() {
+        assert_harmless(&[
+            "sort -rn",
+            "sort -t, -k2,2n f",
+            "sort -k 2 -u f",
+            "sort --field-separator=: --key=3 -n /etc/passwd",
+            "sort -h",
+            "uniq -c",
+            "uniq -d f",
+            "diff -u a.txt b.txt",
+            "diff -rq a b",
+            "diff --color=always -r a b",
+            "diff -U5 a b",
+            "diff -y -W 120 a b",
+            "tree -L 2 -I target",
+            "tree -a --prune",
+            "shuf -n 5 f",
+            "xxd -l 64 f",
+            "install -d out/bin",
+            "iconv -f latin1 -t utf-8 f",
+            "patch --dry-run -p1 -i fix.patch",
+            "tee",
+        ]);
+    }
+
+    #[test]
+    fn written_files_are_reported() {
+        for (line, expected) in [
+            ("cp a b", "writes b, writes b/a"),
+            ("cp a.txt out/", "writes out/a.txt"),
+            ("cp a b out", "writes out/a, writes out/b"),
+            ("cp -r assets out/", "writes beneath out/assets"),
+            ("cp -r assets out", "writes beneath out"),
+            ("cp -r evil/. .", "writes beneath ."),
+            ("cp src/* out", "writes beneath out"),
+            ("cp -t .git/hooks e", "writes .git/hooks/e"),
+            ("cp --target-directory=.git x/config", "writes .git/config"),
+            ("cp -- $x out/", "writes beneath out/"),
+            ("cp -T a .git", "writes .git, writes .git/a"),
+            ("cp -- a @m", "writes beneath a, writes beneath …"),
+            ("cp -l .git/config c", "writes c, writes c/config, writes beneath .git/config"),
+            ("mv a b", "writes beneath b, writes a"),
+            ("mv .git g", "writes beneath g, writes .git"),
+            ("mv src/*.txt out/", "writes beneath out/"),
+            ("mv .g* g", "writes beneath g, writes .g*"),
+            (
+                "ln -s ../.git/config sub/x",
+                "writes sub/x, writes sub/x/config, writes beneath sub/../.git/config",
+            ),
+            ("ln -s ../.git", "writes ./.git, writes beneath ../.git"),
+            ("install -m 755 run.sh /usr/local/bin/", "writes /usr/local/bin/run.sh"),
+            ("install -D a b/c", "writes beneath b/c"),
+            ("tee -a log.txt", "writes log.txt"),
+            ("tee $x", "writes …"),
+            ("touch a b", "writes a, writes b"),
+            ("truncate -s 0 app.log", "writes app.log"),
+            ("dd if=/dev/zero of=out.bin bs=1M count=1", "writes out.bin"),
+            ("dd of=a$x", "writes a…"),
+            ("sort -o out f", "writes out"),
+            ("sort -uo out f", "writes out"),
+            ("sort --output=.git/config f", "writes .git/config"),
+            ("uniq a b", "writes b"),
+            ("uniq *.a b", "writes *.a, writes b"),
+            ("split -b 1M big part_", "writes part_…"),
+            ("split -l 100 big", "writes x…"),
+            ("csplit -f p f /x/", "writes p…"),
+            ("patch -p1", "writes beneath ."),
+            ("patch -d sub -p1", "writes beneath sub"),
+            ("patch f fix.diff", "writes f"),
+            ("shred -u secret", "writes secret"),
+            ("sponge f", "writes f"),
+            ("xxd -r a b", "writes b"),
+        ] {
+            assert_eq!(judged(line), Ok(expected.to_owned()), "{line}");
+        }
+    }
+}
