@@ -17,6 +17,8 @@ mod files;
 mod prove;
 mod reader;
 mod recognise;
+#[cfg(test)]
+mod tests;
 mod tools;
 mod word;
 

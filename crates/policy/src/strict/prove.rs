@@ -69,6 +69,8 @@ struct Prover<'c> {
     proof: Proof,
     /// The files that are run as code.
     code: Vec<files::Code>,
+    /// The files whose content the line makes.
+    made: Vec<Word>,
 }
 
 impl<'c> Prover<'c> {
@@ -77,7 +79,14 @@ impl<'c> Prover<'c> {
         for (name, value) in context.environment {
             facts.assign(name, Fact::of_text(value));
         }
-        Self { context, facts, depth: 0, proof: Proof::default(), code: Vec::new() }
+        Self {
+            context,
+            facts,
+            depth: 0,
+            proof: Proof::default(),
+            code: Vec::new(),
+            made: Vec::new(),
+        }
     }
 
     fn finish(self) -> Proven<Proof> {
@@ -87,7 +96,7 @@ impl<'c> Prover<'c> {
             Redirect::Write(word) => Some(word),
             Redirect::Read(_) | Redirect::Duplicate | Redirect::Text(_) | Redirect::Heredoc => None,
         });
-        let targets: Vec<&Word> = targets.chain(&self.proof.writes).collect();
+        let targets: Vec<&Word> = targets.chain(&self.made).collect();
         files::check_code(&self.code, &targets).map_err(refusal)?;
         Ok(self.proof)
     }
@@ -217,6 +226,12 @@ impl<'c> Prover<'c> {
                 self.check_environment(&name, value.as_deref())
             }
             Consequence::Writes(word) => {
+                self.made.push(word.clone());
+                self.proof.writes.push(word);
+                Ok(())
+            }
+            // The content comes from files that were there before, not from the line.
+            Consequence::WritesBeneath(word) => {
                 self.proof.writes.push(word);
                 Ok(())
             }

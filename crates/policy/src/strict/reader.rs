@@ -226,6 +226,10 @@ impl<'t> Reader<'t> {
             }
         }
         word.source = self.since(start).to_owned();
+        if word.source == "[" {
+            // Alone it is the command, not a pattern.
+            word.parts = vec![Part::Text(word.source.clone())];
+        }
         match braces {
             None => Ok(vec![word]),
             Some(choices) => self.expand(&word, choices),
@@ -306,15 +310,19 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// `$'…'` with the escapes that mean one plain character: data, as in single quotes.
+    /// `$'…'` with the escapes that mean one plain character: data, as in single quotes. Behind
+    /// `\'`, where another shell would end the quotes, only characters that separate nothing.
     fn ansi_quotes(&mut self, word: &mut RawWord) -> Proven<()> {
         self.bash_only("`$'…'`")?;
         self.pos += 2;
         word.quoted = true;
-        word.push_text("");
+        let mut has_quote = false;
         loop {
             let text = self.take_while(|c| c != '\'' && c != '\\');
             self.check_text(text)?;
+            if has_quote && text.contains([';', '&', '|', '\n', '<', '>', '(', ')', '`', '$']) {
+                return self.refuse("an operator behind a quote in `$'…'`");
+            }
             word.push_text(text);
             if self.take("'") {
                 return Ok(());
@@ -324,7 +332,10 @@ impl<'t> Reader<'t> {
                 Some('n') => "\n",
                 Some('t') => "\t",
                 Some('\\') => "\\",
-                Some('\'') => "'",
+                Some('\'') => {
+                    has_quote = true;
+                    "'"
+                }
                 Some('"') => "\"",
                 Some(_) | None => return self.refuse("an escape in `$'…'`"),
             };
@@ -337,7 +348,6 @@ impl<'t> Reader<'t> {
     fn double_quotes(&mut self, word: &mut RawWord) -> Proven<()> {
         self.pos += 1;
         word.quoted = true;
-        word.push_text("");
         loop {
             match self.peek() {
                 None => return self.refuse("a missing `\"`"),
@@ -449,12 +459,18 @@ impl<'t> Reader<'t> {
         self.pos += 1;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,".contains(c);
         let inside = self.take_while(is_plain);
-        if !self.take("}") || self.rest().starts_with(['{', '}']) {
+        // `{x}>f` would store a descriptor in a variable.
+        if !self.take("}") || self.rest().starts_with(['{', '}', '<', '>']) {
             return self.refuse("this use of braces");
         }
         let choices = match inside.split_once("..") {
             Some((from, to)) => sequence(from, to),
             None if inside.contains(',') => Some(inside.split(',').map(str::to_owned).collect()),
+            // `stash@{0}` lists nothing and is text, unless braces or commas follow.
+            None if !inside.is_empty() && !self.next_word().contains(['{', '}', ',', '\\']) => {
+                word.push_text(&format!("{{{inside}}}"));
+                return Ok(None);
+            }
             None => None,
         };
         let Some(words) = choices else { return self.refuse("this use of braces") };

@@ -118,7 +118,7 @@ impl Reader<'_> {
     }
 
     /// The characters up to the end of the word, as they stand there.
-    fn next_word(&self) -> &str {
+    pub(super) fn next_word(&self) -> &str {
         let rest = self.rest();
         rest.split(|c: char| c.is_whitespace() || ";&|<>()`".contains(c)).next().unwrap_or_default()
     }
@@ -342,6 +342,7 @@ impl Reader<'_> {
             ["-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-p", "-S", "-z", "-n"];
         const BINARY: [&str; 7] = ["=", "==", "!=", "=~", "-nt", "-ot", "-ef"];
         const NUMERIC: [&str; 6] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
+        let mut connective = None;
         loop {
             self.skip_condition_blanks()?;
             while self.next_word() == "!" {
@@ -376,9 +377,11 @@ impl Reader<'_> {
                 self.pos += 2;
                 return Ok(());
             }
-            if !self.take("&&") && !self.take("||") {
-                return self.refuse(format!("`{}` in `[[`", self.next_word()));
+            let found = ["&&", "||"].into_iter().find(|connective| self.take(connective));
+            if found.is_none() || connective.is_some_and(|before| Some(before) != found) {
+                return self.refuse("mixed or unknown operators in `[[`");
             }
+            connective = found;
         }
     }
 

@@ -65,7 +65,7 @@ fn shown(consequence: &Consequence) -> String {
             format!("runs {}", words.join(" "))
         }
         Consequence::Script { text, shell } => format!("{shell:?} script {text}"),
-        Consequence::Sets(name) => format!("sets {name}"),
+        Consequence::Sets { name, .. } => format!("sets {name}"),
         Consequence::Writes(word) => format!("writes {word}"),
         Consequence::WritesBeneath(word) => format!("writes beneath {word}"),
         Consequence::ReadsCode(word) => format!("code {word}"),

@@ -1,0 +1,334 @@
+//! The accepted constructs with the programs that they start, and the refused ones by name.
+
+use super::{Context, Proof, prove_text};
+use crate::command::{Shell, Uncertain};
+use crate::rules::SafeNames;
+
+fn prove(text: &str, shell: Shell) -> Result<Proof, Uncertain> {
+    prove_text(text, &Context { shell, safe_names: &SafeNames::default(), environment: &[] })
+}
+
+/// The programs of a proven text, in order, separated by blanks.
+#[track_caller]
+fn starts(text: &str, expected: &str) {
+    let proof = prove(text, Shell::Bash).unwrap_or_else(|doubt| panic!("{text:?}: {doubt}"));
+    let programs: Vec<String> =
+        proof.commands.iter().map(|command| command.program.to_string()).collect();
+    assert_eq!(programs.join(" "), expected, "{text:?}");
+}
+
+/// The words of the only command of a text, as the command gets them.
+#[track_caller]
+fn words(text: &str, expected: &[&str]) {
+    let proof = prove(text, Shell::Bash).unwrap_or_else(|doubt| panic!("{text:?}: {doubt}"));
+    let command = proof.commands.last().expect("a command");
+    let words: Vec<String> = command.args.iter().map(ToString::to_string).collect();
+    assert_eq!(words, expected, "{text:?}");
+}
+
+#[track_caller]
+fn refused(text: &str, construct: &str) {
+    match prove(text, Shell::Bash) {
+        Ok(proof) => panic!("{text:?} was proven: {proof:?}"),
+        Err(doubt) => {
+            let doubt = doubt.to_string();
+            assert!(doubt.contains(construct), "{text:?}: {doubt:?} does not name {construct:?}");
+        }
+    }
+}
+
+#[test]
+fn lists_and_pipelines_start_each_of_their_commands() {
+    starts("a", "a");
+    starts("a; b & c && d || e\nf | g |& h", "a b c d e f g h");
+    starts("! a | b; time c; time -p d", "a b c d");
+    starts("a \\\n b && \\\n c", "a c");
+    starts("a # b; c\nd", "a d");
+    starts("(a; b); { c; }", "a b c");
+    starts("", "");
+    for (text, construct) in [
+        ("a &&", "missing command"),
+        ("a &&& b", "missing command"),
+        ("a; ; b", "missing command"),
+        ("a )", "text after a command"),
+        ("( a", "text after"),
+        ("{ a; ", "missing end"),
+        ("a\\\nb", "continued line"),
+        ("a &\\\n& b", "missing command"),
+        ("{ }", "empty list"),
+        ("a\rb", "control character"),
+        ("time -x a", "time"),
+    ] {
+        refused(text, construct);
+    }
+}
+
+#[test]
+fn compound_commands_start_what_is_in_them() {
+    starts("if a; then b; elif c; then d; else e; fi", "a b c d e");
+    starts("for x in 1 2 3; do a \"$x\"; done", "a");
+    starts("for x in *.rs\ndo a; done", "a");
+    starts("while a; do b; done < f", "a b");
+    starts("until a; do b; done", "a b");
+    starts("case $x in a|b) c;; (d*) e;; *) ;; esac", "c e");
+    starts("[[ -f a && -n $x ]] && b", "b");
+    starts("[[ $x == a* ]] || [[ $y =~ ^[0-9]+$ ]] && b", "b");
+    starts("n=5; [[ $n -gt 3 ]] && a", "a");
+    starts("i=0; while ((i < 3)); do a; ((i++)); done", "a");
+    for (text, construct) in [
+        ("f() { a; }; f", "a function"),
+        ("function f { a; }; f", "a function"),
+        ("select x in a b; do c; done", "select"),
+        ("coproc a", "coproc"),
+        ("for ((i=0;i<3;i++)); do a; done", "form of `for`"),
+        ("for x; do a; done", "without `in`"),
+        ("for RANDOM in 1; do a; done", "setting RANDOM"),
+        ("[[ -v a ]]", "-v"),
+        ("x='a[$(b)]'; [[ $x -eq 1 ]]", "arithmetic with x"),
+        ("x='a[$(b)]'; (( x ))", "arithmetic with x"),
+        ("x='a[$(b)]'; c $((x + 1))", "arithmetic with x"),
+        ("((PATH=1)); ls", "setting PATH"),
+        ("((PATH <<= 1)); ls", "setting PATH"),
+        ("(( a[0] ))", "arithmetic"),
+        ("case a in b) c;& d) e;; esac", "missing command"),
+        ("then a", "`then` here"),
+    ] {
+        refused(text, construct);
+    }
+}
+
+#[test]
+fn quotes_and_escapes_are_data() {
+    words("a 'b $(c)' \"d; e\" f\\;g", &["b $(c)", "d; e", "f;g"]);
+    words("a \"b\\\"c\\$d\\e\"", &["b\"c$d\\e"]);
+    words("a $'b\\n\\'c'", &["b\n'c"]);
+    words("a ''", &[""]);
+    words("a \"x$\" y$", &["x$", "y$"]);
+    words("a HEAD~1 b@{u}x c#d", &["HEAD~1", "b@{u}x", "c#d"]);
+    words("a {b}", &["{b}"]);
+    for (text, construct) in [
+        ("a 'b", "missing `'`"),
+        ("a \"b", "missing `\""),
+        ("a $\"b\"", "translated string"),
+        ("a $'\\x41'", "escape"),
+        ("a $'b\\'; c #'", "operator behind a quote"),
+        ("a $[1+1]", "use of `$`"),
+        ("a `b \"c\"`", "backticks"),
+    ] {
+        refused(text, construct);
+    }
+}
+
+#[test]
+fn braces_become_the_words_that_they_list() {
+    words("a x{b,c}.rs", &["xb.rs", "xc.rs"]);
+    words("a {1..3}", &["1", "2", "3"]);
+    words("a f{,.bak}", &["f", "f.bak"]);
+    words("a {}", &["{}"]);
+    for text in [
+        "a -{e.\\\n.e}xec",
+        "a {x},-exec}",
+        "a {b,{c,d}}",
+        "a {b,c}{d,e}",
+        "a {b,'c'}",
+        "a {b,$c}",
+        "a {b},c}",
+        "a {,}",
+        "a {a..c}",
+        "a {1..9..2}",
+        "a '{b,c}'{d,e}",
+    ] {
+        refused(text, "brace");
+    }
+}
+
+#[test]
+fn expansions_start_the_commands_in_them() {
+    starts("a \"$(b \"$(c)\")\" $(d) `e f`", "c b d e a");
+    starts("a <(b) >(c)", "b c a");
+    starts("a \"${x:-b;c|d}\" \"${x:+$(e)}\" \"${x:-'f'}\" \"${x:-\"g h\"}\"", "e a");
+    starts("a ${x%.*} ${x##*/} ${#x} ${x/a/b} ${x:0:3} ${x^^}", "a");
+    starts("a <<E\n$(b) \"c\" \\$(d)\nE\ne", "a b e");
+    starts("a <<'E' | b\n$(c) `d`\nE", "a b");
+    starts("a <<-E\n\tx\n\tE\nb <<< \"$(c)\"", "a c b");
+    starts("a \"$(b <<'E'\n)\nE\n)\"", "b a");
+    for (text, construct) in [
+        ("a ${!x}", "form of `${"),
+        ("a ${x@P}", "form of `${"),
+        ("a ${x:=b}", "form of `${"),
+        ("a ${x[0]}", "form of `${"),
+        ("a ${x:b}", "form of `${"),
+        ("a \"$@\"", "positional"),
+        ("a $1", "positional"),
+        ("a $(b # )\n)", "comment inside"),
+        ("a $(b", "missing end"),
+        ("a <<E\n$(b", "without an end"),
+        ("a <<E'F'\nb\nEF", "delimiter"),
+        ("a <<E\nb \\\nE\nE", "continued line"),
+        ("a ~+ b", "`~`"),
+        ("a ~- b", "`~`"),
+        ("a ~root", "`~`"),
+        ("a b=~/c", "`~`"),
+    ] {
+        refused(text, construct);
+    }
+}
+
+#[test]
+fn a_word_becomes_an_option_or_several_words_only_if_that_is_said() {
+    let shapes = |text: &str| {
+        let proof = prove(text, Shell::Bash).unwrap_or_else(|doubt| panic!("{text:?}: {doubt}"));
+        let command = proof.commands.last().expect("a command").clone();
+        command.args.iter().map(|word| (word.shape, word.plain)).collect::<Vec<_>>()
+    };
+    use crate::command::Shape::{Glob, Many, One};
+    assert_eq!(
+        shapes("a $x \"$x\" *.c b/*.c ./\"$x\""),
+        [(Many, false), (One, false), (Glob, false), (Glob, true), (One, true),]
+    );
+    // Every value that the text gives a variable is known to be one word and no option.
+    assert_eq!(shapes("for x in b c; do a $x \"$x\"; done"), [(One, true), (One, true)]);
+    assert_eq!(shapes("x=b; x='-c d'; a $x \"$x\""), [(Many, false), (One, false)]);
+    assert_eq!(shapes("x=1; a $x; read x")[..0], []);
+    assert_eq!(shapes("x=1; read x; a $x \"$x\""), [(Many, false), (One, false)]);
+    assert_eq!(shapes("i=0; ((i--)); a $i"), [(One, false)]);
+    assert_eq!(
+        shapes("a $? ${#x} $((1 + 2)) ~/b"),
+        [(One, true), (One, true), (One, false), (One, true),]
+    );
+}
+
+#[test]
+fn variables_that_the_shell_or_a_tool_gives_a_meaning_are_not_set() {
+    for name in [
+        "RANDOM",
+        "SRANDOM",
+        "OPTIND",
+        "HISTCMD",
+        "_",
+        "FUNCNAME",
+        "REPLY",
+        "PWD",
+        "OLDPWD",
+        "LINENO",
+        "SECONDS",
+        "BASH_ENV",
+        "IFS",
+        "PATH",
+        "LC_ALL",
+        "GIT_PAGER",
+        "BASH_ARGV0",
+    ] {
+        for text in [
+            format!("{name}='a[$(b)]'"),
+            format!("{name}=x ls"),
+            format!("for {name} in x; do :; done"),
+            format!("read {name} < f"),
+            format!("export {name}=x"),
+            format!("((x = {name} = 1))"),
+        ] {
+            refused(&text, name);
+        }
+    }
+    starts("x=1; y=$(a) b; CI=1 c; LC_ALL=C d; VERSION=$(e)", "a b c d e");
+    refused("LC_ALL=zh_CN.gbk ls", "setting LC_ALL");
+    refused("x+=1", "form of assignment");
+    refused("x[0]=1", "form of assignment");
+    refused("x=(a b)", "an array");
+}
+
+#[test]
+fn builtins_that_run_text_or_assign_are_refused_by_name() {
+    for text in [
+        "eval a",
+        "source f",
+        ". f",
+        "trap a EXIT",
+        "alias a=b",
+        "declare -a 'a=($(b))'",
+        "local x=1",
+        "readonly x=1",
+        "typeset -i x=1",
+        "let x=1",
+        "getopts a x",
+        "mapfile -C a x",
+        "shopt -s extglob",
+        "enable -f a b",
+        "hash -p a b",
+        "exec a",
+        "builtin eval a",
+        "compgen -C a",
+        "history -s a",
+        "fc -s",
+        "complete -C a b",
+    ] {
+        refused(text, &format!("`{}`", text.split(' ').next().unwrap_or_default()));
+    }
+    for (text, construct) in [
+        ("printf -v x a", "format"),
+        ("printf %n x", "format"),
+        ("printf '%5.2ln' x", "format"),
+        ("printf \"$x\" y", "format"),
+        ("read -a x", "-a"),
+        ("read", "without a name"),
+        ("read 'x[$(a)]'", "read"),
+        ("unset 'x[$(a)]'", "unset"),
+        ("export -f x", "export"),
+        ("test -v 'x[$(a)]'", "in a test"),
+        ("[ \"$x\" \"$y\" ]", "in a test"),
+        ("[ $x ]", "without quotes"),
+        ("wait -p x", "wait"),
+        ("set -o posix", "set"),
+        ("set -- a", "set"),
+        ("jobs -x a", "jobs"),
+        ("command eval a", "`eval`"),
+        ("command read x", "command read"),
+    ] {
+        refused(text, construct);
+    }
+    starts("printf '%s %d%%\\n' \"$x\" 1; printf \"$x\"", "printf printf");
+    starts("[ -f a ] && test \"$x\" = b && [ ! -d c ]", "[ test [");
+    starts("i=0; while [ $i -lt 3 ]; do i=$((i+1)); done", "[");
+    starts("set -euo pipefail; read -r -p 'x? ' y; unset y; wait $!", "set read unset wait");
+    starts("command -v a; command b c", "command command b");
+    starts("exit $?", "exit");
+}
+
+#[test]
+fn redirections_open_files_and_nothing_else() {
+    starts("a > f 2>&1 < g >> h 2>/dev/null &> i", "a");
+    for (text, construct) in [
+        ("a < /dev/tcp/h/1", "/dev/tcp"),
+        ("a < $x", "reading from $x"),
+        ("a <> f", "reading and writing"),
+        ("a {x}> f", "braces"),
+        ("a >& f", "copy of a descriptor"),
+        ("a 12> f", "beyond 9"),
+    ] {
+        refused(text, construct);
+    }
+}
+
+#[test]
+fn a_posix_shell_is_given_only_what_it_reads_alike() {
+    for text in [
+        "((a))",
+        "[[ a ]]",
+        "a <<< b",
+        "a &> f",
+        "a |& b",
+        "a {b,c}",
+        "a $'b'",
+        "a <(b)",
+        "a é",
+        "a ${x:0:1}",
+        "a ${x^^}",
+    ] {
+        let doubt = prove(text, Shell::Posix).expect_err(text).to_string();
+        assert!(doubt.contains("shells disagree"), "{text:?}: {doubt}");
+    }
+    assert!(prove("a 'b' \"$c\" | d > e; if f; then g; fi", Shell::Posix).is_ok());
+    // To such a shell `time` is a program like any other.
+    let proof = prove("time a", Shell::Posix).expect("a plain command");
+    assert_eq!(proof.commands.first().map(ToString::to_string).as_deref(), Some("time a"));
+}
