@@ -101,7 +101,7 @@ impl Reader<'_> {
                 _ => false,
             };
             self.skip_lines()?;
-            if !is_separated && !self.is_at(end) {
+            if !is_separated && !self.is_at(end) && self.peek().is_some() {
                 return self.refuse("text after a command");
             }
         }

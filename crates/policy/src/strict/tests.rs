@@ -51,7 +51,7 @@ fn lists_and_pipelines_start_each_of_their_commands() {
         ("a &&& b", "missing command"),
         ("a; ; b", "missing command"),
         ("a )", "text after a command"),
-        ("( a", "text after"),
+        ("( a", "missing end"),
         ("{ a; ", "missing end"),
         ("a\\\nb", "continued line"),
         ("a &\\\n& b", "missing command"),
