@@ -1,6 +1,7 @@
 //! What a job is asked to do: the words that every room shares.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::confinement::{Granted, ResourceLimits};
@@ -31,6 +32,8 @@ pub struct Spec {
     pub resources: ResourceLimits,
     /// How far it is shut in.
     pub confinement: Granted,
+    /// The doubt because of which it runs in a sandbox, where the policy says so.
+    pub doubt: Option<Arc<str>>,
     /// What becomes of it when it writes a lot.
     pub on_large_output: LargeOutput,
     /// The caller's own words for it, shown in lists.

@@ -61,6 +61,7 @@ fn policy(settings: &config::PolicySettings, shell: &Shell) -> Result<Policy, Ru
         ask: list("policy.ask", &settings.ask)?,
         uncertain: match settings.uncertain {
             config::Uncertain::Refuse => OnUncertain::Refuse,
+            config::Uncertain::Confine => OnUncertain::Confine,
             config::Uncertain::Allow => OnUncertain::Allow,
         },
         shell: match judged_by(shell) {

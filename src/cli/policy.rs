@@ -49,6 +49,7 @@ const fn word(decision: &Decision) -> &'static str {
     match decision {
         Decision::Allow => "allow",
         Decision::Ask { .. } => "ask",
+        Decision::Confine { .. } => "confine",
         Decision::Deny(_) => "deny",
     }
 }
@@ -58,6 +59,9 @@ fn reason(decision: &Decision) -> String {
         Decision::Allow => "allowed".to_owned(),
         Decision::Ask { command, rules } => {
             format!("asks: `{command}` matches {}", AskRule::listed(rules))
+        }
+        Decision::Confine { doubt } => {
+            format!("runs in the read-only sandbox without network: {doubt}")
         }
         Decision::Deny(refusal) => format!("refused: {refusal}"),
     }

@@ -167,7 +167,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("policy.excludeTools", Rule::Texts),
     setting("policy.blocked_commands", Rule::Texts),
     setting("policy.allowed_directories", Rule::Directories),
-    setting("policy.uncertain", Rule::Word(&["refuse", "allow"])),
+    setting("policy.uncertain", Rule::Word(&["refuse", "confine", "allow"])),
     setting("environment.inherit", Rule::Word(&["core", "all"])),
     setting("environment.pass", Rule::Texts),
     setting("environment.drop", Rule::Texts),

@@ -69,6 +69,7 @@ pub(super) fn spec(text: &str) -> Spec {
         limits,
         resources: ResourceLimits::NONE,
         confinement: Granted::NOTHING,
+        doubt: None,
         on_large_output: LargeOutput::Spill,
         description: None,
         lane: "default".to_owned(),

@@ -1,6 +1,7 @@
 //! One job at one moment: what every form of an answer is written from.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::confinement::Granted;
@@ -29,6 +30,8 @@ pub(crate) struct Snapshot {
     pub(crate) survivors: Vec<u32>,
     /// How it is confined.
     pub(crate) confinement: Granted,
+    /// The doubt because of which it runs in a sandbox.
+    pub(crate) doubt: Option<Arc<str>>,
     /// Where it may write, where that is bounded.
     pub(crate) writable: Vec<PathBuf>,
     /// The trace that it belongs to, where its caller knows of one.
@@ -100,6 +103,7 @@ impl Snapshot {
             quiet_for: output.last_output.map(|at| at.elapsed()),
             survivors: job.survivors(),
             confinement: job.spec().confinement,
+            doubt: job.spec().doubt.clone(),
             writable: desk.writable(job.spec()),
             trace_id: job.spec().trace.known_id(),
         }

@@ -173,6 +173,11 @@ impl Confining {
         Ok((grant(confinement, &self.offer, self.on_unavailable)?, limits))
     }
 
+    /// Grants a confinement in full, or says what the host lacks for it.
+    pub(super) fn grant_whole(&self, asked: Confinement) -> Result<Granted, Unavailable> {
+        grant(asked, &self.offer, OnUnavailable::Refuse)
+    }
+
     /// What this tenant's jobs may do in this lane, unless they ask for less.
     pub(super) fn confinement(&self, tenant: Tenant, lane: &str) -> Confinement {
         self.standing(tenant, lane).confinement()

@@ -132,7 +132,8 @@ impl Desk {
         };
         let reserved = approval.and_then(|approval| approval.job);
         let next_id = || reserved.unwrap_or_else(|| yard.tenancy.next_job(tenant));
-        let passing = Passing { spec: &mut spec, caller, root, approval };
+        let confining = &defaults.confining;
+        let passing = Passing { spec: &mut spec, caller, root, confining, approval };
         let (id, cwd) = yard.gate.pass(passing, next_id)?;
         let logged = match logged {
             Logged::Yes => self.redactor().mask_text(&spec.program.display()).into_owned(),

@@ -1,18 +1,19 @@
 //! What a submission must pass before it becomes a job, and what is written down about it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use super::approval::{Approval, Approvals, Matter};
+use super::confining::Confining;
 use super::refused::Refused;
 use super::submission::Caller;
-use crate::confinement::Granted;
+use crate::confinement::{Confinement, Granted, Network, Profile};
 use crate::ids::JobId;
 use crate::outcome::Outcome;
 use crate::output::redact::Redactor;
 use crate::policy::directories::AllowedDirectories;
-use crate::policy::{self, Call, Decision, OnUncertain, Opinion, Policy, Request};
+use crate::policy::{self, Call, Decision, OnUncertain, Opinion, Policy, Refusal, Request};
 use crate::process::OpenedDir;
 use crate::process::shell::{Dialect, Shell, judged_by};
 use crate::spec::{Program, ShellUse, Spec};
@@ -72,6 +73,8 @@ pub(super) struct Passing<'a> {
     pub(super) caller: &'a Caller,
     /// Where there is one, the directory must lie in it.
     pub(super) root: Option<&'a Path>,
+    /// The sandboxes of this host, for text that cannot be judged.
+    pub(super) confining: &'a Confining,
     /// What somebody has just agreed to.
     pub(super) approval: Option<&'a Approval>,
 }
@@ -103,6 +106,10 @@ impl Gate {
         // Only what may run gets a number.
         let decided = judge(&rules, &passing, agreed).map(|passed| (next_id(), passed));
         let Passing { spec, caller, .. } = passing;
+        if let Ok((_, Passed { sandbox: Some(granted), uncertain, .. })) = &decided {
+            spec.confinement = *granted;
+            spec.doubt = uncertain.as_deref().map(Arc::from);
+        }
         let (command, cwd) = (spec.program.display(), spec.cwd.to_string_lossy());
         let note = Note {
             caller,
@@ -243,6 +250,8 @@ pub(super) struct Passed {
     rule: Option<String>,
     /// What could not be judged, and was let pass by setting.
     uncertain: Option<String>,
+    /// The sandbox for text that cannot be judged.
+    sandbox: Option<Granted>,
     /// The directory that was judged, where there are rules.
     cwd: Option<OpenedDir>,
 }
@@ -254,7 +263,7 @@ fn judge(
 ) -> Result<Passed, Refused> {
     let Passing { spec, caller, root, .. } = passing;
     if rules.are_unset() && root.is_none() {
-        return Ok(Passed { rule: None, uncertain: None, cwd: None });
+        return Ok(Passed { rule: None, uncertain: None, sandbox: None, cwd: None });
     }
     let cwd = opened(rules, &spec.cwd)?;
     if let Some(root) = *root {
@@ -276,32 +285,94 @@ fn judge(
         lane: &spec.lane,
         shell: spec.shell_path.as_deref().map(read_by),
     };
-    let passed = match decide(rules, &request) {
+    let passed = match decide(rules, &request, Some(passing.confining)) {
         Err(Refused::NeedsApproval { command, rules: asking, .. }) => {
             let matter = Matter::of(spec, cwd.path(), &asking);
             let Some(how) = agreed(&matter) else {
                 let matter = Some(Box::new(matter));
                 return Err(Refused::NeedsApproval { command, rules: asking, matter });
             };
-            Passed { rule: Some(how), uncertain: uncertain(rules, &request), cwd: None }
+            let uncertain = uncertain(rules, &request);
+            Passed { rule: Some(how), uncertain, sandbox: None, cwd: None }
         }
         decided => decided?,
     };
     Ok(Passed { cwd: Some(cwd), ..passed })
 }
 
-/// What the policy says; the directory is not part of it.
-pub(super) fn decide(rules: &Rules, request: &Request<'_>) -> Result<Passed, Refused> {
+/// What the policy says; the directory is not part of it. `confining` is there if something is run.
+pub(super) fn decide(
+    rules: &Rules,
+    request: &Request<'_>,
+    confining: Option<&Confining>,
+) -> Result<Passed, Refused> {
     match policy::decide(&rules.policy, request) {
-        Decision::Allow => Ok(Passed {
-            rule: allowed_by(rules, request),
-            uncertain: uncertain(rules, request),
-            cwd: None,
-        }),
+        Decision::Allow => {
+            check_links(rules, request)?;
+            Ok(Passed {
+                rule: allowed_by(rules, request),
+                uncertain: uncertain(rules, request),
+                sandbox: None,
+                cwd: None,
+            })
+        }
+        Decision::Confine { doubt } => sandboxed(confining, doubt),
         Decision::Ask { command, rules } => {
             Err(Refused::NeedsApproval { command, rules, matter: None })
         }
         Decision::Deny(refusal) => Err(Refused::ByPolicy(refusal)),
+    }
+}
+
+/// Lets text that cannot be judged run read-only and without network; refuses it where that cannot
+/// be had in full, or where nothing is run.
+fn sandboxed(confining: Option<&Confining>, doubt: Refusal) -> Result<Passed, Refused> {
+    let asked = Confinement { profile: Profile::ReadOnly, network: Network::Off };
+    let granted = confining.and_then(|confining| confining.grant_whole(asked).ok());
+    match granted {
+        Some(granted) => Ok(Passed {
+            rule: None,
+            uncertain: Some(doubt.to_string()),
+            sandbox: Some(granted),
+            cwd: None,
+        }),
+        None => Err(Refused::ByPolicy(doubt)),
+    }
+}
+
+/// Refuses a file that a line writes if a link leads from it to one that it may not write.
+///
+/// Links that something else makes between this look and the write are not seen.
+fn check_links(rules: &Rules, request: &Request<'_>) -> Result<(), Refused> {
+    for path in policy::written_files(&rules.policy, request) {
+        check_link(rules, request, Path::new(&path))?;
+    }
+    Ok(())
+}
+
+/// The same for one file.
+pub(super) fn check_link(rules: &Rules, request: &Request<'_>, path: &Path) -> Result<(), Refused> {
+    let target = resolve(path);
+    let refusal = policy::refuse_write(&rules.policy, request, &target.to_string_lossy());
+    refusal.map_or(Ok(()), |refusal| Err(Refused::ByPolicy(refusal)))
+}
+
+/// The path with the links in it followed, as far as it exists.
+fn resolve(path: &Path) -> PathBuf {
+    if let Ok(found) = path.canonicalize() {
+        return found;
+    }
+    // A link whose target is missing is written through, too.
+    if let Ok(target) = path.read_link() {
+        let target = path.parent().unwrap_or(path).join(target);
+        return match (target.parent().and_then(|it| it.canonicalize().ok()), target.file_name()) {
+            (Some(parent), Some(name)) => parent.join(name),
+            _ => target,
+        };
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => resolve(parent).join(name),
+        _ => path.to_owned(),
     }
 }
 
@@ -335,7 +406,7 @@ fn allowed_by(rules: &Rules, request: &Request<'_>) -> Option<String> {
 
 fn uncertain(rules: &Rules, request: &Request<'_>) -> Option<String> {
     match rules.policy.uncertain {
-        OnUncertain::Refuse => None,
+        OnUncertain::Refuse | OnUncertain::Confine => None,
         OnUncertain::Allow => {
             policy::found(&rules.policy, request).uncertain.map(|doubt| doubt.to_string())
         }

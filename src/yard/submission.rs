@@ -257,6 +257,7 @@ impl Submission {
             limits: Limits { timeout, ..defaults.limits },
             resources,
             confinement,
+            doubt: None,
             on_large_output: self.on_large_output.unwrap_or(defaults.on_large_output),
             description: self.description,
             lane,

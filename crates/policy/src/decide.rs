@@ -5,7 +5,7 @@ use std::fmt;
 use thiserror::Error;
 
 use super::command::{
-    Assignment, Extraction, Lookup, Reach, Shell, SimpleCommand, Uncertain, Value,
+    Assignment, Extraction, Lookup, Reach, Redirect, Shell, SimpleCommand, Uncertain, Value, Word,
 };
 use super::extract::{extract, extract_call};
 use super::rules::{Match, Place, Rule, SafeNames, Side, leaves_workspace};
@@ -401,27 +401,60 @@ fn beside_allow_list(
     if !lists.need_proof() {
         return None;
     }
-    let allow = lists.allow.as_deref().unwrap_or_default();
     let safe = &lists.policy.safe_names;
     let mut given = request.environment.iter();
     if let Some((name, _)) = given.find(|(name, value)| !safe.in_environment(name, Some(value))) {
         return Some(Refusal::Variable { name: name.clone() });
     }
-    let here = [request.cwd.to_owned()];
-    let listed: Vec<&str> = allow.iter().map(|rule| rule.text()).collect();
-    let moves = |it: &SimpleCommand| matches!(it.name(), Some("cd" | "pushd" | "popd"));
-    let place = Place {
-        cwd: request.cwd,
-        writable: if request.writable.is_empty() { &here } else { request.writable },
-        leaves: found.commands.iter().any(leaves_workspace),
-        moves: found.commands.iter().any(moves),
-        listed: &listed,
-    };
-    let own = found.commands.iter().flat_map(|command| &command.redirects);
-    let redirects = found.redirects.iter().chain(own);
-    let redirect = redirects.filter_map(|redirect| place.objects(redirect)).next();
+    let place = place(lists, request, found);
+    let redirect = redirects(found).find_map(|redirect| place.objects(redirect));
     let target = redirect.or_else(|| found.writes.iter().find(|word| !place.may_write(word)))?;
     Some(Refusal::Redirect { target: target.to_string() })
+}
+
+fn redirects(found: &Extraction) -> impl Iterator<Item = &Redirect> {
+    found.redirects.iter().chain(found.commands.iter().flat_map(|command| &command.redirects))
+}
+
+fn place<'r>(lists: &Lists<'r>, request: &Request<'r>, found: &Extraction) -> Place<'r> {
+    let moves = |it: &SimpleCommand| matches!(it.name(), Some("cd" | "pushd" | "popd"));
+    let allow = lists.allow.as_deref().unwrap_or_default();
+    Place {
+        cwd: request.cwd,
+        writable: request.writable,
+        leaves: found.commands.iter().any(leaves_workspace),
+        moves: found.commands.iter().any(moves),
+        listed: allow.iter().map(|rule| rule.text()).collect(),
+    }
+}
+
+/// The files that a request writes, as absolute paths, where an allow list is set. The caller
+/// follows links in them and asks [`refuse_write`] about what they lead to.
+#[must_use]
+pub fn written_files(policy: &Policy, request: &Request<'_>) -> Vec<String> {
+    let lists = Lists::of(policy, request);
+    if !lists.need_proof() {
+        return Vec::new();
+    }
+    let found = found_by(&lists, request);
+    let place = place(&lists, request, &found);
+    let targets = redirects(&found).filter_map(|redirect| match redirect {
+        Redirect::Write(word) => Some(word),
+        Redirect::Read(_) | Redirect::Duplicate | Redirect::Text(_) | Redirect::Heredoc => None,
+    });
+    targets.chain(&found.writes).filter_map(|word| place.absolute(word.value()?)).collect()
+}
+
+/// Says why a request may not write a file, if so. The path is absolute, links followed.
+#[must_use]
+pub fn refuse_write(policy: &Policy, request: &Request<'_>, path: &str) -> Option<Refusal> {
+    let lists = Lists::of(policy, request);
+    if !lists.need_proof() {
+        return None;
+    }
+    let place = place(&lists, request, &Extraction::default());
+    let may_write = place.may_write(&Word::literal(path));
+    (!may_write).then(|| Refusal::Redirect { target: path.to_owned() })
 }
 
 /// The program as a refusal names it.

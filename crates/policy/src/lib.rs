@@ -19,5 +19,8 @@ mod strict;
 mod tests;
 mod wrappers;
 
-pub use decide::{AskRule, Call, Decision, OnUncertain, Policy, Refusal, Request, decide, found};
+pub use decide::{
+    AskRule, Call, Decision, OnUncertain, Policy, Refusal, Request, decide, found, refuse_write,
+    written_files,
+};
 pub use explain::{Explanation, Finding, Opinion, RuleName, explain};

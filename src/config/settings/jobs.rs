@@ -133,6 +133,8 @@ pub struct PolicySettings {
 pub enum Uncertain {
     /// It is refused.
     Refuse,
+    /// It runs in the `read-only` sandbox without network.
+    Confine,
     /// It runs, and the audit says so.
     Allow,
 }

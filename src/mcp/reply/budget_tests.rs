@@ -51,6 +51,7 @@ pub(super) fn job_of(log: &LogReader) -> Snapshot {
         quiet_for: None,
         survivors: vec![1, 2, 3],
         confinement: Granted::NOTHING,
+        doubt: None,
         writable: Vec::new(),
         trace_id: Some(TraceContext::root().trace_id),
     }

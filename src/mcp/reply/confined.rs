@@ -52,7 +52,7 @@ fn degraded(Granted { asked, given, backend }: Granted) -> String {
 }
 
 /// The structured form of it.
-pub(super) fn field(granted: Granted) -> Value {
+pub(super) fn field(granted: Granted, doubt: Option<&str>) -> Value {
     let Granted { asked, given, backend } = granted;
     let mut field = json!({
         "profile": given.profile.word(),
@@ -60,6 +60,9 @@ pub(super) fn field(granted: Granted) -> Value {
         "backend": backend.word(),
         "degraded": granted.is_degraded(),
     });
+    if let Some(doubt) = doubt {
+        field["because"] = json!(doubt);
+    }
     if granted.is_degraded() {
         field["asked"] = json!({"profile": asked.profile.word(), "network": asked.network.word()});
     }
@@ -99,8 +102,8 @@ mod tests {
     fn check(asked: Confinement, given: Confinement, backend: Backend, expected: Option<&str>) {
         let granted = Granted { asked, given, backend };
         assert_eq!(remark(granted).as_deref(), expected, "{granted:?}");
-        assert_eq!(field(granted)["degraded"], asked != given);
-        assert_eq!(field(granted)["profile"], given.profile.word());
+        assert_eq!(field(granted, None)["degraded"], asked != given);
+        assert_eq!(field(granted, None)["profile"], given.profile.word());
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(crate) fn fields(job: &Snapshot, shown: Option<&Shown>) -> JsonObject {
     fields.put_if(removed > 0, "removed_bytes", removed);
     fields.put_if(job.waits_for_input(), "waiting_for_input", true);
     fields.put_if(!job.survivors.is_empty(), "background_pids", job.survivors.clone());
-    fields.put("confinement", confined::field(job.confinement));
+    fields.put("confinement", confined::field(job.confinement, job.doubt.as_deref()));
     fields.put("uri", address::of_output(job.job));
     if let Some(trace_id) = job.trace_id {
         fields.put("trace_id", trace_id.to_string());

@@ -30,6 +30,7 @@ fn snapshot(job: u64, state: State, elapsed_ms: u64) -> Snapshot {
         quiet_for: None,
         survivors: Vec::new(),
         confinement: Granted::NOTHING,
+        doubt: None,
         writable: Vec::new(),
         trace_id: None,
     }

@@ -157,6 +157,7 @@ fn remarks(job: &Snapshot, shown: Option<&Shown>) -> Vec<String> {
         remarks.push("waiting for input".to_owned());
     }
     remarks.extend(confined::remark(job.confinement));
+    remarks.extend(job.doubt.as_ref().map(|doubt| format!("sandboxed because {doubt}")));
     remarks.extend(survivors(&job.survivors));
     if job.output.dropped_bytes > 0 {
         let why = job.output.dropped_why.map(|why| dropped_why(why, job)).unwrap_or_default();

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::error::FileError;
 use super::list::{self, Listing};
-use super::pass::pass;
+use super::pass::{WRITE_FILE, pass};
 use super::place::Place;
 use super::read::{self, FilePage};
 use super::write::{self, Written};
@@ -40,7 +40,7 @@ impl Desk {
     /// When a rule says no, or no regular file can be at this path.
     pub async fn write_file(&self, path: &str, content: String) -> Result<Written, FileError> {
         let act = move |place: &Place| write::replace(place, content.as_bytes());
-        self.with_file(["write_file", path], Self::may_write_in, act).await
+        self.with_file([WRITE_FILE, path], Self::may_write_in, act).await
     }
 
     /// At most `most` things in a directory: the working directory, or one beneath it.

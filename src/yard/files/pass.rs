@@ -5,13 +5,17 @@ use std::path::Path;
 use crate::confinement::Granted;
 use crate::policy::{Call, Policy, Request};
 use crate::process::OpenedDir;
-use crate::yard::gate::{Gate, Note, decide, opened, roots};
+use crate::yard::gate::{Gate, Note, check_link, decide, opened, roots};
 use crate::yard::{Caller, DEFAULT_LANE, Refused, Rules};
 
+/// The tool that writes.
+pub(super) const WRITE_FILE: &str = "write_file";
+
 /// Lets a file call pass as the command `TOOL PATH`, or says why not; either way it is written
-/// down first. An allow list speaks of commands, and none is run: only what is denied, or must be
-/// asked for, holds here, and what `confined` says of that directory. Gives the working directory
-/// that was judged.
+/// down first. An allow list speaks of commands, and none is run: what is denied, or must be asked
+/// for, holds here, and what `confined` says of that directory. A file that a line beside an allow
+/// list may not write is not written by this tool either. Gives the working directory that was
+/// judged.
 pub(super) fn pass(
     gate: &Gate,
     [tool, path]: [&str; 2],
@@ -19,9 +23,9 @@ pub(super) fn pass(
     caller: &Caller,
     confined: impl FnOnce(&Path) -> Result<(), Refused>,
 ) -> Result<OpenedDir, Refused> {
-    let rules = gate.rules();
-    let policy = Policy { allow: None, ..rules.policy.clone() };
-    let rules = Rules { policy, ..(*rules).clone() };
+    let all_rules = gate.rules();
+    let policy = Policy { allow: None, ..all_rules.policy.clone() };
+    let rules = Rules { policy, ..(*all_rules).clone() };
     let decided = opened(&rules, cwd).and_then(|root| {
         confined(root.path())?;
         let request = Request {
@@ -33,7 +37,10 @@ pub(super) fn pass(
             lane: DEFAULT_LANE,
             shell: None,
         };
-        let passed = decide(&rules, &request)?;
+        let passed = decide(&rules, &request, None)?;
+        if tool == WRITE_FILE {
+            check_link(&all_rules, &request, &root.path().join(path))?;
+        }
         Ok((root, passed))
     });
     let (command, cwd) = (format!("{tool} {path}"), cwd.to_string_lossy());

@@ -5,34 +5,99 @@ use super::program::normal;
 use crate::command::{Redirect, Shape, SimpleCommand, Word, base_name};
 
 /// Where a text runs and where it may write.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Place<'p> {
     /// The directory it starts in, absolute.
     pub(crate) cwd: &'p str,
-    /// Directories it may write to, absolute.
+    /// Directories it may write to, absolute; empty means `cwd`.
     pub(crate) writable: &'p [String],
     /// The text changes to directories that are not plainly inside.
     pub(crate) leaves: bool,
     /// The text changes directories at all.
     pub(crate) moves: bool,
     /// The allow rules as written; files that they name are no targets.
-    pub(crate) listed: &'p [&'p str],
+    pub(crate) listed: Vec<&'p str>,
 }
 
 /// Devices that keep nothing.
 const DEVICES: [&str; 4] = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"];
 
+/// Parts of a path below which programs find what they run or how they are set up.
+const PRIVATE_PARTS: [&str; 14] = [
+    "hooks", ".ssh", ".gnupg", ".config", ".cargo", ".claude", ".cursor", ".vscode", ".idea",
+    ".husky", ".github", ".docker", ".kube", ".aws",
+];
+/// Files that git, shells and common tools read as their settings, wherever they are.
+const PRIVATE_FILES: [&str; 38] = [
+    "config",
+    "head",
+    ".gitconfig",
+    ".gitmodules",
+    ".gitattributes",
+    ".mcp.json",
+    ".envrc",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".kshrc",
+    ".inputrc",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pnpmfile.cjs",
+    ".netrc",
+    ".curlrc",
+    ".wgetrc",
+    ".vimrc",
+    ".exrc",
+    ".nanorc",
+    ".lesskey",
+    ".psqlrc",
+    ".sqliterc",
+    ".gdbinit",
+    ".tmux.conf",
+    ".screenrc",
+    ".bazelrc",
+    ".pythonrc",
+    ".editrc",
+];
+/// Files that a tool runs by itself: they are no targets where the tool is listed.
+const RUN_BY: [(&[&str], &[&str]); 9] = [
+    (&["make", "gmake"], &["makefile", "gnumakefile", "*.mk"]),
+    (&["cmake"], &["cmakelists.txt", "*.cmake"]),
+    (&["npm", "pnpm", "yarn", "npx"], &["package.json"]),
+    (&["cargo"], &["build.rs", "cargo.toml"]),
+    (&["just"], &["justfile", ".justfile"]),
+    (&["pytest", "tox", "nox"], &["conftest.py", "pytest.ini", "tox.ini", "noxfile.py"]),
+    (&["gradle", "mvn", "ant"], &["build.gradle", "build.gradle.kts", "pom.xml", "build.xml"]),
+    (&["bundle", "rake"], &["gemfile", "rakefile"]),
+    (&["docker", "podman"], &["dockerfile", "docker-compose.yml", "compose.yaml", "compose.yml"]),
+];
+
 impl Place<'_> {
-    /// Whether an allow rule names this file, from whatever directory.
+    /// `true` if an allow rule names this file, from whatever directory, or a listed tool runs it.
     fn is_listed(&self, path: &str) -> bool {
-        let programs = self.listed.iter().filter_map(|rule| rule.split_whitespace().next());
-        programs.filter(|program| program.contains('/')).any(|program| {
+        let programs = || self.listed.iter().filter_map(|rule| rule.split_whitespace().next());
+        let is_script = programs().filter(|program| program.contains('/')).any(|program| {
             let pattern = normal(program);
             let relative = pattern.trim_start_matches("../");
             fits(&pattern, path)
                 || (!pattern.starts_with('/') && fits(&format!("*/{relative}"), path))
                 || (self.moves && fits(base_name(&pattern), base_name(path)))
-        })
+        });
+        let name = base_name(path).to_ascii_lowercase();
+        let is_run = |(tools, files): &(&[&str], &[&str])| {
+            programs().any(|program| tools.contains(&base_name(program)))
+                && files.iter().any(|pattern| fits(pattern, &name))
+        };
+        is_script || RUN_BY.iter().any(is_run)
     }
 
     /// The target that a redirection may not have; `None` if it is fine.
@@ -53,26 +118,36 @@ impl Place<'_> {
         }
     }
 
-    fn is_inside(&self, path: &str) -> bool {
-        let relative = !path.starts_with('/');
-        if path.starts_with('~') || (relative && self.leaves) {
-            return false;
+    /// The path from the root, without `.` and `..`; `None` where the text alone does not tell, and
+    /// for devices.
+    pub(crate) fn absolute(&self, path: &str) -> Option<String> {
+        let is_relative = !path.starts_with('/');
+        if DEVICES.contains(&path) || path.starts_with('~') || (is_relative && self.leaves) {
+            return None;
         }
-        let path = if relative { format!("{}/{path}", self.cwd) } else { path.to_owned() };
-        let path = normal(&path);
-        let open = !is_private(&path) && !self.is_listed(&path);
-        open && self.writable.iter().any(|root| is_below(&path, &normal(root)))
+        Some(if is_relative { normal(&format!("{}/{path}", self.cwd)) } else { normal(path) })
+    }
+
+    fn is_inside(&self, path: &str) -> bool {
+        let Some(path) = self.absolute(path) else { return false };
+        let is_open = !is_private(&path) && !self.is_listed(&path);
+        let is_below = |root: &str| path == normal(root) || is_below(&path, &normal(root));
+        let is_writable = match self.writable {
+            [] => is_below(self.cwd),
+            roots => roots.iter().any(|root| is_below(root)),
+        };
+        is_open && (is_writable || is_below("/tmp"))
     }
 }
 
-/// Git runs what its own directory says, wherever that is.
+/// `true` for files that programs run or take for their settings, wherever they are.
 fn is_private(path: &str) -> bool {
     let path = path.to_ascii_lowercase();
-    path.split('/').any(is_private_part) || ["config", "head"].contains(&base_name(&path))
+    path.split('/').any(is_private_part) || PRIVATE_FILES.contains(&base_name(&path))
 }
 
 fn is_private_part(part: &str) -> bool {
-    part == "hooks" || part.ends_with(".git")
+    PRIVATE_PARTS.contains(&part) || part.ends_with(".git")
 }
 
 fn is_below(path: &str, root: &str) -> bool {
@@ -85,7 +160,7 @@ fn is_network(word: &Word) -> bool {
     text.starts_with("/dev/tcp") || text.starts_with("/dev/udp")
 }
 
-/// Whether a command changes to a directory that is not plainly below the current one.
+/// `true` if a command changes to a directory that is not plainly below the current one.
 pub(crate) fn leaves_workspace(command: &SimpleCommand) -> bool {
     if !matches!(command.name(), Some("cd" | "pushd" | "popd")) {
         return false;
