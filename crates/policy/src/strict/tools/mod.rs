@@ -8,10 +8,14 @@
 mod consequence;
 mod dispatch;
 mod files;
+mod find;
 mod options;
+mod shells;
 #[cfg(test)]
 mod testing;
 mod tool;
+mod wrappers;
+mod xargs;
 
 pub(crate) use consequence::{Consequence, Doubt};
 pub(crate) use dispatch::consequences;
