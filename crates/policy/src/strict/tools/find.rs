@@ -160,21 +160,13 @@ impl<'w> Expression<'w> {
         if word.is("{}") {
             return self.name.clone();
         }
+        let shape = if word.shape == Shape::Literal { Shape::One } else { word.shape };
         match word.text.split_once("{}") {
-            Some((prefix, _)) => {
-                let prefix = match prefix {
-                    "" => self.name.text.as_str(),
-                    _ => prefix,
-                };
-                Word::unknown(prefix, word_shape(word))
-            }
+            Some(("", _)) => Word { shape, ..self.name.clone() },
+            Some((prefix, _)) => Word::unknown(prefix, shape),
             None => word.clone(),
         }
     }
-}
-
-fn word_shape(word: &Word) -> Shape {
-    if word.shape == Shape::Literal { Shape::One } else { word.shape }
 }
 
 const FD: Options = Options {
@@ -231,31 +223,23 @@ mod tests {
 
     #[test]
     fn searching_is_harmless() {
-        assert_harmless(
-            &[
-                "find",
-                "find . -name '*.rs' -type f",
-                "find . -path ./target -prune -o -name '*.toml' -print",
-                "find . -maxdepth 2 -type d -not -path '*/.git/*'",
-                "find src tests -name $x",
-                "find src/* -newer Cargo.toml -size +10k",
-                "find . ( -name '*.c' -o -name '*.h' ) -print0",
-                "find . ! -name x -mtime -1 -printf '%p %s\\n'",
-                "find -L . -type l",
-                "find . -empty -delete",
-                "find . -newermt 2024-01-01 -iname '*.log'",
-                "find $y/x -type f -name '*.py'",
-                "find . -name '*.rs' -not -path './target/*' -exec-none",
-            ][..11],
-        );
-        assert_harmless(
-            &[
-                "fd -e rs",
-                "fd -H -t f config src",
-                "fd --hidden --exclude .git foo",
-                "fd -- -x touch",
-            ][..3],
-        );
+        assert_harmless(&[
+            "find",
+            "find . -name '*.rs' -type f",
+            "find . -path ./target -prune -o -name '*.toml' -print",
+            "find . -maxdepth 2 -type d -not -path '*/.git/*'",
+            "find src tests -name $x",
+            "find src/* -newer Cargo.toml -size +10k",
+            "find . ( -name '*.c' -o -name '*.h' ) -print0",
+            "find . ! -name x -mtime -1 -printf '%p %s\\n'",
+            "find -L . -type l",
+            "find . -empty -delete",
+            "find . -newermt 2024-01-01 -iname '*.log'",
+            "find src/$x -type f -perm -u+x -user root -ls",
+            "fd -e rs",
+            "fd -H -t f config src",
+            "fd --hidden --exclude .git foo",
+        ]);
     }
 
     #[test]
@@ -306,6 +290,7 @@ mod tests {
             ("fd -Hx touch", "the option -x"),
             ("fd --exec=touch", "the option --exec"),
             ("fd $x", "the word …"),
+            ("fd -- a -x touch", "the word --"),
         ]);
     }
 }
