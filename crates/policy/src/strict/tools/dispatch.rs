@@ -1,7 +1,7 @@
 //! From a program's name to the entry that knows its arguments.
 
 use super::consequence::{Consequence, Doubt};
-use super::{files, find, shells, wrappers, xargs};
+use super::{files, find, shells, text, wrappers, xargs};
 use crate::command::Word;
 
 /// What an entry says about a command's arguments; `None` if the family has no entry for the
@@ -13,6 +13,7 @@ const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
     files::consequences,
     find::consequences,
     shells::consequences,
+    text::consequences,
     wrappers::consequences,
     xargs::consequences,
 ];
