@@ -5,6 +5,7 @@
 //! has an entry that lists the options and subcommands known to be harmless, taken from the help of
 //! a named version. Anything that an entry does not list is in doubt, and the doubt names it.
 
+mod archive;
 mod awk;
 mod consequence;
 mod dispatch;
@@ -17,6 +18,7 @@ mod shells;
 mod testing;
 mod text;
 mod tool;
+mod transfer;
 mod wrappers;
 mod xargs;
 
