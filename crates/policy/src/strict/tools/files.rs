@@ -372,7 +372,11 @@ fn copy_blocks(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
             return Err(format!("the operand {word}"));
         };
         if key == "of" {
-            targets.push(Word { text: value.to_owned(), ..word.clone() });
+            let target = match word.shape {
+                Shape::Literal => Word::literal(value),
+                shape => Word::unknown(value, shape),
+            };
+            targets.push(target);
         }
     }
     Ok(written(targets.iter()))

@@ -5,13 +5,22 @@
 //! has an entry that lists the options and subcommands known to be harmless, taken from the help of
 //! a named version. Anything that an entry does not list is in doubt, and the doubt names it.
 
+mod archive;
+mod awk;
 mod consequence;
 mod dispatch;
 mod files;
+mod find;
 mod options;
+mod sed;
+mod shells;
 #[cfg(test)]
 mod testing;
+mod text;
 mod tool;
+mod transfer;
+mod wrappers;
+mod xargs;
 
 pub(crate) use consequence::Consequence;
 pub(crate) use dispatch::consequences;

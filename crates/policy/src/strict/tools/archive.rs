@@ -1,0 +1,462 @@
+//! Programs that pack and unpack files.
+//!
+//! Versions: GNU tar 1.34, Info-ZIP zip 3.0 and unzip 6.00, GNU cpio 2.13, gzip 1.12, bzip2 1.0.8,
+//! xz 5.4.1, zstd 1.5.4, 7-Zip 25.01, GNU binutils 2.40.
+
+use super::consequence::{Consequence, Doubt};
+use super::dispatch::Judgement;
+use super::options::{Arguments, NO_OPTIONS, Options, is_operand, known, read, stays_one_word};
+use super::tool::{join, written};
+use crate::command::{Shape, Word};
+
+/// tar(1), without compression programs, scripts, checkpoint actions, remote shells, name
+/// transformations, absolute names and multi-volume archives, which ask and offer a shell.
+const TAR: Options = Options {
+    flags: "AcdrtuxGnSkUWOmpsBiaJjzZhlRvwo",
+    values: "CXfbHVKNT",
+    long: "catenate concatenate create delete diff compare append test-label list update extract \
+        get check-device incremental ignore-failed-read level= no-check-device no-seek seek \
+        occurrence=? sparse add-file= directory= exclude= exclude-backups exclude-caches \
+        exclude-caches-all exclude-caches-under exclude-ignore= exclude-ignore-recursive= \
+        exclude-tag= exclude-tag-all= exclude-tag-under= exclude-vcs exclude-vcs-ignores null \
+        no-recursion recursion files-from= verbatim-files-from exclude-from= anchored ignore-case \
+        no-anchored no-ignore-case no-wildcards no-wildcards-match-slash wildcards \
+        wildcards-match-slash keep-directory-symlink keep-newer-files keep-old-files \
+        no-overwrite-dir overwrite overwrite-dir recursive-unlink remove-files skip-old-files \
+        unlink-first verify to-stdout atime-preserve=? clamp-mtime delay-directory-restore group= \
+        mode= mtime= touch no-delay-directory-restore no-same-owner no-same-permissions \
+        numeric-owner owner= preserve-permissions same-permissions same-owner sort= \
+        preserve-order same-order acls no-acls no-selinux no-xattrs selinux xattrs \
+        xattrs-exclude= xattrs-include= force-local file= blocking-factor= read-full-records \
+        ignore-zeros record-size= format= old-archive portability pax-option= posix label= \
+        auto-compress bzip2 xz lzip lzma lzop no-auto-compress zstd gzip gunzip ungzip compress \
+        uncompress hard-dereference dereference starting-file= newer-mtime= newer= after-date= \
+        one-file-system strip-components= checkpoint=? full-time check-links no-quote-chars= \
+        quote-chars= quoting-style= block-number show-defaults show-omitted-dirs \
+        show-transformed-names show-stored-names totals=? utc verbose warning= interactive \
+        confirmation help usage version",
+    ..NO_OPTIONS
+};
+
+/// zip(1). Letters that begin an option of two letters with a value, and `T`, which starts unzip,
+/// are left out.
+const ZIP: Options = Options {
+    flags: "0123456789rqvjumdfyXDogexi@",
+    values: "P",
+    long: "recurse-paths quiet verbose junk-paths update move delete freshen symlinks \
+        no-dir-entries exclude include",
+    ..NO_OPTIONS
+};
+
+/// unzip(1), without `-:`, which leaves the directory, and the pager.
+const UNZIP: Options = Options { flags: "pflutzvTxnqoajUCLXVKcbBsW1h", values: "dP", ..NO_OPTIONS };
+
+const CPIO: Options = Options {
+    flags: "iotBcvVbfnsSAla0Ldmu",
+    values: "CHRWEFIODM",
+    long: "extract create list block-size= io-size= force-local format= quiet owner= verbose dot \
+        warning= file= message= swap nonmatching numeric-uid-gid swap-bytes swap-halfwords \
+        to-stdout pattern-file= only-verify-crc append device-independent reproducible \
+        ignore-devno renumber-inodes no-absolute-filenames null reset-access-time dereference \
+        make-directories preserve-modification-time no-preserve-owner sparse unconditional help \
+        usage version",
+    ..NO_OPTIONS
+};
+
+/// What gzip(1), bzip2(1), xz(1), zstd(1), lz4(1) and compress(1) have in common, and more; none of
+/// them starts a program.
+const COMPRESSOR: Options = Options {
+    flags: "0123456789acdfhHklLmnNqrRtTvVzesC",
+    values: "bopMD",
+    long: "ascii stdout to-stdout decompress uncompress compress force help keep list license \
+        no-name name quiet recursive rsyncable synchronous test verbose version fast best small \
+        extreme threads=? format= check= memlimit= rm long=? ultra adapt=? no-progress processes= \
+        single-stream no-sparse",
+    tolerant: true,
+    ..NO_OPTIONS
+};
+
+/// The commands of 7z that change or read archives, with what they write.
+const SEVEN_ZIP: [(&str, Packing); 9] = [
+    ("a", Packing::Creates),
+    ("u", Packing::Creates),
+    ("d", Packing::Creates),
+    ("rn", Packing::Creates),
+    ("x", Packing::Extracts),
+    ("e", Packing::Extracts),
+    ("l", Packing::Reads),
+    ("t", Packing::Reads),
+    ("h", Packing::Reads),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Packing {
+    Creates,
+    Extracts,
+    Reads,
+}
+
+/// Judges the arguments of a program that packs or unpacks files.
+pub(super) fn consequences(program: &str, args: &[Word]) -> Judgement {
+    let judgement = match program {
+        "tar" | "gtar" => tar(args),
+        "zip" => zip(args),
+        "unzip" => unzip(args),
+        "cpio" => cpio(args),
+        "gzip" | "bzip2" | "xz" | "lzma" | "zstd" | "lz4" | "compress" | "pigz" | "pbzip2"
+        | "lzip" | "pixz" => compress(args, false),
+        "gunzip" | "bunzip2" | "unxz" | "unlzma" | "unzstd" | "unlz4" | "uncompress" | "unpigz" => {
+            compress(args, true)
+        }
+        "7z" | "7za" | "7zr" | "7zz" | "p7zip" => seven_zip(args),
+        "ar" | "gcc-ar" | "llvm-ar" => ar(args),
+        "nm" | "ranlib" | "objdump" | "size" | "readelf" | "addr2line" => inspect(args),
+        "strip" | "objcopy" => change_object(args),
+        "bsdtar" | "star" | "pax" | "unar" | "rar" | "unrar" | "atool" | "aunpack" | "dtrx"
+        | "bsdcpio" | "zipcloak" | "zipsplit" => Err(format!("the arguments of {program}")),
+        _ => return None,
+    };
+    Some(judgement)
+}
+
+fn tar(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+    let found = read(&with_dashes(args)?, &TAR)?;
+    check_lists(&found)?;
+    let archives: Vec<&Word> = found.values(&["f", "file"]).collect();
+    if !found.has(&["force-local"])
+        && let Some(word) = archives.iter().find(|it| may_be_remote(it))
+    {
+        return Err(format!("the archive {word}, which may be on another host"));
+    }
+    let extracts = found.has(&["x", "extract", "get"]);
+    let creates = ["c", "r", "u", "A", "create", "append", "update", "delete", "catenate"];
+    if found.has(&creates) || found.has(&["concatenate"]) {
+        return Ok(written(archives.into_iter()));
+    }
+    if !extracts || found.has(&["O", "to-stdout"]) {
+        return Ok(Vec::new());
+    }
+    let directories: Vec<&Word> = found.values(&["C", "directory"]).collect();
+    match directories.as_slice() {
+        [] => Ok(vec![Consequence::WritesBeneath(Word::literal("."))]),
+        [directory] => Ok(vec![Consequence::WritesBeneath((*directory).clone())]),
+        // Each is relative to the one before.
+        _ => Err("more than one directory".to_owned()),
+    }
+}
+
+/// Rewrites the old form of options, `tar cfb x.tar 20`, as `tar -c -f x.tar -b 20`.
+fn with_dashes(args: &[Word]) -> Result<Vec<Word>, Doubt> {
+    let Some((first, rest)) = args.split_first() else { return Ok(Vec::new()) };
+    if first.text.starts_with('-') {
+        return Ok(args.to_vec());
+    }
+    let mut words = Vec::new();
+    let mut rest = rest.iter();
+    for letter in known(first)?.chars() {
+        words.push(Word::literal(format!("-{letter}")));
+        if TAR.values.contains(letter) {
+            let value =
+                rest.next().ok_or_else(|| format!("the option {letter} without a value"))?;
+            words.push(value.clone());
+        }
+    }
+    words.extend(rest.cloned());
+    Ok(words)
+}
+
+/// Checks lists of names: lines that begin with a dash are options, unless an option before says
+/// otherwise.
+fn check_lists(found: &Arguments) -> Result<(), Doubt> {
+    let position = |names: &[&str]| {
+        found.options.iter().position(|given| names.contains(&given.name.as_str()))
+    };
+    match (position(&["T", "files-from"]), position(&["null", "verbatim-files-from"])) {
+        (Some(list), Some(verbatim)) if verbatim < list => Ok(()),
+        (None, _) => Ok(()),
+        (Some(_), _) => Err("the option -T without --verbatim-files-from".to_owned()),
+    }
+}
+
+/// `host:file` makes tar and cpio start a remote shell; a slash before the colon makes it a file.
+fn may_be_remote(word: &Word) -> bool {
+    match word.text.find([':', '/']) {
+        Some(place) => word.text.get(place..).is_some_and(|rest| rest.starts_with(':')),
+        None => word.shape != Shape::Literal,
+    }
+}
+
+fn zip(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+    // A list of names and `--` are read in ways that differ between options.
+    if let Some(word) = args.iter().find(|word| word.is("--")) {
+        return Err(format!("the word {word}"));
+    }
+    let found = read(args, &ZIP)?;
+    let Some(archive) = found.operands.first() else { return Ok(Vec::new()) };
+    let mut all = written(std::iter::once(archive));
+    if let Some(name) = archive.value().filter(|name| *name != "-") {
+        all.push(Consequence::Writes(Word::literal(format!("{name}.zip"))));
+    }
+    Ok(all)
+}
+
+fn unzip(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+    let found = read(args, &UNZIP)?;
+    if found.has(&["p", "l", "t", "z", "v", "c", "h"]) || found.operands.is_empty() {
+        return Ok(Vec::new());
+    }
+    let directory = found.values(&["d"]).last().cloned();
+    Ok(vec![Consequence::WritesBeneath(directory.unwrap_or_else(|| Word::literal(".")))])
+}
+
+fn cpio(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+    let found = read(args, &CPIO)?;
+    let files = ["F", "I", "O", "file"];
+    if !found.has(&["force-local"])
+        && let Some(word) = found.values(&files).find(|word| may_be_remote(word))
+    {
+        return Err(format!("the archive {word}, which may be on another host"));
+    }
+    if found.has(&["o", "create"]) {
+        return Ok(written(found.values(&["F", "O", "file"])));
+    }
+    if found.has(&["t", "list", "to-stdout"]) || !found.has(&["i", "extract"]) {
+        return Ok(Vec::new());
+    }
+    if !found.has(&["no-absolute-filenames"]) {
+        return Err("the option -i without --no-absolute-filenames".to_owned());
+    }
+    let directory = found.values(&["D", "directory"]).last().cloned();
+    Ok(vec![Consequence::WritesBeneath(directory.unwrap_or_else(|| Word::literal(".")))])
+}
+
+fn compress(args: &[Word], unpacks: bool) -> Result<Vec<Consequence>, Doubt> {
+    let found = read(args, &COMPRESSOR)?;
+    let mut all = written(found.values(&["o"]));
+    let prints = found.has(&["c", "stdout", "to-stdout", "t", "test", "l", "list"]);
+    let unpacks = unpacks || found.has(&["d", "decompress", "uncompress"]);
+    if prints || !unpacks {
+        return Ok(all);
+    }
+    let is_deep = found.has(&["r", "recursive"]);
+    for file in found.operands.iter().filter(|word| !word.is("-")) {
+        let unpacked = match (file.value(), file.value().and_then(|name| name.rsplit_once('.'))) {
+            (Some(_), _) if is_deep => Consequence::WritesBeneath(file.clone()),
+            (Some(_), Some((name, _))) => Consequence::Writes(Word::literal(name)),
+            _ => Consequence::Writes(file.clone()),
+        };
+        all.push(unpacked);
+    }
+    Ok(all)
+}
+
+fn seven_zip(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+    let Some((command, rest)) = args.split_first() else { return Ok(Vec::new()) };
+    let command = known(command)?;
+    let packing = SEVEN_ZIP.iter().find(|(name, _)| *name == command);
+    let Some((_, packing)) = packing else { return Err(format!("the subcommand {command}")) };
+    let mut directory = Word::literal(".");
+    let mut names = Vec::new();
+    for word in rest {
+        if is_operand(word)? {
+            names.push(word);
+            continue;
+        }
+        let switch = known(word)?;
+        let is_known = ["-y", "-r", "-bd", "-so", "-si", "-slt", "-sdel", "-spe", "-ssc", "-aoa"]
+            .contains(&switch)
+            || ["-t", "-m", "-p", "-x!", "-xr!", "-i!", "-ir!", "-v", "-ao", "-bb", "-bs", "-o"]
+                .iter()
+                .any(|prefix| switch.starts_with(prefix) && switch.len() > prefix.len());
+        if !is_known {
+            return Err(format!("the option {switch}"));
+        }
+        if let Some(path) = switch.strip_prefix("-o") {
+            directory = Word::literal(path);
+        }
+    }
+    Ok(match packing {
+        Packing::Reads => Vec::new(),
+        Packing::Creates => written(names.into_iter().take(1)),
+        Packing::Extracts if rest.iter().any(|word| word.is("-so")) => Vec::new(),
+        Packing::Extracts => vec![Consequence::WritesBeneath(directory)],
+    })
+}
+
+/// Object files: `--plugin` loads code, and `@file` is a file of options.
+fn check_object_words(args: &[Word]) -> Result<(), Doubt> {
+    for word in args {
+        if word.text.starts_with('@') || word.text.is_empty() || word.text.contains("plugin") {
+            return Err(format!("the word {word}"));
+        }
+        if !is_operand(word)? {
+            known(word)?;
+        }
+    }
+    Ok(())
+}
+
+/// nm(1), objdump(1), size(1), readelf(1), addr2line(1): options that print.
+fn inspect(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+    const INSPECT: Options = Options {
+        flags: "aAbBCDdfFghHilLnNoprRsStTuUvVwWxXzZ",
+        values: "ejmM",
+        long: "all-headers archive-headers demangle=? disassemble=? disassemble-all \
+            disassembler-options= dynamic dynamic-syms debug-syms extern-only file-headers \
+            defined-only full-contents headers section-headers segments sections symbols syms \
+            line-numbers no-show-raw-insn numeric-sort no-sort print-file-name print-size \
+            print-armap private-headers reloc dynamic-reloc reverse-sort size-sort source \
+            start-address= stop-address= undefined-only wide all program-headers notes relocs \
+            version-info histogram use-dynamic functions basenames exe= pretty-print inlines \
+            addresses format= radix= totals common section= help version",
+        ..NO_OPTIONS
+    };
+    check_object_words(args)?;
+    read(args, &INSPECT).map(|_| Vec::new())
+}
+
+/// strip(1) and objcopy(1): both write their last operand, or the value of `-o`.
+fn change_object(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+    const CHANGE: Options = Options {
+        flags: "gdSsxXpDUvVw",
+        values: "oKNRjIOB",
+        long: "strip-all strip-debug strip-unneeded strip-dwo only-keep-debug discard-all \
+            discard-locals keep-symbol= strip-symbol= remove-section= only-section= \
+            preserve-dates verbose wildcard input-target= output-target= help version",
+        ..NO_OPTIONS
+    };
+    check_object_words(args)?;
+    let found = read(args, &CHANGE)?;
+    Ok(written(found.values(&["o"]).chain(&found.operands)))
+}
+
+/// ar(1): the first word names the operation.
+fn ar(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+    check_object_words(args)?;
+    let Some((operation, rest)) = args.split_first() else { return Ok(Vec::new()) };
+    let letters = known(operation)?.trim_start_matches('-');
+    if letters == "version" || letters == "help" {
+        return Ok(Vec::new());
+    }
+    let odd = |letter: &char| !"dmpqrstxabcDfiNoOPSTuUvV".contains(*letter);
+    if let Some(letter) = letters.chars().find(odd) {
+        return Err(format!("the option {letter}"));
+    }
+    if let Some(word) = rest.iter().find(|word| word.text.starts_with('-')) {
+        return Err(format!("the option {word}"));
+    }
+    // With `a`, `b`, `i` and `N` a member or a count stands before the archive.
+    let skipped = usize::from(letters.contains(['a', 'b', 'i', 'N']));
+    if let Some(word) = rest.iter().take(skipped + 1).find(|word| !stays_one_word(word)) {
+        return Err(format!("the word {word}"));
+    }
+    if letters.contains('x') {
+        return Ok(vec![Consequence::WritesBeneath(join("", "."))]);
+    }
+    let changes = letters.contains(['d', 'm', 'q', 'r', 's']) && !letters.contains(['t', 'p']);
+    Ok(written(rest.iter().skip(skipped).take(usize::from(changes))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{assert_doubts, assert_harmless, judged};
+
+    #[test]
+    fn written_files_are_reported() {
+        for (line, expected) in [
+            ("tar -xzf src.tgz -C build --strip-components=1", "writes beneath build"),
+            ("tar xzf a.tgz", "writes beneath ."),
+            ("tar czvf out.tgz src", "writes out.tgz"),
+            ("tar cfC out.tar src .", "writes out.tar"),
+            ("tar -cJf ./b-$x src/*.rs", "writes ./b-…"),
+            ("tar --extract --file=a.tar --directory .git", "writes beneath .git"),
+            ("tar -xOf a.tar f", ""),
+            ("tar --null -T - -cf a.tar", "writes a.tar"),
+            ("zip -r out.zip dir -x '*.git*'", "writes out.zip, writes out.zip.zip"),
+            ("zip -qr9 out dir", "writes out, writes out.zip"),
+            ("unzip -o a.zip -d out", "writes beneath out"),
+            ("unzip -q a.zip", "writes beneath ."),
+            ("cpio -idm --no-absolute-filenames", "writes beneath ."),
+            ("cpio -o -O out.cpio", "writes out.cpio"),
+            ("gunzip .gitconfig.gz", "writes .gitconfig"),
+            ("gzip -d a.gz", "writes a"),
+            ("xz -dk a.tar.xz", "writes a.tar"),
+            ("zstd -d a.zst -o b", "writes b, writes a"),
+            ("7z x a.7z -oout -y", "writes beneath out"),
+            ("7z a -t7z -mx=9 out.7z src", "writes out.7z"),
+            ("ar rcs lib.a a.o b.o", "writes lib.a"),
+            ("ar x lib.a", "writes beneath ."),
+            ("strip -s prog", "writes prog"),
+            ("objcopy -O binary a b", "writes a, writes b"),
+        ] {
+            assert_eq!(judged(line), Ok(expected.to_owned()), "{line}");
+        }
+    }
+
+    #[test]
+    fn everyday_lines_have_no_doubt() {
+        assert_harmless(&[
+            "tar tf a.tar",
+            "tar -tzvf a.tgz",
+            "tar --list --file a.tar",
+            "tar --version",
+            "unzip -l a.zip",
+            "unzip -p a.zip f",
+            "gzip -9 big.log",
+            "gzip -k $x",
+            "gunzip -c $x",
+            "xz -T0 f",
+            "zstd -19 --rm f",
+            "7z l a.7z",
+            "ar t lib.a",
+            "nm -D lib.so",
+            "objdump -d prog",
+            "cpio -it",
+        ]);
+    }
+
+    #[test]
+    fn options_that_start_programs_are_in_doubt() {
+        assert_doubts(&[
+            (
+                "tar -cf x.tar --label -- --use-compress-program='touch pwned;cat' .",
+                "the option --use-compress-program",
+            ),
+            ("tar -I sh -xf a.tar", "the option -I"),
+            ("tar cfI a.tar sh", "the option -I"),
+            ("tar cf a.tar --checkpoint-action=exec=sh .", "the option --checkpoint-action"),
+            ("tar cf a.tar --checkpoint=1 --check=exec .", "the option --check"),
+            ("tar xf a.tar --to-command=sh", "the option --to-command"),
+            ("tar xf a.tar --rsh-command=sh", "the option --rsh-command"),
+            ("tar cf host:a.tar .", "the archive host:a.tar, which may be on another host"),
+            ("tar cf a$x .", "the archive a…, which may be on another host"),
+            ("tar xPf a.tar", "the option -P"),
+            ("tar -F ./e -cMf a.tar .", "the option -F"),
+            ("tar cf a.tar *", "the word *"),
+            ("tar cf a.tar -T list", "the option -T without --verbatim-files-from"),
+            ("tar cf a.tar -T list --null", "the option -T without --verbatim-files-from"),
+            ("tar xf a.tar --transform=s/a/.git/", "the option --transform"),
+            ("tar xf a.tar -C a -C b", "more than one directory"),
+            ("tar $x", "the word …"),
+            ("zip -qTT 'touch pwned;true' -T a.zip f", "the option -T"),
+            ("zip x.zip victim -T -TT pwn", "the option -T"),
+            ("zip x.zip --unzip-command sh", "the option --unzip-command"),
+            ("zip x.zip -- -TT sh", "the word --"),
+            ("zip -lf x y", "the option -l"),
+            ("zip -tt -- -TT", "the word --"),
+            ("zip x *", "the word *"),
+            ("unzip -: a.zip", "the option -:"),
+            ("cpio -i", "the option -i without --no-absolute-filenames"),
+            ("cpio -o --rsh-command=sh -O h:f", "the option --rsh-command"),
+            ("7z a -sfx out.exe f", "the option -sfx"),
+            ("7z i x", "the subcommand i"),
+            ("ar --plugin ./e.so t lib.a", "the word --plugin"),
+            ("ar t lib.a --plugin=./e.so", "the word --plugin=./e.so"),
+            ("ar @opts", "the word @opts"),
+            ("ar M", "the option M"),
+            ("nm --plugin=./e.so a", "the word --plugin=./e.so"),
+            ("objdump --plug=./e.so a", "the option --plug"),
+            ("bsdtar xf a", "the arguments of bsdtar"),
+        ]);
+    }
+}

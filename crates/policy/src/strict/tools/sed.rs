@@ -1,0 +1,386 @@
+//! A closed recogniser of sed scripts: GNU sed 4.9, sed(1) and its manual.
+//!
+//! Each command of the language is listed. `e` and the flag `e` of `s` run programs and are not;
+//! `w`, `W` and the flag `w` write files, which are reported. Where GNU sed and others read a
+//! script differently, it is in doubt.
+
+use super::consequence::Doubt;
+
+/// Reads a script, and returns the files that it writes.
+///
+/// # Errors
+/// Names the first command or text that is not known to be harmless.
+pub(super) fn read_script(script: &str) -> Result<Vec<String>, Doubt> {
+    let mut reader = Reader { rest: script, depth: 0, files: Vec::new() };
+    while !reader.rest.is_empty() {
+        reader.command()?;
+    }
+    if reader.depth != 0 {
+        return Err("the sed script with an open {".to_owned());
+    }
+    Ok(reader.files)
+}
+
+struct Reader<'s> {
+    rest: &'s str,
+    /// Open braces.
+    depth: usize,
+    files: Vec<String>,
+}
+
+impl<'s> Reader<'s> {
+    fn peek(&self) -> Option<char> {
+        self.rest.chars().next()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let letter = self.peek()?;
+        self.rest = self.rest.get(letter.len_utf8()..).unwrap_or_default();
+        Some(letter)
+    }
+
+    fn take_while(&mut self, matches: impl Fn(char) -> bool) -> &'s str {
+        let end = self.rest.find(|c| !matches(c)).unwrap_or(self.rest.len());
+        let (taken, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        taken
+    }
+
+    fn skip_blanks(&mut self) {
+        self.take_while(|c| c == ' ' || c == '\t');
+    }
+
+    fn eat(&mut self, letter: char) -> bool {
+        let is_next = self.peek() == Some(letter);
+        if is_next {
+            self.next();
+        }
+        is_next
+    }
+
+    fn command(&mut self) -> Result<(), Doubt> {
+        self.take_while(|c| matches!(c, ' ' | '\t' | '\n' | ';'));
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        self.addresses()?;
+        let Some(name) = self.next() else { return Ok(()) };
+        match name {
+            '#' => {
+                self.take_while(|c| c != '\n');
+                Ok(())
+            }
+            '{' => {
+                self.depth += 1;
+                Ok(())
+            }
+            '}' => {
+                self.depth = self.depth.checked_sub(1).ok_or("the sed command }")?;
+                self.end()
+            }
+            '=' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x' | 'z' | 'F' => {
+                self.end()
+            }
+            'l' | 'L' | 'q' | 'Q' => {
+                self.skip_blanks();
+                self.take_while(|c| c.is_ascii_digit());
+                self.end()
+            }
+            ':' | 'b' | 't' | 'T' => {
+                self.skip_blanks();
+                self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
+                self.end()
+            }
+            'a' | 'i' | 'c' => self.text(),
+            's' => self.substitute(),
+            'y' => {
+                let delimiter = self.delimiter()?;
+                self.part(delimiter)?;
+                self.part(delimiter)?;
+                self.end()
+            }
+            'r' | 'R' => {
+                self.take_while(|c| c != '\n');
+                Ok(())
+            }
+            'w' | 'W' => self.file(),
+            _ => Err(format!("the sed command {name}")),
+        }
+    }
+
+    /// Reads `1`, `$`, `/re/I`, `first~step`, `a,b`, `a,+n`, `a,~n`, and `!`.
+    fn addresses(&mut self) -> Result<(), Doubt> {
+        if self.address()? {
+            self.skip_blanks();
+            if self.eat(',') {
+                self.skip_blanks();
+                if matches!(self.peek(), Some('+' | '~')) {
+                    self.next();
+                    self.take_while(|c| c.is_ascii_digit());
+                } else if !self.address()? {
+                    return Err("the sed address".to_owned());
+                }
+            }
+        }
+        self.take_while(|c| matches!(c, ' ' | '\t' | '!'));
+        Ok(())
+    }
+
+    fn address(&mut self) -> Result<bool, Doubt> {
+        match self.peek() {
+            Some('0'..='9') => {
+                self.take_while(|c| c.is_ascii_digit());
+                if self.eat('~') {
+                    self.take_while(|c| c.is_ascii_digit());
+                }
+            }
+            Some('$') => {
+                self.next();
+            }
+            Some('/') => {
+                self.next();
+                self.regex('/')?;
+            }
+            Some('\\') => {
+                self.next();
+                let delimiter = self.delimiter()?;
+                self.regex(delimiter)?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Reads a regular expression in an address, with its flags.
+    fn regex(&mut self, delimiter: char) -> Result<(), Doubt> {
+        self.part(delimiter)?;
+        self.take_while(|c| matches!(c, 'I' | 'M'));
+        Ok(())
+    }
+
+    fn delimiter(&mut self) -> Result<char, Doubt> {
+        match self.next() {
+            Some(mark) if mark.is_ascii_punctuation() && mark != '\\' => Ok(mark),
+            _ => Err("the sed delimiter".to_owned()),
+        }
+    }
+
+    /// Reads up to the delimiter. Programs disagree on whether a delimiter between brackets ends
+    /// the part, so that is in doubt, and so is a line that ends before the part does.
+    fn part(&mut self, delimiter: char) -> Result<&'s str, Doubt> {
+        let whole = self.rest;
+        let mut in_brackets = false;
+        while let Some(letter) = self.next() {
+            match letter {
+                _ if letter == delimiter => {
+                    let length = whole.len() - self.rest.len() - delimiter.len_utf8();
+                    let part = whole.get(..length).unwrap_or_default();
+                    return if in_brackets {
+                        Err(format!("the {delimiter} between brackets in a sed script"))
+                    } else {
+                        Ok(part)
+                    };
+                }
+                // Within brackets a backslash stands for itself in some programs.
+                '\\' if in_brackets && self.peek() == Some(delimiter) => {
+                    return Err(format!("the {delimiter} between brackets in a sed script"));
+                }
+                '\\' if in_brackets && self.peek() == Some(']') => in_brackets = false,
+                '\\' => {
+                    self.next();
+                }
+                '\n' => return Err("the line end within a sed command".to_owned()),
+                '[' if !in_brackets => {
+                    in_brackets = true;
+                    self.eat('^');
+                    self.eat(']');
+                }
+                ']' => in_brackets = false,
+                _ => {}
+            }
+        }
+        Err("the sed script, which ends within a command".to_owned())
+    }
+
+    /// Reads the replacement of `s`, where brackets mean nothing.
+    fn replacement(&mut self, delimiter: char) -> Result<(), Doubt> {
+        while let Some(letter) = self.next() {
+            match letter {
+                _ if letter == delimiter => return Ok(()),
+                '\\' => {
+                    self.next();
+                }
+                '\n' => return Err("the line end within a sed command".to_owned()),
+                _ => {}
+            }
+        }
+        Err("the sed script, which ends within a command".to_owned())
+    }
+
+    fn substitute(&mut self) -> Result<(), Doubt> {
+        let delimiter = self.delimiter()?;
+        self.part(delimiter)?;
+        self.replacement(delimiter)?;
+        loop {
+            match self.peek() {
+                Some('g' | 'p' | 'i' | 'I' | 'm' | 'M' | '0'..='9') => {
+                    self.next();
+                }
+                Some('w') => {
+                    self.next();
+                    return self.file();
+                }
+                Some(flag) if flag.is_alphabetic() => {
+                    return Err(format!("the sed flag {flag}"));
+                }
+                _ => return self.end(),
+            }
+        }
+    }
+
+    /// Reads the text of `a`, `i` and `c`: `a text`, `a\text`, or lines after `a\`. It goes on to
+    /// a line end without a backslash.
+    fn text(&mut self) -> Result<(), Doubt> {
+        self.skip_blanks();
+        if self.eat('\\') {
+            match self.peek() {
+                Some('\n') => {
+                    self.next();
+                }
+                Some(letter) if !letter.is_whitespace() && letter != '\\' => {}
+                _ => return Err("the text of a sed command".to_owned()),
+            }
+        }
+        while let Some(letter) = self.next() {
+            match letter {
+                '\n' => break,
+                '\\' => {
+                    self.next();
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the name of a file that is written: the rest of the line.
+    fn file(&mut self) -> Result<(), Doubt> {
+        self.skip_blanks();
+        let name = self.take_while(|c| c != '\n');
+        if name.is_empty() {
+            return Err("the sed command w without a file".to_owned());
+        }
+        if !matches!(name, "/dev/stdout" | "/dev/stderr") {
+            self.files.push(name.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Reads the end of a command.
+    fn end(&mut self) -> Result<(), Doubt> {
+        self.skip_blanks();
+        match self.peek() {
+            None | Some('\n' | ';' | '}' | '#') => Ok(()),
+            Some(letter) => Err(format!("the {letter} after a sed command")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everyday_scripts_are_known() {
+        for script in [
+            "10,40p",
+            "$p",
+            "$d",
+            "1d;$d",
+            "/^#/d",
+            "/^$/d",
+            "s/e/E/g; s/w/W/",
+            "s|/usr|/opt|g",
+            "s/[^a-z]//gI",
+            "s/[]x]/y/",
+            "s#a\\#b#c#2p",
+            "/start/,/end/p",
+            "/start/,+3{s/a/b/;p}",
+            "0,/re/s//x/",
+            "1~2d",
+            "2q",
+            "$!N;P;D",
+            ":a;N;$!ba;s/\\n/ /g",
+            ":a\ns/x/y/\nta",
+            "/x/!d",
+            "1i\\header",
+            "1i header",
+            "$a\\\nlast line\\\nand more",
+            "/x/a text with ; e and w file",
+            "y/abc/xyz/",
+            "/a/{/b/{p}}",
+            "/x/r other.txt",
+            "s/x/&&/w /dev/stdout",
+            "n;d",
+            "=",
+            "l 20",
+            "\\,x,d",
+            "# comment e\np",
+            "s/a/b\\\nc/",
+            "",
+            "s/\\(.*\\)@\\(.*\\)/\\2 \\1/",
+            "s/^[[:space:]]*//",
+            "/é/s//ü/",
+        ] {
+            assert_eq!(read_script(script), Ok(Vec::new()), "{script:?}");
+        }
+    }
+
+    #[test]
+    fn written_files_are_reported() {
+        for (script, file) in [
+            ("w .git/config", ".git/config"),
+            ("1w out\np", "out"),
+            ("s/a/b/gw out", "out"),
+            ("W x;p", "x;p"),
+        ] {
+            assert_eq!(read_script(script), Ok(vec![file.to_owned()]), "{script:?}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_in_doubt() {
+        for (script, doubt) in [
+            ("e", "the sed command e"),
+            ("1e touch x", "the sed command e"),
+            ("1!e touch x", "the sed command e"),
+            ("p;e touch x", "the sed command e"),
+            ("p\n1,2 e touch x", "the sed command e"),
+            ("{e touch x\n}", "the sed command e"),
+            ("s/a/touch x/e", "the sed flag e"),
+            ("s/a/touch x/ge", "the sed flag e"),
+            ("s,a,touch x,2e", "the sed flag e"),
+            ("sxaxtouch yxe", "the sed delimiter"),
+            ("s/[/]/x/;e", "the / between brackets in a sed script"),
+            ("s/[\\/]/x/", "the / between brackets in a sed script"),
+            ("/[/]/e touch x", "the / between brackets in a sed script"),
+            ("a foo\ne touch x", "the sed command e"),
+            ("a\\\nfoo\ne touch x", "the sed command e"),
+            ("a\\  \nfoo", "the text of a sed command"),
+            ("a\\\\\ne touch x", "the text of a sed command"),
+            ("s/a/b\nc/", "the line end within a sed command"),
+            ("s/a/b", "the sed script, which ends within a command"),
+            ("p e", "the e after a sed command"),
+            ("}", "the sed command }"),
+            ("{p", "the sed script with an open {"),
+            ("v", "the sed command v"),
+            (":a b;e", "the b after a sed command"),
+            ("r x\n1e touch x", "the sed command e"),
+            ("# x\ne", "the sed command e"),
+            ("y/e/f/;e", "the sed command e"),
+            ("1,e", "the sed address"),
+        ] {
+            assert_eq!(read_script(script), Err(doubt.to_owned()), "{script:?}");
+        }
+    }
+}
