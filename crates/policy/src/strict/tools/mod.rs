@@ -7,8 +7,13 @@
 
 mod consequence;
 mod dispatch;
+mod entry;
 mod files;
+mod interpreters;
+mod option_spec;
 mod options;
+#[cfg(test)]
+mod table_checks;
 
 pub(crate) use consequence::{Consequence, Doubt};
 pub(crate) use dispatch::consequences;
