@@ -1,7 +1,7 @@
 //! From a program's name to the entry that knows its arguments.
 
 use super::consequence::{Consequence, Doubt};
-use super::{files, interpreters};
+use super::{build, files, interpreters};
 use crate::command::Word;
 
 /// What an entry says about a command's arguments; `None` if the family has no entry for the
@@ -10,7 +10,7 @@ pub(super) type Judgement = Option<Result<Vec<Consequence>, Doubt>>;
 
 /// The families of entries. No program is in two of them.
 const FAMILIES: &[fn(&str, &[Word]) -> Judgement] =
-    &[files::consequences, interpreters::consequences];
+    &[build::consequences, files::consequences, interpreters::consequences];
 
 /// Returns what a program does with these arguments beyond its own process.
 ///

@@ -5,6 +5,7 @@
 //! has an entry that lists the options and subcommands known to be harmless, taken from the help of
 //! a named version. Anything that an entry does not list is in doubt, and the doubt names it.
 
+mod build;
 mod consequence;
 mod dispatch;
 mod entry;
