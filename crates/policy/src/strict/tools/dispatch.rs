@@ -1,7 +1,7 @@
 //! From a program's name to the entry that knows its arguments.
 
 use super::consequence::{Consequence, Doubt};
-use super::{build, files, interpreters};
+use super::{build, checkers, compilers, files, interpreters};
 use crate::command::Word;
 
 /// What an entry says about a command's arguments; `None` if the family has no entry for the
@@ -9,8 +9,13 @@ use crate::command::Word;
 pub(super) type Judgement = Option<Result<Vec<Consequence>, Doubt>>;
 
 /// The families of entries. No program is in two of them.
-const FAMILIES: &[fn(&str, &[Word]) -> Judgement] =
-    &[build::consequences, files::consequences, interpreters::consequences];
+const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
+    build::consequences,
+    checkers::consequences,
+    compilers::consequences,
+    files::consequences,
+    interpreters::consequences,
+];
 
 /// Returns what a program does with these arguments beyond its own process.
 ///
@@ -20,6 +25,10 @@ const FAMILIES: &[fn(&str, &[Word]) -> Judgement] =
 /// # Errors
 /// Names the argument that is not known to be harmless.
 pub(crate) fn consequences(program: &str, args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    let mut judgements = FAMILIES.iter().filter_map(|family| family(program, args));
-    judgements.next().unwrap_or_else(|| Ok(Vec::new()))
+    judge(program, args).unwrap_or_else(|| Ok(Vec::new()))
+}
+
+/// Returns what the entry of a program says, if it has one.
+pub(super) fn judge(program: &str, args: &[Word]) -> Judgement {
+    FAMILIES.iter().find_map(|family| family(program, args))
 }

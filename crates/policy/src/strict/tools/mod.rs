@@ -6,6 +6,8 @@
 //! a named version. Anything that an entry does not list is in doubt, and the doubt names it.
 
 mod build;
+mod checkers;
+mod compilers;
 mod consequence;
 mod dispatch;
 mod entry;
