@@ -1,7 +1,9 @@
 //! From a program's name to the entry that knows its arguments.
 
 use super::consequence::{Consequence, Doubt};
-use super::{build, checkers, compilers, files, interpreters};
+use super::{
+    build, checkers, compilers, databases, files, interpreters, packages, system_packages,
+};
 use crate::command::Word;
 
 /// What an entry says about a command's arguments; `None` if the family has no entry for the
@@ -13,8 +15,11 @@ const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
     build::consequences,
     checkers::consequences,
     compilers::consequences,
+    databases::consequences,
     files::consequences,
     interpreters::consequences,
+    packages::consequences,
+    system_packages::consequences,
 ];
 
 /// Returns what a program does with these arguments beyond its own process.

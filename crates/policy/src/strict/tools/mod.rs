@@ -9,12 +9,15 @@ mod build;
 mod checkers;
 mod compilers;
 mod consequence;
+mod databases;
 mod dispatch;
 mod entry;
 mod files;
 mod interpreters;
 mod option_spec;
 mod options;
+mod packages;
+mod system_packages;
 #[cfg(test)]
 mod table_checks;
 
