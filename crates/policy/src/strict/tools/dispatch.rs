@@ -2,7 +2,8 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::{
-    build, checkers, compilers, databases, files, interpreters, packages, system_packages,
+    build, checkers, cloud, compilers, containers, databases, files, interpreters, packages,
+    system_packages,
 };
 use crate::command::Word;
 
@@ -14,7 +15,9 @@ pub(super) type Judgement = Option<Result<Vec<Consequence>, Doubt>>;
 const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
     build::consequences,
     checkers::consequences,
+    cloud::consequences,
     compilers::consequences,
+    containers::consequences,
     databases::consequences,
     files::consequences,
     interpreters::consequences,

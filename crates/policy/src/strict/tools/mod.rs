@@ -7,8 +7,10 @@
 
 mod build;
 mod checkers;
+mod cloud;
 mod compilers;
 mod consequence;
+mod containers;
 mod databases;
 mod dispatch;
 mod entry;
