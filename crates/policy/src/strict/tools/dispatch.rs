@@ -1,7 +1,10 @@
 //! From a program's name to the entry that knows its arguments.
 
 use super::consequence::{Consequence, Doubt};
-use super::{archive, files, find, shells, text, transfer, wrappers, xargs};
+use super::{
+    archive, build, checkers, cloud, compilers, containers, databases, files, find, interpreters,
+    packages, shells, system_packages, text, transfer, wrappers, xargs,
+};
 use crate::command::Word;
 
 /// What an entry says about a command's arguments; `None` if the family has no entry for the
@@ -11,9 +14,18 @@ pub(super) type Judgement = Option<Result<Vec<Consequence>, Doubt>>;
 /// The families of entries. No program is in two of them.
 const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
     archive::consequences,
+    build::consequences,
+    checkers::consequences,
+    cloud::consequences,
+    compilers::consequences,
+    containers::consequences,
+    databases::consequences,
     files::consequences,
     find::consequences,
+    interpreters::consequences,
+    packages::consequences,
     shells::consequences,
+    system_packages::consequences,
     text::consequences,
     transfer::consequences,
     wrappers::consequences,
@@ -28,6 +40,10 @@ const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
 /// # Errors
 /// Names the argument that is not known to be harmless.
 pub(crate) fn consequences(program: &str, args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    let mut judgements = FAMILIES.iter().filter_map(|family| family(program, args));
-    judgements.next().unwrap_or_else(|| Ok(Vec::new()))
+    judge(program, args).unwrap_or_else(|| Ok(Vec::new()))
+}
+
+/// Returns what the entry of a program says, if it has one.
+pub(super) fn judge(program: &str, args: &[Word]) -> Judgement {
+    FAMILIES.iter().find_map(|family| family(program, args))
 }

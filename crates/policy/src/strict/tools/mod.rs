@@ -7,13 +7,26 @@
 
 mod archive;
 mod awk;
+mod build;
+mod checkers;
+mod cloud;
+mod compilers;
 mod consequence;
+mod containers;
+mod databases;
 mod dispatch;
+mod entry;
 mod files;
 mod find;
+mod interpreters;
+mod option_spec;
 mod options;
+mod packages;
 mod sed;
 mod shells;
+mod system_packages;
+#[cfg(test)]
+mod table_checks;
 #[cfg(test)]
 mod testing;
 mod text;

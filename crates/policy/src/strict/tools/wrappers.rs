@@ -335,9 +335,9 @@ impl Wrapper {
         }
         let mut words = found.operands.as_slice();
         while self.assigns
-            && let Some((name, rest)) = read_assignment(words)?
+            && let Some((name, value, rest)) = read_assignment(words)?
         {
-            all.push(Consequence::Sets(name));
+            all.push(Consequence::Sets { name, value });
             words = rest;
         }
         let (before, command) = words.split_at(self.before.min(words.len()));
@@ -368,18 +368,24 @@ impl Wrapper {
 /// Variables without which programs are found or text is read in another way.
 fn unset(name: &str) -> Option<Consequence> {
     let matters = matches!(name, "PATH" | "HOME" | "IFS" | "LANG") || name.starts_with("LC_");
-    matters.then(|| Consequence::Sets(name.to_owned()))
+    matters.then(|| Consequence::Sets { name: name.to_owned(), value: None })
 }
 
+/// A variable, its value where that is known, and the words behind it.
+type AssignedFirst<'w> = (String, Option<String>, &'w [Word]);
+
 /// Splits `NAME=value` off the words.
-fn read_assignment(words: &[Word]) -> Result<Option<(String, &[Word])>, Doubt> {
+fn read_assignment(words: &[Word]) -> Result<Option<AssignedFirst<'_>>, Doubt> {
     let Some((word, rest)) = words.split_first() else { return Ok(None) };
     // `env -` clears the environment.
     if word.is("-") {
         return Err("the option -".to_owned());
     }
     match word.text.split_once('=') {
-        Some((name, _)) if stays_one_word(word) => Ok(Some((name.to_owned(), rest))),
+        Some((name, value)) if stays_one_word(word) => {
+            let value = word.value().map(|_| value.to_owned());
+            Ok(Some((name.to_owned(), value, rest)))
+        }
         None if word.shape == Shape::Literal => Ok(None),
         _ => Err(format!("the word {word}")),
     }

@@ -42,7 +42,8 @@ pub(super) fn consequences(program: &str, args: &[Word]) -> Judgement {
 fn build(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     let found = read(args, &XARGS)?;
     let slots = found.values(&["process-slot-var"]);
-    let slots = slots.map(|name| Ok(Consequence::Sets(known(name)?.to_owned())));
+    let slots =
+        slots.map(|name| Ok(Consequence::Sets { name: known(name)?.to_owned(), value: None }));
     let mut all = slots.collect::<Result<Vec<Consequence>, Doubt>>()?;
     let replaced = match found.values(&["I", "i", "replace"]).last() {
         Some(text) => Some(known(text)?),
