@@ -92,8 +92,8 @@ impl Walker<'_, '_> {
                 self.sink.scope.note_declared(&name);
                 Ok(())
             }
-            Effect::ReliesOnRoots => {
-                self.sink.scope.rely_on_unquoted_roots();
+            Effect::ReliesOnOneWord(names) => {
+                self.sink.scope.rely_on_one_word(names);
                 Ok(())
             }
             Effect::RemovesFunctions => {

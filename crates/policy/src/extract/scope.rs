@@ -67,8 +67,8 @@ pub(super) struct Scope {
     relied_on: Vec<String>,
     /// `$HOME`, `$PWD` or what `~` stands for was taken to be an absolute path.
     rooted: bool,
-    /// The same without quotes, so that it must not be split.
-    unquoted: bool,
+    /// Variables whose unquoted value was taken for one word.
+    one_words: Vec<String>,
     /// Variables that are arrays somewhere in the text.
     arrays: HashSet<String>,
     /// Variables that a declaring builtin gives an unknown value: an array is read from it.
@@ -192,10 +192,10 @@ impl Scope {
         self.rooted = true;
     }
 
-    /// Unquoted `$PWD`, `$HOME`, `$(pwd)` and `$(id -u)` are taken for one word each.
-    pub(super) fn rely_on_unquoted_roots(&mut self) {
-        self.rooted = true;
-        self.unquoted = true;
+    /// The unquoted values of these variables are taken for one word each, as far as the text does
+    /// not say otherwise, and so is what `pwd` and `id` print.
+    pub(super) fn rely_on_one_word(&mut self, names: Vec<String>) {
+        self.one_words.extend(names);
         self.count_on("pwd");
         self.count_on("id");
     }
@@ -211,11 +211,12 @@ impl Scope {
 
     /// Whether something was relied on that the rest of the text took back.
     pub(super) fn is_broken(&self) -> bool {
-        let whole = self.unquoted || !self.relied_on.is_empty();
+        let whole = !self.one_words.is_empty() || !self.relied_on.is_empty();
         let splits = whole && self.values.contains_key("IFS");
         splits
             || self.relied_on.iter().any(|name| self.looks(name) == Settled::Open)
             || self.counted_on.iter().any(|name| self.all_functions.contains(name))
+            || self.one_words.iter().any(|name| !self.is_one_word(name))
             || self.rooted && ROOTS.iter().any(|name| !self.is_rooted(name))
     }
 
@@ -227,6 +228,19 @@ impl Scope {
             Value::Number | Value::File | Value::Unknown => false,
         };
         self.values.get(name).is_none_or(|values| values.iter().all(rooted))
+    }
+
+    /// `true` if the text gives a variable no value that could be split or be an option.
+    fn is_one_word(&self, name: &str) -> bool {
+        if ROOTS.contains(&name) {
+            return self.is_rooted(name);
+        }
+        let whole = |value: &Value| match value {
+            Value::Text(text) => is_plain(text),
+            Value::Number => true,
+            Value::Copy(_) | Value::File | Value::Unknown => false,
+        };
+        !is_filled(name) && self.values.get(name).is_none_or(|values| values.iter().all(whole))
     }
 
     /// Notes that a variable is an array.

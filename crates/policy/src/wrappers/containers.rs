@@ -10,8 +10,8 @@ use crate::command::{Shape, SimpleCommand, Word};
 
 /// What such a tool leads to; `None` for any other program.
 pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
-    let mut roots = false;
-    let args: Vec<Word> = command.args.iter().map(|word| as_one_word(word, &mut roots)).collect();
+    let mut names = Vec::new();
+    let args: Vec<Word> = command.args.iter().map(|word| as_one_word(word, &mut names)).collect();
     let found = match name {
         "docker" | "podman" | "nerdctl" => engine(&args),
         "docker-compose" | "podman-compose" => compose(&args),
@@ -19,38 +19,49 @@ pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>
         _ => return None,
     };
     let mut effects = found.unwrap_or_else(|odd| vec![Effect::unclear(name, odd)]);
-    if roots {
-        effects.push(Effect::ReliesOnRoots);
+    if !names.is_empty() {
+        effects.push(Effect::ReliesOnOneWord(names));
     }
     Some(effects)
 }
 
-/// Expansions that everyday lines leave unquoted: a directory, or the number of a user.
-const PLAIN: [&str; 13] = [
-    "$(pwd)", "`pwd`", "${PWD}", "$PWD", "${HOME}", "$HOME", "$(id -u)", "$(id -g)", "${UID}",
-    "$UID", "${EUID}", "$EUID", "~",
-];
+/// Substitutions that everyday lines leave unquoted: a directory, or the number of a user.
+const PLAIN: [&str; 4] = ["$(pwd)", "`pwd`", "$(id -u)", "$(id -g)"];
 
-/// Takes `$(pwd):/app` and `$(id -u):$(id -g)` for one word, although blanks in the name of the
-/// directory would split it.
-fn as_one_word(word: &Word, roots: &mut bool) -> Word {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let mut rest = word.source.as_str();
-    while !rest.is_empty() {
-        let known = PLAIN.iter().find_map(|it| rest.strip_prefix(it).map(|rest| (*it, rest)));
-        rest = match known {
-            Some((it, rest)) if it.starts_with("${") || !it.starts_with('$') => rest,
-            Some((it, rest)) if it.ends_with(')') || !rest.starts_with(is_name) => rest,
-            _ => match rest.strip_prefix(|c: char| is_name(c) || "-./:=,@+".contains(c)) {
-                Some(rest) => rest,
-                None => return word.clone(),
-            },
-        };
-    }
+/// Takes `$(pwd):/app`, `$(id -u):$(id -g)` and `X=$X` for one word each, although blanks in a
+/// value would split them. The names of the variables are noted, so that none of them may get
+/// such a value in the same text.
+fn as_one_word(word: &Word, names: &mut Vec<String>) -> Word {
+    let in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if word.shape != Shape::Many {
         return word.clone();
     }
-    *roots = true;
+    let mut found = Vec::new();
+    let mut rest = word.source.as_str();
+    while !rest.is_empty() {
+        if let Some(after) = PLAIN.iter().find_map(|it| rest.strip_prefix(it)) {
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix('$') {
+            let braced = after.strip_prefix('{');
+            let start = braced.unwrap_or(after);
+            let name = start.split(|c| !in_name(c)).next().unwrap_or_default();
+            let after = start.get(name.len()..).unwrap_or_default();
+            let after = if braced.is_some() { after.strip_prefix('}') } else { Some(after) };
+            let Some(after) = after.filter(|_| name.starts_with(|c: char| !c.is_ascii_digit()))
+            else {
+                return word.clone();
+            };
+            found.push(name.to_owned());
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix(|c| in_name(c) || "-./:=,@+".contains(c)) {
+            rest = after;
+        } else {
+            return word.clone();
+        }
+    }
+    // A word of substitutions alone relies on `PWD` too, as `pwd` prints it.
+    found.push("PWD".to_owned());
+    names.extend(found);
     Word { shape: Shape::One, plain: !word.text.starts_with('-'), ..word.clone() }
 }
 

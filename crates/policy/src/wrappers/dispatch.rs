@@ -33,8 +33,9 @@ pub(crate) enum Effect {
     /// It gives this variable a value that is known only when it runs. If the variable is an
     /// array, bash reads elements from the value and expands them.
     Declares(String),
-    /// Unquoted directories and numbers of users were taken for one word each.
-    ReliesOnRoots,
+    /// The unquoted values of these variables, and what `pwd` and `id` print, were taken for one
+    /// word each.
+    ReliesOnOneWord(Vec<String>),
     /// It can remove functions.
     RemovesFunctions,
     /// What it leads to cannot be told.
