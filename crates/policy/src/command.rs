@@ -286,6 +286,9 @@ pub enum Reason {
     /// Its value is known only when it runs.
     #[error("{0} is known only when it runs")]
     Dynamic(&'static str),
+    /// Bash opens a connection by itself, with no program that a list could name.
+    #[error("a redirection to /dev/tcp or /dev/udp opens a connection")]
+    Connection,
     /// Data may be run as code.
     #[error("{0} may run text as code")]
     Code(&'static str),

@@ -1,4 +1,5 @@
-//! Each claim of docs/security.md names a test that exists, and what docs/performance.md claims was measured.
+//! Each claim of SECURITY.md and docs/security.md names a test that exists, and what
+//! docs/performance.md claims was measured.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,12 +36,43 @@ fn holds(name: &str) -> bool {
         || tests.join(format!("{whole}.rs")).exists()
 }
 
+/// The rows of all tables whose head is `| claim | test |`, each as its last cell.
+fn claims(text: &str) -> Vec<&str> {
+    let mut cells = Vec::new();
+    let mut lines = text.lines();
+    while lines.any(|line| line == "| claim | test |") {
+        let rows = lines.by_ref().skip(1).take_while(|line| line.starts_with('|'));
+        cells.extend(rows.filter_map(|row| row.trim_end_matches([' ', '|']).rsplit(" | ").next()));
+    }
+    cells
+}
+
+/// `true` if a cell names a test, or refers to the row above.
+fn names_a_test(cell: &str) -> bool {
+    let is_test = |name: &str| {
+        name.contains("::") || name.starts_with("src/") || name.starts_with("crates/")
+    };
+    cell.starts_with("the same") || quoted(cell).any(is_test)
+}
+
 #[test]
 fn every_claim_names_a_test_that_exists() {
-    let text = fs::read_to_string(root().join("docs/security.md")).expect("it is there");
-    let missing: Vec<&str> = quoted(&text).filter(|name| !holds(name)).collect();
-    assert!(missing.is_empty(), "{missing:#?}");
-    assert!(quoted(&text).filter(|name| name.contains("::")).count() > 100, "it was really read");
+    for (page, least) in [("docs/security.md", 80), ("SECURITY.md", 13)] {
+        let text = fs::read_to_string(root().join(page)).expect("it is there");
+        let missing: Vec<&str> = quoted(&text).filter(|name| !holds(name)).collect();
+        assert!(missing.is_empty(), "{page}: {missing:#?}");
+        let claims = claims(&text);
+        let bare: Vec<&&str> = claims.iter().filter(|cell| !names_a_test(cell)).collect();
+        assert!(bare.is_empty(), "{page}: {bare:#?}");
+        assert!(claims.len() >= least, "{page} was really read: {} claims", claims.len());
+    }
+}
+
+#[test]
+fn a_claim_without_a_test_is_found() {
+    let text = "| claim | test |\n|---|---|\n| a | `x::y` |\n| b | some day |\n\n| c | d |\n";
+    assert_eq!(claims(text), ["`x::y`", "some day"]);
+    assert!(names_a_test("`x::y`") && names_a_test("the same") && !names_a_test("some day"));
 }
 
 #[test]

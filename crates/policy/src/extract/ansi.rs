@@ -2,7 +2,6 @@
 
 use super::walker::{Walk, Walker};
 use super::word::Draft;
-use crate::command::Reason;
 
 impl Walker<'_, '_> {
     /// The string at the quote that follows the `$`.
@@ -41,8 +40,8 @@ impl Walker<'_, '_> {
             b'\\' => '\\',
             b'"' => '"',
             b'?' => '?',
-            // The string ends here for a POSIX shell, and goes on for bash.
-            b'\'' => return self.fail(Reason::Dialect("an escaped quote in `$'`")),
+            // Only bash gets here: the string would end for a shell that has no `$'`.
+            b'\'' => '\'',
             b'x' => return self.number(16, 2),
             b'u' => return self.number(16, 4),
             b'U' => return self.number(16, 8),

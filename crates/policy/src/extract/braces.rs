@@ -5,24 +5,22 @@
 pub(super) struct Braces {
     /// The length of the text before the first brace that is open.
     first: Option<usize>,
-    open: usize,
     separated: bool,
 }
 
 impl Braces {
     pub(super) fn open(&mut self, length: usize) {
         self.first.get_or_insert(length);
-        self.open += 1;
     }
 
-    /// A comma or `..`: inside braces it makes an expansion.
+    /// A comma or `..`: behind an open brace it can make an expansion. Bash also pairs the first
+    /// brace with a later one than the nearest: `{x},y}` is `x}` and `y`.
     pub(super) const fn comma(&mut self) {
-        self.separated |= self.open > 0;
+        self.separated |= self.first.is_some();
     }
 
     /// The length of the text before the braces, if they close an expansion.
-    pub(super) const fn close(&mut self) -> Option<usize> {
-        self.open = self.open.saturating_sub(1);
+    pub(super) const fn close(&self) -> Option<usize> {
         if self.separated { self.first } else { None }
     }
 }

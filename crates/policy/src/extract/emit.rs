@@ -17,6 +17,7 @@ impl Walker<'_, '_> {
         command.path.clone_from(&self.sink.path);
         self.check_program(&mut command);
         command.args.iter_mut().for_each(|word| self.settle(word));
+        command.args.iter().for_each(|word| self.sink.scope.note_word(&word.text));
         let effects = wrappers::effects(&command);
         self.sink.commands.push(command);
         for effect in effects {
@@ -83,6 +84,18 @@ impl Walker<'_, '_> {
                 self.evaluate_word(&word);
                 Ok(())
             }
+            Effect::IsArray(name) => {
+                self.sink.scope.note_array(&name);
+                Ok(())
+            }
+            Effect::Declares(name) => {
+                self.sink.scope.note_declared(&name);
+                Ok(())
+            }
+            Effect::ReliesOnOneWord(names) => {
+                self.sink.scope.rely_on_one_word(names);
+                Ok(())
+            }
             Effect::RemovesFunctions => {
                 self.sink.scope.remove_functions();
                 Ok(())
@@ -101,7 +114,10 @@ impl Walker<'_, '_> {
         {
             self.doubt(Reason::Code("a subscript"));
         }
-        self.check_name(name);
+        if !subscript.is_empty() {
+            self.sink.scope.note_array(name);
+        }
+        self.check_assignment(name, &value);
         self.sink.scope.assign(name, value.clone());
         self.sink.assignments.push(Assignment { name: name.to_owned(), value, reach });
     }

@@ -95,6 +95,10 @@ impl Walker<'_, '_> {
         let plain = pending.quoted || !body.contains(['$', '`', '\\']);
         for index in pending.readers.clone() {
             let Some(command) = self.sink.commands.get(index) else { continue };
+            if wrappers::runs_shell_for(command, body) {
+                self.doubt(Reason::Code("a here-document"));
+                continue;
+            }
             let Some((shell, via)) = wrappers::reads_commands(command) else { continue };
             if plain {
                 self.script(body, shell, via)?;

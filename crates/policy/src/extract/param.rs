@@ -149,6 +149,7 @@ impl Walker<'_, '_> {
         if operator == Some(b'=') {
             self.assign(&of.name, Value::from(&word));
         }
+        self.sink.scope.note_word(&word.text);
         Ok(())
     }
 
@@ -178,7 +179,7 @@ impl Walker<'_, '_> {
                 }
                 (b'{', _) => return self.syntax("a brace inside `${`"),
                 (b'\'', Quotes::Double | Quotes::Heredoc) | (b'"', Quotes::Heredoc) => {
-                    return self.syntax("quotes inside `${` inside quotes");
+                    self.quoted_in_quotes(&mut draft, byte, quotes)?;
                 }
                 (b'<' | b'>', Quotes::None) if self.peek_second() == Some(b'(') => {
                     return self.syntax("process substitution inside `${`");
@@ -199,6 +200,33 @@ impl Walker<'_, '_> {
                 }
             }
         }
+    }
+
+    /// Quotes of the other kind inside `"${x:-…}"`, or any inside `${x:-…}` of a here-document.
+    ///
+    /// Bash looks for the second quote before it looks for the closing brace, dash does not, and
+    /// whether the quotes stay or protect depends on the operator. All readings agree on where the
+    /// expansion ends if nothing between the quotes could end it or open another construct. Plain
+    /// variables between them are read as expansions: that can only find more.
+    fn quoted_in_quotes(&mut self, draft: &mut Draft, quote: u8, quotes: Quotes) -> Walk<()> {
+        let start = self.pos + 1;
+        let rest = self.text.get(start..).unwrap_or_default();
+        let inner = rest.split(char::from(quote)).next().unwrap_or_default();
+        let is_closed = inner.len() < rest.len();
+        if !is_closed || inner.contains(['\'', '"', '\\', '`', '{', '}', '(', '[', '\n']) {
+            return self.syntax("quotes inside `${` inside quotes");
+        }
+        let end = start + inner.len();
+        // Whether the quotes themselves stay depends on the operator, so the value is not known.
+        draft.push_unknown(Shape::One);
+        self.pos = start;
+        while self.pos < end
+            && let Some(byte) = self.raw(self.pos)
+        {
+            self.brace_quoted_byte(draft, byte, quotes)?;
+        }
+        self.pos = end + 1;
+        Ok(())
     }
 
     /// One byte at a time, so that quotes and braces are seen.

@@ -1,8 +1,9 @@
 //! Redirections, before, between and after the words of a command.
 
 use super::cursor::{in_name, starts_name};
+use super::scope::is_address;
 use super::walker::{Walk, Walker};
-use crate::command::{Redirect, Value};
+use crate::command::{Reason, Redirect, Shape, Value, Word};
 
 /// More digits than a descriptor can have make a word of them.
 const MAX_DIGITS: usize = 4;
@@ -35,7 +36,7 @@ impl Walker<'_, '_> {
                 self.bash_only("`&>`")?;
                 self.eat_all("&>");
                 self.eat(b'>');
-                self.target().map(|word| Some(Redirect::Write(word)))
+                self.file().map(|word| Some(Redirect::Write(word)))
             }
             _ => {
                 self.pos = start;
@@ -90,19 +91,19 @@ impl Walker<'_, '_> {
             return Ok(Redirect::Heredoc);
         }
         if self.eat_all("<>") {
-            return self.target().map(Redirect::Write);
+            return self.file().map(Redirect::Write);
         }
         if self.eat_all("<&") {
             self.target()?;
             return Ok(Redirect::Duplicate);
         }
         self.eat(b'<');
-        self.target().map(Redirect::Read)
+        self.file().map(Redirect::Read)
     }
 
     fn output(&mut self) -> Walk<Redirect> {
         if self.eat_all(">&") {
-            let word = self.target()?;
+            let word = self.file()?;
             let digits = word.text.strip_suffix('-').unwrap_or(&word.text);
             if word.value().is_some() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
                 return Ok(Redirect::Duplicate);
@@ -113,11 +114,28 @@ impl Walker<'_, '_> {
         if !self.eat_all(">>") && !self.eat_all(">|") {
             self.eat(b'>');
         }
-        self.target().map(Redirect::Write)
+        self.file().map(Redirect::Write)
     }
 
-    fn target(&mut self) -> Walk<crate::command::Word> {
+    fn target(&mut self) -> Walk<Word> {
         self.skip_blanks();
         self.word()
+    }
+
+    /// The name of a file that is opened. Bash opens connections for some names.
+    fn file(&mut self) -> Walk<Word> {
+        let word = self.target()?;
+        let starts_like = |address: &str| address.starts_with(&word.text);
+        if is_address(&word.text) {
+            self.doubt(Reason::Connection);
+        } else if matches!(word.shape, Shape::One | Shape::Many | Shape::Glob)
+            && ["/dev/tcp/", "/dev/udp/"].into_iter().any(starts_like)
+        {
+            self.sink.scope.note_redirect();
+            if word.text.starts_with("/dev/") {
+                self.doubt(Reason::Connection);
+            }
+        }
+        Ok(word)
     }
 }

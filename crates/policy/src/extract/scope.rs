@@ -11,7 +11,7 @@ use super::cursor::{in_name, starts_name};
 use crate::command::{Assignment, Reach, Value};
 
 /// Variables that the shell fills with text from outside.
-const FILLED: [&str; 14] = [
+const FILLED: [&str; 20] = [
     "@",
     "*",
     "_",
@@ -26,7 +26,31 @@ const FILLED: [&str; 14] = [
     "BASH_ARGV0",
     "BASH_COMMAND",
     "BASH_EXECUTION_STRING",
+    "FUNCNAME",
+    "BASH_SOURCE",
+    "COMP_WORDS",
+    "COMP_LINE",
+    "READLINE_LINE",
+    "READLINE_ARGUMENT",
 ];
+
+/// Variables that bash gives the integer attribute: it evaluates what they are set to.
+const INTEGERS: [&str; 11] = [
+    "RANDOM",
+    "SRANDOM",
+    "SECONDS",
+    "LINENO",
+    "OPTIND",
+    "HISTCMD",
+    "BASHPID",
+    "BASH_SUBSHELL",
+    "EPOCHSECONDS",
+    "EPOCHREALTIME",
+    "BASH_MONOSECONDS",
+];
+
+/// Variables that stand behind `~`, `~+`, `~-` and `~1`, or that words are taken to be paths by.
+const ROOTS: [&str; 4] = ["HOME", "PWD", "OLDPWD", "DIRSTACK"];
 
 #[derive(Debug, Default)]
 pub(super) struct Scope {
@@ -41,14 +65,27 @@ pub(super) struct Scope {
     functions_removed: bool,
     /// Variables that were taken to be plain words, by what the text said up to then.
     relied_on: Vec<String>,
-    /// `$HOME` or `$PWD` was taken to be an absolute path.
+    /// `$HOME`, `$PWD` or what `~` stands for was taken to be an absolute path.
     rooted: bool,
+    /// Variables whose unquoted value was taken for one word.
+    one_words: Vec<String>,
+    /// Variables that are arrays somewhere in the text.
+    arrays: HashSet<String>,
+    /// Variables that a declaring builtin gives an unknown value: an array is read from it.
+    declared: Vec<String>,
+    /// A redirection goes to a file that is known only when it runs.
+    redirected: bool,
+    /// Words of the text besides assigned values that could become the target of a redirection.
+    addresses: bool,
     /// Programs whose output was taken to be a number.
     counted_on: Vec<String>,
 }
 
 impl Scope {
     pub(super) fn assign(&mut self, name: &str, value: Value) {
+        if INTEGERS.contains(&name) {
+            self.evaluate(name);
+        }
         self.values.entry(name.to_owned()).or_default().push(value);
     }
 
@@ -131,6 +168,9 @@ impl Scope {
     }
 
     fn looks(&self, name: &str) -> Settled {
+        if is_filled(name) {
+            return Settled::Open;
+        }
         let values = self.values.get(name).map(Vec::as_slice).unwrap_or_default();
         let mut settled = if values.is_empty() { Settled::Open } else { Settled::Plain };
         for value in values {
@@ -146,9 +186,18 @@ impl Scope {
         settled
     }
 
-    /// `$HOME` and `$PWD` are taken to be absolute paths: nothing may set them.
+    /// `$HOME`, `$PWD` and what `~` stands for are taken to be absolute paths: nothing may set
+    /// them to anything else.
     pub(super) const fn rely_on_roots(&mut self) {
         self.rooted = true;
+    }
+
+    /// The unquoted values of these variables are taken for one word each, as far as the text does
+    /// not say otherwise, and so is what `pwd` and `id` print.
+    pub(super) fn rely_on_one_word(&mut self, names: Vec<String>) {
+        self.one_words.extend(names);
+        self.count_on("pwd");
+        self.count_on("id");
     }
 
     /// This program's output is taken for a number: no function may stand in for it.
@@ -162,11 +211,74 @@ impl Scope {
 
     /// Whether something was relied on that the rest of the text took back.
     pub(super) fn is_broken(&self) -> bool {
-        let splits = !self.relied_on.is_empty() && self.values.contains_key("IFS");
+        let whole = !self.one_words.is_empty() || !self.relied_on.is_empty();
+        let splits = whole && self.values.contains_key("IFS");
         splits
             || self.relied_on.iter().any(|name| self.looks(name) == Settled::Open)
             || self.counted_on.iter().any(|name| self.all_functions.contains(name))
-            || self.rooted && ["HOME", "PWD"].iter().any(|name| self.values.contains_key(*name))
+            || self.one_words.iter().any(|name| !self.is_one_word(name))
+            || self.rooted && ROOTS.iter().any(|name| !self.is_rooted(name))
+    }
+
+    /// `true` if every value that the text gives to a variable is an absolute path of one word.
+    fn is_rooted(&self, name: &str) -> bool {
+        let rooted = |value: &Value| match value {
+            Value::Text(text) => text.starts_with('/') && is_plain(text),
+            Value::Copy(other) => ROOTS.contains(&other.as_str()),
+            Value::Number | Value::File | Value::Unknown => false,
+        };
+        self.values.get(name).is_none_or(|values| values.iter().all(rooted))
+    }
+
+    /// `true` if the text gives a variable no value that could be split or be an option.
+    fn is_one_word(&self, name: &str) -> bool {
+        if ROOTS.contains(&name) {
+            return self.is_rooted(name);
+        }
+        let whole = |value: &Value| match value {
+            Value::Text(text) => is_plain(text),
+            Value::Number => true,
+            Value::Copy(_) | Value::File | Value::Unknown => false,
+        };
+        !is_filled(name) && self.values.get(name).is_none_or(|values| values.iter().all(whole))
+    }
+
+    /// Notes that a variable is an array.
+    pub(super) fn note_array(&mut self, name: &str) {
+        self.arrays.insert(name.to_owned());
+    }
+
+    /// Notes that a declaring builtin gives a variable a value that is known only when it runs.
+    pub(super) fn note_declared(&mut self, name: &str) {
+        self.declared.push(name.to_owned());
+    }
+
+    /// `true` if bash may read the elements of an array from a value, expansions included.
+    pub(super) fn fills_array(&self) -> bool {
+        self.declared
+            .iter()
+            .any(|name| self.arrays.contains(name) || ROOTS.contains(&name.as_str()))
+    }
+
+    /// Notes a redirection to a file that is known only when it runs.
+    pub(super) const fn note_redirect(&mut self) {
+        self.redirected = true;
+    }
+
+    /// Notes a literal word, which a parameter or a default value could carry elsewhere.
+    pub(super) fn note_word(&mut self, text: &str) {
+        self.addresses |= is_address(text);
+    }
+
+    /// `true` if a redirection may open a connection by a name that a variable holds.
+    pub(super) fn may_connect(&self) -> bool {
+        let held = || {
+            self.values.values().flatten().any(|value| match value {
+                Value::Text(text) => may_be_address(text),
+                Value::Copy(_) | Value::Number | Value::File | Value::Unknown => false,
+            })
+        };
+        self.redirected && (self.addresses || held())
     }
 
     /// Each variable that arithmetic may have set.
@@ -197,6 +309,19 @@ fn is_plain(text: &str) -> bool {
 
 fn is_filled(name: &str) -> bool {
     FILLED.contains(&name) || name.bytes().next().is_some_and(|byte| byte.is_ascii_digit())
+}
+
+/// `true` if bash opens a connection where a redirection names this file.
+pub(super) fn is_address(text: &str) -> bool {
+    text.starts_with("/dev/tcp/") || text.starts_with("/dev/udp/")
+}
+
+/// `true` if a value is such a name or could be a part of one.
+fn may_be_address(text: &str) -> bool {
+    let part = |it: &str| matches!(it, "tcp" | "udp");
+    let device = text.starts_with("/dev")
+        && !matches!(text, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/stdin" | "/dev/tty");
+    device || text.trim_matches('/').split('/').next().is_some_and(part)
 }
 
 /// Whether arithmetic on this text could run a command.

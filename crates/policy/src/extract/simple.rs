@@ -95,6 +95,7 @@ impl Walker<'_, '_> {
             self.bash_only("a subscript")?;
             self.pos += 1;
             self.nested(Self::subscript)?;
+            self.sink.scope.note_array(&name);
             if !matches!(self.raw(self.pos), Some(b'=' | b'+')) {
                 return self.syntax("a subscript without an assignment");
             }
@@ -141,6 +142,7 @@ impl Walker<'_, '_> {
     /// The elements of `( … )`; each value is noted for the array.
     fn array(&mut self, name: &str) -> Walk<()> {
         let start = self.pos;
+        self.sink.scope.note_array(name);
         self.elements(name)?;
         // Bash 5.2 writes a substitution out again before it runs it, and gets this one wrong.
         let escapes = self.since(start).replace("\\\n", "").contains('\\');
@@ -218,7 +220,7 @@ impl Walker<'_, '_> {
         let Parts { assignments, words, redirects } = parts;
         for Assignment { name, value, .. } in &assignments {
             self.sink.scope.assign(name, value.clone());
-            self.check_name(name);
+            self.check_assignment(name, value);
         }
         let Some(mut command) = SimpleCommand::of(words) else {
             if assignments.len() + self.sink.assignments.len() > MAX_COMMANDS {
@@ -240,16 +242,19 @@ impl Walker<'_, '_> {
 
     /// Notes that the shell sets a variable by itself: a loop, `read`, `${x:=…}`.
     pub(super) fn assign(&mut self, name: &str, value: Value) {
-        self.check_name(name);
+        self.check_assignment(name, &value);
         self.sink.scope.assign(name, value.clone());
         let name = name.to_owned();
         self.sink.assignments.push(Assignment { name, value, reach: Reach::Shell });
     }
 
     /// Some variables are code, or change how names are found.
-    pub(super) fn check_name(&mut self, name: &str) {
+    pub(super) fn check_assignment(&mut self, name: &str, value: &Value) {
         if is_code(name) {
             self.doubt(Reason::Code("a variable that the shell evaluates"));
+        }
+        if matches!(name, "LC_ALL" | "LC_CTYPE" | "LANG") && !is_known_locale(value) {
+            self.doubt(Reason::Dialect("text in another character set"));
         }
     }
 }
@@ -275,6 +280,20 @@ pub(super) fn is_code(name: &str) -> bool {
         "TEXTDOMAINDIR",
     ];
     CODE.contains(&name) || name.starts_with("BASH_FUNC_")
+}
+
+/// `true` if quotes mean the same in this locale as in UTF-8. In some multibyte character sets a
+/// quote or a backslash can be the second half of a character.
+fn is_known_locale(value: &Value) -> bool {
+    match value {
+        Value::Text(text) => {
+            let name = text.split('@').next().unwrap_or_default();
+            let set = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+            matches!(set.as_str(), "" | "c" | "posix" | "utf-8" | "utf8")
+        }
+        Value::Copy(other) => other == "LANG" || other.starts_with("LC_"),
+        Value::Number | Value::File | Value::Unknown => false,
+    }
 }
 
 /// A net under the reader: such a word would be an assignment to the shell in some spelling.

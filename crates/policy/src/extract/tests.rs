@@ -86,7 +86,10 @@ fn words_and_quotes() {
     finds("r'm' x; \"r\"m; \\rm; r\\\nm", &["rm", "rm", "rm", "rm"]);
     finds("echo '$(a)' \"\\$(a)\" \\`a\\`", &["echo"]);
     finds("$'\\x72\\155'", &["rm"]);
-    for text in ["'a", "\"a", "$'a", "$'a\\'b'", "a\\"] {
+    finds("$'a\\'b' c; d", &["a'b", "d"]);
+    finds("echo \"${x:-'a b'}\" \"${x#'a'}\" \"${x:-'$y'}\"; d", &["echo", "d"]);
+    finds("cat <<E\n${x:-'a'} ${x:-\"b\"}\nE\nd", &["cat", "d"]);
+    for text in ["'a", "\"a", "$'a", "a\\", "echo \"${x:-it's}\"; d", "echo \"${x:-'}'}\""] {
         doubts(text);
     }
 }

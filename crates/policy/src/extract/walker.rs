@@ -203,6 +203,12 @@ impl Sink {
         if self.scope.reaches_code() {
             self.note(Uncertain { reason: Reason::Code("a value used in arithmetic"), at: 0 });
         }
+        if self.scope.fills_array() {
+            self.note(Uncertain { reason: Reason::Code("a value that becomes an array"), at: 0 });
+        }
+        if self.scope.may_connect() {
+            self.note(Uncertain { reason: Reason::Connection, at: 0 });
+        }
         if self.scope.is_broken() {
             self.note(Uncertain { reason: Reason::Dynamic("the value of a variable"), at: 0 });
         }

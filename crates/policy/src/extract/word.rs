@@ -106,6 +106,9 @@ impl<'t> Walker<'t, '_> {
         self.peek();
         let start = self.pos;
         let mut draft = Draft::default();
+        if self.raw(start) == Some(b'~') {
+            self.sink.scope.rely_on_roots();
+        }
         while let Some(byte) = self.peek() {
             if ends_word(byte) && !self.process_substitution(&mut draft)? {
                 break;
@@ -154,7 +157,9 @@ impl<'t> Walker<'t, '_> {
                 }
             }
             b',' => draft.braces.comma(),
-            b'.' if self.raw(start + 1) == Some(b'.') => draft.braces.comma(),
+            b'.' if self.raw(self.past_continuations(start + 1)) == Some(b'.') => {
+                draft.braces.comma();
+            }
             _ => {}
         }
         self.pos += 1;

@@ -1,6 +1,8 @@
 //! From a command's name to the table that knows it.
 
-use super::{awk, builtins, editors, exec_options, find, git, prefix, sed, shells, xargs};
+use super::{
+    awk, builtins, containers, editors, exec_options, find, git, prefix, sed, shells, xargs,
+};
 use crate::command::{Assignment, Reach, Reason, Shell, SimpleCommand, Value, Word};
 
 /// What a command leads to besides itself.
@@ -26,6 +28,14 @@ pub(crate) enum Effect {
     },
     /// It evaluates this word: as arithmetic, or as a name with a subscript.
     Evaluates(Word),
+    /// It makes this variable an array.
+    IsArray(String),
+    /// It gives this variable a value that is known only when it runs. If the variable is an
+    /// array, bash reads elements from the value and expands them.
+    Declares(String),
+    /// The unquoted values of these variables, and what `pwd` and `id` print, were taken for one
+    /// word each.
+    ReliesOnOneWord(Vec<String>),
     /// It can remove functions.
     RemovesFunctions,
     /// What it leads to cannot be told.
@@ -73,6 +83,7 @@ pub(crate) fn effects(command: &SimpleCommand) -> Vec<Effect> {
     builtins::effects(name, command)
         .or_else(|| shells::effects(name, command))
         .or_else(|| prefix::effects(name, command))
+        .or_else(|| containers::effects(name, command))
         .or_else(|| match name {
             "find" => Some(find::find(command)),
             "fd" | "fdfind" => Some(find::fd(command)),

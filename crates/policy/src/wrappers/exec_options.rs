@@ -2,17 +2,23 @@
 
 use super::dispatch::{Effect, SH};
 use super::exec_table::{ExecOption, ExecProgram, How, TABLE};
-use crate::command::{SimpleCommand, Word};
+use crate::command::{Redirect, SimpleCommand, Word};
 
 /// What the options of such a program lead to; `None` for any other program.
 pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
     let program = TABLE.iter().find(|program| program.names.contains(&name))?;
     let mut effects = Vec::new();
     let mut words = command.args.iter().peekable();
-    let mut first = true;
+    let (mut first, mut closed) = (true, false);
     while let Some(word) = words.next() {
+        // `--` may be the value of an option that is not known here, so words behind it still
+        // count if they are options as written.
         if word.is("--") {
-            break;
+            closed = true;
+            continue;
+        }
+        if closed && word.value().is_none() {
+            continue;
         }
         if word.may_become_option() {
             effects.push(Effect::unclear(name, format!("the word {word}")));
@@ -75,15 +81,14 @@ fn find_option<'p>(program: &'p ExecProgram, text: &str, bundle: bool) -> Found<
 }
 
 fn in_cluster<'p>(program: &'p ExecProgram, cluster: &str) -> Found<'p> {
-    if let Some(option) = program
-        .runs
-        .iter()
-        .find(|option| option.name.len() == 2 && cluster.starts_with(option.name))
-    {
-        let attached = cluster.get(2..).filter(|rest| !rest.is_empty());
-        return Found::Runs(option, attached.map(str::to_owned));
-    }
     for (index, letter) in cluster.char_indices() {
+        let here = cluster.get(index..).unwrap_or_default();
+        let two = program.runs.iter().filter(|option| option.name.len() == 2);
+        if let Some((option, rest)) =
+            two.filter_map(|it| here.strip_prefix(it.name).map(|rest| (it, rest))).next()
+        {
+            return Found::Runs(option, (!rest.is_empty()).then(|| rest.to_owned()));
+        }
         let rest = cluster.get(index + letter.len_utf8()..).unwrap_or_default();
         let named =
             |option: &&ExecOption| option.name.len() == 1 && option.name.starts_with(letter);
@@ -122,14 +127,37 @@ fn run(name: &str, option: &ExecOption, value: Option<Word>) -> Option<Effect> {
     }
 }
 
-/// Interpreters of their own little languages, in which some words run a shell.
-fn markers(name: &str, command: &SimpleCommand) -> Option<Effect> {
-    let markers: &[&str] = match name {
+/// Words that run a shell in the language of an interpreter; none for any other program.
+fn shell_words(name: &str) -> &'static [&'static str] {
+    match name {
         "psql" | "mysql" | "mariadb" => &["\\!", "program", "system"],
         "sqlite3" => &[".shell", ".system", "|", "edit(", "load_extension"],
         "dc" => &["!"],
-        _ => return None,
+        _ => &[],
+    }
+}
+
+/// `true` if this command would run a shell because of what it is fed.
+pub(crate) fn runs_shell_for(command: &SimpleCommand, input: &str) -> bool {
+    let input = input.to_ascii_lowercase();
+    let name = command.name().unwrap_or_default();
+    shell_words(name).iter().any(|marker| input.contains(marker))
+}
+
+/// Interpreters of their own little languages, in which some words run a shell.
+fn markers(name: &str, command: &SimpleCommand) -> Option<Effect> {
+    let markers = shell_words(name);
+    if markers.is_empty() {
+        return None;
+    }
+    let fed = |redirect: &Redirect| match redirect {
+        Redirect::Text(Some(text)) => runs_shell_for(command, text),
+        Redirect::Text(None) => true,
+        Redirect::Read(_) | Redirect::Write(_) | Redirect::Duplicate | Redirect::Heredoc => false,
     };
+    if command.redirects.iter().any(fed) {
+        return Some(Effect::unclear(name, "what it is fed"));
+    }
     let args = command.args.iter().map(|word| (word, word.text.to_ascii_lowercase()));
     let found = args.filter(|(word, text)| {
         word.value().is_none() || markers.iter().any(|marker| text.contains(marker))

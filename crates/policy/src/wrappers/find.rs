@@ -13,7 +13,12 @@ pub(super) fn find(command: &SimpleCommand) -> Vec<Effect> {
     let mut expression = false;
     while let Some(word) = command.args.get(index) {
         index += 1;
-        let value_of_test = expression && index >= 2 && is_value(command.args.get(index - 2));
+        // A pattern may match several files, but nobody names those like an action. Any other word
+        // that may become several could bring one.
+        let value_of_test = expression
+            && index >= 2
+            && word.shape != Shape::Many
+            && is_value(command.args.get(index - 2));
         if word.may_become_option() && !value_of_test {
             effects.push(Effect::unclear("find", format!("the word {word}")));
         }

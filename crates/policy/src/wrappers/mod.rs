@@ -6,6 +6,7 @@
 
 mod awk;
 mod builtins;
+mod containers;
 mod dispatch;
 mod editors;
 mod exec_options;
@@ -22,5 +23,6 @@ mod variables;
 mod xargs;
 
 pub(super) use dispatch::{Effect, Reader, effects};
+pub(super) use exec_options::runs_shell_for;
 pub(super) use git::git_operands;
 pub(super) use shells::reads_commands;

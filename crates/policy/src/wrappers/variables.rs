@@ -27,7 +27,8 @@ fn odd(program: &str, what: String) -> Vec<Effect> {
 
 fn declare(name: &str, args: &[Word]) -> Vec<Effect> {
     let mut effects = Vec::new();
-    let (mut exported, mut integer) = (name == "export", false);
+    let mut exported = name == "export";
+    let (mut integer, mut array) = (false, false);
     for word in args {
         if word.shape == Shape::Process {
             // The array of this name; its elements are noted under the name.
@@ -42,12 +43,32 @@ fn declare(name: &str, args: &[Word]) -> Vec<Effect> {
             }
             exported |= word.text.contains('x');
             integer |= word.text.contains('i');
+            array |= word.text.contains(['a', 'A']);
             continue;
         }
         let reach = if exported { Reach::Environment } else { Reach::Shell };
+        if array {
+            let name = word.text.split(['=', '+', '[']).next().unwrap_or_default();
+            effects.push(Effect::IsArray(name.to_owned()));
+        }
         declare_word(word, reach, integer, &mut effects);
     }
     effects
+}
+
+/// `declare -a 'a=($(command))'` runs the command: bash reads the elements of an array from a
+/// value in parentheses, if the variable is one.
+fn array_value(word: &Word, name: &str, value: &Value) -> Option<Effect> {
+    let text = word.text.split_once('=').map_or("", |(_, text)| text);
+    match value {
+        Value::Text(_) if text.starts_with('(') && text.ends_with(')') => {
+            Some(Effect::Script { text: format!("{name}={text}"), reader: Reader::Same })
+        }
+        Value::Text(_) => None,
+        Value::Copy(_) | Value::Number | Value::File | Value::Unknown => {
+            (text.is_empty() || text.starts_with('(')).then(|| Effect::Declares(name.to_owned()))
+        }
+    }
 }
 
 fn declare_word(word: &Word, reach: Reach, integer: bool, effects: &mut Vec<Effect>) {
@@ -61,6 +82,8 @@ fn declare_word(word: &Word, reach: Reach, integer: bool, effects: &mut Vec<Effe
         }
     };
     let name = name.strip_suffix('+').unwrap_or(name);
+    let plain = name.split('[').next().unwrap_or_default();
+    effects.extend(array_value(word, plain, &value));
     if integer {
         effects.push(Effect::Evaluates(Word::literal(name)));
     }
@@ -86,7 +109,13 @@ fn read(args: &[Word]) -> Vec<Effect> {
     };
     let names = args.get(scan.rest..).unwrap_or_default();
     let array = scan.value(&["a"]).into_iter();
-    array.chain(names).map(|word| sets(word, Value::Unknown)).collect()
+    let marks: Vec<Effect> = array.clone().filter_map(Word::value).map(is_array).collect();
+    let sets = array.chain(names).map(|word| sets(word, Value::Unknown));
+    marks.into_iter().chain(sets).collect()
+}
+
+fn is_array(name: &str) -> Effect {
+    Effect::IsArray(name.to_owned())
 }
 
 fn mapfile(args: &[Word]) -> Vec<Effect> {
@@ -97,7 +126,9 @@ fn mapfile(args: &[Word]) -> Vec<Effect> {
     };
     let names = args.get(scan.rest..).unwrap_or_default();
     let callback = scan.value(&["C"]).map(|code| Effect::script(code, Reader::Same));
-    callback.into_iter().chain(names.iter().map(|word| sets(word, Value::Unknown))).collect()
+    let marks = names.iter().filter_map(Word::value).map(is_array);
+    let sets = names.iter().map(|word| sets(word, Value::Unknown));
+    callback.into_iter().chain(marks).chain(sets).collect()
 }
 
 /// `printf -v NAME` sets a variable; a first word of unknown value could turn out to be `-v`.

@@ -1,0 +1,509 @@
+//! Container tools: the command that `docker run`, `podman exec` or `kubectl exec` starts.
+//!
+//! The options that take a value must be known, since otherwise the command behind them cannot be
+//! found. They come from `docker run --help` (28.2), podman-run(1) (5.4) and `kubectl options`
+//! (1.32).
+
+use super::dispatch::{Effect, SH};
+use super::options::{Grammar, NO_OPTIONS, Scan, is_one, scan};
+use crate::command::{Shape, SimpleCommand, Word};
+
+/// What such a tool leads to; `None` for any other program.
+pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
+    let mut names = Vec::new();
+    let args: Vec<Word> = command.args.iter().map(|word| as_one_word(word, &mut names)).collect();
+    let found = match name {
+        "docker" | "podman" | "nerdctl" => engine(&args),
+        "docker-compose" | "podman-compose" => compose(&args),
+        "kubectl" | "oc" => kubernetes(&args),
+        _ => return None,
+    };
+    let mut effects = found.unwrap_or_else(|odd| vec![Effect::unclear(name, odd)]);
+    if !names.is_empty() {
+        effects.push(Effect::ReliesOnOneWord(names));
+    }
+    Some(effects)
+}
+
+/// Substitutions that everyday lines leave unquoted: a directory, or the number of a user.
+const PLAIN: [&str; 4] = ["$(pwd)", "`pwd`", "$(id -u)", "$(id -g)"];
+
+/// Takes `$(pwd):/app`, `$(id -u):$(id -g)` and `X=$X` for one word each, although blanks in a
+/// value would split them. The names of the variables are noted, so that none of them may get
+/// such a value in the same text.
+fn as_one_word(word: &Word, names: &mut Vec<String>) -> Word {
+    let in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if word.shape != Shape::Many {
+        return word.clone();
+    }
+    let mut found = Vec::new();
+    let mut rest = word.source.as_str();
+    while !rest.is_empty() {
+        if let Some(after) = PLAIN.iter().find_map(|it| rest.strip_prefix(it)) {
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix('$') {
+            let braced = after.strip_prefix('{');
+            let start = braced.unwrap_or(after);
+            let name = start.split(|c| !in_name(c)).next().unwrap_or_default();
+            let after = start.get(name.len()..).unwrap_or_default();
+            let after = if braced.is_some() { after.strip_prefix('}') } else { Some(after) };
+            let Some(after) = after.filter(|_| name.starts_with(|c: char| !c.is_ascii_digit()))
+            else {
+                return word.clone();
+            };
+            found.push(name.to_owned());
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix(|c| in_name(c) || "-./:=,@+".contains(c)) {
+            rest = after;
+        } else {
+            return word.clone();
+        }
+    }
+    // A word of substitutions alone relies on `PWD` too, as `pwd` prints it.
+    found.push("PWD".to_owned());
+    names.extend(found);
+    Word { shape: Shape::One, plain: !word.text.starts_with('-'), ..word.clone() }
+}
+
+const ENGINE: Grammar = Grammar {
+    flags: "Dv",
+    values: "cHl",
+    long_flags: &["debug", "tls", "tlsverify", "version", "help", "remote", "syslog"],
+    long_values: &[
+        "config",
+        "context",
+        "host",
+        "log-level",
+        "tlscacert",
+        "tlscert",
+        "tlskey",
+        "connection",
+        "url",
+        "identity",
+        "namespace",
+        "address",
+        "root",
+        "runroot",
+        "runtime",
+        "storage-driver",
+        "cgroup-manager",
+    ],
+    numbers: false,
+};
+
+fn engine(args: &[Word]) -> Result<Vec<Effect>, String> {
+    let Some((subcommand, rest)) = subcommand(args, &ENGINE, &["run", "create", "exec"])? else {
+        return Ok(Vec::new());
+    };
+    match subcommand {
+        "container" => engine(rest),
+        "run" | "create" => run(rest),
+        "exec" => exec(rest),
+        "compose" => compose(rest),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// The subcommand and what follows it. Behind an option that is not known, the subcommand may be
+/// any word, so it must be none that starts a command.
+fn subcommand<'w>(
+    args: &'w [Word],
+    grammar: &Grammar,
+    starters: &[&str],
+) -> Result<Option<(&'w str, &'w [Word])>, String> {
+    let scan = match scan(args, grammar) {
+        Ok(scan) => scan,
+        Err(odd) => {
+            let starts = |word: &Word| word.value().is_none_or(|text| starters.contains(&text));
+            return if args.iter().any(starts) { Err(odd) } else { Ok(None) };
+        }
+    };
+    let rest = args.get(scan.rest..).unwrap_or_default();
+    let Some((first, rest)) = rest.split_first() else { return Ok(None) };
+    match first.value() {
+        Some(name) => Ok(Some((name, rest))),
+        None => Err(format!("the word {first}")),
+    }
+}
+
+const RUN: Grammar = Grammar {
+    flags: "ditPq",
+    values: "acehlmpuvw",
+    long_flags: &[
+        "detach",
+        "disable-content-trust",
+        "env-host",
+        "help",
+        "http-proxy",
+        "init",
+        "interactive",
+        "no-healthcheck",
+        "no-hostname",
+        "no-hosts",
+        "oom-kill-disable",
+        "passwd",
+        "privileged",
+        "publish-all",
+        "quiet",
+        "read-only",
+        "read-only-tmpfs",
+        "replace",
+        "rm",
+        "rmi",
+        "rootfs",
+        "sig-proxy",
+        "tls-verify",
+        "tty",
+        "unsetenv-all",
+        "use-api-socket",
+    ],
+    long_values: &[
+        "add-host",
+        "annotation",
+        "arch",
+        "attach",
+        "authfile",
+        "blkio-weight",
+        "blkio-weight-device",
+        "cap-add",
+        "cap-drop",
+        "cgroup-conf",
+        "cgroup-parent",
+        "cgroupns",
+        "cgroups",
+        "cidfile",
+        "conmon-pidfile",
+        "cpu-count",
+        "cpu-percent",
+        "cpu-period",
+        "cpu-quota",
+        "cpu-rt-period",
+        "cpu-rt-runtime",
+        "cpu-shares",
+        "cpus",
+        "cpuset-cpus",
+        "cpuset-mems",
+        "decryption-key",
+        "detach-keys",
+        "device",
+        "device-cgroup-rule",
+        "device-read-bps",
+        "device-read-iops",
+        "device-write-bps",
+        "device-write-iops",
+        "dns",
+        "dns-opt",
+        "dns-option",
+        "dns-search",
+        "domainname",
+        "entrypoint",
+        "env",
+        "env-file",
+        "env-merge",
+        "expose",
+        "gidmap",
+        "gpus",
+        "group-add",
+        "group-entry",
+        "health-cmd",
+        "health-interval",
+        "health-log-destination",
+        "health-max-log-count",
+        "health-max-log-size",
+        "health-on-failure",
+        "health-retries",
+        "health-start-interval",
+        "health-start-period",
+        "health-startup-cmd",
+        "health-startup-interval",
+        "health-startup-retries",
+        "health-startup-success",
+        "health-startup-timeout",
+        "health-timeout",
+        "hostname",
+        "hosts-file",
+        "hostuser",
+        "image-volume",
+        "init-ctr",
+        "init-path",
+        "io-maxbandwidth",
+        "io-maxiops",
+        "ip",
+        "ip6",
+        "ipc",
+        "isolation",
+        "kernel-memory",
+        "label",
+        "label-file",
+        "link",
+        "link-local-ip",
+        "log-driver",
+        "log-opt",
+        "mac-address",
+        "memory",
+        "memory-reservation",
+        "memory-swap",
+        "memory-swappiness",
+        "mount",
+        "name",
+        "net",
+        "net-alias",
+        "network",
+        "network-alias",
+        "oom-score-adj",
+        "os",
+        "passwd-entry",
+        "personality",
+        "pid",
+        "pidfile",
+        "pids-limit",
+        "platform",
+        "pod",
+        "pod-id-file",
+        "preserve-fd",
+        "preserve-fds",
+        "publish",
+        "pull",
+        "rdt-class",
+        "requires",
+        "restart",
+        "retry",
+        "retry-delay",
+        "runtime",
+        "sdnotify",
+        "seccomp-policy",
+        "secret",
+        "security-opt",
+        "shm-size",
+        "shm-size-systemd",
+        "stop-signal",
+        "stop-timeout",
+        "storage-opt",
+        "subgidname",
+        "subuidname",
+        "sysctl",
+        "systemd",
+        "timeout",
+        "tmpfs",
+        "tz",
+        "uidmap",
+        "ulimit",
+        "umask",
+        "unsetenv",
+        "user",
+        "userns",
+        "uts",
+        "variant",
+        "volume",
+        "volume-driver",
+        "volumes-from",
+        "workdir",
+    ],
+    numbers: false,
+};
+
+/// `run [OPTIONS] IMAGE [COMMAND…]`; `--entrypoint` replaces the image's own program.
+fn run(args: &[Word]) -> Result<Vec<Effect>, String> {
+    let scan = scan(args, &RUN)?;
+    let checks = scan.values(&["health-cmd", "health-startup-cmd"]);
+    let mut effects: Vec<Effect> = checks.map(|text| Effect::script(text, SH)).collect();
+    effects.extend(command_in(args, &scan)?);
+    Ok(effects)
+}
+
+const EXEC: Grammar = Grammar {
+    flags: "ditlT",
+    values: "euw",
+    long_flags: &["detach", "interactive", "privileged", "tty", "latest", "no-tty", "no-TTY"],
+    long_values: &[
+        "detach-keys",
+        "env",
+        "env-file",
+        "user",
+        "workdir",
+        "index",
+        "preserve-fd",
+        "preserve-fds",
+        "cidfile",
+    ],
+    numbers: false,
+};
+
+/// `exec [OPTIONS] CONTAINER COMMAND…`.
+fn exec(args: &[Word]) -> Result<Vec<Effect>, String> {
+    command_in(args, &scan(args, &EXEC)?)
+}
+
+/// The command behind the image or the container, or that of `--entrypoint`.
+fn command_in(args: &[Word], scan: &Scan) -> Result<Vec<Effect>, String> {
+    let rest = args.get(scan.rest..).unwrap_or_default();
+    let Some((image, command)) = rest.split_first() else { return Ok(Vec::new()) };
+    if !is_one(image) && !image.plain {
+        return Err(format!("the word {image}"));
+    }
+    let entrypoint = scan.value(&["entrypoint"]).filter(|word| !word.is(""));
+    let words: Vec<Word> = entrypoint.into_iter().chain(command).cloned().collect();
+    // Without a program the words are options of the one that the image names.
+    if words.first().is_some_and(|word| word.value().is_some() && word.text.starts_with('-')) {
+        return Ok(Vec::new());
+    }
+    Ok(Effect::runs(&words, Vec::new()).into_iter().collect())
+}
+
+const COMPOSE: Grammar = Grammar {
+    flags: "D",
+    values: "fpH",
+    long_flags: &["all-resources", "compatibility", "dry-run", "verbose", "version", "help"],
+    long_values: &[
+        "file",
+        "project-name",
+        "project-directory",
+        "profile",
+        "env-file",
+        "ansi",
+        "parallel",
+        "progress",
+        "host",
+        "context",
+    ],
+    numbers: false,
+};
+const COMPOSE_RUN: Grammar = Grammar {
+    flags: "diTPqt",
+    values: "elpuvw",
+    long_flags: &[
+        "build",
+        "detach",
+        "interactive",
+        "no-deps",
+        "no-tty",
+        "no-TTY",
+        "quiet",
+        "quiet-build",
+        "quiet-pull",
+        "remove-orphans",
+        "rm",
+        "service-ports",
+        "tty",
+        "use-aliases",
+    ],
+    long_values: &[
+        "cap-add",
+        "cap-drop",
+        "entrypoint",
+        "env",
+        "env-from-file",
+        "label",
+        "name",
+        "publish",
+        "pull",
+        "user",
+        "volume",
+        "workdir",
+    ],
+    numbers: false,
+};
+
+fn compose(args: &[Word]) -> Result<Vec<Effect>, String> {
+    match subcommand(args, &COMPOSE, &["run", "exec"])? {
+        Some(("run", rest)) => command_in(rest, &scan(rest, &COMPOSE_RUN)?),
+        Some(("exec", rest)) => exec(rest),
+        Some(_) | None => Ok(Vec::new()),
+    }
+}
+
+const KUBERNETES: Grammar = Grammar {
+    flags: "iqt",
+    values: "cflnosv",
+    long_flags: &[
+        "stdin",
+        "tty",
+        "quiet",
+        "rm",
+        "attach",
+        "command",
+        "expose",
+        "force",
+        "leave-stdin-open",
+        "privileged",
+        "arguments-only",
+        "replace",
+        "same-node",
+        "share-processes",
+        "insecure-skip-tls-verify",
+        "match-server-version",
+        "disable-compression",
+        "warnings-as-errors",
+    ],
+    long_values: &[
+        "as",
+        "as-group",
+        "as-uid",
+        "annotations",
+        "cache-dir",
+        "certificate-authority",
+        "client-certificate",
+        "client-key",
+        "cluster",
+        "container",
+        "context",
+        "copy-to",
+        "env",
+        "filename",
+        "image",
+        "image-pull-policy",
+        "kubeconfig",
+        "labels",
+        "namespace",
+        "output",
+        "overrides",
+        "override-type",
+        "pod-running-timeout",
+        "port",
+        "profile",
+        "request-timeout",
+        "restart",
+        "server",
+        "set-image",
+        "target",
+        "timeout",
+        "tls-server-name",
+        "token",
+        "user",
+        "v",
+    ],
+    ..NO_OPTIONS
+};
+
+/// `kubectl exec POD [OPTIONS] -- COMMAND…`, and `run` and `debug` with the same `--`.
+fn kubernetes(args: &[Word]) -> Result<Vec<Effect>, String> {
+    let starters = ["exec", "run", "debug", "rsh"];
+    match subcommand(args, &KUBERNETES, &starters)? {
+        Some((name, rest)) if starters.contains(&name) => in_pod(name, rest),
+        Some(_) | None => Ok(Vec::new()),
+    }
+}
+
+/// Options may stand before and behind the name of the pod; `exec` and `rsh` take a command
+/// without `--` too.
+fn in_pod(name: &str, args: &[Word]) -> Result<Vec<Effect>, String> {
+    let mut rest = args;
+    let mut operands = 0;
+    loop {
+        let scan = scan(rest, &KUBERNETES)?;
+        if scan.given.iter().any(|given| given.value.as_ref().is_some_and(|it| it.is("--"))) {
+            return Err("-- as the value of an option".to_owned());
+        }
+        let dashed = scan.rest > 0 && rest.get(scan.rest - 1).is_some_and(|word| word.is("--"));
+        rest = rest.get(scan.rest..).unwrap_or_default();
+        let Some((first, others)) = rest.split_first() else { return Ok(Vec::new()) };
+        if dashed || (operands > 0 && matches!(name, "exec" | "rsh")) {
+            return Ok(Effect::runs(rest, Vec::new()).into_iter().collect());
+        }
+        if !is_one(first) && !first.plain {
+            return Err(format!("the word {first}"));
+        }
+        operands += 1;
+        rest = others;
+    }
+}
