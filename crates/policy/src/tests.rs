@@ -817,18 +817,25 @@ const REFUSED: &[(&str, &str, &str)] = &[
 
 #[test]
 fn what_is_allowed_runs() {
-    for (allow, deny, text) in FINE {
-        let decision = decided(&policy(allow, deny), text);
-        assert_eq!(decision, Decision::Allow, "allow {allow:?}, deny {deny:?}: {text}");
-    }
+    let refused: Vec<String> = FINE
+        .iter()
+        .map(|(allow, deny, text)| (text, decided(&policy(allow, deny), text)))
+        .filter(|(_, decision)| *decision != Decision::Allow)
+        .map(|(text, decision)| format!("{text:?}: {decision:?}"))
+        .collect();
+    assert!(refused.is_empty(), "{refused:#?}");
 }
 
 #[test]
 fn what_is_denied_or_unlisted_or_uncertain_is_refused() {
-    for (allow, deny, text) in REFUSED {
-        let decision = decided(&policy(allow, deny), text);
-        assert!(matches!(decision, Decision::Deny(_)), "allow {allow:?}, deny {deny:?}: {text}");
-    }
+    let allowed: Vec<&str> = REFUSED
+        .iter()
+        .filter(|(allow, deny, text)| {
+            !matches!(decided(&policy(allow, deny), text), Decision::Deny(_))
+        })
+        .map(|(_, _, text)| *text)
+        .collect();
+    assert!(allowed.is_empty(), "{allowed:#?}");
 }
 
 #[test]

@@ -423,6 +423,9 @@ impl Reader<'_> {
             if command.words.is_empty()
                 && let Some(name) = self.assignment_name()?
             {
+                if self.assigned.len() > MAX_COMMANDS {
+                    return self.refuse(format!("a text with over {MAX_COMMANDS} assignments"));
+                }
                 let value = self.assigned_value()?;
                 self.assign(&name, &value);
                 command.assignments.push((name, value));
@@ -562,6 +565,7 @@ impl Reader<'_> {
         let is_plain = !delimiter.is_empty()
             && delimiter.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         let is_whole = word.source == delimiter
+            || word.source == format!("\\{delimiter}")
             || word.source == format!("'{delimiter}'")
             || word.source == format!("\"{delimiter}\"");
         if !is_plain || !is_whole {
