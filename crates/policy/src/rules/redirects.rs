@@ -136,7 +136,9 @@ impl Place<'_> {
             [] => is_below(self.cwd),
             roots => roots.iter().any(|root| is_below(root)),
         };
-        is_open && (is_writable || is_below("/tmp"))
+        // Logs and scratch files directly in the temporary directory.
+        let is_temporary = path.strip_prefix("/tmp/").is_some_and(|name| !name.contains('/'));
+        is_open && (is_writable || is_temporary)
     }
 }
 
