@@ -99,9 +99,18 @@ const BASE: Subcommand = Subcommand {
     merges: false,
 };
 
+const fn with_attached(subcommand: Subcommand, attached: &'static str) -> Subcommand {
+    Subcommand { options: Options { attached, ..subcommand.options }, ..subcommand }
+}
+
 /// A subcommand whose options are all harmless.
 const fn safe(name: &'static str, flags: &'static str, values: &'static str) -> Subcommand {
     Subcommand { name, options: Options { flags, values, ..SAFE }, ..BASE }
+}
+
+/// A subcommand of whose options only the listed ones are harmless.
+const fn strict(name: &'static str, flags: &'static str, values: &'static str) -> Subcommand {
+    Subcommand { name, options: Options { flags, values, ..GIT }, ..BASE }
 }
 
 const fn with_long(subcommand: Subcommand, long: &'static str) -> Subcommand {
@@ -214,10 +223,7 @@ pub(super) const SUBCOMMANDS: &[Subcommand] = &[
         ..BASE
     },
     with_long(
-        Subcommand {
-            options: Options { attached: "uM", ..safe("status", "vsbz", "").options },
-            ..safe("status", "", "")
-        },
+        with_attached(safe("status", "vsbz", ""), "uM"),
         "verbose short branch show-stash ahead-behind porcelain=? long null untracked-files=? \
          ignored=? ignore-submodules=? column=? no-renames find-renames=? renames",
     ),
@@ -228,10 +234,7 @@ pub(super) const SUBCOMMANDS: &[Subcommand] = &[
          pathspec-from-file= pathspec-file-nul",
     ),
     with_long(
-        Subcommand {
-            options: Options { attached: "Su", ..safe("commit", "qvseaiponz", "FmcCt").options },
-            ..safe("commit", "", "")
-        },
+        with_attached(safe("commit", "qvseaiponz", "FmcCt"), "Su"),
         "quiet verbose file= author= date= message= reedit-message= reuse-message= fixup= squash= \
          reset-author trailer= signoff template= edit cleanup= status gpg-sign=? all include \
          interactive patch only no-verify verify dry-run short branch ahead-behind porcelain long \
@@ -241,11 +244,7 @@ pub(super) const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         repository: Repository::First,
         ..with_long(
-            Subcommand {
-                options: Options { flags: "vqdnfu46", values: "o", ..GIT },
-                name: "push",
-                ..BASE
-            },
+            strict("push", "vqdnfu46", "o"),
             "verbose quiet all branches mirror delete tags dry-run porcelain force \
              force-with-lease=? force-if-includes recurse-submodules= thin set-upstream progress \
              prune no-verify verify follow-tags signed=? atomic push-option= ipv4 ipv6",
@@ -255,11 +254,7 @@ pub(super) const SUBCOMMANDS: &[Subcommand] = &[
         repository: Repository::First,
         merges: true,
         ..with_long(
-            Subcommand {
-                options: Options { flags: "vqnaftpk46", values: "sXoj", attached: "Sr", ..GIT },
-                name: "pull",
-                ..BASE
-            },
+            with_attached(strict("pull", "vqnaftpk46", "sXoj"), "Sr"),
             "verbose quiet progress recurse-submodules=? rebase=? stat summary log=? signoff \
              squash commit edit cleanup= ff ff-only verify verify-signatures autostash strategy= \
              strategy-option= gpg-sign=? allow-unrelated-histories all append force tags prune \
@@ -271,11 +266,7 @@ pub(super) const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         repository: Repository::First,
         ..with_long(
-            Subcommand {
-                options: Options { flags: "vqafmtnpPku46", values: "jo", ..GIT },
-                name: "fetch",
-                ..BASE
-            },
+            strict("fetch", "vqafmtnpPku46", "jo"),
             "verbose quiet all set-upstream append atomic force multiple tags jobs= prefetch \
              prune prune-tags recurse-submodules=? dry-run porcelain write-fetch-head keep \
              update-head-ok progress depth= shallow-since= shallow-exclude= deepen= unshallow \
@@ -287,11 +278,7 @@ pub(super) const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         repository: Repository::First,
         ..with_long(
-            Subcommand {
-                options: Options { flags: "vqnls46", values: "jobc", ..GIT },
-                name: "clone",
-                ..BASE
-            },
+            strict("clone", "vqnls46", "jobc"),
             "verbose quiet progress reject-shallow no-checkout checkout bare mirror local \
              no-hardlinks hardlinks shared recurse-submodules=? recursive=? jobs= reference= \
              reference-if-able= dissociate origin= branch= depth= shallow-since= \
@@ -302,22 +289,14 @@ pub(super) const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         repository: Repository::First,
         ..with_long(
-            Subcommand {
-                options: Options { flags: "qthb", values: "o", ..GIT },
-                name: "ls-remote",
-                ..BASE
-            },
+            strict("ls-remote", "qthb", "o"),
             "quiet tags branches heads refs get-url sort= exit-code symref server-option=",
         )
     },
     Subcommand {
         merges: true,
         ..with_long(
-            Subcommand {
-                options: Options { flags: "qvnfmi", values: "CsX", attached: "Sr", ..GIT },
-                name: "rebase",
-                ..BASE
-            },
+            with_attached(strict("rebase", "qvnfmi", "CsX"), "Sr"),
             "onto= keep-base no-verify verify quiet verbose no-stat stat signoff \
              committer-date-is-author-date reset-author-date ignore-date ignore-whitespace \
              whitespace= force-rebase no-ff ff continue skip abort quit edit-todo \
@@ -330,11 +309,7 @@ pub(super) const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         merges: true,
         ..with_long(
-            Subcommand {
-                options: Options { flags: "nevq", values: "sXmF", attached: "S", ..GIT },
-                name: "merge",
-                ..BASE
-            },
+            with_attached(strict("merge", "nevq", "sXmF"), "S"),
             "stat summary log=? squash commit edit cleanup= ff ff-only rerere-autoupdate \
              verify-signatures strategy= strategy-option= message= file= into-name= verbose quiet \
              abort quit continue allow-unrelated-histories progress gpg-sign=? autostash \
@@ -342,21 +317,13 @@ pub(super) const SUBCOMMANDS: &[Subcommand] = &[
         )
     },
     with_long(
-        Subcommand {
-            options: Options { flags: "nesx", values: "mX", attached: "S", ..GIT },
-            name: "cherry-pick",
-            ..BASE
-        },
+        with_attached(strict("cherry-pick", "nesx", "mX"), "S"),
         "quit continue abort skip cleanup= no-commit commit edit signoff mainline= \
          rerere-autoupdate strategy= strategy-option= gpg-sign=? ff allow-empty \
          allow-empty-message keep-redundant-commits empty=",
     ),
     with_long(
-        Subcommand {
-            options: Options { flags: "nes", values: "mX", attached: "S", ..GIT },
-            name: "revert",
-            ..BASE
-        },
+        with_attached(strict("revert", "nes", "mX"), "S"),
         "quit continue abort skip cleanup= no-commit commit edit signoff mainline= \
          rerere-autoupdate strategy= strategy-option= gpg-sign=? reference",
     ),
@@ -385,10 +352,7 @@ pub(super) const SUBCOMMANDS: &[Subcommand] = &[
          points-at= ignore-case recurse-submodules format=",
     ),
     with_long(
-        Subcommand {
-            options: Options { attached: "n", ..safe("tag", "ldvaesfi", "mFu").options },
-            ..safe("tag", "", "")
-        },
+        with_attached(safe("tag", "ldvaesfi", "mFu"), "n"),
         "list delete verify annotate message= file= trailer= edit sign cleanup= local-user= force \
          create-reflog column=? contains=? no-contains=? with=? without=? merged=? no-merged=? \
          omit-empty sort= points-at=? format= color=? ignore-case",
@@ -405,7 +369,7 @@ pub(super) const SUBCOMMANDS: &[Subcommand] = &[
     with_long(safe("mv", "vnfk", ""), "verbose dry-run force sparse"),
     with_long(safe("clean", "qnfidxX", "e"), "quiet dry-run force interactive exclude="),
     with_long(
-        Subcommand { options: Options { flags: "q", values: "b", ..GIT }, name: "init", ..BASE },
+        strict("init", "q", "b"),
         "bare shared=? quiet initial-branch= object-format= ref-format=",
     ),
     with_long(
@@ -492,11 +456,7 @@ pub(super) const SUBCOMMANDS: &[Subcommand] = &[
          mtime=",
     ),
     with_long(
-        Subcommand {
-            options: Options { flags: "N3zRvq", values: "pC", ..GIT },
-            name: "apply",
-            ..BASE
-        },
+        strict("apply", "N3zRvq", "pC"),
         "exclude= include= no-add stat allow-binary-replacement binary numstat summary check index \
          intent-to-add cached apply 3way ours theirs union whitespace= ignore-space-change \
          ignore-whitespace reverse unidiff-zero reject allow-overlap verbose quiet \
