@@ -95,7 +95,7 @@ fn moved(consequence: Consequence, directory: Option<&Word>) -> Consequence {
         Consequence::WritesBeneath(word) => Consequence::WritesBeneath(path(word)),
         other @ (Consequence::Runs(_)
         | Consequence::Script { .. }
-        | Consequence::Sets(_)
+        | Consequence::Sets { .. }
         | Consequence::ReadsCode(_)
         | Consequence::ReadsCodeFromInput
         | Consequence::Opaque) => other,
