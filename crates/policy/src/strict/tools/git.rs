@@ -112,6 +112,7 @@ fn judge_subcommand(name: &str, args: &[Word]) -> Result<Vec<Consequence>, Doubt
     subcommand.check_action(&found)?;
     subcommand.check_strategy(&found)?;
     subcommand.check_repository(&found)?;
+    check_editor(name, &found)?;
     let mut all = written(found.values(subcommand.writes));
     if name == "clone" {
         for setting in found.values(&["c", "config"]) {
@@ -175,6 +176,51 @@ impl Subcommand {
     }
 }
 
+/// Checks that the command asks for no editor, which would be another program.
+///
+/// A command that goes on after a conflict (`--continue`) may open the user's editor; it is known
+/// by its name, and the line cannot change which editor that is.
+fn check_editor(name: &str, found: &Arguments) -> Result<(), Doubt> {
+    let edits = match name {
+        "add" | "commit" | "tag" | "merge" | "cherry-pick" | "revert" => found.has(&["e", "edit"]),
+        "pull" => found.has(&["edit"]),
+        "rebase" => found.has(&["i", "interactive", "edit-todo"]),
+        "branch" => found.has(&["edit-description"]),
+        _ => false,
+    };
+    let messages = ["m", "message", "F", "file", "C", "reuse-message"];
+    let has_message = found.has(&messages);
+    let is_action = |names: &[&str]| {
+        found.operands.first().is_some_and(|action| names.iter().any(|name| action.is(name)))
+    };
+    let lacks_message = match name {
+        "commit" => {
+            let is_plain = |word: &Word| !word.text.contains(':') || word.text.starts_with(":/");
+            let mut fixups = found.values(&["fixup"]).peekable();
+            let only_fixes = fixups.peek().is_some() && fixups.all(is_plain);
+            let has_odd_fixup = found.has(&["fixup"]) && !only_fixes;
+            let prints = found.has(&["dry-run", "short", "porcelain", "long", "no-edit"]);
+            has_odd_fixup
+                || found.has(&["c", "reedit-message"])
+                || !(has_message || only_fixes || prints)
+        }
+        "tag" => {
+            let annotates = ["a", "annotate", "s", "sign", "u", "local-user"];
+            found.has(&annotates) && !has_message
+        }
+        "notes" => {
+            is_action(&["add", "append", "edit"]) && !has_message
+                || found.has(&["c", "reedit-message"])
+        }
+        _ => false,
+    };
+    match (edits, lacks_message) {
+        (true, _) => Err(format!("the editor that git {name} opens")),
+        (false, true) => Err(format!("the editor that git {name} opens without a message")),
+        (false, false) => Ok(()),
+    }
+}
+
 /// The text behind the letters that may name a transport.
 fn after_scheme(word: &Word) -> &str {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
@@ -185,13 +231,15 @@ fn configure(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     let found = read(args, &CONFIG)?;
     let reads =
         ["l", "list", "get", "get-all", "get-regexp", "get-urlmatch", "get-color", "get-colorbool"];
-    if found.has(&reads) {
+    let lists = found.has(&["l", "list"]);
+    if found.has(&reads) && !(lists && !found.operands.is_empty()) {
         return Ok(Vec::new());
     }
     let unsets = found.has(&["unset", "unset-all"]);
     let editor = match found.operands.as_slice() {
         [] => None,
         [action, ..] if action.is("list") || action.is("get") => None,
+        [action, ..] if action.is("edit") => return Err("the editor that git config opens".into()),
         [action, name] if action.is("unset") => judge_pair(known(name)?, None)?,
         [action, name, value, ..] if action.is("set") => judge_pair(known(name)?, value.value())?,
         [_] if !unsets => None,
@@ -425,6 +473,20 @@ mod tests {
         ("git config --edit", "the option --edit"),
         ("git config $x y", "the word …"),
         ("git config --unset core.hooksPath", "the setting core.hooksPath"),
+        ("git commit", "the editor that git commit opens without a message"),
+        ("git commit -e -m x", "the editor that git commit opens"),
+        ("git commit -am x --edit", "the editor that git commit opens"),
+        ("git commit --author -m", "the editor that git commit opens without a message"),
+        (
+            "git commit -m x --fixup reword:HEAD",
+            "the editor that git commit opens without a message",
+        ),
+        ("git rebase -i HEAD~2", "the editor that git rebase opens"),
+        ("git tag -a v1", "the editor that git tag opens without a message"),
+        ("git notes add", "the editor that git notes opens without a message"),
+        ("git config edit", "the editor that git config opens"),
+        ("git config core.fsmonitor pwn --list", "the setting core.fsmonitor"),
+        ("git branch --edit-description", "the editor that git branch opens"),
         ("git help log", "the subcommand help"),
         ("git log --help", "the option --help"),
         ("git maintenance start", "the subcommand maintenance start"),
