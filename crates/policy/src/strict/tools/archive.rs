@@ -109,9 +109,7 @@ pub(super) fn consequences(program: &str, args: &[Word]) -> Judgement {
             compress(args, true)
         }
         "7z" | "7za" | "7zr" | "7zz" | "p7zip" => seven_zip(args),
-        "ar" | "gcc-ar" | "llvm-ar" => ar(args),
-        "nm" | "ranlib" | "objdump" | "size" | "readelf" | "addr2line" => inspect(args),
-        "strip" | "objcopy" => change_object(args),
+        "ar" | "llvm-ar" => ar(args),
         "bsdtar" | "star" | "pax" | "unar" | "rar" | "unrar" | "atool" | "aunpack" | "dtrx"
         | "bsdcpio" | "zipcloak" | "zipsplit" => Err(format!("the arguments of {program}")),
         _ => return None,
@@ -296,40 +294,6 @@ fn check_object_words(args: &[Word]) -> Result<(), Doubt> {
     Ok(())
 }
 
-/// nm(1), objdump(1), size(1), readelf(1), addr2line(1): options that print.
-fn inspect(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    const INSPECT: Options = Options {
-        flags: "aAbBCDdfFghHilLnNoprRsStTuUvVwWxXzZ",
-        values: "ejmM",
-        long: "all-headers archive-headers demangle=? disassemble=? disassemble-all \
-            disassembler-options= dynamic dynamic-syms debug-syms extern-only file-headers \
-            defined-only full-contents headers section-headers segments sections symbols syms \
-            line-numbers no-show-raw-insn numeric-sort no-sort print-file-name print-size \
-            print-armap private-headers reloc dynamic-reloc reverse-sort size-sort source \
-            start-address= stop-address= undefined-only wide all program-headers notes relocs \
-            version-info histogram use-dynamic functions basenames exe= pretty-print inlines \
-            addresses format= radix= totals common section= help version",
-        ..NO_OPTIONS
-    };
-    check_object_words(args)?;
-    read(args, &INSPECT).map(|_| Vec::new())
-}
-
-/// strip(1) and objcopy(1): both write their last operand, or the value of `-o`.
-fn change_object(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    const CHANGE: Options = Options {
-        flags: "gdSsxXpDUvVw",
-        values: "oKNRjIOB",
-        long: "strip-all strip-debug strip-unneeded strip-dwo only-keep-debug discard-all \
-            discard-locals keep-symbol= strip-symbol= remove-section= only-section= \
-            preserve-dates verbose wildcard input-target= output-target= help version",
-        ..NO_OPTIONS
-    };
-    check_object_words(args)?;
-    let found = read(args, &CHANGE)?;
-    Ok(written(found.values(&["o"]).chain(&found.operands)))
-}
-
 /// ar(1): the first word names the operation.
 fn ar(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     check_object_words(args)?;
@@ -386,8 +350,6 @@ mod tests {
             ("7z a -t7z -mx=9 out.7z src", "writes out.7z"),
             ("ar rcs lib.a a.o b.o", "writes lib.a"),
             ("ar x lib.a", "writes beneath ."),
-            ("strip -s prog", "writes prog"),
-            ("objcopy -O binary a b", "writes a, writes b"),
         ] {
             assert_eq!(judged(line), Ok(expected.to_owned()), "{line}");
         }
@@ -409,8 +371,6 @@ mod tests {
             "zstd -19 --rm f",
             "7z l a.7z",
             "ar t lib.a",
-            "nm -D lib.so",
-            "objdump -d prog",
             "cpio -it",
         ]);
     }
@@ -454,8 +414,6 @@ mod tests {
             ("ar t lib.a --plugin=./e.so", "the word --plugin=./e.so"),
             ("ar @opts", "the word @opts"),
             ("ar M", "the option M"),
-            ("nm --plugin=./e.so a", "the word --plugin=./e.so"),
-            ("objdump --plug=./e.so a", "the option --plug"),
             ("bsdtar xf a", "the arguments of bsdtar"),
         ]);
     }

@@ -1,28 +1,29 @@
 //! A closed recogniser of awk programs: gawk 5.2.1, mawk 1.3.4 and the POSIX language.
 //!
-//! Programs are started by `system`, by pipes and by gawk's `@` directives; files are written by
-//! `>` behind `print`. The tokens of a program are told apart with certainty, or it is in doubt:
+//! Programs are started by `system`, by pipes and by gawk's `@` directives, of which only a pipe
+//! from `print` to a text that is written out is known; files are written by `>` behind `print`. The tokens of a program are told apart with certainty, or it is in doubt:
 //! the one ambiguity is `/`, which divides after an operand and begins a regular expression
 //! elsewhere.
 
-use super::consequence::Doubt;
+use super::consequence::{Consequence, Doubt};
+use crate::command::{Shell, Word};
 
-/// Reads a program, and returns the files that it writes.
+/// Reads a program, and returns the files that it writes and the texts that it hands to a shell.
 ///
 /// # Errors
 /// Names the first token that is not known to be harmless.
-pub(super) fn read_program(program: &str) -> Result<Vec<String>, Doubt> {
+pub(super) fn read_program(program: &str) -> Result<Vec<Consequence>, Doubt> {
     let mut reader = Reader {
         rest: program,
         before: Before::Operator,
         parentheses: Vec::new(),
         printing: None,
-        files: Vec::new(),
+        found: Vec::new(),
     };
     while let Some(letter) = reader.peek() {
         reader.token(letter)?;
     }
-    Ok(reader.files)
+    Ok(reader.found)
 }
 
 /// The kind of the token before the next one.
@@ -45,7 +46,7 @@ struct Reader<'p> {
     parentheses: Vec<Before>,
     /// How many parentheses were open at the `print` of this statement.
     printing: Option<usize>,
-    files: Vec<String>,
+    found: Vec<Consequence>,
 }
 
 impl<'p> Reader<'p> {
@@ -160,6 +161,17 @@ impl<'p> Reader<'p> {
                     letters.next_if(|(_, next)| *next == '^');
                     letters.next_if(|(_, next)| *next == ']');
                 }
+                // A class `[:name:]`; other programs may read it as the letters that it holds.
+                '[' if letters.next_if(|(_, next)| *next == ':').is_some() => {
+                    while letters.next_if(|(_, next)| next.is_ascii_alphabetic()).is_some() {}
+                    let end = (letters.next(), letters.next());
+                    if !matches!(end, (Some((_, ':')), Some((_, ']')))) {
+                        return Err("the brackets of an awk regular expression".to_owned());
+                    }
+                }
+                '[' if letters.next_if(|(_, next)| matches!(next, '.' | '=')).is_some() => {
+                    return Err("the brackets of an awk regular expression".to_owned());
+                }
                 ']' => in_brackets = false,
                 _ => {}
             }
@@ -195,6 +207,7 @@ impl<'p> Reader<'p> {
                 Before::Operator
             }
             '>' => return self.greater(),
+            '|' => return self.pipe(),
             '$' => Before::Unclear,
             '\n' if self.before == Before::Condition => return Err("the awk line end".to_owned()),
             '\n' | '\r' | '{' | '[' | ',' | '=' | '<' | '+' | '-' | '*' | '%' | '^' | '!' | '~'
@@ -204,28 +217,41 @@ impl<'p> Reader<'p> {
         Ok(())
     }
 
+    /// `true` behind `print`, outside of parentheses.
+    fn is_printing(&self) -> bool {
+        self.printing.is_some_and(|depth| self.parentheses.len() == depth)
+    }
+
     /// Reads `>`: a comparison, or behind `print` the file to write.
     fn greater(&mut self) -> Result<(), Doubt> {
         self.before = Before::Operator;
-        if self.printing.is_none_or(|depth| self.parentheses.len() > depth) {
+        if !self.is_printing() {
             return Ok(());
         }
         self.skip(usize::from(self.rest.starts_with('>')));
-        self.skip(self.rest.len() - self.rest.trim_start_matches([' ', '\t']).len());
-        let unclear = || "the file that awk writes".to_owned();
-        if self.peek() != Some('"') {
-            return Err(unclear());
-        }
-        let file = self.string()?;
-        let rest = self.rest.trim_start_matches([' ', '\t']);
-        let is_whole = rest.is_empty() || rest.starts_with([';', '}', '\n']);
-        if !is_whole || file.contains('\\') {
-            return Err(unclear());
-        }
+        let file = self.target().ok_or("the file that awk writes")?;
         if !matches!(file, "/dev/stdout" | "/dev/stderr") {
-            self.files.push(file.to_owned());
+            self.found.push(Consequence::Writes(Word::literal(file)));
         }
         Ok(())
+    }
+
+    /// Reads `|` behind `print`, and the command for the shell.
+    fn pipe(&mut self) -> Result<(), Doubt> {
+        let text = Some(self.is_printing()).filter(|is_printing| *is_printing);
+        let text = text.and_then(|_| self.target()).ok_or("the awk token |")?;
+        let script = Consequence::Script { text: text.to_owned(), shell: Shell::Posix };
+        self.found.push(script);
+        Ok(())
+    }
+
+    /// Reads the target of an output: one string, with nothing behind it.
+    fn target(&mut self) -> Option<&'p str> {
+        self.rest = self.rest.trim_start_matches([' ', '\t']);
+        let text = if self.peek() == Some('"') { self.string().ok()? } else { return None };
+        let rest = self.rest.trim_start_matches([' ', '\t']);
+        let is_whole = rest.is_empty() || rest.starts_with([';', '}', '\n']);
+        (is_whole && !text.contains('\\')).then_some(text)
     }
 }
 
@@ -242,6 +268,7 @@ mod tests {
             "NR>1 && $3 >= 10 { sum += $3 } END { print sum / NR }",
             "/error|warn/ {print}",
             "!/^#/",
+            "/[[:space:]]+x[^[:alpha:]_]/",
             "$0 ~ /a[bc]d/ { n++ } END { print n }",
             "{ gsub(/[^a-z]/, \"\"); print tolower($0) }",
             "BEGIN { FS=\":\"; OFS=\"\\t\" } { print $1, $3 }",
@@ -272,6 +299,12 @@ mod tests {
     }
 
     #[test]
+    fn a_pipe_to_a_literal_text_is_reported() {
+        let script = Consequence::Script { text: "sort -u".to_owned(), shell: Shell::Posix };
+        assert_eq!(read_program("{ print $1 / 2 | \"sort -u\" }"), Ok(vec![script]));
+    }
+
+    #[test]
     fn written_files_are_reported() {
         for (program, file) in [
             ("{ print > \"out.txt\" }", "out.txt"),
@@ -279,7 +312,8 @@ mod tests {
             ("{ printf(\"%s\", $1) > \"f\" }", "f"),
             ("{ print a,\n b > \"f\" }", "f"),
         ] {
-            assert_eq!(read_program(program), Ok(vec![file.to_owned()]), "{program}");
+            let expected = Consequence::Writes(Word::literal(file));
+            assert_eq!(read_program(program), Ok(vec![expected]), "{program}");
         }
     }
 
@@ -289,7 +323,14 @@ mod tests {
             ("BEGIN{system(\"touch x\")}", "the awk function system"),
             ("BEGIN{ system (\"touch x\")}", "the awk function system"),
             ("BEGIN{print 1e system(\"x\")}", "the awk function system"),
-            ("{ print | \"sh\" }", "the awk token |"),
+            ("{ print | $1 }", "the awk token |"),
+            ("{ print | \"sort \" $1 }", "the awk token |"),
+            ("{ x = (print | \"a\") }", "the awk token |"),
+            (
+                "/[[:space:]/\"]/{} BEGIN{system(\"pwn\")} #\"",
+                "the brackets of an awk regular expression",
+            ),
+            ("/[[.a.]]/", "the brackets of an awk regular expression"),
             ("{ \"touch x\" | getline }", "the awk token |"),
             ("{ print |& \"sh\" }", "the awk token |"),
             ("@load \"x\"", "the awk token @"),

@@ -2,8 +2,8 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::{
-    archive, build, checkers, cloud, compilers, containers, databases, files, find, interpreters,
-    packages, shells, system_packages, text, transfer, wrappers, xargs,
+    archive, build, checkers, cloud, compilers, containers, databases, files, find, git,
+    interpreters, packages, shells, system_packages, text, transfer, wrappers, xargs,
 };
 use crate::command::Word;
 
@@ -22,6 +22,7 @@ const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
     databases::consequences,
     files::consequences,
     find::consequences,
+    git::consequences,
     interpreters::consequences,
     packages::consequences,
     shells::consequences,

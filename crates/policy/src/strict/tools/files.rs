@@ -374,7 +374,9 @@ fn copy_blocks(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
         if key == "of" {
             let target = match word.shape {
                 Shape::Literal => Word::literal(value),
-                shape => Word::unknown(value, shape),
+                shape @ (Shape::One | Shape::Many | Shape::Glob | Shape::Process) => {
+                    Word::unknown(value, shape)
+                }
             };
             targets.push(target);
         }

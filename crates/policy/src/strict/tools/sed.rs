@@ -1,31 +1,32 @@
 //! A closed recogniser of sed scripts: GNU sed 4.9, sed(1) and its manual.
 //!
-//! Each command of the language is listed. `e` and the flag `e` of `s` run programs and are not;
-//! `w`, `W` and the flag `w` write files, which are reported. Where GNU sed and others read a
-//! script differently, it is in doubt.
+//! Each command of the language is listed. `w`, `W` and the flag `w` write files, and `e COMMAND`
+//! hands text to a shell: both are reported. `e` alone and the flag `e` of `s` run what they read,
+//! so they are not known. Where GNU sed and others read a script differently, it is in doubt.
 
-use super::consequence::Doubt;
+use super::consequence::{Consequence, Doubt};
+use crate::command::{Shell, Word};
 
-/// Reads a script, and returns the files that it writes.
+/// Reads a script, and returns the files that it writes and the texts that it hands to a shell.
 ///
 /// # Errors
 /// Names the first command or text that is not known to be harmless.
-pub(super) fn read_script(script: &str) -> Result<Vec<String>, Doubt> {
-    let mut reader = Reader { rest: script, depth: 0, files: Vec::new() };
+pub(super) fn read_script(script: &str) -> Result<Vec<Consequence>, Doubt> {
+    let mut reader = Reader { rest: script, depth: 0, found: Vec::new() };
     while !reader.rest.is_empty() {
         reader.command()?;
     }
     if reader.depth != 0 {
         return Err("the sed script with an open {".to_owned());
     }
-    Ok(reader.files)
+    Ok(reader.found)
 }
 
 struct Reader<'s> {
     rest: &'s str,
     /// Open braces.
     depth: usize,
-    files: Vec<String>,
+    found: Vec<Consequence>,
 }
 
 impl<'s> Reader<'s> {
@@ -95,8 +96,8 @@ impl<'s> Reader<'s> {
             's' => self.substitute(),
             'y' => {
                 let delimiter = self.delimiter()?;
-                self.part(delimiter)?;
-                self.part(delimiter)?;
+                self.replacement(delimiter)?;
+                self.replacement(delimiter)?;
                 self.end()
             }
             'r' | 'R' => {
@@ -104,6 +105,7 @@ impl<'s> Reader<'s> {
                 Ok(())
             }
             'w' | 'W' => self.file(),
+            'e' => self.execute(),
             _ => Err(format!("the sed command {name}")),
         }
     }
@@ -195,11 +197,22 @@ impl<'s> Reader<'s> {
                     self.eat('^');
                     self.eat(']');
                 }
+                '[' if matches!(self.peek(), Some(':' | '.' | '=')) => self.class()?,
                 ']' => in_brackets = false,
                 _ => {}
             }
         }
         Err("the sed script, which ends within a command".to_owned())
+    }
+
+    /// Reads the rest of `[:name:]` between brackets.
+    fn class(&mut self) -> Result<(), Doubt> {
+        let mark = self.next();
+        self.take_while(|c| c.is_ascii_alphabetic());
+        if self.next() == mark && self.eat(']') {
+            return Ok(());
+        }
+        Err("the brackets in a sed script".to_owned())
     }
 
     /// Reads the replacement of `s`, where brackets mean nothing.
@@ -223,7 +236,7 @@ impl<'s> Reader<'s> {
         self.replacement(delimiter)?;
         loop {
             match self.peek() {
-                Some('g' | 'p' | 'i' | 'I' | 'm' | 'M' | '0'..='9') => {
+                Some('g' | 'p' | 'i' | 'I' | 'm' | 'M' | '0'..='9' | ' ') => {
                     self.next();
                 }
                 Some('w') => {
@@ -243,8 +256,9 @@ impl<'s> Reader<'s> {
     fn text(&mut self) -> Result<(), Doubt> {
         self.skip_blanks();
         if self.eat('\\') {
+            let blanks = self.take_while(|c| c == ' ' || c == '\t');
             match self.peek() {
-                Some('\n') => {
+                Some('\n') if blanks.is_empty() => {
                     self.next();
                 }
                 Some(letter) if !letter.is_whitespace() && letter != '\\' => {}
@@ -263,6 +277,18 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
+    /// Reads a command for the shell: the rest of the line.
+    fn execute(&mut self) -> Result<(), Doubt> {
+        self.skip_blanks();
+        let text = self.take_while(|c| c != '\n');
+        // Without a command sed runs the line that it has read; a backslash has a meaning of its own.
+        if text.is_empty() || text.contains('\\') || text.starts_with(['#', ';', '}']) {
+            return Err("the sed command e".to_owned());
+        }
+        self.found.push(Consequence::Script { text: text.to_owned(), shell: Shell::Posix });
+        Ok(())
+    }
+
     /// Reads the name of a file that is written: the rest of the line.
     fn file(&mut self) -> Result<(), Doubt> {
         self.skip_blanks();
@@ -271,7 +297,7 @@ impl<'s> Reader<'s> {
             return Err("the sed command w without a file".to_owned());
         }
         if !matches!(name, "/dev/stdout" | "/dev/stderr") {
-            self.files.push(name.to_owned());
+            self.found.push(Consequence::Writes(Word::literal(name)));
         }
         Ok(())
     }
@@ -313,6 +339,10 @@ mod tests {
             ":a;N;$!ba;s/\\n/ /g",
             ":a\ns/x/y/\nta",
             "/x/!d",
+            "y/[]/()/",
+            "/a/{s/x/y/ p; b }",
+            "1a\\  foo",
+            "s/[[:alpha:]_]*//",
             "1i\\header",
             "1i header",
             "$a\\\nlast line\\\nand more",
@@ -344,7 +374,28 @@ mod tests {
             ("s/a/b/gw out", "out"),
             ("W x;p", "x;p"),
         ] {
-            assert_eq!(read_script(script), Ok(vec![file.to_owned()]), "{script:?}");
+            let expected = Consequence::Writes(Word::literal(file));
+            assert_eq!(read_script(script), Ok(vec![expected]), "{script:?}");
+        }
+    }
+
+    #[test]
+    fn commands_for_the_shell_are_reported() {
+        for (script, texts) in [
+            ("1e touch x", vec!["touch x"]),
+            ("1!e touch x", vec!["touch x"]),
+            ("e echo\ne touch x; y", vec!["echo", "touch x; y"]),
+            ("{e touch x\n}", vec!["touch x"]),
+            ("a foo\ne touch x", vec!["touch x"]),
+            ("a\\\nfoo\ne touch x", vec!["touch x"]),
+            ("r x\n1e touch x", vec!["touch x"]),
+            ("s/[[:space:]/\"]/x/;e touch x", vec![]),
+        ] {
+            let script_of =
+                |text: &str| Consequence::Script { text: text.to_owned(), shell: Shell::Posix };
+            let expected: Vec<Consequence> = texts.into_iter().map(script_of).collect();
+            let found = read_script(script).unwrap_or_default();
+            assert_eq!(found, expected, "{script:?}");
         }
     }
 
@@ -352,11 +403,6 @@ mod tests {
     fn everything_else_is_in_doubt() {
         for (script, doubt) in [
             ("e", "the sed command e"),
-            ("1e touch x", "the sed command e"),
-            ("1!e touch x", "the sed command e"),
-            ("p;e touch x", "the sed command e"),
-            ("p\n1,2 e touch x", "the sed command e"),
-            ("{e touch x\n}", "the sed command e"),
             ("s/a/touch x/e", "the sed flag e"),
             ("s/a/touch x/ge", "the sed flag e"),
             ("s,a,touch x,2e", "the sed flag e"),
@@ -364,18 +410,19 @@ mod tests {
             ("s/[/]/x/;e", "the / between brackets in a sed script"),
             ("s/[\\/]/x/", "the / between brackets in a sed script"),
             ("/[/]/e touch x", "the / between brackets in a sed script"),
-            ("a foo\ne touch x", "the sed command e"),
-            ("a\\\nfoo\ne touch x", "the sed command e"),
             ("a\\  \nfoo", "the text of a sed command"),
             ("a\\\\\ne touch x", "the text of a sed command"),
             ("s/a/b\nc/", "the line end within a sed command"),
             ("s/a/b", "the sed script, which ends within a command"),
             ("p e", "the e after a sed command"),
+            ("s/a/b/ e", "the sed flag e"),
+            ("e }", "the sed command e"),
+            ("e \\\\\ntouch x", "the sed command e"),
+            ("s/[[:space:]/\"]/x/;e touch x", "the / between brackets in a sed script"),
             ("}", "the sed command }"),
             ("{p", "the sed script with an open {"),
             ("v", "the sed command v"),
             (":a b;e", "the b after a sed command"),
-            ("r x\n1e touch x", "the sed command e"),
             ("# x\ne", "the sed command e"),
             ("y/e/f/;e", "the sed command e"),
             ("1,e", "the sed address"),

@@ -207,6 +207,17 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { names: &["chronic"], options: Options { flags: "ve", ..BASE }, ..PLAIN },
     Wrapper { names: &["unbuffer"], options: Options { flags: "p", ..BASE }, ..PLAIN },
     Wrapper { names: &["ifne"], options: Options { flags: "n", ..BASE }, ..PLAIN },
+    Wrapper {
+        names: &["tini", "dumb-init"],
+        options: Options {
+            flags: "cgsvwVh",
+            values: "ep",
+            long: "single-child help version",
+            ..BASE
+        },
+        ..PLAIN
+    },
+    Wrapper { names: &["gosu", "su-exec"], before: 1, ..PLAIN },
     Wrapper { names: &["eatmydata", "fakeroot"], may_be_bare: false, ..PLAIN },
     Wrapper {
         names: &["busybox", "toybox"],
@@ -226,6 +237,7 @@ const UNREAD: &[&str] = &[
     "chpst",
     "chroot",
     "command",
+    "coreutils",
     "crond",
     "cttyhack",
     "daemonize",
@@ -536,6 +548,8 @@ mod tests {
             ("sudo -l", ""),
             ("doas -u www ls", "runs ls"),
             ("unshare -rn ls", "runs ls"),
+            ("tini -s -- ls -l", "runs ls -l"),
+            ("gosu root ls", "runs ls"),
             ("busybox ls -l", "runs ls -l"),
             ("chronic make", "runs make"),
             ("watch -n 1 'ls -l | wc -l'", "Posix script ls -l | wc -l"),
