@@ -27,6 +27,9 @@ pub(super) struct Options {
     /// No option of the program does harm, also none that is not listed, so a word that may become
     /// an option is taken as an operand. Options that are written out are still checked.
     pub(super) tolerant: bool,
+    /// A value in a word of its own may not begin with a dash. For programs with several option
+    /// parsers, which may not agree on whether an option takes the next word.
+    pub(super) undashed_values: bool,
     /// `-20` is an option.
     pub(super) numbers: bool,
     /// Where options may stand.
@@ -53,6 +56,7 @@ pub(super) const NO_OPTIONS: Options = Options {
     long: "",
     negated: false,
     tolerant: false,
+    undashed_values: false,
     numbers: false,
     order: Order::Anywhere,
 };
@@ -158,7 +162,8 @@ pub(super) fn read(args: &[Word], known: &Options) -> Result<Arguments, Doubt> {
         if let Some(name) = needs_value {
             let value = words.next().ok_or_else(|| format!("the option {name} without a value"))?;
             // A word that may vanish or split would make the next word an option or an operand.
-            if !stays_one_word(value) {
+            let is_dashed = known.undashed_values && value.text.starts_with('-');
+            if !stays_one_word(value) || is_dashed {
                 return Err(format!("the word {value}"));
             }
             if let Some(given) = found.options.last_mut() {
@@ -338,6 +343,13 @@ mod tests {
     fn two_dashes_end_options_unless_they_are_a_value() {
         assert_eq!(operands("-- -x", &KNOWN), Ok(vec!["-x".to_owned()]));
         assert_eq!(operands("-o -- -x", &KNOWN), Err("the option -x".to_owned()));
+    }
+
+    #[test]
+    fn a_value_may_have_to_begin_without_a_dash() {
+        let undashed = Options { undashed_values: true, ..KNOWN };
+        assert_eq!(operands("-o -- a", &undashed), Err("the word --".to_owned()));
+        assert_eq!(operands("-o x a", &undashed), Ok(vec!["a".to_owned()]));
     }
 
     #[test]
