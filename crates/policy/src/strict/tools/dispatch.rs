@@ -1,7 +1,7 @@
 //! From a program's name to the entry that knows its arguments.
 
 use super::consequence::{Consequence, Doubt};
-use super::{archive, files, find, git, shells, text, transfer, wrappers, xargs};
+use super::{archive, files, find, git, interpreters, shells, text, transfer, wrappers, xargs};
 use crate::command::Word;
 
 /// What an entry says about a command's arguments; `None` if the family has no entry for the
@@ -14,6 +14,7 @@ const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
     files::consequences,
     find::consequences,
     git::consequences,
+    interpreters::consequences,
     shells::consequences,
     text::consequences,
     transfer::consequences,

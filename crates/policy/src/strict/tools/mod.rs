@@ -9,14 +9,19 @@ mod archive;
 mod awk;
 mod consequence;
 mod dispatch;
+mod entry;
 mod files;
 mod find;
 mod git;
 mod git_options;
 mod git_settings;
+mod interpreters;
+mod option_spec;
 mod options;
 mod sed;
 mod shells;
+#[cfg(test)]
+mod table_checks;
 #[cfg(test)]
 mod testing;
 mod text;

@@ -1,0 +1,207 @@
+//! Entries of programs that are known by lists of options and subcommands.
+
+use super::consequence::{Consequence, Doubt};
+use super::option_spec::OptionSpec;
+use super::options::{Arguments, Order};
+use crate::command::Word;
+
+/// A program, or a subcommand of one, with the arguments that are known to be harmless.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ToolEntry {
+    /// Its names, separated by spaces.
+    pub(super) names: &'static str,
+    /// Its options, as `option_spec` reads them. `*`: no option matters, none is looked at.
+    pub(super) options: &'static str,
+    /// Options that its subcommands take as well.
+    pub(super) shared: &'static str,
+    /// Its operands.
+    pub(super) operands: Operands,
+    /// `true` for interpreters and build tools, which run code that is not looked into.
+    pub(super) opaque: bool,
+    /// Options whose value is a file, or a directory of files, that it runs or is configured by.
+    pub(super) code: &'static str,
+    /// Options whose value is a file that it writes.
+    pub(super) writes: &'static str,
+    /// Files in the working directory that it runs or is configured by, without being told.
+    pub(super) files: &'static str,
+    /// Options that give the code, or that make it do nothing but print.
+    pub(super) inline: &'static str,
+}
+
+/// The meaning of a program's operands.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Operands {
+    /// Data: any words.
+    Data,
+    /// There are none that are known to be harmless.
+    Nothing,
+    /// A file of code and its arguments; without one, the program reads code from its input.
+    Script,
+    /// Files of code.
+    Code,
+    /// Files that the program writes.
+    Written,
+    /// So many words, then another command.
+    Command(usize),
+    /// So many words, then another command whose own options may only follow `--`.
+    CommandAnywhere(usize),
+    /// The name of a subcommand and its arguments.
+    Subcommand(&'static [ToolEntry]),
+    /// A meaning of its own.
+    Judged(fn(&Arguments) -> Result<Vec<Consequence>, Doubt>),
+    /// A meaning of its own, with options only before the first operand.
+    JudgedFirst(fn(&Arguments) -> Result<Vec<Consequence>, Doubt>),
+}
+
+/// An entry without options, whose operands are data.
+pub(super) const PLAIN: ToolEntry = ToolEntry {
+    names: "",
+    options: "",
+    shared: "",
+    operands: Operands::Data,
+    opaque: false,
+    code: "",
+    writes: "",
+    files: "",
+    inline: "",
+};
+
+/// An entry of a build tool or an interpreter.
+pub(super) const OPAQUE: ToolEntry = ToolEntry { opaque: true, ..PLAIN };
+
+/// An entry of which no argument matters: it starts nothing, whatever its options are.
+pub(super) const ANY: ToolEntry = ToolEntry { options: "*", ..PLAIN };
+
+impl Operands {
+    const fn order(self) -> Order {
+        match self {
+            Self::Script | Self::Command(_) | Self::Subcommand(_) | Self::JudgedFirst(_) => {
+                Order::First
+            }
+            Self::Data
+            | Self::Nothing
+            | Self::Code
+            | Self::Written
+            | Self::CommandAnywhere(_)
+            | Self::Judged(_) => Order::Anywhere,
+        }
+    }
+}
+
+/// Finds the entry of exactly this name in a table.
+fn find<'t>(table: &'t [ToolEntry], name: &str) -> Option<&'t ToolEntry> {
+    table.iter().find(|entry| entry.names.split_ascii_whitespace().any(|known| known == name))
+}
+
+/// A program's name without its version: `python3.11`, `gcc-12`.
+fn without_version(name: &str) -> &str {
+    let digits = |letter: char| letter.is_ascii_digit() || letter == '.';
+    name.trim_end_matches(digits).trim_end_matches('-')
+}
+
+/// Looks a program up in a table and judges its arguments.
+pub(super) fn judge_by(
+    table: &[ToolEntry],
+    program: &str,
+    args: &[Word],
+) -> Option<Result<Vec<Consequence>, Doubt>> {
+    let entry = find(table, program).or_else(|| find(table, without_version(program)));
+    entry.map(|entry| entry.judge(args))
+}
+
+impl ToolEntry {
+    /// Returns what the arguments lead to.
+    ///
+    /// # Errors
+    /// Names the argument that is not known to be harmless.
+    pub(super) fn judge(&self, args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+        self.judge_within(args, &mut Vec::new())
+    }
+
+    /// Judges the arguments of a subcommand; `shared` are the options of the commands around it.
+    fn judge_within(
+        &self,
+        args: &[Word],
+        shared: &mut Vec<&'static str>,
+    ) -> Result<Vec<Consequence>, Doubt> {
+        shared.push(self.shared);
+        let found = self.read(args, shared)?;
+        let mut effects = self.effects_of_options(&found);
+        effects.extend(self.effects_of_operands(&found, shared)?);
+        Ok(effects)
+    }
+
+    fn read(&self, args: &[Word], shared: &[&'static str]) -> Result<Arguments, Doubt> {
+        if self.options == "*" {
+            return Ok(Arguments { options: Vec::new(), operands: args.to_vec() });
+        }
+        let mut tokens = shared.to_vec();
+        tokens.push(self.options);
+        OptionSpec { tokens: &tokens, order: self.operands.order() }.read(args)
+    }
+
+    fn effects_of_options(&self, found: &Arguments) -> Vec<Consequence> {
+        let names = |list: &'static str| list.split_ascii_whitespace().collect::<Vec<_>>();
+        let mut effects = Vec::new();
+        if self.opaque {
+            effects.push(Consequence::Opaque);
+        }
+        effects
+            .extend(names(self.files).into_iter().map(Word::literal).map(Consequence::ReadsCode));
+        effects.extend(found.values(&names(self.code)).cloned().map(Consequence::ReadsCode));
+        effects.extend(found.values(&names(self.writes)).cloned().map(Consequence::Writes));
+        effects
+    }
+
+    fn effects_of_operands(
+        &self,
+        found: &Arguments,
+        shared: &mut Vec<&'static str>,
+    ) -> Result<Vec<Consequence>, Doubt> {
+        let operands = found.operands.as_slice();
+        match self.operands {
+            Operands::Data => Ok(Vec::new()),
+            Operands::Nothing => match operands.first() {
+                Some(word) => Err(format!("the word {word}")),
+                None => Ok(Vec::new()),
+            },
+            Operands::Script => Ok(self.script(found).into_iter().collect()),
+            Operands::Code => Ok(operands.iter().cloned().map(Consequence::ReadsCode).collect()),
+            Operands::Written => Ok(operands.iter().cloned().map(Consequence::Writes).collect()),
+            Operands::Command(skip) | Operands::CommandAnywhere(skip) => {
+                let command = operands.get(skip..).filter(|command| !command.is_empty());
+                Ok(command.map(|command| Consequence::Runs(command.to_vec())).into_iter().collect())
+            }
+            Operands::Subcommand(table) => judge_subcommand(table, operands, shared),
+            Operands::Judged(judge) | Operands::JudgedFirst(judge) => judge(found),
+        }
+    }
+
+    /// The script of an interpreter.
+    fn script(&self, found: &Arguments) -> Option<Consequence> {
+        if found.has(&self.inline.split_ascii_whitespace().collect::<Vec<_>>()) {
+            return None;
+        }
+        match found.operands.first() {
+            Some(word) if !word.is("-") => Some(Consequence::ReadsCode(word.clone())),
+            Some(_) | None => Some(Consequence::ReadsCodeFromInput),
+        }
+    }
+}
+
+fn judge_subcommand(
+    table: &[ToolEntry],
+    operands: &[Word],
+    shared: &mut Vec<&'static str>,
+) -> Result<Vec<Consequence>, Doubt> {
+    let Some((name, args)) = operands.split_first() else {
+        return Ok(Vec::new());
+    };
+    let Some(text) = name.value() else {
+        return Err(format!("the word {name}"));
+    };
+    match find(table, text) {
+        Some(entry) => entry.judge_within(args, shared),
+        None => Err(format!("the subcommand {name}")),
+    }
+}
