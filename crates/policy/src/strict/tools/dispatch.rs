@@ -1,7 +1,9 @@
 //! From a program's name to the entry that knows its arguments.
 
 use super::consequence::{Consequence, Doubt};
-use super::{archive, files, find, git, interpreters, shells, text, transfer, wrappers, xargs};
+use super::{
+    archive, build, files, find, git, interpreters, shells, text, transfer, wrappers, xargs,
+};
 use crate::command::Word;
 
 /// What an entry says about a command's arguments; `None` if the family has no entry for the
@@ -11,6 +13,7 @@ pub(super) type Judgement = Option<Result<Vec<Consequence>, Doubt>>;
 /// The families of entries. No program is in two of them.
 const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
     archive::consequences,
+    build::consequences,
     files::consequences,
     find::consequences,
     git::consequences,

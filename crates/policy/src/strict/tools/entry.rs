@@ -205,3 +205,32 @@ fn judge_subcommand(
         None => Err(format!("the subcommand {name}")),
     }
 }
+
+/// `true` for a known text of letters, digits and `_ . / : + , @ % -`, which means nothing to a
+/// shell or a build tool that puts it into a command line.
+pub(super) fn is_plain_text(text: &str) -> bool {
+    text.chars().all(|letter| letter.is_ascii_alphanumeric() || "_./:+,@%-".contains(letter))
+}
+
+/// Refuses the first word for which `is_bad` holds.
+///
+/// # Errors
+/// Names that word.
+pub(super) fn refuse<'w>(
+    words: impl IntoIterator<Item = &'w Word>,
+    is_bad: impl Fn(&Word) -> bool,
+) -> Result<(), Doubt> {
+    match words.into_iter().find(|word| is_bad(word)) {
+        Some(word) => Err(format!("the word {word}")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses `@file`, which holds further options.
+///
+/// # Errors
+/// Names the file.
+pub(super) fn refuse_argument_files(found: &Arguments) -> Result<(), Doubt> {
+    let values = found.options.iter().filter_map(|given| given.value.as_ref());
+    refuse(found.operands.iter().chain(values), |word| word.text.starts_with('@'))
+}

@@ -7,6 +7,7 @@
 
 mod archive;
 mod awk;
+mod build;
 mod consequence;
 mod dispatch;
 mod entry;

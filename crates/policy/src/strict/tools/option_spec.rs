@@ -9,6 +9,7 @@
 //! - `--name==`: the same for programs that take the next word whatever it is.
 //! - `--name?`: with a value behind `=`, or none.
 //! - `-c=>`: with a value; all words behind the value are operands.
+//! - `-args>`: without a value; all words behind it are operands.
 //! - `-W*`: any word that starts like this.
 //! - `-#`: a dash and a number.
 //!
@@ -34,7 +35,10 @@ enum Takes {
     Word,
     AnyWord,
     Attached,
+    /// A value, and then nothing else is an option.
     Rest,
+    /// No value, but then nothing else is an option.
+    End,
 }
 
 /// The next word that an option needs.
@@ -67,6 +71,10 @@ impl OptionSpec<'_> {
             let Some(needs) = self.read_option(word, &mut found.options)? else {
                 continue;
             };
+            if needs.takes == Takes::End {
+                found.operands.extend(words.cloned());
+                break;
+            }
             let value = words.next();
             let value =
                 value.ok_or_else(|| format!("the option {} without a value", needs.name))?;
@@ -130,8 +138,10 @@ impl OptionSpec<'_> {
                     given.push(Given { name, value });
                     return Ok(None);
                 }
-                Takes::Rest if !rest.is_empty() => return Err(format!("the word {word}")),
-                Takes::Word | Takes::AnyWord | Takes::Rest if rest.is_empty() => {
+                Takes::Rest | Takes::End if !rest.is_empty() => {
+                    return Err(format!("the word {word}"));
+                }
+                Takes::Word | Takes::AnyWord | Takes::Rest | Takes::End if rest.is_empty() => {
                     // `-n$x`: an empty value would take the next word instead.
                     if !is_literal {
                         return Err(format!("the word {word}"));
@@ -139,7 +149,7 @@ impl OptionSpec<'_> {
                     given.push(Given { name: name.clone(), value: None });
                     return Ok(Some(Needs { takes, name }));
                 }
-                Takes::Word | Takes::AnyWord | Takes::Rest => {
+                Takes::Word | Takes::AnyWord | Takes::Rest | Takes::End => {
                     given.push(Given { name, value: Some(rest_of(word, rest)) });
                     return Ok(None);
                 }
@@ -159,6 +169,7 @@ impl OptionSpec<'_> {
             "==" => Some(Takes::AnyWord),
             "?" => Some(Takes::Attached),
             "=>" => Some(Takes::Rest),
+            ">" => Some(Takes::End),
             _ => None,
         })
     }
@@ -186,7 +197,7 @@ fn is_value(word: &Word, takes: Takes) -> bool {
         // A word that may vanish or split would make the next word an option or an operand.
         Takes::AnyWord | Takes::Rest => stays_one_word(word),
         Takes::Word => stays_one_word(word) && is_operand(word) == Ok(true),
-        Takes::Nothing | Takes::Attached => false,
+        Takes::Nothing | Takes::Attached | Takes::End => false,
     }
 }
 
@@ -235,6 +246,7 @@ mod tests {
         });
         check("-v", "-- -x", Ok((&[], &["-x"])));
         check("-c=> -q", "-q -c code -x", Ok((&["-q", "-c:code"], &["-x"])));
+        check("-args> -v", "-v x -args -x", Ok((&["-v", "-args"], &["x", "-x"])));
         check("-jar= -D*", "-Da=b -jar x", Ok((&["-D:a=b", "-jar:x"], &[])));
         check("-#", "-20 x", Ok((&[], &["x"])));
         check("--since==", "--since -1h", Ok((&["--since:-1h"], &[])));
