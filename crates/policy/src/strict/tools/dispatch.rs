@@ -2,7 +2,8 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::{
-    archive, build, files, find, git, interpreters, shells, text, transfer, wrappers, xargs,
+    archive, build, checkers, compilers, files, find, git, interpreters, shells, text, transfer,
+    wrappers, xargs,
 };
 use crate::command::Word;
 
@@ -14,6 +15,8 @@ pub(super) type Judgement = Option<Result<Vec<Consequence>, Doubt>>;
 const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
     archive::consequences,
     build::consequences,
+    checkers::consequences,
+    compilers::consequences,
     files::consequences,
     find::consequences,
     git::consequences,
@@ -33,6 +36,10 @@ const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
 /// # Errors
 /// Names the argument that is not known to be harmless.
 pub(crate) fn consequences(program: &str, args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    let mut judgements = FAMILIES.iter().filter_map(|family| family(program, args));
-    judgements.next().unwrap_or_else(|| Ok(Vec::new()))
+    judge(program, args).unwrap_or_else(|| Ok(Vec::new()))
+}
+
+/// Returns what the entry of a program says, if it has one.
+pub(super) fn judge(program: &str, args: &[Word]) -> Judgement {
+    FAMILIES.iter().find_map(|family| family(program, args))
 }

@@ -8,6 +8,8 @@
 mod archive;
 mod awk;
 mod build;
+mod checkers;
+mod compilers;
 mod consequence;
 mod dispatch;
 mod entry;

@@ -1,7 +1,7 @@
 //! Checks that the tests of all tables share.
 
 use super::consequence::{Consequence, Doubt};
-use super::dispatch::consequences;
+use super::dispatch;
 use crate::command::Word;
 
 /// Splits a line at spaces; single quotes hold a word together.
@@ -20,7 +20,7 @@ fn words(line: &str) -> Vec<Word> {
 fn judge(line: &str) -> Result<Vec<Consequence>, Doubt> {
     let words = words(line);
     let (program, args) = words.split_first().expect("a line has a program");
-    consequences(&program.text, args)
+    dispatch::judge(&program.text, args).unwrap_or_else(|| Err("no entry".to_owned()))
 }
 
 fn shown(effect: &Consequence) -> String {
