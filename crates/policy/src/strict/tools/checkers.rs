@@ -246,7 +246,7 @@ const TABLE: &[ToolEntry] = &[
     // the configuration is code, so only options that select and print are listed.
     ToolEntry {
         names: "vitest vite next nuxt astro remix rollup webpack webpack-cli parcel esbuild swc tsup \
-            playwright cypress mocha ava nyc c8 stylelint turbo nx lerna ng vue-cli-service \
+            playwright cypress mocha ava stylelint turbo nx lerna ng vue-cli-service \
             svelte-check svelte-kit storybook rimraf biome oxlint depcheck knip madge typedoc \
             commitlint markdownlint htmlhint prisma drizzle-kit tailwindcss postcss sass",
         options: "-c= --config= -t= --testNamePattern= --grep= -g= --coverage? --coverage.enabled? \
@@ -263,6 +263,14 @@ const TABLE: &[ToolEntry] = &[
         writes: "-o --outfile",
         files: JS_FILES,
         operands: Operands::Judged(js_tool),
+        ..OPAQUE
+    },
+    // nyc 15, c8 8: they run another command.
+    ToolEntry {
+        names: "nyc c8",
+        options: "--reporter= --all --check-coverage --lines= --branches= -v --version --help",
+        operands: Operands::Command(0),
+        files: JS_FILES,
         ..OPAQUE
     },
     // ts-node 10, tsx 4: interpreters of TypeScript.
@@ -459,6 +467,7 @@ mod tests {
             mocha --require ./e => the option --require
             webpack -c e.js => code e.js
             nx exec -- id => the word exec
+            nyc --all id => runs id
             lerna exec -- id => the word exec
             coverage run x.py => code x.py
             rspec -r ./e => code ./e

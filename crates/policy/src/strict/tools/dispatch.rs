@@ -2,8 +2,8 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::{
-    archive, build, checkers, compilers, files, find, git, interpreters, shells, text, transfer,
-    wrappers, xargs,
+    archive, build, checkers, compilers, databases, files, find, git, interpreters, packages,
+    shells, system_packages, text, transfer, wrappers, xargs,
 };
 use crate::command::Word;
 
@@ -17,11 +17,14 @@ const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
     build::consequences,
     checkers::consequences,
     compilers::consequences,
+    databases::consequences,
     files::consequences,
     find::consequences,
     git::consequences,
     interpreters::consequences,
+    packages::consequences,
     shells::consequences,
+    system_packages::consequences,
     text::consequences,
     transfer::consequences,
     wrappers::consequences,

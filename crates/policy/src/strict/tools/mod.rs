@@ -11,6 +11,7 @@ mod build;
 mod checkers;
 mod compilers;
 mod consequence;
+mod databases;
 mod dispatch;
 mod entry;
 mod files;
@@ -21,8 +22,10 @@ mod git_settings;
 mod interpreters;
 mod option_spec;
 mod options;
+mod packages;
 mod sed;
 mod shells;
+mod system_packages;
 #[cfg(test)]
 mod table_checks;
 #[cfg(test)]

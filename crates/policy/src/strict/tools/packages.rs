@@ -1,0 +1,741 @@
+//! Package managers of JavaScript and Python, and the commands that run what they install.
+//!
+//! Scripts and packages of a project are not looked into. A command behind `npx`, `uv run` and the
+//! like is another command, unless it is a well-known test runner or linter, which such a manager
+//! takes from the project; then its arguments are judged by its own entry.
+
+use super::consequence::{Consequence, Doubt};
+use super::dispatch::{self, Judgement};
+use super::entry::{OPAQUE, Operands, PLAIN, ToolEntry, judge_by, refuse};
+use super::option_spec::OptionSpec;
+use super::options::{Arguments, Order, is_operand};
+use crate::command::{Shell, Word};
+
+/// Options of npm 11.19.1 (npm help config) that are harmless with every subcommand. npm takes
+/// every setting as an option, `script-shell` and `node-options` among them.
+const NPM: &str = "-ws --workspaces -w= --workspace= --include-workspace-root -iwr -g --global --location= \
+    -s -q -d -dd -ddd --silent --quiet --verbose --loglevel= -v --version -h -l --long -a --all --json \
+    --parseable -p --depth= --production --omit= --include= --only= --dev -D -S -E -O -P -B \
+    --save --no-save --save-dev --save-exact --save-optional --save-peer --save-prod --save-bundle \
+    --legacy-peer-deps --strict-peer-deps --force -f --ignore-scripts --no-audit --no-fund --audit=false \
+    --fund=false --no-optional --no-package-lock --package-lock-only --prefer-offline \
+    --prefer-online --offline --dry-run --if-present -y --yes --no-progress --progress=false \
+    --no-color --color= --audit-level= --fix --tag= --access= --otp= --registry= --no-git-tag-version \
+    --allow-same-version --preid= --engine-strict --no-bin-links --foreground-scripts \
+    --install-strategy= --prefix= -C= --no-update-notifier --update-notifier=false -m= \
+    --message= --searchlimit= --cache= --no-shrinkwrap --max-sockets= --fetch-timeout= \
+    --fetch-retries= --no-workspaces --sbom-format= --install-links --provenance";
+
+const NPM_CODE: &str = "--prefix -C";
+
+/// Files by which package managers of JavaScript are configured.
+const JS_FILES: &str = "package.json .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs pnpm-workspace.yaml \
+    bunfig.toml";
+
+const NPM_COMMAND: ToolEntry = ToolEntry { code: NPM_CODE, files: JS_FILES, ..OPAQUE };
+
+const NPM_SUBCOMMANDS: &[ToolEntry] = &[
+    ToolEntry {
+        names: "test t tst run run-script rum urn start stop restart install i in ins add ci \
+            clean-install ic install-test it cit install-ci-test uninstall un unlink remove rm r \
+            update up upgrade udpate ls list ll la outdated view info show v audit pack publish version \
+            init create innit dedupe ddp prune rebuild rb link ln fund search s se find whoami ping \
+            root prefix bin doctor explain why query sbom dist-tag dist-tags cache deprecate \
+            unpublish owner logout login adduser completion shrinkwrap find-dupes access team token \
+            profile diff star stars",
+        ..NPM_COMMAND
+    },
+    ToolEntry { names: "exec x", ..NPM_EXEC },
+    ToolEntry {
+        names: "config c",
+        operands: Operands::Subcommand(&[ToolEntry { names: "get list ls", ..PLAIN }]),
+        ..PLAIN
+    },
+    ToolEntry { names: "get", ..PLAIN },
+    ToolEntry { names: "pkg", operands: Operands::Judged(npm_pkg), ..PLAIN },
+];
+
+const NPM_EXEC: ToolEntry = ToolEntry {
+    options: "-y --yes -n --no --no-install -p= --package= -c= --call= -q --quiet -w= --workspace= \
+        -ws --prefer-offline --offline --ignore-existing",
+    operands: Operands::JudgedFirst(npx),
+    files: JS_FILES,
+    ..OPAQUE
+};
+
+/// Options of pnpm 9 and Yarn 1 and 4 that are harmless with every subcommand.
+const PNPM: &str = "-r --recursive -w --workspace-root -F= --filter= -C= --dir= --cwd= -s --silent \
+    --reporter= --loglevel= --color --no-color --stream --aggregate-output -g --global -D -P -O -E \
+    --save-dev --dev --save-exact --save-peer --save-optional --prod --production --exact -T -o \
+    --frozen-lockfile --no-frozen-lockfile --immutable --immutable-cache --check-cache --offline \
+    --prefer-offline --ignore-scripts --lockfile-only --mode= --force --latest -L -i --if-present \
+    --parallel --no-bail --workspace-concurrency= --non-interactive --no-optional --no-dev --json \
+    --depth= --long --version -v -h --help --fix --audit-level= --ignore-engines --no-lockfile \
+    --pure-lockfile --network-timeout= --no-progress --verbose --level= --groups= -y -W \
+    --ignore-workspace-root-check --shamefully-hoist --strict-peer-dependencies --tag= --access= \
+    --no-git-checks --dry-run --changed-files-ignore-pattern= --resume-from= --pattern= --all -A";
+
+const PNPM_CODE: &str = "-C --dir --cwd";
+
+const PNPM_SUBCOMMANDS: &[ToolEntry] = &[
+    ToolEntry {
+        names: "install i add remove rm un uninstall update up upgrade upgrade-interactive run test t \
+            start restart ls list la ll outdated why audit prune rebuild rb link unlink dedupe \
+            publish pack version import fetch store root bin licenses deploy init info check build \
+            lint dev format fmt typecheck type-check types compile watch clean preview serve e2e \
+            lint:fix format:check test:unit test:e2e test:ci coverage ci release docs migrate seed \
+            generate codegen check-types tsc:check prepare changeset cache workspaces policies",
+        code: PNPM_CODE,
+        files: JS_FILES,
+        ..OPAQUE
+    },
+    ToolEntry { names: "exec dlx", ..NPM_EXEC },
+    ToolEntry {
+        names: "config c",
+        operands: Operands::Subcommand(&[ToolEntry { names: "get list", ..PLAIN }]),
+        ..PLAIN
+    },
+];
+
+/// Options of pip 23.2 (pip help install) that start nothing. `--python` names another interpreter,
+/// `--keyring-provider` another program, `--config-settings` options of the build.
+const PIP: &str = "-h --help --debug --isolated --require-virtualenv -v --verbose -V --version -q \
+    --quiet --no-input --retries= --timeout= --proxy= --exists-action= --trusted-host= --cert= \
+    --client-cert= --cache-dir= --no-cache-dir --disable-pip-version-check --no-color -r= \
+    --requirement= -c= --constraint= --no-deps --pre -e= --editable= --dry-run -t= --target= \
+    --platform= --python-version= --implementation= --abi= --user --root= --prefix= -b= --src= -U \
+    --upgrade --upgrade-strategy= --force-reinstall -I --ignore-installed --ignore-requires-python \
+    --no-build-isolation --use-pep517 --check-build-dependencies --break-system-packages \
+    --compile --no-compile --no-warn-script-location --no-warn-conflicts --no-binary= \
+    --only-binary= --prefer-binary --require-hashes --progress-bar= --root-user-action= --report= \
+    --no-clean -i= --index-url= --pypi-url= --extra-index-url= --no-index -f= --find-links= -y --yes \
+    -l --local --path= --exclude= --exclude-editable --outdated -o --uptodate -u --format= \
+    --not-required --include-editable --all -w= --wheel-dir= -d= --dest= --files --index --versions";
+
+const PIP_COMMAND: ToolEntry = ToolEntry {
+    code: "-r --requirement -c --constraint -e --editable -f --find-links",
+    writes: "--report",
+    files: "pyproject.toml setup.py setup.cfg",
+    operands: Operands::Judged(local_packages),
+    ..OPAQUE
+};
+
+const PIP_SUBCOMMANDS: &[ToolEntry] = &[
+    ToolEntry {
+        names: "install download wheel uninstall freeze list show check index inspect hash sync \
+            compile tree",
+        ..PIP_COMMAND
+    },
+    ToolEntry {
+        names: "config cache",
+        operands: Operands::Subcommand(&[ToolEntry {
+            names: "list get debug dir info purge remove",
+            ..PLAIN
+        }]),
+        ..PLAIN
+    },
+];
+
+/// Options of uv 0.5 that are harmless with every subcommand.
+const UV: &str = "-q --quiet -v --verbose --color= --offline --no-progress --directory= --project= \
+    --no-config -h --help -V --version -p= --python= --extra= --all-extras --no-extra= --no-dev --dev --only-dev \
+    --group= --no-group= --all-groups --no-editable --inexact --exact --frozen --locked --no-sync \
+    --isolated --active --refresh --refresh-package= -U --upgrade -P= --upgrade-package= --index-url= \
+    -i= --extra-index-url= --no-index --find-links= --prerelease= --resolution= --no-cache -n \
+    --cache-dir= --reinstall --no-build --no-binary --link-mode= --package= --all-packages \
+    --no-install-project --no-install-workspace --system --native-tls --allow-insecure-host= \
+    --no-managed-python --managed-python";
+
+const UV_COMMAND: ToolEntry = ToolEntry {
+    code: "--directory --project --config-file -r --requirement -c --constraint -e --editable",
+    files: "pyproject.toml uv.toml setup.py",
+    ..OPAQUE
+};
+
+const TABLE: &[ToolEntry] = &[
+    ToolEntry {
+        names: "npm",
+        shared: NPM,
+        operands: Operands::Subcommand(NPM_SUBCOMMANDS),
+        ..OPAQUE
+    },
+    ToolEntry { names: "npx pnpx bunx", ..NPM_EXEC },
+    ToolEntry {
+        names: "pnpm",
+        shared: PNPM,
+        operands: Operands::Subcommand(PNPM_SUBCOMMANDS),
+        ..OPAQUE
+    },
+    // An unknown subcommand of Yarn is a script or a program of the project's dependencies.
+    ToolEntry {
+        names: "yarn yarnpkg",
+        options: PNPM,
+        code: PNPM_CODE,
+        files: JS_FILES,
+        operands: Operands::JudgedFirst(yarn),
+        ..OPAQUE
+    },
+    ToolEntry {
+        names: "corepack",
+        options: "-v --version",
+        operands: Operands::Subcommand(&[ToolEntry {
+            names: "enable disable prepare install up",
+            options: "--activate --all -g --global",
+            ..OPAQUE
+        }]),
+        ..OPAQUE
+    },
+    // Bun 1.1, bun --help. `bun run` falls back to programs of PATH.
+    ToolEntry {
+        names: "bun",
+        options: "-v --version --revision -h --help --watch --hot --smol --bun -b --silent --cwd= \
+            -e= --eval= -p= --print= -r= --preload= --inspect --no-install",
+        code: "-r --preload --cwd",
+        files: JS_FILES,
+        operands: Operands::JudgedFirst(bun),
+        ..OPAQUE
+    },
+    ToolEntry {
+        names: "pip",
+        shared: PIP,
+        operands: Operands::Subcommand(PIP_SUBCOMMANDS),
+        ..OPAQUE
+    },
+    ToolEntry {
+        names: "pipx",
+        options: "--version -h --help",
+        operands: Operands::Subcommand(&[
+            ToolEntry {
+                names: "install uninstall upgrade upgrade-all list inject reinstall reinstall-all \
+                    ensurepath environment",
+                options: "-f --force --include-deps --verbose -v -q --quiet --suffix= --short --json",
+                operands: Operands::Judged(local_packages),
+                ..OPAQUE
+            },
+            ToolEntry {
+                names: "run",
+                options: "--spec= --no-cache -q --quiet -v --verbose",
+                operands: Operands::JudgedFirst(project_tool),
+                ..OPAQUE
+            },
+        ]),
+        ..OPAQUE
+    },
+    ToolEntry {
+        names: "uv",
+        shared: UV,
+        operands: Operands::Subcommand(&[
+            ToolEntry {
+                names: "run",
+                options: "--with= --with-editable= --with-requirements= -m=> --module=>",
+                operands: Operands::JudgedFirst(uv_run),
+                ..UV_COMMAND
+            },
+            ToolEntry {
+                names: "add remove sync lock venv tree init export build publish version cache self \
+                    python format",
+                options: "--optional= --editable --raw --rev= --tag= --branch= -r= --requirement= -c= \
+                    --constraint= --seed --clear --allow-existing --prompt= --depth= --invert \
+                    --outdated --app --lib --name= --no-readme --bare --format= -o= --output-file= \
+                    --no-hashes --wheel --sdist --out-dir= --token= --check --dry-run --bump= --short",
+                writes: "-o --output-file",
+                operands: Operands::Judged(uv),
+                ..UV_COMMAND
+            },
+            ToolEntry {
+                names: "pip",
+                shared: "-r= --requirement= -c= --constraint= -e= --editable= -y --no-deps --pre \
+                    -o= --output-file= --format= --user --target= --prefix= --outdated \
+                    --strict --dry-run --generate-hashes --no-header --break-system-packages \
+                    --all-extras --universal",
+                operands: Operands::Subcommand(&[ToolEntry {
+                    names: "install uninstall freeze list show check sync compile tree",
+                    writes: "-o --output-file",
+                    operands: Operands::Judged(uv),
+                    ..UV_COMMAND
+                }]),
+                ..UV_COMMAND
+            },
+            ToolEntry {
+                names: "tool",
+                operands: Operands::Subcommand(&[
+                    ToolEntry {
+                        names: "install uninstall upgrade list dir update-shell",
+                        options: "--with= --force --all",
+                        operands: Operands::Judged(uv),
+                        ..UV_COMMAND
+                    },
+                    UVX_RUN,
+                ]),
+                ..UV_COMMAND
+            },
+        ]),
+        ..OPAQUE
+    },
+    ToolEntry { names: "uvx", shared: UV, ..UVX_RUN },
+    // Poetry 1.8, PDM 2, Hatch 1: `shell`, `config` and `env use` start or set other programs.
+    ToolEntry {
+        names: "poetry pdm hatch rye pipenv",
+        shared: "-q --quiet -v --verbose -h --help -V --version --ansi --no-ansi -n --no-interaction \
+            -C= --directory= -P= --project= -p= --no-plugins --no-cache",
+        operands: Operands::Subcommand(&[
+            ToolEntry {
+                names: "install add remove update lock show build publish check version sync list \
+                    new init export outdated test fmt uninstall graph clean fix dep search",
+                options: "-D --dev -G= --group= --with= --without= --only= --no-root --sync --all-extras -E= \
+                    --extras= --all-groups -e= --editable= --optional --dry-run --no-update --check -t \
+                    --tree -l --latest -o= --output= -f= --format= --without-hashes --lock -r= -d -g= -s \
+                    --short --no-lock --prod --no-self --frozen --deploy --system -i --regenerate --name=",
+                code: "-C --directory -P --project -e --editable -r",
+                writes: "-o --output",
+                files: "pyproject.toml poetry.toml pdm.toml hatch.toml Pipfile setup.py",
+                operands: Operands::Judged(local_packages),
+                ..OPAQUE
+            },
+            ToolEntry {
+                names: "run",
+                files: "pyproject.toml poetry.toml pdm.toml hatch.toml Pipfile",
+                operands: Operands::JudgedFirst(project_tool),
+                ..OPAQUE
+            },
+            ToolEntry {
+                names: "env",
+                operands: Operands::Subcommand(&[ToolEntry {
+                    names: "info list show activate",
+                    options: "-p --path --full-path",
+                    ..PLAIN
+                }]),
+                ..OPAQUE
+            },
+            ToolEntry { names: "config", operands: Operands::Nothing, options: "--list", ..PLAIN },
+        ]),
+        ..OPAQUE
+    },
+    // conda 23, mamba 1.
+    ToolEntry {
+        names: "conda mamba micromamba",
+        options: "-h --help -V --version",
+        shared: "-n= --name= -p= --prefix= -c= --channel= -y --yes -q --quiet -v --json --override-channels \
+            --offline --dry-run -d --no-deps --force-reinstall --update-all --all -f= --file=",
+        operands: Operands::Subcommand(&[
+            ToolEntry {
+                names: "install create update upgrade remove uninstall list info search clean",
+                options: "-e --export --revisions -a -s --envs --solver= --strict-channel-priority \
+                    --clone= --explicit",
+                code: "-f --file",
+                ..OPAQUE
+            },
+            ToolEntry {
+                names: "env",
+                operands: Operands::Subcommand(&[ToolEntry {
+                    names: "list create export update remove",
+                    options: "--no-builds --from-history --prune",
+                    code: "-f --file",
+                    ..OPAQUE
+                }]),
+                ..OPAQUE
+            },
+            ToolEntry {
+                names: "run",
+                options: "--no-capture-output --live-stream --cwd=",
+                operands: Operands::JudgedFirst(project_tool),
+                ..OPAQUE
+            },
+        ]),
+        ..OPAQUE
+    },
+    ToolEntry {
+        names: "twine",
+        options: "--version -h --help",
+        operands: Operands::Subcommand(&[ToolEntry {
+            names: "upload check",
+            options: "-r= --repository= --repository-url= -u= -p= --skip-existing --strict \
+                --non-interactive --verbose",
+            ..PLAIN
+        }]),
+        ..PLAIN
+    },
+    ToolEntry {
+        names: "easy_install pyproject-build virtualenv build",
+        options: "-h --help --version -w --wheel -s --sdist -o= --outdir= -n --no-isolation -q -v \
+            --system-site-packages --clear",
+        files: "pyproject.toml setup.py setup.cfg",
+        operands: Operands::Judged(local_packages),
+        ..OPAQUE
+    },
+];
+
+const UVX_RUN: ToolEntry = ToolEntry {
+    names: "run",
+    options: "--from= --with= --with-editable= --with-requirements=",
+    operands: Operands::JudgedFirst(uv_run),
+    ..UV_COMMAND
+};
+
+/// Judges a package manager of JavaScript or Python.
+pub(super) fn consequences(program: &str, args: &[Word]) -> Judgement {
+    judge_by(TABLE, program, args)
+}
+
+/// Tools that projects install as dependencies; their entries judge the arguments.
+const PROJECT_TOOLS: &str = "tsc vue-tsc eslint prettier jest vitest vite next nuxt astro rollup webpack \
+    parcel esbuild tsup playwright cypress mocha ava stylelint turbo nx lerna ng svelte-check biome \
+    oxlint depcheck knip madge typedoc commitlint prisma drizzle-kit tailwindcss tsx ts-node \
+    react-scripts pytest ruff mypy pyright black isort flake8 pylint coverage bandit pre-commit \
+    autoflake pyupgrade rspec rubocop rake phpunit phpstan pest";
+
+/// `uv run pytest -q`: a well-known tool of the project, or any other command.
+pub(super) fn project_tool(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    let Some((first, args)) = found.operands.split_first() else {
+        return Ok(Vec::new());
+    };
+    let text = first.value().ok_or_else(|| format!("the word {first}"))?;
+    // `prettier@3`; a scoped package starts with `@`.
+    let name = text.split('@').next().unwrap_or(text);
+    if !PROJECT_TOOLS.split_ascii_whitespace().any(|tool| tool == name) {
+        return Ok(vec![Consequence::Runs(found.operands.clone())]);
+    }
+    dispatch::judge(name, args).unwrap_or_else(|| Err(format!("the subcommand {name}")))
+}
+
+/// `npx -c TEXT` hands the text to a shell.
+fn npx(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    if let Some(call) = found.values(&["-c", "--call"]).next() {
+        let text = call.value().ok_or_else(|| format!("the word {call}"))?.to_owned();
+        return Ok(vec![Consequence::Script { text, shell: Shell::Posix }]);
+    }
+    project_tool(found)
+}
+
+/// `npm pkg set scripts.test=…` changes what later commands run.
+fn npm_pkg(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    match found.operands.first() {
+        Some(word) if word.is("get") => Ok(Vec::new()),
+        Some(word) if word.is("set") || word.is("delete") || word.is("fix") => {
+            Ok(vec![Consequence::Writes(Word::literal("package.json"))])
+        }
+        Some(word) => Err(format!("the subcommand {word}")),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn yarn(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    const OTHER: [&str; 19] = [
+        "exec",
+        "config",
+        "node",
+        "plugin",
+        "set",
+        "global",
+        "create",
+        "policies",
+        "unplug",
+        "patch",
+        "patch-commit",
+        "workspace",
+        "workspaces",
+        "help",
+        "npm",
+        "stage",
+        "explain",
+        "constraints",
+        "rebuild",
+    ];
+    let Some((first, args)) = found.operands.split_first() else {
+        return Ok(Vec::new());
+    };
+    let Some(name) = first.value() else {
+        return Err(format!("the word {first}"));
+    };
+    if name == "dlx" {
+        return project_tool(&Arguments { operands: args.to_vec(), options: Vec::new() });
+    }
+    if OTHER.contains(&name) || name.contains('/') {
+        return Err(format!("the subcommand {name}"));
+    }
+    // `yarn eslint` and `yarn run eslint` start the project's own program.
+    let command = if name == "run" { args } else { found.operands.as_slice() };
+    if let Some((tool, args)) = command.split_first()
+        && PROJECT_TOOLS.split_ascii_whitespace().any(|known| tool.is(known))
+    {
+        return dispatch::judge(&tool.text, args).unwrap_or_else(|| Ok(Vec::new()));
+    }
+    if name == "run" {
+        refuse(args.first(), |word| is_operand(word) != Ok(true))?;
+    }
+    if YARN_COMMANDS.contains(&name) {
+        OptionSpec { tokens: &[PNPM], order: Order::Anywhere }.read(args)?;
+    }
+    // Words behind the name of a script are its own.
+    Ok(Vec::new())
+}
+
+/// Commands of Yarn itself.
+const YARN_COMMANDS: [&str; 22] = [
+    "install",
+    "add",
+    "remove",
+    "upgrade",
+    "up",
+    "upgrade-interactive",
+    "why",
+    "list",
+    "info",
+    "audit",
+    "outdated",
+    "cache",
+    "check",
+    "dedupe",
+    "link",
+    "unlink",
+    "pack",
+    "publish",
+    "version",
+    "init",
+    "import",
+    "licenses",
+];
+
+fn bun(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    const OWN: [&str; 16] = [
+        "test", "install", "i", "add", "a", "remove", "rm", "update", "outdated", "link", "unlink",
+        "pm", "build", "init", "audit", "why",
+    ];
+    const OPTIONS: &str = "--watch --coverage --bail? -t= --test-name-pattern= --timeout= -u \
+        --update-snapshots --only --todo --rerun-each= -d -D --dev --exact -E --production -p --frozen-lockfile \
+        --no-save --force -f -g --global --outdir= --outfile= --target= --minify --sourcemap? \
+        --format= --splitting --external= --silent --verbose --no-cache --ignore-scripts --reporter=";
+    if found.has(&["-e", "--eval", "-p", "--print", "-v", "--version", "--revision", "-h"]) {
+        return Ok(Vec::new());
+    }
+    let Some((first, args)) = found.operands.split_first() else {
+        return Ok(Vec::new());
+    };
+    let Some(name) = first.value() else {
+        return Err(format!("the word {first}"));
+    };
+    let inner = Arguments { operands: args.to_vec(), options: Vec::new() };
+    match name {
+        "x" => project_tool(&inner),
+        "run" => run_by_bun(&inner.operands),
+        _ if OWN.contains(&name) => {
+            let read = OptionSpec { tokens: &[OPTIONS], order: Order::Anywhere }.read(args)?;
+            let outputs = read.values(&["--outfile"]).cloned();
+            Ok(outputs.map(Consequence::Writes).collect())
+        }
+        _ => run_by_bun(&found.operands),
+    }
+}
+
+/// A file, a script of the project by a usual name, a tool, or any program of PATH.
+fn run_by_bun(command: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+    const SCRIPTS: [&str; 12] = [
+        "dev",
+        "build",
+        "start",
+        "test",
+        "lint",
+        "format",
+        "typecheck",
+        "preview",
+        "check",
+        "clean",
+        "watch",
+        "serve",
+    ];
+    const CODE: [&str; 7] = [".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts"];
+    let Some(first) = command.first() else {
+        return Ok(Vec::new());
+    };
+    if CODE.iter().any(|ending| first.text.ends_with(ending)) {
+        return Ok(vec![Consequence::ReadsCode(first.clone())]);
+    }
+    if SCRIPTS.iter().any(|script| first.is(script)) {
+        return Ok(Vec::new());
+    }
+    project_tool(&Arguments { operands: command.to_vec(), options: Vec::new() })
+}
+
+/// Packages by path run their own build code; a package by name comes from the index.
+fn local_packages(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    refuse(&found.operands, |word| word.text.contains("ext::"))?;
+    let is_local = |word: &&Word| word.text.starts_with(['.', '/', '~']) || word.text.contains('/');
+    let local = found.operands.iter().filter(is_local);
+    Ok(local.cloned().map(Consequence::ReadsCode).collect())
+}
+
+/// `--python` may be a version, not a path: uv starts the interpreter to ask for its version.
+fn uv(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    let is_version = |word: &Word| {
+        let text = word.value().unwrap_or("/");
+        let number = ["python", "cpython", "pypy"].iter().find_map(|name| text.strip_prefix(name));
+        let number = number.unwrap_or(text).trim_start_matches(['@', '-']);
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    };
+    refuse(found.values(&["-p", "--python"]), |word| !is_version(word))?;
+    local_packages(found)
+}
+
+fn uv_run(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    uv(&Arguments { operands: Vec::new(), options: found.options.clone() })?;
+    if found.has(&["-m", "--module"]) {
+        return Ok(Vec::new());
+    }
+    match found.operands.first() {
+        Some(word) if word.text.ends_with(".py") => Ok(vec![Consequence::ReadsCode(word.clone())]),
+        Some(word) if word.is("-") => Ok(vec![Consequence::ReadsCodeFromInput]),
+        Some(_) | None => project_tool(found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table_checks::{check, harmless};
+
+    #[test]
+    fn everyday_use_of_package_managers_is_known() {
+        harmless(
+            "npm test -- --watch=false
+            npm --version
+            npm test
+            npm ci
+            npm install --save-dev typescript@5
+            npm i -D jest
+            npm run build --if-present
+            npm run lint -- --fix
+            npm --prefix web run build
+            npm run test --workspace=web --silent
+            npm ls --depth=0
+            npm outdated
+            npm audit --json
+            npm view react version
+            npm config get registry
+            npm init -y
+            npm pack --dry-run
+            npx tsc --noEmit
+            npx --yes eslint . --fix
+            npx prettier@3 --check src
+            npx jest --ci
+            npx playwright test
+            npm exec -- tsc -b
+            pnpm install --frozen-lockfile
+            pnpm -r build
+            pnpm --filter web test
+            pnpm run dev
+            pnpm exec vitest run
+            pnpm add -D vitest
+            yarn
+            yarn install --immutable
+            yarn build
+            yarn test --watch=false
+            yarn run lint
+            yarn tsc --noEmit
+            yarn add -D typescript
+            bun test
+            bun install
+            bun run build
+            bun src/index.ts
+            bunx tsc --noEmit
+            pip install -r requirements.txt
+            pip install -e .
+            pip install -U pip setuptools
+            pip3 install --user requests==2.31.0
+            pip list --outdated
+            pip freeze
+            pip show requests
+            pip --version
+            pipx run ruff check .
+            uv sync --all-extras
+            uv run pytest -q
+            uv run --with requests ruff check .
+            uv pip install -r requirements.txt
+            uv add httpx
+            uv venv --python 3.12
+            uv lock --upgrade
+            uvx ruff check .
+            poetry install --no-root
+            poetry run pytest -x
+            poetry add requests
+            pdm run pytest
+            conda install -y numpy
+            conda env list
+            hatch test",
+        );
+    }
+
+    #[test]
+    fn inner_commands_and_files_are_named() {
+        check(
+            "npx touch pwned => runs touch pwned
+            npx -c 'touch pwned' => script touch pwned
+            npm exec -- id -u => runs id -u
+            npm exec -c id => script id
+            npm pkg set scripts.test=id => writes package.json
+            npm test => code package.json
+            pnpm exec id => runs id
+            pnpm dlx cowsay => runs cowsay
+            bun run touch x => runs touch x
+            bun touch x => runs touch x
+            bun x.ts => code x.ts
+            uv run python -c x => runs python -c x
+            uv run touch x => runs touch x
+            uv run x.py => code x.py
+            uvx cowsay => runs cowsay
+            poetry run touch x => runs touch x
+            pdm run id => runs id
+            conda run -n x id => runs id
+            pipx run cowsay => runs cowsay
+            pip install ./pkg => code ./pkg
+            pip install -r r.txt => code r.txt
+            yarn dlx cowsay => runs cowsay",
+        );
+    }
+
+    #[test]
+    fn settings_that_start_programs_are_in_doubt() {
+        check(
+            "npm --script-shell=./e test => the option --script-shell
+            npm test --script-shell ./e => the option --script-shell
+            npm test --script-she=./e => the option --script-she
+            npm test -script-shell=./e => the option -script-shell
+            npm run x --node-options=--require=./e => the option --node-options
+            npm --userconfig=x test => the option --userconfig
+            npm install --git=./e x => the option --git
+            npm config set script-shell ./e => the subcommand set
+            npm set script-shell=./e => the subcommand set
+            npm explore x -- id => the subcommand explore
+            npm edit x => the subcommand edit
+            npm docs x --browser=./e => the subcommand docs
+            npm help x --viewer=./e => the subcommand help
+            npm install --loglevel --script-shell=./e => the word --script-shell=./e
+            npx eslint --plugin e . => the option --plugin
+            npx --node-options=x tsc => the option --node-options
+            pnpm config set script-shell x => the subcommand set
+            pnpm touch x => the subcommand touch
+            pnpm run x --script-shell=./e => the option --script-shell
+            pnpm --config.script-shell=x test => the option --config.script-shell
+            yarn exec id => the subcommand exec
+            yarn node x => the subcommand node
+            yarn config set x y => the subcommand config
+            yarn --script-shell x test => the option --script-shell
+            yarn run --x id => the word --x
+            yarn add --script-shell=x y => the option --script-shell
+            yarn plugin import x => the subcommand plugin
+            pip --python ./e install x => the option --python
+            pip config set global.x y => the subcommand set
+            pip config edit --editor ./e => the subcommand edit
+            pip install --keyring-provider=subprocess x => the option --keyring-provider
+            pip install --config-settings=x y => the option --config-settings
+            pip install 'git+ext::sh -c id' => the word git+ext::sh -c id
+            pip install --global-option=x y => the option --global-option
+            uv run --python ./e x.py => the word ./e
+            uv venv -p ./e => the word ./e
+            uv run --env-file .env x.py => the option --env-file
+            poetry shell => the subcommand shell
+            poetry config x y => the word x
+            poetry env use ./e => the subcommand use
+            conda config --set x y => the subcommand config
+            uvx --python=./e ruff => the word ./e",
+        );
+    }
+}
