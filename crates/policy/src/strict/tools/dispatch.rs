@@ -2,8 +2,8 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::{
-    archive, build, checkers, compilers, databases, files, find, git, interpreters, packages,
-    shells, system_packages, text, transfer, wrappers, xargs,
+    archive, build, checkers, cloud, compilers, containers, databases, files, find, git,
+    interpreters, packages, shells, system_packages, text, transfer, wrappers, xargs,
 };
 use crate::command::Word;
 
@@ -16,7 +16,9 @@ const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
     archive::consequences,
     build::consequences,
     checkers::consequences,
+    cloud::consequences,
     compilers::consequences,
+    containers::consequences,
     databases::consequences,
     files::consequences,
     find::consequences,

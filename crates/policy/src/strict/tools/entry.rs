@@ -2,7 +2,7 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::option_spec::OptionSpec;
-use super::options::{Arguments, Order};
+use super::options::{Arguments, Given, Order};
 use crate::command::Word;
 
 /// A program, or a subcommand of one, with the arguments that are known to be harmless.
@@ -88,6 +88,33 @@ impl Operands {
     }
 }
 
+/// The commands around a subcommand.
+#[derive(Debug, Default)]
+struct Outer {
+    /// The options that their subcommands take as well.
+    shared: Vec<&'static str>,
+    /// Those of them that were given in front of the subcommand.
+    options: Vec<Given>,
+}
+
+impl Outer {
+    /// Hands options that a subcommand knows on to it: `uv --python X run` is `uv run --python X`.
+    fn keep_options(&mut self, found: &Arguments) {
+        let spec = OptionSpec { tokens: &self.shared, order: Order::First };
+        let known = found.options.iter().filter(|given| spec.knows(&given.name));
+        self.options = known.cloned().collect();
+    }
+}
+
+/// The other command that the words are, without `--` in front of it.
+pub(super) fn command_of(words: &[Word]) -> Option<Consequence> {
+    let words = match words.split_first() {
+        Some((first, rest)) if first.is("--") => rest,
+        Some(_) | None => words,
+    };
+    (!words.is_empty()).then(|| Consequence::Runs(words.to_vec()))
+}
+
 /// Finds the entry of exactly this name in a table.
 fn find<'t>(table: &'t [ToolEntry], name: &str) -> Option<&'t ToolEntry> {
     table.iter().find(|entry| entry.names.split_ascii_whitespace().any(|known| known == name))
@@ -115,19 +142,15 @@ impl ToolEntry {
     /// # Errors
     /// Names the argument that is not known to be harmless.
     pub(super) fn judge(&self, args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-        self.judge_within(args, &mut Vec::new())
+        self.judge_within(args, &mut Outer::default())
     }
 
-    /// Judges the arguments of a subcommand; `shared` are the options of the commands around it.
-    fn judge_within(
-        &self,
-        args: &[Word],
-        shared: &mut Vec<&'static str>,
-    ) -> Result<Vec<Consequence>, Doubt> {
-        shared.push(self.shared);
-        let found = self.read(args, shared)?;
+    fn judge_within(&self, args: &[Word], outer: &mut Outer) -> Result<Vec<Consequence>, Doubt> {
+        outer.shared.push(self.shared);
+        let mut found = self.read(args, &outer.shared)?;
+        found.options.splice(0..0, outer.options.iter().cloned());
         let mut effects = self.effects_of_options(&found);
-        effects.extend(self.effects_of_operands(&found, shared)?);
+        effects.extend(self.effects_of_operands(&found, outer)?);
         Ok(effects)
     }
 
@@ -156,7 +179,7 @@ impl ToolEntry {
     fn effects_of_operands(
         &self,
         found: &Arguments,
-        shared: &mut Vec<&'static str>,
+        outer: &mut Outer,
     ) -> Result<Vec<Consequence>, Doubt> {
         let operands = found.operands.as_slice();
         match self.operands {
@@ -169,10 +192,12 @@ impl ToolEntry {
             Operands::Code => Ok(operands.iter().cloned().map(Consequence::ReadsCode).collect()),
             Operands::Written => Ok(operands.iter().cloned().map(Consequence::Writes).collect()),
             Operands::Command(skip) | Operands::CommandAnywhere(skip) => {
-                let command = operands.get(skip..).filter(|command| !command.is_empty());
-                Ok(command.map(|command| Consequence::Runs(command.to_vec())).into_iter().collect())
+                Ok(command_of(operands.get(skip..).unwrap_or_default()).into_iter().collect())
             }
-            Operands::Subcommand(table) => judge_subcommand(table, operands, shared),
+            Operands::Subcommand(table) => {
+                outer.keep_options(found);
+                judge_subcommand(table, operands, outer)
+            }
             Operands::Judged(judge) | Operands::JudgedFirst(judge) => judge(found),
         }
     }
@@ -192,7 +217,7 @@ impl ToolEntry {
 fn judge_subcommand(
     table: &[ToolEntry],
     operands: &[Word],
-    shared: &mut Vec<&'static str>,
+    outer: &mut Outer,
 ) -> Result<Vec<Consequence>, Doubt> {
     let Some((name, args)) = operands.split_first() else {
         return Ok(Vec::new());
@@ -201,7 +226,7 @@ fn judge_subcommand(
         return Err(format!("the word {name}"));
     };
     match find(table, text) {
-        Some(entry) => entry.judge_within(args, shared),
+        Some(entry) => entry.judge_within(args, outer),
         None => Err(format!("the subcommand {name}")),
     }
 }

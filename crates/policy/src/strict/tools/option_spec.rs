@@ -92,6 +92,11 @@ impl OptionSpec<'_> {
         Ok(found)
     }
 
+    /// `true` if the option is listed.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.find(name).is_some() || self.prefix(name) == Some(name)
+    }
+
     /// Reads one word of options; returns the last of them if it needs the next word.
     fn read_option(&self, word: &Word, given: &mut Vec<Given>) -> Result<Option<Needs>, Doubt> {
         let text = word.text.as_str();

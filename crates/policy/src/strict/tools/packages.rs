@@ -672,6 +672,8 @@ mod tests {
             npm exec -c id => script id
             npm pkg set scripts.test=id => writes package.json
             npm test => code package.json
+            npm --prefix x test => code x
+            uv --project x run ruff check => code x
             pnpm exec id => runs id
             pnpm dlx cowsay => runs cowsay
             bun run touch x => runs touch x
@@ -730,6 +732,7 @@ mod tests {
             pip install --global-option=x y => the option --global-option
             uv run --python ./e x.py => the word ./e
             uv venv -p ./e => the word ./e
+            uv --python ./e run x.py => the word ./e
             uv run --env-file .env x.py => the option --env-file
             poetry shell => the subcommand shell
             poetry config x y => the word x
