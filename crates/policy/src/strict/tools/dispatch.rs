@@ -3,7 +3,8 @@
 use super::consequence::{Consequence, Doubt};
 use super::{
     archive, build, checkers, cloud, compilers, containers, databases, files, find, git,
-    interpreters, packages, shells, system_packages, text, transfer, wrappers, xargs,
+    interpreters, network, packages, shells, system_packages, text, transfer, viewers, wrappers,
+    xargs,
 };
 use crate::command::Word;
 
@@ -24,11 +25,13 @@ const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
     find::consequences,
     git::consequences,
     interpreters::consequences,
+    network::consequences,
     packages::consequences,
     shells::consequences,
     system_packages::consequences,
     text::consequences,
     transfer::consequences,
+    viewers::consequences,
     wrappers::consequences,
     xargs::consequences,
 ];

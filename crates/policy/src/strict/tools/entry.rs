@@ -172,7 +172,10 @@ impl ToolEntry {
         effects
             .extend(names(self.files).into_iter().map(Word::literal).map(Consequence::ReadsCode));
         effects.extend(found.values(&names(self.code)).cloned().map(Consequence::ReadsCode));
-        effects.extend(found.values(&names(self.writes)).cloned().map(Consequence::Writes));
+        // `-o -` is the standard output.
+        let written = names(self.writes);
+        let written = found.values(&written).filter(|word| !word.is("-")).cloned();
+        effects.extend(written.map(Consequence::Writes));
         effects
     }
 

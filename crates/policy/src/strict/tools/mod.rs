@@ -22,6 +22,7 @@ mod git;
 mod git_options;
 mod git_settings;
 mod interpreters;
+mod network;
 mod option_spec;
 mod options;
 mod packages;
@@ -35,6 +36,7 @@ mod testing;
 mod text;
 mod tool;
 mod transfer;
+mod viewers;
 mod wrappers;
 mod xargs;
 
