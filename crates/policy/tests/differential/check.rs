@@ -73,7 +73,7 @@ impl Tally {
     }
 
     /// Notes a script that ran something unnamed, in its shortest form.
-    fn note(&mut self, index: u64, text: &str, jail: &Jail, fault: impl Fn(&str) -> Faults) {
+    fn note(&mut self, label: &str, text: &str, jail: &Jail, fault: impl Fn(&str) -> Faults) {
         let mut missed = fault(text);
         // A shell that a tool starts on the way is less telling than the program at its end.
         if missed.len() > 1 {
@@ -83,7 +83,7 @@ impl Tally {
         let short =
             if self.unsound.len() < MAX_REDUCED { reduce(text, is_same) } else { text.into() };
         let missed: Vec<&str> = missed.iter().map(|path| strip_bin(jail, path)).collect();
-        self.unsound.push(format!("#{index}: ran {missed:?} in {short:?}, from {text:?}"));
+        self.unsound.push(format!("{label}: ran {missed:?} in {short:?}, from {text:?}"));
     }
 }
 
@@ -106,7 +106,8 @@ pub(crate) fn check_decisions(worker: &Worker, mix: Mix) -> Value {
         if let Answer::Allowed(names) = &answer
             && !unnamed(jail, &run.execs, names).is_empty()
         {
-            tally.note(index, &text, jail, |text| run_unnamed(jail, &policy, text));
+            let label = format!("#{index} {}", family.name());
+            tally.note(&label, &text, jail, |text| run_unnamed(jail, &policy, text));
         }
     }
     tally.report()
@@ -138,7 +139,7 @@ pub(crate) fn check_reader(worker: &Worker, shell: Shell, part: u64) -> Value {
         let run = jail.run(shell, &text);
         tally.add(Family::Grammar, &text, &Answer::Allowed(names.clone()), &run);
         if !unnamed(jail, &run.execs, &names).is_empty() {
-            tally.note(index, &text, jail, missed);
+            tally.note(&format!("#{index}"), &text, jail, missed);
         }
     }
     tally.report()

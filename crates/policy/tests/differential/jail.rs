@@ -10,7 +10,7 @@ use shellyard_policy::command::Shell;
 
 use crate::trace::{Exec, Tracer};
 
-/// Programs that exist only here. Each prints text that is code wherever it is evaluated.
+/// Programs that exist only here. Most print text that is code wherever it is evaluated.
 pub(crate) const MARKERS: [&str; 6] = ["zqa", "zqb", "zqc", "zqd", "zqe", "zqf"];
 /// The program that files of the project start. Scripts never name it, so it shows that a listed
 /// interpreter ran a file that was there before, which is not looked into.
@@ -33,8 +33,15 @@ const OPTIONAL: [&str; 12] = [
     "comm", "xz",
 ];
 const DIRECTORIES: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
-const MARKER_SOURCE: &str =
-    "#include <stdio.h>\nint main(void) { puts(\"a[$(zqf)]\"); return 0; }\n";
+/// The last marker prints a number, so that evaluating what the others print comes to an end.
+const MARKER_SOURCE: &str = r#"#include <stdio.h>
+#include <string.h>
+int main(int argc, char **argv) {
+    size_t length = strlen(argv[0]);
+    puts(length && argv[0][length - 1] == 'f' ? "0" : "a[$(zqf)]");
+    return 0;
+}
+"#;
 
 /// The project that each script finds: path and text. A text that starts with `#!` is executable.
 const PROJECT: &[(&str, &str)] = &[
@@ -68,6 +75,7 @@ const PROJECT: &[(&str, &str)] = &[
 ];
 /// What else the project has.
 const SET_UP: &str = "set -e
+seq 1 200 > big
 tar -czf src.tgz src tests
 git init -q -b main .
 git config user.name demo

@@ -148,12 +148,12 @@ pub(crate) fn unnamed(jail: &Jail, execs: &[Exec], names: &BTreeSet<String>) -> 
     unnamed
 }
 
-/// A name without a directory means the program on the PATH and no other of that name.
+/// A name without a directory means the program on the PATH, or the system's own: `env -i` and
+/// `command -p` look there. Any other directory must be named.
 fn is_named(jail: &Jail, path: &str, names: &BTreeSet<String>) -> bool {
-    let path_name = Path::new(path).strip_prefix(jail.bin()).ok().and_then(Path::to_str);
-    path_name == Some(OPAQUE)
-        || names.contains(path)
-        || path_name.is_some_and(|name| names.contains(name))
+    let (directory, name) = path.rsplit_once('/').unwrap_or_default();
+    let is_known = Path::new(directory) == jail.bin() || ["/bin", "/usr/bin"].contains(&directory);
+    names.contains(path) || is_known && (name == OPAQUE || names.contains(name))
 }
 
 /// `true` for programs that a tool starts by its design, whatever it is told: git its own parts,

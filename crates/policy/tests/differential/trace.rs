@@ -22,7 +22,7 @@ const STRAGGLERS: Duration = Duration::from_millis(300);
 /// How often the watchdog looks at the clock.
 const TICK: Duration = Duration::from_millis(20);
 /// Processes that one script may create.
-const MAX_PROCESSES: usize = 300;
+const MAX_PROCESSES: usize = 200;
 /// The longest path that the kernel takes.
 const MAX_PATH: usize = 4096;
 const KIB: u64 = 1024;

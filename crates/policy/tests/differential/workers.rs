@@ -42,6 +42,8 @@ const UNSHARE: [&str; 9] = [
 pub(crate) struct Worker {
     pub(crate) jail: Jail,
     pub(crate) settings: Settings,
+    /// `true` if nothing outside the jail can be written.
+    pub(crate) is_isolated: bool,
     number: u64,
     workers: u64,
 }
@@ -57,13 +59,15 @@ impl Worker {
         let number = |name: &str| assignment[name].as_u64().unwrap();
         let root = PathBuf::from(assignment["root"].as_str().unwrap());
         let work = root.join(format!("work-{}", number("number")));
-        if assignment["namespaces"] == true {
+        let is_isolated = assignment["namespaces"] == true;
+        if is_isolated {
             make_read_only();
             mount("tmpfs", &work, "tmpfs", MountFlags::NOSUID, Some(c"size=64m")).unwrap();
         }
         Self {
             jail: Jail::new(&root, &work),
             settings: Settings { seed: number("seed"), scripts: number("scripts") },
+            is_isolated,
             number: number("number"),
             workers: number("workers"),
         }

@@ -3,14 +3,10 @@
 use super::everyday::everyday;
 use super::fill::fill;
 use super::random::Random;
+use super::{options, special};
 
 const ATTACKS: &[&str] = &[
     // Special variables, assigned and used in every combination.
-    "@way@",
-    "@way@",
-    "@way@",
-    "@way@",
-    "@way@",
     "@way@; @use@",
     "@way@\n@use@",
     // Words that become several words, or an option, in front of a program that runs programs.
@@ -364,11 +360,16 @@ const ATTACKS: &[&str] = &[
 
 /// An attack by itself, or before or after an everyday line.
 pub(super) fn attack(random: &mut Random) -> String {
-    let text = fill(random.pick(ATTACKS), random);
-    match random.below(6) {
+    let text = match random.below(8) {
+        0 | 1 => special::assignment(random),
+        2..=4 => options::call(random),
+        _ => fill(random.pick(ATTACKS), random),
+    };
+    match random.below(8) {
         0 => format!("{}\n{text}", everyday(random)),
         1 => format!("{text}\n{}", everyday(random)),
         2 if !text.contains('\n') => format!("{text} && {}", everyday(random)),
+        3 if !text.contains('\n') => format!("{text} | {}", options::call(random)),
         _ => text,
     }
 }

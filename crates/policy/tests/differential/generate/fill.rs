@@ -47,6 +47,7 @@ fn hole(name: &str, random: &mut Random) -> String {
         "way" => special::assignment(random),
         "use" => special::usage(random),
         "word" => special::word(random),
+        "n" => "\n".to_owned(),
         // `@@` is one `@`.
         "" => "@".to_owned(),
         _ => panic!("no such hole: {name}"),

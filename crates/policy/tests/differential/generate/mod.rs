@@ -5,6 +5,7 @@ mod everyday;
 mod fill;
 mod grammar;
 mod mutate;
+mod options;
 mod random;
 mod script;
 mod special;

@@ -245,8 +245,10 @@ pub(super) fn code(random: &mut Random) -> String {
     fill(random.pick(&["a[$(@M@)]", "a[$(@M@)]", "x[`@M@`]", "a[$(@M@)]=1"]), random)
 }
 
+/// The first names are those that the shell evaluates or sets by itself; they come more often.
 pub(super) fn name(random: &mut Random) -> &'static str {
-    random.pick(&NAMES)
+    let count = if random.below(2) == 0 { 18 } else { NAMES.len() };
+    random.pick(&NAMES[..count])
 }
 
 /// A special variable, assigned in one of many ways and used in one of many places.
