@@ -61,6 +61,7 @@ fn check(text: &str, count: usize) {
     let is_right = |case: &Case| match decided(case) {
         Decision::Allow => case.expected == "allow",
         Decision::Ask { .. } => case.expected == "ask",
+        Decision::Confine { .. } => case.expected == "confine",
         Decision::Deny(_) => case.expected == "deny",
     };
     let show = |case: Case| format!("{:?}: {:?}", case.command, decided(&case));

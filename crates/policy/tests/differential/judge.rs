@@ -99,7 +99,9 @@ pub(crate) fn ask(policy: &Policy, cwd: &Path, script: &str) -> Answer {
             Answer::Allowed(listed.map(|finding| finding.program).collect())
         }
         Decision::Deny(refusal) => Answer::Refused(refusal),
-        Decision::Ask { .. } => panic!("no ask rule is set: {script:?}"),
+        Decision::Ask { .. } | Decision::Confine { .. } => {
+            panic!("no rule or setting asks for this: {script:?}")
+        }
     }
 }
 
