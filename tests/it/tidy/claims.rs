@@ -49,9 +49,8 @@ fn claims(text: &str) -> Vec<&str> {
 
 /// `true` if a cell names a test, or refers to the row above.
 fn names_a_test(cell: &str) -> bool {
-    let is_test = |name: &str| {
-        name.contains("::") || name.starts_with("src/") || name.starts_with("crates/")
-    };
+    let is_test =
+        |name: &str| name.contains("::") || name.starts_with("src/") || name.starts_with("crates/");
     cell.starts_with("the same") || quoted(cell).any(is_test)
 }
 

@@ -16,9 +16,6 @@ use crate::workers::Worker;
 const READING: Duration = Duration::from_secs(10);
 /// Faults that are shown in their shortest form; reducing each takes hundreds of runs.
 const MAX_REDUCED: usize = 20;
-/// Refused scripts that are shown as examples, for each kind of refusal.
-const MAX_EXAMPLES: usize = 12;
-
 /// Counts of one worker.
 #[derive(Debug, Default)]
 struct Tally {
@@ -33,7 +30,8 @@ struct Tally {
     /// Clean scripts of each family, and those of them that were refused.
     families: BTreeMap<&'static str, (u64, u64)>,
     unsound: Vec<String>,
-    examples: BTreeMap<&'static str, Vec<String>>,
+    /// Why clean scripts were refused: how often, and one of them.
+    reasons: BTreeMap<String, (u64, String)>,
 }
 
 impl Tally {
@@ -46,7 +44,7 @@ impl Tally {
             "clean_refused": self.clean_refused, "ran": self.ran, "cut_short": self.cut_short,
             "unsound": self.unsound,
             "families": families.collect::<serde_json::Map<_, _>>(),
-            "examples": self.examples.values().flatten().collect::<Vec<_>>(),
+            "reasons": self.reasons,
         })
     }
 
@@ -64,9 +62,9 @@ impl Tally {
                 self.refused += 1;
                 self.clean_refused += u64::from(run.clean);
                 counts.1 += u64::from(run.clean);
-                let examples = self.examples.entry(family.name()).or_default();
-                if run.clean && examples.len() < MAX_EXAMPLES {
-                    examples.push(format!("{}: {text:?}: {refusal}", family.name()));
+                if run.clean {
+                    let reason = format!("{}: {refusal}", family.name());
+                    self.reasons.entry(reason).or_insert_with(|| (0, text.to_owned())).0 += 1;
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! The promises that generated scripts are held to.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -49,7 +50,7 @@ fn hold_decisions(reports: &[Value]) {
         family_counts(reports),
         count("cut_short"),
     ));
-    println!("examples of refusals:\n{}", texts(reports, "examples"));
+    println!("refused although bash runs them without an error:\n{}", show_reasons(reports));
     hold_sound(reports);
 }
 
@@ -93,4 +94,18 @@ fn family_counts(reports: &[Value]) -> BTreeMap<&str, (u64, u64)> {
         count.1 += family["refused"].as_u64().unwrap_or_default();
     }
     counts
+}
+
+/// The reasons of refusals with an example of each, the most frequent first.
+fn show_reasons(reports: &[Value]) -> String {
+    let mut reasons: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
+    for (reason, found) in reports.iter().filter_map(|it| it["reasons"].as_object()).flatten() {
+        let entry = reasons.entry(reason).or_default();
+        entry.0 += found[0].as_u64().unwrap_or_default();
+        entry.1 = found[1].as_str().unwrap_or_default();
+    }
+    let mut reasons: Vec<_> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, (count, _))| Reverse(*count));
+    let lines = reasons.iter().map(|(reason, (count, text))| format!("{count} {reason}: {text:?}"));
+    lines.collect::<Vec<_>>().join("\n")
 }

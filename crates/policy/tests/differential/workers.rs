@@ -91,10 +91,10 @@ pub(crate) fn run(test: &str, workers: u64, work: impl Fn(&Worker) -> Value) -> 
         announce("no user namespaces here: scripts are held by limits and their directory only");
     }
     let settings = Settings::read();
-    announce(&format!(
-        "{test}: POLICY_FUZZ_SEED={:#x} POLICY_FUZZ_SCRIPTS={}",
-        settings.seed, settings.scripts
-    ));
+    if workers > 1 {
+        let Settings { seed, scripts } = settings;
+        announce(&format!("{test}: POLICY_FUZZ_SEED={seed:#x} POLICY_FUZZ_SCRIPTS={scripts}"));
+    }
     let start = |number: u64| {
         std::fs::create_dir(root.path().join(format!("work-{number}"))).unwrap();
         let assignment = json!({
@@ -111,7 +111,7 @@ pub(crate) fn run(test: &str, workers: u64, work: impl Fn(&Worker) -> Value) -> 
     Some(reports)
 }
 
-/// The same with the usual number of workers.
+/// Does the work of a test on generated scripts, with the usual number of workers.
 pub(crate) fn share(test: &str, work: impl Fn(&Worker) -> Value) -> Option<Vec<Value>> {
     run(test, WORKERS, work)
 }

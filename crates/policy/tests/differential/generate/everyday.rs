@@ -197,7 +197,6 @@ const STATEMENTS: &[&str] = &[
     "for d in src tests; do ls \"$d\"; done",
     "for f in src/*.rs; do echo \"== $f\"; head -n 2 \"$f\"; done",
     "while read -r line; do echo \"got $line\"; done < @file@",
-    "while IFS= read -r line; do echo \"$line\"; done < @file@",
     "i=0; while [ $i -lt 3 ]; do echo $i; i=$((i+1)); done",
     "case @branch@ in main) @c@;; *) echo other;; esac",
     "@name@=@text@; echo \"$@name@\"",
@@ -209,13 +208,19 @@ const STATEMENTS: &[&str] = &[
     "{ @c@; @c@; } > @new@ 2>&1",
     "@c@ & wait",
     "! grep -q nothing-here a.txt",
+    "[ \"$#\" -eq 0 ] && echo none",
+    "until [ -d src ]; do sleep 0; done",
+];
+/// Statements that scripts hold more often than single lines do.
+const RARE: &[&str] = &[
+    "while IFS= read -r line; do echo \"$line\"; done < @file@",
     "f() { echo \"$1\"; }; f @text@",
     "say() { printf '%s\\n' \"$1\"; }; say one; say two",
     "arr=(a b c); echo \"${arr[@@]}\" \"${#arr[@@]}\"",
     "trap 'echo bye' EXIT; @c@",
-    "[ \"$#\" -eq 0 ] && echo none",
-    "until [ -d src ]; do sleep 0; done",
 ];
+/// Of so many statements one is rare.
+const RARITY: usize = 12;
 const JOINTS: &[&str] = &["; ", " && ", "\n", " && ", "; ", " || true; ", "\n# then\n"];
 const FILTERS: &[&str] = &[
     " | head -n @num@",
@@ -247,7 +252,8 @@ fn statement(random: &mut Random) -> String {
     if random.below(5) > 0 {
         return pipeline(random);
     }
-    let template = random.pick(STATEMENTS);
+    let is_rare = random.below(RARITY) == 0;
+    let template = random.pick(if is_rare { RARE } else { STATEMENTS });
     let mut text = String::new();
     for (index, part) in template.split("@c@").enumerate() {
         if index > 0 {
