@@ -88,6 +88,13 @@ prometheus_tools() {
     debian --no-install-recommends prometheus
 }
 
+# Tools that can start programs: the policy is tested against the real ones.
+policy_tools() {
+  local tool missing=()
+  for tool in zip sqlite3 rsync; do command -v "$tool" >/dev/null || missing+=("$tool"); done
+  ((${#missing[@]} == 0)) || debian --no-install-recommends "${missing[@]}"
+}
+
 # Some tests mount a small disk, to fill it. Who may not mount gets a world of its own to do so.
 can_mount() {
   local dir status=0
@@ -134,6 +141,7 @@ mcp_inspector
 typescript_client
 grafana_types
 prometheus_tools
+policy_tools
 
 check "format" cargo fmt --all --check
 check "lints" cargo clippy --workspace --all-targets -- -D warnings

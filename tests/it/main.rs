@@ -71,8 +71,6 @@ mod patience;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]
-mod policy_fuzz;
-#[cfg(test)]
 mod pressure;
 #[cfg(test)]
 mod protocol;

@@ -1,7 +1,7 @@
 //! Scripts from a grammar: every construct of the shell, nested.
 
-use super::jail::MARKERS;
 use super::random::Random;
+use crate::jail::MARKERS;
 
 const NAMES: [&str; 4] = ["x", "y", "a", "b"];
 /// Names that mostly hold numbers, so that arithmetic on them stays certain.

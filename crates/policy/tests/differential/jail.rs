@@ -1,0 +1,316 @@
+//! The place where scripts run: a PATH of marker programs and real tools, and a small project as
+//! the working directory, made anew for each script.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use shellyard_policy::command::Shell;
+
+use crate::trace::{Exec, Tracer};
+
+/// Programs that exist only here. Most print text that is code wherever it is evaluated.
+pub(crate) const MARKERS: [&str; 6] = ["zqa", "zqb", "zqc", "zqd", "zqe", "zqf"];
+/// The program that files of the project start. Scripts never name it, so it shows that a listed
+/// interpreter ran a file that was there before, which is not looked into.
+pub(crate) const OPAQUE: &str = "zqopaque";
+/// Development tools that stand in for the real ones: they start nothing.
+pub(crate) const STAND_INS: [&str; 12] = [
+    "cargo", "rustc", "npm", "npx", "node", "python", "python3", "pytest", "go", "kubectl",
+    "docker", "curl",
+];
+/// Real tools that every machine must have.
+const REQUIRED: [&str; 43] = [
+    "awk", "basename", "bash", "cat", "chmod", "cp", "cut", "date", "diff", "dirname", "du",
+    "echo", "env", "find", "git", "grep", "gzip", "head", "install", "ln", "ls", "mkdir", "mv",
+    "nice", "nohup", "printf", "ps", "rm", "sed", "seq", "sh", "sort", "tail", "tar", "tee",
+    "timeout", "touch", "tr", "true", "uniq", "wc", "xargs", "sleep",
+];
+/// Real tools that are used where they exist; `tests/run.sh` installs the first three.
+const OPTIONAL: [&str; 12] = [
+    "zip", "sqlite3", "rsync", "make", "jq", "stat", "realpath", "setsid", "stdbuf", "flock",
+    "comm", "xz",
+];
+const DIRECTORIES: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
+/// The last marker prints a number, so that evaluating what the others print comes to an end.
+const MARKER_SOURCE: &str = r#"#include <stdio.h>
+#include <string.h>
+int main(int argc, char **argv) {
+    size_t length = strlen(argv[0]);
+    puts(length && argv[0][length - 1] == 'f' ? "0" : "a[$(zqf)]");
+    return 0;
+}
+"#;
+
+/// The project that each script finds: path and text. A text that starts with `#!` is executable.
+const PROJECT: &[(&str, &str)] = &[
+    ("a.txt", "alpha\nbeta\ngamma\n"),
+    ("b.txt", "alpha\nbeta 2\ndelta\n"),
+    ("f", "one 1\ntwo 2\nthree 3\n"),
+    ("notes.txt", "todo: nothing\nerror: none\n"),
+    ("my file.txt", "a name of two words\n"),
+    ("build.log", "ok\nwarning: unused\nerror: oops\n"),
+    ("access.log", "10.0.0.1 GET /\n10.0.0.2 GET /a\n10.0.0.1 POST /b\n"),
+    ("data.json", "{\"name\": \"demo\", \"items\": [1, 2, 3]}\n"),
+    ("package.json", "{\"name\": \"demo\", \"version\": \"1.0.0\"}\n"),
+    ("list.txt", "a.txt\nb.txt\n"),
+    ("Cargo.toml", "[package]\nname = \"demo\"\nversion = \"0.1.0\"\n"),
+    ("README.md", "# Demo\n\nTODO: write\n"),
+    ("Makefile", "all:\n\tzqopaque\ntest:\n\tzqopaque test\n"),
+    ("run.sh", "#!/bin/sh\nzqopaque \"$@\"\n"),
+    ("src/lib.rs", "pub fn add(a: u32, b: u32) -> u32 {\n    a + b // TODO\n}\n"),
+    ("src/main.rs", "fn main() {\n    println!(\"{}\", demo::add(1, 2));\n}\n"),
+    ("tests/test_api.py", "def test_login():\n    assert True\n"),
+    ("out/.keep", ""),
+    // Names that are options where a pattern puts them in front of a tool.
+    ("odd/-exec", ""),
+    ("odd/-n", ""),
+    ("odd/--use-compress-program=zqa", ""),
+    ("odd/--checkpoint=1", ""),
+    ("odd/--checkpoint-action=exec=zqa", ""),
+    ("odd/--compress-program=zqb", ""),
+    ("odd/zqc", ""),
+    ("odd/;", ""),
+];
+/// What else the project has.
+const SET_UP: &str = "set -e
+seq 1 200 > big
+tar -czf src.tgz src tests
+git init -q -b main .
+git config user.name demo
+git config user.email demo@example.org
+git config gc.auto 0
+git config maintenance.auto false
+rm -rf .git/hooks .git/info .git/description
+git add Cargo.toml README.md src tests a.txt
+git commit -q -m first
+git tag v0.1
+git branch topic
+";
+
+/// One run of a script.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) execs: Vec<Exec>,
+    /// `true` if the shell ended with success and reported no error of its own.
+    pub(crate) clean: bool,
+    pub(crate) cut_short: bool,
+}
+
+/// The programs of the jail, shared by all workers.
+#[derive(Debug)]
+pub(crate) struct Tools;
+
+impl Tools {
+    /// Fills `root/bin` and makes the project in `root/project`.
+    pub(crate) fn install(root: &Path) {
+        let bin = root.join("bin");
+        fs::create_dir(&bin).unwrap();
+        let marker = compile_marker(root);
+        for name in MARKERS.iter().chain(&STAND_INS).chain(&[OPAQUE]) {
+            fs::hard_link(&marker, bin.join(name)).unwrap();
+        }
+        let mut missing = Vec::new();
+        for name in REQUIRED {
+            match find_tool(name) {
+                Some(path) => symlink(path, bin.join(name)).unwrap(),
+                None => missing.push(name),
+            }
+        }
+        assert!(
+            missing.is_empty(),
+            "missing: {missing:?}; install them (Debian: apt-get install bash coreutils diffutils \
+             findutils gawk git grep gzip procps sed tar) and run this again"
+        );
+        for name in OPTIONAL {
+            if let Some(path) = find_tool(name) {
+                symlink(path, bin.join(name)).unwrap();
+            }
+        }
+        make_project(root, &bin);
+    }
+}
+
+fn find_tool(name: &str) -> Option<PathBuf> {
+    DIRECTORIES.iter().map(|dir| Path::new(dir).join(name)).find(|path| path.exists())
+}
+
+/// Compiles the marker program. A script would start its interpreter, too.
+fn compile_marker(root: &Path) -> PathBuf {
+    let (source, program) = (root.join("marker.c"), root.join("marker"));
+    fs::write(&source, MARKER_SOURCE).unwrap();
+    // A static program starts faster; not every machine has what that needs.
+    let compiled = [&["-static"][..], &[]].iter().any(|options| {
+        let mut command = Command::new("cc");
+        command.args(*options).arg("-o").arg(&program).arg(&source).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    });
+    assert!(compiled, "`cc` does not work; install it (Debian: apt-get install gcc libc6-dev)");
+    program
+}
+
+fn make_project(root: &Path, bin: &Path) {
+    let project = root.join("project");
+    for (path, text) in PROJECT {
+        let path = project.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        let mode = if text.starts_with("#!") { 0o755 } else { 0o644 };
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let status = shell_command(Shell::Bash, SET_UP, bin, &project, root).status().unwrap();
+    assert!(status.success(), "the project could not be made: {status}");
+}
+
+/// A shell with no variables but those that judged text gets.
+fn shell_command(shell: Shell, script: &str, bin: &Path, cwd: &Path, tmp: &Path) -> Command {
+    let mut command = match shell {
+        Shell::Bash => {
+            let mut command = Command::new(bin.join("bash"));
+            command.args(["--noprofile", "--norc"]);
+            command
+        }
+        Shell::Posix => Command::new(bin.join("sh")),
+    };
+    command
+        .arg("-c")
+        .arg(script)
+        .env_clear()
+        .env("PATH", bin)
+        .env("HOME", cwd)
+        .env("TMPDIR", tmp)
+        .env("LC_ALL", "C.UTF-8")
+        .env("FUNCNEST", "5")
+        .current_dir(cwd)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command
+}
+
+/// A file, link or directory of the project.
+#[derive(Debug)]
+enum Entry {
+    Directory,
+    File { mode: u32, bytes: Vec<u8> },
+}
+
+/// One worker's place to run scripts.
+#[derive(Debug)]
+pub(crate) struct Jail {
+    bin: PathBuf,
+    work: PathBuf,
+    project: Vec<(PathBuf, Entry)>,
+    git_programs: String,
+    tracer: Tracer,
+}
+
+impl Jail {
+    /// Uses the tools and the project of `root`; scripts write below `work` only.
+    pub(crate) fn new(root: &Path, work: &Path) -> Self {
+        let mut project = Vec::new();
+        read_tree(&root.join("project"), Path::new(""), &mut project);
+        let bin = root.join("bin");
+        let output = Command::new(bin.join("git")).arg("--exec-path").output().unwrap();
+        Self {
+            bin,
+            work: work.to_owned(),
+            project,
+            git_programs: String::from_utf8(output.stdout).unwrap().trim().to_owned(),
+            tracer: Tracer::new(),
+        }
+    }
+
+    pub(crate) fn bin(&self) -> &Path {
+        &self.bin
+    }
+
+    /// The directory of git's own programs, which it starts by itself.
+    pub(crate) fn git_programs(&self) -> &str {
+        &self.git_programs
+    }
+
+    pub(crate) fn cwd(&self) -> PathBuf {
+        self.work.join("cwd")
+    }
+
+    /// `true` if scripts find a program of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.bin.join(name).exists()
+    }
+
+    /// The names of all programs.
+    pub(crate) fn programs(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.bin).unwrap();
+        let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+        let mut names: Vec<String> = entries.map(|entry| name(entry.unwrap())).collect();
+        names.sort();
+        names
+    }
+
+    /// Runs a script in a new copy of the project, until no process of it is left.
+    pub(crate) fn run(&self, shell: Shell, script: &str) -> Run {
+        self.run_after("", shell, script)
+    }
+
+    /// The same after a set-up that is not recorded.
+    pub(crate) fn run_after(&self, set_up: &str, shell: Shell, script: &str) -> Run {
+        let (cwd, tmp) = (self.cwd(), self.work.join("tmp"));
+        self.reset(&cwd, &tmp);
+        if !set_up.is_empty() {
+            let status =
+                shell_command(Shell::Bash, set_up, &self.bin, &cwd, &tmp).status().unwrap();
+            assert!(status.success(), "set-up failed: {set_up}");
+        }
+        let errors = self.work.join("stderr");
+        let mut command = shell_command(shell, script, &self.bin, &cwd, &tmp);
+        command.stderr(fs::File::create(&errors).unwrap());
+        let traced = self.tracer.run(&mut command);
+        let errors = String::from_utf8_lossy(&fs::read(&errors).unwrap()).into_owned();
+        let complained = errors.lines().any(|line| line.contains("bash: "));
+        Run {
+            execs: traced.execs,
+            clean: traced.code == Some(0) && !traced.cut_short && !complained,
+            cut_short: traced.cut_short,
+        }
+    }
+
+    fn reset(&self, cwd: &Path, tmp: &Path) {
+        for dir in [cwd, tmp] {
+            if dir.exists() {
+                fs::remove_dir_all(dir).unwrap();
+            }
+            fs::create_dir(dir).unwrap();
+        }
+        for (path, entry) in &self.project {
+            let path = cwd.join(path);
+            match entry {
+                Entry::Directory => fs::create_dir(&path).unwrap(),
+                Entry::File { mode, bytes } => {
+                    fs::write(&path, bytes).unwrap();
+                    if *mode & 0o111 != 0 {
+                        fs::set_permissions(&path, fs::Permissions::from_mode(*mode)).unwrap();
+                    }
+                }
+            }
+        }
+        for name in ["o1", "o2"] {
+            symlink("/dev/null", cwd.join(name)).unwrap();
+        }
+    }
+}
+
+/// Reads a directory into memory, parents before their children.
+fn read_tree(dir: &Path, below: &Path, into: &mut Vec<(PathBuf, Entry)>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let name = below.join(path.file_name().unwrap());
+        if path.is_dir() {
+            into.push((name.clone(), Entry::Directory));
+            read_tree(&path, &name, into);
+        } else {
+            let mode = path.metadata().unwrap().permissions().mode();
+            into.push((name, Entry::File { mode, bytes: fs::read(&path).unwrap() }));
+        }
+    }
+}
