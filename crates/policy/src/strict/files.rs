@@ -37,35 +37,37 @@ const SETTINGS: [&str; 10] = [
     "build.xml",
 ];
 
-/// The code that a build tool or interpreter finds by itself; `None` where the line could as well
-/// hand it over as an argument.
-pub(super) fn conventional_code(program: &str) -> Option<Code> {
-    let is_interpreter = INTERPRETERS.iter().any(|known| {
-        program
-            .strip_prefix(known)
-            .is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
-    });
-    (!is_interpreter).then(|| Code::Conventional(program.to_owned()))
+/// `true` for an interpreter whose code the line may as well hand over as an argument.
+pub(super) fn is_interpreter(program: &str) -> bool {
+    let is_version = |rest: &str| rest.chars().all(|c| c.is_ascii_digit() || c == '.');
+    INTERPRETERS.iter().any(|known| program.strip_prefix(known).is_some_and(is_version))
 }
 
-/// Checks that no file which the line writes is run as code by the same line.
+/// The code that a build tool finds by itself; `None` for an interpreter.
+pub(super) fn conventional_code(program: &str) -> Option<Code> {
+    (!is_interpreter(program)).then(|| Code::Conventional(program.to_owned()))
+}
+
+/// Checks that none of the files which a line writes is the code that a command of it runs.
 ///
 /// # Errors
 /// Names the file that is written and the command that may run it.
-pub(super) fn check_code(code: &[Code], targets: &[&Word]) -> Result<(), String> {
-    let Some(first) = code.first() else { return Ok(()) };
-    let runner = match first {
+pub(super) fn check_code<'w>(
+    code: &Code,
+    mut targets: impl Iterator<Item = &'w Word>,
+) -> Result<(), String> {
+    let runner = match code {
         Code::File(word) => format!("runs {word}"),
         Code::Conventional(program) => format!("lets `{program}` run what it finds"),
     };
-    match targets.iter().find(|target| !is_data(target, code)) {
+    match targets.find(|target| !is_data(target, code)) {
         Some(target) => Err(format!("a line that writes {target} and {runner}")),
         None => Ok(()),
     }
 }
 
-/// `true` for a file that is certainly none of the code.
-fn is_data(target: &Word, code: &[Code]) -> bool {
+/// `true` for a file that is certainly not the code.
+fn is_data(target: &Word, code: &Code) -> bool {
     if target.shape == Shape::Process {
         return true;
     }
@@ -74,17 +76,16 @@ fn is_data(target: &Word, code: &[Code]) -> bool {
         return true;
     }
     let name = base_name(path);
-    let is_named = |code: &Code| match code {
+    let is_code = match code {
         Code::File(word) => word.value().is_none_or(|file| base_name(file) == name),
         Code::Conventional(_) => false,
     };
     let has_ending = name.rsplit_once('.').is_some_and(|(_, ending)| DATA.contains(&ending));
-    has_ending
-        && !SETTINGS.contains(&name)
-        && !name.starts_with('.')
-        && !name.contains("config")
-        && !name.contains("requirements")
-        && !code.iter().any(is_named)
+    let is_settings = SETTINGS.contains(&name)
+        || name.starts_with('.')
+        || name.contains("config")
+        || name.contains("requirements");
+    has_ending && !is_settings && !is_code
 }
 
 /// Checks a file that is opened for reading: bash opens connections for `/dev/tcp/…`.

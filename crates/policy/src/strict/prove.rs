@@ -67,10 +67,10 @@ struct Prover<'c> {
     facts: Facts,
     depth: usize,
     proof: Proof,
-    /// The files that are run as code.
-    code: Vec<files::Code>,
-    /// The files whose content the line makes.
-    made: Vec<Word>,
+    /// The code that commands run, each with the number of its command.
+    code: Vec<(usize, files::Code)>,
+    /// The files that commands write by their arguments, each with the number of its command.
+    made: Vec<(usize, Word)>,
 }
 
 impl<'c> Prover<'c> {
@@ -96,8 +96,13 @@ impl<'c> Prover<'c> {
             Redirect::Write(word) => Some(word),
             Redirect::Read(_) | Redirect::Duplicate | Redirect::Text(_) | Redirect::Heredoc => None,
         });
-        let targets: Vec<&Word> = targets.chain(&self.made).collect();
-        files::check_code(&self.code, &targets).map_err(refusal)?;
+        let redirected: Vec<&Word> = targets.collect();
+        for (command, code) in &self.code {
+            // A command's own output is not the code that it runs.
+            let others = self.made.iter().filter(|(other, _)| other != command);
+            let targets = redirected.iter().copied().chain(others.map(|(_, word)| word));
+            files::check_code(code, targets).map_err(refusal)?;
+        }
         Ok(self.proof)
     }
 
@@ -226,7 +231,7 @@ impl<'c> Prover<'c> {
                 self.check_environment(&name, value.as_deref())
             }
             Consequence::Writes(word) => {
-                self.made.push(word.clone());
+                self.made.push((self.proof.commands.len(), word.clone()));
                 self.proof.writes.push(word);
                 Ok(())
             }
@@ -236,14 +241,17 @@ impl<'c> Prover<'c> {
                 Ok(())
             }
             Consequence::ReadsCode(word) => {
-                self.code.push(files::Code::File(word));
+                self.code.push((self.proof.commands.len(), files::Code::File(word)));
                 Ok(())
             }
+            // The same code could be handed over as an argument.
+            Consequence::ReadsCodeFromInput if files::is_interpreter(name) => Ok(()),
             Consequence::ReadsCodeFromInput => {
                 Err(refusal(format!("the input of `{name}`, which it runs as code,")))
             }
             Consequence::Opaque => {
-                self.code.extend(files::conventional_code(name));
+                let code = files::conventional_code(name);
+                self.code.extend(code.map(|code| (self.proof.commands.len(), code)));
                 Ok(())
             }
         }

@@ -509,8 +509,10 @@ impl<'t> Reader<'t> {
             return Ok(());
         }
         if self.take("$(") {
+            let before = self.commands.len();
             self.list_until(')')?;
-            word.parts.push(Part::Unknown { quoted });
+            let is_sequence = !quoted && is_sequence(self.commands.get(before..));
+            word.parts.push(if is_sequence { Part::Sequence } else { Part::Unknown { quoted } });
             return Ok(());
         }
         if self.take("${") {
@@ -682,6 +684,19 @@ struct Choices {
     /// The length of the text before the braces.
     before: usize,
     words: Vec<String>,
+}
+
+/// `true` for `seq` with counts for arguments, and nothing else.
+fn is_sequence(commands: Option<&[RawCommand]>) -> bool {
+    let Some([RawCommand { assignments, words, redirects, .. }]) = commands else { return false };
+    let is_count = |word: &RawWord| {
+        word.literal().is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let Some((program, counts)) = words.split_first() else { return false };
+    assignments.is_empty()
+        && redirects.is_empty()
+        && program.literal() == Some("seq")
+        && counts.iter().all(is_count)
 }
 
 /// The numbers of `{from..to}`.

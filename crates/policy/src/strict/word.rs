@@ -24,6 +24,8 @@ pub(super) enum Part {
     Count,
     /// The value of an arithmetic expression, which may be negative.
     Integer,
+    /// The unquoted output of `seq`: words that are numbers.
+    Sequence,
     /// The home directory: an absolute path, which the shell does not split.
     Home,
     /// An unquoted `*`, `?` or `[`, with which the word becomes names of files.
@@ -78,7 +80,7 @@ impl RawWord {
             return Value::of_text(text);
         }
         match self.parts.as_slice() {
-            [Part::Count] => Value::COUNT,
+            [Part::Count | Part::Sequence] => Value::COUNT,
             [Part::Integer] => Value::INTEGER,
             parts => {
                 let prefix = self.prefix();
@@ -101,6 +103,7 @@ impl RawWord {
         let splits = |part: &Part| match part {
             Part::Variable { name, quoted } => !quoted && !facts.value(name).is_atom,
             Part::Unknown { quoted } => !quoted,
+            Part::Sequence => true,
             Part::Text(_)
             | Part::Count
             | Part::Integer
@@ -123,7 +126,8 @@ impl RawWord {
                 Some(Part::Variable { name, .. }) => facts.value(name).is_never_option,
                 Some(Part::Count | Part::Home | Part::Pipe) => true,
                 Some(Part::Text(text)) => !text.is_empty() && !text.starts_with('-'),
-                Some(Part::Unknown { .. } | Part::Integer | Part::Wildcard(_)) | None => false,
+                Some(Part::Unknown { .. } | Part::Integer | Part::Sequence | Part::Wildcard(_))
+                | None => false,
             };
         let variable = match self.parts.as_slice() {
             [Part::Variable { name, .. }] => Some(name.clone()),
