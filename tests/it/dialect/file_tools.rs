@@ -217,3 +217,17 @@ fn bad_arguments_change_nothing() {
         assert_eq!(fs::read_dir(yard.work()).expect("it is there").count(), 0);
     });
 }
+
+#[test]
+fn what_a_line_beside_an_allow_list_may_not_write_is_not_written_by_the_tool_either() {
+    each("[policy]\nallow = [\"git\", \"make\", \"./build.sh\"]\n", |yard| {
+        fs::create_dir(yard.work().join(".git")).expect("a directory of ours");
+        symlink(".git", yard.work().join("to")).expect("a link of ours");
+        for path in [".git/config", "to/config", "Makefile", "build.sh", ".gitconfig"] {
+            let reply = yard.call("write_file", json!({"path": path, "content": "x"}));
+            assert!(reply.text().contains("writing to"), "{path}: {}", reply.text());
+            assert!(!yard.work().join(path).exists(), "{path} was written");
+        }
+        fields(yard.call("write_file", json!({"path": "src.txt", "content": "x"})));
+    });
+}
