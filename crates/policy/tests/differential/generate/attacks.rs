@@ -3,7 +3,7 @@
 use super::everyday::everyday;
 use super::fill::fill;
 use super::random::Random;
-use super::{options, special};
+use super::{flows, options, special};
 
 const ATTACKS: &[&str] = &[
     // Special variables, assigned and used in every combination.
@@ -360,9 +360,10 @@ const ATTACKS: &[&str] = &[
 
 /// An attack by itself, or before or after an everyday line.
 pub(super) fn attack(random: &mut Random) -> String {
-    let text = match random.below(8) {
+    let text = match random.below(10) {
         0 | 1 => special::assignment(random),
         2..=4 => options::call(random),
+        5 | 6 => flows::flow(random),
         _ => fill(random.pick(ATTACKS), random),
     };
     match random.below(8) {

@@ -3,6 +3,7 @@
 mod attacks;
 mod everyday;
 mod fill;
+mod flows;
 mod grammar;
 mod mutate;
 mod options;
