@@ -220,8 +220,8 @@ const TABLE: &[ToolEntry] = &[
         ..PLAIN
     },
     ToolEntry {
-        names: "init telinit shutdown reboot halt poweroff rc-update start-stop-daemon runsv runsvdir \
-            sv s6-svscan s6-setuidgid supervise supervisord monit inetd xinetd cron crond anacron atd",
+        names: "init telinit shutdown reboot halt poweroff rc-update start-stop-daemon \
+            sv s6-svscan s6-setuidgid supervise supervisord monit xinetd cron anacron atd",
         options: "--version --help -h",
         operands: Operands::Nothing,
         ..PLAIN

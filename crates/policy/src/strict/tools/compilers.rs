@@ -278,41 +278,8 @@ const TABLE: &[ToolEntry] = &[
         operands: Operands::Judged(no_argument_files),
         ..PLAIN
     },
-    // GNU binutils 2.40: programs that load plugins with --plugin.
     ToolEntry {
-        names: "nm gcc-nm size",
-        options: "-a -A -o -B -C -D -f= -g -l -n -p -P -r -S -s -t= -u -v -V -h -d -x -W -U \
-            --debug-syms --print-file-name --demangle? --no-demangle --dynamic --format= \
-            --extern-only --line-numbers --numeric-sort --no-sort --portability --reverse-sort \
-            --print-size --print-armap --size-sort --undefined-only --defined-only --radix= \
-            --with-symbol-versions --help --version --common --totals",
-        operands: Operands::Judged(no_argument_files),
-        ..PLAIN
-    },
-    ToolEntry {
-        names: "objdump",
-        options: "-a -f -p -h -x -d -D -S -s -g -e -G -W? -t -T -r -R -C -l -F -w -z -i -v -H -j= -M= \
-            -m= -b= --archive-headers --file-headers --private-headers --section-headers --headers \
-            --all-headers --disassemble? --disassemble-all --source --full-contents --debugging \
-            --syms --dynamic-syms --reloc --dynamic-reloc --demangle? --line-numbers --wide \
-            --no-show-raw-insn --section= --start-address= --stop-address= --version --help \
-            --disassembler-options= --architecture= --target= --prefix-addresses",
-        operands: Operands::Judged(no_argument_files),
-        ..PLAIN
-    },
-    ToolEntry {
-        names: "strip objcopy ranlib",
-        options: "-s -S -g -d -x -X -w -p -v -V -h -D -U -o= -O= -I= -F= -B= -K= -N= -R= -j= -t \
-            --strip-all --strip-debug --strip-unneeded --only-keep-debug --keep-symbol= \
-            --strip-symbol= --remove-section= --only-section= --preserve-dates --add-gnu-debuglink= \
-            --add-section= --set-section-flags= --redefine-sym= --output-target= --input-target= \
-            --binary-architecture= --rename-section= --compress-debug-sections? --version --help",
-        writes: "-o",
-        operands: Operands::Judged(written_files),
-        ..PLAIN
-    },
-    ToolEntry {
-        names: "windres dlltool gcc-ar gcc-ranlib gcov-tool dlopen cobc nvcc gnatmake",
+        names: "windres dlltool gcc-ranlib gcov-tool dlopen cobc nvcc gnatmake",
         options: "--version --help",
         operands: Operands::Nothing,
         ..PLAIN
@@ -422,11 +389,6 @@ fn no_argument_files(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     refuse_argument_files(found).map(|()| Vec::new())
 }
 
-fn written_files(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-    refuse_argument_files(found)?;
-    Ok(found.operands.iter().cloned().map(Consequence::Writes).collect())
-}
-
 /// `-Wl,a,b` hands options to the linker.
 fn c_compiler(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     const LINKER: [&str; 16] = [
@@ -533,9 +495,6 @@ mod tests {
             gcc --version
             cc -shared -fPIC -olib.so a.c
             clang-format -i --style=file a.c
-            nm -C --defined-only lib.a
-            objdump -d -M intel a.o
-            strip --strip-debug app
             ld -o a a.o",
         );
     }
@@ -549,8 +508,7 @@ mod tests {
             rustup run nightly id -u => runs id -u
             gcc -o app a.c => writes app
             gcc -oapp a.c => writes app
-            go test -coverprofile=c.out => writes c.out
-            strip app => writes app",
+            go test -coverprofile=c.out => writes c.out",
         );
     }
 
@@ -599,8 +557,6 @@ mod tests {
             x86_64-linux-gnu-gcc -wrapper id a.c => the option -wrapper
             ld -plugin e.so => the option -plugin
             ld --plugin=e.so => the option --plugin
-            nm --plugin ./e.so x => the option --plugin
-            objdump --plugin=e => the option --plugin
             clang-tidy --load=e.so a.c => the option --load
             clang-tidy a.c -- -fplugin=e => the word -fplugin=e
             cobc -x a.c => the option -x",

@@ -263,8 +263,8 @@ const TABLE: &[ToolEntry] = &[
         ..PLAIN
     },
     ToolEntry {
-        names: "crictl ctr runc crun lxc-attach lxc-start systemd-nspawn machinectl firejail bwrap \
-            distrobox toolbox virsh virt-install qemu-system-x86_64 qemu-x86_64 qemu-img proot \
+        names: "crictl ctr runc crun lxc-attach lxc-start systemd-nspawn machinectl \
+            distrobox toolbox virsh virt-install qemu-system-x86_64 qemu-x86_64 qemu-img \
             schroot debootstrap apptainer singularity skaffold tilt telepresence k9s stern devcontainer \
             docker-machine dagger act fig",
         options: "--version --help -h",

@@ -95,7 +95,7 @@ const TABLE: &[ToolEntry] = &[
     },
     ToolEntry {
         names: "mongodump mongorestore mongoexport mongoimport clickhouse clickhouse-client duckdb \
-            cqlsh influx sqlcmd sqlplus isql usql pgcli mycli litecli cockroach surreal tdbtool bq",
+            cqlsh influx sqlcmd isql usql pgcli mycli litecli cockroach surreal tdbtool bq",
         options: "--version --help",
         operands: Operands::Nothing,
         ..PLAIN

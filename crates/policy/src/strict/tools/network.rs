@@ -200,10 +200,10 @@ const TABLE: &[ToolEntry] = &[
     },
     ToolEntry {
         names: "rclone autossh sshfs sshuttle openvpn pppd dhclient dhcpcd wpa_supplicant wireshark \
-            ettercap hping3 bettercap msfconsole msfvenom cupsfilter proxychains proxychains4 tsocks \
-            torsocks torify udhcpc ifup ifdown wg-quick nmcli-shell stunnel chisel ngrok cloudflared \
+            ettercap hping3 bettercap msfconsole msfvenom cupsfilter \
+              torify ifup ifdown wg-quick nmcli-shell stunnel chisel ngrok cloudflared \
             tailscale zerotier-cli croc magic-wormhole efax mgetty slattach ss-local dropbear sshd \
-            httpd apache2 nginx lighttpd caddy php-fpm uwsgi gunicorn uvicorn hypercorn waitress-serve \
+            httpd apache2 nginx lighttpd caddy php-fpm uwsgi waitress-serve \
             tcpserver ucspi-tcp websocat wscat rpcclient ldapsearch-shell",
         options: "--version -V --help -h",
         operands: Operands::Nothing,

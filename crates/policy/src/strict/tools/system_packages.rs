@@ -262,7 +262,7 @@ const TABLE: &[ToolEntry] = &[
     },
     // Managers of versions and environments that run a command inside.
     ToolEntry {
-        names: "pyenv rbenv nodenv goenv asdf mise rtx fnm volta direnv jenv sdk chruby stack cabal opam",
+        names: "pyenv rbenv nodenv goenv asdf mise rtx fnm volta jenv sdk chruby stack cabal opam",
         options: "--version -v -V --help -h",
         operands: Operands::Subcommand(&[
             ToolEntry {
@@ -411,7 +411,6 @@ mod tests {
             composer exec id => runs id
             composer config x y => the subcommand config
             pyenv exec id => runs id
-            direnv exec . id => runs . id
             update-alternatives --install a b c 1 => the option --install
             certbot certonly --pre-hook id => the option --pre-hook
             puppet apply -e x => the option -e

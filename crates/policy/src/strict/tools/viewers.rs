@@ -128,10 +128,10 @@ const TABLE: &[ToolEntry] = &[
             swaks newsboat irssi weechat ircII mpack metamail run-mailcap see xdg-open xdg-email open \
             gio kde-open yelp zathura evince okular eog feh mpv vlc display sensible-browser \
             sensible-editor sensible-pager editor pager firefox chromium google-chrome chrome \
-            x-www-browser x-terminal-emulator xterm urxvt rxvt gnome-terminal konsole kitty alacritty \
+            x-www-browser x-terminal-emulator urxvt rxvt kitty alacritty \
             wezterm foot terminator tilix st lxterminal xfce4-terminal ranger nnn lf mc vifm vipw vigr \
-            visudo crontab-editor sudoedit select-editor ncdu htop-shell gdm-x lazygit tig gitk \
-            git-gui fzf sk peco dmenu rofi zenity-exec yazi broot",
+            visudo crontab-editor select-editor ncdu htop-shell gdm-x lazygit tig gitk \
+                  peco dmenu rofi zenity-exec yazi broot",
         options: "--version --help -V",
         operands: Operands::Nothing,
         ..PLAIN
@@ -354,8 +354,7 @@ mod tests {
             mail -s x '|id' => the word |id
             mutt -F x => the option -F
             xdg-open x => the word x
-            fzf --preview id => the option --preview
-            xterm -e id => the option -e
+            kitty -e id => the option -e
             vipw -q => the option -q",
         );
     }
