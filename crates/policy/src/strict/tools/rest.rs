@@ -2,7 +2,7 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{OPAQUE, Operands, PLAIN, ToolEntry, judge_by, refuse};
+use super::entry::{OPAQUE, OperandRole, PLAIN, ToolEntry, judge_by, refuse};
 use super::option_spec::OptionSpec;
 use super::options::{Arguments, Order};
 use crate::command::Word;
@@ -25,8 +25,11 @@ const UNKNOWN: &str = "aa-exec agetty aoss apache2ctl arj asciinema ascii-xfr as
     magma gap gp wolframscript matlab mathematica afl-fuzz honggfuzz sqlplus socklog choom \
     cpulimit multitime gdbserver rr gprofng detox mmv asroot calife super sux kdesu gksu";
 
-const NEVER: ToolEntry =
-    ToolEntry { options: "--version -V --help -h -version", operands: Operands::Nothing, ..PLAIN };
+const NEVER: ToolEntry = ToolEntry {
+    options: "--version -V --help -h -version",
+    operands: OperandRole::Nothing,
+    ..PLAIN
+};
 
 /// Programs of a project that run its own code, with options that only choose and print.
 const PROJECT: ToolEntry = ToolEntry {
@@ -39,24 +42,42 @@ const PROJECT: ToolEntry = ToolEntry {
         --output= --server.port= --vus= --duration= --config-file=",
     code: "--config-file",
     writes: "--output",
-    operands: Operands::Judged(project),
+    operands: OperandRole::Judged(project),
     ..OPAQUE
 };
 
 const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "alembic dbt flask django-admin manage.py celery scrapy streamlit gradio sphinx-build \
-            mkdocs jekyll hugo bats foreman locust k6 jupyter jupyter-lab jupyter-nbconvert dvc mlflow \
+            mkdocs jekyll hugo bats foreman locust k6 jupyter-lab jupyter-nbconvert dvc mlflow \
             flyway liquibase sqitch goose dbmate migrate atlas uvicorn gunicorn hypercorn buf",
         files: "pyproject.toml conf.py mkdocs.yml Procfile alembic.ini app.py wsgi.py manage.py \
             dbt_project.yml gunicorn.conf.py buf.yaml buf.gen.yaml",
         ..PROJECT
     },
+    // `jupyter NAME` starts the program jupyter-NAME.
+    ToolEntry {
+        names: "jupyter",
+        options: "--version -h --help --paths",
+        operands: OperandRole::Subcommand(&[
+            ToolEntry { names: "notebook lab nbconvert execute", ..PROJECT },
+            ToolEntry {
+                names: "kernelspec",
+                operands: OperandRole::Subcommand(&[ToolEntry {
+                    names: "list",
+                    options: "--json",
+                    ..PLAIN
+                }]),
+                ..PLAIN
+            },
+        ]),
+        ..OPAQUE
+    },
     // IPython 8, R 4.2, irb, pry, pdb, GNU CLISP, JShell: interpreters.
     ToolEntry {
         names: "ipython bpython ptpython irb pry clisp jshell pdb",
         options: "-c= -e= -q --version -V -v -h --help --no-banner --simple-prompt -m=",
-        operands: Operands::Script,
+        operands: OperandRole::Script,
         inline: "-c -e --version -V -v -h --help",
         ..OPAQUE
     },
@@ -65,14 +86,14 @@ const TABLE: &[ToolEntry] = &[
         options: "--vanilla --no-save --no-restore --slave -s --quiet -q --no-echo -e== -f= --file= \
             --version --help",
         code: "-f --file",
-        operands: Operands::Judged(no_batch),
+        operands: OperandRole::Judged(no_batch),
         ..OPAQUE
     },
     // GNU dc 1.4: `!` starts a command, also from its input.
     ToolEntry {
         names: "dc",
         options: "-e== --expression== -V --version -h --help",
-        operands: Operands::Judged(dc),
+        operands: OperandRole::Judged(dc),
         ..PLAIN
     },
     // Programs that run the command behind their options.
@@ -83,32 +104,32 @@ const TABLE: &[ToolEntry] = &[
             --num-callers=* --trace-children=* --log-file= --xml=* --xml-file= --errors-for-leak-kinds=* \
             --suppressions= --gen-suppressions=no --version --help --callgrind-out-file=",
         writes: "--log-file --xml-file --callgrind-out-file",
-        operands: Operands::Command(0),
+        operands: OperandRole::Command(0),
         ..PLAIN
     },
     ToolEntry {
         names: "grc",
         options: "-e -s --colour=*",
-        operands: Operands::Command(0),
+        operands: OperandRole::Command(0),
         ..PLAIN
     },
     ToolEntry {
         names: "rlwrap",
         options: "-a -A -i -n -r -m -c --version --help -v -h",
-        operands: Operands::Command(0),
+        operands: OperandRole::Command(0),
         ..PLAIN
     },
     ToolEntry {
         names: "logsave",
         options: "-a -s -v",
-        operands: Operands::Judged(logsave),
+        operands: OperandRole::Judged(logsave),
         ..PLAIN
     },
     ToolEntry {
         names: "msgfilter msgexec",
         options: "-i= --input= -o= --output-file= -w= --width= --no-wrap -s --sort-output -F",
         writes: "-o --output-file",
-        operands: Operands::Command(0),
+        operands: OperandRole::Command(0),
         ..PLAIN
     },
     ToolEntry {
@@ -123,10 +144,10 @@ const TABLE: &[ToolEntry] = &[
     // Mercurial 6, Subversion 1.14. `--config` and commands for diffs and editors are not listed.
     ToolEntry {
         names: "hg",
-        options: "-q --quiet -v --verbose --version -h --help",
+        options: "-q --quiet -v --verbose --version -h --help -R= --repository= --cwd= -y",
         shared: "-R= --repository= --cwd= --pager=never -y --noninteractive --color=",
         code: "-R --repository --cwd",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "status st log diff commit ci add update up pull push branch branches summary sum id \
                 identify cat annotate blame revert heads tip tags paths parents files manifest remove rm \
                 addremove incoming outgoing merge resolve bookmarks clone init root",
@@ -139,9 +160,9 @@ const TABLE: &[ToolEntry] = &[
     },
     ToolEntry {
         names: "svn",
-        options: "--version -q --quiet -h --help",
+        options: "--version -q --quiet -h --help --non-interactive",
         shared: "--non-interactive --username= --password= --no-auth-cache --trust-server-cert",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "status st log info diff di update up commit ci checkout co add list ls cat blame \
                 revert export delete rm move mv copy cp mkdir resolved resolve cleanup propget switch merge",
             options: "-r= --revision= -l= --limit= -v --verbose -m= --message= -q --quiet -u \
@@ -155,7 +176,10 @@ const TABLE: &[ToolEntry] = &[
         names: "jj",
         options: "--version -h --help",
         shared: "--no-pager -r= --revisions= -n= --limit= --color= -s --summary --stat --git --no-graph",
-        operands: Operands::Subcommand(&[ToolEntry { names: "status st log diff show", ..PLAIN }]),
+        operands: OperandRole::Subcommand(&[ToolEntry {
+            names: "status st log diff show",
+            ..PLAIN
+        }]),
         ..PLAIN
     },
     // GnuPG 2.2. Options that name programs, a home directory or files of options are not listed.
@@ -176,7 +200,7 @@ const TABLE: &[ToolEntry] = &[
         options: "-interaction= -halt-on-error -output-directory= -jobname= -file-line-error -draftmode \
             -no-shell-escape -synctex= -recorder -version --version -help --help -output-format= \
             --interaction= --halt-on-error --output-directory= --jobname=",
-        operands: Operands::Judged(tex),
+        operands: OperandRole::Judged(tex),
         ..OPAQUE
     },
     ToolEntry {
@@ -184,7 +208,7 @@ const TABLE: &[ToolEntry] = &[
         options: "-pdf -xelatex -lualatex -dvi -c -C -f -g -gg -silent -quiet -interaction= -outdir= \
             -halt-on-error -version -v -help -pvc- -synctex= -file-line-error",
         files: ".latexmkrc latexmkrc",
-        operands: Operands::Judged(tex),
+        operands: OperandRole::Judged(tex),
         ..OPAQUE
     },
     ToolEntry {
@@ -209,7 +233,7 @@ const TABLE: &[ToolEntry] = &[
             --markdown-headings= --quiet --verbose --sandbox -v --version -h --help --list-input-formats \
             --list-output-formats",
         writes: "-o --output",
-        operands: Operands::Judged(pandoc),
+        operands: OperandRole::Judged(pandoc),
         ..PLAIN
     },
     // libxml2 2.9, libxslt 1.1: a style sheet can write files.
@@ -224,7 +248,7 @@ const TABLE: &[ToolEntry] = &[
         names: "xsltproc",
         options: "-o= --output= --stringparam= --nonet --novalid --version --noout --html --nowrite",
         writes: "-o --output",
-        operands: Operands::Code,
+        operands: OperandRole::Code,
         ..OPAQUE
     },
     // protoc 3.21: other `--NAME_out` options start the plugin protoc-gen-NAME.
@@ -234,7 +258,7 @@ const TABLE: &[ToolEntry] = &[
             --ruby_out= --php_out= --kotlin_out= --objc_out= -o= --descriptor_set_out= --include_imports \
             --include_source_info --version -h --help --fatal_warnings",
         writes: "-o --descriptor_set_out",
-        operands: Operands::Judged(no_argument_files),
+        operands: OperandRole::Judged(no_argument_files),
         ..PLAIN
     },
     ToolEntry {
@@ -254,7 +278,7 @@ const TABLE: &[ToolEntry] = &[
         names: "doxygen",
         options: "-v --version -h -q",
         files: "Doxyfile",
-        operands: Operands::Code,
+        operands: OperandRole::Code,
         ..OPAQUE
     },
     ToolEntry {
@@ -267,31 +291,31 @@ const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "sysctl",
         options: "-a -A -X -n -N -e -b -q -V -h --all --values --names --ignore --version --help --pattern= -r=",
-        operands: Operands::Judged(no_settings),
+        operands: OperandRole::Judged(no_settings),
         ..PLAIN
     },
     ToolEntry {
         names: "ldconfig",
         options: "-p -v -N -V --print-cache --verbose --version",
-        operands: Operands::Nothing,
+        operands: OperandRole::Nothing,
         ..PLAIN
     },
     ToolEntry {
         names: "mount",
         options: "-l -v -V -h --version --help",
-        operands: Operands::Nothing,
+        operands: OperandRole::Nothing,
         ..PLAIN
     },
     ToolEntry {
         names: "fdisk sfdisk parted",
         options: "-l --list -V --version -h",
-        operands: Operands::Judged(needs_list),
+        operands: OperandRole::Judged(needs_list),
         ..PLAIN
     },
     ToolEntry {
         names: "dmsetup udevadm kmod",
         options: "--tree --version -h --help --query= --name= -n= -a -q=",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "ls info status table list settle version",
             options: "--tree -q= -n= -a --query= --name=",
             ..PLAIN
@@ -314,7 +338,7 @@ const TABLE: &[ToolEntry] = &[
         names: "bpftrace",
         options: "-e== -l -q -v -d -V --version -h --help -p= -f= -o= -B=",
         writes: "-o",
-        operands: Operands::Script,
+        operands: OperandRole::Script,
         inline: "-e -l -V --version -h --help",
         ..OPAQUE
     },
@@ -343,39 +367,39 @@ const TABLE: &[ToolEntry] = &[
         options: "-i= -y -n -c= -c:v= -c:a= -codec= -vcodec= -acodec= -r= -s= -t= -ss= -to= -b:v= -b:a= \
             -crf= -preset= -an -vn -sn -f= -loglevel= -v= -hide_banner -nostdin -version -formats -codecs \
             -map= -ar= -ac= -q:v= -q:a= -frames:v= -vframes= -pix_fmt= -movflags= -shortest",
-        operands: Operands::Judged(plain_files),
+        operands: OperandRole::Judged(plain_files),
         ..PLAIN
     },
     // LibreOffice 7: macros are code.
     ToolEntry {
         names: "libreoffice soffice lowriter localc",
         options: "--headless --convert-to= --outdir= --version --help -h --norestore --nologo --cat",
-        operands: Operands::Judged(plain_files),
+        operands: OperandRole::Judged(plain_files),
         ..PLAIN
     },
     ToolEntry {
         names: "genisoimage mkisofs xorriso mksquashfs",
         options: "-o= -R -r -J -V= -quiet -l -v -joliet -rock -version",
         writes: "-o",
-        operands: Operands::Judged(plain_files),
+        operands: OperandRole::Judged(plain_files),
         ..PLAIN
     },
     ToolEntry {
         names: "unsquashfs",
         options: "-l -ll -s -d= -f -n -q -stat -version -v",
-        operands: Operands::Judged(unpack),
+        operands: OperandRole::Judged(unpack),
         ..PLAIN
     },
     ToolEntry {
         names: "qpdf",
         options: "--check --linearize --decrypt --empty --pages --show-npages --version --help --qdf --warning-exit-0",
-        operands: Operands::Judged(plain_files),
+        operands: OperandRole::Judged(plain_files),
         ..PLAIN
     },
     ToolEntry {
         names: "tic",
         options: "-x -c -v -V -I -o=",
-        operands: Operands::Judged(unpack),
+        operands: OperandRole::Judged(unpack),
         ..PLAIN
     },
     // logrotate 3.21: a configuration holds scripts.
@@ -383,14 +407,14 @@ const TABLE: &[ToolEntry] = &[
         names: "logrotate",
         options: "-d --debug -f --force -v --verbose -s= --state= --version",
         writes: "-s --state",
-        operands: Operands::Code,
+        operands: OperandRole::Code,
         ..OPAQUE
     },
     ToolEntry {
         names: "csvtool",
         options: "-t= -u= -o=",
         writes: "-o",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "col namedcol width height head drop take sub readable cat square trim transpose",
             ..PLAIN
         }]),
@@ -398,7 +422,7 @@ const TABLE: &[ToolEntry] = &[
     },
     ToolEntry {
         names: "gsettings",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "get list-schemas list-keys list-recursively describe range",
             ..PLAIN
         }]),
@@ -651,6 +675,7 @@ mod tests {
             xsltproc --load-trace x => the option --load-trace
             libreoffice macro:///x => the word macro:///x
             gsettings set a b c => the subcommand set
+            jupyter evil => the subcommand evil
             concurrently id => the word id
             mpirun id => the word id
             borg create --rsh ./e => the option --rsh
