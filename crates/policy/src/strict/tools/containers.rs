@@ -5,7 +5,7 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{ANY, OPAQUE, OperandRole, PLAIN, ToolEntry, command_of, judge_by};
+use super::entry::{ANY, OPAQUE, OperandRole, PLAIN, ToolEntry, behind, command_of, judge_by};
 use super::options::Arguments;
 use crate::command::Word;
 
@@ -297,7 +297,7 @@ pub(super) fn consequences(program: &str, args: &[Word]) -> Judgement {
 /// `docker run IMAGE [COMMAND…]`.
 fn run(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     let mut effects = volumes(found)?;
-    let mut command = found.operands.get(1..).unwrap_or_default().to_vec();
+    let mut command = behind(&found.operands, 1)?.to_vec();
     if let Some(entry) = found.values(&["--entrypoint"]).last() {
         command.insert(0, entry.clone());
     }
@@ -307,7 +307,7 @@ fn run(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 
 /// `docker exec CONTAINER COMMAND…`.
 fn run_inside(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-    command_inside(found, found.operands.get(1..).unwrap_or_default().to_vec())
+    command_inside(found, behind(&found.operands, 1)?.to_vec())
 }
 
 /// The command and the variables that it gets. Without a command the image's own runs.
@@ -336,7 +336,7 @@ fn run_in_pod(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     if found.has(&["-f", "--filename"]) {
         return Err("the option -f".to_owned());
     }
-    Ok(command_of(found.operands.get(1..).unwrap_or_default()).into_iter().collect())
+    Ok(command_of(behind(&found.operands, 1)?).into_iter().collect())
 }
 
 /// A named volume, or a directory below the working directory that the container may change.

@@ -2,7 +2,9 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{OPAQUE, OperandRole, PLAIN, ToolEntry, is_plain_text, judge_by, refuse};
+use super::entry::{
+    OPAQUE, OperandRole, PLAIN, ToolEntry, behind, is_plain_text, judge_by, refuse,
+};
 use super::options::Arguments;
 use crate::command::Word;
 
@@ -152,9 +154,10 @@ fn sqlite(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     if found.has(&["-version", "--version", "-help", "--help"]) {
         return Ok(Vec::new());
     }
-    let Some((file, statements)) = found.operands.split_first() else {
+    let Some(file) = found.operands.first() else {
         return Ok(vec![Consequence::ReadsCodeFromInput]);
     };
+    let statements = behind(&found.operands, 1)?;
     let mut effects = vec![Consequence::Writes(file.clone())];
     if found.has(&["-readonly", "--readonly"]) || file.is(":memory:") {
         effects.clear();

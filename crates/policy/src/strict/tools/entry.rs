@@ -2,7 +2,7 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::option_spec::OptionSpec;
-use super::options::{Arguments, Given, Order};
+use super::options::{Arguments, Given, Order, stays_one_word};
 use crate::command::Word;
 
 /// A program, or a subcommand of one, with the arguments that are known to be harmless.
@@ -102,6 +102,14 @@ impl Outer {
     }
 }
 
+/// The words behind the first `count`, which must each stay one word: another number of them would
+/// make a different word the command.
+pub(super) fn behind(words: &[Word], count: usize) -> Result<&[Word], Doubt> {
+    let (before, rest) = words.split_at(count.min(words.len()));
+    refuse(before, |word| !stays_one_word(word))?;
+    Ok(rest)
+}
+
 /// The other command that the words are, without `--` in front of it.
 pub(super) fn command_of(words: &[Word]) -> Option<Consequence> {
     let words = match words.split_first() {
@@ -193,7 +201,7 @@ impl ToolEntry {
             OperandRole::Code => Ok(operands.iter().cloned().map(Consequence::ReadsCode).collect()),
             OperandRole::Written => Ok(operands.iter().cloned().map(Consequence::Writes).collect()),
             OperandRole::Command(skip) => {
-                Ok(command_of(operands.get(skip..).unwrap_or_default()).into_iter().collect())
+                Ok(command_of(behind(operands, skip)?).into_iter().collect())
             }
             OperandRole::Subcommand(table) => {
                 outer.shared.push(self.shared);
@@ -260,4 +268,44 @@ pub(super) fn refuse<'w>(
 pub(super) fn refuse_argument_files(found: &Arguments) -> Result<(), Doubt> {
     let values = found.options.iter().filter_map(|given| given.value.as_ref());
     refuse(found.operands.iter().chain(values), |word| word.text.starts_with('@'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Shape;
+
+    #[test]
+    fn a_word_that_may_become_several_cannot_stand_in_front_of_a_command() {
+        let entry = ToolEntry { operands: OperandRole::Command(1), ..PLAIN };
+        let command = Word::literal("ls");
+        let glob = Word::unknown("c", Shape::Glob);
+        assert_eq!(entry.judge(&[glob, command.clone()]), Err("the word c…".to_owned()));
+        let one = Word::unknown("c", Shape::One);
+        assert_eq!(
+            entry.judge(&[one, command.clone()]),
+            Ok(vec![Consequence::Runs(vec![command])])
+        );
+    }
+
+    #[test]
+    fn an_option_of_a_subcommand_does_not_count_in_front_of_it() {
+        const INNER: &[ToolEntry] = &[ToolEntry { names: "get", ..PLAIN }];
+        let operands = OperandRole::Subcommand(INNER);
+        let entry = ToolEntry { options: "-n=", shared: "-n= -i", operands, ..PLAIN };
+        let judge =
+            |line: &str| entry.judge(&line.split(' ').map(Word::literal).collect::<Vec<_>>());
+        assert_eq!(judge("-n x get -i"), Ok(Vec::new()));
+        assert_eq!(judge("-i get"), Err("the option -i".to_owned()));
+        assert_eq!(judge("put"), Err("the subcommand put".to_owned()));
+    }
+
+    #[test]
+    fn a_version_belongs_to_the_name() {
+        const TABLE: &[ToolEntry] = &[ToolEntry { names: "gcc python", ..PLAIN }];
+        for name in ["gcc", "gcc-12", "python3", "python3.11"] {
+            assert!(judge_by(TABLE, name, &[]).is_some(), "{name}");
+        }
+        assert!(judge_by(TABLE, "gccx", &[]).is_none());
+    }
 }

@@ -2,7 +2,9 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{OperandRole, PLAIN, ToolEntry, command_of, is_plain_text, judge_by, refuse};
+use super::entry::{
+    OperandRole, PLAIN, ToolEntry, behind, command_of, is_plain_text, judge_by, refuse,
+};
 use super::options::Arguments;
 use crate::command::{Shell, Word};
 
@@ -244,9 +246,10 @@ fn ssh(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 
 /// A host and a command; ssh joins its words and a shell reads them there.
 fn remote_command(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-    let Some((host, words)) = found.operands.split_first() else {
+    let Some(host) = found.operands.first() else {
         return Ok(Vec::new());
     };
+    let words = behind(&found.operands, 1)?;
     refuse([host], |word| word.value().is_some_and(|text| !is_plain_text(text)))?;
     let words = match words.split_first() {
         Some((first, rest)) if first.is("--") => rest,
@@ -427,7 +430,7 @@ fn ip(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
         return Ok(Vec::new());
     }
     if object.is("netns") && is(0, "exec") {
-        return Ok(command_of(args.get(2..).unwrap_or_default()).into_iter().collect());
+        return Ok(command_of(behind(args, 2)?).into_iter().collect());
     }
     Err(format!("the subcommand {object}"))
 }

@@ -403,6 +403,11 @@ const PROJECT_TOOLS: &str = "tsc vue-tsc eslint prettier jest vitest vite next n
     react-scripts pytest ruff mypy pyright black isort flake8 pylint coverage bandit pre-commit \
     autoflake pyupgrade rspec rubocop rake phpunit phpstan pest";
 
+/// `true` if the list, separated by spaces, has the name.
+fn is_in(list: &str, name: &str) -> bool {
+    list.split_ascii_whitespace().any(|known| known == name)
+}
+
 /// `uv run pytest -q`: a well-known tool of the project, or any other command.
 pub(super) fn project_tool(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     let Some((first, args)) = found.operands.split_first() else {
@@ -411,7 +416,7 @@ pub(super) fn project_tool(found: &Arguments) -> Result<Vec<Consequence>, Doubt>
     let text = first.value().ok_or_else(|| format!("the word {first}"))?;
     // `prettier@3`; a scoped package starts with `@`.
     let name = text.split('@').next().unwrap_or(text);
-    if !PROJECT_TOOLS.split_ascii_whitespace().any(|tool| tool == name) {
+    if !is_in(PROJECT_TOOLS, name) {
         return Ok(vec![Consequence::Runs(found.operands.clone())]);
     }
     dispatch::judge(name, args).unwrap_or_else(|| Err(format!("the subcommand {name}")))
@@ -439,27 +444,8 @@ fn npm_pkg(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 }
 
 fn yarn(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-    const OTHER: [&str; 19] = [
-        "exec",
-        "config",
-        "node",
-        "plugin",
-        "set",
-        "global",
-        "create",
-        "policies",
-        "unplug",
-        "patch",
-        "patch-commit",
-        "workspace",
-        "workspaces",
-        "help",
-        "npm",
-        "stage",
-        "explain",
-        "constraints",
-        "rebuild",
-    ];
+    const OTHER: &str = "exec config node plugin set global create policies unplug patch \
+        patch-commit workspace workspaces help npm stage explain constraints rebuild";
     let Some((first, args)) = found.operands.split_first() else {
         return Ok(Vec::new());
     };
@@ -469,20 +455,20 @@ fn yarn(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     if name == "dlx" {
         return project_tool(&Arguments { operands: args.to_vec(), options: Vec::new() });
     }
-    if OTHER.contains(&name) || name.contains('/') {
+    if is_in(OTHER, name) || name.contains('/') {
         return Err(format!("the subcommand {name}"));
     }
     // `yarn eslint` and `yarn run eslint` start the project's own program.
     let command = if name == "run" { args } else { found.operands.as_slice() };
     if let Some((tool, args)) = command.split_first()
-        && PROJECT_TOOLS.split_ascii_whitespace().any(|known| tool.is(known))
+        && tool.value().is_some_and(|name| is_in(PROJECT_TOOLS, name))
     {
         return dispatch::judge(&tool.text, args).unwrap_or_else(|| Ok(Vec::new()));
     }
     if name == "run" {
         refuse(args.first(), |word| is_operand(word) != Ok(true))?;
     }
-    if YARN_COMMANDS.contains(&name) {
+    if is_in(YARN_COMMANDS, name) {
         OptionSpec { tokens: &[PNPM], order: Order::Anywhere }.read(args)?;
     }
     // Words behind the name of a script are its own.
@@ -490,36 +476,12 @@ fn yarn(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 }
 
 /// Commands of Yarn itself.
-const YARN_COMMANDS: [&str; 22] = [
-    "install",
-    "add",
-    "remove",
-    "upgrade",
-    "up",
-    "upgrade-interactive",
-    "why",
-    "list",
-    "info",
-    "audit",
-    "outdated",
-    "cache",
-    "check",
-    "dedupe",
-    "link",
-    "unlink",
-    "pack",
-    "publish",
-    "version",
-    "init",
-    "import",
-    "licenses",
-];
+const YARN_COMMANDS: &str = "install add remove upgrade up upgrade-interactive why list info \
+    audit outdated cache check dedupe link unlink pack publish version init import licenses";
 
 fn bun(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-    const OWN: [&str; 16] = [
-        "test", "install", "i", "add", "a", "remove", "rm", "update", "outdated", "link", "unlink",
-        "pm", "build", "init", "audit", "why",
-    ];
+    const OWN: &str = "test install i add a remove rm update outdated link unlink pm build init \
+        audit why";
     const OPTIONS: &str = "--watch --coverage --bail? -t= --test-name-pattern= --timeout= -u \
         --update-snapshots --only --todo --rerun-each= -d -D --dev --exact -E --production -p --frozen-lockfile \
         --no-save --force -f -g --global --outdir= --outfile= --target= --minify --sourcemap? \
@@ -537,7 +499,7 @@ fn bun(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     match name {
         "x" => project_tool(&inner),
         "run" => run_by_bun(&inner.operands),
-        _ if OWN.contains(&name) => {
+        _ if is_in(OWN, name) => {
             let read = OptionSpec { tokens: &[OPTIONS], order: Order::Anywhere }.read(args)?;
             let outputs = read.values(&["--outfile"]).cloned();
             Ok(outputs.map(Consequence::Writes).collect())
@@ -548,20 +510,8 @@ fn bun(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 
 /// A file, a script of the project by a usual name, a tool, or any program of PATH.
 fn run_by_bun(command: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    const SCRIPTS: [&str; 12] = [
-        "dev",
-        "build",
-        "start",
-        "test",
-        "lint",
-        "format",
-        "typecheck",
-        "preview",
-        "check",
-        "clean",
-        "watch",
-        "serve",
-    ];
+    const SCRIPTS: &str = "dev build start test lint format typecheck preview check clean watch \
+        serve";
     const CODE: [&str; 7] = [".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts"];
     let Some(first) = command.first() else {
         return Ok(Vec::new());
@@ -569,7 +519,7 @@ fn run_by_bun(command: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     if CODE.iter().any(|ending| first.text.ends_with(ending)) {
         return Ok(vec![Consequence::ReadsCode(first.clone())]);
     }
-    if SCRIPTS.iter().any(|script| first.is(script)) {
+    if first.value().is_some_and(|name| is_in(SCRIPTS, name)) {
         return Ok(Vec::new());
     }
     project_tool(&Arguments { operands: command.to_vec(), options: Vec::new() })
@@ -612,7 +562,7 @@ mod tests {
     use super::super::table_checks::{check, harmless};
 
     #[test]
-    fn everyday_use_of_package_managers_is_known() {
+    fn everyday_use_of_javascript_package_managers_is_known() {
         harmless(
             "npm test -- --watch=false
             npm --version
@@ -654,8 +604,14 @@ mod tests {
             bun install
             bun run build
             bun src/index.ts
-            bunx tsc --noEmit
-            pip install -r requirements.txt
+            bunx tsc --noEmit",
+        );
+    }
+
+    #[test]
+    fn everyday_use_of_python_package_managers_is_known() {
+        harmless(
+            "pip install -r requirements.txt
             pip install -e .
             pip install -U pip setuptools
             pip3 install --user requests==2.31.0

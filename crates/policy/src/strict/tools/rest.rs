@@ -2,7 +2,7 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{OPAQUE, OperandRole, PLAIN, ToolEntry, judge_by, refuse};
+use super::entry::{OPAQUE, OperandRole, PLAIN, ToolEntry, behind, judge_by, refuse};
 use super::option_spec::OptionSpec;
 use super::options::{Arguments, Order};
 use crate::command::Word;
@@ -16,12 +16,12 @@ const UNKNOWN: &str = "aa-exec agetty aoss apache2ctl arj asciinema ascii-xfr as
     ksshell ksu ld.so ld-linux-x86-64.so.2 ld-linux.so.2 ld-linux-aarch64.so.1 ld-musl-x86_64.so.1 \
     lvm lwp-download lwp-request GET lxd mdadm minicom mkfs mkinitramfs modprobe insmod mosquitto \
     mpirun mpiexec multitail nautilus needrestart newman opkg overmind goreman honcho p4 pdsh perlbug \
-    pexec pkg plymouth posh psftp pssh parallel-ssh qsub bsub redcarpet reflex restic rpmdb rsyslogd \
+    pexec pkg plymouth psftp pssh parallel-ssh qsub bsub redcarpet reflex restic rpmdb rsyslogd \
     rtorrent runscript runtest salloc sbatch srun scanmem sg shellspec socket softlimit sqlmap stap \
     startx xinit svnadmin systemd-tmpfiles tasksh termtosvg trace-cmd ttyrec urlget varnishncsa vhs \
     volatility watchman xdotool xfs_io xmore xpad xscreensaver zic zmv gpg-agent gpgconf dirmngr \
     pinentry gpgsm jjs jrunscript air chokidar concurrently npm-run-all run-p run-s nextflow cromwell \
-    snakemake luigi airflow swig thrift saxon texi2pdf texi2dvi context runc-shell gnuplot maxima sage \
+    snakemake luigi airflow swig thrift saxon texi2pdf texi2dvi context runc-shell maxima sage \
     magma gap gp wolframscript matlab mathematica afl-fuzz honggfuzz sqlplus socklog choom \
     cpulimit multitime gdbserver rr gprofng detox mmv asroot calife super sux kdesu gksu";
 
@@ -499,9 +499,10 @@ fn dc(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 
 /// `logsave FILE COMMAND…` stores what the command prints.
 fn logsave(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-    let Some((file, command)) = found.operands.split_first() else {
+    let Some(file) = found.operands.first() else {
         return Ok(Vec::new());
     };
+    let command = behind(&found.operands, 1)?;
     // Options are read only in front of the file.
     OptionSpec { tokens: &[""], order: Order::First }.read(command)?;
     Ok(vec![Consequence::Writes(file.clone()), Consequence::Runs(command.to_vec())])
