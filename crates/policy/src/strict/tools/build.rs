@@ -5,7 +5,7 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{OPAQUE, Operands, PLAIN, ToolEntry, is_plain_text, judge_by, refuse};
+use super::entry::{OPAQUE, OperandRole, PLAIN, ToolEntry, is_plain_text, judge_by, refuse};
 use super::options::Arguments;
 use crate::command::Word;
 
@@ -22,7 +22,7 @@ const TABLE: &[ToolEntry] = &[
             --no-print-directory -W= --what-if= --new-file= --assume-new= --warn-undefined-variables",
         code: "-f --file --makefile -I --include-dir -C --directory",
         files: "GNUmakefile makefile Makefile",
-        operands: Operands::Judged(make),
+        operands: OperandRole::Judged(make),
         ..OPAQUE
     },
     // ninja 1.11.1, ninja --help.
@@ -31,7 +31,7 @@ const TABLE: &[ToolEntry] = &[
         options: "--version -v --verbose --quiet -C= -f= -j= -k= -l= -n -d= -t= -w= -h --help",
         code: "-f -C",
         files: "build.ninja",
-        operands: Operands::Judged(plain_targets),
+        operands: OperandRole::Judged(plain_targets),
         ..OPAQUE
     },
     // CMake 3.25.1, cmake --help.
@@ -45,7 +45,7 @@ const TABLE: &[ToolEntry] = &[
             --debug-output --debug-find --warn-uninitialized --no-warn-unused-cli",
         code: "-S -B -C --toolchain -P --build --install",
         files: "CMakeLists.txt CMakePresets.json CMakeUserPresets.json",
-        operands: Operands::Judged(cmake),
+        operands: OperandRole::Judged(cmake),
         ..OPAQUE
     },
     // CMake 3.25.1, ctest --help. `-S`, `-D` and `--build-and-test` run scripts and programs.
@@ -66,13 +66,13 @@ const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "meson",
         options: "--version -v -h --help",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "setup configure",
                 options: "--prefix= --buildtype= --reconfigure --wipe -D= -D* --default-library= \
                     --werror --warnlevel= --unity= --strip --debug --optimization= --backend=",
                 files: "meson.build meson_options.txt",
-                operands: Operands::Judged(cmake),
+                operands: OperandRole::Judged(cmake),
                 ..OPAQUE
             },
             ToolEntry {
@@ -99,7 +99,7 @@ const TABLE: &[ToolEntry] = &[
         code: "-f --file -s --settings",
         writes: "-l --log-file",
         files: "pom.xml .mvn",
-        operands: Operands::Judged(maven),
+        operands: OperandRole::Judged(maven),
         ..OPAQUE
     },
     // Gradle 8, gradle --help. `-D` sets properties of the JVM.
@@ -115,7 +115,7 @@ const TABLE: &[ToolEntry] = &[
             --configuration= --dependency= --info --fail-fast --rerun --write-locks --task=",
         code: "-p --project-dir -b --build-file -c --settings-file",
         files: "build.gradle build.gradle.kts settings.gradle settings.gradle.kts gradle.properties",
-        operands: Operands::Judged(gradle),
+        operands: OperandRole::Judged(gradle),
         ..OPAQUE
     },
     // Apache Ant 1.10, ant -help. Loggers, listeners and libraries load classes.
@@ -125,14 +125,14 @@ const TABLE: &[ToolEntry] = &[
             -debug -d -emacs -e -noinput -keep-going -k -f= -file= -buildfile= -nice= -noclasspath",
         code: "-f -file -buildfile",
         files: "build.xml",
-        operands: Operands::Judged(plain_targets),
+        operands: OperandRole::Judged(plain_targets),
         ..OPAQUE
     },
     // Bazel 6, bazel help. `--run_under` and toolchain options start programs.
     ToolEntry {
         names: "bazel bazelisk buck buck2",
         options: "--version",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "build test run query cquery aquery info clean version fetch coverage shutdown",
             options: "-c= --compilation_mode= -k --keep_going --nokeep_going -j= --jobs= -s --config= \
                 --verbose_failures --test_output= --test_filter= --test_timeout= --nocache_test_results \
@@ -152,7 +152,7 @@ const TABLE: &[ToolEntry] = &[
             --list-heading= --list-prefix= --no-deps --yes --version -V --help -h --dump",
         code: "-f --justfile -d --working-directory",
         files: "justfile Justfile .justfile",
-        operands: Operands::JudgedFirst(plain_targets),
+        operands: OperandRole::JudgedFirst(plain_targets),
         ..OPAQUE
     },
     // Task 3, task --help; mage; invoke.
@@ -163,7 +163,7 @@ const TABLE: &[ToolEntry] = &[
             --taskfile= --version -h --help",
         code: "-d --dir -t --taskfile",
         files: "Taskfile.yml Taskfile.yaml Taskfile.dist.yml magefile.go tasks.py",
-        operands: Operands::Judged(plain_targets),
+        operands: OperandRole::Judged(plain_targets),
         ..OPAQUE
     },
     // tox 4 and nox 2023. `tox -x` overrides commands, `tox exec` runs one.
@@ -173,7 +173,7 @@ const TABLE: &[ToolEntry] = &[
             --notest --version -h --help -c= --conf= -f= -m= --colored= --showconfig --sitepackages",
         code: "-c --conf",
         files: "tox.ini pyproject.toml setup.cfg",
-        operands: Operands::Judged(tox),
+        operands: OperandRole::Judged(tox),
         ..OPAQUE
     },
     ToolEntry {
@@ -192,7 +192,7 @@ const TABLE: &[ToolEntry] = &[
             --quiet -s --silent -t? --trace? -v --verbose? -V --version -h --help -f= --rakefile= -N -D?",
         code: "-f --rakefile",
         files: "Rakefile rakefile rakefile.rb Rakefile.rb",
-        operands: Operands::Judged(plain_targets),
+        operands: OperandRole::Judged(plain_targets),
         ..OPAQUE
     },
     // Programs that exist to run commands of a project file which has no closed form here.
@@ -200,7 +200,7 @@ const TABLE: &[ToolEntry] = &[
         names: "scons waf automake autoconf autoreconf libtool libtoolize aclocal rpmbuild \
             debuild dpkg-buildpackage bear ccache distcc sccache scan-build icecc xmake premake5 qmake",
         options: "--version -v --help -h",
-        operands: Operands::Nothing,
+        operands: OperandRole::Nothing,
         ..OPAQUE
     },
     ToolEntry {

@@ -5,7 +5,7 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{OPAQUE, Operands, ToolEntry, judge_by, refuse, refuse_argument_files};
+use super::entry::{OPAQUE, OperandRole, ToolEntry, judge_by, refuse, refuse_argument_files};
 use super::options::Arguments;
 use crate::command::Word;
 
@@ -40,21 +40,21 @@ const TABLE: &[ToolEntry] = &[
         code: "-c --rootdir --confcutdir --cov-config",
         writes: "--junitxml --junit-xml --log-file --html",
         files: "conftest.py pytest.ini pyproject.toml tox.ini setup.cfg .coveragerc",
-        operands: Operands::Judged(pytest),
+        operands: OperandRole::Judged(pytest),
         ..OPAQUE
     },
     // coverage 7: `run` takes a Python program.
     ToolEntry {
         names: "coverage",
         options: "--version --help -h",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "run",
                 options: "-a --append --branch -m=> --source= --omit= --include= -p --parallel-mode \
                     --rcfile= --data-file= --timid",
                 code: "--rcfile",
                 files: ".coveragerc pyproject.toml setup.cfg tox.ini",
-                operands: Operands::Script,
+                operands: OperandRole::Script,
                 inline: "-m",
                 ..OPAQUE
             },
@@ -74,7 +74,7 @@ const TABLE: &[ToolEntry] = &[
     // ruff 0.4, ruff help. It starts nothing and has no plugins.
     ToolEntry {
         names: "ruff",
-        options: "-V --version -h --help",
+        options: "-V --version -h --help -v --verbose -q --quiet -s --silent --isolated",
         shared: "-v --verbose -q --quiet -s --silent --config= --isolated --fix --no-fix \
             --unsafe-fixes --diff --watch -w --select= --ignore= --extend-select= --extend-ignore= \
             --per-file-ignores= --fixable= --unfixable= --exclude= --extend-exclude= --force-exclude \
@@ -82,10 +82,10 @@ const TABLE: &[ToolEntry] = &[
             --exit-non-zero-on-fix --statistics --show-files --show-settings --show-fixes \
             --output-format= --target-version= --preview --no-preview --line-length= --check \
             --add-noqa --range= --all",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "check format rule config linter clean version",
             files: "pyproject.toml ruff.toml .ruff.toml",
-            operands: Operands::Written,
+            operands: OperandRole::Written,
             ..OPAQUE
         }]),
         ..OPAQUE
@@ -102,11 +102,11 @@ const TABLE: &[ToolEntry] = &[
             --warn-return-any --warn-unreachable --strict --strict-equality --show-error-context \
             --show-column-numbers --show-error-codes --hide-error-codes --pretty --no-color-output \
             --no-error-summary --no-incremental --cache-dir= --exclude= -m= --module= -p= --package= \
-            -c== --enable-error-code= --disable-error-code= --explicit-package-bases \
+            -c= --enable-error-code= --disable-error-code= --explicit-package-bases \
             --namespace-packages --scripts-are-modules --no-site-packages --show-absolute-path",
         code: "--config-file",
         files: "mypy.ini .mypy.ini pyproject.toml setup.cfg",
-        operands: Operands::Judged(no_argument_files),
+        operands: OperandRole::Judged(no_argument_files),
         ..OPAQUE
     },
     // pyright 1.1, pyright --help.
@@ -130,7 +130,7 @@ const TABLE: &[ToolEntry] = &[
             --py311-plus --remove-all-unused-imports --style= -p --parallel --atomic --float-to-top",
         code: "--settings-path --sp",
         files: PYTHON_FILES,
-        operands: Operands::Written,
+        operands: OperandRole::Written,
         ..OPAQUE
     },
     // flake8 7. `--append-config` and the configuration name local plugins.
@@ -161,7 +161,7 @@ const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "pre-commit",
         options: "--version -V -h --help",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "run install autoupdate validate-config clean gc install-hooks uninstall",
             options: "-a --all-files --files --from-ref= --to-ref= -v --verbose \
                 --show-diff-on-failure --hook-stage= -c= --config= --color= -t= --hook-type= --overwrite \
@@ -187,7 +187,7 @@ const TABLE: &[ToolEntry] = &[
         writes: "-o --output-file --cache-location",
         files: "eslint.config.js eslint.config.mjs eslint.config.cjs eslint.config.ts .eslintrc \
             .eslintrc.js .eslintrc.cjs .eslintrc.json .eslintrc.yml package.json",
-        operands: Operands::Judged(eslint),
+        operands: OperandRole::Judged(eslint),
         ..OPAQUE
     },
     // Prettier 3, prettier --help.
@@ -204,7 +204,7 @@ const TABLE: &[ToolEntry] = &[
         code: "--config --plugin",
         files: ".prettierrc .prettierrc.js .prettierrc.cjs .prettierrc.mjs .prettierrc.json \
             prettier.config.js prettier.config.mjs prettier.config.cjs package.json",
-        operands: Operands::Written,
+        operands: OperandRole::Written,
         ..OPAQUE
     },
     // TypeScript 5, tsc --help. The compiler starts nothing; it only writes what it compiles.
@@ -220,7 +220,7 @@ const TABLE: &[ToolEntry] = &[
             --tsBuildInfoFile=",
         code: "-p --project",
         files: "tsconfig.json",
-        operands: Operands::Judged(no_argument_files),
+        operands: OperandRole::Judged(no_argument_files),
         ..OPAQUE
     },
     // Jest 29, jest --help. Options that name modules to load are not listed.
@@ -239,7 +239,7 @@ const TABLE: &[ToolEntry] = &[
         writes: "--outputFile",
         files: "jest.config.js jest.config.ts jest.config.mjs jest.config.cjs jest.config.json \
             package.json babel.config.js .babelrc",
-        operands: Operands::Judged(jest),
+        operands: OperandRole::Judged(jest),
         ..OPAQUE
     },
     // Vitest 1, Vite 5, Next 14, Playwright 1.4, Cypress 13 and other tools of a JavaScript project:
@@ -262,14 +262,15 @@ const TABLE: &[ToolEntry] = &[
         code: "-c --config --tsconfig --schema",
         writes: "-o --outfile",
         files: JS_FILES,
-        operands: Operands::Judged(js_tool),
+        operands: OperandRole::Judged(js_tool),
         ..OPAQUE
     },
     // nyc 15, c8 8: they run another command.
     ToolEntry {
         names: "nyc c8",
-        options: "--reporter= --all --check-coverage --lines= --branches= -v --version --help",
-        operands: Operands::Command(0),
+        // A list takes all words up to the next option, so it has to be attached.
+        options: "--reporter=* --all --check-coverage --lines=* --branches=* --version --help",
+        operands: OperandRole::Command(0),
         files: JS_FILES,
         ..OPAQUE
     },
@@ -281,7 +282,7 @@ const TABLE: &[ToolEntry] = &[
         code: "-P --project --tsconfig -r --require --import",
         files: "tsconfig.json package.json",
         inline: "-e --eval -p --print -v --version -h --help --test",
-        operands: Operands::Script,
+        operands: OperandRole::Script,
         ..OPAQUE
     },
     // PHPUnit 10, PHPStan 1, Pest, PHP CS Fixer.

@@ -2,7 +2,7 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{ANY, OPAQUE, Operands, PLAIN, ToolEntry, is_plain_text, judge_by, refuse};
+use super::entry::{ANY, OPAQUE, OperandRole, PLAIN, ToolEntry, is_plain_text, judge_by, refuse};
 use super::options::Arguments;
 use crate::command::{Shell, Word};
 
@@ -11,7 +11,7 @@ const GH: &str = "-R= --repo= -h --help --json= -q= --jq= --template= -t= -L= --
     -l= --label= -a= --assignee= -A= --author= -S= --search= -B= --base= -H= --head= -b== --body== \
     -F= --body-file= --title= -f --fill --fill-first -d --draft -r= --reviewer= -m= --milestone= \
     --merge --squash --rebase --auto --delete-branch --admin --comments -c --watch --interval= --log \
-    --log-failed --exit-status -j= --job= -w= --workflow= --branch= -e= --event= -u= --user= --failed \
+    --log-failed --exit-status -j= --job= --workflow= --branch= --event= -u= --user= --failed \
     --patch --name-only --color= --detach --force --recurse-submodules --approve --request-changes \
     --comment --notes= -n= --notes-file= --generate-notes --prerelease --latest --target= --public \
     --private --clone --source= --remote= --push --description= -p= --pattern= -D= --dir= -O= --output= \
@@ -19,7 +19,7 @@ const GH: &str = "-R= --repo= -h --help --json= -q= --jq= --template= -t= -L= --
     --add-assignee= --reason= --required --attempt= --debug --visibility= --topic= --language= --env=";
 
 const GH_COMMAND: ToolEntry =
-    ToolEntry { operands: Operands::Judged(github), writes: "-O --output", ..PLAIN };
+    ToolEntry { operands: OperandRole::Judged(github), writes: "-O --output", ..PLAIN };
 
 /// Options of Terraform 1.11 (terraform plan -help) and OpenTofu.
 const TERRAFORM: &str = "-input= -no-color -json -auto-approve -out= -var= -var-file= -target= \
@@ -54,7 +54,7 @@ const TABLE: &[ToolEntry] = &[
         names: "gh",
         options: "--version --help -h",
         shared: GH,
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "pr issue repo run release workflow gist label secret variable search auth \
                     ruleset org project cache status",
@@ -64,7 +64,7 @@ const TABLE: &[ToolEntry] = &[
                 names: "api",
                 options: "-X= --method= -f= --raw-field= -F= --field= -H= --header= -i --include --input= \
                     --paginate --slurp --silent --cache= --verbose -p= --preview=",
-                operands: Operands::Data,
+                operands: OperandRole::Data,
                 ..PLAIN
             },
         ]),
@@ -73,10 +73,10 @@ const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "glab hub tea",
         options: "--version -v --help",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "mr issue ci pipeline repo",
             options: "-R= --repo= -F= --output= -P= -p= -a= --assignee= -l= --label= -c --closed -M",
-            operands: Operands::Judged(github),
+            operands: OperandRole::Judged(github),
             ..PLAIN
         }]),
         ..PLAIN
@@ -85,7 +85,7 @@ const TABLE: &[ToolEntry] = &[
         names: "terraform tofu terragrunt",
         options: "-chdir= -version --version -help",
         code: "-chdir",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "init plan apply destroy validate fmt output show refresh import taint untaint \
                     get graph version test force-unlock",
@@ -97,7 +97,7 @@ const TABLE: &[ToolEntry] = &[
             },
             ToolEntry {
                 names: "state workspace providers",
-                operands: Operands::Subcommand(&[ToolEntry {
+                operands: OperandRole::Subcommand(&[ToolEntry {
                     names: "list show select new delete mv rm pull lock schema mirror",
                     options: TERRAFORM,
                     ..OPAQUE
@@ -112,7 +112,7 @@ const TABLE: &[ToolEntry] = &[
         options: ANSIBLE,
         code: "-i --inventory",
         files: "ansible.cfg",
-        operands: Operands::Judged(playbook),
+        operands: OperandRole::Judged(playbook),
         ..OPAQUE
     },
     ToolEntry {
@@ -120,7 +120,7 @@ const TABLE: &[ToolEntry] = &[
         options: ANSIBLE,
         code: "-i --inventory",
         files: "ansible.cfg",
-        operands: Operands::Judged(ansible),
+        operands: OperandRole::Judged(ansible),
         ..OPAQUE
     },
     ToolEntry {
@@ -136,7 +136,7 @@ const TABLE: &[ToolEntry] = &[
             flyctl fly heroku railway netlify vercel wrangler supabase firebase doctl linode-cli \
             eksctl copilot chamber aws-vault doppler infisical op pass sops",
         options: "--version -version --help -h",
-        operands: Operands::Nothing,
+        operands: OperandRole::Nothing,
         ..OPAQUE
     },
     // Vagrant 2.
@@ -144,7 +144,7 @@ const TABLE: &[ToolEntry] = &[
         names: "vagrant",
         options: "-v --version -h --help",
         files: "Vagrantfile",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "status global-status up halt destroy reload suspend resume provision validate \
                     box port version",
@@ -154,25 +154,26 @@ const TABLE: &[ToolEntry] = &[
             ToolEntry {
                 names: "ssh",
                 options: "-c= --command= -t --tty -T --no-tty",
-                operands: Operands::Judged(vagrant_ssh),
+                operands: OperandRole::Judged(vagrant_ssh),
                 ..OPAQUE
             },
         ]),
         ..OPAQUE
     },
-    ToolEntry { names: "aws", options: "*", operands: Operands::Judged(aws), ..PLAIN },
+    ToolEntry { names: "aws", options: "*", operands: OperandRole::Judged(aws), ..PLAIN },
     ToolEntry {
         names: "gcloud az gsutil oci ibmcloud aliyun",
         options: "--project= --zone= --region= --format= --filter= --limit= -q --quiet --sort-by= \
             --account= -o= --output= -g= --resource-group= -n= --name= --query= --subscription= \
             --version -v -h --help --location= -l= --cluster= --all --only-show-errors --namespace=",
-        operands: Operands::Judged(only_lists),
+        operands: OperandRole::Judged(only_lists),
         ..PLAIN
     },
     ToolEntry {
         names: "systemctl",
+        options: SYSTEMD,
         shared: SYSTEMD,
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "status is-active is-enabled is-failed list-units list-unit-files list-timers \
                     list-sockets list-dependencies list-jobs show cat start stop restart reload \
@@ -182,7 +183,7 @@ const TABLE: &[ToolEntry] = &[
             },
             ToolEntry {
                 names: "enable reenable preset",
-                operands: Operands::Judged(units),
+                operands: OperandRole::Judged(units),
                 ..PLAIN
             },
         ]),
@@ -194,25 +195,25 @@ const TABLE: &[ToolEntry] = &[
             coredumpctl systemd-analyze",
         options: "--no-pager -l --full -a --all -q --quiet --no-legend --user --system --version -h --help \
             -n= --lines= --json= --value -p= --property=",
-        operands: Operands::Judged(only_shows),
+        operands: OperandRole::Judged(only_shows),
         ..PLAIN
     },
     // `service NAME COMMAND` starts the script of that name.
     ToolEntry {
         names: "service invoke-rc.d rc-service",
         options: "--status-all --version -h --help",
-        operands: Operands::Judged(services),
+        operands: OperandRole::Judged(services),
         ..PLAIN
     },
     ToolEntry {
         names: "launchctl",
-        operands: Operands::Subcommand(&[ToolEntry { names: "list", ..ANY }]),
+        operands: OperandRole::Subcommand(&[ToolEntry { names: "list", ..ANY }]),
         ..PLAIN
     },
     ToolEntry {
         names: "supervisorctl pm2 forever circusctl",
         options: "--version -h --help",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "status list ls logs stop restart reload tail info show describe",
             options: "-f --lines= --nostream --raw",
             ..PLAIN
@@ -220,10 +221,10 @@ const TABLE: &[ToolEntry] = &[
         ..PLAIN
     },
     ToolEntry {
-        names: "init telinit shutdown reboot halt poweroff rc-update start-stop-daemon runsv runsvdir \
-            sv s6-svscan s6-setuidgid supervise supervisord monit inetd xinetd cron crond anacron atd",
+        names: "init telinit shutdown reboot halt poweroff rc-update start-stop-daemon \
+            sv s6-svscan s6-setuidgid supervise supervisord monit xinetd cron anacron atd",
         options: "--version --help -h",
-        operands: Operands::Nothing,
+        operands: OperandRole::Nothing,
         ..PLAIN
     },
 ];
@@ -460,6 +461,8 @@ mod tests {
             gh browse => the subcommand browse
             gh codespace ssh => the subcommand codespace
             gh pr view --web => the option --web
+            gh pr view -w 12 => the option -w
+            gh --draft pr alias set x y => the option --draft
             gh repo clone a/b -- -c core.sshCommand=id => the word -c
             gh repo clone a/b -- --upload-pack=id => the word --upload-pack=id
             gh myalias => the subcommand myalias

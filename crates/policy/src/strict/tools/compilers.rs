@@ -2,7 +2,7 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{ANY, OPAQUE, Operands, PLAIN, ToolEntry, is_plain_text, judge_by};
+use super::entry::{ANY, OPAQUE, OperandRole, PLAIN, ToolEntry, is_plain_text, judge_by};
 use super::entry::{refuse, refuse_argument_files};
 use super::options::Arguments;
 use crate::command::Word;
@@ -33,10 +33,10 @@ const CARGO_SUBCOMMANDS: &[ToolEntry] = &[
     ToolEntry {
         names: "clippy",
         options: "--fix --no-deps --allow-dirty --allow-staged --allow-no-vcs",
-        operands: Operands::Judged(lints),
+        operands: OperandRole::Judged(lints),
         ..CARGO
     },
-    ToolEntry { names: "fmt", options: "--check", operands: Operands::Judged(fmt), ..CARGO },
+    ToolEntry { names: "fmt", options: "--check", operands: OperandRole::Judged(fmt), ..CARGO },
     ToolEntry {
         names: "add remove rm update tree metadata search info new init fetch clean package publish \
             generate-lockfile locate-project pkgid vendor version login logout owner yank verify-project \
@@ -57,7 +57,7 @@ const CARGO_SUBCOMMANDS: &[ToolEntry] = &[
     },
     ToolEntry {
         names: "nextest",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "run list archive",
             options: "--no-run --no-fail-fast --fail-fast -E= --filter-expr= --filterset= -P= \
                 --test-threads= --retries= --run-ignored= --ignored --partition= --nocapture \
@@ -72,7 +72,7 @@ const CARGO_SUBCOMMANDS: &[ToolEntry] = &[
         options: "--html --json --lcov --text --output-path= --output-dir= --summary-only --no-report \
             --ignore-filename-regex= --out= --fail-under-lines= --no-cfg-coverage",
         writes: "--output-path",
-        operands: Operands::Nothing,
+        operands: OperandRole::Nothing,
         ..CARGO
     },
 ];
@@ -90,13 +90,13 @@ const GO_SUBCOMMANDS: &[ToolEntry] = &[
         options: "-u -t -d -u=patch -i",
         shared: GO_BUILD,
         writes: "-o",
-        operands: Operands::Judged(go_flags),
+        operands: OperandRole::Judged(go_flags),
         ..OPAQUE
     },
     ToolEntry {
         names: "run",
         shared: GO_BUILD,
-        operands: Operands::JudgedFirst(go_flags),
+        operands: OperandRole::JudgedFirst(go_flags),
         code: "-C",
         ..OPAQUE
     },
@@ -109,14 +109,14 @@ const GO_SUBCOMMANDS: &[ToolEntry] = &[
             -test.run= -fullpath",
         shared: GO_BUILD,
         writes: "-o -blockprofile -coverprofile -cpuprofile -memprofile -mutexprofile -trace",
-        operands: Operands::Judged(go_flags),
+        operands: OperandRole::Judged(go_flags),
         ..OPAQUE
     },
     ToolEntry {
         names: "list",
         options: "-f= -json -json= -m -u -deps -e -find -test -versions -retracted -compiled -export",
         shared: GO_BUILD,
-        operands: Operands::Judged(go_flags),
+        operands: OperandRole::Judged(go_flags),
         ..OPAQUE
     },
     ToolEntry { names: "generate", options: "-run= -skip= -v -n -x -tags= -mod=", ..OPAQUE },
@@ -132,7 +132,7 @@ const GO_SUBCOMMANDS: &[ToolEntry] = &[
     },
     ToolEntry {
         names: "mod work",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "tidy download verify vendor graph why init sync use",
                 options: "-v -x -e -go= -compat= -json -m -vendor -r -diff -reuse=",
@@ -149,7 +149,7 @@ const GO_SUBCOMMANDS: &[ToolEntry] = &[
     },
     ToolEntry {
         names: "tool",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry { names: "cover", options: "-func= -mode= -o=", writes: "-o", ..PLAIN },
             ToolEntry { names: "nm objdump dist", options: "-size -sort= -type -s= -S", ..PLAIN },
         ]),
@@ -164,7 +164,7 @@ const C_COMPILER: &str = "-c -S -E -o= -o* -v -x= -x* -pthread -pedantic -pedant
     -MQ= -include= -isystem= -isystem* -idirafter= -iquote= -nostdlib -nodefaultlibs -nostartfiles \
     -nostdinc -nostdinc++ -s -w -P -C -H -dM -dumpversion -dumpmachine -dumpfullversion --version \
     --help -print-search-dirs -print-file-name=* -print-libgcc-file-name -print-sysroot \
-    -print-multiarch -print-multi-lib -pg --coverage -target= --target=* --sysroot=* -pie -no-pie -O* \
+    -print-multiarch -print-multi-lib -pg --coverage -pie -no-pie -O* \
     -g -g0 -g1 -g2 -g3 -ggdb -ggdb3 -gdwarf-4 -gdwarf-5 -gline-tables-only -D= -D* -U= -U* -I= -I* \
     -L= -L* -l= -l* -std=* -stdlib=* -march=* -mtune=* -mcpu=* -m32 -m64 -msse* -mavx* -mno-* -mfpu=* \
     -mfloat-abi=* -mcmodel=* -mthumb -Wall -Wextra -Weverything -Werror -Werror=* -Wno-* -Wpedantic \
@@ -183,9 +183,9 @@ const C_COMPILER: &str = "-c -S -E -o= -o* -v -x= -x* -pthread -pedantic -pedant
 const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "cargo",
-        options: "-V --version --list",
+        options: "-V --version --list -v --verbose -q --quiet --color= --locked --offline --frozen",
         shared: CARGO_SHARED,
-        operands: Operands::Subcommand(CARGO_SUBCOMMANDS),
+        operands: OperandRole::Subcommand(CARGO_SUBCOMMANDS),
         ..OPAQUE
     },
     // rustc 1.95, rustc --help. `-C` and `-Z` name linkers and plugins.
@@ -196,7 +196,7 @@ const TABLE: &[ToolEntry] = &[
             --color= --error-format= --cfg= --check-cfg= -l= -L= --extern= --target=",
         code: "--extern -L --target",
         writes: "-o",
-        operands: Operands::Judged(no_argument_files),
+        operands: OperandRole::Judged(no_argument_files),
         ..OPAQUE
     },
     ToolEntry {
@@ -204,15 +204,15 @@ const TABLE: &[ToolEntry] = &[
         options: "--check --edition= -l --files-with-diff -v --verbose -q --quiet --backup -V \
             --version -h --help --config= --config-path= --color= --emit= --style-edition=",
         files: "rust-toolchain rust-toolchain.toml",
-        operands: Operands::Written,
+        operands: OperandRole::Written,
         ..PLAIN
     },
     // rustup 1.28, rustup --help.
     ToolEntry {
         names: "rustup",
-        options: "-V --version -h --help",
+        options: "-V --version -h --help -v --verbose -q --quiet",
         shared: "-v --verbose -q --quiet --toolchain= -h --help",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "show update check default which self",
                 options: "--no-self-update --force",
@@ -220,7 +220,7 @@ const TABLE: &[ToolEntry] = &[
             },
             ToolEntry {
                 names: "toolchain component target override",
-                operands: Operands::Subcommand(&[ToolEntry {
+                operands: OperandRole::Subcommand(&[ToolEntry {
                     names: "list install add remove uninstall set unset",
                     options: "--profile= --component= -c= --target= -t= --no-self-update --installed \
                         --force --allow-downgrade --path=",
@@ -231,7 +231,7 @@ const TABLE: &[ToolEntry] = &[
             ToolEntry {
                 names: "run",
                 options: "--install",
-                operands: Operands::Command(1),
+                operands: OperandRole::Command(1),
                 ..PLAIN
             },
         ]),
@@ -239,14 +239,14 @@ const TABLE: &[ToolEntry] = &[
     },
     ToolEntry {
         names: "go",
-        operands: Operands::Subcommand(GO_SUBCOMMANDS),
+        operands: OperandRole::Subcommand(GO_SUBCOMMANDS),
         files: "go.mod go.work go.env",
         ..OPAQUE
     },
     ToolEntry {
         names: "gofmt gofumpt goimports",
         options: "-l -w -d -s -e -r= -local= -extra",
-        operands: Operands::Written,
+        operands: OperandRole::Written,
         ..PLAIN
     },
     ToolEntry {
@@ -264,7 +264,7 @@ const TABLE: &[ToolEntry] = &[
         names: "gcc g++ cc c++ clang clang++ c89 c99 gfortran cpp gdc tcc",
         options: C_COMPILER,
         writes: "-o -MF",
-        operands: Operands::Judged(c_compiler),
+        operands: OperandRole::Judged(c_compiler),
         ..PLAIN
     },
     // GNU binutils 2.40, ld --help. Plugins are libraries that the linker loads.
@@ -275,46 +275,13 @@ const TABLE: &[ToolEntry] = &[
             --start-group --end-group --whole-archive --no-whole-archive -rpath= -soname= -h= \
             --build-id --build-id=* -z= --eh-frame-hdr --hash-style=* -Ttext= -M -Map= -nostdlib -t",
         writes: "-o -Map",
-        operands: Operands::Judged(no_argument_files),
-        ..PLAIN
-    },
-    // GNU binutils 2.40: programs that load plugins with --plugin.
-    ToolEntry {
-        names: "nm gcc-nm size",
-        options: "-a -A -o -B -C -D -f= -g -l -n -p -P -r -S -s -t= -u -v -V -h -d -x -W -U \
-            --debug-syms --print-file-name --demangle? --no-demangle --dynamic --format= \
-            --extern-only --line-numbers --numeric-sort --no-sort --portability --reverse-sort \
-            --print-size --print-armap --size-sort --undefined-only --defined-only --radix= \
-            --with-symbol-versions --help --version --common --totals",
-        operands: Operands::Judged(no_argument_files),
+        operands: OperandRole::Judged(no_argument_files),
         ..PLAIN
     },
     ToolEntry {
-        names: "objdump",
-        options: "-a -f -p -h -x -d -D -S -s -g -e -G -W? -t -T -r -R -C -l -F -w -z -i -v -H -j= -M= \
-            -m= -b= --archive-headers --file-headers --private-headers --section-headers --headers \
-            --all-headers --disassemble? --disassemble-all --source --full-contents --debugging \
-            --syms --dynamic-syms --reloc --dynamic-reloc --demangle? --line-numbers --wide \
-            --no-show-raw-insn --section= --start-address= --stop-address= --version --help \
-            --disassembler-options= --architecture= --target= --prefix-addresses",
-        operands: Operands::Judged(no_argument_files),
-        ..PLAIN
-    },
-    ToolEntry {
-        names: "strip objcopy ranlib",
-        options: "-s -S -g -d -x -X -w -p -v -V -h -D -U -o= -O= -I= -F= -B= -K= -N= -R= -j= -t \
-            --strip-all --strip-debug --strip-unneeded --only-keep-debug --keep-symbol= \
-            --strip-symbol= --remove-section= --only-section= --preserve-dates --add-gnu-debuglink= \
-            --add-section= --set-section-flags= --redefine-sym= --output-target= --input-target= \
-            --binary-architecture= --rename-section= --compress-debug-sections? --version --help",
-        writes: "-o",
-        operands: Operands::Judged(written_files),
-        ..PLAIN
-    },
-    ToolEntry {
-        names: "windres dlltool gcc-ar gcc-ranlib gcov-tool dlopen cobc nvcc gnatmake",
+        names: "windres dlltool gcc-ranlib gcov-tool dlopen cobc nvcc gnatmake",
         options: "--version --help",
-        operands: Operands::Nothing,
+        operands: OperandRole::Nothing,
         ..PLAIN
     },
     ToolEntry {
@@ -322,7 +289,7 @@ const TABLE: &[ToolEntry] = &[
         options: "-i --dry-run -n -Werror --Werror -style= --style= \
             --version --help -fallback-style= --fallback-style= --verbose -assume-filename= \
             --assume-filename= --files=",
-        operands: Operands::Written,
+        operands: OperandRole::Written,
         ..PLAIN
     },
     // clang-tidy 14: `--load` and `-extra-arg` change what the compiler loads.
@@ -333,7 +300,7 @@ const TABLE: &[ToolEntry] = &[
             --enable=* --std=* --error-exitcode=* --inline-suppr --suppress=* -j= -I* -q -f",
         code: "-p",
         files: ".clang-tidy compile_commands.json",
-        operands: Operands::Judged(compiler_arguments),
+        operands: OperandRole::Judged(compiler_arguments),
         ..PLAIN
     },
     ToolEntry { names: "rust-analyzer gopls clangd", ..ANY_SERVER },
@@ -342,7 +309,7 @@ const TABLE: &[ToolEntry] = &[
 /// Language servers start the project's tool chain; only their version is known to be harmless.
 const ANY_SERVER: ToolEntry = ToolEntry {
     options: "--version -version -V",
-    operands: Operands::Nothing,
+    operands: OperandRole::Nothing,
     opaque: true,
     ..ANY
 };
@@ -420,11 +387,6 @@ fn is_go_variable(text: &str) -> bool {
 
 fn no_argument_files(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     refuse_argument_files(found).map(|()| Vec::new())
-}
-
-fn written_files(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-    refuse_argument_files(found)?;
-    Ok(found.operands.iter().cloned().map(Consequence::Writes).collect())
 }
 
 /// `-Wl,a,b` hands options to the linker.
@@ -533,9 +495,6 @@ mod tests {
             gcc --version
             cc -shared -fPIC -olib.so a.c
             clang-format -i --style=file a.c
-            nm -C --defined-only lib.a
-            objdump -d -M intel a.o
-            strip --strip-debug app
             ld -o a a.o",
         );
     }
@@ -549,8 +508,7 @@ mod tests {
             rustup run nightly id -u => runs id -u
             gcc -o app a.c => writes app
             gcc -oapp a.c => writes app
-            go test -coverprofile=c.out => writes c.out
-            strip app => writes app",
+            go test -coverprofile=c.out => writes c.out",
         );
     }
 
@@ -599,8 +557,6 @@ mod tests {
             x86_64-linux-gnu-gcc -wrapper id a.c => the option -wrapper
             ld -plugin e.so => the option -plugin
             ld --plugin=e.so => the option --plugin
-            nm --plugin ./e.so x => the option --plugin
-            objdump --plugin=e => the option --plugin
             clang-tidy --load=e.so a.c => the option --load
             clang-tidy a.c -- -fplugin=e => the word -fplugin=e
             cobc -x a.c => the option -x",

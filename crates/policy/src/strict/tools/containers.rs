@@ -5,7 +5,7 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{ANY, OPAQUE, Operands, PLAIN, ToolEntry, command_of, judge_by};
+use super::entry::{ANY, OPAQUE, OperandRole, PLAIN, ToolEntry, behind, command_of, judge_by};
 use super::options::Arguments;
 use crate::command::Word;
 
@@ -13,7 +13,7 @@ use crate::command::Word;
 const RUN: &str = "-a== --attach== -d --detach --detach-keys== -e== --env== --env-file== \
     --expose== -h== --hostname== --init -i --interactive -l== --label== -m== --memory== \
     --memory-swap== --memory-reservation== --name== --network== --net== --network-alias== -p== \
-    --publish== -P --publish-all --platform== --pull== -q --quiet --read-only --restart== --rm \
+    --publish== -P --publish-all --platform== --pull= -q --quiet --read-only --restart== --rm \
     --shm-size== --stop-signal== --stop-timeout== --tmpfs== -t --tty --ulimit== -u== --user== -w== \
     --workdir== --cpus== --cpu-shares== --cpuset-cpus== --pids-limit== --add-host== --dns== \
     --dns-search== --health-interval== --health-retries== --health-timeout== --no-healthcheck \
@@ -23,7 +23,7 @@ const RUN: &str = "-a== --attach== -d --detach --detach-keys== -e== --env== --en
 const EXEC: &str = "-d --detach --detach-keys== -e== --env== -i --interactive -t --tty -u== --user== \
     -w== --workdir== -T --no-TTY --index==";
 
-const CONTAINER_LISTS: &str = "-a --all -q --quiet -f== --filter== --format== -n== --last== -l \
+const CONTAINER_LISTS: &str = "-a --all -q --quiet -f= --filter= --format= -n= --last= -l \
     --latest --no-trunc -s --size --digests --tree";
 
 const BUILD: ToolEntry = ToolEntry {
@@ -33,16 +33,21 @@ const BUILD: ToolEntry = ToolEntry {
         --load --push --no-cache-filter== --add-host== --shm-size== -m== --memory== --squash --layers",
     code: "-f --file",
     files: "Dockerfile Containerfile .dockerignore",
-    operands: Operands::Code,
+    operands: OperandRole::Code,
     ..OPAQUE
 };
 
 const CONTAINER_COMMANDS: &[ToolEntry] = &[
-    ToolEntry { names: "run create", options: RUN, operands: Operands::JudgedFirst(run), ..PLAIN },
+    ToolEntry {
+        names: "run create",
+        options: RUN,
+        operands: OperandRole::JudgedFirst(run),
+        ..PLAIN
+    },
     ToolEntry {
         names: "exec",
         options: EXEC,
-        operands: Operands::JudgedFirst(run_inside),
+        operands: OperandRole::JudgedFirst(run_inside),
         ..PLAIN
     },
     ToolEntry { names: "ps ls list images", options: CONTAINER_LISTS, ..PLAIN },
@@ -50,16 +55,16 @@ const CONTAINER_COMMANDS: &[ToolEntry] = &[
         names: "logs inspect stop start restart kill pause unpause rm rmi wait top stats port diff \
             history rename tag untag pull push search info version events df prune attach commit \
             logout exists healthcheck",
-        options: "-f --follow -n== --tail== --since== --until== -t --timestamps --details \
-            --format== --type== -s --size --no-stream --no-trunc -a --all -q --quiet --filter== \
-            --volumes -v --force --time== --signal== --platform== --limit== -l --link --no-prune \
-            --all-tags --message== -m== --author== --human --no-header --latest",
+        options: "-f --follow -n= --tail= --since= --until= -t --timestamps --details \
+            --format= --type= -s --size --no-stream --no-trunc -a --all -q --quiet --filter= \
+            --volumes -v --force --time= --signal= --platform= --limit= -l --link --no-prune \
+            --all-tags --message= -m= --author= --human --no-header --latest",
         ..PLAIN
     },
     ToolEntry {
         names: "cp",
         options: "-a --archive -L --follow-link -q --quiet",
-        operands: Operands::Judged(copy),
+        operands: OperandRole::Judged(copy),
         ..PLAIN
     },
     ToolEntry {
@@ -76,12 +81,12 @@ const CONTAINER_COMMANDS: &[ToolEntry] = &[
     BUILD,
     ToolEntry {
         names: "container image network volume system manifest pod machine secret",
-        operands: Operands::Subcommand(CONTAINER_GROUP),
+        operands: OperandRole::Subcommand(CONTAINER_GROUP),
         ..PLAIN
     },
     ToolEntry {
         names: "context builder",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry { names: "ls list show inspect use", options: CONTAINER_LISTS, ..PLAIN },
             BUILD,
             ToolEntry { names: "prune du", options: "-a --all -f --force --filter==", ..PLAIN },
@@ -90,7 +95,7 @@ const CONTAINER_COMMANDS: &[ToolEntry] = &[
     },
     ToolEntry {
         names: "buildx",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             BUILD,
             ToolEntry { names: "ls version du inspect", options: "--bootstrap --verbose", ..PLAIN },
         ]),
@@ -101,19 +106,24 @@ const CONTAINER_COMMANDS: &[ToolEntry] = &[
 
 /// Subcommands behind `docker container`, `docker image` and the like.
 const CONTAINER_GROUP: &[ToolEntry] = &[
-    ToolEntry { names: "run create", options: RUN, operands: Operands::JudgedFirst(run), ..PLAIN },
+    ToolEntry {
+        names: "run create",
+        options: RUN,
+        operands: OperandRole::JudgedFirst(run),
+        ..PLAIN
+    },
     ToolEntry {
         names: "exec",
         options: EXEC,
-        operands: Operands::JudgedFirst(run_inside),
+        operands: OperandRole::JudgedFirst(run_inside),
         ..PLAIN
     },
     ToolEntry { names: "ls list ps", options: CONTAINER_LISTS, ..PLAIN },
     ToolEntry {
         names: "inspect rm stop start restart kill logs top stats prune df info history pull push tag \
             connect disconnect exists wait port",
-        options: "-f --force -a --all -q --quiet --filter== --format== --volumes -v --follow \
-            --tail== -n== --since== --no-stream -t --timestamps --time== --platform== -s --size",
+        options: "-f --force -a --all -q --quiet --filter= --format= --volumes -v --follow \
+            --tail= -n= --since= --no-stream -t --timestamps --time= --platform= -s --size",
         ..PLAIN
     },
     BUILD,
@@ -126,23 +136,23 @@ const COMPOSE: ToolEntry = ToolEntry {
     code: "-f --file --env-file --project-directory",
     files: "docker-compose.yml docker-compose.yaml docker-compose.override.yml compose.yaml \
         compose.yml .env",
-    operands: Operands::Subcommand(&[
+    operands: OperandRole::Subcommand(&[
         ToolEntry {
             names: "up down ps logs build pull push restart start stop config rm top images kill pause \
                 unpause port version events ls create stats wait watch convert",
             options: "-d --detach --build --no-build --force-recreate --no-recreate --no-deps \
-                --remove-orphans -V --renew-anon-volumes --abort-on-container-exit --exit-code-from== \
-                --scale== -t== --timeout== --wait --wait-timeout== --quiet-pull --no-start -v \
-                --volumes --rmi== -f --follow --tail== -n== --since== --until== --no-color \
-                --no-log-prefix --timestamps -a --all -q --quiet --services --format== --filter== \
-                --status== --no-cache --pull? --build-arg== --parallel --profiles --images --hash== -s \
+                --remove-orphans -V --renew-anon-volumes --abort-on-container-exit --exit-code-from= \
+                --scale= -t= --timeout= --wait --wait-timeout= --quiet-pull --no-start -v \
+                --volumes --rmi= -f --follow --tail= -n= --since= --until= --no-color \
+                --no-log-prefix --timestamps -a --all -q --quiet --services --format= --filter= \
+                --status= --no-cache --pull? --build-arg= --parallel --profiles --images --hash= -s \
                 --stop --force --ignore-pull-failures --include-deps --no-interpolate --short",
             ..OPAQUE
         },
         ToolEntry {
             names: "exec",
             options: EXEC,
-            operands: Operands::JudgedFirst(run_inside),
+            operands: OperandRole::JudgedFirst(run_inside),
             ..OPAQUE
         },
         ToolEntry {
@@ -150,7 +160,7 @@ const COMPOSE: ToolEntry = ToolEntry {
             options: "-d --detach -e== --env== -l== --label== --name== -T --no-TTY --no-deps -p== \
                 --publish== --rm --service-ports --use-aliases -u== --user== -w== --workdir== --build \
                 --quiet-pull --remove-orphans -i --interactive --entrypoint== -v== --volume==",
-            operands: Operands::JudgedFirst(run),
+            operands: OperandRole::JudgedFirst(run),
             ..OPAQUE
         },
     ]),
@@ -159,22 +169,26 @@ const COMPOSE: ToolEntry = ToolEntry {
 
 /// Options that kubectl 1.32 takes everywhere (kubectl options), and those of its printers.
 /// A kubeconfig may name programs that get credentials.
-const KUBECTL: &str = "--as== --as-group== --as-uid== --cluster== --context== --insecure-skip-tls-verify? \
-    --kubeconfig== --match-server-version -n== --namespace== --request-timeout== -s== --server== \
-    --token== --user== -v== --v== --warnings-as-errors -o== --output== -A --all-namespaces -l== \
-    --selector== --field-selector== --no-headers? --show-labels --show-kind --sort-by== -w --watch? \
-    --watch-only --ignore-not-found --chunk-size== --template== -h --help --show-managed-fields \
-    --dry-run? --server-side? --force-conflicts --field-manager== --timeout== --wait? --all --force \
-    --grace-period== --now --cascade? -c== --container== --all-containers? -f== --filename== -R --recursive \
-    -k== --kustomize== --tail== --since== --since-time== --timestamps? --prefix? -p --previous? \
-    --follow? --max-log-requests== --limit-bytes== --overwrite? --replicas== --current-replicas== \
-    --port== --target-port== --type== --name== --image== --from-literal== --from-file== --from-env-file== \
-    --to-revision== --revision== --for== --containers --raw== --record? --local --list --validate? \
-    --prune --labels== -L== --label-columns== --show-events --patch== --patch-file== --save-config \
-    --verbs== --namespaced? --api-group== --recursive? --minify --flatten --address== --restart== \
-    --env== --expose --rm -i --stdin -t --tty -q --quiet --attach? --command --ignore-errors --min== \
-    --max== --cpu-percent== --class== --rule== --schedule== --from== --client --short --sort== \
-    --ignore-daemonsets --delete-emptydir-data --subresource== --docker-server== --docker-username==";
+const KUBECTL: &str = "--as= --as-group= --as-uid= --cluster= --context= --insecure-skip-tls-verify? \
+    --kubeconfig= --match-server-version -n= --namespace= --request-timeout= -s= --server= \
+    --token= --user= -v= --v= --warnings-as-errors -o= --output= -A --all-namespaces -l= \
+    --selector= --field-selector= --no-headers? --show-labels --show-kind --sort-by= -w --watch? \
+    --watch-only --ignore-not-found --chunk-size= --template= -h --help --show-managed-fields \
+    --dry-run? --server-side? --force-conflicts --field-manager= --timeout= --wait? --all --force \
+    --grace-period= --now --cascade? -c= --container= --all-containers? -f= --filename= -R --recursive \
+    -k= --kustomize= --tail= --since= --since-time= --timestamps? --prefix? -p --previous? \
+    --follow? --max-log-requests= --limit-bytes= --overwrite? --replicas= --current-replicas= \
+    --port= --target-port= --type= --name= --image= --from-literal= --from-file= --from-env-file= \
+    --to-revision= --revision= --for= --containers --raw= --record? --local --list --validate? \
+    --prune --labels= -L= --label-columns= --show-events --patch= --patch-file= --save-config \
+    --verbs= --namespaced? --api-group= --recursive? --minify --flatten --address= --restart= \
+    --env= --expose --rm -i --stdin -t --tty -q --quiet --attach? --command --ignore-errors --min= \
+    --max= --cpu-percent= --class= --rule= --schedule= --from= --client --short --sort= \
+    --ignore-daemonsets --delete-emptydir-data --subresource= --docker-server= --docker-username=";
+
+/// Options that kubectl takes in front of a subcommand.
+const KUBECTL_GLOBAL: &str = "--as= --as-group= --cluster= --context= --kubeconfig= -n= --namespace= \
+    --request-timeout= -s= --server= --token= --user= -v= --v= -h --help";
 
 const KUBE: ToolEntry = ToolEntry { code: "--kubeconfig -f --filename -k --kustomize", ..PLAIN };
 
@@ -184,14 +198,15 @@ const TABLE: &[ToolEntry] = &[
         names: "docker podman nerdctl buildah",
         options: "-v --version -D --debug -l== --log-level== -c== --context== --help -n== \
             --namespace==",
-        operands: Operands::Subcommand(CONTAINER_COMMANDS),
+        operands: OperandRole::Subcommand(CONTAINER_COMMANDS),
         ..PLAIN
     },
     ToolEntry { names: "docker-compose podman-compose", ..COMPOSE },
     ToolEntry {
         names: "kubectl oc",
+        options: KUBECTL_GLOBAL,
         shared: KUBECTL,
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "get describe logs top explain api-resources api-versions version cluster-info \
                     auth apply delete create scale rollout label annotate patch expose wait \
@@ -200,13 +215,13 @@ const TABLE: &[ToolEntry] = &[
                     adm start-build new-app",
                 ..KUBE
             },
-            ToolEntry { names: "exec", operands: Operands::CommandAnywhere(1), ..KUBE },
-            ToolEntry { names: "rsh", operands: Operands::Command(1), ..KUBE },
-            ToolEntry { names: "run", operands: Operands::CommandAnywhere(1), ..KUBE },
-            ToolEntry { names: "cp", operands: Operands::Judged(copy), ..KUBE },
+            ToolEntry { names: "exec", operands: OperandRole::Judged(run_in_pod), ..KUBE },
+            ToolEntry { names: "rsh", operands: OperandRole::JudgedFirst(run_in_pod), ..KUBE },
+            ToolEntry { names: "run", operands: OperandRole::Judged(run_in_pod), ..KUBE },
+            ToolEntry { names: "cp", operands: OperandRole::Judged(copy), ..KUBE },
             ToolEntry {
                 names: "config",
-                operands: Operands::Subcommand(&[ToolEntry {
+                operands: OperandRole::Subcommand(&[ToolEntry {
                     names: "view get-contexts current-context use-context use get-clusters get-users",
                     ..KUBE
                 }]),
@@ -218,6 +233,7 @@ const TABLE: &[ToolEntry] = &[
     // Helm 3. `--post-renderer` and plugins start programs.
     ToolEntry {
         names: "helm",
+        options: "-n= --namespace= --kube-context= --kubeconfig= --debug -h --help",
         shared: "-n= --namespace= --kube-context= --kubeconfig= --debug -h --help -f= --values= --set= \
             --set-string= --set-file= --set-json= --version= --wait --timeout= --atomic --install -i \
             --create-namespace --dry-run? --force --reuse-values --reset-values -o= --output= -A \
@@ -226,7 +242,7 @@ const TABLE: &[ToolEntry] = &[
             --no-hooks --max= --revision= --cleanup-on-fail --description= --history-max= --username= \
             --password= --force-update --logs --dependency-update -u --api-versions= --generate-name -g \
             --pass-credentials --skip-tests --validate --template= --client",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "list ls status template lint install upgrade uninstall delete rollback history get \
                 repo search show dependency dep pull push test version env package create verify \
                 registry",
@@ -240,7 +256,7 @@ const TABLE: &[ToolEntry] = &[
         shared: "-p= --profile= --name= -v= -o= --output= --config= --image= --wait= --driver= --cpus= \
             --memory= --nodes= --kubernetes-version= -h --help --all -q",
         options: "--version",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "status start stop delete create get ip logs version list load export profile \
                 pause unpause update-context cluster image addons",
             code: "--config",
@@ -251,24 +267,24 @@ const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "lxc incus",
         options: "--version -h --help",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry { names: "list ls info start stop restart", ..ANY },
             ToolEntry {
                 names: "exec",
                 options: "-n -t -T",
-                operands: Operands::Command(1),
+                operands: OperandRole::Command(1),
                 ..PLAIN
             },
         ]),
         ..PLAIN
     },
     ToolEntry {
-        names: "crictl ctr runc crun lxc-attach lxc-start systemd-nspawn machinectl firejail bwrap \
-            distrobox toolbox virsh virt-install qemu-system-x86_64 qemu-x86_64 qemu-img proot \
+        names: "crictl ctr runc crun lxc-attach lxc-start systemd-nspawn machinectl \
+            distrobox toolbox virsh virt-install qemu-system-x86_64 qemu-x86_64 qemu-img \
             schroot debootstrap apptainer singularity skaffold tilt telepresence k9s stern devcontainer \
             docker-machine dagger act fig",
         options: "--version --help -h",
-        operands: Operands::Nothing,
+        operands: OperandRole::Nothing,
         ..PLAIN
     },
 ];
@@ -281,7 +297,7 @@ pub(super) fn consequences(program: &str, args: &[Word]) -> Judgement {
 /// `docker run IMAGE [COMMAND…]`.
 fn run(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     let mut effects = volumes(found)?;
-    let mut command = found.operands.get(1..).unwrap_or_default().to_vec();
+    let mut command = behind(&found.operands, 1)?.to_vec();
     if let Some(entry) = found.values(&["--entrypoint"]).last() {
         command.insert(0, entry.clone());
     }
@@ -291,7 +307,7 @@ fn run(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 
 /// `docker exec CONTAINER COMMAND…`.
 fn run_inside(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-    command_inside(found, found.operands.get(1..).unwrap_or_default().to_vec())
+    command_inside(found, behind(&found.operands, 1)?.to_vec())
 }
 
 /// The command and the variables that it gets. Without a command the image's own runs.
@@ -313,6 +329,14 @@ fn command_inside(found: &Arguments, command: Vec<Word>) -> Result<Vec<Consequen
     let mut effects = names.collect::<Result<Vec<_>, _>>()?;
     effects.extend(command_of(&command));
     Ok(effects)
+}
+
+/// `kubectl exec POD -- COMMAND`; with `-f` the pod is not an operand.
+fn run_in_pod(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    if found.has(&["-f", "--filename"]) {
+        return Err("the option -f".to_owned());
+    }
+    Ok(command_of(behind(&found.operands, 1)?).into_iter().collect())
 }
 
 /// A named volume, or a directory below the working directory that the container may change.
@@ -441,6 +465,9 @@ mod tests {
             docker plugin install x => the subcommand plugin
             docker evil => the subcommand evil
             kubectl edit pod x => the subcommand edit
+            kubectl exec -f x -- touch ls => the option -f
+            kubectl logs -f --kubeconfig=x pod => the word --kubeconfig=x
+            kubectl -i get debug x => the option -i
             kubectl debug x => the subcommand debug
             kubectl plugin => the subcommand plugin
             kubectl config set-credentials x --exec-command=id => the subcommand set-credentials

@@ -2,7 +2,9 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{OPAQUE, Operands, PLAIN, ToolEntry, is_plain_text, judge_by};
+use super::entry::{
+    OPAQUE, OperandRole, PLAIN, ToolEntry, behind, is_plain_text, judge_by, refuse,
+};
 use super::options::Arguments;
 use crate::command::Word;
 
@@ -15,7 +17,7 @@ const TABLE: &[ToolEntry] = &[
             -nullvalue= -quote -readonly -safe -separator= -stats -table -tabs -version --version \
             --help --csv --json --header --noheader --box --column --table --markdown --line --list \
             --batch --bail --readonly --separator= --safe --html --tabs --nullvalue=",
-        operands: Operands::Judged(sqlite),
+        operands: OperandRole::Judged(sqlite),
         ..PLAIN
     },
     // psql 15, psql --help. `-f` runs a file of commands, `-v` sets variables that some run,
@@ -29,7 +31,7 @@ const TABLE: &[ToolEntry] = &[
             --record-separator-zero -R= --record-separator= -h= --host= -p= --port= -U= --username= \
             -w --no-password -W --password -v= --set= --variable= -P= --pset=",
         code: "-f --file",
-        operands: Operands::Judged(psql),
+        operands: OperandRole::Judged(psql),
         ..PLAIN
     },
     // MariaDB 10.11 and MySQL 8, mysql --help. `--pager`, `--plugin-dir`, `--init-command`,
@@ -43,7 +45,7 @@ const TABLE: &[ToolEntry] = &[
             --password? -P= --port= --protocol= -q --quick -r --raw -U --safe-updates -s --silent -S= \
             --socket= --ssl --skip-ssl --ssl-ca= --ssl-cert= --ssl-key= --ssl-mode= -t --table -n \
             --unbuffered -u= --user= -v --verbose -V --version -E --vertical -w --wait -X --xml",
-        operands: Operands::Judged(mysql),
+        operands: OperandRole::Judged(mysql),
         ..PLAIN
     },
     // Dumps: pg_dump 15, mysqldump 10.11. They print, or write one file.
@@ -81,7 +83,7 @@ const TABLE: &[ToolEntry] = &[
             --cacert= --cacertdir= --insecure --cert= --key= --raw --no-raw --csv --json --stat \
             --latency --latency-history --bigkeys --memkeys --hotkeys --scan --pattern= --no-auth-warning \
             --version -v --help --count=",
-        operands: Operands::JudgedFirst(redis),
+        operands: OperandRole::JudgedFirst(redis),
         ..PLAIN
     },
     // mongosh 2, mongo 4: JavaScript.
@@ -90,14 +92,14 @@ const TABLE: &[ToolEntry] = &[
         options: "--eval== --quiet --host= --port= -u= --username= -p= --password= \
             --authenticationDatabase= --norc --nodb --json? --version -h --help --tls --ssl -f= --file=",
         code: "-f --file",
-        operands: Operands::Judged(mongo),
+        operands: OperandRole::Judged(mongo),
         ..OPAQUE
     },
     ToolEntry {
         names: "mongodump mongorestore mongoexport mongoimport clickhouse clickhouse-client duckdb \
-            cqlsh influx sqlcmd sqlplus isql usql pgcli mycli litecli cockroach surreal tdbtool bq",
+            cqlsh influx sqlcmd isql usql pgcli mycli litecli cockroach surreal tdbtool bq",
         options: "--version --help",
-        operands: Operands::Nothing,
+        operands: OperandRole::Nothing,
         ..PLAIN
     },
 ];
@@ -152,9 +154,10 @@ fn sqlite(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     if found.has(&["-version", "--version", "-help", "--help"]) {
         return Ok(Vec::new());
     }
-    let Some((file, statements)) = found.operands.split_first() else {
+    let Some(file) = found.operands.first() else {
         return Ok(vec![Consequence::ReadsCodeFromInput]);
     };
+    let statements = behind(&found.operands, 1)?;
     let mut effects = vec![Consequence::Writes(file.clone())];
     if found.has(&["-readonly", "--readonly"]) || file.is(":memory:") {
         effects.clear();
@@ -203,6 +206,9 @@ fn psql(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
             return Err(format!("the setting {name}"));
         }
     }
+    // A connection may take its key from an engine, which is a library.
+    let databases = found.operands.iter().chain(found.values(&["-d", "--dbname"]));
+    refuse(databases, |word| word.value().is_none_or(|text| text.contains("engine")))?;
     let commands: Vec<_> = found.values(&["-c", "--command"]).collect();
     for command in &commands {
         if !is_listing(command) {
@@ -353,6 +359,7 @@ mod tests {
             psql -c 'COPY t TO PROGRAM x' => the word COPY t TO PROGRAM x
             psql -o '|id' -c 'select 1' => the option -o
             psql -v PROMPT1=x => the setting PROMPT1
+            psql 'sslkey=engine:x' -c 'select 1' => the word sslkey=engine:x
             psql -f - => code from input
             psql -P pager_x=1 -c 'select 1' => the setting pager_x
             mysql -e 'system id' => the word system id

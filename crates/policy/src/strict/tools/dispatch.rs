@@ -3,8 +3,8 @@
 use super::consequence::{Consequence, Doubt};
 use super::{
     archive, build, checkers, cloud, compilers, containers, databases, files, find, git,
-    interpreters, network, packages, shells, system_packages, text, transfer, viewers, wrappers,
-    xargs,
+    interpreters, network, packages, rest, shells, system_packages, text, transfer, viewers,
+    wrappers, xargs,
 };
 use crate::command::Word;
 
@@ -27,6 +27,7 @@ const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
     interpreters::consequences,
     network::consequences,
     packages::consequences,
+    rest::consequences,
     shells::consequences,
     system_packages::consequences,
     text::consequences,

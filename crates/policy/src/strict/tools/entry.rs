@@ -2,7 +2,7 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::option_spec::OptionSpec;
-use super::options::{Arguments, Given, Order};
+use super::options::{Arguments, Given, Order, stays_one_word};
 use crate::command::Word;
 
 /// A program, or a subcommand of one, with the arguments that are known to be harmless.
@@ -12,10 +12,11 @@ pub(super) struct ToolEntry {
     pub(super) names: &'static str,
     /// Its options, as `option_spec` reads them. `*`: no option matters, none is looked at.
     pub(super) options: &'static str,
-    /// Options that its subcommands take as well.
+    /// Options of all its subcommands. They count in front of a subcommand only if `options` lists
+    /// them, too: there, a program may read an option of a subcommand without its value.
     pub(super) shared: &'static str,
     /// Its operands.
-    pub(super) operands: Operands,
+    pub(super) operands: OperandRole,
     /// `true` for interpreters and build tools, which run code that is not looked into.
     pub(super) opaque: bool,
     /// Options whose value is a file, or a directory of files, that it runs or is configured by.
@@ -30,7 +31,7 @@ pub(super) struct ToolEntry {
 
 /// The meaning of a program's operands.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Operands {
+pub(super) enum OperandRole {
     /// Data: any words.
     Data,
     /// There are none that are known to be harmless.
@@ -43,8 +44,6 @@ pub(super) enum Operands {
     Written,
     /// So many words, then another command.
     Command(usize),
-    /// So many words, then another command whose own options may only follow `--`.
-    CommandAnywhere(usize),
     /// The name of a subcommand and its arguments.
     Subcommand(&'static [ToolEntry]),
     /// A meaning of its own.
@@ -58,7 +57,7 @@ pub(super) const PLAIN: ToolEntry = ToolEntry {
     names: "",
     options: "",
     shared: "",
-    operands: Operands::Data,
+    operands: OperandRole::Data,
     opaque: false,
     code: "",
     writes: "",
@@ -72,18 +71,15 @@ pub(super) const OPAQUE: ToolEntry = ToolEntry { opaque: true, ..PLAIN };
 /// An entry of which no argument matters: it starts nothing, whatever its options are.
 pub(super) const ANY: ToolEntry = ToolEntry { options: "*", ..PLAIN };
 
-impl Operands {
+impl OperandRole {
     const fn order(self) -> Order {
         match self {
             Self::Script | Self::Command(_) | Self::Subcommand(_) | Self::JudgedFirst(_) => {
                 Order::First
             }
-            Self::Data
-            | Self::Nothing
-            | Self::Code
-            | Self::Written
-            | Self::CommandAnywhere(_)
-            | Self::Judged(_) => Order::Anywhere,
+            Self::Data | Self::Nothing | Self::Code | Self::Written | Self::Judged(_) => {
+                Order::Anywhere
+            }
         }
     }
 }
@@ -104,6 +100,14 @@ impl Outer {
         let known = found.options.iter().filter(|given| spec.knows(&given.name));
         self.options = known.cloned().collect();
     }
+}
+
+/// The words behind the first `count`, which must each stay one word: another number of them would
+/// make a different word the command.
+pub(super) fn behind(words: &[Word], count: usize) -> Result<&[Word], Doubt> {
+    let (before, rest) = words.split_at(count.min(words.len()));
+    refuse(before, |word| !stays_one_word(word))?;
+    Ok(rest)
 }
 
 /// The other command that the words are, without `--` in front of it.
@@ -146,7 +150,6 @@ impl ToolEntry {
     }
 
     fn judge_within(&self, args: &[Word], outer: &mut Outer) -> Result<Vec<Consequence>, Doubt> {
-        outer.shared.push(self.shared);
         let mut found = self.read(args, &outer.shared)?;
         found.options.splice(0..0, outer.options.iter().cloned());
         let mut effects = self.effects_of_options(&found);
@@ -160,6 +163,9 @@ impl ToolEntry {
         }
         let mut tokens = shared.to_vec();
         tokens.push(self.options);
+        if !matches!(self.operands, OperandRole::Subcommand(_)) {
+            tokens.push(self.shared);
+        }
         OptionSpec { tokens: &tokens, order: self.operands.order() }.read(args)
     }
 
@@ -186,22 +192,23 @@ impl ToolEntry {
     ) -> Result<Vec<Consequence>, Doubt> {
         let operands = found.operands.as_slice();
         match self.operands {
-            Operands::Data => Ok(Vec::new()),
-            Operands::Nothing => match operands.first() {
+            OperandRole::Data => Ok(Vec::new()),
+            OperandRole::Nothing => match operands.first() {
                 Some(word) => Err(format!("the word {word}")),
                 None => Ok(Vec::new()),
             },
-            Operands::Script => Ok(self.script(found).into_iter().collect()),
-            Operands::Code => Ok(operands.iter().cloned().map(Consequence::ReadsCode).collect()),
-            Operands::Written => Ok(operands.iter().cloned().map(Consequence::Writes).collect()),
-            Operands::Command(skip) | Operands::CommandAnywhere(skip) => {
-                Ok(command_of(operands.get(skip..).unwrap_or_default()).into_iter().collect())
+            OperandRole::Script => Ok(self.script(found).into_iter().collect()),
+            OperandRole::Code => Ok(operands.iter().cloned().map(Consequence::ReadsCode).collect()),
+            OperandRole::Written => Ok(operands.iter().cloned().map(Consequence::Writes).collect()),
+            OperandRole::Command(skip) => {
+                Ok(command_of(behind(operands, skip)?).into_iter().collect())
             }
-            Operands::Subcommand(table) => {
+            OperandRole::Subcommand(table) => {
+                outer.shared.push(self.shared);
                 outer.keep_options(found);
                 judge_subcommand(table, operands, outer)
             }
-            Operands::Judged(judge) | Operands::JudgedFirst(judge) => judge(found),
+            OperandRole::Judged(judge) | OperandRole::JudgedFirst(judge) => judge(found),
         }
     }
 
@@ -261,4 +268,44 @@ pub(super) fn refuse<'w>(
 pub(super) fn refuse_argument_files(found: &Arguments) -> Result<(), Doubt> {
     let values = found.options.iter().filter_map(|given| given.value.as_ref());
     refuse(found.operands.iter().chain(values), |word| word.text.starts_with('@'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Shape;
+
+    #[test]
+    fn a_word_that_may_become_several_cannot_stand_in_front_of_a_command() {
+        let entry = ToolEntry { operands: OperandRole::Command(1), ..PLAIN };
+        let command = Word::literal("ls");
+        let glob = Word::unknown("c", Shape::Glob);
+        assert_eq!(entry.judge(&[glob, command.clone()]), Err("the word c…".to_owned()));
+        let one = Word::unknown("c", Shape::One);
+        assert_eq!(
+            entry.judge(&[one, command.clone()]),
+            Ok(vec![Consequence::Runs(vec![command])])
+        );
+    }
+
+    #[test]
+    fn an_option_of_a_subcommand_does_not_count_in_front_of_it() {
+        const INNER: &[ToolEntry] = &[ToolEntry { names: "get", ..PLAIN }];
+        let operands = OperandRole::Subcommand(INNER);
+        let entry = ToolEntry { options: "-n=", shared: "-n= -i", operands, ..PLAIN };
+        let judge =
+            |line: &str| entry.judge(&line.split(' ').map(Word::literal).collect::<Vec<_>>());
+        assert_eq!(judge("-n x get -i"), Ok(Vec::new()));
+        assert_eq!(judge("-i get"), Err("the option -i".to_owned()));
+        assert_eq!(judge("put"), Err("the subcommand put".to_owned()));
+    }
+
+    #[test]
+    fn a_version_belongs_to_the_name() {
+        const TABLE: &[ToolEntry] = &[ToolEntry { names: "gcc python", ..PLAIN }];
+        for name in ["gcc", "gcc-12", "python3", "python3.11"] {
+            assert!(judge_by(TABLE, name, &[]).is_some(), "{name}");
+        }
+        assert!(judge_by(TABLE, "gccx", &[]).is_none());
+    }
 }

@@ -5,11 +5,11 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{OPAQUE, Operands, PLAIN, ToolEntry, judge_by};
+use super::entry::{OPAQUE, OperandRole, PLAIN, ToolEntry, judge_by};
 use super::options::Arguments;
 use crate::command::Word;
 
-const SCRIPT: ToolEntry = ToolEntry { operands: Operands::Script, ..OPAQUE };
+const SCRIPT: ToolEntry = ToolEntry { operands: OperandRole::Script, ..OPAQUE };
 
 const TABLE: &[ToolEntry] = &[
     // CPython 3.11.7, python3 --help.
@@ -17,13 +17,13 @@ const TABLE: &[ToolEntry] = &[
         names: "python pypy python-dbg pythonw",
         options: "-b -B -d -E -h -i -I -O -P -q -s -S -u -v -V -x -W= -X= -c=> -m=> -? \
             --version --help --help-all --help-env --help-xoptions --check-hash-based-pycs=",
-        operands: Operands::JudgedFirst(python),
+        operands: OperandRole::JudgedFirst(python),
         ..OPAQUE
     },
     // Node.js 20.20.2, node --help.
     ToolEntry {
         names: "node nodejs",
-        options: "-c --check -e== --eval== -p== --print== -i --interactive -h --help -v --version \
+        options: "-c --check -e= --eval= -p= --print= -i --interactive -h --help -v --version \
             -r= --require= --import= --loader= --experimental-loader= -C= --conditions= --test \
             --test-only --test-name-pattern= --test-reporter= --test-concurrency= --test-timeout= \
             --test-skip-pattern= --test-force-exit --test-shard= --experimental-test-coverage \
@@ -47,7 +47,7 @@ const TABLE: &[ToolEntry] = &[
         shared: "-q --quiet -L= --log-level= --unstable -c= --config= --no-config --import-map= \
             --no-remote --no-npm --no-lock --lock= --frozen? --reload? -r --cached-only --check? \
             --no-check? --node-modules-dir? --vendor? --no-prompt",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "run serve",
                 options: "-A --allow-all -R? --allow-read? -W? --allow-write? -N? --allow-net? \
@@ -62,7 +62,7 @@ const TABLE: &[ToolEntry] = &[
                     -E? --allow-env? --filter= --fail-fast? --parallel --watch --no-run --doc \
                     --permit-no-files --coverage? --reporter= --ignore= --shuffle?",
                 code: "-c --config --import-map",
-                operands: Operands::Code,
+                operands: OperandRole::Code,
                 ..OPAQUE
             },
             ToolEntry {
@@ -81,7 +81,7 @@ const TABLE: &[ToolEntry] = &[
         names: "perl",
         options: "-a -c -f -h -n -p -s -t -T -u -U -v -w -W -X -l? -0? -F= -i? -I= -M= -m= -e== \
             -E== -C? -D= -x? -S -V?",
-        operands: Operands::JudgedFirst(perl),
+        operands: OperandRole::JudgedFirst(perl),
         code: "-I",
         ..OPAQUE
     },
@@ -91,7 +91,7 @@ const TABLE: &[ToolEntry] = &[
         options: "-a -c -d -l -n -p -s -S -v -w -h -W? -0? -C= -e== -E= -F= -i? -I= -r= -x? -y \
             --debug --encoding= --external-encoding= --internal-encoding= --jit --yjit --mjit \
             --copyright --version --help --verbose --backtrace-limit= --enable= --disable= --dump=",
-        operands: Operands::JudgedFirst(perl),
+        operands: OperandRole::JudgedFirst(perl),
         code: "-I -r",
         ..OPAQUE
     },
@@ -137,7 +137,7 @@ const TABLE: &[ToolEntry] = &[
             -XX:+UseSerialGC -XX:+UseParallelGC -XX:+UseZGC -XX:MaxRAMPercentage= \
             -XX:InitialRAMPercentage= -XX:MaxMetaspaceSize= -XX:TieredStopAtLevel= -XX:+PrintFlagsFinal",
         code: "-cp -classpath --class-path -p --module-path -jar",
-        operands: Operands::JudgedFirst(java),
+        operands: OperandRole::JudgedFirst(java),
         ..OPAQUE
     },
     // OpenJDK 17, javac --help. Annotation processors run code of the class path.
@@ -148,14 +148,14 @@ const TABLE: &[ToolEntry] = &[
             -parameters -Xlint -Xlint:* -Werror -proc:none -version --version -help --help \
             --enable-preview -Xdoclint:* -quiet -private -public -protected -package",
         code: "-cp -classpath --class-path",
-        operands: Operands::Judged(no_argument_files),
+        operands: OperandRole::Judged(no_argument_files),
         ..OPAQUE
     },
     ToolEntry {
         names: "jar",
         options: "-c -t -x -u -i -v -f= -m= -e= -C= -0 -M --create --list --extract --update \
             --file= --manifest= --main-class= --verbose --version --help",
-        operands: Operands::Judged(no_argument_files),
+        operands: OperandRole::Judged(no_argument_files),
         writes: "-f --file",
         ..PLAIN
     },
@@ -181,7 +181,7 @@ const TABLE: &[ToolEntry] = &[
         options: "-o= -O -O0 -O1 -O2 -Wall -Wextra -Werror -Wcompat -package= -threaded -v --make -c \
             -fno-code -outputdir= --version --numeric-version --help -dynamic -g",
         writes: "-o",
-        operands: Operands::Code,
+        operands: OperandRole::Code,
         ..OPAQUE
     },
     ToolEntry {
@@ -209,14 +209,14 @@ const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "mix",
         options: "--version --help -h",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "test compile deps.get deps.compile deps.update deps format credo dialyzer \
                 phx.server phx.routes ecto.migrate ecto.create ecto.rollback hex.info clean \
                 local.hex local.rebar run help docs",
             options: "--force --trace --cover --only= --exclude= --include= --stale --failed --seed= \
                 --max-failures= --warnings-as-errors --all --check-formatted --strict --no-start \
                 --no-compile --no-deps-check --no-halt -e=",
-            operands: Operands::Code,
+            operands: OperandRole::Code,
             ..OPAQUE
         }]),
         files: "mix.exs",
@@ -229,7 +229,7 @@ const TABLE: &[ToolEntry] = &[
         shared: "-c= --configuration= -v --verbose -q --quiet --package-path= --disable-sandbox \
             -j= --jobs= --skip-build --filter= --skip= --parallel --enable-code-coverage \
             --product= --target= --build-tests --show-bin-path",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "build test run package",
             files: "Package.swift",
             ..OPAQUE
@@ -245,17 +245,17 @@ const TABLE: &[ToolEntry] = &[
             --self-contained? --collect= --results-directory= --list-tests -t --blame --force \
             --interactive --no-dependencies --no-launch-profile --launch-profile= --verify-no-changes \
             --include= --exclude= --version= --source= --prerelease --dry-run -n= --name= --language=",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "build test restore clean publish pack run watch format add remove list new \
                     sln nuget",
-                operands: Operands::Judged(no_argument_files),
+                operands: OperandRole::Judged(no_argument_files),
                 ..OPAQUE
             },
             ToolEntry {
                 names: "tool",
                 options: "-g --global --tool-path= --local",
-                operands: Operands::Subcommand(&[ToolEntry {
+                operands: OperandRole::Subcommand(&[ToolEntry {
                     names: "install list restore uninstall update",
                     options: "-g --global --local",
                     ..OPAQUE
@@ -280,7 +280,7 @@ const TABLE: &[ToolEntry] = &[
         options: "--batch -batch --batch-silent -q -quiet --quiet --silent -n -nx --nx --nh -nh \
             -ex== --eval-command= -p= --pid= -pid= -c= --core= -core= --args -args --readnow --version \
             --help --cd= --nw -nw --return-child-result --configuration -d= --directory=",
-        operands: Operands::JudgedFirst(gdb),
+        operands: OperandRole::JudgedFirst(gdb),
         ..PLAIN
     },
     // LLDB 14: the same.
@@ -288,7 +288,7 @@ const TABLE: &[ToolEntry] = &[
         names: "lldb",
         options: "-b --batch -x --no-lldbinit -p= --attach-pid= -c= --core= -o== --one-line= -v \
             --version -h --help",
-        operands: Operands::JudgedFirst(gdb),
+        operands: OperandRole::JudgedFirst(gdb),
         ..PLAIN
     },
 ];

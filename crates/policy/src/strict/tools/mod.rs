@@ -26,6 +26,7 @@ mod network;
 mod option_spec;
 mod options;
 mod packages;
+mod rest;
 mod sed;
 mod shells;
 mod system_packages;

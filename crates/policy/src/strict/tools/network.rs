@@ -2,7 +2,9 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{Operands, PLAIN, ToolEntry, command_of, is_plain_text, judge_by, refuse};
+use super::entry::{
+    OperandRole, PLAIN, ToolEntry, behind, command_of, is_plain_text, judge_by, refuse,
+};
 use super::options::Arguments;
 use crate::command::{Shell, Word};
 
@@ -55,7 +57,7 @@ const TABLE: &[ToolEntry] = &[
             -E== -e== -F== -i== -J== -L== -l== -m== -O== -o== -p== -Q== -R== -S== -W== -w==",
         code: "-F",
         writes: "-E",
-        operands: Operands::JudgedFirst(ssh),
+        operands: OperandRole::JudgedFirst(ssh),
         ..PLAIN
     },
     ToolEntry {
@@ -69,31 +71,31 @@ const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "ssh-agent",
         options: "-s -c -k -d -D -t== -a==",
-        operands: Operands::Command(0),
+        operands: OperandRole::Command(0),
         ..PLAIN
     },
     ToolEntry {
         names: "ssh-copy-id",
         options: "-i== -p== -f -n -s",
-        operands: Operands::Judged(plain_hosts),
+        operands: OperandRole::Judged(plain_hosts),
         ..PLAIN
     },
     ToolEntry {
         names: "sshpass",
         options: "-p== -f== -d== -e -P== -v -V -h",
-        operands: Operands::Command(0),
+        operands: OperandRole::Command(0),
         ..PLAIN
     },
     ToolEntry {
-        names: "mosh et",
+        names: "mosh",
         options: "-4 -6 -a -n --version --help --port=",
-        operands: Operands::Command(1),
+        operands: OperandRole::Command(1),
         ..PLAIN
     },
     ToolEntry {
         names: "rsh rlogin remsh rexec",
         options: "-l== -n -K",
-        operands: Operands::JudgedFirst(remote_command),
+        operands: OperandRole::JudgedFirst(remote_command),
         ..PLAIN
     },
     ToolEntry {
@@ -101,7 +103,7 @@ const TABLE: &[ToolEntry] = &[
         options: CURL,
         writes: "-o --output -c --cookie-jar -D --dump-header --etag-save --stderr --trace --trace-ascii",
         files: ".curlrc",
-        operands: Operands::Judged(curl),
+        operands: OperandRole::Judged(curl),
         ..PLAIN
     },
     ToolEntry {
@@ -109,7 +111,7 @@ const TABLE: &[ToolEntry] = &[
         options: WGET,
         writes: "-o --output-file -a --append-output -O --output-document --save-cookies",
         files: ".wgetrc",
-        operands: Operands::Judged(wget),
+        operands: OperandRole::Judged(wget),
         ..PLAIN
     },
     // HTTPie 3, xh.
@@ -120,7 +122,7 @@ const TABLE: &[ToolEntry] = &[
             --check-status --verify= --pretty= -s= --style= --version --help --ignore-stdin -I \
             --max-redirects= --raw= --offline -q --quiet -S --stream",
         writes: "-o --output",
-        operands: Operands::Judged(downloads),
+        operands: OperandRole::Judged(downloads),
         ..PLAIN
     },
     // aria2 1.36: hooks (--on-…) and --conf-path are not listed.
@@ -129,13 +131,13 @@ const TABLE: &[ToolEntry] = &[
         options: "-o= --out= -d= --dir= -x= -s= -j= -k= -c --continue? -q --quiet? -Z -m= -t= --split= \
             --max-connection-per-server= --max-concurrent-downloads= --header= -U= --user-agent= \
             --check-integrity? --checksum= --allow-overwrite? --auto-file-renaming? --no-conf? -v -h",
-        operands: Operands::Judged(downloads),
+        operands: OperandRole::Judged(downloads),
         ..PLAIN
     },
     // OpenBSD, traditional and Nmap netcat: -c and -e start programs, -o and -x write files.
     ToolEntry {
         names: "nc ncat netcat nc.openbsd nc.traditional",
-        options: "-4 -6 -C -d -h -k -l -N -n -r -t -u -v -z -i== -p== -q== -s== -w== --ssl --send-only \
+        options: "-4 -6 -C -d -h -k -l -N -n -r -t -u -v -z -i= -p= -q= -s= -w= --ssl --send-only \
             --recv-only --version --idle-timeout=",
         ..PLAIN
     },
@@ -143,11 +145,11 @@ const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "socat socat1 filan procan",
         options: "-d -D -v -x -u -U -V -h -t= -T= -b= -s -4 -6",
-        operands: Operands::Judged(socat),
+        operands: OperandRole::Judged(socat),
         ..PLAIN
     },
     // OpenSSL 3.0, openssl help. Engines, providers and configurations load libraries.
-    ToolEntry { names: "openssl", operands: Operands::JudgedFirst(openssl), ..PLAIN },
+    ToolEntry { names: "openssl", operands: OperandRole::JudgedFirst(openssl), ..PLAIN },
     // Nmap 7.93: scripts (-sC, -A, --script) are code.
     ToolEntry {
         names: "nmap",
@@ -181,7 +183,7 @@ const TABLE: &[ToolEntry] = &[
         options: "-4 -6 -0 -s -stats -statistics -d -details -j -json -p -pretty -o -oneline -br -brief \
             -c -color -c=* -color=* -n= -netns= -r -resolve -t -timestamp -h -human -V -Version -f= \
             -family= -N",
-        operands: Operands::JudgedFirst(ip),
+        operands: OperandRole::JudgedFirst(ip),
         ..PLAIN
     },
     // iptables 1.8: `--modprobe` names a program. Only listing is known.
@@ -195,18 +197,18 @@ const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "telnet ftp tnftp tftp lftp ncftp smbclient gnutls-cli ksh-telnet cadaver nslookup-shell",
         options: "-n -i -v -p -4 -6 -N -U= -L= -g -d --version --help",
-        operands: Operands::Judged(command_client),
+        operands: OperandRole::Judged(command_client),
         ..PLAIN
     },
     ToolEntry {
         names: "rclone autossh sshfs sshuttle openvpn pppd dhclient dhcpcd wpa_supplicant wireshark \
-            ettercap hping3 bettercap msfconsole msfvenom cupsfilter proxychains proxychains4 tsocks \
-            torsocks torify udhcpc ifup ifdown wg-quick nmcli-shell stunnel chisel ngrok cloudflared \
+            ettercap hping3 bettercap msfconsole msfvenom cupsfilter \
+              torify ifup ifdown wg-quick nmcli-shell stunnel chisel ngrok cloudflared \
             tailscale zerotier-cli croc magic-wormhole efax mgetty slattach ss-local dropbear sshd \
-            httpd apache2 nginx lighttpd caddy php-fpm uwsgi gunicorn uvicorn hypercorn waitress-serve \
+            httpd apache2 nginx lighttpd caddy php-fpm uwsgi waitress-serve \
             tcpserver ucspi-tcp websocat wscat rpcclient ldapsearch-shell",
         options: "--version -V --help -h",
-        operands: Operands::Nothing,
+        operands: OperandRole::Nothing,
         ..PLAIN
     },
 ];
@@ -244,9 +246,10 @@ fn ssh(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 
 /// A host and a command; ssh joins its words and a shell reads them there.
 fn remote_command(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-    let Some((host, words)) = found.operands.split_first() else {
+    let Some(host) = found.operands.first() else {
         return Ok(Vec::new());
     };
+    let words = behind(&found.operands, 1)?;
     refuse([host], |word| word.value().is_some_and(|text| !is_plain_text(text)))?;
     let words = match words.split_first() {
         Some((first, rest)) if first.is("--") => rest,
@@ -427,7 +430,7 @@ fn ip(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
         return Ok(Vec::new());
     }
     if object.is("netns") && is(0, "exec") {
-        return Ok(command_of(args.get(2..).unwrap_or_default()).into_iter().collect());
+        return Ok(command_of(behind(args, 2)?).into_iter().collect());
     }
     Err(format!("the subcommand {object}"))
 }

@@ -6,7 +6,7 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::{self, Judgement};
-use super::entry::{OPAQUE, Operands, PLAIN, ToolEntry, judge_by, refuse};
+use super::entry::{OPAQUE, OperandRole, PLAIN, ToolEntry, judge_by, refuse};
 use super::option_spec::OptionSpec;
 use super::options::{Arguments, Order, is_operand};
 use crate::command::{Shell, Word};
@@ -20,7 +20,7 @@ const NPM: &str = "-ws --workspaces -w= --workspace= --include-workspace-root -i
     --legacy-peer-deps --strict-peer-deps --force -f --ignore-scripts --no-audit --no-fund --audit=false \
     --fund=false --no-optional --no-package-lock --package-lock-only --prefer-offline \
     --prefer-online --offline --dry-run --if-present -y --yes --no-progress --progress=false \
-    --no-color --color= --audit-level= --fix --tag= --access= --otp= --registry= --no-git-tag-version \
+    --no-color --color=* --audit-level= --fix --tag= --access= --otp= --registry= --no-git-tag-version \
     --allow-same-version --preid= --engine-strict --no-bin-links --foreground-scripts \
     --install-strategy= --prefix= -C= --no-update-notifier --update-notifier=false -m= \
     --message= --searchlimit= --cache= --no-shrinkwrap --max-sockets= --fetch-timeout= \
@@ -48,17 +48,18 @@ const NPM_SUBCOMMANDS: &[ToolEntry] = &[
     ToolEntry { names: "exec x", ..NPM_EXEC },
     ToolEntry {
         names: "config c",
-        operands: Operands::Subcommand(&[ToolEntry { names: "get list ls", ..PLAIN }]),
+        operands: OperandRole::Subcommand(&[ToolEntry { names: "get list ls", ..PLAIN }]),
         ..PLAIN
     },
     ToolEntry { names: "get", ..PLAIN },
-    ToolEntry { names: "pkg", operands: Operands::Judged(npm_pkg), ..PLAIN },
+    ToolEntry { names: "pkg", operands: OperandRole::Judged(npm_pkg), ..PLAIN },
 ];
 
 const NPM_EXEC: ToolEntry = ToolEntry {
-    options: "-y --yes -n --no --no-install -p= --package= -c= --call= -q --quiet -w= --workspace= \
+    options: "-y --yes --no --no-install -p= --package= -c= --call= -q --quiet -w= --workspace= \
         -ws --prefer-offline --offline --ignore-existing",
-    operands: Operands::JudgedFirst(npx),
+    operands: OperandRole::JudgedFirst(npx),
+    code: "-p --package",
     files: JS_FILES,
     ..OPAQUE
 };
@@ -92,7 +93,7 @@ const PNPM_SUBCOMMANDS: &[ToolEntry] = &[
     ToolEntry { names: "exec dlx", ..NPM_EXEC },
     ToolEntry {
         names: "config c",
-        operands: Operands::Subcommand(&[ToolEntry { names: "get list", ..PLAIN }]),
+        operands: OperandRole::Subcommand(&[ToolEntry { names: "get list", ..PLAIN }]),
         ..PLAIN
     },
 ];
@@ -116,7 +117,7 @@ const PIP_COMMAND: ToolEntry = ToolEntry {
     code: "-r --requirement -c --constraint -e --editable -f --find-links",
     writes: "--report",
     files: "pyproject.toml setup.py setup.cfg",
-    operands: Operands::Judged(local_packages),
+    operands: OperandRole::Judged(local_packages),
     ..OPAQUE
 };
 
@@ -128,7 +129,7 @@ const PIP_SUBCOMMANDS: &[ToolEntry] = &[
     },
     ToolEntry {
         names: "config cache",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "list get debug dir info purge remove",
             ..PLAIN
         }]),
@@ -155,30 +156,34 @@ const UV_COMMAND: ToolEntry = ToolEntry {
 const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "npm",
+        options: NPM,
         shared: NPM,
-        operands: Operands::Subcommand(NPM_SUBCOMMANDS),
+        operands: OperandRole::Subcommand(NPM_SUBCOMMANDS),
         ..OPAQUE
     },
     ToolEntry { names: "npx pnpx bunx", ..NPM_EXEC },
     ToolEntry {
         names: "pnpm",
+        options: "-r --recursive -w --workspace-root -F= --filter= -C= --dir= -s --silent -v --version -h \
+            --help",
         shared: PNPM,
-        operands: Operands::Subcommand(PNPM_SUBCOMMANDS),
+        operands: OperandRole::Subcommand(PNPM_SUBCOMMANDS),
         ..OPAQUE
     },
     // An unknown subcommand of Yarn is a script or a program of the project's dependencies.
     ToolEntry {
         names: "yarn yarnpkg",
-        options: PNPM,
+        options: "-s --silent --frozen-lockfile --immutable --offline --prefer-offline --ignore-scripts \
+            --production --non-interactive --force --verbose --json -v --version -h --help --cwd=",
         code: PNPM_CODE,
         files: JS_FILES,
-        operands: Operands::JudgedFirst(yarn),
+        operands: OperandRole::JudgedFirst(yarn),
         ..OPAQUE
     },
     ToolEntry {
         names: "corepack",
         options: "-v --version",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "enable disable prepare install up",
             options: "--activate --all -g --global",
             ..OPAQUE
@@ -192,30 +197,34 @@ const TABLE: &[ToolEntry] = &[
             -e= --eval= -p= --print= -r= --preload= --inspect --no-install",
         code: "-r --preload --cwd",
         files: JS_FILES,
-        operands: Operands::JudgedFirst(bun),
+        operands: OperandRole::JudgedFirst(bun),
         ..OPAQUE
     },
     ToolEntry {
         names: "pip",
+        options: "-h --help --debug --isolated --require-virtualenv -v --verbose -V --version -q --quiet \
+            --no-input --retries= --timeout= --proxy= --exists-action= --trusted-host= --cert= \
+            --client-cert= --cache-dir= --no-cache-dir --disable-pip-version-check --no-color",
         shared: PIP,
-        operands: Operands::Subcommand(PIP_SUBCOMMANDS),
+        operands: OperandRole::Subcommand(PIP_SUBCOMMANDS),
         ..OPAQUE
     },
     ToolEntry {
         names: "pipx",
         options: "--version -h --help",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "install uninstall upgrade upgrade-all list inject reinstall reinstall-all \
                     ensurepath environment",
                 options: "-f --force --include-deps --verbose -v -q --quiet --suffix= --short --json",
-                operands: Operands::Judged(local_packages),
+                operands: OperandRole::Judged(local_packages),
                 ..OPAQUE
             },
             ToolEntry {
                 names: "run",
+                code: "--spec",
                 options: "--spec= --no-cache -q --quiet -v --verbose",
-                operands: Operands::JudgedFirst(project_tool),
+                operands: OperandRole::JudgedFirst(project_tool),
                 ..OPAQUE
             },
         ]),
@@ -223,12 +232,14 @@ const TABLE: &[ToolEntry] = &[
     },
     ToolEntry {
         names: "uv",
+        options: "-q --quiet -v --verbose --color= --offline --no-progress --directory= --project= \
+            --no-config -h --help -V --version --no-cache -n --cache-dir= --native-tls",
         shared: UV,
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "run",
                 options: "--with= --with-editable= --with-requirements= -m=> --module=>",
-                operands: Operands::JudgedFirst(uv_run),
+                operands: OperandRole::JudgedFirst(uv_run),
                 ..UV_COMMAND
             },
             ToolEntry {
@@ -239,7 +250,7 @@ const TABLE: &[ToolEntry] = &[
                     --outdated --app --lib --name= --no-readme --bare --format= -o= --output-file= \
                     --no-hashes --wheel --sdist --out-dir= --token= --check --dry-run --bump= --short",
                 writes: "-o --output-file",
-                operands: Operands::Judged(uv),
+                operands: OperandRole::Judged(uv),
                 ..UV_COMMAND
             },
             ToolEntry {
@@ -248,21 +259,21 @@ const TABLE: &[ToolEntry] = &[
                     -o= --output-file= --format= --user --target= --prefix= --outdated \
                     --strict --dry-run --generate-hashes --no-header --break-system-packages \
                     --all-extras --universal",
-                operands: Operands::Subcommand(&[ToolEntry {
+                operands: OperandRole::Subcommand(&[ToolEntry {
                     names: "install uninstall freeze list show check sync compile tree",
                     writes: "-o --output-file",
-                    operands: Operands::Judged(uv),
+                    operands: OperandRole::Judged(uv),
                     ..UV_COMMAND
                 }]),
                 ..UV_COMMAND
             },
             ToolEntry {
                 names: "tool",
-                operands: Operands::Subcommand(&[
+                operands: OperandRole::Subcommand(&[
                     ToolEntry {
                         names: "install uninstall upgrade list dir update-shell",
                         options: "--with= --force --all",
-                        operands: Operands::Judged(uv),
+                        operands: OperandRole::Judged(uv),
                         ..UV_COMMAND
                     },
                     UVX_RUN,
@@ -276,9 +287,11 @@ const TABLE: &[ToolEntry] = &[
     // Poetry 1.8, PDM 2, Hatch 1: `shell`, `config` and `env use` start or set other programs.
     ToolEntry {
         names: "poetry pdm hatch rye pipenv",
+        options: "-q --quiet -v --verbose -h --help -V --version -n --no-interaction -C= --directory= -P= \
+            --project= --no-ansi",
         shared: "-q --quiet -v --verbose -h --help -V --version --ansi --no-ansi -n --no-interaction \
             -C= --directory= -P= --project= -p= --no-plugins --no-cache",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "install add remove update lock show build publish check version sync list \
                     new init export outdated test fmt uninstall graph clean fix dep search",
@@ -289,25 +302,30 @@ const TABLE: &[ToolEntry] = &[
                 code: "-C --directory -P --project -e --editable -r",
                 writes: "-o --output",
                 files: "pyproject.toml poetry.toml pdm.toml hatch.toml Pipfile setup.py",
-                operands: Operands::Judged(local_packages),
+                operands: OperandRole::Judged(local_packages),
                 ..OPAQUE
             },
             ToolEntry {
                 names: "run",
                 files: "pyproject.toml poetry.toml pdm.toml hatch.toml Pipfile",
-                operands: Operands::JudgedFirst(project_tool),
+                operands: OperandRole::JudgedFirst(project_tool),
                 ..OPAQUE
             },
             ToolEntry {
                 names: "env",
-                operands: Operands::Subcommand(&[ToolEntry {
+                operands: OperandRole::Subcommand(&[ToolEntry {
                     names: "info list show activate",
                     options: "-p --path --full-path",
                     ..PLAIN
                 }]),
                 ..OPAQUE
             },
-            ToolEntry { names: "config", operands: Operands::Nothing, options: "--list", ..PLAIN },
+            ToolEntry {
+                names: "config",
+                operands: OperandRole::Nothing,
+                options: "--list",
+                ..PLAIN
+            },
         ]),
         ..OPAQUE
     },
@@ -317,7 +335,7 @@ const TABLE: &[ToolEntry] = &[
         options: "-h --help -V --version",
         shared: "-n= --name= -p= --prefix= -c= --channel= -y --yes -q --quiet -v --json --override-channels \
             --offline --dry-run -d --no-deps --force-reinstall --update-all --all -f= --file=",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "install create update upgrade remove uninstall list info search clean",
                 options: "-e --export --revisions -a -s --envs --solver= --strict-channel-priority \
@@ -327,7 +345,7 @@ const TABLE: &[ToolEntry] = &[
             },
             ToolEntry {
                 names: "env",
-                operands: Operands::Subcommand(&[ToolEntry {
+                operands: OperandRole::Subcommand(&[ToolEntry {
                     names: "list create export update remove",
                     options: "--no-builds --from-history --prune",
                     code: "-f --file",
@@ -338,7 +356,7 @@ const TABLE: &[ToolEntry] = &[
             ToolEntry {
                 names: "run",
                 options: "--no-capture-output --live-stream --cwd=",
-                operands: Operands::JudgedFirst(project_tool),
+                operands: OperandRole::JudgedFirst(project_tool),
                 ..OPAQUE
             },
         ]),
@@ -347,7 +365,7 @@ const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "twine",
         options: "--version -h --help",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "upload check",
             options: "-r= --repository= --repository-url= -u= -p= --skip-existing --strict \
                 --non-interactive --verbose",
@@ -360,7 +378,7 @@ const TABLE: &[ToolEntry] = &[
         options: "-h --help --version -w --wheel -s --sdist -o= --outdir= -n --no-isolation -q -v \
             --system-site-packages --clear",
         files: "pyproject.toml setup.py setup.cfg",
-        operands: Operands::Judged(local_packages),
+        operands: OperandRole::Judged(local_packages),
         ..OPAQUE
     },
 ];
@@ -368,7 +386,8 @@ const TABLE: &[ToolEntry] = &[
 const UVX_RUN: ToolEntry = ToolEntry {
     names: "run",
     options: "--from= --with= --with-editable= --with-requirements=",
-    operands: Operands::JudgedFirst(uv_run),
+    code: "--from --with --with-editable --with-requirements --directory --project",
+    operands: OperandRole::JudgedFirst(uv_run),
     ..UV_COMMAND
 };
 
@@ -384,6 +403,11 @@ const PROJECT_TOOLS: &str = "tsc vue-tsc eslint prettier jest vitest vite next n
     react-scripts pytest ruff mypy pyright black isort flake8 pylint coverage bandit pre-commit \
     autoflake pyupgrade rspec rubocop rake phpunit phpstan pest";
 
+/// `true` if the list, separated by spaces, has the name.
+fn is_in(list: &str, name: &str) -> bool {
+    list.split_ascii_whitespace().any(|known| known == name)
+}
+
 /// `uv run pytest -q`: a well-known tool of the project, or any other command.
 pub(super) fn project_tool(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     let Some((first, args)) = found.operands.split_first() else {
@@ -392,7 +416,7 @@ pub(super) fn project_tool(found: &Arguments) -> Result<Vec<Consequence>, Doubt>
     let text = first.value().ok_or_else(|| format!("the word {first}"))?;
     // `prettier@3`; a scoped package starts with `@`.
     let name = text.split('@').next().unwrap_or(text);
-    if !PROJECT_TOOLS.split_ascii_whitespace().any(|tool| tool == name) {
+    if !is_in(PROJECT_TOOLS, name) {
         return Ok(vec![Consequence::Runs(found.operands.clone())]);
     }
     dispatch::judge(name, args).unwrap_or_else(|| Err(format!("the subcommand {name}")))
@@ -420,27 +444,8 @@ fn npm_pkg(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 }
 
 fn yarn(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-    const OTHER: [&str; 19] = [
-        "exec",
-        "config",
-        "node",
-        "plugin",
-        "set",
-        "global",
-        "create",
-        "policies",
-        "unplug",
-        "patch",
-        "patch-commit",
-        "workspace",
-        "workspaces",
-        "help",
-        "npm",
-        "stage",
-        "explain",
-        "constraints",
-        "rebuild",
-    ];
+    const OTHER: &str = "exec config node plugin set global create policies unplug patch \
+        patch-commit workspace workspaces help npm stage explain constraints rebuild";
     let Some((first, args)) = found.operands.split_first() else {
         return Ok(Vec::new());
     };
@@ -450,20 +455,20 @@ fn yarn(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     if name == "dlx" {
         return project_tool(&Arguments { operands: args.to_vec(), options: Vec::new() });
     }
-    if OTHER.contains(&name) || name.contains('/') {
+    if is_in(OTHER, name) || name.contains('/') {
         return Err(format!("the subcommand {name}"));
     }
     // `yarn eslint` and `yarn run eslint` start the project's own program.
     let command = if name == "run" { args } else { found.operands.as_slice() };
     if let Some((tool, args)) = command.split_first()
-        && PROJECT_TOOLS.split_ascii_whitespace().any(|known| tool.is(known))
+        && tool.value().is_some_and(|name| is_in(PROJECT_TOOLS, name))
     {
         return dispatch::judge(&tool.text, args).unwrap_or_else(|| Ok(Vec::new()));
     }
     if name == "run" {
         refuse(args.first(), |word| is_operand(word) != Ok(true))?;
     }
-    if YARN_COMMANDS.contains(&name) {
+    if is_in(YARN_COMMANDS, name) {
         OptionSpec { tokens: &[PNPM], order: Order::Anywhere }.read(args)?;
     }
     // Words behind the name of a script are its own.
@@ -471,36 +476,12 @@ fn yarn(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 }
 
 /// Commands of Yarn itself.
-const YARN_COMMANDS: [&str; 22] = [
-    "install",
-    "add",
-    "remove",
-    "upgrade",
-    "up",
-    "upgrade-interactive",
-    "why",
-    "list",
-    "info",
-    "audit",
-    "outdated",
-    "cache",
-    "check",
-    "dedupe",
-    "link",
-    "unlink",
-    "pack",
-    "publish",
-    "version",
-    "init",
-    "import",
-    "licenses",
-];
+const YARN_COMMANDS: &str = "install add remove upgrade up upgrade-interactive why list info \
+    audit outdated cache check dedupe link unlink pack publish version init import licenses";
 
 fn bun(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-    const OWN: [&str; 16] = [
-        "test", "install", "i", "add", "a", "remove", "rm", "update", "outdated", "link", "unlink",
-        "pm", "build", "init", "audit", "why",
-    ];
+    const OWN: &str = "test install i add a remove rm update outdated link unlink pm build init \
+        audit why";
     const OPTIONS: &str = "--watch --coverage --bail? -t= --test-name-pattern= --timeout= -u \
         --update-snapshots --only --todo --rerun-each= -d -D --dev --exact -E --production -p --frozen-lockfile \
         --no-save --force -f -g --global --outdir= --outfile= --target= --minify --sourcemap? \
@@ -518,7 +499,7 @@ fn bun(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     match name {
         "x" => project_tool(&inner),
         "run" => run_by_bun(&inner.operands),
-        _ if OWN.contains(&name) => {
+        _ if is_in(OWN, name) => {
             let read = OptionSpec { tokens: &[OPTIONS], order: Order::Anywhere }.read(args)?;
             let outputs = read.values(&["--outfile"]).cloned();
             Ok(outputs.map(Consequence::Writes).collect())
@@ -529,20 +510,8 @@ fn bun(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 
 /// A file, a script of the project by a usual name, a tool, or any program of PATH.
 fn run_by_bun(command: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    const SCRIPTS: [&str; 12] = [
-        "dev",
-        "build",
-        "start",
-        "test",
-        "lint",
-        "format",
-        "typecheck",
-        "preview",
-        "check",
-        "clean",
-        "watch",
-        "serve",
-    ];
+    const SCRIPTS: &str = "dev build start test lint format typecheck preview check clean watch \
+        serve";
     const CODE: [&str; 7] = [".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts"];
     let Some(first) = command.first() else {
         return Ok(Vec::new());
@@ -550,7 +519,7 @@ fn run_by_bun(command: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     if CODE.iter().any(|ending| first.text.ends_with(ending)) {
         return Ok(vec![Consequence::ReadsCode(first.clone())]);
     }
-    if SCRIPTS.iter().any(|script| first.is(script)) {
+    if first.value().is_some_and(|name| is_in(SCRIPTS, name)) {
         return Ok(Vec::new());
     }
     project_tool(&Arguments { operands: command.to_vec(), options: Vec::new() })
@@ -593,7 +562,7 @@ mod tests {
     use super::super::table_checks::{check, harmless};
 
     #[test]
-    fn everyday_use_of_package_managers_is_known() {
+    fn everyday_use_of_javascript_package_managers_is_known() {
         harmless(
             "npm test -- --watch=false
             npm --version
@@ -635,8 +604,14 @@ mod tests {
             bun install
             bun run build
             bun src/index.ts
-            bunx tsc --noEmit
-            pip install -r requirements.txt
+            bunx tsc --noEmit",
+        );
+    }
+
+    #[test]
+    fn everyday_use_of_python_package_managers_is_known() {
+        harmless(
+            "pip install -r requirements.txt
             pip install -e .
             pip install -U pip setuptools
             pip3 install --user requests==2.31.0
@@ -711,6 +686,8 @@ mod tests {
             npm help x --viewer=./e => the subcommand help
             npm install --loglevel --script-shell=./e => the word --script-shell=./e
             npx eslint --plugin e . => the option --plugin
+            npm --color explore ls => the option --color
+            npx -n ls touch x => the option -n
             npx --node-options=x tsc => the option --node-options
             pnpm config set script-shell x => the subcommand set
             pnpm touch x => the subcommand touch
@@ -732,7 +709,7 @@ mod tests {
             pip install --global-option=x y => the option --global-option
             uv run --python ./e x.py => the word ./e
             uv venv -p ./e => the word ./e
-            uv --python ./e run x.py => the word ./e
+            uv --python ./e run x.py => the option --python
             uv run --env-file .env x.py => the option --env-file
             poetry shell => the subcommand shell
             poetry config x y => the word x

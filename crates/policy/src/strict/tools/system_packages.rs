@@ -2,7 +2,7 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{OPAQUE, Operands, PLAIN, ToolEntry, judge_by};
+use super::entry::{OPAQUE, OperandRole, PLAIN, ToolEntry, command_of, judge_by, refuse};
 use super::options::Arguments;
 use super::packages::project_tool;
 use crate::command::{Shell, Word};
@@ -22,13 +22,14 @@ const DNF: &str = "-y --assumeyes --assumeno -q --quiet -v --verbose --nogpgchec
     --releasever= -x= --exclude= --installed --available --updates --security --version -h --help \
     --downloadonly --downloaddir= --showduplicates --all --setopt=install_weak_deps=False";
 
-const APT_FILES: ToolEntry = ToolEntry { operands: Operands::Judged(package_files), ..OPAQUE };
+const APT_FILES: ToolEntry = ToolEntry { operands: OperandRole::Judged(package_files), ..OPAQUE };
 
 const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "apt apt-get aptitude",
+        options: APT,
         shared: APT,
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "update upgrade full-upgrade dist-upgrade safe-upgrade install reinstall remove \
                 purge autoremove autopurge clean autoclean list search show download check \
                 build-dep satisfy policy depends rdepends",
@@ -72,8 +73,9 @@ const TABLE: &[ToolEntry] = &[
     },
     ToolEntry {
         names: "dnf yum microdnf",
+        options: DNF,
         shared: DNF,
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "install reinstall remove erase update upgrade check-update list info search \
                 provides whatprovides repolist clean makecache autoremove history group groupinstall \
                 downgrade distro-sync module repoquery",
@@ -84,9 +86,10 @@ const TABLE: &[ToolEntry] = &[
     // zypper 1.14, pacman 6, apk 2.12, Homebrew 4, MacPorts.
     ToolEntry {
         names: "zypper",
+        options: "-n --non-interactive -q --quiet -v --verbose --no-gpg-checks --version",
         shared: "-n --non-interactive -q --quiet -v --verbose --no-gpg-checks -y --no-confirm \
             --no-recommends --auto-agree-with-licenses",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "install in remove rm update up refresh ref search se info if list-updates lu \
                 repos lr dup patch",
             ..APT_FILES
@@ -102,9 +105,10 @@ const TABLE: &[ToolEntry] = &[
     },
     ToolEntry {
         names: "apk",
+        options: "-q --quiet -v --verbose --no-cache -U --update-cache --no-progress -V --version -h --help",
         shared: "-q --quiet -v --verbose --no-cache -U --update-cache --no-progress --virtual= -t= \
             -u --upgrade -V --version -h --help --no-interactive",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "add del update upgrade info search list policy version stats fix",
             options: "-a -e -L -d -l --available --installed --purge",
             ..APT_FILES
@@ -114,7 +118,7 @@ const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "brew port",
         options: "--version -v --prefix --cellar --cache --repository -h --help",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "install uninstall remove upgrade update list ls info search outdated doctor deps \
                 uses cleanup tap untap services reinstall leaves config pin unpin",
             options: "--cask --formula -q --quiet -v --verbose -f --force --json? --versions -1 --HEAD \
@@ -126,7 +130,7 @@ const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "snap flatpak",
         options: "--version --help -h",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "list find info install remove uninstall refresh update search version remotes \
                 services connections",
             options: "--classic --channel= --all --user --system -y --assumeyes --app --runtime --edge \
@@ -141,11 +145,11 @@ const TABLE: &[ToolEntry] = &[
         options: "--version --help",
         shared: "-L --print-build-logs -v --verbose --quiet --json --no-link --impure --offline \
             --refresh --show-trace --no-update-lock-file --accept-flake-config",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry { names: "build fmt search eval", files: "flake.nix default.nix", ..OPAQUE },
             ToolEntry {
                 names: "flake",
-                operands: Operands::Subcommand(&[ToolEntry {
+                operands: OperandRole::Subcommand(&[ToolEntry {
                     names: "check show update metadata lock info",
                     files: "flake.nix",
                     ..OPAQUE
@@ -156,7 +160,7 @@ const TABLE: &[ToolEntry] = &[
                 names: "develop shell",
                 options: "-c> --command>",
                 files: "flake.nix",
-                operands: Operands::Judged(behind_command),
+                operands: OperandRole::JudgedFirst(behind_command),
                 ..OPAQUE
             },
         ]),
@@ -166,33 +170,33 @@ const TABLE: &[ToolEntry] = &[
         names: "nix-shell",
         options: "--pure --run= --command= -p --packages --version",
         files: "shell.nix default.nix",
-        operands: Operands::Judged(nix_shell),
+        operands: OperandRole::Judged(nix_shell),
         ..OPAQUE
     },
     ToolEntry {
         names: "nix-build nix-env nix-store nix-instantiate nixos-rebuild guix",
         options: "--version --help",
-        operands: Operands::Nothing,
+        operands: OperandRole::Nothing,
         ..OPAQUE
     },
     // RubyGems 3.3, Bundler 2.3. `open`, `console`, `exec`, `help` start editors, shells and pagers.
     ToolEntry {
         names: "gem",
         options: "-v --version -h --help",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "install uninstall update list search info outdated environment env contents \
                     dependency specification which cleanup fetch push signin sources stale check",
                 options: "-v= --version= --no-document -N --user-install -f --force -q --quiet -V \
                     --verbose -a --all -l --local -r --remote -i= --install-dir= --pre --prerelease \
                     --conservative -x -s= --source= -d --details --system --no-user-install -I -e --exact",
-                operands: Operands::Judged(package_files),
+                operands: OperandRole::Judged(package_files),
                 ..OPAQUE
             },
             ToolEntry {
                 names: "build",
                 options: "-o= --strict",
-                operands: Operands::Code,
+                operands: OperandRole::Code,
                 ..OPAQUE
             },
         ]),
@@ -202,7 +206,7 @@ const TABLE: &[ToolEntry] = &[
         names: "bundle bundler",
         options: "-v --version -h",
         shared: "--verbose --no-color --retry= -r=",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "install update check list show outdated add remove lock cache package clean info \
                     platform version binstubs",
@@ -216,7 +220,7 @@ const TABLE: &[ToolEntry] = &[
             ToolEntry {
                 names: "exec",
                 files: "Gemfile .bundle/config",
-                operands: Operands::JudgedFirst(project_tool),
+                operands: OperandRole::JudgedFirst(project_tool),
                 ..OPAQUE
             },
         ]),
@@ -226,7 +230,7 @@ const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "rails",
         options: "-v --version -h --help",
-        operands: Operands::Subcommand(&[ToolEntry {
+        operands: OperandRole::Subcommand(&[ToolEntry {
             names: "test server s routes generate g destroy d db:migrate db:create db:drop db:seed \
                 db:setup db:reset db:rollback db:prepare db:schema:load assets:precompile \
                 zeitwerk:check about stats notes tmp:clear log:clear test:system new",
@@ -240,13 +244,15 @@ const TABLE: &[ToolEntry] = &[
     // Composer 2.5. `exec` and `global` run other commands, `config` changes settings.
     ToolEntry {
         names: "composer",
+        options: "-h --help -q --quiet -V --version --ansi --no-ansi -n --no-interaction --no-plugins \
+            --no-scripts -d= --working-dir= --no-cache -v",
         shared: "-h --help -q --quiet -V --version --ansi --no-ansi -n --no-interaction --no-plugins \
             --no-scripts -d= --working-dir= --no-cache -v --dev --no-dev --no-progress --profile \
             --prefer-dist --prefer-source --optimize-autoloader -o --classmap-authoritative -a -W \
             --with-all-dependencies --ignore-platform-reqs --ignore-platform-req= --dry-run --no-update \
             --no-autoloader -t --tree -l --latest --outdated --direct -D --format= --strict --lock \
             --no-check-publish --no-audit --locked --no-install -w",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "install i update u require remove dump-autoload dumpautoload show validate \
                     outdated audit test run-script run diagnose licenses why depends why-not prohibits \
@@ -256,19 +262,19 @@ const TABLE: &[ToolEntry] = &[
                 files: "composer.json",
                 ..OPAQUE
             },
-            ToolEntry { names: "exec", operands: Operands::JudgedFirst(project_tool), ..OPAQUE },
+            ToolEntry { names: "exec", operands: OperandRole::JudgedFirst(project_tool), ..OPAQUE },
         ]),
         ..OPAQUE
     },
     // Managers of versions and environments that run a command inside.
     ToolEntry {
-        names: "pyenv rbenv nodenv goenv asdf mise rtx fnm volta direnv jenv sdk chruby stack cabal opam",
+        names: "pyenv rbenv nodenv goenv asdf fnm volta jenv sdk chruby stack cabal opam",
         options: "--version -v -V --help -h",
-        operands: Operands::Subcommand(&[
+        operands: OperandRole::Subcommand(&[
             ToolEntry {
                 names: "exec x",
                 options: "--using=",
-                operands: Operands::JudgedFirst(project_tool),
+                operands: OperandRole::JudgedFirst(project_tool),
                 ..OPAQUE
             },
             ToolEntry {
@@ -280,13 +286,24 @@ const TABLE: &[ToolEntry] = &[
         ]),
         ..OPAQUE
     },
+    // `mise exec TOOL -- COMMAND` has a list of tools in front of the command.
+    ToolEntry {
+        names: "mise rtx",
+        options: "--version -V --help -h",
+        operands: OperandRole::Subcommand(&[ToolEntry {
+            names: "install list ls current which where use status outdated upgrade prune doctor",
+            options: "-y --yes -f --force -v --verbose",
+            ..OPAQUE
+        }]),
+        ..OPAQUE
+    },
     // Programs with no closed list here.
     ToolEntry {
         names: "cpan cpanm cpanplus luarocks lein sbt mill pod port-tclsh alien checkinstall debsums \
             debconf-apt-progress update-alternatives eb certbot puppet facter chef-client salt-call \
             rex capistrano cap fastlane",
         options: "--version -V --help -h",
-        operands: Operands::Nothing,
+        operands: OperandRole::Nothing,
         ..OPAQUE
     },
 ];
@@ -306,11 +323,18 @@ fn package_files(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 }
 
 fn behind_command(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-    if found.has(&["-c", "--command"]) {
-        // Operands in front of `-c` are packages; they cannot be told from the command here.
-        return Ok(vec![Consequence::Runs(found.operands.clone())]);
-    }
-    Ok(vec![Consequence::ReadsCodeFromInput])
+    let is_option = |word: &Word| word.is("-c") || word.is("--command");
+    let start = if found.has(&["-c", "--command"]) {
+        Some(0)
+    } else {
+        // Packages stand in front of `-c`.
+        let end = found.operands.iter().position(|word| word.text.starts_with('-'));
+        let option = end.and_then(|index| found.operands.get(index));
+        refuse(option, |word| !is_option(word))?;
+        end.map(|index| index + 1)
+    };
+    let command = start.and_then(|start| command_of(found.operands.get(start..)?));
+    Ok(vec![command.unwrap_or(Consequence::ReadsCodeFromInput)])
 }
 
 fn nix_shell(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
@@ -399,6 +423,9 @@ mod tests {
             nix-shell -p x => code from input
             nix run x => the subcommand run
             nix develop -c id => runs id
+            nix shell ls -c touch x => runs touch x
+            nix shell ls --arg x y => the word --arg
+            mise x eslint -- id => the subcommand x
             gem open -e id x => the subcommand open
             gem exec x => the subcommand exec
             gem build x.gemspec => code x.gemspec
@@ -411,7 +438,6 @@ mod tests {
             composer exec id => runs id
             composer config x y => the subcommand config
             pyenv exec id => runs id
-            direnv exec . id => runs . id
             update-alternatives --install a b c 1 => the option --install
             certbot certonly --pre-hook id => the option --pre-hook
             puppet apply -e x => the option -e

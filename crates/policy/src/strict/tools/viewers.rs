@@ -4,7 +4,7 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{Operands, PLAIN, ToolEntry, command_of, judge_by, refuse};
+use super::entry::{OperandRole, PLAIN, ToolEntry, command_of, judge_by, refuse};
 use super::options::Arguments;
 use crate::command::{Shell, Word};
 
@@ -13,29 +13,29 @@ const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "vi vim nvim view gvim vimdiff rvim rview gview rgvim rgview evim eview nvi vim.tiny \
             vim.basic vim.nox vim.gtk3 vimx ex",
-        options: "-v -e -E -d -y -R -Z -m -M -b -l -C -N -n -r -L -A -H -p? -o? -O? -h -x --not-a-term \
+        options: "-v -e -E -d -y -R -Z -m -M -C -N -n -r -L -A -H -p? -o? -O? -h -x --not-a-term \
             --ttyfail --noplugin --clean --version --help -c== --headless",
-        operands: Operands::Judged(vim),
+        operands: OperandRole::Judged(vim),
         ..PLAIN
     },
-    // GNU nano 7.2, micro 2, joe, ed: files, and commands from the input.
+    // GNU nano 7.2, GNU ed 1.19: files, and commands from the input.
     ToolEntry {
-        names: "nano pico rnano micro joe jed jmacs jpico jstar ne mcedit kak hx helix",
+        names: "nano pico rnano",
         options: "-A -B -E -F -G -H -i -k -l -m -N -R -S -u -v -x --view --linenumbers --nohelp --softwrap \
             --version -V -h --help",
-        operands: Operands::Judged(editor),
+        operands: OperandRole::Judged(editor),
         ..PLAIN
     },
     ToolEntry {
         names: "ed red",
         options: "-E -G -l -r -s -v -p= --extended-regexp --quiet --silent --version --help -h -V",
-        operands: Operands::Judged(editor),
+        operands: OperandRole::Judged(editor),
         ..PLAIN
     },
     ToolEntry {
-        names: "emacs emacsclient xemacs jmacs mg zile code codium cursor subl atom idea gedit kate",
+        names: "micro joe jed jmacs jpico jstar ne mcedit kak hx helix emacs emacsclient xemacs mg zile code codium cursor subl atom idea gedit kate",
         options: "--version --help -h --list-extensions --status --verbose",
-        operands: Operands::Nothing,
+        operands: OperandRole::Nothing,
         ..PLAIN
     },
     // less 590, less --help. `-k` and `--lesskey-src` define keys, `+` holds commands.
@@ -46,14 +46,14 @@ const TABLE: &[ToolEntry] = &[
             --RAW-CONTROL-CHARS --raw-control-chars --no-init --quit-if-one-screen --LINE-NUMBERS \
             --ignore-case --IGNORE-CASE --QUIT-AT-EOF --quit-at-eof --squeeze-blank-lines --mouse \
             --no-lessopen --tabs= --pattern= --window= --long-prompt --LONG-PROMPT --use-color",
-        operands: Operands::Judged(less),
+        operands: OperandRole::Judged(less),
         ..PLAIN
     },
     ToolEntry {
         names: "more",
         options: "-d -l -f -e -c -p -s -u -n= -# --silent --logical --no-pause --print-over --clean-print \
             --squeeze --plain --lines= --help --version -h -V",
-        operands: Operands::Judged(less),
+        operands: OperandRole::Judged(less),
         ..PLAIN
     },
     // man-db 2.11.2, man --help. `-P`, `-H` and `-C` name programs.
@@ -79,7 +79,7 @@ const TABLE: &[ToolEntry] = &[
             --diff-context= --tabs= --wrap= --terminal-width= -n --number --color= --italic-text= \
             --decorations= -f --force-colorization --paging= -P --theme= --list-themes --style= -r= \
             --line-range= -L --list-languages -u --unbuffered -h --help -V --version -S --chop-long-lines",
-        operands: Operands::Judged(no_cache_command),
+        operands: OperandRole::Judged(no_cache_command),
         ..PLAIN
     },
     ToolEntry {
@@ -93,34 +93,34 @@ const TABLE: &[ToolEntry] = &[
         names: "lynx w3m links elinks links2 www-browser",
         options: "-dump -source -nolist -listonly -width= -cols= -T= -version --version -help -no-home \
             -accept_all_cookies -useragent= -stdin -dump-width= -no-references -no-numbering",
-        operands: Operands::Judged(dumped_page),
+        operands: OperandRole::Judged(dumped_page),
         ..PLAIN
     },
     // tmux 3.3a, tmux(1). A shell command, `#( )` in formats and `;` start others.
     ToolEntry {
         names: "tmux",
         options: "-V -u -2 -L= -q -v",
-        operands: Operands::JudgedFirst(tmux),
+        operands: OperandRole::JudgedFirst(tmux),
         ..PLAIN
     },
     // GNU screen 4.9.
     ToolEntry {
         names: "screen",
-        options: "-ls -list -wipe -v -version --version -h -d -m -D -r -R -x -dm -dmS= -S= -U -q -A -L",
-        operands: Operands::JudgedFirst(screen),
+        options: "-ls -list -wipe -v -version --version -d -m -D -r -R -x -dm -dmS= -S= -U -q -A -L",
+        operands: OperandRole::JudgedFirst(screen),
         ..PLAIN
     },
     ToolEntry {
         names: "tmate byobu zellij dtach abduco script-session ttyd gotty mosh-server",
         options: "--version -V --help -h",
-        operands: Operands::Nothing,
+        operands: OperandRole::Nothing,
         ..PLAIN
     },
     // Mail programs: a subject and addresses. `--exec`, `-~` and `|program` start programs.
     ToolEntry {
         names: "mail mailx Mail bsd-mailx s-nail",
         options: "-s= -c= -b= -r= -a= -E -v -n -N -V --version --help --subject=",
-        operands: Operands::Judged(addresses),
+        operands: OperandRole::Judged(addresses),
         ..PLAIN
     },
     ToolEntry {
@@ -128,12 +128,12 @@ const TABLE: &[ToolEntry] = &[
             swaks newsboat irssi weechat ircII mpack metamail run-mailcap see xdg-open xdg-email open \
             gio kde-open yelp zathura evince okular eog feh mpv vlc display sensible-browser \
             sensible-editor sensible-pager editor pager firefox chromium google-chrome chrome \
-            x-www-browser x-terminal-emulator xterm urxvt rxvt gnome-terminal konsole kitty alacritty \
+            x-www-browser x-terminal-emulator urxvt rxvt kitty alacritty \
             wezterm foot terminator tilix st lxterminal xfce4-terminal ranger nnn lf mc vifm vipw vigr \
-            visudo crontab-editor sudoedit select-editor ncdu htop-shell gdm-x lazygit tig gitk \
-            git-gui fzf sk peco dmenu rofi zenity-exec yazi broot",
+            visudo crontab-editor select-editor ncdu htop-shell gdm-x lazygit tig gitk \
+                  peco dmenu rofi zenity-exec yazi broot",
         options: "--version --help -V",
-        operands: Operands::Nothing,
+        operands: OperandRole::Nothing,
         ..PLAIN
     },
 ];
@@ -180,7 +180,13 @@ fn editor(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 fn less(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     let commands = found.operands.iter().filter(|word| word.text.starts_with('+'));
     let patterns = found.values(&["-p", "--pattern"]);
-    refuse(patterns, |word| word.value().is_none_or(|text| text.contains(char::is_control)))?;
+    // Behind `$`, and behind a number, further options may stand in the same word.
+    let ends = |text: &str| text.contains(|letter: char| letter.is_control() || letter == '$');
+    refuse(patterns, |word| word.value().is_none_or(ends))?;
+    let is_number =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || b".,".contains(&byte));
+    let numbers = found.values(&["-b", "-h", "-j", "-x", "-y", "-z", "-n", "--tabs", "--window"]);
+    refuse(numbers, |word| !word.value().is_some_and(is_number))?;
     refuse(commands, |word| {
         word.value().is_none_or(|text| {
             let command = text.trim_start_matches('+');
@@ -230,8 +236,8 @@ fn tmux(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
         return Err(format!("the subcommand {name}"));
     }
     let entry = ToolEntry {
-        options: "-d -A -D -P -X -s== -n== -t== -x== -y== -c== -h -v -b -f -l== -p== -a -k -S",
-        operands: Operands::JudgedFirst(tmux_command),
+        options: "-d -A -D -P -X -s== -n== -t== -x== -y== -c== -h -v -b -l== -p== -a -k",
+        operands: OperandRole::JudgedFirst(tmux_command),
         ..PLAIN
     };
     entry.judge(args)
@@ -247,7 +253,7 @@ fn tmux_command(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 }
 
 fn screen(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-    if found.has(&["-ls", "-list", "-wipe", "-v", "-version", "--version", "-h"]) {
+    if found.has(&["-ls", "-list", "-wipe", "-v", "-version", "--version"]) {
         return Ok(Vec::new());
     }
     let command = command_of(&found.operands);
@@ -330,6 +336,11 @@ mod tests {
             code --install-extension x => the option --install-extension
             less '+!id' x => the word +!id
             less -k x y => the option -k
+            less -b5kx y => the word 5kx
+            less '-px$-kx' y => the word x$-kx
+            tmux new -d -f ls 'touch x' => the option -f
+            screen -dm -h ls touch x => the option -h
+            nvim -l x.lua => the option -l
             less --lesskey-src=x y => the option --lesskey-src
             less -o x y => the option -o
             more '+!id' x => the word +!id
@@ -354,8 +365,7 @@ mod tests {
             mail -s x '|id' => the word |id
             mutt -F x => the option -F
             xdg-open x => the word x
-            fzf --preview id => the option --preview
-            xterm -e id => the option -e
+            kitty -e id => the option -e
             vipw -q => the option -q",
         );
     }

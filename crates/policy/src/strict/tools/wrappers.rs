@@ -284,7 +284,6 @@ const UNREAD: &[&str] = &[
     "setlock",
     "setpriv",
     "setuidgid",
-    "socat",
     "sudoedit",
     "svlogd",
     "switch_root",
