@@ -43,6 +43,20 @@ pub(super) fn is_interpreter(program: &str) -> bool {
     INTERPRETERS.iter().any(|known| program.strip_prefix(known).is_some_and(is_version))
 }
 
+/// `true` for a program that starts a shell on this host for text that it is given. Shells read it
+/// themselves, and `ssh` has it read on another host.
+pub(super) fn starts_shell(program: &str) -> bool {
+    const OTHERS: [&str; 9] = ["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash", "ssh"];
+    !OTHERS.contains(&program)
+}
+
+/// `true` for a file that is an input of the command rather than a file: `-`, a pipe, `/dev/stdin`.
+pub(super) fn is_fed(word: &Word) -> bool {
+    let is_input =
+        |path: &str| path == "-" || path.starts_with("/dev/") || path.starts_with("/proc/");
+    word.shape == Shape::Process || word.value().is_some_and(is_input)
+}
+
 /// The code that a build tool finds by itself; `None` for an interpreter.
 pub(super) fn conventional_code(program: &str) -> Option<Code> {
     (!is_interpreter(program)).then(|| Code::Conventional(program.to_owned()))

@@ -224,6 +224,12 @@ impl<'c> Prover<'c> {
             }),
             Consequence::Script { text, shell } => self.nested(|prover| {
                 let path = with(path, Via::Script(name.to_owned()));
+                if files::starts_shell(name) {
+                    // The program starts a shell for the text, which must be listed as well.
+                    let mut sh = SimpleCommand::of(vec![Word::literal("sh")]);
+                    sh.iter_mut().for_each(|sh| sh.path.clone_from(&path));
+                    prover.proof.commands.extend(sh);
+                }
                 prover.script(&text, shell, &path, prover.facts.clone())
             }),
             Consequence::Sets { name, value } => {
@@ -239,6 +245,11 @@ impl<'c> Prover<'c> {
             Consequence::WritesBeneath(word) => {
                 self.proof.writes.push(word);
                 Ok(())
+            }
+            Consequence::ReadsCode(word)
+                if files::is_fed(&word) && !files::is_interpreter(name) =>
+            {
+                Err(refusal(format!("{word}, which `{name}` runs as code,")))
             }
             Consequence::ReadsCode(word) => {
                 self.code.push((self.proof.commands.len(), files::Code::File(word)));
