@@ -9,7 +9,8 @@ use crate::strict::builtins::{self, Builtin};
 use crate::strict::facts::{Facts, Value as Fact};
 use crate::strict::files;
 use crate::strict::reader::{Proven, Reader};
-use crate::strict::recognise::{RawCommand, RawRedirect};
+use crate::strict::recognise::RawCommand;
+use crate::strict::redirects::RawRedirect;
 use crate::strict::tools::{Consequence, consequences};
 
 /// The longest text that is read.

@@ -1,0 +1,324 @@
+//! Words: quotes, escapes, patterns, braces, and the places of expansions in them.
+//!
+//! Every accepted form has a comment that says why it starts no program of its own. Whatever is
+//! not accepted here is refused by name.
+
+use crate::strict::expansions::Quotes;
+use crate::strict::reader::{Proven, Reader, ends_word};
+use crate::strict::word::{Part, RawWord};
+
+/// The most words that a sequence such as `{1..9}` may become.
+const MAX_SEQUENCE: u32 = 100;
+
+impl Reader<'_> {
+    /// Reads a word; a brace expansion makes several of one.
+    pub(super) fn words(&mut self) -> Proven<Vec<RawWord>> {
+        let start = self.pos;
+        let mut word = RawWord::default();
+        let mut braces = None;
+        while let Some(c) = self.peek() {
+            match c {
+                '<' | '>' if self.pos == start && self.is_pipe() => self.pipe(&mut word)?,
+                c if ends_word(c) || (c == '`' && self.in_backticks) => break,
+                '{' => {
+                    if braces.is_some() {
+                        return self.refuse("two pairs of braces in a word");
+                    }
+                    braces = self.braces(&mut word)?;
+                }
+                _ => self.part(&mut word, start)?,
+            }
+        }
+        word.source = self.since(start).to_owned();
+        if word.source == "[" {
+            // Alone it is the command, not a pattern.
+            word.parts = vec![Part::Text(word.source.clone())];
+        }
+        match braces {
+            None => Ok(vec![word]),
+            Some(choices) => self.expand(&word, choices),
+        }
+    }
+
+    /// Reads a word that stays one.
+    pub(super) fn word(&mut self) -> Proven<RawWord> {
+        let mut words = self.words()?;
+        match (words.pop(), words.is_empty()) {
+            (Some(word), true) if !word.source.is_empty() => Ok(word),
+            (Some(_), true) => self.refuse("a missing word"),
+            _ => self.refuse("braces where one word is needed"),
+        }
+    }
+
+    fn part(&mut self, word: &mut RawWord, start: usize) -> Proven<()> {
+        let Some(c) = self.peek() else { return Ok(()) };
+        match c {
+            '\'' => self.single_quotes(word),
+            '"' => self.double_quotes(word),
+            '\\' => self.escape(word),
+            '$' if self.starts_with("$'") => self.ansi_quotes(word),
+            '$' if self.starts_with("$\"") => self.refuse("a translated string"),
+            '$' => self.nested(|reader| reader.dollar(word, Quotes::None)),
+            '`' => self.nested(|reader| reader.backticks(word, Quotes::None)),
+            // The shell replaces the pattern by names of files; nothing runs.
+            '*' | '?' | '[' => {
+                self.pos += 1;
+                word.parts.push(Part::Wildcard(c));
+                Ok(())
+            }
+            '~' => self.tilde(word, start),
+            c if c.is_control() => self.refuse("a control character"),
+            c if !c.is_ascii() => {
+                // In the fixed UTF-8 locale these are ordinary characters to bash.
+                self.bash_only("characters beyond ASCII")?;
+                self.push_char(word, c);
+                Ok(())
+            }
+            c => {
+                self.push_char(word, c);
+                Ok(())
+            }
+        }
+    }
+
+    fn push_char(&mut self, word: &mut RawWord, c: char) {
+        self.pos += c.len_utf8();
+        word.push_text(c.encode_utf8(&mut [0; 4]));
+    }
+
+    /// `'…'`: every character stands for itself.
+    fn single_quotes(&mut self, word: &mut RawWord) -> Proven<()> {
+        self.pos += 1;
+        let text = self.take_while(|c| c != '\'');
+        if !self.take("'") {
+            return self.refuse("a missing `'`");
+        }
+        word.quoted = true;
+        self.check_text(text)?;
+        word.push_text(text);
+        Ok(())
+    }
+
+    /// `\c`: the character stands for itself.
+    fn escape(&mut self, word: &mut RawWord) -> Proven<()> {
+        self.pos += 1;
+        word.quoted = true;
+        match self.peek() {
+            Some('\n') => self.refuse("a continued line inside a word"),
+            Some(c) if c.is_control() => self.refuse("a control character"),
+            Some(c) => {
+                self.push_char(word, c);
+                Ok(())
+            }
+            None => self.refuse("a backslash at the end"),
+        }
+    }
+
+    /// `$'…'` with the escapes that mean one plain character: data, as in single quotes. Behind
+    /// `\'`, where another shell would end the quotes, only characters that separate nothing.
+    fn ansi_quotes(&mut self, word: &mut RawWord) -> Proven<()> {
+        self.bash_only("`$'…'`")?;
+        self.pos += 2;
+        word.quoted = true;
+        let mut has_quote = false;
+        loop {
+            let text = self.take_while(|c| c != '\'' && c != '\\');
+            self.check_text(text)?;
+            if has_quote && text.contains([';', '&', '|', '\n', '<', '>', '(', ')', '`', '$']) {
+                return self.refuse("an operator behind a quote in `$'…'`");
+            }
+            word.push_text(text);
+            if self.take("'") {
+                return Ok(());
+            }
+            self.pos += 1;
+            let plain = match self.peek() {
+                Some('n') => "\n",
+                Some('t') => "\t",
+                Some('\\') => "\\",
+                Some('\'') => {
+                    has_quote = true;
+                    "'"
+                }
+                Some('"') => "\"",
+                Some(_) | None => return self.refuse("an escape in `$'…'`"),
+            };
+            self.pos += 1;
+            word.push_text(plain);
+        }
+    }
+
+    /// `"…"`: text and expansions, which stay one word.
+    fn double_quotes(&mut self, word: &mut RawWord) -> Proven<()> {
+        self.pos += 1;
+        word.quoted = true;
+        loop {
+            match self.peek() {
+                None => return self.refuse("a missing `\"`"),
+                Some('"') => {
+                    self.pos += 1;
+                    return Ok(());
+                }
+                Some(_) => self.quoted_part(word, Quotes::Double)?,
+            }
+        }
+    }
+
+    /// Reads one piece of text in double quotes or in a here-document.
+    pub(super) fn quoted_part(&mut self, word: &mut RawWord, quotes: Quotes) -> Proven<()> {
+        match self.peek() {
+            Some('$') => self.nested(|reader| reader.dollar(word, quotes)),
+            Some('`') => self.nested(|reader| reader.backticks(word, quotes)),
+            Some('\\') => self.quoted_escape(word, quotes),
+            Some(_) | None => {
+                let text = self.take_while(|c| !matches!(c, '$' | '`' | '\\' | '"'));
+                let text = match text.is_empty() && quotes == Quotes::Document {
+                    true => self.take_while(|c| c == '"'),
+                    false => text,
+                };
+                self.check_text(text)?;
+                word.push_text(text);
+                Ok(())
+            }
+        }
+    }
+
+    /// `\` in double quotes hides `$`, `` ` ``, `"` and `\`, and is text before anything else.
+    fn quoted_escape(&mut self, word: &mut RawWord, quotes: Quotes) -> Proven<()> {
+        self.pos += 1;
+        match self.peek() {
+            Some('\n') => self.refuse("a continued line inside a word"),
+            Some('"') if quotes == Quotes::Document => {
+                word.push_text("\\");
+                Ok(())
+            }
+            Some(c @ ('$' | '`' | '"' | '\\')) => {
+                self.push_char(word, c);
+                Ok(())
+            }
+            Some(_) => {
+                word.push_text("\\");
+                Ok(())
+            }
+            None => self.refuse("a backslash at the end"),
+        }
+    }
+
+    /// Text in quotes: anything but control characters that terminals and shells act on.
+    fn check_text(&self, text: &str) -> Proven<()> {
+        let is_odd = |c: char| c.is_control() && c != '\n' && c != '\t';
+        if text.contains(is_odd) {
+            return self.refuse("a control character");
+        }
+        if !text.is_ascii() {
+            self.bash_only("characters beyond ASCII")?;
+        }
+        Ok(())
+    }
+
+    /// `~` and `~/…` are the home directory. `~+`, `~-` and `~name` depend on variables and users;
+    /// behind `=` and `:` bash expands a tilde in some words and not in others.
+    fn tilde(&mut self, word: &mut RawWord, start: usize) -> Proven<()> {
+        let before = self.since(start).chars().next_back();
+        self.pos += 1;
+        match (before, self.peek()) {
+            (None, next) if next.is_none_or(|c| c == '/' || ends_word(c)) => {
+                word.parts.push(Part::Home);
+                Ok(())
+            }
+            (None | Some('=' | ':'), _) => self.refuse("this use of `~`"),
+            (Some(_), _) => {
+                word.push_text("~");
+                Ok(())
+            }
+        }
+    }
+
+    fn is_pipe(&self) -> bool {
+        self.starts_with("<(") || self.starts_with(">(")
+    }
+
+    /// `<(…)`, `>(…)`: the commands inside are read like all others; the word is a path.
+    fn pipe(&mut self, word: &mut RawWord) -> Proven<()> {
+        self.bash_only("a process substitution")?;
+        self.pos += 2;
+        self.nested(|reader| reader.list_until(')'))?;
+        word.parts.push(Part::Pipe);
+        match self.peek() {
+            Some(c) if !ends_word(c) => self.refuse("text after a process substitution"),
+            _ => Ok(()),
+        }
+    }
+
+    /// `{}` is text. `{a,b}` and `{1..9}` are the words that they list, if nothing inside is
+    /// quoted, nested or expanded, so that no other reading exists.
+    fn braces(&mut self, word: &mut RawWord) -> Proven<Option<Choices>> {
+        if self.take("{}") {
+            word.push_text("{}");
+            return Ok(None);
+        }
+        self.bash_only("braces in a word")?;
+        self.pos += 1;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,".contains(c);
+        let inside = self.take_while(is_plain);
+        // `{x}>f` would store a descriptor in a variable.
+        if !self.take("}") || self.rest().starts_with(['{', '}', '<', '>']) {
+            return self.refuse("this use of braces");
+        }
+        let choices = match inside.split_once("..") {
+            Some((from, to)) => sequence(from, to),
+            None if inside.contains(',') => Some(inside.split(',').map(str::to_owned).collect()),
+            // `stash@{0}` lists nothing and is text, unless braces or commas follow.
+            None if !inside.is_empty() && !self.next_word().contains(['{', '}', ',', '\\']) => {
+                word.push_text(&format!("{{{inside}}}"));
+                return Ok(None);
+            }
+            None => None,
+        };
+        let Some(words) = choices else { return self.refuse("this use of braces") };
+        let before = word.literal().map_or(0, str::len);
+        Ok(Some(Choices { before, words }))
+    }
+
+    /// The words of a brace expansion. What stands around the braces must be plain text.
+    fn expand(&self, word: &RawWord, choices: Choices) -> Proven<Vec<RawWord>> {
+        let text = match word.literal() {
+            Some(text) if !word.quoted && !text.contains('}') => text,
+            Some(_) | None => return self.refuse("braces beside quotes or expansions"),
+        };
+        let (before, after) = text.split_at_checked(choices.before).unwrap_or((text, ""));
+        let expanded = |choice: String| -> Proven<RawWord> {
+            let text = format!("{before}{choice}{after}");
+            if text.is_empty() {
+                return self.refuse("braces that become nothing");
+            }
+            let parts = vec![Part::Text(text)];
+            Ok(RawWord { parts, source: word.source.clone(), quoted: false })
+        };
+        choices.words.into_iter().map(expanded).collect()
+    }
+}
+
+/// The words that a brace expansion lists, and where in the word it stands.
+#[derive(Debug)]
+struct Choices {
+    /// The length of the text before the braces.
+    before: usize,
+    words: Vec<String>,
+}
+
+/// The numbers of `{from..to}`.
+fn sequence(from: &str, to: &str) -> Option<Vec<String>> {
+    // A leading zero pads the numbers.
+    let number = |text: &str| -> Option<u32> {
+        let is_plain = text == "0" || !text.starts_with(['0', '+', '-']);
+        text.parse().ok().filter(|_| is_plain)
+    };
+    let (from, to) = (number(from)?, number(to)?);
+    if from.abs_diff(to) > MAX_SEQUENCE {
+        return None;
+    }
+    let up = (from..=to).map(|number| number.to_string());
+    let down = (to..=from).rev().map(|number| number.to_string());
+    Some(if from <= to { up.collect() } else { down.collect() })
+}
