@@ -183,6 +183,7 @@ const TOOLS: &[Tool] = &[
             values: "LPIoH",
             long: "prune noreport dirsfirst filesfirst gitignore du si inodes device metafirst \
                 ignore-case matchdirs fromfile charset= filelimit= timefmt= sort= info help version",
+            undashed_values: true,
             ..NO_OPTIONS
         },
         writes: &["o"],
