@@ -232,7 +232,7 @@ fn configure(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     let reads =
         ["l", "list", "get", "get-all", "get-regexp", "get-urlmatch", "get-color", "get-colorbool"];
     let lists = found.has(&["l", "list"]);
-    if found.has(&reads) && !(lists && !found.operands.is_empty()) {
+    if found.has(&reads) && (!lists || found.operands.is_empty()) {
         return Ok(Vec::new());
     }
     let unsets = found.has(&["unset", "unset-all"]);
