@@ -183,6 +183,7 @@ const TOOLS: &[Tool] = &[
             values: "LPIoH",
             long: "prune noreport dirsfirst filesfirst gitignore du si inodes device metafirst \
                 ignore-case matchdirs fromfile charset= filelimit= timefmt= sort= info help version",
+            undashed_values: true,
             ..NO_OPTIONS
         },
         writes: &["o"],
@@ -386,18 +387,37 @@ fn copy_blocks(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
 
 fn split(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     let found = read(args, &SPLIT)?;
-    let prefix = match found.operands.get(1) {
-        _ if found.operands.iter().any(|word| !stays_one_word(word)) => String::new(),
-        Some(prefix) => prefix.text.clone(),
-        None => "x".to_owned(),
-    };
-    Ok(vec![Consequence::Writes(Word::unknown(prefix, Shape::One))])
+    let ending = found.values(&["additional-suffix"]).last();
+    let prefix = found.operands.get(1);
+    let is_certain = found.operands.iter().chain(ending).all(|word| word.value().is_some());
+    let ending = ending.and_then(Word::value).unwrap_or_default();
+    let prefix = prefix.map_or("x", |word| word.text.as_str());
+    Ok(vec![if is_certain { piece(prefix, "aa", ending) } else { unknown_piece("") }])
 }
 
 fn split_by_context(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     let found = read(args, &CSPLIT)?;
-    let prefix = found.values(&["f", "prefix"]).last().map_or("xx", |word| word.text.as_str());
-    Ok(vec![Consequence::Writes(Word::unknown(prefix, Shape::One))])
+    let given = found.values(&["f", "prefix"]).last();
+    let prefix = given.map_or("xx", |word| word.text.as_str());
+    let is_certain = given.is_none_or(|word| word.value().is_some())
+        && !found.has(&["b", "suffix-format"])
+        && found.operands.iter().all(stays_one_word);
+    Ok(vec![if is_certain { piece(prefix, "00", "") } else { unknown_piece(prefix) }])
+}
+
+/// One of the files that a file is split into, for all of them. Behind `_` or `-` no letters make
+/// the name of a file that another program runs or reads as its settings.
+fn piece(prefix: &str, number: &str, ending: &str) -> Consequence {
+    let name = base_name(prefix);
+    let is_default = matches!(prefix, "x" | "xx");
+    if is_default || (prefix.ends_with(['_', '-']) && !name.starts_with('.')) {
+        return Consequence::Writes(Word::literal(format!("{prefix}{number}{ending}")));
+    }
+    unknown_piece(prefix)
+}
+
+fn unknown_piece(prefix: &str) -> Consequence {
+    Consequence::Writes(Word::unknown(prefix, Shape::One))
 }
 
 fn patch(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
@@ -509,9 +529,13 @@ mod tests {
             ("sort --output=.git/config f", "writes .git/config"),
             ("uniq a b", "writes b"),
             ("uniq *.a b", "writes *.a, writes b"),
-            ("split -b 1M big part_", "writes part_…"),
-            ("split -l 100 big", "writes x…"),
+            ("split -b 1M big part_", "writes part_aa"),
+            ("split --additional-suffix=.csv big p-", "writes p-aa.csv"),
+            ("split -a 3 big con", "writes con…"),
+            ("split -- big $x", "writes …"),
+            ("split -l 100 big", "writes xaa"),
             ("csplit -f p f /x/", "writes p…"),
+            ("csplit f /x/", "writes xx00"),
             ("patch -p1", "writes beneath ."),
             ("patch -d sub -p1", "writes beneath sub"),
             ("patch f fix.diff", "writes f"),

@@ -177,6 +177,7 @@ const FD: Options = Options {
         exact-depth= exclude= prune type= extension= size= changed-within= changed-before= owner= \
         batch-size= ignore-file= color= threads= max-results= quiet show-errors path-separator= \
         search-path= strip-cwd-prefix one-file-system help version",
+    undashed_values: true,
     ..NO_OPTIONS
 };
 

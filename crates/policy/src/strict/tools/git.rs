@@ -443,6 +443,8 @@ mod tests {
         ("git push --push-option -- --exec=./e", "the option --exec"),
         ("git ls-remote --exec=./e x", "the option --exec"),
         ("git pull --upload-pack=e", "the option --upload-pack"),
+        ("git pull --jobs -- --upload-pack=e", "the option --upload-pack"),
+        ("git log --encoding -- --output=x", "the word --"),
         ("git rebase -x pwn HEAD~1", "the option -x"),
         ("git rebase -ix pwn HEAD~1", "the option -x"),
         ("git rebase --exec=pwn HEAD~1", "the option --exec"),

@@ -57,11 +57,11 @@ macro_rules! log_options {
          before= max-age= min-age= author= committer= grep-reflog= grep= all-match invert-grep \
          regexp-ignore-case basic-regexp extended-regexp fixed-strings perl-regexp remove-empty \
          merges no-merges min-parents=? max-parents=? first-parent exclude-first-parent-only not \
-         all branches=? tags=? remotes=? glob= exclude= exclude-hidden=? reflog alternate-refs \
+         all branches=? tags=? remotes=? glob= exclude= exclude-hidden= reflog alternate-refs \
          single-worktree ignore-missing bisect stdin cherry-mark cherry-pick left-only right-only \
          cherry walk-reflogs merge boundary simplify-by-decoration show-pulls full-history dense \
          sparse simplify-merges ancestry-path=? date-order author-date-order topo-order reverse \
-         no-walk=? do-walk pretty=? format=? abbrev-commit no-abbrev-commit oneline encoding=? \
+         no-walk=? do-walk pretty=? format=? abbrev-commit no-abbrev-commit oneline encoding= \
          expand-tabs=? notes=? show-notes=? standard-notes show-signature relative-date date= \
          parents children left-right graph show-linear-break=? count objects objects-edge \
          unpacked no-object-names disk-usage=? header timestamp no-commit-header root \
@@ -197,7 +197,7 @@ pub(super) const SUBCOMMANDS: &[Subcommand] = &[
             attached: "MC",
             long: "incremental root show-stats progress score-debug show-name show-number \
                 porcelain line-porcelain show-email ignore-rev= ignore-revs-file= color-lines \
-                color-by-age minimal contents= abbrev=? first-parent reverse date= encoding=? \
+                color-by-age minimal contents= abbrev=? first-parent reverse date= encoding= \
                 since= end-of-options",
             undashed_values: true,
             ..GIT
@@ -258,7 +258,7 @@ pub(super) const SUBCOMMANDS: &[Subcommand] = &[
             "verbose quiet progress recurse-submodules=? rebase=? stat summary log=? signoff \
              squash commit edit cleanup= ff ff-only verify verify-signatures autostash strategy= \
              strategy-option= gpg-sign=? allow-unrelated-histories all append force tags prune \
-             jobs=? dry-run keep depth= shallow-since= shallow-exclude= deepen= unshallow \
+             jobs= dry-run keep depth= shallow-since= shallow-exclude= deepen= unshallow \
              update-shallow refmap= server-option= ipv4 ipv6 negotiation-tip= \
              show-forced-updates set-upstream",
         )

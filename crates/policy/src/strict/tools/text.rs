@@ -50,6 +50,7 @@ const TOOLS: &[Tool] = &[
                 smart-case sort= sortr= stats stop-on-nonmatch text threads= trim \
                 type= type-add= type-clear= type-list type-not= unrestricted vimgrep \
                 with-filename word-regexp help version",
+            undashed_values: true,
             ..NO_OPTIONS
         },
         writes: &[],
@@ -59,15 +60,16 @@ const TOOLS: &[Tool] = &[
     Tool {
         names: &["ag"],
         options: Options {
-            flags: "acDfFHiLlnoQrRsStuUvVwX0",
+            flags: "acDfFHiLlnoQrRsStuUvVw0",
             values: "ABCGgmp",
-            long: "after= before= context= column count color nocolor file-search-regex= \
+            long: "after=? before=? context=? column count color nocolor file-search-regex= \
                 files-with-matches files-without-matches fixed-strings follow group nogroup \
                 heading noheading hidden ignore= ignore-dir= ignore-case literal smart-case \
                 case-sensitive max-count= depth= noaffinity nobreak nofilename nonumbers numbers \
                 only-matching path-to-ignore= print-long-lines silent skip-vcs-ignores stats \
                 unrestricted invert-match vimgrep word-regexp width= all-text all-types null \
                 list-file-types help version",
+            undashed_values: true,
             ..NO_OPTIONS
         },
         writes: &[],
@@ -81,6 +83,7 @@ const YQ: Options = Options {
     values: "Iop",
     long: "colors no-colors exit-status indent= inplace input-format= output-format= no-doc \
         null-input prettyPrint unwrapScalar=? tojson raw-output help version",
+    undashed_values: true,
     ..NO_OPTIONS
 };
 
@@ -252,6 +255,7 @@ mod tests {
             ("rg --pre sh x", "the option --pre"),
             ("rg --pre=sh x", "the option --pre"),
             ("rg -z x", "the option -z"),
+            ("rg x --engine --pre=sh", "the word --pre=sh"),
             ("rg --hostname-bin=./x y", "the option --hostname-bin"),
             ("rg $x", "the word …"),
             ("ag --pager sh x", "the option --pager"),

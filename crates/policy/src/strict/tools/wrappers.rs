@@ -154,6 +154,7 @@ const WRAPPERS: &[Wrapper] = &[
             long: "bell background preserve-env=? set-home remove-timestamp reset-timestamp list \
                 non-interactive preserve-groups stdin version validate close-from= group= prompt= \
                 command-timeout= other-user= user= help",
+            undashed_values: true,
             ..BASE
         },
         assigns: true,
@@ -161,7 +162,7 @@ const WRAPPERS: &[Wrapper] = &[
     },
     Wrapper {
         names: &["doas"],
-        options: Options { flags: "nL", values: "u", ..BASE },
+        options: Options { flags: "nL", values: "u", undashed_values: true, ..BASE },
         may_be_bare: true,
         ..PLAIN
     },
@@ -197,7 +198,7 @@ const WRAPPERS: &[Wrapper] = &[
         options: Options {
             flags: "bcCfhiLrStTV",
             values: "aAenopsux",
-            long: "align= output= indent= demangle no-signals where= help version",
+            long: "align= output= indent= demangle no-signals help version",
             ..BASE
         },
         writes: &["o", "output"],

@@ -26,6 +26,7 @@ const PARALLEL: Options = Options {
     long: "null arg-file= jobs= keep-order max-args= max-replace-args= bar eta progress dry-run \
         will-cite halt= tag line-buffer lb ungroup group no-notice timeout= retries= delay= load= \
         memfree= nice= joblog= resume verbose help version",
+    undashed_values: true,
     order: Order::First,
     ..NO_OPTIONS
 };
