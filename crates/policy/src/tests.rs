@@ -293,6 +293,9 @@ const FINE: &[(&str, &str, &str)] = &[
     ("gosu,ls", "", "gosu root ls"),
     ("docker", "", "docker run x"),
     ("git", "", "git log --grep \"$x\" -- \"$y\""),
+    ("git", "", "GIT_PAGER=cat git log"),
+    ("find", "", "find \"$HOME/x\" -name y"),
+    ("sed", "", "sed -i 's/a/b/' src/*.rs"),
     ("git", "", "git commit --fixup HEAD~1"),
     ("git", "", "git commit --fixup=HEAD~1"),
     // Values of variables, and words with braces, that stay readable.
@@ -324,6 +327,12 @@ const FINE: &[(&str, &str, &str)] = &[
 ];
 
 const REFUSED: &[(&str, &str, &str)] = &[
+    ("sed", "", "sed -i 's/a/b/' *"),
+    ("sed", "", "sed -i 's/a/b/' .git/*.x"),
+    ("sed", "", "sed -i 's/a/b/' .*rc"),
+    ("sed,make", "", "sed -i 's/a/b/' M*"),
+    ("sed,./run.sh", "", "sed -i 's/a/b/' *.sh"),
+    ("git", "", "GIT_PAGER='touch x' git log"),
     ("vim", "", "vim -nR f"),
     ("awk", "", "awk -f x.awk -f y.awk f"),
     ("sed", "", "sed -f /opt/x.sed -f ./y.sed f"),

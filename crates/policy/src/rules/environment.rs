@@ -34,6 +34,9 @@ const HARMLESS: [&str; 27] = [
     "DEBIAN_FRONTEND",
     "OMP_NUM_THREADS",
 ];
+/// Names with a meaning that starts nothing for this value: git takes `cat` for "no pager".
+const HARMLESS_VALUES: [(&str, &str); 3] =
+    [("GIT_PAGER", "cat"), ("GIT_PAGER", ""), ("GIT_TERMINAL_PROMPT", "0")];
 /// Names that scripts use for themselves and that no shell or tool gives a meaning.
 const PLAIN: [&str; 52] = [
     "ARCHIVE",
@@ -140,6 +143,7 @@ impl SafeNames {
     pub fn in_environment(&self, name: &str, value: Option<&str>) -> bool {
         self.0.iter().any(|pattern| fits(pattern, name))
             || HARMLESS.contains(&name)
+            || value.is_some_and(|value| HARMLESS_VALUES.contains(&(name, value)))
             || is_plain_locale(name, value)
             || (is_script_name(name) && !name.contains('_'))
     }

@@ -84,8 +84,7 @@ const RUN_BY: [(&[&str], &[&str]); 9] = [
 impl Place<'_> {
     /// `true` if an allow rule names this file, from whatever directory, or a listed tool runs it.
     fn is_listed(&self, path: &str) -> bool {
-        let programs = || self.listed.iter().filter_map(|rule| rule.split_whitespace().next());
-        let is_script = programs().filter(|program| program.contains('/')).any(|program| {
+        let is_script = self.programs().filter(|program| program.contains('/')).any(|program| {
             let pattern = normal(program);
             let relative = pattern.trim_start_matches("../");
             fits(&pattern, path)
@@ -93,11 +92,18 @@ impl Place<'_> {
                 || (self.moves && fits(base_name(&pattern), base_name(path)))
         });
         let name = base_name(path).to_ascii_lowercase();
-        let is_run = |(tools, files): &(&[&str], &[&str])| {
-            programs().any(|program| tools.contains(&base_name(program)))
-                && files.iter().any(|pattern| fits(pattern, &name))
-        };
-        is_script || RUN_BY.iter().any(is_run)
+        is_script || self.run_files().any(|pattern| fits(pattern, &name))
+    }
+
+    /// The programs that the allow rules name.
+    fn programs(&self) -> impl Iterator<Item = &str> {
+        self.listed.iter().filter_map(|rule| rule.split_whitespace().next())
+    }
+
+    /// The files that listed tools run by themselves.
+    fn run_files(&self) -> impl Iterator<Item = &'static &'static str> {
+        let is_listed = |tools: &[&str]| self.programs().any(|it| tools.contains(&base_name(it)));
+        RUN_BY.iter().filter(move |(tools, _)| is_listed(tools)).flat_map(|(_, files)| *files)
     }
 
     /// The target that a redirection may not have; `None` if it is fine.
@@ -114,8 +120,26 @@ impl Place<'_> {
         match (word.shape, word.value()) {
             (Shape::Process, _) => true,
             (_, Some(path)) => DEVICES.contains(&path) || self.is_inside(path),
-            (Shape::One | Shape::Many | Shape::Glob | Shape::Literal, None) => false,
+            (Shape::Glob, None) => self.may_write_matches(&word.source),
+            (Shape::One | Shape::Many | Shape::Literal, None) => false,
         }
+    }
+
+    /// `true` if the text may write every file that an unquoted pattern can match: all of them in
+    /// one directory, not hidden, and none that a program runs or takes for its settings.
+    fn may_write_matches(&self, pattern: &str) -> bool {
+        let is_simple = |c: char| c.is_ascii_alphanumeric() || "_-./*?".contains(c);
+        let (directory, name) = pattern.rsplit_once('/').unwrap_or((".", pattern));
+        if !pattern.chars().all(is_simple) || directory.contains(['*', '?']) {
+            return false;
+        }
+        let matches = |file: &&str| fits(&name.to_ascii_lowercase(), file);
+        let is_private = PRIVATE_FILES.iter().chain(self.run_files()).any(matches);
+        let scripts = self.programs().filter(|program| program.contains('/')).map(base_name);
+        !name.starts_with('.')
+            && !is_private
+            && !scripts.into_iter().any(|script| matches(&script))
+            && self.is_inside(&format!("{directory}/file"))
     }
 
     /// The path from the root, without `.` and `..`; `None` where the text alone does not tell, and

@@ -69,6 +69,12 @@ impl Facts {
         self.0.get(name).copied().unwrap_or(Value::UNKNOWN)
     }
 
+    /// `true` for the home and the working directory, unless something sets them: their values
+    /// begin with a slash.
+    pub(super) fn is_absolute(&self, name: &str) -> bool {
+        (name == "HOME" || name == "PWD") && !self.0.contains_key(name)
+    }
+
     /// `true` if arithmetic may read the variable: neither the text nor the caller gives it
     /// anything but numbers. A value that it has from the server's environment is the operator's.
     pub(super) fn is_arithmetic(&self, name: &str) -> bool {

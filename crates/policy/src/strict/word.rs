@@ -121,9 +121,16 @@ impl RawWord {
         } else {
             Shape::One
         };
+        let is_absolute = match self.parts.first() {
+            Some(Part::Home) => true,
+            Some(Part::Variable { name, .. }) => facts.is_absolute(name),
+            _ => false,
+        };
         let plain = shape != Shape::Many
             && match self.parts.first() {
-                Some(Part::Variable { name, .. }) => facts.value(name).is_never_option,
+                Some(Part::Variable { name, .. }) => {
+                    is_absolute || facts.value(name).is_never_option
+                }
                 Some(Part::Count | Part::Home | Part::Pipe) => true,
                 Some(Part::Text(text)) => !text.is_empty() && !text.starts_with('-'),
                 Some(Part::Unknown { .. } | Part::Integer | Part::Sequence | Part::Wildcard(_))
@@ -133,7 +140,11 @@ impl RawWord {
             [Part::Variable { name, .. }] => Some(name.clone()),
             _ => None,
         };
-        let text = if shape == Shape::Many { "" } else { self.prefix() };
+        let text = match shape {
+            Shape::Many => "",
+            Shape::Literal | Shape::One | Shape::Glob | Shape::Process if is_absolute => "/",
+            Shape::Literal | Shape::One | Shape::Glob | Shape::Process => self.prefix(),
+        };
         Word {
             text: text.to_owned(),
             shape,
