@@ -5,7 +5,9 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{OPAQUE, OperandRole, ToolEntry, judge_by, refuse, refuse_argument_files};
+use super::entry::{
+    OPAQUE, OperandRole, PLAIN, ToolEntry, judge_by, refuse, refuse_argument_files,
+};
 use super::options::Arguments;
 use crate::command::Word;
 
@@ -84,11 +86,10 @@ const TABLE: &[ToolEntry] = &[
             --add-noqa --range= --all",
         operands: OperandRole::Subcommand(&[ToolEntry {
             names: "check format rule config linter clean version",
-            files: "pyproject.toml ruff.toml .ruff.toml",
-            operands: OperandRole::Written,
-            ..OPAQUE
+            operands: OperandRole::Formatted,
+            ..PLAIN
         }]),
-        ..OPAQUE
+        ..PLAIN
     },
     // mypy 1.10. `--python-executable` and `--install-types` start programs.
     ToolEntry {
@@ -130,7 +131,7 @@ const TABLE: &[ToolEntry] = &[
             --py311-plus --remove-all-unused-imports --style= -p --parallel --atomic --float-to-top",
         code: "--settings-path --sp",
         files: PYTHON_FILES,
-        operands: OperandRole::Written,
+        operands: OperandRole::Formatted,
         ..OPAQUE
     },
     // flake8 7. `--append-config` and the configuration name local plugins.
@@ -204,7 +205,7 @@ const TABLE: &[ToolEntry] = &[
         code: "--config --plugin",
         files: ".prettierrc .prettierrc.js .prettierrc.cjs .prettierrc.mjs .prettierrc.json \
             prettier.config.js prettier.config.mjs prettier.config.cjs package.json",
-        operands: OperandRole::Written,
+        operands: OperandRole::Formatted,
         ..OPAQUE
     },
     // TypeScript 5, tsc --help. The compiler starts nothing; it only writes what it compiles.

@@ -2,7 +2,9 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{ANY, OPAQUE, OperandRole, PLAIN, ToolEntry, is_plain_text, judge_by, refuse};
+use super::entry::{
+    ANY, OPAQUE, OperandRole, PLAIN, ToolEntry, download_into, is_plain_text, judge_by, refuse,
+};
 use super::options::Arguments;
 use crate::command::{Shell, Word};
 
@@ -253,7 +255,7 @@ fn github(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     let target = found.values(&["-D", "--dir"]).next().cloned();
     let target = target.unwrap_or_else(|| Word::literal("."));
     let is_download = writes_files && verb.is_some_and(|word| word.is("download"));
-    Ok(is_download.then_some(Consequence::WritesBeneath(target)).into_iter().collect())
+    Ok(is_download.then(|| download_into(target)).into_iter().flatten().collect())
 }
 
 /// Variables of Ansible itself (`ansible_…`) name interpreters and connections.
@@ -321,7 +323,7 @@ fn aws(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
         let target = spec.read(args)?.operands.last().cloned();
         let is_local = |word: &Word| name != "ls" && !word.text.starts_with("s3://");
         let target = target.filter(is_local);
-        return Ok(target.map(Consequence::WritesBeneath).into_iter().collect());
+        return Ok(target.map(download_into).into_iter().flatten().collect());
     }
     let is_known = name.starts_with("describe-")
         || name.starts_with("list-")

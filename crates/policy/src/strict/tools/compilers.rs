@@ -204,7 +204,7 @@ const TABLE: &[ToolEntry] = &[
         options: "--check --edition= -l --files-with-diff -v --verbose -q --quiet --backup -V \
             --version -h --help --config= --config-path= --color= --emit= --style-edition=",
         files: "rust-toolchain rust-toolchain.toml",
-        operands: OperandRole::Written,
+        operands: OperandRole::Formatted,
         ..PLAIN
     },
     // rustup 1.28, rustup --help.
@@ -246,7 +246,7 @@ const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "gofmt gofumpt goimports",
         options: "-l -w -d -s -e -r= -local= -extra",
-        operands: OperandRole::Written,
+        operands: OperandRole::Formatted,
         ..PLAIN
     },
     ToolEntry {
@@ -289,7 +289,7 @@ const TABLE: &[ToolEntry] = &[
         options: "-i --dry-run -n -Werror --Werror -style= --style= \
             --version --help -fallback-style= --fallback-style= --verbose -assume-filename= \
             --assume-filename= --files=",
-        operands: OperandRole::Written,
+        operands: OperandRole::Formatted,
         ..PLAIN
     },
     // clang-tidy 14: `--load` and `-extra-arg` change what the compiler loads.

@@ -5,7 +5,9 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{ANY, OPAQUE, OperandRole, PLAIN, ToolEntry, behind, command_of, judge_by};
+use super::entry::{
+    ANY, OPAQUE, OperandRole, PLAIN, ToolEntry, behind, command_of, download_into, judge_by,
+};
 use super::options::Arguments;
 use crate::command::Word;
 
@@ -350,7 +352,7 @@ fn volumes(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
             return Err(format!("the volume {source}"));
         }
         if is_below && !text.ends_with(":ro") {
-            effects.push(Consequence::WritesBeneath(Word::literal(source)));
+            effects.extend(download_into(Word::literal(source)));
         }
     }
     Ok(effects)
@@ -359,7 +361,7 @@ fn volumes(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 /// `docker cp CONTAINER:PATH TARGET`.
 fn copy(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     let target = found.operands.last().filter(|word| !word.text.contains(':'));
-    Ok(target.cloned().map(Consequence::WritesBeneath).into_iter().collect())
+    Ok(target.cloned().map(download_into).into_iter().flatten().collect())
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
 use super::entry::{
-    OperandRole, PLAIN, ToolEntry, behind, command_of, is_plain_text, judge_by, refuse,
+    OperandRole, PLAIN, ToolEntry, behind, command_of, download_into, is_plain_text, judge_by,
+    refuse,
 };
 use super::options::Arguments;
 use crate::command::{Shell, Word};
@@ -288,9 +289,9 @@ fn curl(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     })?;
     let mut effects = Vec::new();
     if let Some(directory) = found.values(&["--output-dir"]).last() {
-        effects.push(Consequence::WritesBeneath(directory.clone()));
+        effects.extend(download_into(directory.clone()));
     } else if found.has(&["-J", "--remote-header-name"]) {
-        effects.push(Consequence::WritesBeneath(Word::literal(".")));
+        effects.extend(download_into(Word::literal(".")));
     } else if found.has(&["-O", "--remote-name", "--remote-name-all"]) {
         let urls = found.operands.iter().chain(found.values(&["--url"]));
         effects.extend(urls.map(file_of_url).collect::<Result<Vec<_>, _>>()?);
@@ -306,7 +307,7 @@ fn wget(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     let directory = found.values(&["-P", "--directory-prefix"]).last().cloned();
     if directory.is_some() || found.has(&many) || found.has(&["--input-file"]) {
         let directory = directory.unwrap_or_else(|| Word::literal("."));
-        return Ok(vec![Consequence::WritesBeneath(directory)]);
+        return Ok(download_into(directory).to_vec());
     }
     found.operands.iter().map(file_of_url).collect()
 }
@@ -315,7 +316,7 @@ fn downloads(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     let directory = found.values(&["--dir"]).last().cloned();
     let is_download = found.has(&["-d", "--download", "--dir", "-o", "--out"]);
     let directory = directory.unwrap_or_else(|| Word::literal("."));
-    Ok(is_download.then_some(Consequence::WritesBeneath(directory)).into_iter().collect())
+    Ok(is_download.then(|| download_into(directory)).into_iter().flatten().collect())
 }
 
 fn socat(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
@@ -511,7 +512,7 @@ mod tests {
             wget https://x/.bashrc => writes .bashrc
             wget -O x https://y => writes x
             wget -r https://y => writes beneath .
-            wget -P d https://y => writes beneath d
+            wget -P d https://y => writes beneath d; writes d
             openssl req -keyout k -out c => writes k; writes c
             openssl req -config x => code x
             openssl => code from input
