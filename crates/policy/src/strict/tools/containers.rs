@@ -2,6 +2,9 @@
 //!
 //! Options that give a container more of the host (volumes of absolute paths, devices, namespaces,
 //! privileges) are not listed.
+//!
+//! An entry marked "Unchecked", or without a version, has yet to be compared with the program's own
+//! help; the version is the one that it is meant for.
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
@@ -195,7 +198,7 @@ const KUBECTL_GLOBAL: &str = "--as= --as-group= --cluster= --context= --kubeconf
 const KUBE: ToolEntry = ToolEntry { code: "--kubeconfig -f --filename -k --kustomize", ..PLAIN };
 
 const TABLE: &[ToolEntry] = &[
-    // Docker 28.2.2, docker --help; podman 4 and nerdctl 1 take the same.
+    // Docker 28.2.2, docker --help. Unchecked: podman 4, nerdctl 1 and buildah.
     ToolEntry {
         names: "docker podman nerdctl buildah",
         options: "-v --version -D --debug -l== --log-level== -c== --context== --help -n== \
@@ -232,7 +235,7 @@ const TABLE: &[ToolEntry] = &[
         ]),
         ..PLAIN
     },
-    // Helm 3. `--post-renderer` and plugins start programs.
+    // Unchecked. Helm 3. `--post-renderer` and plugins start programs.
     ToolEntry {
         names: "helm",
         options: "-n= --namespace= --kube-context= --kubeconfig= --debug -h --help",

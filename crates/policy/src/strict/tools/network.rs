@@ -1,4 +1,7 @@
 //! Remote shells, downloads and other programs of the network.
+//!
+//! An entry marked "Unchecked", or without a version, has yet to be compared with the program's own
+//! help; the version is the one that it is meant for.
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
@@ -115,7 +118,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(wget),
         ..PLAIN
     },
-    // HTTPie 3, xh.
+    // Unchecked. HTTPie 3, xh.
     ToolEntry {
         names: "http https xh xhs httpie",
         options: "-j --json -f --form --multipart -v --verbose -h --headers -b --body -p= --print= -o= \
@@ -126,7 +129,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(downloads),
         ..PLAIN
     },
-    // aria2 1.36: hooks (--on-…) and --conf-path are not listed.
+    // Unchecked. aria2 1.36: hooks (--on-…) and --conf-path are not listed.
     ToolEntry {
         names: "aria2c",
         options: "-o= --out= -d= --dir= -x= -s= -j= -k= -c --continue? -q --quiet? -Z -m= -t= --split= \
@@ -149,9 +152,9 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(socat),
         ..PLAIN
     },
-    // OpenSSL 3.0, openssl help. Engines, providers and configurations load libraries.
+    // Unchecked. OpenSSL 3.0, openssl help. Engines, providers and configurations load libraries.
     ToolEntry { names: "openssl", operands: OperandRole::JudgedFirst(openssl), ..PLAIN },
-    // Nmap 7.93: scripts (-sC, -A, --script) are code.
+    // Unchecked. Nmap 7.93: scripts (-sC, -A, --script) are code.
     ToolEntry {
         names: "nmap",
         options: "-sS -sT -sU -sn -sV -sP -sL -Pn -PS* -PE -O -F -n -R -r -v -vv -d -p= -p* --top-ports= \
@@ -170,7 +173,7 @@ const TABLE: &[ToolEntry] = &[
         writes: "-w",
         ..PLAIN
     },
-    // TShark 4.0: `-X` and `-o` load scripts.
+    // Unchecked. TShark 4.0: `-X` and `-o` load scripts.
     ToolEntry {
         names: "tshark",
         options: "-D -L -n -q -V -x -l -P -S= -r= -w= -i= -f= -Y= -R= -2 -T= -e= -E= -c= -a= -b= -s= -z= -t= \
@@ -187,7 +190,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::JudgedFirst(ip),
         ..PLAIN
     },
-    // iptables 1.8: `--modprobe` names a program. Only listing is known.
+    // Unchecked. iptables 1.8: `--modprobe` names a program. Only listing is known.
     ToolEntry {
         names: "iptables ip6tables iptables-save ip6tables-save",
         options: "-L? -S? -n -v -x -t= --list --list-rules --numeric --verbose --line-numbers --table= \
