@@ -2,6 +2,9 @@
 //!
 //! The project's own build files are not looked into. Options and variables that replace the
 //! programs which a build starts are not listed.
+//!
+//! An entry marked "Unchecked", or without a version, has yet to be compared with the program's own
+//! help; the version is the one that it is meant for.
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
@@ -62,7 +65,7 @@ const TABLE: &[ToolEntry] = &[
         files: "CTestTestfile.cmake",
         ..OPAQUE
     },
-    // Meson 1.0, meson --help. `test --wrapper` and `devenv` start programs.
+    // Unchecked. Meson 1.0, meson --help. `test --wrapper` and `devenv` start programs.
     ToolEntry {
         names: "meson",
         options: "--version -v -h --help",
@@ -102,7 +105,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(maven),
         ..OPAQUE
     },
-    // Gradle 8, gradle --help. `-D` sets properties of the JVM.
+    // Unchecked. Gradle 8, gradle --help. `-D` sets properties of the JVM.
     ToolEntry {
         names: "gradle gradlew",
         options: "-a --no-rebuild --build-cache --no-build-cache --configuration-cache \
@@ -118,7 +121,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(gradle),
         ..OPAQUE
     },
-    // Apache Ant 1.10, ant -help. Loggers, listeners and libraries load classes.
+    // Unchecked. Apache Ant 1.10, ant -help. Loggers, listeners and libraries load classes.
     ToolEntry {
         names: "ant",
         options: "-help -h -projecthelp -p -version -diagnostics -quiet -q -silent -S -verbose -v \
@@ -128,7 +131,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(plain_targets),
         ..OPAQUE
     },
-    // Bazel 6, bazel help. `--run_under` and toolchain options start programs.
+    // Unchecked. Bazel 6, bazel help. `--run_under` and toolchain options start programs.
     ToolEntry {
         names: "bazel bazelisk buck buck2",
         options: "--version",
@@ -144,7 +147,7 @@ const TABLE: &[ToolEntry] = &[
         }]),
         ..OPAQUE
     },
-    // just 1.14, just --help. Arguments become part of the recipes' shell text.
+    // Unchecked. just 1.14, just --help. Arguments become part of the recipes' shell text.
     ToolEntry {
         names: "just",
         options: "-l --list --summary -n --dry-run -q --quiet -v --verbose -u --unsorted -f= \
@@ -155,7 +158,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::JudgedFirst(plain_targets),
         ..OPAQUE
     },
-    // Task 3, task --help; mage; invoke.
+    // Unchecked. Task 3, task --help; mage; invoke.
     ToolEntry {
         names: "task go-task mage inv invoke",
         options: "-l --list -a --list-all -n --dry -f --force -p --parallel -s --silent -v --verbose \
@@ -166,7 +169,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(plain_targets),
         ..OPAQUE
     },
-    // tox 4 and nox 2023. `tox -x` overrides commands, `tox exec` runs one.
+    // Unchecked. tox 4 and nox 2023. `tox -x` overrides commands, `tox exec` runs one.
     ToolEntry {
         names: "tox",
         options: "-e= -r --recreate -p? --parallel= -q -v -l -a --skip-missing-interpreters? \
@@ -185,7 +188,7 @@ const TABLE: &[ToolEntry] = &[
         files: "noxfile.py",
         ..OPAQUE
     },
-    // rake 13, rake --help. `-e`, `-p` and `NAME=value` give code and variables.
+    // Unchecked. rake 13, rake --help. `-e`, `-p` and `NAME=value` give code and variables.
     ToolEntry {
         names: "rake",
         options: "-T? --tasks? -A --all -P --prereqs -n --dry-run -m --multitask -j= --jobs? -q \

@@ -2,10 +2,15 @@
 //!
 //! They run the project's own tests and configuration, which is not looked into. Options that name
 //! plugins and configurations are reported as code, or are not listed.
+//!
+//! An entry marked "Unchecked", or without a version, has yet to be compared with the program's own
+//! help; the version is the one that it is meant for.
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{OPAQUE, OperandRole, ToolEntry, judge_by, refuse, refuse_argument_files};
+use super::entry::{
+    OPAQUE, OperandRole, PLAIN, ToolEntry, judge_by, refuse, refuse_argument_files,
+};
 use super::options::Arguments;
 use crate::command::Word;
 
@@ -16,8 +21,8 @@ const PYTHON_FILES: &str = "pyproject.toml setup.cfg";
 const JS_FILES: &str = "package.json";
 
 const TABLE: &[ToolEntry] = &[
-    // pytest 8 with the plugins cov, xdist, timeout, asyncio, mock, randomly and rerunfailures.
-    // `--pdb` and `--trace` read commands from the input, `-o` changes settings.
+    // Unchecked. pytest 8 with the plugins cov, xdist, timeout, asyncio, mock, randomly and
+    // rerunfailures. `--pdb` and `--trace` read commands from the input, `-o` changes settings.
     ToolEntry {
         names: "pytest py.test",
         options: "-k= -m= -x -q -v -s -l -h -V -r= -n= -p= -c= -W= --exitfirst --maxfail= \
@@ -43,7 +48,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(pytest),
         ..OPAQUE
     },
-    // coverage 7: `run` takes a Python program.
+    // Unchecked. coverage 7: `run` takes a Python program.
     ToolEntry {
         names: "coverage",
         options: "--version --help -h",
@@ -71,7 +76,7 @@ const TABLE: &[ToolEntry] = &[
         ]),
         ..OPAQUE
     },
-    // ruff 0.4, ruff help. It starts nothing and has no plugins.
+    // Unchecked. ruff 0.4, ruff help. It starts nothing and has no plugins.
     ToolEntry {
         names: "ruff",
         options: "-V --version -h --help -v --verbose -q --quiet -s --silent --isolated",
@@ -84,13 +89,12 @@ const TABLE: &[ToolEntry] = &[
             --add-noqa --range= --all",
         operands: OperandRole::Subcommand(&[ToolEntry {
             names: "check format rule config linter clean version",
-            files: "pyproject.toml ruff.toml .ruff.toml",
-            operands: OperandRole::Written,
-            ..OPAQUE
+            operands: OperandRole::Formatted,
+            ..PLAIN
         }]),
-        ..OPAQUE
+        ..PLAIN
     },
-    // mypy 1.10. `--python-executable` and `--install-types` start programs.
+    // Unchecked. mypy 1.10. `--python-executable` and `--install-types` start programs.
     ToolEntry {
         names: "mypy dmypy",
         options: "-h --help -v --verbose -V --version -O= --output= --config-file= \
@@ -109,7 +113,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(no_argument_files),
         ..OPAQUE
     },
-    // pyright 1.1, pyright --help.
+    // Unchecked. pyright 1.1, pyright --help.
     ToolEntry {
         names: "pyright basedpyright",
         options: "--help -h --version --outputjson --verbose --stats -p= --project= --level= \
@@ -118,7 +122,7 @@ const TABLE: &[ToolEntry] = &[
         files: "pyrightconfig.json pyproject.toml",
         ..OPAQUE
     },
-    // black 24, isort 5, autopep8, pyupgrade: formatters without plugins.
+    // Unchecked. black 24, isort 5, autopep8, pyupgrade: formatters without plugins.
     ToolEntry {
         names: "black isort autopep8 yapf pyupgrade autoflake docformatter usort",
         options: "-l= --line-length= -t= --target-version= --check --check-only -c --diff -d -q \
@@ -130,10 +134,10 @@ const TABLE: &[ToolEntry] = &[
             --py311-plus --remove-all-unused-imports --style= -p --parallel --atomic --float-to-top",
         code: "--settings-path --sp",
         files: PYTHON_FILES,
-        operands: OperandRole::Written,
+        operands: OperandRole::Formatted,
         ..OPAQUE
     },
-    // flake8 7. `--append-config` and the configuration name local plugins.
+    // Unchecked. flake8 7. `--append-config` and the configuration name local plugins.
     ToolEntry {
         names: "flake8 pycodestyle pyflakes pydocstyle vulture radon bandit",
         options: "-h --help -v --verbose --version -q --quiet --color= --count --exclude= \
@@ -147,7 +151,7 @@ const TABLE: &[ToolEntry] = &[
         files: "setup.cfg tox.ini .flake8",
         ..OPAQUE
     },
-    // pylint 3. `--init-hook` and `--load-plugins` run code.
+    // Unchecked. pylint 3. `--init-hook` and `--load-plugins` run code.
     ToolEntry {
         names: "pylint",
         options: "-h --help --version -v --verbose --rcfile= --disable= -d= --enable= -e= -E \
@@ -172,7 +176,7 @@ const TABLE: &[ToolEntry] = &[
         }]),
         ..OPAQUE
     },
-    // ESLint 9, eslint --help. A formatter or a parser may be a file of code.
+    // Unchecked. ESLint 9, eslint --help. A formatter or a parser may be a file of code.
     ToolEntry {
         names: "eslint xo standard",
         options: "--ext= -c= --config= --no-config-lookup --no-eslintrc --env= --global= --fix \
@@ -190,7 +194,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(eslint),
         ..OPAQUE
     },
-    // Prettier 3, prettier --help.
+    // Unchecked. Prettier 3, prettier --help.
     ToolEntry {
         names: "prettier",
         options: "-c --check -l --list-different -u --ignore-unknown -w --write --config= --no-config \
@@ -204,10 +208,11 @@ const TABLE: &[ToolEntry] = &[
         code: "--config --plugin",
         files: ".prettierrc .prettierrc.js .prettierrc.cjs .prettierrc.mjs .prettierrc.json \
             prettier.config.js prettier.config.mjs prettier.config.cjs package.json",
-        operands: OperandRole::Written,
+        operands: OperandRole::Formatted,
         ..OPAQUE
     },
-    // TypeScript 5, tsc --help. The compiler starts nothing; it only writes what it compiles.
+    // Unchecked. TypeScript 5, tsc --help. The compiler starts nothing; it only writes what it
+    // compiles.
     ToolEntry {
         names: "tsc vue-tsc",
         options: "-p= --project= -b --build --noEmit -w --watch --init --showConfig -v --version -h \
@@ -223,7 +228,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(no_argument_files),
         ..OPAQUE
     },
-    // Jest 29, jest --help. Options that name modules to load are not listed.
+    // Unchecked. Jest 29, jest --help. Options that name modules to load are not listed.
     ToolEntry {
         names: "jest react-scripts",
         options: "-c= --config= -i --runInBand -t= --testNamePattern= --testPathPattern= \
@@ -242,8 +247,9 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(jest),
         ..OPAQUE
     },
-    // Vitest 1, Vite 5, Next 14, Playwright 1.4, Cypress 13 and other tools of a JavaScript project:
-    // the configuration is code, so only options that select and print are listed.
+    // Unchecked. Vitest 1, Vite 5, Next 14, Playwright 1.4, Cypress 13 and other tools of a
+    // JavaScript project: the configuration is code, so only options that select and print are
+    // listed.
     ToolEntry {
         names: "vitest vite next nuxt astro remix rollup webpack webpack-cli parcel esbuild swc tsup \
             playwright cypress mocha ava stylelint turbo nx lerna ng vue-cli-service \
@@ -265,7 +271,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(js_tool),
         ..OPAQUE
     },
-    // nyc 15, c8 8: they run another command.
+    // Unchecked. nyc 15, c8 8: they run another command.
     ToolEntry {
         names: "nyc c8",
         // A list takes all words up to the next option, so it has to be attached.
@@ -274,7 +280,7 @@ const TABLE: &[ToolEntry] = &[
         files: JS_FILES,
         ..OPAQUE
     },
-    // ts-node 10, tsx 4: interpreters of TypeScript.
+    // Unchecked. ts-node 10, tsx 4: interpreters of TypeScript.
     ToolEntry {
         names: "ts-node tsx ts-node-esm esno babel-node",
         options: "-T --transpile-only -P= --project= -e= --eval= -p= --print= --esm --files -v \
@@ -285,7 +291,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Script,
         ..OPAQUE
     },
-    // PHPUnit 10, PHPStan 1, Pest, PHP CS Fixer.
+    // Unchecked. PHPUnit 10, PHPStan 1, Pest, PHP CS Fixer.
     ToolEntry {
         names: "phpunit pest phpstan psalm php-cs-fixer phpcs phpcbf",
         options: "--filter= --group= --exclude-group= --testsuite= -c= --configuration= --bootstrap= \
@@ -299,7 +305,7 @@ const TABLE: &[ToolEntry] = &[
         files: "phpunit.xml phpunit.xml.dist phpstan.neon phpstan.neon.dist composer.json",
         ..OPAQUE
     },
-    // RSpec 3, RuboCop 1, Minitest.
+    // Unchecked. RSpec 3, RuboCop 1, Minitest.
     ToolEntry {
         names: "rspec rubocop standardrb minitest",
         options: "-I= -r= --require= -O= --options= -e= --example= -t= --tag= -f= --format= -o= --out= \

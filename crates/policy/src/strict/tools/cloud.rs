@@ -1,8 +1,13 @@
 //! Clients of clouds and forges, infrastructure tools and service managers.
+//!
+//! An entry marked "Unchecked", or without a version, has yet to be compared with the program's own
+//! help; the version is the one that it is meant for.
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{ANY, OPAQUE, OperandRole, PLAIN, ToolEntry, is_plain_text, judge_by, refuse};
+use super::entry::{
+    ANY, OPAQUE, OperandRole, PLAIN, ToolEntry, download_into, is_plain_text, judge_by, refuse,
+};
 use super::options::Arguments;
 use crate::command::{Shell, Word};
 
@@ -28,8 +33,8 @@ const TERRAFORM: &str = "-input= -no-color -json -auto-approve -out= -var= -var-
     -lockfile= -check -diff -recursive -write= -list= -raw -state= -help -h -force -force-copy -update \
     -platform= -id= -verbose -filter= -no-tests";
 
-/// Options of Ansible 2.14 (ansible-playbook --help). Connections, module paths and files of
-/// passwords may be programs.
+/// Unchecked. Options of Ansible 2.14 (ansible-playbook --help). Connections, module paths and
+/// files of passwords may be programs.
 const ANSIBLE: &str = "-h --help --version -v --verbose -i= --inventory= -l= --limit= -t= --tags= \
     --skip-tags= -C --check -D --diff --syntax-check --list-tasks --list-tags --list-hosts -b --become \
     --become-user= -u= --user= -f= --forks= --start-at-task= --step -e= --extra-vars= --flush-cache \
@@ -47,7 +52,7 @@ const JOURNAL: &str = "--system --user --dmesg -k -b? --boot? --list-boots -u= -
     --until== -e --pager-end -f --follow -n? --lines? --no-tail -r --reverse -o= --output= \
     --output-fields= --utc -x --catalog --no-full --full -l -a --all -q --quiet --no-pager \
     --no-hostname -m --merge -F= --field= -N --fields --disk-usage --vacuum-size= --vacuum-time= \
-    --vacuum-files= --verify --header --version -h --help -c= --cursor= --show-cursor -# -T= -I";
+    --vacuum-files= --verify --header --version -h --help -c= --cursor= --show-cursor -#";
 
 const TABLE: &[ToolEntry] = &[
     ToolEntry {
@@ -139,7 +144,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Nothing,
         ..OPAQUE
     },
-    // Vagrant 2.
+    // Unchecked. Vagrant 2.
     ToolEntry {
         names: "vagrant",
         options: "-v --version -h --help",
@@ -253,7 +258,7 @@ fn github(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     let target = found.values(&["-D", "--dir"]).next().cloned();
     let target = target.unwrap_or_else(|| Word::literal("."));
     let is_download = writes_files && verb.is_some_and(|word| word.is("download"));
-    Ok(is_download.then_some(Consequence::WritesBeneath(target)).into_iter().collect())
+    Ok(is_download.then(|| download_into(target)).into_iter().flatten().collect())
 }
 
 /// Variables of Ansible itself (`ansible_…`) name interpreters and connections.
@@ -297,7 +302,7 @@ fn vagrant_ssh(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 }
 
 /// `aws SERVICE OPERATION`: operations that list or describe have no option that starts a program
-/// or writes a file (AWS CLI 2.9). `s3` copies files.
+/// or writes a file (unchecked: AWS CLI 2.9). `s3` copies files.
 fn aws(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     const GLOBAL: &str = "--debug --endpoint-url= --no-verify-ssl --no-paginate --output= --query= \
         --profile= --region= --version --color= --no-sign-request --ca-bundle= --cli-read-timeout= \
@@ -321,7 +326,7 @@ fn aws(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
         let target = spec.read(args)?.operands.last().cloned();
         let is_local = |word: &Word| name != "ls" && !word.text.starts_with("s3://");
         let target = target.filter(is_local);
-        return Ok(target.map(Consequence::WritesBeneath).into_iter().collect());
+        return Ok(target.map(download_into).into_iter().flatten().collect());
     }
     let is_known = name.starts_with("describe-")
         || name.starts_with("list-")

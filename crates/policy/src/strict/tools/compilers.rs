@@ -1,4 +1,7 @@
 //! Compilers, linkers and the tool chains of Rust and Go.
+//!
+//! An entry marked "Unchecked", or without a version, has yet to be compared with the program's own
+//! help; the version is the one that it is meant for.
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
@@ -157,8 +160,9 @@ const GO_SUBCOMMANDS: &[ToolEntry] = &[
     },
 ];
 
-/// Options of GCC 12 and clang 14 that start nothing but the usual passes. Not listed: `-B`,
-/// `-specs`, `-wrapper`, `-fplugin`, `-fuse-ld`, `-Xlinker`, `-mllvm`, `-T` and argument files.
+/// Unchecked. Options of GCC 12 and clang 14 that start nothing but the usual passes. Not listed:
+/// `-B`, `-specs`, `-wrapper`, `-fplugin`, `-fuse-ld`, `-Xlinker`, `-mllvm`, `-T` and argument
+/// files.
 const C_COMPILER: &str = "-c -S -E -o= -o* -v -x= -x* -pthread -pedantic -pedantic-errors -ansi \
     -shared -static -static-libgcc -static-libstdc++ -rdynamic -pipe -M -MM -MD -MMD -MP -MG -MF= -MT= \
     -MQ= -include= -isystem= -isystem* -idirafter= -iquote= -nostdlib -nodefaultlibs -nostartfiles \
@@ -188,7 +192,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Subcommand(CARGO_SUBCOMMANDS),
         ..OPAQUE
     },
-    // rustc 1.95, rustc --help. `-C` and `-Z` name linkers and plugins.
+    // Unchecked. rustc 1.95, rustc --help. `-C` and `-Z` name linkers and plugins.
     ToolEntry {
         names: "rustc rustdoc",
         options: "-h --help -V --version -v --verbose -O -g --test --edition= --crate-type= \
@@ -204,10 +208,10 @@ const TABLE: &[ToolEntry] = &[
         options: "--check --edition= -l --files-with-diff -v --verbose -q --quiet --backup -V \
             --version -h --help --config= --config-path= --color= --emit= --style-edition=",
         files: "rust-toolchain rust-toolchain.toml",
-        operands: OperandRole::Written,
+        operands: OperandRole::Formatted,
         ..PLAIN
     },
-    // rustup 1.28, rustup --help.
+    // Unchecked. rustup 1.28, rustup --help.
     ToolEntry {
         names: "rustup",
         options: "-V --version -h --help -v --verbose -q --quiet",
@@ -246,7 +250,7 @@ const TABLE: &[ToolEntry] = &[
     ToolEntry {
         names: "gofmt gofumpt goimports",
         options: "-l -w -d -s -e -r= -local= -extra",
-        operands: OperandRole::Written,
+        operands: OperandRole::Formatted,
         ..PLAIN
     },
     ToolEntry {
@@ -289,10 +293,10 @@ const TABLE: &[ToolEntry] = &[
         options: "-i --dry-run -n -Werror --Werror -style= --style= \
             --version --help -fallback-style= --fallback-style= --verbose -assume-filename= \
             --assume-filename= --files=",
-        operands: OperandRole::Written,
+        operands: OperandRole::Formatted,
         ..PLAIN
     },
-    // clang-tidy 14: `--load` and `-extra-arg` change what the compiler loads.
+    // Unchecked. clang-tidy 14: `--load` and `-extra-arg` change what the compiler loads.
     ToolEntry {
         names: "clang-tidy clang-check cppcheck",
         options: "-p= -p* -checks= --checks= --fix -fix --quiet -quiet --version --help -list-checks \

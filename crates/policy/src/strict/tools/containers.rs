@@ -2,10 +2,15 @@
 //!
 //! Options that give a container more of the host (volumes of absolute paths, devices, namespaces,
 //! privileges) are not listed.
+//!
+//! An entry marked "Unchecked", or without a version, has yet to be compared with the program's own
+//! help; the version is the one that it is meant for.
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{ANY, OPAQUE, OperandRole, PLAIN, ToolEntry, behind, command_of, judge_by};
+use super::entry::{
+    ANY, OPAQUE, OperandRole, PLAIN, ToolEntry, behind, command_of, download_into, judge_by,
+};
 use super::options::Arguments;
 use crate::command::Word;
 
@@ -193,7 +198,7 @@ const KUBECTL_GLOBAL: &str = "--as= --as-group= --cluster= --context= --kubeconf
 const KUBE: ToolEntry = ToolEntry { code: "--kubeconfig -f --filename -k --kustomize", ..PLAIN };
 
 const TABLE: &[ToolEntry] = &[
-    // Docker 28.2.2, docker --help; podman 4 and nerdctl 1 take the same.
+    // Docker 28.2.2, docker --help. Unchecked: podman 4, nerdctl 1 and buildah.
     ToolEntry {
         names: "docker podman nerdctl buildah",
         options: "-v --version -D --debug -l== --log-level== -c== --context== --help -n== \
@@ -230,7 +235,7 @@ const TABLE: &[ToolEntry] = &[
         ]),
         ..PLAIN
     },
-    // Helm 3. `--post-renderer` and plugins start programs.
+    // Unchecked. Helm 3. `--post-renderer` and plugins start programs.
     ToolEntry {
         names: "helm",
         options: "-n= --namespace= --kube-context= --kubeconfig= --debug -h --help",
@@ -350,7 +355,7 @@ fn volumes(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
             return Err(format!("the volume {source}"));
         }
         if is_below && !text.ends_with(":ro") {
-            effects.push(Consequence::WritesBeneath(Word::literal(source)));
+            effects.extend(download_into(Word::literal(source)));
         }
     }
     Ok(effects)
@@ -359,7 +364,7 @@ fn volumes(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 /// `docker cp CONTAINER:PATH TARGET`.
 fn copy(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     let target = found.operands.last().filter(|word| !word.text.contains(':'));
-    Ok(target.cloned().map(Consequence::WritesBeneath).into_iter().collect())
+    Ok(target.cloned().map(download_into).into_iter().flatten().collect())
 }
 
 #[cfg(test)]

@@ -1,4 +1,7 @@
 //! Clients of databases: their commands can start programs, so only plain SQL is known.
+//!
+//! An entry marked "Unchecked", or without a version, has yet to be compared with the program's own
+//! help; the version is the one that it is meant for.
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
@@ -34,8 +37,8 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(psql),
         ..PLAIN
     },
-    // MariaDB 10.11 and MySQL 8, mysql --help. `--pager`, `--plugin-dir`, `--init-command`,
-    // `--tee` and `--defaults-file` are not listed.
+    // MariaDB 10.11, mysql --help (unchecked: MySQL 8). `--pager`, `--plugin-dir`,
+    // `--init-command`, `--tee` and `--defaults-file` are not listed.
     ToolEntry {
         names: "mysql mariadb",
         options: "-? --help -A --no-auto-rehash -B --batch --binary-as-hex --binary-mode \
@@ -48,7 +51,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(mysql),
         ..PLAIN
     },
-    // Dumps: pg_dump 15, mysqldump 10.11. They print, or write one file.
+    // Dumps: pg_dump 15 --help; unchecked: mysqldump 10.11. They print, or write one file.
     ToolEntry {
         names: "pg_dump pg_dumpall pg_restore",
         options: "-a -b -B -c -C -E= -n= -N= -O -s -t= -T= -x -F= -j= -f= -v -Z= -d= -h= -p= -U= -w -W -l \
@@ -82,11 +85,11 @@ const TABLE: &[ToolEntry] = &[
         options: "-h= -p= -s= -a= --user= --pass= --askpass -u= -r= -i= -n= -2 -3 -d= -c -e --tls --sni= \
             --cacert= --cacertdir= --insecure --cert= --key= --raw --no-raw --csv --json --stat \
             --latency --latency-history --bigkeys --memkeys --hotkeys --scan --pattern= --no-auth-warning \
-            --version -v --help --count=",
+            --version -v --help",
         operands: OperandRole::JudgedFirst(redis),
         ..PLAIN
     },
-    // mongosh 2, mongo 4: JavaScript.
+    // Unchecked. mongosh 2, mongo 4: JavaScript.
     ToolEntry {
         names: "mongosh mongo",
         options: "--eval== --quiet --host= --port= -u= --username= -p= --password= \

@@ -40,8 +40,8 @@ pub(super) enum OperandRole {
     Script,
     /// Files of code.
     Code,
-    /// Files that the program writes.
-    Written,
+    /// Files that the program formats: their new content comes from the old.
+    Formatted,
     /// So many words, then another command.
     Command(usize),
     /// The name of a subcommand and its arguments.
@@ -77,7 +77,7 @@ impl OperandRole {
             Self::Script | Self::Command(_) | Self::Subcommand(_) | Self::JudgedFirst(_) => {
                 Order::First
             }
-            Self::Data | Self::Nothing | Self::Code | Self::Written | Self::Judged(_) => {
+            Self::Data | Self::Nothing | Self::Code | Self::Formatted | Self::Judged(_) => {
                 Order::Anywhere
             }
         }
@@ -108,6 +108,12 @@ pub(super) fn behind(words: &[Word], count: usize) -> Result<&[Word], Doubt> {
     let (before, rest) = words.split_at(count.min(words.len()));
     refuse(before, |word| !stays_one_word(word))?;
     Ok(rest)
+}
+
+/// Files of unknown names and new content appear in a directory, or as this file: unlike files that
+/// are only moved or formatted, they may be code that the same line runs.
+pub(super) fn download_into(target: Word) -> [Consequence; 2] {
+    [Consequence::WritesBeneath(target.clone()), Consequence::Writes(target)]
 }
 
 /// The other command that the words are, without `--` in front of it.
@@ -199,7 +205,9 @@ impl ToolEntry {
             },
             OperandRole::Script => Ok(self.script(found).into_iter().collect()),
             OperandRole::Code => Ok(operands.iter().cloned().map(Consequence::ReadsCode).collect()),
-            OperandRole::Written => Ok(operands.iter().cloned().map(Consequence::Writes).collect()),
+            OperandRole::Formatted => {
+                Ok(operands.iter().cloned().map(Consequence::WritesBeneath).collect())
+            }
             OperandRole::Command(skip) => {
                 Ok(command_of(behind(operands, skip)?).into_iter().collect())
             }

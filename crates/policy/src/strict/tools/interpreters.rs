@@ -2,6 +2,9 @@
 //!
 //! The code that an interpreter is given is not looked into: a user who lists `python` trusts
 //! Python code. Its options are, because some name other programs, agents or configurations.
+//!
+//! An entry marked "Unchecked", or without a version, has yet to be compared with the program's own
+//! help; the version is the one that it is meant for.
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
@@ -20,7 +23,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::JudgedFirst(python),
         ..OPAQUE
     },
-    // Node.js 20.20.2, node --help.
+    // Node.js 20.20.2, node --help and --v8-options; unchecked: options of Node.js 22.
     ToolEntry {
         names: "node nodejs",
         options: "-c --check -e= --eval= -p= --print= -i --interactive -h --help -v --version \
@@ -31,8 +34,7 @@ const TABLE: &[ToolEntry] = &[
             --trace-warnings --trace-uncaught --trace-deprecation --throw-deprecation --pending-deprecation \
             --unhandled-rejections= --stack-trace-limit= --max-old-space-size= --max-semi-space-size= \
             --stack-size= --expose-gc --enable-source-maps --experimental-strip-types --no-experimental-fetch \
-            --experimental-vm-modules --experimental-modules --experimental-json-modules \
-            --experimental-specifier-resolution= --experimental-sqlite --experimental-websocket \
+            --experimental-vm-modules --experimental-sqlite --experimental-websocket \
             --experimental-transform-types --preserve-symlinks --preserve-symlinks-main \
             --inspect? --inspect-brk? --dns-result-order= --disable-warning= --no-addons \
             --no-global-search-paths --use-openssl-ca --use-bundled-ca --tls-min-v1.2 --v8-options",
@@ -40,7 +42,7 @@ const TABLE: &[ToolEntry] = &[
         inline: "-e --eval -p --print -v --version -h --help --test --v8-options -i --interactive",
         ..SCRIPT
     },
-    // Deno 2.1, deno help.
+    // Unchecked. Deno 2.1, deno help.
     ToolEntry {
         names: "deno",
         options: "-h --help -V --version",
@@ -107,7 +109,7 @@ const TABLE: &[ToolEntry] = &[
     // Lua 5.4, lua(1).
     ToolEntry { names: "lua luajit", options: "-e= -i -l= -v -E -W", inline: "-e -v", ..SCRIPT },
     ToolEntry { names: "luac", options: "-l -o= -p -s -v", writes: "-o", ..PLAIN },
-    // R 4.2, Rscript --help.
+    // Unchecked. R 4.2, Rscript --help.
     ToolEntry {
         names: "Rscript",
         options: "--help --version --verbose -e= --default-packages= --vanilla --no-save \
@@ -115,7 +117,7 @@ const TABLE: &[ToolEntry] = &[
         inline: "-e --help --version",
         ..SCRIPT
     },
-    // Julia 1.10, julia --help.
+    // Unchecked. Julia 1.10, julia --help.
     ToolEntry {
         names: "julia",
         options: "-h --help -v --version -e= --eval= -E= --print= --project? -t= --threads= -p= \
@@ -125,7 +127,8 @@ const TABLE: &[ToolEntry] = &[
         inline: "-e --eval -E --print -h --help -v --version",
         ..SCRIPT
     },
-    // OpenJDK 17, java --help. `-XX:OnError`, agents and argument files start programs or load code.
+    // OpenJDK 17, java --help. `-XX:OnError`, agents and argument files start programs or load
+    // code.
     ToolEntry {
         names: "java",
         options: "-cp= -classpath= --class-path= -p= --module-path= -jar=> -m=> --module=> -D* \
@@ -159,7 +162,7 @@ const TABLE: &[ToolEntry] = &[
         writes: "-f --file",
         ..PLAIN
     },
-    // groovy 2.4, scala 2.13, kotlinc 1.9.
+    // Unchecked. groovy 2.4, scala 2.13, kotlinc 1.9.
     ToolEntry {
         names: "groovy scala scala-cli kotlin kotlinc-jvm",
         options: "-version --version -v -h -help --help -e= -cp= -classpath= --classpath=",
@@ -167,7 +170,8 @@ const TABLE: &[ToolEntry] = &[
         inline: "-version --version -v -h -help --help -e",
         ..SCRIPT
     },
-    // Tcl 8.6, expect 5.45, GNU Guile 3.0, Racket 8, Gauche: only a script, a text or a version.
+    // Unchecked. Tcl 8.6, expect 5.45, GNU Guile 3.0, Racket 8, Gauche: only a script, a text or a
+    // version.
     ToolEntry { names: "tclsh wish expect slsh newlisp", options: "", ..SCRIPT },
     ToolEntry {
         names: "guile racket gosh chicken-scheme csi gsi",
@@ -175,7 +179,7 @@ const TABLE: &[ToolEntry] = &[
         inline: "-c -e -v --version -h --help",
         ..SCRIPT
     },
-    // GHC 9, runghc: options of GHC name preprocessors (-pgmF) and plugins.
+    // Unchecked. GHC 9, runghc: options of GHC name preprocessors (-pgmF) and plugins.
     ToolEntry {
         names: "ghc",
         options: "-o= -O -O0 -O1 -O2 -Wall -Wextra -Werror -Wcompat -package= -threaded -v --make -c \
@@ -190,7 +194,7 @@ const TABLE: &[ToolEntry] = &[
         inline: "--version --help",
         ..SCRIPT
     },
-    // Erlang/OTP 25, Elixir 1.14.
+    // Unchecked. Erlang/OTP 25, Elixir 1.14.
     ToolEntry {
         names: "erl",
         options: "-noshell -noinput -version -eval= -s= -pa= -pz= -sname= -name=",
@@ -222,7 +226,7 @@ const TABLE: &[ToolEntry] = &[
         files: "mix.exs",
         ..OPAQUE
     },
-    // Swift 5.9. Compiler options name plugins and linkers.
+    // Unchecked. Swift 5.9. Compiler options name plugins and linkers.
     ToolEntry {
         names: "swift",
         options: "--version --help -h",
@@ -236,7 +240,7 @@ const TABLE: &[ToolEntry] = &[
         }]),
         ..OPAQUE
     },
-    // .NET SDK 8, dotnet --help. MSBuild properties and loggers name code.
+    // Unchecked. .NET SDK 8, dotnet --help. MSBuild properties and loggers name code.
     ToolEntry {
         names: "dotnet",
         options: "--version --info --list-sdks --list-runtimes -h --help -d --diagnostics",
@@ -266,7 +270,7 @@ const TABLE: &[ToolEntry] = &[
         ]),
         ..OPAQUE
     },
-    // GNU Octave 7.
+    // Unchecked. GNU Octave 7.
     ToolEntry {
         names: "octave octave-cli",
         options: "--eval= -q --quiet --silent --no-gui -f --norc --no-init-file -W --no-window-system \
@@ -283,7 +287,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::JudgedFirst(gdb),
         ..PLAIN
     },
-    // LLDB 14: the same.
+    // Unchecked. LLDB 14: the same.
     ToolEntry {
         names: "lldb",
         options: "-b --batch -x --no-lldbinit -p= --attach-pid= -c= --core= -o== --one-line= -v \

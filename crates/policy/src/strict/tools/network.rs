@@ -1,9 +1,13 @@
 //! Remote shells, downloads and other programs of the network.
+//!
+//! An entry marked "Unchecked", or without a version, has yet to be compared with the program's own
+//! help; the version is the one that it is meant for.
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
 use super::entry::{
-    OperandRole, PLAIN, ToolEntry, behind, command_of, is_plain_text, judge_by, refuse,
+    OperandRole, PLAIN, ToolEntry, behind, command_of, download_into, is_plain_text, judge_by,
+    refuse,
 };
 use super::options::Arguments;
 use crate::command::{Shell, Word};
@@ -114,7 +118,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(wget),
         ..PLAIN
     },
-    // HTTPie 3, xh.
+    // Unchecked. HTTPie 3, xh.
     ToolEntry {
         names: "http https xh xhs httpie",
         options: "-j --json -f --form --multipart -v --verbose -h --headers -b --body -p= --print= -o= \
@@ -125,7 +129,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(downloads),
         ..PLAIN
     },
-    // aria2 1.36: hooks (--on-…) and --conf-path are not listed.
+    // Unchecked. aria2 1.36: hooks (--on-…) and --conf-path are not listed.
     ToolEntry {
         names: "aria2c",
         options: "-o= --out= -d= --dir= -x= -s= -j= -k= -c --continue? -q --quiet? -Z -m= -t= --split= \
@@ -148,9 +152,9 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(socat),
         ..PLAIN
     },
-    // OpenSSL 3.0, openssl help. Engines, providers and configurations load libraries.
+    // Unchecked. OpenSSL 3.0, openssl help. Engines, providers and configurations load libraries.
     ToolEntry { names: "openssl", operands: OperandRole::JudgedFirst(openssl), ..PLAIN },
-    // Nmap 7.93: scripts (-sC, -A, --script) are code.
+    // Unchecked. Nmap 7.93: scripts (-sC, -A, --script) are code.
     ToolEntry {
         names: "nmap",
         options: "-sS -sT -sU -sn -sV -sP -sL -Pn -PS* -PE -O -F -n -R -r -v -vv -d -p= -p* --top-ports= \
@@ -169,7 +173,7 @@ const TABLE: &[ToolEntry] = &[
         writes: "-w",
         ..PLAIN
     },
-    // TShark 4.0: `-X` and `-o` load scripts.
+    // Unchecked. TShark 4.0: `-X` and `-o` load scripts.
     ToolEntry {
         names: "tshark",
         options: "-D -L -n -q -V -x -l -P -S= -r= -w= -i= -f= -Y= -R= -2 -T= -e= -E= -c= -a= -b= -s= -z= -t= \
@@ -186,7 +190,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::JudgedFirst(ip),
         ..PLAIN
     },
-    // iptables 1.8: `--modprobe` names a program. Only listing is known.
+    // Unchecked. iptables 1.8: `--modprobe` names a program. Only listing is known.
     ToolEntry {
         names: "iptables ip6tables iptables-save ip6tables-save",
         options: "-L? -S? -n -v -x -t= --list --list-rules --numeric --verbose --line-numbers --table= \
@@ -288,9 +292,9 @@ fn curl(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     })?;
     let mut effects = Vec::new();
     if let Some(directory) = found.values(&["--output-dir"]).last() {
-        effects.push(Consequence::WritesBeneath(directory.clone()));
+        effects.extend(download_into(directory.clone()));
     } else if found.has(&["-J", "--remote-header-name"]) {
-        effects.push(Consequence::WritesBeneath(Word::literal(".")));
+        effects.extend(download_into(Word::literal(".")));
     } else if found.has(&["-O", "--remote-name", "--remote-name-all"]) {
         let urls = found.operands.iter().chain(found.values(&["--url"]));
         effects.extend(urls.map(file_of_url).collect::<Result<Vec<_>, _>>()?);
@@ -306,7 +310,7 @@ fn wget(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     let directory = found.values(&["-P", "--directory-prefix"]).last().cloned();
     if directory.is_some() || found.has(&many) || found.has(&["--input-file"]) {
         let directory = directory.unwrap_or_else(|| Word::literal("."));
-        return Ok(vec![Consequence::WritesBeneath(directory)]);
+        return Ok(download_into(directory).to_vec());
     }
     found.operands.iter().map(file_of_url).collect()
 }
@@ -315,7 +319,7 @@ fn downloads(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     let directory = found.values(&["--dir"]).last().cloned();
     let is_download = found.has(&["-d", "--download", "--dir", "-o", "--out"]);
     let directory = directory.unwrap_or_else(|| Word::literal("."));
-    Ok(is_download.then_some(Consequence::WritesBeneath(directory)).into_iter().collect())
+    Ok(is_download.then(|| download_into(directory)).into_iter().flatten().collect())
 }
 
 fn socat(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
@@ -511,7 +515,7 @@ mod tests {
             wget https://x/.bashrc => writes .bashrc
             wget -O x https://y => writes x
             wget -r https://y => writes beneath .
-            wget -P d https://y => writes beneath d
+            wget -P d https://y => writes beneath d; writes d
             openssl req -keyout k -out c => writes k; writes c
             openssl req -config x => code x
             openssl => code from input

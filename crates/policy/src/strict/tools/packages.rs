@@ -3,6 +3,9 @@
 //! Scripts and packages of a project are not looked into. A command behind `npx`, `uv run` and the
 //! like is another command, unless it is a well-known test runner or linter, which such a manager
 //! takes from the project; then its arguments are judged by its own entry.
+//!
+//! An entry marked "Unchecked", or without a version, has yet to be compared with the program's own
+//! help; the version is the one that it is meant for.
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::{self, Judgement};
@@ -64,7 +67,7 @@ const NPM_EXEC: ToolEntry = ToolEntry {
     ..OPAQUE
 };
 
-/// Options of pnpm 9 and Yarn 1 and 4 that are harmless with every subcommand.
+/// Unchecked. Options of pnpm 9 and Yarn 1 and 4 that are harmless with every subcommand.
 const PNPM: &str = "-r --recursive -w --workspace-root -F= --filter= -C= --dir= --cwd= -s --silent \
     --reporter= --loglevel= --color --no-color --stream --aggregate-output -g --global -D -P -O -E \
     --save-dev --dev --save-exact --save-peer --save-optional --prod --production --exact -T -o \
@@ -104,12 +107,12 @@ const PIP: &str = "-h --help --debug --isolated --require-virtualenv -v --verbos
     --quiet --no-input --retries= --timeout= --proxy= --exists-action= --trusted-host= --cert= \
     --client-cert= --cache-dir= --no-cache-dir --disable-pip-version-check --no-color -r= \
     --requirement= -c= --constraint= --no-deps --pre -e= --editable= --dry-run -t= --target= \
-    --platform= --python-version= --implementation= --abi= --user --root= --prefix= -b= --src= -U \
+    --platform= --python-version= --implementation= --abi= --user --root= --prefix= --src= -U \
     --upgrade --upgrade-strategy= --force-reinstall -I --ignore-installed --ignore-requires-python \
     --no-build-isolation --use-pep517 --check-build-dependencies --break-system-packages \
     --compile --no-compile --no-warn-script-location --no-warn-conflicts --no-binary= \
     --only-binary= --prefer-binary --require-hashes --progress-bar= --root-user-action= --report= \
-    --no-clean -i= --index-url= --pypi-url= --extra-index-url= --no-index -f= --find-links= -y --yes \
+    --no-clean -i= --index-url= --extra-index-url= --no-index -f= --find-links= -y --yes \
     -l --local --path= --exclude= --exclude-editable --outdated -o --uptodate -u --format= \
     --not-required --include-editable --all -w= --wheel-dir= -d= --dest= --files --index --versions";
 
@@ -137,7 +140,7 @@ const PIP_SUBCOMMANDS: &[ToolEntry] = &[
     },
 ];
 
-/// Options of uv 0.5 that are harmless with every subcommand.
+/// Unchecked. Options of uv 0.5 that are harmless with every subcommand.
 const UV: &str = "-q --quiet -v --verbose --color= --offline --no-progress --directory= --project= \
     --no-config -h --help -V --version -p= --python= --extra= --all-extras --no-extra= --no-dev --dev --only-dev \
     --group= --no-group= --all-groups --no-editable --inexact --exact --frozen --locked --no-sync \
@@ -190,7 +193,7 @@ const TABLE: &[ToolEntry] = &[
         }]),
         ..OPAQUE
     },
-    // Bun 1.1, bun --help. `bun run` falls back to programs of PATH.
+    // Unchecked. Bun 1.1, bun --help. `bun run` falls back to programs of PATH.
     ToolEntry {
         names: "bun",
         options: "-v --version --revision -h --help --watch --hot --smol --bun -b --silent --cwd= \
@@ -284,7 +287,8 @@ const TABLE: &[ToolEntry] = &[
         ..OPAQUE
     },
     ToolEntry { names: "uvx", shared: UV, ..UVX_RUN },
-    // Poetry 1.8, PDM 2, Hatch 1: `shell`, `config` and `env use` start or set other programs.
+    // Unchecked. Poetry 1.8, PDM 2, Hatch 1: `shell`, `config` and `env use` start or set other
+    // programs.
     ToolEntry {
         names: "poetry pdm hatch rye pipenv",
         options: "-q --quiet -v --verbose -h --help -V --version -n --no-interaction -C= --directory= -P= \
@@ -329,7 +333,7 @@ const TABLE: &[ToolEntry] = &[
         ]),
         ..OPAQUE
     },
-    // conda 23, mamba 1.
+    // Unchecked. conda 23, mamba 1.
     ToolEntry {
         names: "conda mamba micromamba",
         options: "-h --help -V --version",

@@ -1,4 +1,7 @@
 //! Other programs that can start programs, load code or write files.
+//!
+//! An entry marked "Unchecked", or without a version, has yet to be compared with the program's own
+//! help; the version is the one that it is meant for.
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
@@ -73,7 +76,7 @@ const TABLE: &[ToolEntry] = &[
         ]),
         ..OPAQUE
     },
-    // IPython 8, R 4.2, irb, pry, pdb, GNU CLISP, JShell: interpreters.
+    // Unchecked. IPython 8, R 4.2, irb, pry, pdb, GNU CLISP, JShell: interpreters.
     ToolEntry {
         names: "ipython bpython ptpython irb pry clisp jshell pdb",
         options: "-c= -e= -q --version -V -v -h --help --no-banner --simple-prompt -m=",
@@ -89,7 +92,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(no_batch),
         ..OPAQUE
     },
-    // GNU dc 1.4: `!` starts a command, also from its input.
+    // Unchecked. GNU dc 1.4: `!` starts a command, also from its input.
     ToolEntry {
         names: "dc",
         options: "-e== --expression== -V --version -h --help",
@@ -141,7 +144,8 @@ const TABLE: &[ToolEntry] = &[
         writes: "-o --output-file",
         ..PLAIN
     },
-    // Mercurial 6, Subversion 1.14. `--config` and commands for diffs and editors are not listed.
+    // Unchecked. Mercurial 6, Subversion 1.14. `--config` and commands for diffs and editors are
+    // not listed.
     ToolEntry {
         names: "hg",
         options: "-q --quiet -v --verbose --version -h --help -R= --repository= --cwd= -y",
@@ -194,7 +198,8 @@ const TABLE: &[ToolEntry] = &[
         writes: "-o --output --keyring",
         ..PLAIN
     },
-    // TeX Live 2022: `-shell-escape` and formats run programs; a file is a program itself.
+    // Unchecked. TeX Live 2022: `-shell-escape` and formats run programs; a file is a program
+    // itself.
     ToolEntry {
         names: "latex pdflatex xelatex lualatex tex pdftex xetex luatex",
         options: "-interaction= -halt-on-error -output-directory= -jobname= -file-line-error -draftmode \
@@ -216,7 +221,7 @@ const TABLE: &[ToolEntry] = &[
         options: "-q --quiet --version",
         ..PLAIN
     },
-    // groff 1.22: `-U` allows commands of the document.
+    // Unchecked. groff 1.22: `-U` allows commands of the document.
     ToolEntry {
         names: "groff troff nroff pic eqn tbl soelim zsoelim neqn",
         options: "-T= -man -ms -mdoc -mandoc -me -s -t -e -k -K= -a -c -w= -W= -z -S -h -v --version --help",
@@ -236,7 +241,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(pandoc),
         ..PLAIN
     },
-    // libxml2 2.9, libxslt 1.1: a style sheet can write files.
+    // Unchecked. libxml2 2.9, libxslt 1.1: a style sheet can write files.
     ToolEntry {
         names: "xmllint",
         options: "--noout --format --pretty= --xpath= --schema= --relaxng= --dtdvalid= --valid --recover \
@@ -251,7 +256,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Code,
         ..OPAQUE
     },
-    // protoc 3.21: other `--NAME_out` options start the plugin protoc-gen-NAME.
+    // Unchecked. protoc 3.21: other `--NAME_out` options start the plugin protoc-gen-NAME.
     ToolEntry {
         names: "protoc",
         options: "-I= -I* --proto_path= --python_out= --pyi_out= --cpp_out= --java_out= --csharp_out= \
@@ -322,7 +327,7 @@ const TABLE: &[ToolEntry] = &[
         }]),
         ..PLAIN
     },
-    // sysstat 12: `pidstat -e` starts a program. dstat loads plugins by option.
+    // Unchecked. sysstat 12: `pidstat -e` starts a program. dstat loads plugins by option.
     ToolEntry {
         names: "pidstat",
         options: "-d -h -H -I -l -R -r -s -t -U? -u -V -v -w -p= -C= -G= -T= --human",
@@ -333,7 +338,7 @@ const TABLE: &[ToolEntry] = &[
         options: "-c -d -g -i -l -m -n -p -r -s -t -y -a -f -v -C= -D= -N= --version -h --help --nocolor --noheaders",
         ..PLAIN
     },
-    // bpftrace 0.17: `-c` starts a command, `--unsafe` allows system().
+    // Unchecked. bpftrace 0.17: `-c` starts a command, `--unsafe` allows system().
     ToolEntry {
         names: "bpftrace",
         options: "-e== -l -q -v -d -V --version -h --help -p= -f= -o= -B=",
@@ -343,7 +348,7 @@ const TABLE: &[ToolEntry] = &[
         ..OPAQUE
     },
     ToolEntry { names: "gcore", options: "-a -o= -d=", writes: "-o", ..PLAIN },
-    // cowsay 3: a cow file is Perl code. Pygments: `-x` loads code.
+    // Unchecked. cowsay 3: a cow file is Perl code. Pygments: `-x` loads code.
     ToolEntry {
         names: "cowsay cowthink",
         options: "-b -d -g -p -s -t -w -y -e= -T= -W= -l -n -h",
@@ -361,7 +366,8 @@ const TABLE: &[ToolEntry] = &[
         writes: "-o",
         ..PLAIN
     },
-    // FFmpeg 5.1: filters and protocols can load libraries, so only conversions are known.
+    // Unchecked. FFmpeg 5.1: filters and protocols can load libraries, so only conversions are
+    // known.
     ToolEntry {
         names: "ffmpeg",
         options: "-i= -y -n -c= -c:v= -c:a= -codec= -vcodec= -acodec= -r= -s= -t= -ss= -to= -b:v= -b:a= \
@@ -370,7 +376,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(plain_files),
         ..PLAIN
     },
-    // LibreOffice 7: macros are code.
+    // Unchecked. LibreOffice 7: macros are code.
     ToolEntry {
         names: "libreoffice soffice lowriter localc",
         options: "--headless --convert-to= --outdir= --version --help -h --norestore --nologo --cat",
@@ -402,7 +408,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(unpack),
         ..PLAIN
     },
-    // logrotate 3.21: a configuration holds scripts.
+    // Unchecked. logrotate 3.21: a configuration holds scripts.
     ToolEntry {
         names: "logrotate",
         options: "-d --debug -f --force -v --verbose -s= --state= --version",

@@ -1,4 +1,7 @@
 //! Package managers of systems, of Ruby, PHP and other languages, and managers of versions.
+//!
+//! An entry marked "Unchecked", or without a version, has yet to be compared with the program's own
+//! help; the version is the one that it is meant for.
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
@@ -16,7 +19,7 @@ const APT: &str = "-y --yes --assume-yes -q --quiet -s --simulate --dry-run --ju
     --target-release= --default-release= --installed --upgradable --manual-installed -n \
     --names-only --full -a --all-versions --no-download --print-uris -v --version -h --help";
 
-/// Options of dnf 4 and yum. `--setopt`, `-c` and plugins change what runs.
+/// Unchecked. Options of dnf 4 and yum. `--setopt`, `-c` and plugins change what runs.
 const DNF: &str = "-y --assumeyes --assumeno -q --quiet -v --verbose --nogpgcheck --refresh -C \
     --cacheonly --best --nobest --allowerasing --skip-broken --enablerepo= --disablerepo= --repo= \
     --releasever= -x= --exclude= --installed --available --updates --security --version -h --help \
@@ -62,7 +65,8 @@ const TABLE: &[ToolEntry] = &[
         options: "-c --contents -I --info -f --field -W --show --version --help",
         ..PLAIN
     },
-    // RPM 4.18: queries; `--eval`, `--define`, `--pipe` and `--dbpath` run or change code.
+    // Unchecked. RPM 4.18: queries; `--eval`, `--define`, `--pipe` and `--dbpath` run or change
+    // code.
     ToolEntry {
         names: "rpm rpmquery rpmverify",
         options: "-q --query -a --all -i -l -f -p -R -c -d -s -V -v -h -U -F -e --info --list --file \
@@ -83,7 +87,7 @@ const TABLE: &[ToolEntry] = &[
         }]),
         ..OPAQUE
     },
-    // zypper 1.14, pacman 6, apk 2.12, Homebrew 4, MacPorts.
+    // Unchecked. zypper 1.14, pacman 6, apk 2.12, Homebrew 4, MacPorts.
     ToolEntry {
         names: "zypper",
         options: "-n --non-interactive -q --quiet -v --verbose --no-gpg-checks --version",
@@ -139,7 +143,7 @@ const TABLE: &[ToolEntry] = &[
         }]),
         ..OPAQUE
     },
-    // Nix 2.13: a command behind `-c` or `--run` is another command.
+    // Unchecked. Nix 2.13: a command behind `-c` or `--run` is another command.
     ToolEntry {
         names: "nix",
         options: "--version --help",
@@ -179,7 +183,8 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Nothing,
         ..OPAQUE
     },
-    // RubyGems 3.3, Bundler 2.3. `open`, `console`, `exec`, `help` start editors, shells and pagers.
+    // Unchecked. RubyGems 3.3, Bundler 2.3. `open`, `console`, `exec`, `help` start editors, shells
+    // and pagers.
     ToolEntry {
         names: "gem",
         options: "-v --version -h --help",
@@ -241,7 +246,7 @@ const TABLE: &[ToolEntry] = &[
         }]),
         ..OPAQUE
     },
-    // Composer 2.5. `exec` and `global` run other commands, `config` changes settings.
+    // Unchecked. Composer 2.5. `exec` and `global` run other commands, `config` changes settings.
     ToolEntry {
         names: "composer",
         options: "-h --help -q --quiet -V --version --ansi --no-ansi -n --no-interaction --no-plugins \

@@ -1,6 +1,9 @@
 //! Editors, pagers, viewers, mail programs and terminal multiplexers.
 //!
 //! An editor takes commands from its input, and some of them start programs.
+//!
+//! An entry marked "Unchecked", or without a version, has yet to be compared with the program's own
+//! help; the version is the one that it is meant for.
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
@@ -18,7 +21,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::Judged(vim),
         ..PLAIN
     },
-    // GNU nano 7.2, GNU ed 1.19: files, and commands from the input.
+    // Unchecked. GNU nano 7.2, GNU ed 1.19: files, and commands from the input.
     ToolEntry {
         names: "nano pico rnano",
         options: "-A -B -E -F -G -H -i -k -l -m -N -R -S -u -v -x --view --linenumbers --nohelp --softwrap \
@@ -72,7 +75,7 @@ const TABLE: &[ToolEntry] = &[
         writes: "-o --output",
         ..PLAIN
     },
-    // bat 0.22, bat --help; delta 0.15. `--pager` names a program.
+    // Unchecked. bat 0.22, bat --help; delta 0.15. `--pager` names a program.
     ToolEntry {
         names: "bat batcat",
         options: "-A --show-all -p --plain -l= --language= -H= --highlight-line= --file-name= -d --diff \
@@ -103,7 +106,7 @@ const TABLE: &[ToolEntry] = &[
         operands: OperandRole::JudgedFirst(tmux),
         ..PLAIN
     },
-    // GNU screen 4.9.
+    // Unchecked. GNU screen 4.9.
     ToolEntry {
         names: "screen",
         options: "-ls -list -wipe -v -version --version -d -m -D -r -R -x -dm -dmS= -S= -U -q -A -L",
