@@ -16,6 +16,11 @@ pub(super) fn is_meant(pattern: &str, program: &str, side: Side) -> bool {
     if pattern == "*" {
         return true;
     }
+    // A wildcard of an allow rule does not stand for a way out of its directory.
+    let climbs = |path: &str| path.split('/').any(|part| part == "..");
+    if side == Side::Allow && climbs(program) && !climbs(pattern) {
+        return false;
+    }
     if pattern.contains('/') {
         return fits(pattern, program) || (side == Side::Deny && fits(pattern, &normal(program)));
     }

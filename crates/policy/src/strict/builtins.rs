@@ -96,7 +96,14 @@ fn all_literal(name: &str, args: &[Word]) -> Result<(), String> {
 
 /// `printf FORMAT …`: with `-v` or `%n` it would assign. A format alone has nothing to assign to.
 fn printf(args: &[Word]) -> Result<Builtin, String> {
-    let [format, _, ..] = args else { return Ok(Builtin::Harmless) };
+    let [format, _, ..] = args else {
+        return match args.first() {
+            Some(word) if matches!(word.shape, Shape::Many | Shape::Glob) => {
+                Err(format!("the format {word} of `printf`"))
+            }
+            Some(_) | None => Ok(Builtin::Harmless),
+        };
+    };
     match format.value() {
         Some(text) if !text.starts_with('-') && !has_assigning_directive(text) => {
             Ok(Builtin::Harmless)

@@ -37,14 +37,18 @@ impl Reader<'_> {
         if self.take("$((") {
             // Arithmetic on numbers starts nothing; the names in it are checked to be numbers.
             self.arithmetic()?;
+            self.may_break_off = true;
             word.parts.push(Part::Integer);
             return Ok(());
         }
         if self.take("$(") {
             let before = self.commands.len();
             self.list_until(')')?;
-            let is_sequence = !quoted && is_sequence(self.commands.get(before..));
-            word.parts.push(if is_sequence { Part::Sequence } else { Part::Unknown { quoted } });
+            word.parts.push(match output(self.commands.get(before..)) {
+                Output::Count => Part::Count,
+                Output::Counts if !quoted => Part::Sequence,
+                Output::Counts | Output::Unknown => Part::Unknown { quoted },
+            });
             return Ok(());
         }
         if self.take("${") {
@@ -54,7 +58,8 @@ impl Reader<'_> {
         match self.peek() {
             Some(c) if starts_name(c) => {
                 let name = self.take_while(is_in_name).to_owned();
-                word.parts.push(Part::Variable { name, quoted });
+                let is_set = self.set.contains(&name);
+                word.parts.push(Part::Variable { name, quoted, is_set });
                 Ok(())
             }
             Some('?' | '$' | '#') => {
@@ -137,8 +142,9 @@ impl Reader<'_> {
             return self.refuse("this form of `${…}`");
         }
         if self.take("}") {
-            let part = if counts { Part::Count } else { Part::Variable { name, quoted } };
-            word.parts.push(part);
+            let is_set = self.set.contains(&name);
+            let variable = Part::Variable { name, quoted, is_set };
+            word.parts.push(if counts { Part::Count } else { variable });
             return Ok(());
         }
         if counts {
@@ -210,15 +216,27 @@ impl Reader<'_> {
     }
 }
 
-/// `true` for `seq` with counts for arguments, and nothing else.
-fn is_sequence(commands: Option<&[RawCommand]>) -> bool {
-    let Some([RawCommand { assignments, words, redirects, .. }]) = commands else { return false };
-    let is_count = |word: &RawWord| {
-        word.literal().is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
+/// The output of a substitution.
+enum Output {
+    /// One number.
+    Count,
+    /// Numbers.
+    Counts,
+    /// Any text.
+    Unknown,
+}
+
+/// What is known of the output of commands: `nproc` and `seq` with counts print numbers.
+fn output(commands: Option<&[RawCommand]>) -> Output {
+    let Some([RawCommand { assignments, words, redirects, .. }]) = commands else {
+        return Output::Unknown;
     };
-    let Some((program, counts)) = words.split_first() else { return false };
-    assignments.is_empty()
-        && redirects.is_empty()
-        && program.literal() == Some("seq")
-        && counts.iter().all(is_count)
+    let words: Option<Vec<&str>> = words.iter().map(RawWord::literal).collect();
+    let is_count = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit());
+    match words.as_deref() {
+        Some(_) if !assignments.is_empty() || !redirects.is_empty() => Output::Unknown,
+        Some(["nproc"]) => Output::Count,
+        Some(["seq", counts @ ..]) if counts.iter().all(is_count) => Output::Counts,
+        Some(_) | None => Output::Unknown,
+    }
 }

@@ -1,6 +1,7 @@
 //! Files that one command of a line writes and another one runs.
 
 use crate::command::{Shape, Word, base_name};
+use crate::rules::{SHELLS, is_data_name};
 
 /// Code that a command of the line runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,25 +19,6 @@ const INTERPRETERS: [&str; 13] = [
     "julia", "tclsh",
 ];
 
-/// Endings of files that no tool runs or takes for its settings.
-const DATA: [&str; 18] = [
-    "log", "txt", "out", "err", "csv", "tsv", "diff", "patch", "md", "xml", "html", "json",
-    "jsonl", "bak", "tmp", "tgz", "gz", "zip",
-];
-/// Files with such an ending that tools do read.
-const SETTINGS: [&str; 10] = [
-    "CMakeLists.txt",
-    "package.json",
-    "package-lock.json",
-    "tsconfig.json",
-    "composer.json",
-    "deno.json",
-    "nx.json",
-    "lerna.json",
-    "pom.xml",
-    "build.xml",
-];
-
 /// `true` for an interpreter whose code the line may as well hand over as an argument.
 pub(super) fn is_interpreter(program: &str) -> bool {
     let is_version = |rest: &str| rest.chars().all(|c| c.is_ascii_digit() || c == '.');
@@ -46,8 +28,14 @@ pub(super) fn is_interpreter(program: &str) -> bool {
 /// `true` for a program that starts a shell on this host for text that it is given. Shells read it
 /// themselves, and `ssh` has it read on another host.
 pub(super) fn starts_shell(program: &str) -> bool {
-    const OTHERS: [&str; 9] = ["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash", "ssh"];
-    !OTHERS.contains(&program)
+    !SHELLS.contains(&program) && program != "ssh"
+}
+
+/// `true` for a script that a shell may not run: a line may write files of such names wherever a
+/// shell is listed.
+pub(super) fn is_data_for_shell(program: &str, word: &Word) -> bool {
+    let is_data = |path: &str| is_data_name(base_name(path));
+    SHELLS.contains(&program) && word.value().is_none_or(is_data)
 }
 
 /// `true` for a file that is an input of the command rather than a file: `-`, a pipe, `/dev/stdin`.
@@ -94,12 +82,7 @@ fn is_data(target: &Word, code: &Code) -> bool {
         Code::File(word) => word.value().is_none_or(|file| base_name(file) == name),
         Code::Conventional(_) => false,
     };
-    let has_ending = name.rsplit_once('.').is_some_and(|(_, ending)| DATA.contains(&ending));
-    let is_settings = SETTINGS.contains(&name)
-        || name.starts_with('.')
-        || name.contains("config")
-        || name.contains("requirements");
-    has_ending && !is_settings && !is_code
+    is_data_name(name) && !is_code
 }
 
 /// Checks a file that is opened for reading: bash opens connections for `/dev/tcp/…`.

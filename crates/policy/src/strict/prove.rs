@@ -18,6 +18,10 @@ const MAX_BYTES: usize = 64 * 1024;
 /// How deep commands may be nested that start commands.
 const MAX_DEPTH: usize = 12;
 
+/// Variables of the shell that hold nothing but numbers and that no text may set.
+const COUNTERS: [&str; 8] =
+    ["RANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "UID", "EUID", "PPID", "BASHPID"];
+
 /// What a text is proven to do: these commands run, and no others.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Proof {
@@ -116,14 +120,19 @@ impl<'c> Prover<'c> {
         reader.script()?;
         let Reader { mut facts, arithmetic, counted, assigned, commands, .. } = reader;
         counted.iter().for_each(|name| facts.count(name));
-        if let Some(name) = arithmetic.iter().find(|name| !facts.is_arithmetic(name)) {
-            return Err(refusal(format!("arithmetic with {name}, which may hold an expression")));
-        }
         let safe = self.context.safe_names;
         if let Some((name, _)) =
             assigned.iter().find(|(name, value)| !safe.in_shell(name, value.as_deref()))
         {
             return Err(Uncertain { reason: Reason::Variable { name: name.clone() }, at: 0 });
+        }
+        let is_number = |name: &String| {
+            // Any other name may hold text that the shell itself has put there.
+            let is_plain = COUNTERS.contains(&name.as_str()) || safe.in_shell(name, None);
+            is_plain && facts.is_arithmetic(name)
+        };
+        if let Some(name) = arithmetic.iter().find(|name| !is_number(name)) {
+            return Err(refusal(format!("arithmetic with {name}, which may hold an expression")));
         }
         let outer = std::mem::replace(&mut self.facts, facts);
         let result = commands.iter().try_for_each(|command| self.command(command, around));
@@ -251,6 +260,9 @@ impl<'c> Prover<'c> {
                 if files::is_fed(&word) && !files::is_interpreter(name) =>
             {
                 Err(refusal(format!("{word}, which `{name}` runs as code,")))
+            }
+            Consequence::ReadsCode(word) if files::is_data_for_shell(name, &word) => {
+                Err(refusal(format!("the script {word}, whose name says that it is data,")))
             }
             Consequence::ReadsCode(word) => {
                 self.code.push((self.proof.commands.len(), files::Code::File(word)));

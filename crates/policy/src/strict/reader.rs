@@ -1,5 +1,7 @@
 //! The cursor over a text, and what is collected while it is read.
 
+use std::collections::BTreeSet;
+
 use crate::command::{Reason, Shell, Uncertain, Via};
 use crate::strict::facts::{Facts, Value};
 use crate::strict::recognise::RawCommand;
@@ -24,6 +26,11 @@ pub(super) struct Reader<'t> {
     pub(super) facts: Facts,
     /// Names that arithmetic reads, checked once all assignments are known.
     pub(super) arithmetic: Vec<String>,
+    /// Variables that certainly have a value from the text at this point.
+    pub(super) set: BTreeSet<String>,
+    /// An arithmetic expansion was read. If it fails, bash drops the rest of its line, so no later
+    /// assignment is certain to happen.
+    pub(super) may_break_off: bool,
     /// Names that arithmetic may assign to.
     pub(super) counted: Vec<String>,
     /// Names that the text assigns to, each with its value where that is known.
@@ -41,7 +48,7 @@ pub(super) struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    pub(super) const fn new(text: &'t str, shell: Shell, facts: Facts) -> Self {
+    pub(super) fn new(text: &'t str, shell: Shell, facts: Facts) -> Self {
         Self {
             text,
             pos: 0,
@@ -50,6 +57,8 @@ impl<'t> Reader<'t> {
             depth: 0,
             facts,
             arithmetic: Vec::new(),
+            set: BTreeSet::new(),
+            may_break_off: false,
             counted: Vec::new(),
             assigned: Vec::new(),
             steps: 0,
@@ -132,12 +141,12 @@ impl<'t> Reader<'t> {
         result
     }
 
-    /// Skips blanks between words. A continued line counts only here: inside a word or an operator
-    /// it would join what stands on both sides.
+    /// Skips blanks between words. A continued line counts only behind a blank: elsewhere it would
+    /// join what stands on both sides to one word or one operator.
     pub(super) fn skip_blanks(&mut self) {
         loop {
-            self.take_while(|c| matches!(c, ' ' | '\t'));
-            if !self.take("\\\n") {
+            let blanks = self.take_while(|c| matches!(c, ' ' | '\t'));
+            if blanks.is_empty() || !self.take("\\\n") {
                 return;
             }
         }
@@ -147,6 +156,22 @@ impl<'t> Reader<'t> {
     pub(super) fn assign(&mut self, name: &str, value: &RawWord) {
         self.facts.assign(name, value.value());
         self.assigned.push((name.to_owned(), value.literal().map(str::to_owned)));
+    }
+
+    /// Notes that a variable has a value from here on.
+    pub(super) fn mark_set(&mut self, name: &str) {
+        if !self.may_break_off {
+            self.set.insert(name.to_owned());
+        }
+    }
+
+    /// Reads commands that may not run, or run in a process of their own: what they assign is not
+    /// certain afterwards.
+    pub(super) fn apart<T>(&mut self, read: impl FnOnce(&mut Self) -> Proven<T>) -> Proven<T> {
+        let set = self.set.clone();
+        let result = read(self);
+        self.set = set;
+        result
     }
 
     /// Notes that a variable gets a value that is not known.

@@ -52,7 +52,7 @@ impl Reader<'_> {
     pub(super) fn list_until(&mut self, close: char) -> Proven<()> {
         let outside = std::mem::take(&mut self.documents);
         self.path.push(if close == '`' { Via::Backticks } else { Via::Substitution });
-        self.list(End::Close(close))?;
+        self.apart(|reader| reader.list(End::Close(close)))?;
         self.path.pop();
         self.pos += close.len_utf8();
         if !self.documents.is_empty() {
@@ -70,8 +70,13 @@ impl Reader<'_> {
             if self.peek().is_none() {
                 return self.refuse("a missing end of a compound command or a substitution");
             }
+            let before = self.set.clone();
             self.and_or()?;
             self.skip_blanks();
+            if self.starts_with("&") {
+                // It runs in a process of its own.
+                self.set = before;
+            }
             let is_separated = match self.peek() {
                 Some('\n' | '#') => true,
                 Some(';') if !self.starts_with(";;") => self.take(";"),
@@ -118,14 +123,25 @@ impl Reader<'_> {
         }
     }
 
+    /// Pipelines with `&&` and `||` between them. Only the first is certain to run; what one behind
+    /// `&&` assigns is certain for the next behind `&&`.
     fn and_or(&mut self) -> Proven<()> {
+        self.pipeline()?;
+        let certain = self.set.clone();
+        let mut has_or = false;
         loop {
-            self.pipeline()?;
             self.skip_blanks();
-            if !self.take("&&") && !self.take("||") {
+            if self.take("||") {
+                has_or = true;
+            } else if !self.take("&&") {
+                self.set = certain;
                 return Ok(());
             }
+            if has_or {
+                self.set.clone_from(&certain);
+            }
             self.skip_lines()?;
+            self.pipeline()?;
         }
     }
 
@@ -143,20 +159,23 @@ impl Reader<'_> {
                 return self.refuse("an option of `time`");
             }
         }
+        let before = self.set.clone();
+        self.command()?;
         loop {
-            self.command()?;
             self.skip_blanks();
-            if self.starts_with("||") {
+            if self.starts_with("||") || !self.starts_with("|") {
                 return Ok(());
             }
             if self.starts_with("|&") {
                 self.bash_only("`|&`")?;
                 self.pos += 1;
-            } else if !self.starts_with("|") {
-                return Ok(());
             }
             self.pos += 1;
             self.skip_lines()?;
+            // Each command of a pipeline has a process of its own.
+            self.set.clone_from(&before);
+            self.command()?;
+            self.set.clone_from(&before);
         }
     }
 
@@ -177,7 +196,7 @@ impl Reader<'_> {
             // Arithmetic on numbers starts nothing.
             self.arithmetic()?;
         } else if self.take("(") {
-            self.nested(|reader| reader.list(End::Close(')')))?;
+            self.nested(|reader| reader.apart(|reader| reader.list(End::Close(')'))))?;
             self.pos += 1;
         } else {
             let word = self.next_word().to_owned();
@@ -185,7 +204,10 @@ impl Reader<'_> {
                 return self.simple();
             }
             self.pos += word.len();
-            self.nested(|reader| reader.compound(&word))?;
+            match word.as_str() {
+                "{" => self.nested(|reader| reader.compound(&word))?,
+                _ => self.nested(|reader| reader.apart(|reader| reader.compound(&word)))?,
+            }
         }
         self.redirects_of_compound()
     }
@@ -198,7 +220,8 @@ impl Reader<'_> {
             }
             "if" => loop {
                 self.list_to(&["then"])?;
-                match self.list_to(&["elif", "else", "fi"])?.as_str() {
+                let end = self.apart(|reader| reader.list_to(&["elif", "else", "fi"]))?;
+                match end.as_str() {
                     "elif" => {}
                     "else" => return self.list_to(&["fi"]).map(|_| ()),
                     _ => return Ok(()),
@@ -248,6 +271,7 @@ impl Reader<'_> {
         for word in self.words_to_end_of_line()? {
             self.assign(&name, &word);
         }
+        self.mark_set(&name);
         self.assigned.push((name, None));
         self.skip_blanks();
         self.take(";");
@@ -292,7 +316,7 @@ impl Reader<'_> {
             }
             self.take("(");
             self.patterns()?;
-            self.list(End::Case)?;
+            self.apart(|reader| reader.list(End::Case))?;
             if self.starts_with(";;&") || !(self.take(";;") || self.next_word() == "esac") {
                 return self.refuse("this end of a `case` branch");
             }
@@ -417,6 +441,11 @@ impl Reader<'_> {
         {
             return self.refuse("a missing command");
         }
+        if command.words.is_empty() && command.redirects.is_empty() {
+            for (name, _) in &command.assignments {
+                self.mark_set(name);
+            }
+        }
         self.note_assigning_builtin(&command.words);
         self.commands.push(command);
         Ok(())
@@ -463,8 +492,9 @@ impl Reader<'_> {
         if !matches!(program, Some("read" | "export" | "unset")) {
             return;
         }
-        for word in words.iter().skip(1).filter_map(RawWord::literal) {
-            let name = word.split('=').next().unwrap_or(word);
+        for word in words.iter().skip(1) {
+            // The value may be unknown, the name may not: `builtins` refuses such a word.
+            let name = word.prefix().split('=').next().unwrap_or_default();
             if is_name(name) {
                 self.assign_unknown(name);
             }

@@ -150,6 +150,10 @@ impl Reader<'_> {
             if text == document.delimiter {
                 return Ok(length);
             }
+            // In a substitution bash ends the text at such a line, too.
+            if text.starts_with(&document.delimiter) {
+                return self.refuse("a line of a here-document that begins like its delimiter");
+            }
             length += line.len();
         }
         self.refuse("a here-document without an end")

@@ -54,7 +54,7 @@ fn lists_and_pipelines_start_each_of_their_commands() {
         ("( a", "missing end"),
         ("{ a; ", "missing end"),
         ("a\\\nb", "continued line"),
-        ("a &\\\n& b", "missing command"),
+        ("a &\\\n& b", "continued line"),
         ("{ }", "empty list"),
         ("a\rb", "control character"),
         ("time -x a", "time"),

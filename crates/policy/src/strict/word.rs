@@ -14,6 +14,8 @@ pub(super) enum Part {
         name: String,
         /// Inside double quotes: the value stays one word.
         quoted: bool,
+        /// The text has certainly given it a value before.
+        is_set: bool,
     },
     /// Text that is known only when it runs: a command's output, a cut value.
     Unknown {
@@ -67,7 +69,7 @@ impl RawWord {
     }
 
     /// The text before the first part that is not known.
-    fn prefix(&self) -> &str {
+    pub(super) fn prefix(&self) -> &str {
         match self.parts.first() {
             Some(Part::Text(text)) => text,
             _ => "",
@@ -101,7 +103,9 @@ impl RawWord {
             return Word { quoted: self.quoted, ..Word::literal(text) };
         }
         let splits = |part: &Part| match part {
-            Part::Variable { name, quoted } => !quoted && !facts.value(name).is_atom,
+            Part::Variable { name, quoted, is_set } => {
+                !(*quoted || *is_set && facts.value(name).is_atom)
+            }
             Part::Unknown { quoted } => !quoted,
             Part::Sequence => true,
             Part::Text(_)
@@ -128,8 +132,8 @@ impl RawWord {
         };
         let plain = shape != Shape::Many
             && match self.parts.first() {
-                Some(Part::Variable { name, .. }) => {
-                    is_absolute || facts.value(name).is_never_option
+                Some(Part::Variable { name, is_set, .. }) => {
+                    is_absolute || (*is_set && facts.value(name).is_never_option)
                 }
                 Some(Part::Count | Part::Home | Part::Pipe) => true,
                 Some(Part::Text(text)) => !text.is_empty() && !text.starts_with('-'),

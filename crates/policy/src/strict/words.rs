@@ -254,6 +254,9 @@ impl Reader<'_> {
     /// quoted, nested or expanded, so that no other reading exists.
     fn braces(&mut self, word: &mut RawWord) -> Proven<Option<Choices>> {
         if self.take("{}") {
+            if self.next_word().contains(['{', '}', ',', '\\']) {
+                return self.refuse("this use of braces");
+            }
             word.push_text("{}");
             return Ok(None);
         }

@@ -46,6 +46,10 @@ fn build(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     let slots =
         slots.map(|name| Ok(Consequence::Sets { name: known(name)?.to_owned(), value: None }));
     let mut all = slots.collect::<Result<Vec<Consequence>, Doubt>>()?;
+    let marks = ["I", "i", "replace"];
+    if found.options.iter().filter(|given| marks.contains(&given.name.as_str())).count() > 1 {
+        return Err("two options that replace".to_owned());
+    }
     let replaced = match found.values(&["I", "i", "replace"]).last() {
         Some(text) => Some(known(text)?),
         None => found.has(&["i", "replace"]).then_some("{}"),
