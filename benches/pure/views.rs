@@ -4,6 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
 use shellyard::output::ParsedCursor;
+use shellyard::output::redact::Redactor;
 use shellyard::output::view::{ViewOptions, text};
 
 const PAGE: usize = 16 << 10;
@@ -25,9 +26,28 @@ pub(crate) fn bench(criterion: &mut Criterion) {
         });
     }
     group.finish();
+    mask(criterion);
     criterion.bench_function("cursor, parsed", |bencher| {
         bencher.iter(|| black_box("job:17:bytes:123456789").parse::<ParsedCursor>());
     });
+}
+
+/// Looking for secrets where there are none, where names of secrets stand, and where there is one.
+fn mask(criterion: &mut Criterion) {
+    let redactor = Redactor::with_known_secrets(&[]).expect("our own patterns can be read");
+    let pages = [
+        ("plain", page("2026-01-01 INFO request 00042 took 1234 us on worker-7\n")),
+        ("code", page("    let password = config.password.clone().or_else(prompt_password);\n")),
+        ("secrets", page("connecting to postgres://me:hunter2@db/app with password=hunter2\n")),
+    ];
+    let mut group = criterion.benchmark_group("masking of 16 KiB");
+    group.throughput(Throughput::Bytes(PAGE as u64));
+    for (name, page) in &pages {
+        group.bench_function(*name, |bencher| {
+            bencher.iter(|| redactor.mask_bytes(black_box(page)).len());
+        });
+    }
+    group.finish();
 }
 
 /// Lines like this one, each with its number so that none repeats.

@@ -17,6 +17,7 @@
 //! **Publish last**: [`Progress`] moves only after the bytes it speaks of can be read.
 
 mod account;
+mod assignments;
 mod block;
 mod cursor;
 mod decoding;

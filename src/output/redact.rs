@@ -6,13 +6,13 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 pub use super::redact_error::RedactError;
-use super::secrets::{FORMS, PRIVATE_KEY, any_form};
+use super::secrets::{FORMS, PRIVATE_KEY, any_form, secrets_of};
 
 /// What stands where a secret was.
 pub const MASK: &str = "[redacted]";
@@ -48,14 +48,6 @@ struct Pattern {
     regex: Regex,
     /// The number of the group named `secret`.
     group: Option<usize>,
-    /// Whether a match can be the beginning of something that goes on.
-    reach: Reach,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    Line,
-    PrivateKey,
 }
 
 /// What a line stands in, told by the lines before it.
@@ -87,7 +79,7 @@ impl Redactor {
 
     fn build(known: Known, texts: &[String]) -> Result<Self, RedactError> {
         let given = texts.iter().enumerate();
-        let given = given.map(|(index, text)| Pattern::compile(index, text, Reach::Line));
+        let given = given.map(|(index, text)| Pattern::compile(index, text));
         let given = given.collect::<Result<_, _>>()?;
         let any = texts.last().map(|last| {
             let built = RegexSetBuilder::new(texts).size_limit(ALL_PATTERNS_BYTES).build();
@@ -157,7 +149,7 @@ impl Redactor {
         }
         if let Some(any) = self.any.as_ref().filter(|any| any.is_match(line)) {
             for index in &any.matches(line) {
-                self.given[index].add_to(line, inside, &mut spans);
+                self.given[index].add_spans(line, &mut spans);
             }
         }
         merged(spans)
@@ -171,39 +163,30 @@ fn add_known(line: &[u8], inside: &mut Inside, spans: &mut Vec<Range<usize>>) {
         return;
     }
     for index in &any.matches(line) {
-        match known(index) {
-            Some(pattern) => pattern.add_to(line, inside, spans),
+        match secrets_of(index, line) {
+            Some(found) => spans.extend(found),
             None => spans.push(0..line.len()),
+        }
+        if FORMS[index].kind == PRIVATE_KEY && is_left_open(line) {
+            *inside = Inside::PrivateKey;
         }
     }
 }
 
-/// The pattern of a known form. Most are never met: each is compiled when it is, once.
-fn known(index: usize) -> Option<&'static Pattern> {
-    static COMPILED: [OnceLock<Option<Pattern>>; FORMS.len()] =
-        [const { OnceLock::new() }; FORMS.len()];
-    let form = &FORMS[index];
-    let reach = if form.kind == PRIVATE_KEY { Reach::PrivateKey } else { Reach::Line };
-    let compile = || Pattern::compile(index, form.pattern, reach).ok();
-    COMPILED[index].get_or_init(compile).as_ref()
+/// Whether a private key begins on this line and does not end there.
+fn is_left_open(line: &[u8]) -> bool {
+    memmem::rfind(line, KEY_BEGIN) > memmem::rfind(line, KEY_END)
 }
 
 impl Pattern {
-    fn compile(index: usize, text: &str, reach: Reach) -> Result<Self, RedactError> {
+    fn compile(index: usize, text: &str) -> Result<Self, RedactError> {
         if text.is_empty() {
             return Err(RedactError::empty(index));
         }
         let built = RegexBuilder::new(text).size_limit(PATTERN_BYTES).build();
         let regex = built.map_err(|error| RedactError::new(index, text, &error))?;
         let group = regex.capture_names().position(|name| name == Some("secret"));
-        Ok(Self { regex, group, reach })
-    }
-
-    fn add_to(&self, line: &[u8], inside: &mut Inside, spans: &mut Vec<Range<usize>>) {
-        self.add_spans(line, spans);
-        if self.is_left_open(line) {
-            *inside = Inside::PrivateKey;
-        }
+        Ok(Self { regex, group })
     }
 
     fn add_spans(&self, line: &[u8], spans: &mut Vec<Range<usize>>) {
@@ -213,14 +196,6 @@ impl Pattern {
             Some(group) => spans.extend(self.regex.captures_iter(line).filter_map(|found| {
                 found.get(group).or_else(|| found.get(0)).map(|part| part.range())
             })),
-        }
-    }
-
-    /// Whether a private key begins on this line and does not end there.
-    fn is_left_open(&self, line: &[u8]) -> bool {
-        match self.reach {
-            Reach::Line => false,
-            Reach::PrivateKey => memmem::rfind(line, KEY_BEGIN) > memmem::rfind(line, KEY_END),
         }
     }
 }
@@ -366,6 +341,9 @@ fn cut_before(wanted: usize, spans: &[Range<usize>]) -> usize {
     }
 }
 
+#[cfg(test)]
+#[path = "redact_forms_tests.rs"]
+mod forms_tests;
 #[cfg(test)]
 #[path = "redact_tests.rs"]
 mod tests;

@@ -1,8 +1,11 @@
 //! What is a secret: a variable by its name, a text by its form. Pure.
 
-use std::sync::LazyLock;
+use std::ops::Range;
+use std::sync::{LazyLock, OnceLock};
 
-use regex::bytes::RegexSet;
+use regex::bytes::{Captures, Regex, RegexSet};
+
+use super::assignments::{assigned_secret, bot_secret, spaced_secret};
 
 /// Whole families of names that belong to vaults and cloud accounts.
 const FAMILIES: [&str; 4] = ["AWS_", "AZURE_", "VAULT_", "OP_SESSION"];
@@ -77,7 +80,13 @@ pub(super) struct Form {
     pub(super) kind: &'static str,
     /// Matches within one line. Where there is a group `secret`, only that is the secret.
     pub(super) pattern: &'static str,
+    /// Finds the secret in a line by a match of the pattern, if there is one; without it the match
+    /// is the secret.
+    part: Option<Part>,
 }
+
+/// From a line and the place of a match to the place of the secret.
+type Part = fn(&[u8], Range<usize>) -> Option<Range<usize>>;
 
 /// Where a private key begins. The rest of it is on the lines after this one, or, escaped, on the
 /// same line.
@@ -85,7 +94,7 @@ pub(super) const PRIVATE_KEY: &str = "private key";
 
 /// Every form that is known. Each begins with fixed text, so that a search skips most lines, and is
 /// about bytes: the word boundaries of Unicode cost a multiple.
-pub(super) const FORMS: [Form; 19] = [
+pub(super) const FORMS: [Form; 38] = [
     form(
         PRIVATE_KEY,
         r"(?-u)-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:.*?-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|.*)",
@@ -93,28 +102,62 @@ pub(super) const FORMS: [Form; 19] = [
     form("password in a URL", r#"(?-u)://[^\s/?#:@"'<>]*:(?P<secret>[^\s/?#@"'<>]+)@"#),
     form(
         "authorization header",
-        r"(?-u)(?i:authorization: *(?:basic|bearer|token)) +(?P<secret>[A-Za-z0-9._~+/=-]{8,})",
+        r#"(?-u)(?i:authorization)\\?["']?[ \t]*[:=][ \t]*\\?["']?(?i:basic|bearer|token|apikey) +(?P<secret>[A-Za-z0-9._~+/=-]{8,})"#,
     ),
+    // `shellyard token new` prints 256 bits in base64.
+    form("Shellyard token", r"(?-u)\bsy_[A-Za-z0-9_-]{43}"),
     form("GitHub token", r"(?-u)\bgh[oprsu]_[A-Za-z0-9]{30,}"),
     form("GitHub token", r"(?-u)\bgithub_pat_[A-Za-z0-9_]{22,}"),
-    form("GitLab token", r"(?-u)\bglpat-[A-Za-z0-9_-]{20,}"),
+    form("GitLab token", r"(?-u)\bgl(?:pat|dt|rt|cbt|ptt|ft|soat|agent)-[A-Za-z0-9_.-]{20,}"),
     form("AWS key id", r"(?-u)\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     form("Slack token", r"(?-u)\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    form("Slack token", r"(?-u)\bxapp-[0-9]-[A-Za-z0-9-]{10,}"),
     form("Slack webhook", r"(?-u)hooks\.slack\.com/services/(?P<secret>[A-Za-z0-9/]{20,})"),
+    form("Discord webhook", r"(?-u)/api/webhooks/[0-9]+/(?P<secret>[A-Za-z0-9_-]{40,})"),
     form("API key", r"(?-u)\bsk-(?:proj|svcacct|admin|ant|or|lf)-[A-Za-z0-9_-]{16,}"),
     form("API key", r"(?-u)\bsk-[A-Za-z0-9]{20,}"),
+    form("API key", r"(?-u)\b(?:gsk_|xai-|pplx-)[A-Za-z0-9]{32,}"),
     form("Stripe key", r"(?-u)\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    form("Stripe webhook secret", r"(?-u)\bwhsec_[A-Za-z0-9+/=]{24,}"),
     form("Google API key", r"(?-u)\bAIza[A-Za-z0-9_-]{35}"),
     form("Google access token", r"(?-u)\bya29\.[A-Za-z0-9_-]{20,}"),
+    form("Google client secret", r"(?-u)\bGOCSPX-[A-Za-z0-9_-]{20,}"),
     form("npm token", r"(?-u)\bnpm_[A-Za-z0-9]{36}"),
     form("PyPI token", r"(?-u)\bpypi-AgEI[A-Za-z0-9_-]{50,}"),
     form("Hugging Face token", r"(?-u)\bhf_[A-Za-z0-9]{30,}"),
     form("SendGrid key", r"(?-u)\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
     form("JSON web token", r"(?-u)\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    form("Vault token", r"(?-u)\bhv[brs]\.[A-Za-z0-9_-]{20,}"),
+    form("DigitalOcean token", r"(?-u)\bdo[opr]_v1_[a-f0-9]{40,}"),
+    form("Docker token", r"(?-u)\bdckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}"),
+    form("Twilio key", r"(?-u)\b(?:SK|AC)[0-9a-f]{32}\b"),
+    form("Mailgun key", r"(?-u)\bkey-[0-9a-f]{32}\b"),
+    form("Shopify token", r"(?-u)\bshp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}"),
+    form("Atlassian token", r"(?-u)\bATATT[A-Za-z0-9_=-]{20,}"),
+    form(
+        "service token",
+        r"(?-u)\b(?:lin_api_|lin_oauth_|glsa_|figd_|sbp_|sntrys_|dapi|PMAK-|NRAK-|AGE-SECRET-KEY-1|pscale_tkn_|pul-)[A-Za-z0-9_=+/.-]{24,}",
+    ),
+    part("Telegram token", r"(?-u):AA[A-Za-z0-9_-]{33}", bot_secret),
+    form("password file entry", r"(?-u):(?:543[0-9]|6432|\*):[^\s:]+:[^\s:]+:(?P<secret>[^\s:]+)"),
+    form(
+        "password of a command",
+        r#"(?-u)(?:curl [\t -%'-:<-{}~]*?(?:-u|--user|-U|--proxy-user)[ =]?["']?[^\s:"'\x24]+:|sshpass -p ?["']?|(?:mysql|mysqldump|mysqladmin|mariadb) (?:[\t -%'-:<-{}~]* )?-p["']?)(?P<secret>[^\s"'\x24|;&-][^\s"']*)"#,
+    ),
+    part(
+        "value of a secret's name",
+        r#"(?-u)(?i:passw(?:or)?d|passphrase|pwd|api[_-]?key|(?:auth|access|refresh|private|security|vault|session)[_-]?token|client[_-]?secret|secret[_-]?(?:access[_-]?)?key|(?:account|sharedaccess)key)\\?["']?[ \t]*(?::=|=>|[:=])[ \t]*"#,
+        assigned_secret,
+    ),
+    part("password in words", r"(?-u)(?:password|passwd)[ \t]+", spaced_secret),
 ];
 
 const fn form(kind: &'static str, pattern: &'static str) -> Form {
-    Form { kind, pattern }
+    Form { kind, pattern, part: None }
+}
+
+const fn part(kind: &'static str, pattern: &'static str, part: Part) -> Form {
+    Form { kind, pattern, part: Some(part) }
 }
 
 static ANY_FORM: LazyLock<Option<RegexSet>> =
@@ -126,6 +169,25 @@ pub(super) fn any_form() -> Option<&'static RegexSet> {
     ANY_FORM.as_ref()
 }
 
+/// Where the secrets of one form are in a line; `None` if our own pattern cannot be read. Most forms
+/// are never met: each is compiled when it is, once.
+pub(super) fn secrets_of(index: usize, line: &[u8]) -> Option<Vec<Range<usize>>> {
+    static COMPILED: [OnceLock<Option<Regex>>; FORMS.len()] =
+        [const { OnceLock::new() }; FORMS.len()];
+    let form = &FORMS[index];
+    let regex = COMPILED[index].get_or_init(|| Regex::new(form.pattern).ok()).as_ref()?;
+    Some(match form.part {
+        Some(part) => regex.find_iter(line).filter_map(|found| part(line, found.range())).collect(),
+        None => {
+            let matches = regex.captures_iter(line);
+            let whole = |found: Captures<'_>| {
+                found.name("secret").or_else(|| found.get(0)).map(|it| it.range())
+            };
+            matches.filter_map(whole).collect()
+        }
+    })
+}
+
 /// What secret a value holds, in words that can be shown; never the value itself.
 ///
 /// Linear in the value, for any bytes.
@@ -133,7 +195,8 @@ pub(super) fn any_form() -> Option<&'static RegexSet> {
 pub fn secret_in_value(value: &[u8]) -> Option<&'static str> {
     // Patterns that could not be read would find nothing: then everything is a secret.
     let Some(any) = any_form() else { return Some("unchecked value") };
-    let found = any.matches(value).iter().next()?;
+    let is_there = |index: &usize| secrets_of(*index, value).is_none_or(|found| !found.is_empty());
+    let found = any.matches(value).into_iter().find(is_there)?;
     FORMS.get(found).map(|form| form.kind)
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Launch, Yard, bytes_of, eventually, eventually_some};
+use crate::harness::{Launch, Yard, bytes_of, eventually, eventually_some, run_program};
 
 /// Known by its form, without any setting.
 const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
@@ -52,6 +52,27 @@ fn every_reply_is_masked_and_the_raw_log_is_not() {
         assert!(listed.contains("[redacted]"), "the command is shown: {listed}");
         assert_eq!(raw(&mut yard, job), format!("key {KEY}\npin={OWN} after\n"));
     }
+}
+
+#[test]
+fn tokens_of_the_server_and_passwords_by_name_are_masked() {
+    let mut yard = Launch::stdio().structured().start();
+    let data = yard.sandbox().data();
+    let data = data.to_str().expect("a path");
+    let arguments = ["token", "new", "alice", "--json", "--data-dir", data];
+    let output = run_program(yard.sandbox(), &arguments);
+    let made: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let token = made["token"].as_str().expect("a token");
+    let command = format!(
+        "echo token {token}; echo DB_PASSWORD={OWN}; echo 'x-api-key: {}'; echo 'password = ask()'",
+        "0a1b2c3d".repeat(4),
+    );
+    let reply = yard.run(&command);
+    let shown =
+        "token [redacted]\nDB_PASSWORD=[redacted]\nx-api-key: [redacted]\npassword = ask()\n";
+    assert_eq!(reply["output"], shown);
+    let listed = yard.call("list_jobs", json!({})).ok().0.to_string();
+    assert!(!listed.contains(token) && !listed.contains(OWN), "{listed}");
 }
 
 #[test]

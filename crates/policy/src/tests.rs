@@ -847,6 +847,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("", "curl", "echo x > \"${y:-/dev/tcp/h/1}\""),
     ("", "curl", "for x in /dev/tcp/h/1; do cat < \"$x\"; done"),
     // Strings that end elsewhere for a shell that has no `$'`.
+    ("", "pwn", "echo $'a\\'; pwn #'"),
     ("", "pwn", "sh -c \"echo \\$'a\\\\'; pwn #'\""),
 ];
 

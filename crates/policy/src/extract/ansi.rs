@@ -2,12 +2,15 @@
 
 use super::walker::{Walk, Walker};
 use super::word::Draft;
+use crate::command::Reason;
 
 impl Walker<'_, '_> {
     /// The string at the quote that follows the `$`.
     pub(super) fn ansi_quoted(&mut self, draft: &mut Draft) -> Walk<()> {
         self.pos += 1;
         let mut value = String::new();
+        // To a shell that has no `$'`, the string ends at its first escaped quote.
+        let mut ended = None;
         loop {
             let Some(next) = self.text.get(self.pos..).and_then(|rest| rest.chars().next()) else {
                 return self.syntax("a quote without its end");
@@ -15,9 +18,18 @@ impl Walker<'_, '_> {
             self.pos += next.len_utf8();
             match next {
                 '\'' => break,
-                '\\' => value.push(self.escape()?),
+                '\\' => {
+                    if self.raw(self.pos) == Some(b'\'') {
+                        ended.get_or_insert(self.pos + 1);
+                    }
+                    value.push(self.escape()?);
+                }
                 other => value.push(other),
             }
+        }
+        let rest = ended.map_or("", |start| self.since(start));
+        if rest.contains([';', '&', '|', '(', ')', '<', '>', '`', '$', '\n']) {
+            return self.fail(Reason::Dialect("an operator after an escaped quote in `$'`"));
         }
         draft.push_quoted(&value);
         Ok(())
@@ -40,7 +52,6 @@ impl Walker<'_, '_> {
             b'\\' => '\\',
             b'"' => '"',
             b'?' => '?',
-            // Only bash gets here: the string would end for a shell that has no `$'`.
             b'\'' => '\'',
             b'x' => return self.number(16, 2),
             b'u' => return self.number(16, 4),
