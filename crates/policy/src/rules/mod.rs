@@ -15,6 +15,6 @@ pub use environment::SafeNames;
 pub use error::RuleError;
 pub use forms::{CoreTools, blocked_commands, core_tools, exclude_tools, patterns, wildcards};
 pub use glob::fits;
-pub(super) use redirects::{Place, SHELLS, is_data_name, leaves_workspace};
+pub(super) use redirects::{Place, leaves_workspace};
 pub(super) use rule::{Match, Side};
 pub use rule::{Rule, Scope};

@@ -81,38 +81,6 @@ const RUN_BY: [(&[&str], &[&str]); 9] = [
     (&["docker", "podman"], &["dockerfile", "docker-compose.yml", "compose.yaml", "compose.yml"]),
 ];
 
-/// Shells: where one is listed, a line writes only files whose names say that they are data.
-pub(crate) const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash"];
-
-/// Endings of files that no tool runs or takes for its settings.
-const DATA: [&str; 18] = [
-    "log", "txt", "out", "err", "csv", "tsv", "diff", "patch", "md", "xml", "html", "json",
-    "jsonl", "bak", "tmp", "tgz", "gz", "zip",
-];
-/// Files with such an ending that tools do read.
-const SETTINGS: [&str; 10] = [
-    "CMakeLists.txt",
-    "package.json",
-    "package-lock.json",
-    "tsconfig.json",
-    "composer.json",
-    "deno.json",
-    "nx.json",
-    "lerna.json",
-    "pom.xml",
-    "build.xml",
-];
-
-/// `true` for the name of a file that no tool runs or takes for its settings.
-pub(crate) fn is_data_name(name: &str) -> bool {
-    let has_ending = name.rsplit_once('.').is_some_and(|(_, ending)| DATA.contains(&ending));
-    let is_settings = SETTINGS.contains(&name)
-        || name.starts_with('.')
-        || name.contains("config")
-        || name.contains("requirements");
-    has_ending && !is_settings
-}
-
 impl Place<'_> {
     /// `true` if an allow rule names this file, from whatever directory, or a listed tool runs it.
     fn is_listed(&self, path: &str) -> bool {
@@ -124,12 +92,7 @@ impl Place<'_> {
                 || (self.moves && fits(base_name(&pattern), base_name(path)))
         });
         let name = base_name(path).to_ascii_lowercase();
-        let is_run_by_shell = self.has_shell() && !is_data_name(&name);
-        is_script || is_run_by_shell || self.run_files().any(|pattern| fits(pattern, &name))
-    }
-
-    fn has_shell(&self) -> bool {
-        self.programs().any(|program| SHELLS.contains(&base_name(program)))
+        is_script || self.run_files().any(|pattern| fits(pattern, &name))
     }
 
     /// The programs that the allow rules name.
@@ -175,7 +138,6 @@ impl Place<'_> {
         let scripts = self.programs().filter(|program| program.contains('/')).map(base_name);
         !name.starts_with('.')
             && !is_private
-            && (!self.has_shell() || is_data_name(name))
             && !scripts.into_iter().any(|script| matches(&script))
             && self.is_inside(&format!("{directory}/file.txt"))
     }

@@ -1,7 +1,6 @@
 //! Files that one command of a line writes and another one runs.
 
 use crate::command::{Shape, Word, base_name};
-use crate::rules::{SHELLS, is_data_name};
 
 /// Code that a command of the line runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +18,38 @@ const INTERPRETERS: [&str; 13] = [
     "julia", "tclsh",
 ];
 
+/// Programs that read shell text themselves.
+const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash"];
+
+/// Endings of files that no tool runs or takes for its settings.
+const DATA: [&str; 18] = [
+    "log", "txt", "out", "err", "csv", "tsv", "diff", "patch", "md", "xml", "html", "json",
+    "jsonl", "bak", "tmp", "tgz", "gz", "zip",
+];
+/// Files with such an ending that tools do read.
+const SETTINGS: [&str; 10] = [
+    "CMakeLists.txt",
+    "package.json",
+    "package-lock.json",
+    "tsconfig.json",
+    "composer.json",
+    "deno.json",
+    "nx.json",
+    "lerna.json",
+    "pom.xml",
+    "build.xml",
+];
+
+/// `true` for the name of a file that no tool runs or takes for its settings.
+fn is_data_name(name: &str) -> bool {
+    let has_ending = name.rsplit_once('.').is_some_and(|(_, ending)| DATA.contains(&ending));
+    let is_settings = SETTINGS.contains(&name)
+        || name.starts_with('.')
+        || name.contains("config")
+        || name.contains("requirements");
+    has_ending && !is_settings
+}
+
 /// `true` for an interpreter whose code the line may as well hand over as an argument.
 pub(super) fn is_interpreter(program: &str) -> bool {
     let is_version = |rest: &str| rest.chars().all(|c| c.is_ascii_digit() || c == '.');
@@ -29,13 +60,6 @@ pub(super) fn is_interpreter(program: &str) -> bool {
 /// themselves, and `ssh` has it read on another host.
 pub(super) fn starts_shell(program: &str) -> bool {
     !SHELLS.contains(&program) && program != "ssh"
-}
-
-/// `true` for a script that a shell may not run: a line may write files of such names wherever a
-/// shell is listed.
-pub(super) fn is_data_for_shell(program: &str, word: &Word) -> bool {
-    let is_data = |path: &str| is_data_name(base_name(path));
-    SHELLS.contains(&program) && word.value().is_none_or(is_data)
 }
 
 /// `true` for a file that is an input of the command rather than a file: `-`, a pipe, `/dev/stdin`.

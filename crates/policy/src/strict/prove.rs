@@ -261,9 +261,6 @@ impl<'c> Prover<'c> {
             {
                 Err(refusal(format!("{word}, which `{name}` runs as code,")))
             }
-            Consequence::ReadsCode(word) if files::is_data_for_shell(name, &word) => {
-                Err(refusal(format!("the script {word}, whose name says that it is data,")))
-            }
             Consequence::ReadsCode(word) => {
                 self.code.push((self.proof.commands.len(), files::Code::File(word)));
                 Ok(())
