@@ -429,7 +429,6 @@ impl Reader<'_> {
                     return self.refuse(format!("a text with over {MAX_COMMANDS} assignments"));
                 }
                 let value = self.assigned_value()?;
-                self.assign(&name, &value);
                 command.assignments.push((name, value));
                 continue;
             }
@@ -440,6 +439,12 @@ impl Reader<'_> {
             && command.redirects.is_empty()
         {
             return self.refuse("a missing command");
+        }
+        // `IFS= read x` changes how this one builtin splits its line, and nothing else.
+        let reads = command.words.first().and_then(RawWord::literal) == Some("read");
+        command.assignments.retain(|(name, _)| !(reads && name == "IFS"));
+        for (name, value) in &command.assignments {
+            self.assign(name, value);
         }
         if command.words.is_empty() && command.redirects.is_empty() {
             for (name, _) in &command.assignments {

@@ -231,6 +231,8 @@ fn variables_that_the_shell_or_a_tool_gives_a_meaning_are_not_set() {
         }
     }
     starts("x=1; y=$(a) b; CI=1 c; LC_ALL=C d; VERSION=$(e)", "a b c d e");
+    starts("while IFS= read -r x; do a \"$x\"; done < f; IFS=, read y z <<< b", "read a read");
+    refused("IFS=, ls", "setting IFS");
     refused("LC_ALL=zh_CN.gbk ls", "setting LC_ALL");
     refused("x+=1", "form of assignment");
     refused("x[0]=1", "form of assignment");
