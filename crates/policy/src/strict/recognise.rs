@@ -425,7 +425,7 @@ impl Reader<'_> {
             if command.words.is_empty()
                 && let Some(name) = self.assignment_name()?
             {
-                if self.assigned.len() > MAX_COMMANDS {
+                if command.assignments.len() > MAX_COMMANDS {
                     return self.refuse(format!("a text with over {MAX_COMMANDS} assignments"));
                 }
                 let value = self.assigned_value()?;
