@@ -168,6 +168,7 @@ impl Site<'_> {
             Step::Cgroup
             | Step::Namespaces
             | Step::UserMap
+            | Step::Network
             | Step::Mounts
             | Step::Place
             | Step::Processes

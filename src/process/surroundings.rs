@@ -14,6 +14,7 @@ use super::confine::cgroup::JobCgroup;
 use super::confine::mounts::{self, Mount, View};
 use super::confine::protected::{self, Guarded};
 use super::confine::scratch::Scratch;
+use super::confine::seccomp::SocketRules;
 use super::confine::{probe, workspace};
 use super::guardian;
 use super::launch::{Confine, Launch};
@@ -59,11 +60,14 @@ impl Surroundings {
         Shut {
             confinement,
             backend,
+            sockets: SocketRules::new(confinement, backend, landlock_version(backend)),
             limits: confine.limits,
             mounts: planned
                 .map(|files| files.plan(confinement.profile, &confine.places.hidden))
                 .unwrap_or_default(),
-            writable: files.filter(|_| uses_landlock(backend)).map(FilePlaces::writable),
+            writable: files
+                .filter(|_| landlock_version(backend).is_some())
+                .map(FilePlaces::writable),
             untouchable: untouchable_behind(backend),
         }
     }
@@ -123,12 +127,12 @@ fn failed(what: &str, error: &io::Error) -> StartError {
     StartError::Confinement { what: what.to_owned(), why: error.to_string() }
 }
 
-/// Namespaces hold by themselves; where the kernel has Landlock too, there are two walls.
-fn uses_landlock(backend: Backend) -> bool {
+/// The version of Landlock that holds a job, where Landlock does. Namespaces hold by themselves;
+/// where the kernel has Landlock too, there are two walls.
+fn landlock_version(backend: Backend) -> Option<u32> {
     match backend {
-        Backend::Namespaces => probe::landlock().is_ok(),
-        Backend::Landlock => true,
-        Backend::Seccomp | Backend::Nothing => false,
+        Backend::Namespaces | Backend::Landlock => probe::landlock().as_ref().ok().copied(),
+        Backend::Seccomp | Backend::Nothing => None,
     }
 }
 

@@ -9,6 +9,7 @@ use super::files::Role;
 use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
 use crate::process::birth::{Order, Shut};
 use crate::process::confine::mounts::Mount;
+use crate::process::confine::seccomp::{NetworkSockets, SocketRules, UnixSockets};
 use crate::process::tag::Tag;
 use crate::process::variable::Variable;
 
@@ -42,6 +43,8 @@ fn encode_shut(shut: &Shut, out: &mut Writer) {
     out.byte(place(&Profile::WORDS, shut.confinement.profile));
     out.byte(place(&Network::WORDS, shut.confinement.network));
     out.byte(place(&Backend::WORDS, shut.backend));
+    out.byte(shut.sockets.network as u8);
+    out.byte(shut.sockets.unix as u8);
     encode_limits(&shut.limits, out);
     out.list(&shut.mounts, |out, mount| encode_mount(mount, out));
     out.option(shut.writable.as_ref(), |out, paths| {
@@ -56,6 +59,10 @@ fn decode_shut(input: &mut Reader<'_>) -> Option<Shut> {
     Some(Shut {
         confinement: Confinement { profile, network },
         backend: input.word(&Backend::WORDS)?,
+        sockets: SocketRules {
+            network: input.one_of(&NetworkSockets::ALL)?,
+            unix: input.one_of(&UnixSockets::ALL)?,
+        },
         limits: decode_limits(input)?,
         mounts: input.list(decode_mount)?,
         writable: input.option(|input| input.list(Reader::path))?,
@@ -260,13 +267,15 @@ mod tests {
             profile in select(Profile::WORDS.to_vec()),
             network in select(Network::WORDS.to_vec()),
             backend in select(Backend::WORDS.to_vec()),
+            sockets in (select(NetworkSockets::ALL.to_vec()), select(UnixSockets::ALL.to_vec())),
             limits in limits(),
             mounts in vec(mount(), 0..5),
             writable in of(vec(path(), 0..5)),
             untouchable in vec(any::<i32>(), 0..5),
         ) -> Shut {
             let confinement = Confinement { profile: profile.1, network: network.1 };
-            Shut { confinement, backend: backend.1, limits, mounts, writable, untouchable }
+            let sockets = SocketRules { network: sockets.0, unix: sockets.1 };
+            Shut { confinement, backend: backend.1, sockets, limits, mounts, writable, untouchable }
         }
     }
 
