@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::files::Role;
 use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
 use crate::process::birth::{Order, Shut};
-use crate::process::confine::mounts::Mount;
+use crate::process::confine::mounts::{Mount, Substitute};
 use crate::process::confine::seccomp::{NetworkSockets, SocketRules, UnixSockets};
 use crate::process::tag::Tag;
 use crate::process::variable::Variable;
@@ -97,25 +97,33 @@ fn decode_limits(input: &mut Reader<'_>) -> Option<ResourceLimits> {
 }
 
 fn encode_mount(mount: &Mount, out: &mut Writer) {
-    let (kind, path) = match mount {
-        Mount::Writable(path) => (b'w', path),
-        Mount::Pinned(path) => (b'p', path),
-        Mount::ReadOnly(path) => (b'r', path),
-        Mount::Hidden(path) => (b'h', path),
+    let (kind, source) = match mount {
+        Mount::Writable(_) => (b'w', None),
+        Mount::Pinned(_) => (b'p', None),
+        Mount::ReadOnly(_) => (b'r', None),
+        Mount::Hidden(_) => (b'h', None),
+        Mount::Private(Substitute { source, .. }) => (b'o', Some(source)),
+        Mount::Shown(Substitute { source, .. }) => (b's', Some(source)),
     };
     out.byte(kind);
-    out.path(path);
+    out.path(mount.path());
+    source.into_iter().for_each(|source| out.path(source));
 }
 
 fn decode_mount(input: &mut Reader<'_>) -> Option<Mount> {
-    let make = match input.byte()? {
-        b'w' => Mount::Writable,
-        b'p' => Mount::Pinned,
-        b'r' => Mount::ReadOnly,
-        b'h' => Mount::Hidden,
-        _ => return None,
-    };
-    input.path().map(make)
+    let kind = input.byte()?;
+    let path = input.path()?;
+    let substitute =
+        |input: &mut Reader<'_>, place| input.path().map(|source| Substitute { place, source });
+    match kind {
+        b'w' => Some(Mount::Writable(path)),
+        b'p' => Some(Mount::Pinned(path)),
+        b'r' => Some(Mount::ReadOnly(path)),
+        b'h' => Some(Mount::Hidden(path)),
+        b'o' => substitute(input, path).map(Mount::Private),
+        b's' => substitute(input, path).map(Mount::Shown),
+        _ => None,
+    }
 }
 
 /// A word by its place among all of its kind.
@@ -243,11 +251,13 @@ mod tests {
     }
 
     fn mount() -> impl Strategy<Value = Mount> {
-        (0..4, path()).prop_map(|(kind, path)| match kind {
-            0 => Mount::Writable(path),
-            1 => Mount::ReadOnly(path),
-            2 => Mount::Pinned(path),
-            _ => Mount::Hidden(path),
+        (0..6, path(), path()).prop_map(|(kind, place, source)| match kind {
+            0 => Mount::Writable(place),
+            1 => Mount::ReadOnly(place),
+            2 => Mount::Pinned(place),
+            3 => Mount::Private(Substitute { place, source }),
+            4 => Mount::Shown(Substitute { place, source }),
+            _ => Mount::Hidden(place),
         })
     }
 
