@@ -60,7 +60,8 @@ impl Profile {
 pub enum Network {
     /// It does.
     On,
-    /// It does not; sockets with a path in the file system still work.
+    /// It does not. In a network namespace of its own it reaches its own servers; unix sockets
+    /// are not limited by this.
     Off,
 }
 
@@ -219,6 +220,12 @@ pub struct ConfinedPlaces {
     pub home: Option<PathBuf>,
     /// What jobs whose files are limited shall not even read, as full paths.
     pub hidden: Vec<PathBuf>,
+    /// What such jobs still see of the home directory and of other places of which they have their
+    /// own, as full paths.
+    pub shown: Vec<PathBuf>,
+    /// What they must not write in a workspace: names below it, or below the home directory where
+    /// they begin with `~`.
+    pub protected: Vec<PathBuf>,
     /// Where temporary directories of jobs are made; it exists and is ours alone.
     pub scratch: PathBuf,
 }

@@ -135,6 +135,8 @@ counted() {
 say "clients"
 python_clients
 command -v rg >/dev/null || debian ripgrep
+command -v tmux >/dev/null || debian tmux
+command -v ssh-agent >/dev/null || debian openssh-client
 node_and_npm
 conformance_suites
 mcp_inspector

@@ -13,22 +13,39 @@ use crate::process::host_memory;
 use crate::yard::{Bound, Confining, LimitTerms, NetworkRule, OnUnavailable, Terms};
 
 /// Where users keep what gives access to something, below their home directory.
-const CREDENTIALS: [&str; 9] = [
+const CREDENTIALS: [&str; 17] = [
     ".ssh",
     ".aws",
     ".gnupg",
     ".kube",
     ".azure",
     ".config/gcloud",
+    ".config/gh",
+    ".config/git/credentials",
     ".netrc",
+    ".npmrc",
+    ".pypirc",
     ".git-credentials",
     ".docker/config.json",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
 ];
 
 /// Where services listen that act for whoever connects: a socket takes connections although its
-/// place is read-only.
-const SERVICES: [&str; 4] =
-    ["/run/docker.sock", "/var/run/docker.sock", "/run/podman", "/run/containerd"];
+/// place is read-only. Jobs with namespaces have a `/run` of their own, and see none of those there.
+const SERVICES: [&str; 9] = [
+    "/run/docker.sock",
+    "/var/run/docker.sock",
+    "/run/podman",
+    "/run/containerd",
+    "/var/lib/lxd",
+    "/var/lib/incus",
+    "/var/snap/lxd",
+    "/var/spool",
+    "/mnt/wslg",
+];
 
 /// What is said about the confinement of jobs, once it is known that this host can give it.
 pub(super) fn confining(loaded: &Loaded) -> Result<Confining, AppError> {
@@ -81,9 +98,17 @@ pub(super) fn places(
     let of_session = format!("/run/user/{}", environment.user()).into();
     let services = SERVICES.map(PathBuf::from).into_iter().chain([of_session]);
     let hidden = usual.chain(own).chain(services).chain(settings.confinement.hide.iter().cloned());
+    let shown = settings.confinement.show.iter();
+    let shown = shown.filter_map(|path| match (path.strip_prefix("~"), &home) {
+        (Err(_), _) => Some(path.clone()),
+        (Ok(name), Some(home)) => Some(home.join(name)),
+        (Ok(_), None) => None,
+    });
     ConfinedPlaces {
         workspace: settings.confinement.workspace.clone(),
         hidden: hidden.filter(|path| path.is_absolute()).collect(),
+        shown: shown.collect(),
+        protected: settings.confinement.protect.clone(),
         home,
         scratch: scratch.to_owned(),
     }
@@ -167,6 +192,12 @@ mod tests {
         let places = places(&loaded.settings, &environment, Path::new("/tmp/s"));
         for path in ["/home/me/.ssh", "/run/user/0", "/run/docker.sock", "/run/podman"] {
             assert!(places.hidden.contains(&path.into()), "{path} in {places:?}");
+        }
+        for path in ["/home/me/.cargo", "/home/me/.local/bin", "/run/current-system"] {
+            assert!(places.shown.contains(&path.into()), "{path} in {places:?}");
+        }
+        for name in [".git/config", ".vscode/", "~/.config/fish/"] {
+            assert!(places.protected.contains(&name.into()), "{name} in {places:?}");
         }
     }
 }

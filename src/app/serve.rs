@@ -59,7 +59,6 @@ impl App {
         log: LogFilter,
     ) -> Result<Self, AppError> {
         let tag = host::prepare().map_err(AppError::Host)?;
-        guardian::want();
         follow_children().map_err(AppError::Signals)?;
         let spill = values::spill_dir(&loaded.settings);
         if let Err(error) = output::check_spill_dir(&spill) {
@@ -67,6 +66,7 @@ impl App {
         }
         let scratch = ScratchRoot::make(&std::env::temp_dir());
         let scratch = scratch.inspect_err(|error| events::scratch_missing(error)).ok();
+        guardian::want(scratch.as_ref().map(ScratchRoot::path));
         let place = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
         let yard = values::yard(&loaded, tag, &sources.environment, place)?;
         let yard = Yard::open(YardSettings { numbers, ..yard }).await?;

@@ -26,6 +26,10 @@ pub(super) enum Rule {
     Texts,
     /// A list of absolute directories.
     Directories,
+    /// A list of absolute paths, or of such below the home directory (`~/`).
+    HomePaths,
+    /// A list of names below a workspace, or below the home directory (`~/`).
+    Names,
     /// A list of variables, `NAME=VALUE`.
     Variables,
     /// A path, or empty for none.
@@ -70,6 +74,8 @@ impl Rule {
             Self::Origins => texts_that(value, is_origin),
             Self::Texts => texts_that(value, |text| !text.trim().is_empty()),
             Self::Directories => texts_that(value, |text| text.starts_with('/')),
+            Self::HomePaths => texts_that(value, is_home_path),
+            Self::Names => texts_that(value, is_name_below),
             Self::Variables => texts_that(value, is_variable),
             Self::Path => text_that(value, |text| !text.starts_with('~') && !text.contains('\0')),
             Self::Shell => text_that(value, |text| text == "auto" || text.starts_with('/')),
@@ -105,6 +111,8 @@ impl Rule {
             | Self::Origins
             | Self::Texts
             | Self::Directories
+            | Self::HomePaths
+            | Self::Names
             | Self::Variables
             | Self::Words(_) => Some(list_of(text)),
             Self::Address
@@ -134,6 +142,8 @@ impl Rule {
             | Self::Origins
             | Self::Texts
             | Self::Directories
+            | Self::HomePaths
+            | Self::Names
             | Self::Variables
             | Self::Path
             | Self::Shell
@@ -164,6 +174,12 @@ impl Rule {
             Self::Origins => "a list of origins such as [\"https://app.example.org\"]".into(),
             Self::Texts => "a list of texts, none of them empty, such as [\"git status\"]".into(),
             Self::Directories => "a list of full paths such as [\"/srv/project\"]".into(),
+            Self::HomePaths => {
+                "a list of full paths, or of such in the home directory: [\"~/.cargo\"]".into()
+            }
+            Self::Names => {
+                "a list of names below a workspace such as [\".envrc\", \"~/.bashrc\"]".into()
+            }
             Self::Variables => "a list of variables such as [\"CI=1\"]".into(),
             Self::Path => "a path as text, written out (`~` is not expanded), or \"\"".into(),
             Self::Shell => "\"auto\" or the full path of a shell such as \"/bin/bash\"".into(),
@@ -245,6 +261,20 @@ fn is_url(text: &str) -> bool {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let authority = rest.and_then(|rest| rest.split('/').next());
     authority.is_some_and(is_host) && !text.contains(['#', '?', ' '])
+}
+
+fn is_home_path(text: &str) -> bool {
+    (text.starts_with('/') || text.starts_with("~/")) && !climbs(text)
+}
+
+/// Of a pattern only `*` alone, for a whole directory, has a meaning.
+fn is_name_below(text: &str) -> bool {
+    let has_pattern = text.split('/').any(|part| part != "*" && part.contains('*'));
+    !text.is_empty() && !text.starts_with('/') && !climbs(text) && !has_pattern
+}
+
+fn climbs(text: &str) -> bool {
+    text.split('/').any(|part| part == "..") || text.contains('\0')
 }
 
 fn is_variable(text: &str) -> bool {

@@ -181,6 +181,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting("confinement.workspace", Rule::Directories),
     setting("confinement.hide", Rule::Directories),
+    setting("confinement.show", Rule::HomePaths),
+    setting("confinement.protect", Rule::Names),
     setting("limits.memory", MEMORY),
     setting("limits.cpu_s", CPU),
     setting("limits.processes", PROCESSES),

@@ -2,11 +2,14 @@
 //!
 //! It holds one end of a pipe; the server holds the other and never writes. When the server ends,
 //! in whatever way, the pipe closes, and the guardian ends every process that carries the server's
-//! tag or marker. After a good end there is none, and it just exits.
+//! tag or marker, and removes what the server kept for its jobs on disk. After a good end there is
+//! nothing of both, and it just exits.
 
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,6 +19,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{DumpableBehavior, Pid, getpid, set_dumpable_behavior};
 
 use super::children::Child;
+use super::confine::scratch;
 use super::helper;
 use super::host::{self, HostTag};
 use super::killing;
@@ -27,6 +31,8 @@ use super::tag::Tag;
 pub const GUARDIAN_ARG: &str = "__guardian";
 
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);
+/// How often a guardian tries to end what is left: a busy host may need longer than one sweep.
+const SWEEPS: usize = 12;
 
 /// The number of the guardian that was started last; zero before there is one.
 static LATEST: AtomicI32 = AtomicI32::new(0);
@@ -43,8 +49,8 @@ static POST: Mutex<Post> = Mutex::new(Post::Unwanted);
 enum Post {
     /// Nobody asked for one.
     Unwanted,
-    /// The next who needs it starts it.
-    Vacant,
+    /// The next who needs it starts it, for this directory of jobs' files.
+    Vacant(Option<PathBuf>),
     Held(Guardian),
 }
 
@@ -52,13 +58,14 @@ enum Post {
 #[derive(Debug)]
 struct Guardian {
     child: Child,
+    scratch: Option<PathBuf>,
     _lifeline: OwnedFd,
 }
 
 impl Post {
     fn fill(&mut self) -> io::Result<()> {
-        if matches!(self, Self::Vacant) {
-            *self = Self::Held(Guardian::start()?);
+        if let Self::Vacant(scratch) = self {
+            *self = Self::Held(Guardian::start(scratch.clone())?);
         }
         Ok(())
     }
@@ -68,11 +75,12 @@ fn post() -> MutexGuard<'static, Post> {
     POST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From now on this process wants a guardian: [`ensure`] starts one.
-pub fn want() {
+/// From now on this process wants a guardian: [`ensure`] starts one. It cleans up the directory in
+/// which jobs have their files, if there is one.
+pub fn want(scratch: Option<&Path>) {
     let mut post = post();
     if matches!(*post, Post::Unwanted) {
-        *post = Post::Vacant;
+        *post = Post::Vacant(scratch.map(Path::to_owned));
     }
 }
 
@@ -94,14 +102,17 @@ pub fn ensure() -> io::Result<()> {
 pub fn renew() -> io::Result<bool> {
     let mut post = post();
     let died = match &mut *post {
-        Post::Held(guardian) => guardian.child.try_reap()?.is_some(),
-        Post::Unwanted | Post::Vacant => false,
+        Post::Held(guardian) => {
+            guardian.child.try_reap()?.is_some().then(|| guardian.scratch.take())
+        }
+        Post::Unwanted | Post::Vacant(_) => None,
     };
-    if died {
-        *post = Post::Vacant;
+    let has_died = died.is_some();
+    if let Some(scratch) = died {
+        *post = Post::Vacant(scratch);
     }
     post.fill()?;
-    Ok(died)
+    Ok(has_died)
 }
 
 /// Ends now what the guardian would end after us, orphans that no job can claim included.
@@ -115,7 +126,7 @@ pub fn end_everything() -> io::Result<Vec<u32>> {
     let post = post();
     let guardian = match &*post {
         Post::Held(guardian) => Some(guardian.child.pid()),
-        Post::Unwanted | Post::Vacant => None,
+        Post::Unwanted | Post::Vacant(_) => None,
     };
     let kept = [guardian, spawner::pid()];
     Ok(sweep(|stat| !kept.contains(&Some(stat.pid)) && orders.concern(stat)))
@@ -123,13 +134,13 @@ pub fn end_everything() -> io::Result<Vec<u32>> {
 
 impl Guardian {
     /// Starts this same program again as the guardian of this process.
-    fn start() -> io::Result<Self> {
+    fn start(scratch: Option<PathBuf>) -> io::Result<Self> {
         let host = host::prepare()?;
         let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
-        let argv = argv(&host)?;
+        let argv = argv(&host, scratch.as_deref())?;
         let child = Child::create(|| helper::start(helper::OURSELVES, &argv, theirs.as_fd()))?;
         LATEST.store(child.pid().as_raw_nonzero().get(), Ordering::Relaxed);
-        Ok(Self { child, _lifeline: ours })
+        Ok(Self { child, scratch, _lifeline: ours })
     }
 }
 
@@ -139,9 +150,10 @@ struct Orders {
     tag: Option<Tag>,
     marker_prefix: String,
     server: Pid,
+    scratch: Option<PathBuf>,
 }
 
-fn argv(host: &HostTag) -> io::Result<Vec<CString>> {
+fn argv(host: &HostTag, scratch: Option<&Path>) -> io::Result<Vec<CString>> {
     let tag = host.inherited().map_or(0, Tag::to_number);
     let words = [
         "shellyard".to_owned(),
@@ -150,23 +162,27 @@ fn argv(host: &HostTag) -> io::Result<Vec<CString>> {
         host.marker_prefix(),
         getpid().to_string(),
     ];
-    Ok(words.into_iter().map(CString::new).collect::<Result<_, _>>()?)
+    let scratch = scratch.map(|path| path.as_os_str().as_bytes().to_vec());
+    let words = words.into_iter().map(String::into_bytes).chain(scratch);
+    Ok(words.map(CString::new).collect::<Result<_, _>>()?)
 }
 
 impl Orders {
     fn of(host: &HostTag) -> Self {
-        Self { tag: host.inherited(), marker_prefix: host.marker_prefix(), server: getpid() }
+        let marker_prefix = host.marker_prefix();
+        Self { tag: host.inherited(), marker_prefix, server: getpid(), scratch: None }
     }
 
     /// Understands the arguments that [`argv`] gives, the program's name being left out.
     fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
-        let mut args = args.into_iter().map_while(|arg| arg.into_string().ok());
-        args.next().filter(|first| first == GUARDIAN_ARG)?;
-        let tag = Tag::from_number(args.next()?.parse().ok()?);
+        let mut args = args.into_iter();
+        let mut word = || args.next().and_then(|arg| arg.into_string().ok());
+        word().filter(|first| first == GUARDIAN_ARG)?;
+        let tag = Tag::from_number(word()?.parse().ok()?);
         // Without its end a short prefix would match markers of others.
-        let marker_prefix = args.next().filter(|prefix| prefix.ends_with(':'))?;
-        let server = Pid::from_raw(args.next()?.parse().ok()?)?;
-        Some(Self { tag, marker_prefix, server })
+        let marker_prefix = word().filter(|prefix| prefix.ends_with(':'))?;
+        let server = Pid::from_raw(word()?.parse().ok()?)?;
+        Some(Self { tag, marker_prefix, server, scratch: args.next().map(PathBuf::from) })
     }
 
     fn concern(&self, stat: &Stat) -> bool {
@@ -195,8 +211,14 @@ pub fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCod
     // Closed to jobs, which are the same user's. A kernel that refuses leaves it as it was.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
     wait_for_end_of_input();
-    let left = sweep(|stat| orders.concern(stat));
-    Some(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let mut sweeps = (0..SWEEPS).map(|_| sweep(|stat| orders.concern(stat)));
+    let is_anybody_left = !sweeps.any(|left| left.is_empty());
+    // While one of them lives, what keeps it from writing stays.
+    if let Some(scratch) = orders.scratch.as_deref().filter(|_| !is_anybody_left) {
+        // The next server tries again.
+        scratch::clean_after(scratch).ok();
+    }
+    Some(if is_anybody_left { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn wait_for_end_of_input() {
@@ -236,7 +258,7 @@ mod tests {
     }
 
     fn orders(tag: Option<Tag>, marker_prefix: &str) -> Orders {
-        Orders { tag, marker_prefix: marker_prefix.into(), server: getpid() }
+        Orders { tag, marker_prefix: marker_prefix.into(), server: getpid(), scratch: None }
     }
 
     /// How many are their program by now: while one becomes it, its variables cannot be read.
@@ -290,9 +312,12 @@ mod tests {
     #[test]
     fn orders_survive_a_command_line() {
         let host = host::prepare().unwrap();
-        let args = argv(&host).unwrap().into_iter().skip(1).map(|arg| arg.into_string().unwrap());
-        let expected = orders(host.inherited(), &host.marker_prefix());
-        assert_eq!(Orders::parse(args.map(OsString::from)), Some(expected));
+        for scratch in [None, Some(PathBuf::from("/tmp/a b"))] {
+            let args = argv(&host, scratch.as_deref()).unwrap().into_iter().skip(1);
+            let args = args.map(|arg| OsString::from(arg.into_string().unwrap()));
+            let orders = orders(host.inherited(), &host.marker_prefix());
+            assert_eq!(Orders::parse(args), Some(Orders { scratch, ..orders }));
+        }
     }
 
     #[test]

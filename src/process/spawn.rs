@@ -36,6 +36,51 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Where programs look for the directory of their temporary files.
 const TEMPORARY: &str = "TMPDIR";
 
+/// Variables that tell programs of sockets through which other programs act for them: agents for
+/// keys, buses, containers, terminals, displays, editors. Jobs whose files are limited cannot reach
+/// those, and are not told of them.
+const AGENTS: &[&str] = &[
+    "BUILDKIT_HOST",
+    "CONTAINERD_ADDRESS",
+    "CONTAINER_HOST",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DBUS_STARTER_ADDRESS",
+    "DBUS_SYSTEM_BUS_ADDRESS",
+    "DISPLAY",
+    "DOCKER_CONTEXT",
+    "DOCKER_HOST",
+    "EMACS_SOCKET_NAME",
+    "GIT_ASKPASS",
+    "GNOME_KEYRING_CONTROL",
+    "GPG_AGENT_INFO",
+    "INCUS_SOCKET",
+    "KITTY_LISTEN_ON",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LXD_SOCKET",
+    "NOTIFY_SOCKET",
+    "NVIM",
+    "NVIM_LISTEN_ADDRESS",
+    "PIPEWIRE_REMOTE",
+    "PULSE_SERVER",
+    "SESSION_MANAGER",
+    "SSH_AGENT_PID",
+    "SSH_ASKPASS",
+    "SSH_AUTH_SOCK",
+    "STY",
+    "SUDO_ASKPASS",
+    "TMUX",
+    "TMUX_PANE",
+    "TMUX_TMPDIR",
+    "VSCODE_GIT_IPC_HANDLE",
+    "VSCODE_IPC_HOOK_CLI",
+    "WAYLAND_DISPLAY",
+    "WAYLAND_SOCKET",
+    "WEZTERM_UNIX_SOCKET",
+    "XAUTHORITY",
+    "XDG_RUNTIME_DIR",
+];
+
 /// Starts a process in its own session, with nothing inherited but what `launch` says.
 ///
 /// It has become its program when this returns. After an error there is no process. Must be
@@ -100,8 +145,9 @@ impl Site<'_> {
     fn create(self, mut words: Words) -> Result<Created, StartError> {
         let surroundings = Surroundings::make(self.launch)?;
         let marker = words.marker();
-        if let Some(scratch) = surroundings.scratch() {
-            words.set(TEMPORARY, scratch.as_os_str())?;
+        if let Some(temporary) = surroundings.temporary() {
+            words.forget_agents();
+            words.set(TEMPORARY, temporary.as_os_str())?;
         }
         let order = Order {
             path: self.path.clone(),
@@ -168,6 +214,7 @@ impl Site<'_> {
             Step::Cgroup
             | Step::Namespaces
             | Step::UserMap
+            | Step::Network
             | Step::Mounts
             | Step::Place
             | Step::Processes
@@ -194,6 +241,11 @@ impl Words {
             argv.push(c_string(arg.as_bytes().to_vec(), "an argument")?);
         }
         Ok(Self { argv, env: launch.env.clone() })
+    }
+
+    /// Leaves out what leads to agents.
+    fn forget_agents(&mut self) {
+        self.env.retain(|variable| AGENTS.iter().all(|name| variable.name() != *name));
     }
 
     /// Sets a variable, instead of whatever value it has.
@@ -252,6 +304,14 @@ fn explain(errno: Errno, launch: &Launch, path: &CString, cwd: BorrowedFd<'_>) -
     match errno {
         Errno::TOOBIG => StartError::TooLong { bytes: bytes_in(launch) },
         Errno::ACCESS | Errno::NOEXEC => not_executable(launch),
+        Errno::NOENT if exists() && launch.confine.granted.backend == Backend::Namespaces => {
+            StartError::System {
+                program: shown(&launch.program),
+                why: "it, what it links to, or the interpreter that it names is not seen in the \
+                      job's sandbox: see confinement.show"
+                    .into(),
+            }
+        }
         Errno::NOENT if exists() => StartError::System {
             program: shown(&launch.program),
             why: "the interpreter that it names (its #! line, or its loader) does not exist".into(),

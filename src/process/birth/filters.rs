@@ -19,7 +19,8 @@ pub(super) fn of(shut: &Shut) -> io::Result<Arc<Filters>> {
         Backend::Nothing => Ok(Arc::default()),
         Backend::Namespaces | Backend::Landlock | Backend::Seccomp => {
             let untouchable = shut.untouchable.clone();
-            known_or_compiled(CallRules { confinement: shut.confinement, untouchable })
+            let profile = shut.confinement.profile;
+            known_or_compiled(CallRules { profile, sockets: shut.sockets, untouchable })
         }
     }
 }

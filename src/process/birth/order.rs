@@ -3,9 +3,10 @@
 use std::ffi::CString;
 use std::path::PathBuf;
 
-use crate::confinement::{Backend, Confinement, ResourceLimits};
+use crate::confinement::{Backend, Confinement, Network, ResourceLimits};
 use crate::process::confine::landlock::FileRules;
 use crate::process::confine::mounts::Mount;
+use crate::process::confine::seccomp::{NetworkSockets, SocketRules};
 use crate::process::tag::Tag;
 use crate::process::variable::Variable;
 
@@ -27,6 +28,7 @@ pub(in crate::process) struct Order {
 pub(in crate::process) struct Shut {
     pub(in crate::process) confinement: Confinement,
     pub(in crate::process) backend: Backend,
+    pub(in crate::process) sockets: SocketRules,
     pub(in crate::process) limits: ResourceLimits,
     pub(in crate::process) mounts: Vec<Mount>,
     /// Where Landlock lets it write; nothing where Landlock is not used.
@@ -39,7 +41,11 @@ pub(in crate::process) struct Shut {
 impl Shut {
     /// What Landlock is to allow, where it is used.
     pub(in crate::process) fn file_rules(&self) -> Option<FileRules> {
-        let network = self.confinement.network;
+        // In a network namespace of its own a job's servers may listen.
+        let network = match self.sockets.network {
+            NetworkSockets::Any | NetworkSockets::OwnNamespace => Network::On,
+            NetworkSockets::Refused => Network::Off,
+        };
         self.writable.clone().map(|writable| FileRules { writable, network })
     }
 }

@@ -14,6 +14,7 @@ pub(in crate::process) enum Step {
     Directory,
     Namespaces,
     UserMap,
+    Network,
     Mounts,
     Place,
     Session,
@@ -27,7 +28,7 @@ pub(in crate::process) enum Step {
 }
 
 impl Step {
-    pub(in crate::process) const ALL: [Self; 17] = [
+    pub(in crate::process) const ALL: [Self; 18] = [
         Self::Request,
         Self::Birth,
         Self::Cgroup,
@@ -35,6 +36,7 @@ impl Step {
         Self::Directory,
         Self::Namespaces,
         Self::UserMap,
+        Self::Network,
         Self::Mounts,
         Self::Place,
         Self::Session,
@@ -57,6 +59,7 @@ impl Step {
             Self::Directory => "its directory could not be entered",
             Self::Namespaces => "namespaces could not be made",
             Self::UserMap => "its user could not be mapped into the namespace",
+            Self::Network => "its own network could not be made",
             Self::Mounts => "its view of the file system could not be made",
             Self::Place => "its directory is not there in its view of the file system",
             Self::Session => "it got no session of its own",

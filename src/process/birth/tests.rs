@@ -19,6 +19,7 @@ use super::*;
 use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
 use crate::process::children::Child;
 use crate::process::confine::cgroup::JobCgroup;
+use crate::process::confine::seccomp::SocketRules;
 use crate::process::host;
 
 const DEFAULT: Confinement = Confinement { profile: Profile::Default, network: Network::On };
@@ -34,6 +35,7 @@ fn order(argv: &[&str]) -> Order {
         shut: Shut {
             confinement: Confinement::NONE,
             backend: Backend::Nothing,
+            sockets: SocketRules::new(Confinement::NONE, Backend::Nothing, None),
             limits: ResourceLimits::NONE,
             mounts: Vec::new(),
             writable: None,

@@ -26,8 +26,9 @@ pub(in crate::process) struct FileRules {
 
 /// The first version without which files could be emptied anywhere.
 const NEEDED: ABI = ABI::V3;
-/// The first version that knows everything that is asked for here.
-const COMPLETE: ABI = ABI::V6;
+/// The first version that knows everything that is asked for here. Since then connections to
+/// sockets with a path are limited to what may be written.
+const COMPLETE: ABI = ABI::V9;
 
 /// Devices that everybody writes to. Left out where they are missing.
 const DEVICES: [&str; 8] = [

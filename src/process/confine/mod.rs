@@ -16,6 +16,7 @@ pub(super) mod protected;
 pub(super) mod rlimits;
 pub mod scratch;
 pub(super) mod seccomp;
+pub(super) mod shared_places;
 pub(super) mod workspace;
 
 pub use ladder::{HostOffer, Means, OnUnavailable, Unavailable, grant};

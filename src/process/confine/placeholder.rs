@@ -1,119 +1,88 @@
-//! An empty directory in a place that must stay empty, for as long as somebody needs it.
+//! A file in a place that must stay empty while jobs run: what exists can be mounted over, and what
+//! is mounted over cannot be replaced.
+//!
+//! It is a socket that nobody listens on. Git leaves sockets out of what it lists, adds and cleans;
+//! whoever opens one gets an error. Where a file system has no sockets it is a directory.
 
-use std::io;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
 
 use rustix::fs::{
-    FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, lstat, mkdir, open, rmdir, stat,
+    AtFlags, CWD, FileType, Mode, OFlags, Stat, linkat, lstat, mkdir, mknodat, open, rmdir, stat,
+    unlink,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-/// How often we look again when others make or remove the same one at the same time.
-const ATTEMPTS: usize = 100;
+/// A sticky file that nobody may write: nothing else makes such.
+const SOCKET: Mode = Mode::SVTX;
+const READABLE: Mode = Mode::RUSR.union(Mode::SVTX);
+const DIRECTORY: Mode = Mode::RUSR.union(Mode::XUSR).union(Mode::SVTX);
 
-/// One that exists and is held by us; released when dropped.
+/// The file with which a repository says that its settings are in another one. Git reads it wherever
+/// it is, so that it must have a content: the repository itself.
+const COMMON_DIRECTORY: &str = "commondir";
+const ITSELF: &[u8] = b".\n";
+
+/// Puts a placeholder in this place.
 ///
-/// Whoever needs it holds a shared lock on it, be it another job of this server or another server:
-/// the last one removes it. A server that is killed holds none, so that whoever comes next takes over
-/// what it left. A sticky directory in which nobody may write is taken for one: nothing else makes such.
-#[derive(Debug)]
-pub(super) struct Placeholder {
-    path: PathBuf,
-    directory: OwnedFd,
-}
-
-/// What is found in a place.
-#[derive(Debug)]
-pub(super) enum Place {
-    /// Something of the user's own.
-    Taken(Stat),
-    /// Nothing but a placeholder.
-    Kept(Placeholder),
-    /// Nothing, and nobody with our rights can put anything there.
-    OutOfReach,
-}
-
-impl Place {
-    /// Looks, and makes a placeholder where nothing is.
-    ///
-    /// # Errors
-    /// When one is needed and cannot be made.
-    pub(super) fn look(path: &Path) -> io::Result<Self> {
-        for _ in 0..ATTEMPTS {
-            let found = match lstat(path) {
-                Ok(found) if !is_placeholder(&found) => return Ok(Self::Taken(found)),
-                Ok(_) => Ok(()),
-                Err(Errno::NOENT) => make(path),
-                Err(errno) => Err(errno),
-            };
-            match found {
-                Ok(()) => {}
-                Err(Errno::EXIST) => continue,
-                Err(errno) if is_out_of_reach(path, errno) => return Ok(Self::OutOfReach),
-                Err(errno) => return Err(errno.into()),
-            }
-            if let Some(held) = Placeholder::hold(path)? {
-                return Ok(Self::Kept(held));
-            }
-        }
-        Err(Errno::BUSY.into())
+/// # Errors
+/// `EXIST` where something is there, or what the file system says.
+pub(super) fn make(path: &Path) -> Result<(), Errno> {
+    if path.file_name() == Some(OsStr::new(COMMON_DIRECTORY)) {
+        return make_common_directory(path);
+    }
+    match mknodat(CWD, path, FileType::Socket, SOCKET, 0) {
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => mkdir(path, DIRECTORY),
+        made => made,
     }
 }
 
-impl Placeholder {
-    /// Takes a share in one. None when it is being removed, or is gone.
-    fn hold(path: &Path) -> Result<Option<Self>, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let directory = match open(path, flags, Mode::empty()) {
-            Err(Errno::NOENT) => return Ok(None),
-            opened => opened?,
-        };
-        match flock(&directory, FlockOperation::NonBlockingLockShared) {
-            Err(Errno::WOULDBLOCK) => {
-                std::thread::yield_now();
-                return Ok(None);
-            }
-            locked => locked?,
-        }
-        let held = Self { path: path.to_owned(), directory };
-        Ok(held.is_in_place().then_some(held))
-    }
+/// Complete at once, so that git never reads half of it.
+fn make_common_directory(path: &Path) -> Result<(), Errno> {
+    let around = path.parent().ok_or(Errno::INVAL)?;
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let mut file = fs::File::from(open(around, flags, READABLE)?);
+    file.write_all(ITSELF).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
+    linkat(CWD, unnamed.as_str(), CWD, path, AtFlags::SYMLINK_FOLLOW)
+}
 
-    /// Whether its path still leads to it.
-    fn is_in_place(&self) -> bool {
-        match (fstat(&self.directory), lstat(&self.path)) {
-            (Ok(held), Ok(named)) => (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino),
-            (Err(_), _) | (_, Err(_)) => false,
-        }
+/// Removes the placeholder that is in this place. What is none stays.
+pub(super) fn remove(path: &Path) {
+    let Ok(found) = lstat(path) else { return };
+    if is_placeholder(path, &found) {
+        let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+        // A directory is not empty where somebody else has put something there: then it is theirs.
+        let removed = if is_directory { rmdir(path) } else { unlink(path) };
+        removed.ok();
     }
 }
 
-impl Drop for Placeholder {
-    fn drop(&mut self) {
-        let is_last = flock(&self.directory, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if is_last && self.is_in_place() {
-            // It is not empty where somebody else has put something there: then it is theirs.
-            rmdir(&self.path).ok();
-        }
-    }
-}
-
-fn make(path: &Path) -> Result<(), Errno> {
-    mkdir(path, Mode::RUSR | Mode::XUSR | Mode::SVTX)
-}
-
-fn is_placeholder(found: &Stat) -> bool {
+/// `true` if what was found in this place is a placeholder.
+pub(super) fn is_placeholder(path: &Path, found: &Stat) -> bool {
     let mode = Mode::from_raw_mode(found.st_mode);
-    FileType::from_raw_mode(found.st_mode) == FileType::Directory
-        && mode.contains(Mode::SVTX)
-        && !mode.intersects(Mode::WUSR | Mode::WGRP | Mode::WOTH)
+    let permissions = mode & (Mode::RWXU | Mode::RWXG | Mode::RWXO | Mode::SVTX);
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::Socket => permissions == SOCKET,
+        FileType::Directory => permissions == DIRECTORY,
+        FileType::RegularFile => {
+            permissions == READABLE && fs::read(path).is_ok_and(|text| text == ITSELF)
+        }
+        FileType::Symlink
+        | FileType::Fifo
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => false,
+    }
 }
 
-/// Whether a job cannot put anything there either. In a directory of our own it can: it would
+/// `true` if a job cannot put anything there either. In a directory of our own it can: it would
 /// make that writable first.
-fn is_out_of_reach(path: &Path, errno: Errno) -> bool {
+pub(super) fn is_out_of_reach(path: &Path, errno: Errno) -> bool {
     let is_of_others = || {
         let around = path.parent().map(stat);
         around.is_some_and(|found| found.is_ok_and(|found| found.st_uid != geteuid().as_raw()))
@@ -127,79 +96,48 @@ fn is_out_of_reach(path: &Path, errno: Errno) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::os::unix::net::UnixListener;
 
     use super::*;
 
-    #[track_caller]
-    fn kept(path: &Path) -> Placeholder {
-        match Place::look(path).unwrap() {
-            Place::Kept(held) => held,
-            other @ (Place::Taken(_) | Place::OutOfReach) => panic!("{other:?}"),
+    #[test]
+    fn a_placeholder_is_known_and_goes() {
+        let root = tempfile::tempdir().unwrap();
+        for name in [".envrc", COMMON_DIRECTORY] {
+            let path = root.path().join(name);
+            make(&path).unwrap();
+            assert!(is_placeholder(&path, &lstat(&path).unwrap()), "{name}");
+            assert_eq!(make(&path), Err(Errno::EXIST), "{name}");
+            remove(&path);
+            assert!(path.symlink_metadata().is_err(), "{name}");
         }
-    }
-
-    #[test]
-    fn the_last_one_who_needs_it_removes_it() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join(".mcp.json");
-        let (one, other) = (kept(&path), kept(&path));
-        drop(one);
-        assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
-        drop(other);
-        assert!(!path.exists());
-    }
-
-    #[test]
-    fn what_a_killed_server_left_is_taken_over() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("left");
-        make(&path).unwrap();
-        drop(kept(&path));
+        let path = root.path().join("directory");
+        mkdir(&path, DIRECTORY).unwrap();
+        remove(&path);
         assert!(!path.exists());
     }
 
     #[test]
     fn what_is_the_users_own_stays() {
         let root = tempfile::tempdir().unwrap();
-        let [file, empty, link, used] =
-            ["file", "empty", "link", "used"].map(|name| root.path().join(name));
+        let [file, empty, link, socket, used, common] =
+            ["file", "empty", "link", "socket", "used", COMMON_DIRECTORY]
+                .map(|name| root.path().join(name));
         fs::write(&file, "mine").unwrap();
+        fs::write(&common, "../elsewhere\n").unwrap();
+        fs::set_permissions(&common, fs::Permissions::from_mode(0o1400)).unwrap();
         fs::create_dir(&empty).unwrap();
         symlink("nowhere", &link).unwrap();
-        for path in [&file, &empty, &link] {
-            assert!(matches!(Place::look(path).unwrap(), Place::Taken(_)), "{path:?}");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        mkdir(&used, Mode::RWXU).unwrap();
+        fs::write(used.join("file"), "mine").unwrap();
+        fs::set_permissions(&used, fs::Permissions::from_mode(0o1500)).unwrap();
+        for path in [&file, &empty, &link, &socket, &used, &common] {
+            remove(path);
             assert!(path.symlink_metadata().is_ok(), "{path:?}");
         }
-        let held = kept(&used);
         fs::set_permissions(&used, fs::Permissions::from_mode(0o700)).unwrap();
-        fs::write(used.join("file"), "mine").unwrap();
-        drop(held);
-        assert!(used.join("file").exists());
-        // Somebody else's directory in its place.
-        let held = kept(&root.path().join("swapped"));
-        fs::remove_dir(&held.path).unwrap();
-        fs::create_dir(&held.path).unwrap();
-        drop(held);
-        assert!(root.path().join("swapped").exists());
-    }
-
-    #[test]
-    fn it_is_there_for_each_of_many_who_come_and_go() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("busy");
-        let missed = AtomicUsize::new(0);
-        let come_and_go = || {
-            for _ in 0..500 {
-                let held = kept(&path);
-                missed.fetch_add(usize::from(!held.is_in_place()), Ordering::Relaxed);
-            }
-        };
-        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(come_and_go))));
-        assert_eq!(missed.load(Ordering::Relaxed), 0);
-        assert!(!path.exists());
     }
 
     #[test]

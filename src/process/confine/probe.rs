@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::ladder::{HostOffer, Means};
 use super::landlock;
 use super::mounts::Mount;
-use super::seccomp;
+use super::seccomp::{self, SocketRules};
 use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
 use crate::process::birth::{Failure, Files, Order, Shut, Step};
 use crate::process::spawner::{self, Offspring};
@@ -57,6 +57,7 @@ fn start_in(place: &Path) -> io::Result<Result<(), Failure>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = open(place, flags, Mode::empty())?;
     let output = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let confinement = Confinement { profile: Profile::WorkspaceWrite, network: Network::Off };
     let order = Order {
         path: CString::from(c"/bin/sh"),
         argv: [c"sh", c"-c", c":"].map(CString::from).into(),
@@ -64,8 +65,9 @@ fn start_in(place: &Path) -> io::Result<Result<(), Failure>> {
         terminal: None,
         tag: None,
         shut: Shut {
-            confinement: Confinement { profile: Profile::WorkspaceWrite, network: Network::Off },
+            confinement,
             backend: Backend::Namespaces,
+            sockets: SocketRules::new(confinement, Backend::Namespaces, None),
             limits: ResourceLimits::NONE,
             mounts: vec![Mount::Writable(place.to_owned())],
             writable: None,
@@ -90,7 +92,7 @@ fn missing(Failure { step, errno }: Failure) -> String {
     let word = io::Error::from(errno);
     match (step, errno) {
         (
-            Step::Namespaces | Step::UserMap | Step::Mounts | Step::Processes,
+            Step::Namespaces | Step::UserMap | Step::Network | Step::Mounts | Step::Processes,
             Errno::PERM | Errno::ACCESS,
         ) => format!(
             "{} ({word}): kernel.apparmor_restrict_unprivileged_userns, kernel.unprivileged_userns_clone, or a container's seccomp profile or masked /proc forbids it",

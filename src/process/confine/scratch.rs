@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::clearing::clear;
+use super::protected;
 
 /// What the names of servers' directories begin with.
 const PREFIX: &str = "scratch-";
@@ -72,7 +73,8 @@ impl Drop for ScratchRoot {
     }
 }
 
-/// The temporary directory of one job. Removed when dropped, with everything in it.
+/// The directories of one job's own, and what the server notes about it beside them. Removed when
+/// dropped, with everything in it.
 #[derive(Debug)]
 pub(in crate::process) struct Scratch(PathBuf);
 
@@ -87,9 +89,21 @@ impl Scratch {
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// Where it is. The job itself sees only directories in it.
     pub(in crate::process) fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Makes a directory in it for the job, if it is not there, and gives its path.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(in crate::process) fn directory(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.0.join(name);
+        match mkdir(&path, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => Ok(path),
+            Err(errno) => Err(errno.into()),
+        }
     }
 }
 
@@ -133,8 +147,28 @@ fn remove_left(around: &Path) {
         let is_one = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
         let path = entry.path();
         if let (true, Some(lock)) = (is_one, lock(&path)) {
+            release_placeholders(&path);
             Left { path, _lock: Some(lock) }.remove_later();
         }
+    }
+}
+
+/// Cleans up after a server that was killed, and whose processes are gone: removes the placeholders
+/// of its jobs from their workspaces, and its directory.
+///
+/// # Errors
+/// When the directory cannot be removed. The next server tries again.
+pub(in crate::process) fn clean_after(root: &Path) -> io::Result<()> {
+    release_placeholders(root);
+    remove(root)?;
+    root.parent().map(rmdir);
+    Ok(())
+}
+
+/// Removes what the records of a server's jobs name.
+fn release_placeholders(root: &Path) {
+    for job in fs::read_dir(root).into_iter().flatten().flatten() {
+        protected::release(&job.path());
     }
 }
 

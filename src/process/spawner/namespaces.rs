@@ -83,7 +83,12 @@ fn leave_namespaces(network: Network) -> Result<(), Failure> {
         Network::Off => flags |= UnshareFlags::NEWNET,
     }
     raw::unshare(flags).map_err(|errno| Step::Namespaces.failed(errno))?;
-    map_users(user.as_raw(), group.as_raw()).map_err(|error| Step::UserMap.failed(error))
+    map_users(user.as_raw(), group.as_raw()).map_err(|error| Step::UserMap.failed(error))?;
+    match network {
+        Network::On => Ok(()),
+        // So that the servers of a job's own tests can be reached, by the job alone.
+        Network::Off => raw::bring_up_loopback().map_err(|errno| Step::Network.failed(errno)),
+    }
 }
 
 /// Makes our user and group, and no others, those of the namespace.

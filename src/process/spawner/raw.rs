@@ -1,7 +1,7 @@
 //! The system calls of the spawner that have no safe wrapper.
 #![expect(unsafe_code, reason = "clone and its like have no safe wrapper")]
 
-use std::ffi::{c_int, c_long};
+use std::ffi::{c_int, c_long, c_short};
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use rustix::io::Errno;
@@ -59,6 +59,25 @@ fn which(number: c_long) -> Result<Birth, Errno> {
 pub(super) fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
     // SAFETY: the flags are namespaces only, so no file table is shared out; there is one thread.
     unsafe { rustix::thread::unshare_unsafe(flags) }
+}
+
+/// Brings up the loopback interface of this network namespace.
+///
+/// The kernel gives it the addresses 127.0.0.1 and ::1 by itself.
+pub(super) fn bring_up_loopback() -> Result<(), Errno> {
+    let kind = rustix::net::SocketType::DGRAM;
+    let flags = rustix::net::SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(rustix::net::AddressFamily::INET, kind, flags, None)?;
+    // SAFETY: all bytes zero are an interface without a name and without flags.
+    let mut interface: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in interface.ifr_name.iter_mut().zip(b"lo") {
+        *to = from.cast_signed();
+    }
+    let up = c_short::try_from(libc::IFF_UP | libc::IFF_RUNNING).map_err(|_| Errno::INVAL)?;
+    interface.ifr_ifru.ifru_flags = up;
+    // SAFETY: the kernel reads the interface's name and flags, which live through the call.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const interface) };
+    if done == 0 { Ok(()) } else { Err(last_error()) }
 }
 
 /// Closes every file from this number on. To be called where nothing of ours is used any more.

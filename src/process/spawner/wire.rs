@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::files::Role;
 use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
 use crate::process::birth::{Order, Shut};
-use crate::process::confine::mounts::Mount;
+use crate::process::confine::mounts::{Mount, Substitute};
+use crate::process::confine::seccomp::{NetworkSockets, SocketRules, UnixSockets};
 use crate::process::tag::Tag;
 use crate::process::variable::Variable;
 
@@ -42,6 +43,8 @@ fn encode_shut(shut: &Shut, out: &mut Writer) {
     out.byte(place(&Profile::WORDS, shut.confinement.profile));
     out.byte(place(&Network::WORDS, shut.confinement.network));
     out.byte(place(&Backend::WORDS, shut.backend));
+    out.byte(shut.sockets.network as u8);
+    out.byte(shut.sockets.unix as u8);
     encode_limits(&shut.limits, out);
     out.list(&shut.mounts, |out, mount| encode_mount(mount, out));
     out.option(shut.writable.as_ref(), |out, paths| {
@@ -56,6 +59,10 @@ fn decode_shut(input: &mut Reader<'_>) -> Option<Shut> {
     Some(Shut {
         confinement: Confinement { profile, network },
         backend: input.word(&Backend::WORDS)?,
+        sockets: SocketRules {
+            network: input.one_of(&NetworkSockets::ALL)?,
+            unix: input.one_of(&UnixSockets::ALL)?,
+        },
         limits: decode_limits(input)?,
         mounts: input.list(decode_mount)?,
         writable: input.option(|input| input.list(Reader::path))?,
@@ -90,25 +97,33 @@ fn decode_limits(input: &mut Reader<'_>) -> Option<ResourceLimits> {
 }
 
 fn encode_mount(mount: &Mount, out: &mut Writer) {
-    let (kind, path) = match mount {
-        Mount::Writable(path) => (b'w', path),
-        Mount::Pinned(path) => (b'p', path),
-        Mount::ReadOnly(path) => (b'r', path),
-        Mount::Hidden(path) => (b'h', path),
+    let (kind, source) = match mount {
+        Mount::Writable(_) => (b'w', None),
+        Mount::Pinned(_) => (b'p', None),
+        Mount::ReadOnly(_) => (b'r', None),
+        Mount::Hidden(_) => (b'h', None),
+        Mount::Private(Substitute { source, .. }) => (b'o', Some(source)),
+        Mount::Shown(Substitute { source, .. }) => (b's', Some(source)),
     };
     out.byte(kind);
-    out.path(path);
+    out.path(mount.path());
+    source.into_iter().for_each(|source| out.path(source));
 }
 
 fn decode_mount(input: &mut Reader<'_>) -> Option<Mount> {
-    let make = match input.byte()? {
-        b'w' => Mount::Writable,
-        b'p' => Mount::Pinned,
-        b'r' => Mount::ReadOnly,
-        b'h' => Mount::Hidden,
-        _ => return None,
-    };
-    input.path().map(make)
+    let kind = input.byte()?;
+    let path = input.path()?;
+    let substitute =
+        |input: &mut Reader<'_>, place| input.path().map(|source| Substitute { place, source });
+    match kind {
+        b'w' => Some(Mount::Writable(path)),
+        b'p' => Some(Mount::Pinned(path)),
+        b'r' => Some(Mount::ReadOnly(path)),
+        b'h' => Some(Mount::Hidden(path)),
+        b'o' => substitute(input, path).map(Mount::Private),
+        b's' => substitute(input, path).map(Mount::Shown),
+        _ => None,
+    }
 }
 
 /// A word by its place among all of its kind.
@@ -236,11 +251,13 @@ mod tests {
     }
 
     fn mount() -> impl Strategy<Value = Mount> {
-        (0..4, path()).prop_map(|(kind, path)| match kind {
-            0 => Mount::Writable(path),
-            1 => Mount::ReadOnly(path),
-            2 => Mount::Pinned(path),
-            _ => Mount::Hidden(path),
+        (0..6, path(), path()).prop_map(|(kind, place, source)| match kind {
+            0 => Mount::Writable(place),
+            1 => Mount::ReadOnly(place),
+            2 => Mount::Pinned(place),
+            3 => Mount::Private(Substitute { place, source }),
+            4 => Mount::Shown(Substitute { place, source }),
+            _ => Mount::Hidden(place),
         })
     }
 
@@ -260,13 +277,15 @@ mod tests {
             profile in select(Profile::WORDS.to_vec()),
             network in select(Network::WORDS.to_vec()),
             backend in select(Backend::WORDS.to_vec()),
+            sockets in (select(NetworkSockets::ALL.to_vec()), select(UnixSockets::ALL.to_vec())),
             limits in limits(),
             mounts in vec(mount(), 0..5),
             writable in of(vec(path(), 0..5)),
             untouchable in vec(any::<i32>(), 0..5),
         ) -> Shut {
             let confinement = Confinement { profile: profile.1, network: network.1 };
-            Shut { confinement, backend: backend.1, limits, mounts, writable, untouchable }
+            let sockets = SocketRules { network: sockets.0, unix: sockets.1 };
+            Shut { confinement, backend: backend.1, sockets, limits, mounts, writable, untouchable }
         }
     }
 

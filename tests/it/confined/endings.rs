@@ -4,7 +4,8 @@ use shellyard::process::{ExitKind, Launch, LaunchStdin, Report, spawn};
 use tokio::io::AsyncWriteExt as _;
 
 use super::alone::{
-    BOTH, DEFAULT, SPAWNER, WORKSPACE, alone, children_of_ours, finish, read_all, wait_until,
+    BOTH, DEFAULT, LANDLOCK, SPAWNER, WORKSPACE, alone, children_of_ours, finish, read_all,
+    wait_until,
 };
 
 const fn killed_by(signal: i32) -> ExitKind {
@@ -130,10 +131,14 @@ fn a_job_has_a_temporary_directory_of_its_own_until_it_is_gone() {
     alone(
         "confined::endings::a_job_has_a_temporary_directory_of_its_own_until_it_is_gone",
         async |yard| {
-            let text = "touch $TMPDIR/file && echo $TMPDIR";
-            let (_, place) = yard.run(&yard.sh(WORKSPACE, text)).await;
-            assert!(place.contains("/scratch/"), "{place}");
-            wait_until(|| !std::path::Path::new(place.trim_end()).exists());
+            let text = "touch $TMPDIR/shellyard-own && ls $TMPDIR/shellyard-own && echo $TMPDIR";
+            let (_, seen) = yard.run(&yard.sh(WORKSPACE, text)).await;
+            assert_eq!(seen, "/tmp/shellyard-own\n/tmp\n");
+            assert!(!std::path::Path::new("/tmp/shellyard-own").exists());
+            let (_, seen) = yard.run(&yard.sh(LANDLOCK, text)).await;
+            assert!(seen.contains("/scratch/"), "{seen}");
+            let scratch = yard.place.path().join("scratch");
+            wait_until(|| std::fs::read_dir(&scratch).unwrap().count() == 0);
         },
     );
 }

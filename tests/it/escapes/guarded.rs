@@ -1,9 +1,15 @@
 //! What lies in a workspace and runs by itself later, outside of any job.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use serde_json::json;
 
 use super::world::{Means, Shut, World};
-use crate::harness::eventually;
+use crate::harness::{Marker, eventually};
 
 const RESET: &str = "rm -rf .git old .mcp.json; mkdir -p .git/objects";
 
@@ -18,6 +24,21 @@ const PLANTS: [&str; 8] = [
     "echo evil >.mcp.json",
     "rm -rf .mcp.json; echo evil >mine; mv -T mine .mcp.json",
 ];
+
+/// Everything below a directory.
+fn all(place: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![place.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                open.push(entry.path());
+            }
+            found.insert(entry.path());
+        }
+    }
+    found
+}
 
 fn is_planted(world: &World) -> bool {
     [".git/hooks/pre-commit", ".mcp.json"].iter().any(|name| {
@@ -50,13 +71,141 @@ fn nothing_that_runs_later_is_planted_where_there_are_namespaces() {
 fn what_was_missing_is_missing_again_and_the_rest_of_a_repository_can_be_written() {
     for mut world in World::each_user(Means::Namespaces, "") {
         world.prepare(RESET);
-        let work =
-            world.attempt(Shut::Workspace, "echo x >.git/objects/one && echo y >.git/config");
+        let before = all(&world.yard.work());
+        let work = world.attempt(Shut::Workspace, "echo x >.git/objects/one");
         assert!(work.worked(), "{work:?}");
         let place = world.yard.work();
-        eventually("the placeholders are gone", || {
-            !place.join(".mcp.json").exists() && !place.join(".git/hooks").exists()
-        });
-        assert_eq!(fs::read_to_string(place.join(".git/config")).unwrap(), "y\n");
+        fs::remove_file(place.join(".git/objects/one")).unwrap();
+        eventually("the placeholders are gone", || all(&place) == before);
+    }
+}
+
+/// A repository with a commit, as its user has one.
+const REPOSITORY: &str = "rm -rf .git ..?* .[!.]* *; git init -q . && git config user.name me && \
+    git config user.email me@here && echo one >file && git add file && git commit -qm one";
+
+/// Each is a file that other programs execute, or read to find what they execute.
+const EXECUTED: [&str; 22] = [
+    ".git/config",
+    ".git/config.worktree",
+    ".git/commondir",
+    ".git/hooks/pre-commit",
+    ".gitmodules",
+    ".github/workflows/ci.yml",
+    ".husky/pre-commit",
+    ".mcp.json",
+    ".claude/settings.json",
+    ".cursor/mcp.json",
+    ".vscode/tasks.json",
+    ".idea/workspace.xml",
+    ".envrc",
+    ".bash_login",
+    ".bash_profile",
+    ".bashrc",
+    ".kshrc",
+    ".profile",
+    ".zlogin",
+    ".zprofile",
+    ".zshenv",
+    ".zshrc",
+];
+
+/// Ways to change a file of which only the name is given.
+const TRICKS: [&str; 6] = [
+    "mkdir -p \"$(dirname FILE)\"; echo evil >FILE",
+    "echo evil >new; mv -f new FILE",
+    "rm -rf FILE; echo evil >new; ln -f new FILE",
+    "rm -rf FILE; echo evil >new; ln -sf \"$PWD/new\" FILE",
+    "top=$(echo FILE | cut -d/ -f1); mv $top away; mkdir -p \"$(dirname FILE)\"; echo evil >FILE",
+    "ln FILE other; echo evil >other",
+];
+
+fn is_evil(path: &Path) -> bool {
+    fs::read_to_string(path).is_ok_and(|text| text.contains("evil"))
+}
+
+/// On B nothing within a workspace can be left out: documented.
+#[test]
+fn nothing_that_other_programs_execute_is_changed_in_a_workspace() {
+    for mut world in World::each_user(Means::Namespaces, "") {
+        for file in EXECUTED {
+            let path = world.yard.work().join(file);
+            let make = format!("mkdir -p $(dirname {file}); test -e {file} || echo old >{file}");
+            for (there, make) in [("missing", "true"), ("there", make.as_str())] {
+                for trick in TRICKS {
+                    let text = trick.replace("FILE", file);
+                    world.prepare(&format!("{REPOSITORY}; {make}"));
+                    let attempt = world.attempt(Shut::Workspace, &text);
+                    let name = world.name(Shut::Workspace);
+                    assert!(!is_evil(&path), "{text}, {there}, {name}: {attempt:?}");
+                }
+            }
+            world.prepare(REPOSITORY);
+            world.attempt(Shut::Open, &TRICKS[0].replace("FILE", file));
+            assert!(is_evil(&path), "{file} proves nothing");
+        }
+    }
+}
+
+#[test]
+fn a_job_still_adds_commits_stashes_and_cleans() {
+    let work = "set -e; echo two >>file; echo new >other; git add -A; git commit -qm two
+        git checkout -qb branch; echo three >>file; git stash -q; git stash pop -q
+        touch junk; git clean -qfdx; test ! -e junk; git commit -qam three; git gc -q
+        git status --porcelain; git ls-files; git log --format=%s";
+    for mut world in World::each_user(Means::Namespaces, "") {
+        world.prepare(REPOSITORY);
+        let attempt = world.attempt(Shut::Workspace, work);
+        assert_eq!(attempt.output, "file\nother\nthree\ntwo\none\n", "{attempt:?}");
+        assert!(attempt.worked(), "{attempt:?}");
+        world.prepare("git fsck && git status && git log");
+    }
+}
+
+#[test]
+fn the_list_is_a_setting() {
+    let settings = "protect = [\"only-this\"]\n";
+    for mut world in World::each_user(Means::Namespaces, settings) {
+        let attempt = world.attempt(Shut::Workspace, "echo x >.envrc && cat .envrc");
+        assert_eq!(attempt.output, "x\n", "{attempt:?}");
+        let attempt = world.attempt(Shut::Workspace, "echo x >only-this");
+        assert!(!attempt.worked(), "{attempt:?}");
+    }
+}
+
+#[test]
+fn after_a_server_that_was_killed_nothing_is_left_in_the_workspace() {
+    for mut world in World::each_user(Means::Namespaces, "") {
+        world.prepare(REPOSITORY);
+        let place = world.yard.work();
+        let before = all(&place);
+        let marker = Marker::new();
+        world.call(Shut::Workspace, &format!("sleep {marker}"), json!({"wait_s": 0})).ok();
+        marker.wait_alive();
+        let envrc = place.join(".envrc").symlink_metadata().expect("a placeholder").file_type();
+        assert!(envrc.is_socket());
+        world.yard.signal(Signal::KILL);
+        marker.wait_gone();
+        eventually("nothing of the job is left", || all(&place) == before);
+    }
+}
+
+#[test]
+fn jobs_that_start_and_end_side_by_side_do_not_disturb_each_other() {
+    for mut world in World::each_user(Means::Namespaces, "") {
+        world.prepare(REPOSITORY);
+        let before = all(&world.yard.work());
+        let jobs: Vec<u64> = (0..40)
+            .map(|_| {
+                world.call(Shut::Workspace, "echo evil >.envrc", json!({"wait_s": 0})).ok().job()
+            })
+            .collect();
+        for job in jobs {
+            let ended = world.yard.wait_finished(job);
+            assert_eq!(ended["outcome"], "exited", "{ended}");
+            assert_ne!(ended["exit_code"], 0, "{ended}");
+        }
+        let place = world.yard.work();
+        eventually("the placeholders are gone", || all(&place) == before);
     }
 }

@@ -48,7 +48,7 @@ fn a_set_user_id_program_gains_nothing() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let place = tempfile::tempdir().unwrap();
+    let place = tempfile::tempdir_in(World::place()).unwrap();
     let program = place.path().join("id");
     // By another process: what this one writes, a child of another test may hold as it is born.
     let copied = std::process::Command::new("cp").arg("/usr/bin/id").arg(&program).status();

@@ -11,4 +11,5 @@ mod processes;
 mod secrets;
 mod sockets;
 mod trees;
+mod ways_out;
 mod world;

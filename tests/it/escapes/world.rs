@@ -1,5 +1,8 @@
 //! A server whose jobs try to escape.
 
+use std::path::Path;
+use std::process::{Command, Stdio};
+
 use serde_json::{Value, json};
 
 use crate::harness::{Launch, Reply, Yard};
@@ -47,6 +50,9 @@ impl Means {
     }
 }
 
+/// The ordinary user, for messages.
+const NOBODY: &str = "nobody";
+
 /// A server, and by what it limits files.
 pub(super) struct World {
     pub(super) yard: Yard,
@@ -74,17 +80,41 @@ impl World {
         Means::BOTH.into_iter().flat_map(|means| Self::each_user(means, ""))
     }
 
+    /// Where worlds are: in none of the places of which jobs have their own, so that what is beside
+    /// a workspace is the host's.
+    pub(super) fn place() -> &'static Path {
+        Path::new(env!("CARGO_TARGET_TMPDIR"))
+    }
+
     /// One for each user, with this in the section of its settings that is about confinement.
     pub(super) fn each_user(means: Means, settings: &str) -> impl Iterator<Item = Self> {
         let config = format!(
             "[confinement]\nprofile = \"none\"\nbackend = \"{}\"\n{settings}",
             means.word()
         );
-        let users = [("own user", Launch::stdio()), ("nobody", Launch::stdio().unprivileged())];
+        let users = [("own user", Launch::stdio()), (NOBODY, Launch::stdio().unprivileged())];
         users.into_iter().map(move |(user, launch)| {
-            let yard = launch.structured().config(&config).start();
+            let launch = launch.within(Self::place()).structured();
+            let yard = launch.config(&config).start();
             Self { yard, means, user }
         })
+    }
+
+    /// A program that is run as the user of this world, outside of any job.
+    pub(super) fn outside(&self, program: &str) -> Command {
+        let home = self.yard.sandbox().path().join("home");
+        let mut command = match (self.user, rustix::process::geteuid().is_root()) {
+            (NOBODY, true) => {
+                let mut command = Command::new("setpriv");
+                let user = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+                command.args(user).arg(program);
+                command
+            }
+            (_, _) => Command::new(program),
+        };
+        command.env("HOME", home).env_remove("TMUX").current_dir(self.yard.work());
+        command.stdin(Stdio::null());
+        command
     }
 
     pub(super) fn name(&self, shut: Shut) -> String {

@@ -40,7 +40,12 @@ pub(crate) struct Sandbox {
 impl Sandbox {
     /// An empty one.
     pub(crate) fn new() -> Self {
-        let root = TempDir::new().expect("a temporary directory");
+        Self::within(&std::env::temp_dir())
+    }
+
+    /// An empty one in this directory.
+    pub(crate) fn within(directory: &Path) -> Self {
+        let root = TempDir::new_in(directory).expect("a temporary directory");
         for name in ["home", "data", "work"] {
             fs::create_dir(root.path().join(name)).expect("a directory of ours");
         }
@@ -107,6 +112,7 @@ pub(crate) struct Launch {
     is_guarded: bool,
     through: Vec<String>,
     user: Option<u32>,
+    within: PathBuf,
 }
 
 /// A user that owns nothing.
@@ -144,7 +150,8 @@ impl Launch {
         let era = Era::Legacy("2025-11-25");
         let (args, env) = (Vec::new(), Vec::new());
         let (config, data, through, user) = (None, None, Vec::new(), None);
-        Self { over, era, args, env, config, data, is_guarded: false, through, user }
+        let within = std::env::temp_dir();
+        Self { over, era, args, env, config, data, is_guarded: false, through, user, within }
     }
 
     /// Speaks another revision of the protocol.
@@ -173,6 +180,12 @@ impl Launch {
     /// Starts it with a configuration file of this text.
     pub(crate) fn config(mut self, text: &str) -> Self {
         self.config = Some(text.to_owned());
+        self
+    }
+
+    /// Has its world made in another directory than that for temporary files.
+    pub(crate) fn within(mut self, directory: &Path) -> Self {
+        directory.clone_into(&mut self.within);
         self
     }
 
@@ -215,7 +228,7 @@ impl Launch {
     /// Starts it and says nothing yet.
     #[track_caller]
     pub(crate) fn start_silent(self) -> Yard {
-        let sandbox = Sandbox::new();
+        let sandbox = Sandbox::within(&self.within);
         let mut command = sandbox.command_through(&self.through);
         match self.over {
             Over::Stdio => command.arg("stdio").stdin(Stdio::piped()).stdout(Stdio::piped()),

@@ -1,21 +1,22 @@
 //! Changing what this process sees.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{FileType, fstat};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, MountFlags, MountPropagationFlags, mount, mount_change};
 
 use super::attributes::{self, Reach};
 use super::devices::Devices;
 use super::plan::Mount;
-use super::tree::{Tree, find};
+use super::tree::{Tree, find, kind};
 
 const READ_ONLY: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_RDONLY;
 const NO_SETUID: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID;
+const NO_DEVICES: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NODEV;
 /// A file that reads as empty and forgets what is written to it.
 const NULL: &str = "/dev/null";
 
@@ -64,6 +65,8 @@ fn take(mount: &Mount) -> io::Result<Option<Tree>> {
         Mount::Hidden(_) => return Ok(None),
         Mount::Writable(path) | Mount::Pinned(path) => (Tree::copy_of(&find(path)?)?, NO_SETUID),
         Mount::ReadOnly(path) => (Tree::copy_of(&shown(path)?)?, NO_SETUID | READ_ONLY),
+        Mount::Private(own) => (Tree::copy_of(&find(&own.source)?)?, NO_SETUID | NO_DEVICES),
+        Mount::Shown(theirs) => (Tree::copy_of(&find(&theirs.source)?)?, NO_SETUID | READ_ONLY),
     };
     tree.restrict(restrictions, Reach::Below)?;
     Ok(Some(tree))
@@ -84,14 +87,23 @@ fn shown(path: &Path) -> io::Result<OwnedFd> {
 
 fn put(tree: &Tree, path: &Path) -> io::Result<()> {
     let place = match find(path) {
-        // What is hidden around it is empty, and can still be written.
+        // What is hidden or private around it is empty, and can still be written.
         Err(Errno::NOENT) => {
-            fs::create_dir_all(path)?;
+            make_place(path, tree.kind()?)?;
             find(path)?
         }
         found => found?,
     };
     Ok(tree.put_on(&place)?)
+}
+
+/// Makes an empty file or directory on which something can be mounted.
+fn make_place(path: &Path, kind: FileType) -> io::Result<()> {
+    if kind == FileType::Directory {
+        return fs::create_dir_all(path);
+    }
+    path.parent().map_or(Ok(()), fs::create_dir_all)?;
+    File::create_new(path).map(drop)
 }
 
 /// Covers a place. Gives the directory that is seen instead, if it is one.
@@ -109,8 +121,4 @@ fn hide(path: &Path) -> io::Result<Option<Tree>> {
     }
     Tree::copy_of(&find(Path::new(NULL))?)?.put_on(&place)?;
     Ok(None)
-}
-
-fn kind(file: &OwnedFd) -> Result<FileType, Errno> {
-    Ok(FileType::from_raw_mode(fstat(file)?.st_mode))
 }

@@ -1,6 +1,7 @@
 //! What the file system looks like to a job in a mount namespace of its own.
 //!
-//! Everything is read-only but the workspace and the job's temporary directory. [`plan`] decides,
+//! Everything is read-only but the workspace and a few places of which the job has its own, such as
+//! `/tmp`. [`plan`] decides,
 //! in the server; [`apply`] does it, in a new process with fresh user and mount namespaces. What
 //! stays writable is copied before everything becomes read-only, so that each copied mount keeps
 //! what the host forbids on it: nothing is ever made looser, which the kernel would not allow.
@@ -18,4 +19,4 @@ mod tree;
 
 pub(in crate::process) use apply::{apply, own_proc};
 pub(in crate::process) use enter::enter;
-pub(in crate::process) use plan::{Mount, View, plan};
+pub(in crate::process) use plan::{Mount, Substitute, View, plan};

@@ -17,6 +17,17 @@ pub(in crate::process) enum Mount {
     ReadOnly(PathBuf),
     /// An empty directory or file instead of this one.
     Hidden(PathBuf),
+    /// A directory of the job's own instead of the host's. It can be written.
+    Private(Substitute),
+    /// A file or directory of the host that can be read within a place that is the job's own.
+    Shown(Substitute),
+}
+
+/// A place, and the file or directory of the host that a job sees there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::process) struct Substitute {
+    pub(in crate::process) place: PathBuf,
+    pub(in crate::process) source: PathBuf,
 }
 
 impl Mount {
@@ -26,7 +37,9 @@ impl Mount {
             Self::Writable(path)
             | Self::Pinned(path)
             | Self::ReadOnly(path)
-            | Self::Hidden(path) => path,
+            | Self::Hidden(path)
+            | Self::Private(Substitute { place: path, .. })
+            | Self::Shown(Substitute { place: path, .. }) => path,
         }
     }
 }
@@ -35,38 +48,51 @@ impl Mount {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::process) struct View<'a> {
     pub(in crate::process) profile: Profile,
-    /// The workspaces ([`super::super::workspace::roots`]).
+    /// The workspaces ([`super::super::workspace::roots`]). In a read-only view they can be read.
     pub(in crate::process) roots: &'a [PathBuf],
-    /// The job's own temporary directory. Those of others, beside it, are hidden.
-    pub(in crate::process) scratch: &'a Path,
+    /// The places of which the job gets its own, with the directories of the job's own.
+    pub(in crate::process) private: &'a [Substitute],
+    /// What is still seen in those places.
+    pub(in crate::process) shown: &'a [Substitute],
     /// What in the workspaces must stay as it is ([`super::super::protected::Guarded::names`]).
     pub(in crate::process) guarded: &'a [PathBuf],
     /// What shall not be read ([`super::super::protected::hidden`]).
     pub(in crate::process) hidden: &'a [PathBuf],
+    /// The job's own temporary directory on the host, where it is not seen in a private place.
+    pub(in crate::process) temporary: Option<&'a Path>,
 }
 
 /// What is to be changed, in order: nothing for a profile that does not limit files.
 ///
 /// The innermost place that is named decides. A workspace in a hidden place is seen there, alone; a
 /// hidden place in a workspace is hidden; one that is both is a workspace, since somebody chose it.
+/// Of what is hidden nothing else is shown.
 pub(in crate::process) fn plan(view: &View<'_>) -> Vec<Mount> {
-    let (roots, guarded) = match view.profile {
+    let chosen: fn(PathBuf) -> Mount = match view.profile {
         Profile::None | Profile::Default => return Vec::new(),
-        Profile::WorkspaceWrite => (view.roots, view.guarded),
-        Profile::ReadOnly => (&[][..], &[][..]),
+        Profile::WorkspaceWrite => Mount::Writable,
+        Profile::ReadOnly => |path| Mount::Shown(Substitute { place: path.clone(), source: path }),
     };
-    // Of several for the same place the last is kept.
-    let pinned = guarded.iter().flat_map(|name| pins(name, roots)).map(Mount::Pinned);
-    let read_only = guarded.iter().cloned().map(Mount::ReadOnly);
-    let beside = view.scratch.parent().map(Path::to_owned);
-    let hidden = view.hidden.iter().cloned().chain(beside).map(Mount::Hidden);
-    let own = [view.scratch.to_owned()];
-    let writable = roots.iter().cloned().chain(own).map(Mount::Writable);
-    // Paths compare by their parts: what is around a place comes before it.
+    let pinned = view.guarded.iter().flat_map(|name| pins(name, view.roots)).map(Mount::Pinned);
+    let read_only = view.guarded.iter().cloned().map(Mount::ReadOnly);
+    // In a workspace that somebody chose around it, a place is that of the host.
+    let is_chosen = |path: &Path| view.roots.iter().any(|root| path.starts_with(root));
+    let private = view.private.iter().filter(|it| !is_chosen(&it.place));
+    let private = private.cloned().map(Mount::Private);
+    let is_hidden = |path: &Path| view.hidden.iter().any(|hidden| path.starts_with(hidden));
+    let shown = view.shown.iter().filter(|it| !is_hidden(&it.place) && !is_hidden(&it.source));
+    let shown = shown.cloned().map(Mount::Shown);
+    let hidden = view.hidden.iter().cloned().map(Mount::Hidden);
+    let own = view.temporary.map(Path::to_owned).map(Mount::Writable);
+    // Of several for the same place the last is kept. Paths compare by their parts: what is around
+    // a place comes before it.
     let places: BTreeMap<PathBuf, Mount> = pinned
         .chain(read_only)
+        .chain(private)
+        .chain(shown)
         .chain(hidden)
-        .chain(writable)
+        .chain(view.roots.iter().cloned().map(chosen))
+        .chain(own)
         .map(|mount| (mount.path().to_owned(), mount))
         .collect();
     needed(places.into_values())
@@ -93,14 +119,16 @@ fn needed(mounts: impl Iterator<Item = Mount>) -> Vec<Mount> {
     kept
 }
 
-/// Whether a place differs from what is around it; without anything, that is read-only.
+/// `true` if a place differs from what is around it; without anything, that is read-only.
 fn changes(mount: &Mount, around: Option<&Mount>) -> bool {
     let is_writable = matches!(around, Some(Mount::Writable(_) | Mount::Pinned(_)));
+    let is_empty = matches!(around, Some(Mount::Hidden(_) | Mount::Private(_)));
     match mount {
         // One that lies in another cannot be renamed either.
-        Mount::Writable(_) => true,
+        Mount::Writable(_) | Mount::Private(_) => true,
         Mount::Pinned(_) | Mount::ReadOnly(_) => is_writable,
-        Mount::Hidden(_) => !matches!(around, Some(Mount::Hidden(_))),
+        Mount::Shown(_) => is_empty,
+        Mount::Hidden(_) => !is_empty,
     }
 }
 
@@ -118,11 +146,29 @@ mod tests {
         texts.iter().map(PathBuf::from).collect()
     }
 
-    /// The plan of a job with `/tmp/s/job` as its temporary directory.
+    /// The plan of a job with `/tmp/s/job` as its temporary directory, and nothing private.
     fn planned(profile: Profile, roots: &[&str], guarded: &[&str], hidden: &[&str]) -> Vec<Mount> {
-        let (roots, guarded, hidden) = (paths(roots), paths(guarded), paths(hidden));
-        let scratch = Path::new("/tmp/s/job");
-        plan(&View { profile, roots: &roots, scratch, guarded: &guarded, hidden: &hidden })
+        let (roots, guarded) = (paths(roots), paths(guarded));
+        let hidden = paths(&[hidden, &["/tmp/s"]].concat());
+        plan(&view(profile, &roots, &guarded, &hidden))
+    }
+
+    fn view<'a>(
+        profile: Profile,
+        roots: &'a [PathBuf],
+        guarded: &'a [PathBuf],
+        hidden: &'a [PathBuf],
+    ) -> View<'a> {
+        let temporary = Some(Path::new("/tmp/s/job"));
+        View { profile, roots, private: &[], shown: &[], guarded, hidden, temporary }
+    }
+
+    fn substitutes(pairs: &[(&str, &str)]) -> Vec<Substitute> {
+        let substitute = |(place, source): &(&str, &str)| Substitute {
+            place: place.into(),
+            source: source.into(),
+        };
+        pairs.iter().map(substitute).collect()
     }
 
     #[track_caller]
@@ -183,6 +229,49 @@ mod tests {
         }
     }
 
+    #[test]
+    fn in_a_private_place_only_what_is_shown_of_it_is_seen() {
+        let private =
+            substitutes(&[("/home/me", "/s/home"), ("/tmp", "/s/tmp"), ("/run", "/s/run")]);
+        let shown = substitutes(&[
+            ("/home/me/.cargo", "/home/me/.cargo"),
+            ("/home/me/.ssh/config", "/home/me/.ssh/config"),
+            ("/home/me/keys", "/home/me/.ssh"),
+            ("/home/me/work/bin", "/home/me/work/bin"),
+            ("/usr/bin", "/usr/bin"),
+        ]);
+        let hidden = paths(&["/home/me/.ssh", "/home/me/.cargo/credentials", "/tmp/data"]);
+        let roots = paths(&["/home/me/work"]);
+        let view = View {
+            private: &private,
+            shown: &shown,
+            temporary: None,
+            ..view(Profile::WorkspaceWrite, &roots, &[], &hidden)
+        };
+        let [home, tmp, run] = [0, 1, 2].map(|at| Mount::Private(private[at].clone()));
+        let cargo = Mount::Shown(shown[0].clone());
+        let credentials = Hidden("/home/me/.cargo/credentials".into());
+        let work = Writable("/home/me/work".into());
+        let expected = vec![home, cargo, credentials, work, run, tmp];
+        assert_eq!(plan(&view), expected);
+        // The same in a read-only view, where a workspace can only be read.
+        let seen = plan(&View { profile: Profile::ReadOnly, ..view });
+        let work = substitutes(&[("/home/me/work", "/home/me/work")]).remove(0);
+        assert_eq!(seen[3], Mount::Shown(work));
+    }
+
+    #[test]
+    fn what_is_around_a_workspace_that_somebody_chose_is_not_made_private_in_it() {
+        let private = substitutes(&[("/home/me", "/s/home"), ("/var/tmp", "/s/tmp")]);
+        for profile in [Profile::WorkspaceWrite, Profile::ReadOnly] {
+            let roots = paths(&["/home/me", "/var"]);
+            let view =
+                View { private: &private, temporary: None, ..view(profile, &roots, &[], &[]) };
+            let seen = plan(&view);
+            assert!(!seen.iter().any(|mount| matches!(mount, Mount::Private(_))), "{seen:?}");
+        }
+    }
+
     /// A few paths from few names, so that many lie in one another.
     fn some_paths() -> impl Strategy<Value = Vec<PathBuf>> {
         prop::collection::vec("(/[ab]){1,4}".prop_map(PathBuf::from), 0..5)
@@ -194,10 +283,7 @@ mod tests {
             (roots, guarded, hidden) in (some_paths(), some_paths(), some_paths()),
             asked in "(/[ab]){1,5}".prop_map(PathBuf::from),
         ) {
-            let scratch = Path::new("/tmp/s/job");
-            let profile = Profile::WorkspaceWrite;
-            let plan =
-                plan(&View { profile, roots: &roots, scratch, guarded: &guarded, hidden: &hidden });
+            let plan = plan(&view(Profile::WorkspaceWrite, &roots, &guarded, &hidden));
             let seen = plan.iter().rev().find(|mount| asked.starts_with(mount.path()));
             let innermost = |names: &[PathBuf]| {
                 let depths = names.iter().filter(|name| asked.starts_with(name));
@@ -216,10 +302,9 @@ mod tests {
         fn what_is_around_comes_first_and_nothing_comes_twice(
             (roots, guarded, hidden) in (some_paths(), some_paths(), some_paths()),
         ) {
-            let scratch = Path::new("/a/b");
-            let profile = Profile::WorkspaceWrite;
-            let plan =
-                plan(&View { profile, roots: &roots, scratch, guarded: &guarded, hidden: &hidden });
+            let own = Some(Path::new("/a/b"));
+            let view = view(Profile::WorkspaceWrite, &roots, &guarded, &hidden);
+            let plan = plan(&View { temporary: own, ..view });
             prop_assert!(plan.is_sorted_by(|one, next| one.path() < next.path()), "{:?}", plan);
         }
     }

@@ -15,14 +15,26 @@ use rustix::process::geteuid;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use tempfile::TempDir;
 
-use super::super::protected::{self, Guarded, guard};
+use super::super::protected::{self, Guarded, Protection, guard};
 use super::super::scratch::{Scratch, ScratchRoot};
+use super::super::shared_places::{SharedPlace, shown};
 use super::super::workspace::roots;
 use super::*;
 use crate::confinement::{ConfinedPlaces, Profile};
 
 const THIS: &str = "process::confine::mounts::tests";
 const SECRET: &str = "secret";
+
+const PROTECTED: [&str; 8] = [
+    ".git/hooks",
+    ".mcp.json",
+    "~/.bashrc",
+    "~/.profile",
+    "~/.zshenv",
+    "~/.zshrc",
+    "~/.config/fish/config.fish",
+    "~/.config/fish/conf.d",
+];
 
 /// A host in small: a home with a workspace, secrets, and something beside it.
 struct Host {
@@ -55,7 +67,7 @@ impl Host {
         }
         symlink("dots/bashrc", base.join("home/.bashrc")).unwrap();
         symlink("nowhere", base.join("home/.zshenv")).unwrap();
-        for name in ["tmp", "home/work/disc"] {
+        for name in ["tmp", "records", "home/work/disc"] {
             fs::create_dir(base.join(name)).unwrap();
         }
         Self { _folder: folder, base, scratch_root: None, scratch: None }
@@ -67,6 +79,7 @@ impl Host {
         let root = ScratchRoot::make(&self.base.join("tmp")).unwrap();
         let _other = Scratch::make(root.path()).unwrap();
         let scratch = Scratch::make(root.path()).unwrap();
+        scratch.directory("own").unwrap();
         fs::write(self.base.join("tmp/scratch"), scratch.path().to_str().unwrap()).unwrap();
         (self.scratch_root, self.scratch) = (Some(root), Some(scratch));
         // The server guards for as long as the job runs.
@@ -75,6 +88,9 @@ impl Host {
         assert!(guarded.names().iter().all(|name| name.symlink_metadata().is_ok()));
         drop((guarded, self.scratch.take(), _other, self.scratch_root.take()));
         fs::remove_file(self.base.join("tmp/scratch")).unwrap();
+        for record in fs::read_dir(self.base.join("records")).unwrap() {
+            fs::remove_file(record.unwrap().path()).unwrap();
+        }
         assert_eq!(snapshot(&self.base), before);
     }
 }
@@ -87,8 +103,11 @@ fn prepared(base: &Path, workspace: &[&str]) -> (Vec<PathBuf>, Guarded) {
         home: Some(home.clone()),
         ..ConfinedPlaces::default()
     };
-    let roots = roots(&places, Path::new("/")).unwrap();
-    let guarded = guard(&roots, Some(&home)).unwrap();
+    let roots = roots(&places, &[], Path::new("/")).unwrap();
+    let names = PROTECTED.map(PathBuf::from);
+    let records = &base.join("records");
+    let protection = Protection { roots: &roots, names: &names, home: Some(&home), records };
+    let guarded = guard(&protection).unwrap();
     (roots, guarded)
 }
 
@@ -138,6 +157,11 @@ struct Inside {
 
 impl Inside {
     fn new(profile: Profile, workspace: &[&str]) -> Self {
+        Self::with_private(profile, workspace, &[], &[])
+    }
+
+    /// The same with places of its own, and what is shown in them.
+    fn with_private(profile: Profile, workspace: &[&str], own: &[&str], seen: &[&str]) -> Self {
         let map = fs::read_to_string("/proc/self/uid_map").unwrap();
         let count = map.split_whitespace().nth(2);
         assert_eq!(count, Some("1"), "to be run in namespaces of its own, not on the host");
@@ -145,10 +169,25 @@ impl Inside {
         let scratch = PathBuf::from(fs::read_to_string(base.join("tmp/scratch")).unwrap());
         let (roots, guarded) = prepared(&base, workspace);
         let secret = [".ssh", ".netrc", "data", ".aws"].map(|name| base.join("home").join(name));
-        let hidden = protected::hidden(&secret);
-        let (roots, scratch_of) = (&roots, &scratch);
-        let names = guarded.names();
-        let view = View { profile, roots, scratch: scratch_of, guarded: names, hidden: &hidden };
+        let mut hidden = protected::hidden(&secret);
+        hidden.extend(scratch.parent().map(Path::to_owned));
+        let shared: Vec<SharedPlace> =
+            own.iter().map(|path| SharedPlace { path: base.join(path), own: "own" }).collect();
+        let own_directory = scratch.join("own");
+        let private: Vec<Substitute> = shared
+            .iter()
+            .map(|it| Substitute { place: it.path.clone(), source: own_directory.clone() })
+            .collect();
+        let named: Vec<PathBuf> = seen.iter().map(|path| base.join(path)).collect();
+        let view = View {
+            profile,
+            roots: &roots,
+            private: &private,
+            shown: &shown(&shared, named.iter().map(PathBuf::as_path)),
+            guarded: guarded.names(),
+            hidden: &hidden,
+            temporary: Some(&scratch),
+        };
         apply(&plan(&view)).unwrap();
         own_proc().unwrap();
         Self { base, scratch }
@@ -175,6 +214,15 @@ impl Inside {
         } else {
             check_errno(fs::write(&path, "new"), &[Errno::ROFS]);
         }
+        check_errno(fs::set_permissions(&path, PermissionsExt::from_mode(0o777)), &[Errno::ROFS]);
+    }
+
+    /// Nothing is there, and nothing can be put there.
+    #[track_caller]
+    fn check_empty(&self, path: &str) {
+        let path = self.at(path);
+        check_errno(fs::write(&path, "new"), &[Errno::NXIO]);
+        check_errno(fs::create_dir(&path), &[Errno::EXIST]);
         check_errno(fs::set_permissions(&path, PermissionsExt::from_mode(0o777)), &[Errno::ROFS]);
     }
 
@@ -255,8 +303,8 @@ fn inside_a_workspace() {
     for guarded in ["home/work/.mcp.json", "home/work/.git/hooks", "home/work/.git"] {
         inside.check_irreplaceable(guarded);
     }
-    check_errno(fs::write(inside.at("home/work/.mcp.json"), "new"), &[Errno::ISDIR]);
-    check_errno(fs::write(inside.at("home/work/.mcp.json/x"), "new"), &[Errno::ROFS]);
+    check_errno(fs::write(inside.at("home/work/.mcp.json"), "new"), &[Errno::NXIO]);
+    check_errno(fs::create_dir(inside.at("home/work/.mcp.json/x")), &[Errno::NOTDIR]);
     let moved = fs::rename(inside.at("outside/file"), inside.at("home/work/taken"));
     check_errno(moved, &[Errno::XDEV, Errno::ROFS]);
     let linked = fs::hard_link(inside.at("outside/file"), inside.at("home/work/taken"));
@@ -364,8 +412,9 @@ fn inside_a_home() {
     for name in ["home/dots", "home/.zshenv", "home/.zshrc", "home/.config", "home/.ssh"] {
         inside.check_irreplaceable(name);
     }
-    for name in ["home/.zshrc", "home/.profile", "home/.config/fish", "home/.ssh"] {
-        inside.check_read_only(name);
+    inside.check_read_only("home/.ssh");
+    for name in ["home/.zshrc", "home/.profile", "home/.config/fish"] {
+        inside.check_empty(name);
     }
     // A workspace in what is hidden, and nothing beside it.
     assert_eq!(names(&inside.at("home/data")), ["ws"]);
@@ -398,9 +447,37 @@ fn a_missing_directory_of_hooks_is_not_made_by_a_job() {
 #[ignore = "run in namespaces by the test above"]
 fn inside_without_hooks() {
     let inside = Inside::new(Profile::WorkspaceWrite, &["bare"]);
-    inside.check_read_only("home/bare/.git/hooks");
+    inside.check_empty("home/bare/.git/hooks");
     inside.check_irreplaceable("home/bare/.git/hooks");
     inside.check_irreplaceable("home/bare/.git");
+}
+
+#[test]
+fn a_job_has_places_of_its_own_in_which_only_what_is_shown_is_the_hosts() {
+    Host::new().run(&["work"], "inside_places_of_its_own");
+}
+
+#[test]
+#[ignore = "run in namespaces by the test above"]
+fn inside_places_of_its_own() {
+    let seen = ["home/dots", "home/.bashrc", "home/.ssh/id", "outside"];
+    let inside =
+        Inside::with_private(Profile::WorkspaceWrite, &["work"], &["home", "outside"], &seen);
+    // The one is seen in both places here, and with what was put there for the others.
+    inside.check_writable("home");
+    inside.check_writable("outside");
+    assert_eq!(names(&inside.at("home")), [".bashrc", "dots", "work"]);
+    inside.check_writable("home/work");
+    for (path, text) in
+        [("home/dots/bashrc", "old"), ("home/.bashrc", "old"), ("home/work/file", "old")]
+    {
+        assert_eq!(fs::read_to_string(inside.at(path)).unwrap(), text, "{path}");
+    }
+    inside.check_read_only("home/dots");
+    inside.check_read_only("home/.bashrc");
+    // It is as it was on the host afterwards.
+    fs::write(inside.at("home/.profile"), "gone").unwrap();
+    fs::write(inside.at("outside/file"), "gone").unwrap();
 }
 
 /// Everything above once more as a user without privileges, where the tests are run by root.

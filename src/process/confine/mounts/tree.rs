@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
@@ -52,6 +52,11 @@ impl Tree {
         fsmount(files, FsMountFlags::FSMOUNT_CLOEXEC, restrictions).map(Self)
     }
 
+    /// Gives the kind of file that it is.
+    pub(super) fn kind(&self) -> Result<FileType, Errno> {
+        kind(&self.0)
+    }
+
     /// Adds restrictions, before or after it was put in a place.
     pub(super) fn restrict(&self, what: MountAttrFlags, reach: Reach) -> Result<(), Errno> {
         attributes::restrict(self.0.as_fd(), what, reach)
@@ -63,6 +68,11 @@ impl Tree {
             MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         move_mount(&self.0, c"", place, c"", flags)
     }
+}
+
+/// Gives the kind of an open file.
+pub(super) fn kind(file: &OwnedFd) -> Result<FileType, Errno> {
+    Ok(FileType::from_raw_mode(fstat(file)?.st_mode))
 }
 
 /// What is here. The path must lead through no symlink: it had none when it was decided on, so that

@@ -6,8 +6,8 @@ use std::thread;
 use seccompiler::{BpfProgram, Error, apply_filter};
 
 use super::program::assemble;
-use super::rules::{CallRules, refused};
-use crate::confinement::{Confinement, Network, Profile};
+use super::rules::{CallRules, NetworkSockets, SocketRules, UnixSockets, refused};
+use crate::confinement::Profile;
 
 /// A compiled filter, good for any number of processes. The default one refuses nothing.
 #[derive(Debug, Clone, Default)]
@@ -51,8 +51,8 @@ pub(in crate::process) fn install(filters: &Filters) -> io::Result<()> {
 /// # Errors
 /// What is missing.
 pub(in crate::process) fn offer() -> Result<(), String> {
-    let confinement = Confinement { profile: Profile::ReadOnly, network: Network::Off };
-    let rules = CallRules { confinement, untouchable: Vec::new() };
+    let sockets = SocketRules { network: NetworkSockets::Refused, unix: UnixSockets::PairsOnly };
+    let rules = CallRules { profile: Profile::ReadOnly, sockets, untouchable: Vec::new() };
     let filters = compile(&rules)
         .map_err(|_| format!("the system calls of {} are not known", std::env::consts::ARCH))?;
     let tried = thread::Builder::new().spawn(move || install(&filters));

@@ -11,4 +11,4 @@ mod rules;
 mod tests;
 
 pub(in crate::process) use filter::{Filters, compile, install, offer};
-pub(in crate::process) use rules::CallRules;
+pub(in crate::process) use rules::{CallRules, NetworkSockets, SocketRules, UnixSockets};

@@ -172,9 +172,9 @@ fn small(count: usize) -> u32 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::rules::{CallRules, refused};
+    use super::super::rules::{CallRules, NetworkSockets, SocketRules, UnixSockets, refused};
     use super::*;
-    use crate::confinement::{Confinement, Network, Profile};
+    use crate::confinement::Profile;
 
     const SERVER: i32 = 4711;
 
@@ -229,11 +229,13 @@ mod tests {
 
     fn rules() -> impl Strategy<Value = Vec<Rule>> {
         let profile = prop::sample::select(Profile::WORDS.map(|(_, profile)| profile).to_vec());
-        let network = prop::sample::select(vec![Network::On, Network::Off]);
+        let network = prop::sample::select(NetworkSockets::ALL.to_vec());
+        let unix = prop::sample::select(UnixSockets::ALL.to_vec());
+        let sockets = (network, unix).prop_map(|(network, unix)| SocketRules { network, unix });
         let many = (5000..5600).chain([SERVER, -SERVER]).collect();
         let untouchable = prop::sample::select(vec![vec![], vec![SERVER, 1, -SERVER], many]);
-        (profile, network, untouchable).prop_map(|(profile, network, untouchable)| {
-            refused(&CallRules { confinement: Confinement { profile, network }, untouchable })
+        (profile, sockets, untouchable).prop_map(|(profile, sockets, untouchable)| {
+            refused(&CallRules { profile, sockets, untouchable })
         })
     }
 
@@ -269,8 +271,9 @@ mod tests {
 
     #[test]
     fn calls_by_other_numbers_are_no_way_around() {
-        let confinement = Confinement { profile: Profile::Default, network: Network::On };
-        let rules = refused(&CallRules { confinement, untouchable: Vec::new() });
+        let sockets = SocketRules { network: NetworkSockets::Any, unix: UnixSockets::Any };
+        let untouchable = Vec::new();
+        let rules = refused(&CallRules { profile: Profile::Default, sockets, untouchable });
         let program = assemble(rules).unwrap();
         for nr in [0, 39, 101, 521] {
             let short_pointers = call(nr | 0x4000_0000, [0; 6]);

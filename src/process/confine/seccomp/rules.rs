@@ -2,17 +2,89 @@
 
 use libc::c_long;
 
-use crate::confinement::{Confinement, Network, Profile};
+use crate::confinement::{Backend, Confinement, Network, Profile};
 
 /// What a filter keeps a process from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::process) struct CallRules {
-    pub(in crate::process) confinement: Confinement,
+    pub(in crate::process) profile: Profile,
+    pub(in crate::process) sockets: SocketRules,
     /// Processes and groups (as negative numbers) that must not be signalled. The number of any
     /// thread stands for its process too, so whoever has threads is safe only with all of theirs.
     /// Empty where numbers mean something else: in a namespace of processes.
     pub(in crate::process) untouchable: Vec<i32>,
 }
+
+/// The sockets that a process may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::process) struct SocketRules {
+    pub(in crate::process) network: NetworkSockets,
+    pub(in crate::process) unix: UnixSockets,
+}
+
+/// The sockets of families other than unix that a process may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::process) enum NetworkSockets {
+    /// All that its user may make.
+    Any,
+    /// IPv4, IPv6 and the netlink of routes: in a network namespace of its own they reach the job's
+    /// own servers and nothing else. Other families, such as vsock, know no namespaces.
+    OwnNamespace,
+    /// None.
+    Refused,
+}
+
+/// The unix sockets that a process may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::process) enum UnixSockets {
+    /// All.
+    Any,
+    /// Connected pairs without names. A filter cannot see to which path a socket is connected, so
+    /// none is made that could be connected at all.
+    PairsOnly,
+}
+
+impl NetworkSockets {
+    /// Each, in the order of its number.
+    pub(in crate::process) const ALL: [Self; 3] = [Self::Any, Self::OwnNamespace, Self::Refused];
+}
+
+impl UnixSockets {
+    /// Each, in the order of its number.
+    pub(in crate::process) const ALL: [Self; 2] = [Self::Any, Self::PairsOnly];
+}
+
+impl SocketRules {
+    /// The sockets of a job, given the version of Landlock that it is held by, if any.
+    ///
+    /// A filter steps in where nothing else keeps a job that limits files from the sockets of other
+    /// programs: by path without namespaces before Landlock 9, and by abstract name without a
+    /// network namespace before Landlock 6.
+    pub(in crate::process) fn new(
+        confinement: Confinement,
+        backend: Backend,
+        landlock: Option<u32>,
+    ) -> Self {
+        let Confinement { profile, network } = confinement;
+        let has_namespaces = backend == Backend::Namespaces;
+        let network_sockets = match network {
+            Network::On => NetworkSockets::Any,
+            Network::Off if has_namespaces => NetworkSockets::OwnNamespace,
+            Network::Off => NetworkSockets::Refused,
+        };
+        let are_paths_held = has_namespaces || landlock >= Some(LANDLOCK_PATHS);
+        let are_names_held = network_sockets == NetworkSockets::OwnNamespace
+            || landlock >= Some(LANDLOCK_ABSTRACT_NAMES);
+        let is_held = !profile.limits_files() || (are_paths_held && are_names_held);
+        let unix = if is_held { UnixSockets::Any } else { UnixSockets::PairsOnly };
+        Self { network: network_sockets, unix }
+    }
+}
+
+/// The version of Landlock that limits connections to sockets with a path.
+const LANDLOCK_PATHS: u32 = 9;
+/// The version of Landlock that limits connections to sockets with an abstract name.
+const LANDLOCK_ABSTRACT_NAMES: u32 = 6;
 
 /// A call that is refused: where all tests of one of its cases hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,7 +235,7 @@ const TIME_NAMESPACE: u32 = 0x80;
 
 /// Every call that is refused, each once.
 pub(super) fn refused(rules: &CallRules) -> Vec<Rule> {
-    let Confinement { profile, network } = rules.confinement;
+    let CallRules { profile, sockets, .. } = *rules;
     let mut all = Vec::new();
     if profile >= Profile::Default {
         all.extend(REACHING_OUT.iter().map(|call| always(*call, Refusal::NotPermitted)));
@@ -175,10 +247,8 @@ pub(super) fn refused(rules: &CallRules) -> Vec<Rule> {
     if profile.limits_files() {
         all.extend(namespaces());
     }
-    if network == Network::Off {
-        all.extend([libc::SYS_socket, libc::SYS_socketpair].map(only_local));
-    }
-    if profile >= Profile::Default || network == Network::Off {
+    all.extend(socket_calls(sockets));
+    if profile >= Profile::Default || sockets.network != NetworkSockets::Any {
         all.extend(RINGS.iter().map(|call| always(*call, Refusal::Unknown)));
     }
     all
@@ -215,9 +285,46 @@ fn namespaces() -> Vec<Rule> {
     ]
 }
 
-fn only_local(call: c_long) -> Rule {
-    let other = Test { argument: 0, is: Is::Not(libc::AF_UNIX.cast_unsigned()) };
-    Rule { call, cases: vec![vec![other]], refusal: Refusal::NoAccess }
+/// The families that are of use in a network namespace of its own.
+const OWN_NAMESPACE: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+/// The calls that make sockets, with what is refused of them.
+fn socket_calls(sockets: SocketRules) -> Vec<Rule> {
+    let not_unix = vec![not(0, libc::AF_UNIX)];
+    let is_unix = one_of(0, &[libc::AF_UNIX.cast_unsigned()]);
+    let (mut one, mut pair) = match sockets.network {
+        NetworkSockets::Any => (Vec::new(), Vec::new()),
+        NetworkSockets::Refused => (vec![not_unix.clone()], vec![not_unix]),
+        NetworkSockets::OwnNamespace => {
+            let other = OWN_NAMESPACE.map(|family| not(0, family)).to_vec();
+            let is_netlink = one_of(0, &[libc::AF_NETLINK.cast_unsigned()]);
+            (vec![other, vec![is_netlink, not(2, libc::NETLINK_ROUTE)]], vec![not_unix])
+        }
+    };
+    match sockets.unix {
+        UnixSockets::Any => {}
+        UnixSockets::PairsOnly => {
+            one.push(vec![is_unix.clone()]);
+            // A datagram can be sent to any address, also from one of a pair.
+            pair.push(vec![is_unix, one_of(1, &datagram_types())]);
+        }
+    }
+    let calls = [(libc::SYS_socket, one), (libc::SYS_socketpair, pair)];
+    let refused = calls.into_iter().filter(|(_, cases)| !cases.is_empty());
+    refused.map(|(call, cases)| Rule { call, cases, refusal: Refusal::NoAccess }).collect()
+}
+
+/// Every way to name a unix socket for datagrams: the kernel takes a raw one for such.
+fn datagram_types() -> Vec<u32> {
+    let flags =
+        [0, libc::SOCK_CLOEXEC, libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK];
+    let types = [libc::SOCK_DGRAM, libc::SOCK_RAW];
+    let with_flags = |kind: i32| flags.map(|flags| (kind | flags).cast_unsigned());
+    types.into_iter().flat_map(with_flags).collect()
+}
+
+fn not(argument: u8, value: i32) -> Test {
+    Test { argument, is: Is::Not(value.cast_unsigned()) }
 }
 
 fn always(call: c_long, refusal: Refusal) -> Rule {

@@ -13,13 +13,17 @@ use libc::c_long;
 
 use super::rules::refused;
 use super::*;
-use crate::confinement::{Confinement, Network, Profile};
+use crate::confinement::{Backend, Confinement, Network, Profile};
 
 const OPEN: Confinement = Confinement { profile: Profile::Default, network: Network::On };
 const CLOSED: Confinement = Confinement { profile: Profile::ReadOnly, network: Network::Off };
 
+/// The rules of a job that no namespaces and no Landlock hold, unless its profile limits files.
 fn rules(confinement: Confinement) -> CallRules {
-    CallRules { confinement, untouchable: Vec::new() }
+    let Confinement { profile, .. } = confinement;
+    let backend = if profile.limits_files() { Backend::Landlock } else { Backend::Seccomp };
+    let sockets = SocketRules::new(confinement, backend, Some(9));
+    CallRules { profile, sockets, untouchable: Vec::new() }
 }
 
 /// Does this on a thread behind the filter.
@@ -130,7 +134,7 @@ fn untouchable_processes_cannot_be_reached_and_others_can() {
     let all = |errno: i32| move |(_, found): &(&str, i32)| *found == errno;
     let before = attempts(number);
     assert!(before.iter().all(all(0)), "{before:?}");
-    let rules = CallRules { confinement: OPEN, untouchable: vec![number, -number] };
+    let rules = CallRules { untouchable: vec![number, -number], ..rules(OPEN) };
     let (after, others) = filtered(&rules, move || (attempts(number), attempts(others)));
     assert!(after.iter().all(all(libc::EPERM)), "{after:?}");
     assert!(others.iter().all(all(0)), "{others:?}");
@@ -147,7 +151,7 @@ fn the_owner_of_a_file_is_not_named_where_no_filter_can_look() {
         (by_fcntl, by_ioctl)
     };
     assert_eq!(named(), (libc::EFAULT, [libc::EFAULT; 2]));
-    let rules = CallRules { confinement: OPEN, untouchable: vec![1] };
+    let rules = CallRules { untouchable: vec![1], ..rules(OPEN) };
     assert_eq!(filtered(&rules, named), (libc::EPERM, [libc::EPERM; 2]));
 }
 
@@ -155,7 +159,7 @@ fn the_owner_of_a_file_is_not_named_where_no_filter_can_look() {
 fn everybody_at_once_includes_the_untouchable() {
     let kill_all = || call(libc::SYS_kill, [u64::MAX, 0, 0, 0, 0, 0]);
     assert_eq!(kill_all(), 0);
-    let rules = CallRules { confinement: OPEN, untouchable: vec![1] };
+    let rules = CallRules { untouchable: vec![1], ..rules(OPEN) };
     assert_eq!(filtered(&rules, kill_all), libc::EPERM);
 }
 
@@ -235,6 +239,76 @@ except PermissionError: print('refused')";
     assert_eq!(filtered(&rules(CLOSED), python), "refused\n");
 }
 
+/// The error of each call that makes a socket of these families and types.
+fn sockets(call_number: c_long, wanted: &[(i32, i32)]) -> Vec<i32> {
+    let word = |number: i32| u64::from(number.cast_unsigned());
+    let mut pair = [0_i32; 2];
+    let address = pair.as_mut_ptr() as u64;
+    let make = |&(family, kind): &(i32, i32)| {
+        call(call_number, [word(family), word(kind), 0, address, 0, 0])
+    };
+    wanted.iter().map(make).collect()
+}
+
+#[test]
+fn in_a_network_namespace_local_servers_work_and_other_families_do_not() {
+    let own = SocketRules { network: NetworkSockets::OwnNamespace, unix: UnixSockets::Any };
+    let rules = CallRules { sockets: own, ..rules(CLOSED) };
+    let allowed = [libc::AF_INET, libc::AF_INET6, libc::AF_UNIX, libc::AF_NETLINK];
+    let allowed = allowed.map(|family| (family, libc::SOCK_DGRAM));
+    let other = [(libc::AF_VSOCK, libc::SOCK_STREAM), (libc::AF_ALG, libc::SOCK_SEQPACKET)];
+    let netlink = || {
+        let netlink = [libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_KOBJECT_UEVENT];
+        let [family, kind, protocol] = netlink.map(|number| u64::from(number.cast_unsigned()));
+        call(libc::SYS_socket, [family, kind, protocol, 0, 0, 0])
+    };
+    assert_eq!(netlink(), 0);
+    let found = filtered(&rules, move || {
+        (sockets(libc::SYS_socket, &allowed), sockets(libc::SYS_socket, &other), netlink())
+    });
+    assert_eq!(found, (vec![0; 4], vec![libc::EACCES; 2], libc::EACCES));
+}
+
+#[test]
+fn where_only_pairs_are_allowed_no_unix_socket_can_be_connected() {
+    let pairs = SocketRules { network: NetworkSockets::Any, unix: UnixSockets::PairsOnly };
+    let rules = CallRules { sockets: pairs, ..rules(CLOSED) };
+    let unix = |kind| (libc::AF_UNIX, kind);
+    let kinds = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET, libc::SOCK_DGRAM, libc::SOCK_RAW];
+    let close_on_exec = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let wanted = [kinds[0], kinds[1], kinds[2], kinds[3], close_on_exec].map(unix);
+    assert_eq!(sockets(libc::SYS_socketpair, &wanted), [0; 5]);
+    let found = filtered(&rules, move || {
+        let inet = [(libc::AF_INET, libc::SOCK_STREAM)];
+        [
+            sockets(libc::SYS_socket, &wanted),
+            sockets(libc::SYS_socketpair, &wanted),
+            sockets(libc::SYS_socket, &inet),
+        ]
+    });
+    let no = libc::EACCES;
+    assert_eq!(found, [vec![no; 5], vec![0, 0, no, no, no], vec![0]]);
+}
+
+#[test]
+fn a_filter_refuses_unix_sockets_where_nothing_else_holds_them() {
+    const ONLINE: Confinement = Confinement { profile: Profile::ReadOnly, network: Network::On };
+    use UnixSockets::{Any, PairsOnly};
+    for (confinement, backend, landlock, expected) in [
+        (CLOSED, Backend::Namespaces, None, Any),
+        (ONLINE, Backend::Namespaces, Some(6), Any),
+        (ONLINE, Backend::Namespaces, Some(5), PairsOnly),
+        (ONLINE, Backend::Namespaces, None, PairsOnly),
+        (CLOSED, Backend::Landlock, Some(9), Any),
+        (ONLINE, Backend::Landlock, Some(9), Any),
+        (CLOSED, Backend::Landlock, Some(8), PairsOnly),
+        (OPEN, Backend::Seccomp, None, Any),
+    ] {
+        let found = SocketRules::new(confinement, backend, landlock).unix;
+        assert_eq!(found, expected, "{confinement} by {}, {landlock:?}", backend.word());
+    }
+}
+
 #[test]
 fn without_a_profile_only_the_network_is_refused() {
     assert!(refused(&rules(Confinement::NONE)).is_empty());
@@ -273,7 +347,7 @@ print(subprocess.check_output([\"echo\", \"ok\"]).decode(), end=\"\")'"
         fs::remove_dir_all(dir.path().join(".git")).ok();
         let script = script.clone();
         let untouchable = vec![std::process::id().cast_signed()];
-        let rules = CallRules { confinement, untouchable };
+        let rules = CallRules { untouchable, ..rules(confinement) };
         let output = filtered(&rules, move || run("sh", &["-c", &script]));
         assert_eq!(text(&output), "b\nz\n1\n3\nok\n", "{confinement}");
     }
@@ -288,7 +362,7 @@ fn this_host_offers_filters() {
 
 #[test]
 fn no_call_is_named_twice() {
-    let all = CallRules { confinement: CLOSED, untouchable: vec![1] };
+    let all = CallRules { untouchable: vec![1], ..rules(CLOSED) };
     let mut calls: Vec<_> = refused(&all).into_iter().map(|rule| rule.call).collect();
     let named = calls.len();
     calls.sort_unstable();
@@ -298,7 +372,7 @@ fn no_call_is_named_twice() {
 
 #[test]
 fn more_untouchable_processes_than_fit_are_an_error() {
-    let many = |count| CallRules { confinement: OPEN, untouchable: (1..=count).collect() };
+    let many = |count| CallRules { untouchable: (1..=count).collect(), ..rules(OPEN) };
     assert!(compile(&many(1500)).is_ok());
     assert!(compile(&many(2500)).is_err());
 }
