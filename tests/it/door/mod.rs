@@ -1,6 +1,7 @@
 //! What holds the door: strangers, crowds, and clients that are slow or never listen.
 
 mod crowd;
+mod data_dir;
 mod rebinding;
 mod sizes;
 mod slow;
