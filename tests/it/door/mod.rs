@@ -2,6 +2,7 @@
 
 mod crowd;
 mod data_dir;
+mod jobs;
 mod rebinding;
 mod sizes;
 mod slow;
