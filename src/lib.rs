@@ -20,6 +20,7 @@ pub mod mcp;
 pub mod outcome;
 pub mod output;
 pub use shellyard_policy as policy;
+pub mod private_files;
 pub mod process;
 pub mod proxy;
 pub mod size;

@@ -1,7 +1,6 @@
 //! From settings to who may come in.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 
 use super::error::AppError;
 use crate::config::{self, Settings};
@@ -10,18 +9,15 @@ use crate::ids::Tenant;
 
 /// Who may come in, or what is wrong with the tokens.
 pub(super) fn auth(settings: &Settings) -> Result<Auth, AppError> {
-    let path = token_file(settings);
-    let token_file = match settings.http.token_file {
-        Some(_) => TokenPlace::Named(path),
-        None => TokenPlace::Usual(path),
-    };
-    Ok(Auth::open(AuthSettings { token_file, oauth: oauth(settings)? })?)
+    Ok(Auth::open(AuthSettings { token_file: token_file(settings), oauth: oauth(settings)? })?)
 }
 
 /// Where tokens are kept.
-pub(super) fn token_file(settings: &Settings) -> PathBuf {
-    let usual = || settings.server.data_dir.join("tokens");
-    settings.http.token_file.clone().unwrap_or_else(usual)
+pub(super) fn token_file(settings: &Settings) -> TokenPlace {
+    match &settings.http.token_file {
+        Some(path) => TokenPlace::Named(path.clone()),
+        None => TokenPlace::Usual(settings.server.data_dir.join("tokens")),
+    }
 }
 
 fn oauth(settings: &Settings) -> Result<Option<OauthSettings>, AppError> {

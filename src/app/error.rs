@@ -15,6 +15,7 @@ use crate::ids::TenantError;
 use crate::output::redact::RedactError;
 use crate::policy::directories::DirectoryError;
 use crate::policy::rules::RuleError;
+use crate::private_files::PrivateDirError;
 use crate::telemetry::audit::AuditError;
 use crate::telemetry::exporter::ExporterError;
 use crate::telemetry::setup::SetupError;
@@ -25,6 +26,8 @@ use crate::yard::Unavailable;
 pub(super) enum AppError {
     #[error(transparent)]
     Config(#[from] ConfigError),
+    #[error(transparent)]
+    DataDir(#[from] PrivateDirError),
     #[error(transparent)]
     Log(#[from] SetupError),
     #[error(transparent)]

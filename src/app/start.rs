@@ -12,8 +12,9 @@ use super::serve::App;
 use super::signals::Signals;
 use super::{auth, confining, connect, rules, traces, values};
 use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, talk};
-use crate::config::{Environment, FlagValue, Loaded, Sources, load};
+use crate::config::{Environment, FlagValue, Loaded, Settings, Sources, load};
 use crate::http::Server;
+use crate::private_files::{PrivateDirError, make_private_dir};
 use crate::process::host;
 use crate::proxy;
 use crate::telemetry::{Exporter, setup};
@@ -114,6 +115,7 @@ impl Start {
     fn serve(self) -> Result<u8, AppError> {
         host::keep_child_signals();
         let loaded = self.load()?;
+        close_data_dir(&loaded.settings)?;
         let (_guard, log) = setup::start(&self.logging(&loaded))?;
         let runtime = runtime(&self.sources.environment)?;
         let _traces = traces::start(&loaded, runtime.handle())?;
@@ -134,6 +136,7 @@ impl Start {
     fn stdio(self) -> Result<u8, AppError> {
         host::keep_child_signals();
         let loaded = self.load()?;
+        close_data_dir(&loaded.settings)?;
         let (_guard, log) = setup::start(&self.logging(&loaded))?;
         let runtime = runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
@@ -181,6 +184,7 @@ impl Start {
     fn run(self, flags: RunFlags) -> Result<u8, AppError> {
         host::keep_child_signals();
         let loaded = self.load()?;
+        close_data_dir(&loaded.settings)?;
         // The command's own output is what the caller wants to see.
         let logging = setup::Logging { filter: "warn".to_owned(), ..self.logging(&loaded) };
         let (_guard, log) = setup::start(&logging)?;
@@ -230,6 +234,15 @@ impl Start {
 
     fn logging(&self, loaded: &Loaded) -> setup::Logging {
         values::logging(&loaded.settings.log, &self.sources.environment)
+    }
+}
+
+/// Refuses a data directory in which other users could put or read files. One that cannot be made
+/// at all holds nothing of ours, and what cannot be kept then is told later.
+fn close_data_dir(settings: &Settings) -> Result<(), AppError> {
+    match make_private_dir(&settings.server.data_dir) {
+        Ok(()) | Err(PrivateDirError::Unusable { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -10,14 +10,15 @@ use super::{auth, confining, queue_limits, rules};
 use crate::client::USUAL_SOCKET;
 use crate::config::{self, Environment, Loaded, Settings};
 use crate::confinement::ConfinedPlaces;
-use crate::http::{HttpSettings, SocketAt};
+use crate::http::{HttpSettings, JobDetection, SocketAt};
 use crate::ids::Tenant;
 use crate::mcp::{
     Dialect, DialectSettings, ExecuteCommandSettings, ExecuteSettings, McpSettings, ResultFormat,
     RunShellCommandSettings, ServerName, ShellToolSettings,
 };
 use crate::output::{LogSettings, Quota, QuotaLimits};
-use crate::process::host::{self, HostTag};
+use crate::process::Callers;
+use crate::process::host::HostTag;
 use crate::process::shell::Shell;
 use crate::spec::{LargeOutput, Limits, Priority};
 use crate::telemetry::KnownNames;
@@ -48,7 +49,8 @@ pub(super) fn http(settings: &Settings) -> Result<HttpSettings, AppError> {
         allowed_hosts: http.allowed_hosts.clone(),
         allowed_origins: http.allowed_origins.clone(),
         auth: auth::auth(settings)?,
-        is_job: host::descends_from_us,
+        job_detection: job_detection(),
+        allow_jobs: http.allow_jobs,
         max_body_bytes: http.max_body,
         max_header_bytes: http.max_headers,
         header_timeout: http.header_timeout,
@@ -60,6 +62,15 @@ pub(super) fn http(settings: &Settings) -> Result<HttpSettings, AppError> {
         session_idle: http.session_idle,
         ..HttpSettings::default()
     })
+}
+
+fn job_detection() -> JobDetection {
+    let callers = Arc::new(Callers::default());
+    let on_unix = Arc::clone(&callers);
+    JobDetection::new(
+        move |stream| on_unix.is_job_on_unix(stream),
+        move |server, peer| callers.is_job_on_tcp(server, peer),
+    )
 }
 
 fn socket(settings: &Settings) -> Option<SocketAt> {

@@ -105,6 +105,8 @@ impl AskError {
                 | ClientError::TimedOut { .. }
                 | ClientError::Tls { .. }
                 | ClientError::Unusable { .. }
+                | ClientError::OtherUser { .. }
+                | ClientError::CallerIsJob { .. }
                 | ClientError::Refused { .. },
             )
             | Self::Refused { .. }
@@ -124,6 +126,8 @@ impl From<ClientError> for AskError {
             | ClientError::Tls { .. }
             | ClientError::Unusable { .. }
             | ClientError::Broken { .. }
+            | ClientError::OtherUser { .. }
+            | ClientError::CallerIsJob { .. }
             | ClientError::Refused { .. } => Self::Client(error),
         }
     }

@@ -11,7 +11,9 @@ use super::flags::set;
 use super::reply::Reply;
 use super::table::table;
 use crate::config::FlagValue;
-use crate::http::auth::{Label, Moment, StoreError, TokenEntry, TokenFile, TokenId, TokenStore};
+use crate::http::auth::{
+    Label, Moment, StoreError, TokenEntry, TokenFile, TokenId, TokenPlace, TokenStore,
+};
 use crate::ids::Tenant;
 use crate::yard::{Identity, Role};
 
@@ -86,7 +88,7 @@ pub struct TokenRevokeFlags {
 
 /// Carries out the `token` verb on this file and returns the exit code.
 #[must_use]
-pub fn run(command: &TokenCommand, file: PathBuf) -> u8 {
+pub fn run(command: &TokenCommand, file: TokenPlace) -> u8 {
     let store = TokenStore::new(file);
     let format = if command.json { Format::Json } else { Format::Human };
     let done = match &command.verb {
@@ -271,7 +273,7 @@ mod tests {
     #[test]
     fn a_list_is_a_table_without_hashes() {
         let folder = tempfile::tempdir().unwrap();
-        let store = TokenStore::new(folder.path().join("tokens"));
+        let store = TokenStore::new(TokenPlace::Usual(folder.path().join("tokens")));
         let identity = Identity { tenant: Tenant::named("ci").unwrap(), role: Role::Read };
         let expires = "9998-01-01T00:00:00Z".parse().ok();
         let (_, entry) = store.make(identity, expires, Some("the note".into())).unwrap();

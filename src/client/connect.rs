@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use rustix::process::{Uid, geteuid};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -36,7 +37,9 @@ async fn open(target: &Target, tls: Option<&TlsConnector>) -> Result<Sender, Cli
     let failed = |source| not_connected(target, source);
     match (target.place(), tls) {
         (Place::Socket(path), _) => {
-            shake_hands(target, UnixStream::connect(path).await.map_err(failed)?).await
+            let stream = UnixStream::connect(path).await.map_err(failed)?;
+            check_listener(target, &stream)?;
+            shake_hands(target, stream).await
         }
         (Place::Tls(authority), Some(tls)) => {
             let stream = dial(authority).await.map_err(failed)?;
@@ -52,6 +55,16 @@ async fn open(target: &Target, tls: Option<&TlsConnector>) -> Result<Sender, Cli
             shake_hands(target, dial(authority).await.map_err(failed)?).await
         }
     }
+}
+
+/// Whoever may create files beside the socket can put a socket of their own in its place, and would
+/// be shown the token. The kernel says who listens: that must be our own user, or root.
+fn check_listener(target: &Target, stream: &UnixStream) -> Result<(), ClientError> {
+    let uid = stream.peer_cred().map_err(|source| not_connected(target, source))?.uid();
+    if uid == geteuid().as_raw() || uid == Uid::ROOT.as_raw() {
+        return Ok(());
+    }
+    Err(ClientError::OtherUser { target: target.to_string(), uid })
 }
 
 async fn dial(authority: &Authority) -> io::Result<TcpStream> {

@@ -66,6 +66,24 @@ pub enum ClientError {
         /// Where it broke.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A process of another user listens on the socket.
+    #[error(
+        "{target} is listened on by user {uid}, not by you or root, so nothing was sent to it; name a socket of yours with --connect /PATH.sock or --data-dir DIR"
+    )]
+    OtherUser {
+        /// Where it was looked for.
+        target: String,
+        /// Who listens there.
+        uid: u32,
+    },
+    /// The server takes no calls from its own jobs, and we are one.
+    #[error(
+        "{target} takes no calls from its own jobs; run the command in the job itself, or set http.allow_jobs = true for that server"
+    )]
+    CallerIsJob {
+        /// Who was asked.
+        target: String,
+    },
     /// It answered, and not with what was asked for.
     #[error("{target} refused: {status}{}{text}; {}", if .text.is_empty() { "" } else { ", " }, next(*.status))]
     Refused {
@@ -89,6 +107,8 @@ impl ClientError {
             Self::TimedOut { .. } => "server_timeout",
             Self::Tls { .. } => "tls_failed",
             Self::Broken { .. } => "connection_broken",
+            Self::OtherUser { .. } => "server_of_other_user",
+            Self::CallerIsJob { .. } => "caller_is_job",
             Self::Refused { .. } => "server_refused",
         }
     }
@@ -102,7 +122,10 @@ impl ClientError {
             | Self::TimedOut { .. }
             | Self::Broken { .. } => true,
             Self::Refused { status, .. } => *status == StatusCode::SERVICE_UNAVAILABLE,
-            Self::Unusable { .. } | Self::Tls { .. } => false,
+            Self::Unusable { .. }
+            | Self::Tls { .. }
+            | Self::OtherUser { .. }
+            | Self::CallerIsJob { .. } => false,
         }
     }
 }

@@ -26,6 +26,9 @@ const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 /// So much of a refusal is repeated.
 const MAX_QUOTED_CHARS: usize = 100;
 
+/// How the refusal of a job begins.
+const CALLER_IS_JOB: &[u8] = b"caller_is_job:";
+
 /// Asks one server. A clone is as good.
 #[derive(Clone)]
 pub struct Client {
@@ -157,8 +160,12 @@ impl Client {
     }
 
     fn refusal(&self, answer: Answer) -> ClientError {
+        let target = self.target.to_string();
+        if answer.status == StatusCode::FORBIDDEN && answer.body.starts_with(CALLER_IS_JOB) {
+            return ClientError::CallerIsJob { target };
+        }
         let text = first_words(&String::from_utf8_lossy(&answer.body));
-        ClientError::Refused { target: self.target.to_string(), status: answer.status, text }
+        ClientError::Refused { target, status: answer.status, text }
     }
 }
 

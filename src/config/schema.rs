@@ -107,6 +107,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("http.allowed_hosts", Rule::Hosts),
     setting("http.allowed_origins", Rule::Origins),
     setting("http.token_file", Rule::Path),
+    setting("http.allow_jobs", Rule::Switch),
     setting("http.tls_cert", Rule::Path),
     setting("http.tls_key", Rule::Path),
     setting("http.max_body", Rule::Size { min: KIB, max: GIB }),

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::arrival::Arrival;
 use super::connections::{Busy, Entrance, Seat};
+use super::job_detection::{ConnectionPeer, JobDetection};
 use super::lines::Afterwards;
 use super::listen::Incoming;
 use super::settings::HttpSettings;
@@ -34,6 +35,7 @@ pub(super) struct Reception {
     handshake_patience: Duration,
     write_patience: Duration,
     closing: CancellationToken,
+    job_detection: JobDetection,
 }
 
 impl Reception {
@@ -48,7 +50,8 @@ impl Reception {
             .max_buf_size(settings.max_header_bytes.max(MIN_HEADER_BYTES));
         let handshake_patience = settings.header_timeout;
         let write_patience = settings.write_timeout;
-        Self { router, http1, handshake_patience, write_patience, closing }
+        let job_detection = settings.job_detection.clone();
+        Self { router, http1, handshake_patience, write_patience, closing, job_detection }
     }
 
     /// Serves a connection to its end, or until another one needs its seat.
@@ -64,6 +67,8 @@ impl Reception {
     }
 
     async fn talk(&self, incoming: Incoming, arrival: Arrival, seat: Seat) -> io::Result<()> {
+        let server = incoming.server_address();
+        let peer = ConnectionPeer::new(arrival, server, self.job_detection.clone());
         let stream = tokio::select! {
             opened = incoming.open(self.handshake_patience) => opened?,
             () = self.closing.cancelled() => return Ok(()),
@@ -72,7 +77,7 @@ impl Reception {
         let stream = TokioIo::new(Stall::new(stream, self.write_patience, kept.clone()));
         let afterwards = Afterwards::default();
         let router = TowerToHyperService::new(self.router.clone());
-        let desk = Desk { router, arrival, kept, afterwards: afterwards.clone() };
+        let desk = Desk { router, arrival, peer, kept, afterwards: afterwards.clone() };
         let seat = Arc::new(seat);
         let service = service_fn(move |request| {
             let entrance = Entrance::new(Arc::clone(&seat));
@@ -98,6 +103,7 @@ impl Reception {
 struct Desk {
     router: TowerToHyperService<Router>,
     arrival: Arrival,
+    peer: ConnectionPeer,
     kept: Kept,
     /// What an upgrade brings.
     afterwards: Afterwards,
@@ -110,6 +116,7 @@ impl Desk {
         entrance: Entrance,
     ) -> io::Result<Response<Occupied>> {
         request.extensions_mut().insert(self.arrival);
+        request.extensions_mut().insert(self.peer);
         request.extensions_mut().insert(self.afterwards);
         request.extensions_mut().insert(entrance.clone());
         let Ok(response) = self.router.call(request).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONNECTION, EXPECT};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{Extensions, HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -15,6 +15,7 @@ use super::auth::{Auth, Credential, Denied, until_it_ends};
 use super::body::{self, BodyError};
 use super::connections::Entrance;
 use super::guard::{Guard, Refusal};
+use super::job_detection::{ConnectionPeer, refuse_job};
 use crate::telemetry::{self, events};
 
 /// What every request has to pass.
@@ -25,6 +26,8 @@ pub(super) struct Gate {
     pub(super) open: Vec<String>,
     pub(super) max_body_bytes: usize,
     pub(super) body_timeout: Duration,
+    /// `true` if jobs may call like anybody else.
+    pub(super) allow_jobs: bool,
 }
 
 impl Gate {
@@ -44,6 +47,16 @@ impl Gate {
             return Ok(self.auth.same_user());
         }
         self.auth.identify(headers).await
+    }
+
+    /// Who sends a request, known some time ago.
+    async fn identify_again(
+        &self,
+        known: Credential,
+        headers: &HeaderMap,
+        arrival: Option<Arrival>,
+    ) -> Result<Credential, Denied> {
+        if known.is_valid() { Ok(known) } else { self.identify(headers, arrival).await }
     }
 
     /// The whole body. To begin to read it sends `100 Continue` to a client that waits for that:
@@ -68,12 +81,14 @@ pub(super) async fn enter(State(gate): State<Arc<Gate>>, request: Request, next:
         // Nobody knows who sends it, so nobody waits for a body, which has no meaning there.
         return next.run(Request::from_parts(parts, Body::empty())).await;
     }
+    if !gate.allow_jobs && is_job(&parts.extensions).await {
+        events::http_refused(telemetry::Refusal::Job);
+        return refuse_job(&parts.uri);
+    }
     let caller = match gate.identify(&parts.headers, arrival).await {
         Ok(caller) => caller,
         Err(denied) => return refused(denied),
     };
-    parts.extensions.insert(caller.identity);
-    parts.extensions.insert(caller.clone());
     let body = match gate.read_body(&parts.headers, body).await {
         Ok(body) => body,
         Err(error) => {
@@ -81,12 +96,28 @@ pub(super) async fn enter(State(gate): State<Arc<Gate>>, request: Request, next:
             return refused_body(error, gate.max_body_bytes);
         }
     };
+    // A body may take long to arrive: what was allowed at its beginning may not be at its end.
+    let caller = match gate.identify_again(caller, &parts.headers, arrival).await {
+        Ok(caller) => caller,
+        Err(denied) => return refused(denied),
+    };
+    parts.extensions.insert(caller.identity);
+    parts.extensions.insert(caller.clone());
     if parts.extensions.get::<Entrance>().is_some_and(|entrance| !entrance.let_in()) {
         // Its connection has been closed: nobody hears this.
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     let response = next.run(Request::from_parts(parts, Body::from(body))).await;
     until_it_ends(response, caller)
+}
+
+/// Returns `true` if a job of this server sends this request, whatever token it shows.
+async fn is_job(extensions: &Extensions) -> bool {
+    match extensions.get::<ConnectionPeer>() {
+        Some(peer) => peer.get().await == Peer::Job,
+        // Every connection has one; without it nobody knows who sends.
+        None => true,
+    }
 }
 
 fn check_head(guard: &Guard, request: &Request, arrival: Option<Arrival>) -> Result<(), Refusal> {

@@ -92,9 +92,15 @@ pub(super) fn open(
                     // Whoever could tell is gone at the very end only.
                     readiness.wait_for(|now| *now == Readiness::Draining).await.ok();
                 };
-                let patience = lines::PATIENCE;
-                let serving =
-                    lines::serve_on(handler, streams, closing.clone(), patience, draining);
+                let ends = lines::Ends {
+                    shutdown: closing.clone(),
+                    patience: lines::PATIENCE,
+                    is_allowed: Arc::new({
+                        let caller = caller.clone();
+                        move || caller.is_valid()
+                    }),
+                };
+                let serving = lines::serve_on(handler, streams, ends, draining);
                 tokio::join!(closing.run_until_cancelled(revoked), async {
                     serving.await;
                     closing.cancel();

@@ -127,7 +127,7 @@ async fn listen_on(
     bound: Option<SocketAddr>,
 ) -> Result<Option<Listener>, SocketError> {
     let Some(socket) = &settings.socket else { return Ok(None) };
-    match (SocketListener::bind(socket.path(), settings.is_job).await, socket) {
+    match (SocketListener::bind(socket.path(), settings.job_detection.clone()).await, socket) {
         (Ok(listener), _) => Ok(Some(Listener::Unix(listener))),
         (Err(error), SocketAt::Usual(path)) if bound.is_some() => {
             events::socket_missing(path, &error);
@@ -151,6 +151,14 @@ pub(super) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
 
 impl Incoming {
+    /// The address that accepted the connection, if it came over TCP and is still open.
+    pub(super) fn server_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(stream) | Self::Tls(stream, _) => stream.local_addr().ok(),
+            Self::Unix(_) => None,
+        }
+    }
+
     /// The stream, once hands are shaken, which may take as long as `patience`.
     pub(super) async fn open(self, patience: Duration) -> io::Result<Box<dyn Duplex>> {
         Ok(match self {

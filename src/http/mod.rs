@@ -24,6 +24,7 @@ mod error;
 mod guard;
 mod health;
 mod in_flight;
+mod job_detection;
 mod keep_alive;
 mod lines;
 mod listen;
@@ -42,6 +43,7 @@ mod tls;
 
 pub use error::{HttpError, SocketError};
 pub use health::Readiness;
+pub use job_detection::JobDetection;
 pub use metrics::MetricsText;
 pub use operations::{Operations, Reloaded};
 pub use route::Route;

@@ -65,6 +65,7 @@ pub(super) fn routes(
             .collect(),
         max_body_bytes: settings.max_body_bytes,
         body_timeout: settings.body_timeout,
+        allow_jobs: settings.allow_jobs,
     };
     let house = House {
         mcp: Arc::new(McpMount::new(handler.clone(), settings, bound, streams, readiness.clone())),

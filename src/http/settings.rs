@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::auth::Auth;
+use super::job_detection::JobDetection;
 
 /// Settings of the HTTP server.
 #[derive(Debug, Clone)]
@@ -26,8 +27,10 @@ pub struct HttpSettings {
     pub allowed_origins: Vec<String>,
     /// Finds out who calls.
     pub auth: Auth,
-    /// Tells by its number whether a process is a job's, or one that a job started.
-    pub is_job: fn(i32) -> bool,
+    /// Tells connections of jobs from others.
+    pub job_detection: JobDetection,
+    /// `true` if jobs may call like anybody else.
+    pub allow_jobs: bool,
     /// The largest request body.
     pub max_body_bytes: usize,
     /// The largest request head.
@@ -69,7 +72,8 @@ impl Default for HttpSettings {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             auth: Auth::default(),
-            is_job: |_| false,
+            job_detection: JobDetection::off(),
+            allow_jobs: false,
             max_body_bytes: 4 * 1024 * 1024,
             max_header_bytes: 32 * 1024,
             header_timeout: Duration::from_secs(30),

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::arrival::Peer;
 use super::error::SocketError;
+use super::job_detection::JobDetection;
 use crate::telemetry::{Refusal, events};
 
 /// What the kernel takes, without the byte that ends it.
@@ -31,12 +32,15 @@ const ROOT: u32 = 0;
 pub(super) struct SocketListener {
     listener: UnixListener,
     file: SocketFile,
-    is_job: fn(i32) -> bool,
+    job_detection: JobDetection,
 }
 
 impl SocketListener {
     /// Listens at `path`. What is left of a server that is gone is replaced.
-    pub(super) async fn bind(path: &Path, is_job: fn(i32) -> bool) -> Result<Self, SocketError> {
+    pub(super) async fn bind(
+        path: &Path,
+        job_detection: JobDetection,
+    ) -> Result<Self, SocketError> {
         if path.as_os_str().len() > MAX_PATH_BYTES {
             return Err(SocketError::TooLong { path: path.into(), most: MAX_PATH_BYTES });
         }
@@ -50,7 +54,7 @@ impl SocketListener {
         remove_if_stale(path).await?;
         let listener = listen(path).map_err(failed)?;
         let file = SocketFile::of(path).map_err(failed)?;
-        Ok(Self { listener, file, is_job })
+        Ok(Self { listener, file, job_detection })
     }
 
     /// Where it is.
@@ -62,12 +66,10 @@ impl SocketListener {
     pub(super) async fn accept(&self) -> io::Result<(UnixStream, Peer)> {
         loop {
             let (stream, _) = self.listener.accept().await?;
-            let credentials = stream.peer_cred()?;
-            let uid = credentials.uid();
+            let uid = stream.peer_cred()?.uid();
             if uid == geteuid().as_raw() || uid == ROOT {
-                // A process that cannot be named may be a job's.
-                let is_job = credentials.pid().is_none_or(self.is_job);
-                return Ok((stream, if is_job { Peer::Job } else { Peer::User }));
+                let peer = self.job_detection.peer_on_unix(&stream);
+                return Ok((stream, peer));
             }
             events::connection_refused(Refusal::Peer);
         }
@@ -142,7 +144,7 @@ mod tests {
     async fn a_socket_is_for_its_user_alone_and_goes_with_its_server() {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("new/deep/yard.sock");
-        let socket = SocketListener::bind(&path, |_| false).await.unwrap();
+        let socket = SocketListener::bind(&path, JobDetection::off()).await.unwrap();
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(path.parent().unwrap()), 0o700);
         let _client = UnixStream::connect(&path).await.unwrap();
@@ -156,13 +158,13 @@ mod tests {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("yard.sock");
         let live = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        let refused = SocketListener::bind(&path, |_| false).await.unwrap_err();
+        let refused = SocketListener::bind(&path, JobDetection::off()).await.unwrap_err();
         assert_eq!(refused.code(), "socket_in_use");
         // A child of another test that is being born may hold a copy.
         rustix::net::shutdown(&live, rustix::net::Shutdown::Both).unwrap();
         drop(live);
         assert!(path.exists(), "std leaves the file");
-        let socket = SocketListener::bind(&path, |_| false).await.unwrap();
+        let socket = SocketListener::bind(&path, JobDetection::off()).await.unwrap();
         UnixStream::connect(&path).await.unwrap();
         // Whoever takes the place of the file keeps it.
         fs::remove_file(&path).unwrap();
@@ -176,7 +178,7 @@ mod tests {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("precious");
         fs::write(&path, "data").unwrap();
-        let refused = SocketListener::bind(&path, |_| false).await.unwrap_err();
+        let refused = SocketListener::bind(&path, JobDetection::off()).await.unwrap_err();
         assert_eq!(refused.code(), "socket_not_a_socket");
         assert_eq!(fs::read_to_string(&path).unwrap(), "data");
     }
@@ -184,7 +186,7 @@ mod tests {
     #[tokio::test]
     async fn a_path_that_no_socket_can_have_is_refused_in_words() {
         let path = Path::new("/tmp").join("x".repeat(200));
-        let refused = SocketListener::bind(&path, |_| false).await.unwrap_err();
+        let refused = SocketListener::bind(&path, JobDetection::off()).await.unwrap_err();
         assert_eq!(refused.code(), "socket_path_too_long");
         assert!(refused.to_string().contains("http.socket"), "{refused}");
     }

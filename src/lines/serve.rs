@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::ends::Ends;
 use super::line::{Decoded, read_line};
 use crate::mcp::Turn;
 
@@ -52,14 +53,14 @@ const LAST_BREATH: Duration = Duration::from_millis(300);
 /// well below the two seconds after which clients send a signal.
 pub const PATIENCE: Duration = LAST_WORDS;
 
-/// Serves one client on these two streams until it goes away or `shutdown` is cancelled. Calls in
-/// flight then have a moment to answer before they are cancelled: at the end of input `patience`,
-/// else less than two seconds. When `closing` is over it hears that no further work is taken.
+/// Serves one client on these two streams until it goes away, may no longer be served, or the
+/// shutdown is cancelled. Calls in flight then have a moment to answer before they are cancelled: at
+/// the end of input the patience, else less than two seconds. When `closing` is over it hears that
+/// no further work is taken.
 pub async fn serve_on<H, R, W>(
     handler: H,
     (input, output): (R, W),
-    shutdown: CancellationToken,
-    patience: Duration,
+    ends: Ends,
     closing: impl Future<Output = ()> + Send + 'static,
 ) where
     H: ServerHandler + Clone,
@@ -68,7 +69,8 @@ pub async fn serve_on<H, R, W>(
 {
     let gone = CancellationToken::new();
     let calls = CancellationToken::new();
-    let client = Client::new(output, gone.clone());
+    let Ends { shutdown, patience, is_allowed } = ends;
+    let client = Client::new(output, gone.clone(), is_allowed);
     let (messages, received) = mpsc::channel(READ_AHEAD);
     // They end with this function, on every way out of it.
     let mut tasks = JoinSet::new();
@@ -134,6 +136,7 @@ struct Client<W> {
     /// Bytes of messages that wait to be written.
     unwritten: watch::Sender<usize>,
     gone: CancellationToken,
+    is_allowed: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// What a client still waits for.
@@ -154,14 +157,32 @@ impl<W> Clone for Client<W> {
             in_flight: Arc::clone(&self.in_flight),
             unwritten: self.unwritten.clone(),
             gone: self.gone.clone(),
+            is_allowed: Arc::clone(&self.is_allowed),
         }
     }
 }
 
 impl<W: AsyncWrite + Unpin> Client<W> {
-    fn new(output: W, gone: CancellationToken) -> Self {
+    fn new(
+        output: W,
+        gone: CancellationToken,
+        is_allowed: Arc<dyn Fn() -> bool + Send + Sync>,
+    ) -> Self {
         let output = Arc::new(AsyncMutex::new(output));
-        Self { output, in_flight: Arc::default(), unwritten: watch::Sender::new(0), gone }
+        let unwritten = watch::Sender::new(0);
+        Self { output, in_flight: Arc::default(), unwritten, gone, is_allowed }
+    }
+
+    /// Answers the request with this id, if it is one, to a client that may no longer be served, who
+    /// counts as gone from then on.
+    async fn turn_away(&self, id: Option<RequestId>) {
+        if id.is_some() {
+            let text = "refused, nothing was done: the token of this connection was revoked or has \
+                        expired; connect again with a valid one";
+            let error = ErrorData::invalid_request(text, Some(json!({"code": "token_ended"})));
+            self.refuse(error, id).await;
+        }
+        self.gone.cancel();
     }
 
     /// Writes one message as one line.
@@ -211,6 +232,10 @@ impl<W: AsyncWrite + Unpin> Client<W> {
 
     /// Writes what rmcp sends. A reply counts as in flight until it is written.
     async fn send(&self, message: ServerJsonRpcMessage) -> io::Result<()> {
+        if !(self.is_allowed)() {
+            self.gone.cancel();
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         let id = match &message {
             JsonRpcMessage::Response(response) => Some(&response.id),
             JsonRpcMessage::Error(error) => error.id.as_ref(),
@@ -311,6 +336,11 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for Lines<W> 
         }
         self.client.keeps_up().await;
         let mut message = self.received.lock().await.recv().await?;
+        // Here and not where lines are read: messages wait in between.
+        if !(self.client.is_allowed)() {
+            self.client.turn_away(id_of(&message)).await;
+            return None;
+        }
         if let JsonRpcMessage::Request(request) = &mut message
             && let ClientRequest::CallToolRequest(call) = &mut request.request
         {
@@ -363,6 +393,7 @@ fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult};
     use rmcp::service::RequestContext;
@@ -413,6 +444,10 @@ mod tests {
         server: tokio::task::JoinHandle<()>,
     }
 
+    fn ends(shutdown: CancellationToken) -> Ends {
+        Ends { shutdown, patience: LAST_WORDS, is_allowed: Arc::new(|| true) }
+    }
+
     impl Session {
         fn start() -> Self {
             Self::of(Waiter)
@@ -421,14 +456,9 @@ mod tests {
         fn of(handler: impl ServerHandler + Clone) -> Self {
             let (ours, theirs) = tokio::io::duplex(64 * 1024);
             let (server_input, server_output) = tokio::io::split(theirs);
-            let shutdown = CancellationToken::new();
-            let server = tokio::spawn(serve_on(
-                handler,
-                (server_input, server_output),
-                shutdown,
-                LAST_WORDS,
-                pending(),
-            ));
+            let streams = (server_input, server_output);
+            let ends = ends(CancellationToken::new());
+            let server = tokio::spawn(serve_on(handler, streams, ends, pending()));
             let (output, input) = tokio::io::split(ours);
             Self { input, output: BufReader::new(output).lines(), server }
         }
@@ -560,7 +590,7 @@ mod tests {
 
     #[tokio::test]
     async fn requests_in_work_are_bounded_and_cancelled_ones_do_not_count() {
-        let client = Client::new(tokio::io::sink(), CancellationToken::new());
+        let client = Client::new(tokio::io::sink(), CancellationToken::new(), Arc::new(|| true));
         let message = |value: Value| serde_json::from_value(value).unwrap();
         for id in 0..MAX_IN_FLIGHT as u64 {
             client.admit(&message(request(id, "ping", json!({})))).unwrap();
@@ -575,7 +605,7 @@ mod tests {
     #[tokio::test]
     async fn a_reply_that_nobody_reads_counts_as_in_work_and_its_id_does_not() {
         let (ours, theirs) = tokio::io::duplex(8);
-        let client = Client::new(theirs, CancellationToken::new());
+        let client = Client::new(theirs, CancellationToken::new(), Arc::new(|| true));
         let message = |value: Value| serde_json::from_value(value).unwrap();
         let asked = message(request(0, "ping", json!({})));
         client.admit(&asked).unwrap();
@@ -648,11 +678,41 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_client_that_lost_its_right_is_turned_away() {
+        let allowed = Arc::new(AtomicBool::new(true));
+        let asked = Arc::clone(&allowed);
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let (input, output) = tokio::io::split(theirs);
+        let talker = Talker::default();
+        let ends = Ends {
+            is_allowed: Arc::new(move || asked.load(Ordering::SeqCst)),
+            ..ends(CancellationToken::new())
+        };
+        let server = tokio::spawn(serve_on(talker.clone(), (input, output), ends, pending()));
+        let (output, input) = tokio::io::split(ours);
+        let mut session = Session { input, output: BufReader::new(output).lines(), server };
+        session.open().await;
+        session.send(request(2, "tools/call", json!({"name": "talk"}))).await;
+        assert_eq!(session.receive().await["id"], 2);
+        allowed.store(false, Ordering::SeqCst);
+        session.send(request(3, "tools/call", json!({"name": "talk"}))).await;
+        let refused = session.receive().await;
+        assert_eq!(
+            (&refused["id"], &refused["error"]["data"]["code"]),
+            (&json!(3), &json!("token_ended"))
+        );
+        let next = timeout(SOON, session.output.next_line()).await.unwrap();
+        assert!(next.is_ok_and(|line| line.is_none()), "nothing more but the end");
+        assert_eq!(*talker.0.lock().unwrap(), 1, "the second call never ran");
+        timeout(SOON, session.server).await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
     async fn a_shutdown_ends_the_server_while_its_client_is_still_there() {
         let (_ours, theirs) = tokio::io::duplex(1024);
         let (input, output) = tokio::io::split(theirs);
         let shutdown = CancellationToken::new();
-        let serving = serve_on(Waiter, (input, output), shutdown.clone(), LAST_WORDS, pending());
+        let serving = serve_on(Waiter, (input, output), ends(shutdown.clone()), pending());
         let server = tokio::spawn(serving);
         shutdown.cancel();
         timeout(SOON, server).await.unwrap().unwrap();

@@ -106,7 +106,8 @@ impl Offered {
         };
         match effect {
             Effect::Reads => true,
-            Effect::Runs | Effect::Writes | Effect::Ends => role >= Role::Run,
+            // Whoever may look at jobs may not look around on the host.
+            Effect::ReadsFiles | Effect::Runs | Effect::Writes | Effect::Ends => role >= Role::Run,
         }
     }
 
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_do_more_than_look_are_told_apart() {
+    fn tools_that_do_more_than_look_at_jobs_are_told_apart() {
         let dialects = [Dialect::Native, Dialect::ExecuteCommand, Dialect::ShellExec];
         let offer = offer(&dialects);
         let looking: Vec<&str> = offer
@@ -144,14 +145,7 @@ mod tests {
             .filter(|tool| tool.is_for(Role::Read))
             .map(|tool| tool.name())
             .collect();
-        let expected = [
-            "wait_jobs",
-            "read_output",
-            "list_jobs",
-            "read_file",
-            "list_directory",
-            "read_file_chunk",
-        ];
+        let expected = ["wait_jobs", "read_output", "list_jobs", "read_file_chunk"];
         assert_eq!(looking, expected);
     }
 

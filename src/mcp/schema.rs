@@ -80,8 +80,10 @@ pub(crate) enum Kind {
 /// What a call of a tool can do to the world.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Effect {
-    /// It only looks.
+    /// It only looks at jobs.
     Reads,
+    /// It only looks, at files of the host.
+    ReadsFiles,
     /// It runs or feeds a program, which may do anything.
     Runs,
     /// It writes what it is given; doing it twice changes nothing more.
@@ -94,7 +96,9 @@ impl Effect {
     /// What clients are told of it.
     pub(crate) fn annotations(self) -> ToolAnnotations {
         match self {
-            Self::Reads => ToolAnnotations::new().read_only(true).open_world(false),
+            Self::Reads | Self::ReadsFiles => {
+                ToolAnnotations::new().read_only(true).open_world(false)
+            }
             Self::Runs => ToolAnnotations::new()
                 .read_only(false)
                 .destructive(true)

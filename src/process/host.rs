@@ -12,16 +12,12 @@ use rustix::process::{
 use super::birth;
 use super::children;
 use super::oom_score::Score;
-use super::proc_scan;
 use super::raw;
 use super::tag::Tag;
 use super::variable::Variable;
 use crate::spec::JOB_VARIABLE;
 
 const MOST_OPEN_FILES: u64 = 1 << 20;
-
-/// Generations that are looked at; a process that is deeper down is taken for one of ours.
-const MAX_DEPTH: usize = 1000;
 
 static HOST: OnceLock<Host> = OnceLock::new();
 
@@ -159,24 +155,6 @@ pub(super) fn new_tag() -> Option<Tag> {
     Some(HOST.get()?.tag.inherited()?.of_child(children::new_serial()))
 }
 
-/// Whether a process descends from this one, as whatever our jobs start does: orphans among them
-/// are ours too. One that is gone counts as such, since nobody can say that it did not.
-#[must_use]
-pub fn descends_from_us(pid: i32) -> bool {
-    let us = getpid().as_raw_pid();
-    let mut current = pid;
-    for _ in 0..MAX_DEPTH {
-        let stat = Pid::from_raw(current).and_then(proc_scan::stat);
-        match stat.map(|stat| stat.parent) {
-            None => return true,
-            Some(parent) if parent == us => return true,
-            Some(0 | 1) => return false,
-            Some(parent) => current = parent,
-        }
-    }
-    true
-}
-
 /// Keeps the signals that children have ended for [`wait_for_a_child`]. To be called before there are
 /// other threads: one that did not inherit this would be interrupted by each, and take it.
 pub fn keep_child_signals() {
@@ -218,17 +196,6 @@ mod tests {
         let next = first.marker(7);
         assert_ne!(next, marker, "two runs of one job are told apart");
         assert!(run(&next).abs_diff(run(&marker)) > 1 << 20, "nobody counts them: {next:?}");
-    }
-
-    #[test]
-    fn a_child_descends_from_us_and_our_parent_does_not() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        assert!(descends_from_us(child.id().try_into().unwrap()));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let parent = rustix::process::getppid().unwrap().as_raw_pid();
-        assert!(!descends_from_us(parent));
-        assert!(descends_from_us(i32::MAX), "nobody knows");
     }
 
     #[tokio::test]

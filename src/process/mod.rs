@@ -14,6 +14,7 @@
 
 mod at_hand;
 mod birth;
+mod caller;
 mod children;
 pub mod confine;
 mod cwd;
@@ -52,6 +53,7 @@ mod tests;
 mod tree;
 mod variable;
 
+pub use caller::Callers;
 pub use cwd::{Cwd, OpenedDir};
 pub use glance::{Glance, glance};
 pub use launch::{Confine, Launch, LaunchStdin, Process, Report};

@@ -152,6 +152,11 @@ impl Snapshot {
     }
 }
 
+/// The numbers of all processes that can be seen.
+pub(super) fn all_pids() -> Vec<Pid> {
+    numbers_in("/proc").collect()
+}
+
 /// Children of this server's main thread, where the kernel puts the orphans that a subreaper
 /// adopts; children that other threads created are not among them.
 ///

@@ -1,9 +1,9 @@
 //! Starts a server on demand: one, however many proxies want it.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::client::{Client, ClientError, Upgraded};
 use crate::lines::PROTOCOL;
+use crate::private_files::{Links, PrivateDirError, explain_link, make_private_dir};
 use crate::process::detached::{Detached, DetachedLaunch};
 use crate::telemetry::events;
 
@@ -52,6 +53,9 @@ pub enum StartError {
         /// The system's own words.
         source: io::Error,
     },
+    /// The data directory is not ours alone.
+    #[error("cannot start a server")]
+    NotPrivate(#[from] PrivateDirError),
     /// The program cannot be started.
     #[error("cannot start a server; check the limits on processes and open files (ulimit -u, -n)")]
     Spawn(#[source] io::Error),
@@ -116,8 +120,7 @@ impl ServerLaunch {
     async fn lock(&self) -> Result<File, StartError> {
         let path = self.data_dir.join("server.lock");
         let failed = |source| StartError::DataDir { path: path.clone(), source };
-        let mut make = DirBuilder::new();
-        make.recursive(true).mode(0o700).create(&self.data_dir).map_err(failed)?;
+        make_private_dir(&self.data_dir)?;
         let file = private(&path).map_err(failed)?;
         let locked = spawn_blocking(move || file.lock().map(|()| file));
         locked.await.map_err(io::Error::other).flatten().map_err(failed)
@@ -134,7 +137,7 @@ struct Log {
 impl Log {
     fn open(path: PathBuf) -> Result<Self, StartError> {
         let failed = |source| StartError::DataDir { path: path.clone(), source };
-        if fs::metadata(&path).is_ok_and(|log| log.len() > MAX_LOG_BYTES) {
+        if Links::Refuse.metadata(&path).is_ok_and(|log| log.len() > MAX_LOG_BYTES) {
             fs::rename(&path, path.with_extension("log.1")).map_err(failed)?;
         }
         let file = private(&path).map_err(failed)?;
@@ -145,7 +148,7 @@ impl Log {
     /// The last lines since the start.
     fn end(&self) -> String {
         let read = || {
-            let mut file = File::open(&self.path)?;
+            let mut file = Links::Refuse.options().read(true).open(&self.path)?;
             let from = self.start.max(file.metadata()?.len().saturating_sub(QUOTED_BYTES));
             file.seek(SeekFrom::Start(from))?;
             let mut bytes = Vec::new();
@@ -158,5 +161,6 @@ impl Log {
 
 /// Opens a file of ours for appending.
 fn private(path: &std::path::Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+    let mut options = Links::Refuse.options();
+    options.create(true).append(true).mode(0o600).open(path).map_err(explain_link)
 }

@@ -1,12 +1,13 @@
 //! Serves the one client at the other end of standard input and output.
 
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::transport::stdio_pipes;
 use tokio_util::sync::CancellationToken;
 
-use crate::lines::serve_on;
+use crate::lines::{Ends, serve_on};
 use crate::mcp::{Handler, Network};
 use crate::telemetry::{Transport, events};
 
@@ -16,5 +17,7 @@ use crate::telemetry::{Transport, events};
 pub async fn serve(handler: Handler, shutdown: CancellationToken, patience: Duration) {
     let _session = events::session_opened(Transport::Stdio);
     let handler = handler.watched(Network::Pipe);
-    Box::pin(serve_on(handler, stdio_pipes(), shutdown, patience, pending())).await;
+    // Whoever holds our standard input needs no token.
+    let ends = Ends { shutdown, patience, is_allowed: Arc::new(|| true) };
+    Box::pin(serve_on(handler, stdio_pipes(), ends, pending())).await;
 }

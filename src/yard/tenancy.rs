@@ -13,6 +13,7 @@ use tempfile::NamedTempFile;
 use tokio::sync::watch;
 
 use crate::ids::{JobId, JobNumber, Tenant};
+use crate::private_files::Links;
 use crate::telemetry::events;
 
 /// Numbers that are set aside at once, so that the file is rarely written. After a crash those
@@ -105,7 +106,7 @@ impl Tenancy {
 }
 
 fn read(path: &Path) -> Vec<(Tenant, u64)> {
-    let text = match fs::read_to_string(path) {
+    let text = match Links::Refuse.read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
         Err(error) => {

@@ -31,7 +31,7 @@ impl Running {
         let child = Command::new(BINARY)
             .args(command)
             .arg("--data-dir")
-            .arg(folder.path())
+            .arg(folder.path().join("data"))
             .env("XDG_CONFIG_HOME", folder.path())
             // Of `cargo bench`: with it, every program starts more slowly.
             .env_remove("LD_LIBRARY_PATH")

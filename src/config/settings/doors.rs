@@ -27,6 +27,8 @@ pub struct HttpSettings {
     /// The file with the bearer tokens; `None` = `tokens` in the data directory, if it is there.
     #[serde(deserialize_with = "path_or_none")]
     pub token_file: Option<PathBuf>,
+    /// `true` if jobs of this server may call it.
+    pub allow_jobs: bool,
     /// The certificate chain.
     #[serde(deserialize_with = "path_or_none")]
     pub tls_cert: Option<PathBuf>,

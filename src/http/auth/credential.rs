@@ -58,6 +58,13 @@ impl Credential {
         Err(self.auth.lacks(role, self, headers))
     }
 
+    /// Returns `true` while it lets its holder in: not expired, not revoked, and with the same rights.
+    /// Looks at the token file, so that a change is seen at once; to be asked before each message.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.auth.remaining(self, Moment::now()).is_some()
+    }
+
     /// Comes back when it lets nobody in any more: expired, revoked, or no longer enough. That is
     /// noticed within seconds.
     pub async fn ended(&self) {

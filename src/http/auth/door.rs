@@ -1,6 +1,5 @@
 //! The one door: a request's headers in, a credential or a refusal out.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +18,7 @@ use super::moment::Moment;
 use super::oauth::{Grant, OauthMistake, OauthSettings, ResourceServer};
 use super::token::TokenHash;
 use super::token_file::{LineError, TokenEntry, TokenFile};
+use crate::private_files::Links;
 use crate::yard::{Identity, Role};
 
 /// What lets somebody in.
@@ -37,6 +37,24 @@ pub enum TokenPlace {
     Named(PathBuf),
     /// In this file, if it is there.
     Usual(PathBuf),
+}
+
+impl TokenPlace {
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Named(path) | Self::Usual(path) => path,
+        }
+    }
+
+    /// An operator may name a link; in the data directory nobody puts one.
+    pub(super) const fn links(&self) -> Links {
+        match self {
+            Self::Named(_) => Links::Follow,
+            Self::Usual(_) => Links::Refuse,
+        }
+    }
 }
 
 /// Why the tokens cannot be used. Each text says what to do about it.
@@ -102,14 +120,16 @@ impl Auth {
     /// When there is a token file with a mistake in it, or with nothing in it, or OAuth cannot be
     /// meant as it is set.
     pub fn open(settings: AuthSettings) -> Result<Self, AuthError> {
+        let links = settings.token_file.links();
         let path = match settings.token_file {
             TokenPlace::Named(path) => {
-                check(&path)?;
+                check(&path, links)?;
                 path
             }
             TokenPlace::Usual(path) => {
-                if path.exists() {
-                    check(&path)?;
+                // Also a link that leads nowhere.
+                if path.symlink_metadata().is_ok() {
+                    check(&path, links)?;
                 }
                 path
             }
@@ -118,7 +138,7 @@ impl Auth {
             oauth.check()?;
         }
         let oauth = settings.oauth.map(ResourceServer::new);
-        Ok(Self(Arc::new(Ways { tokens: LiveTokens::new(path), oauth })))
+        Ok(Self(Arc::new(Ways { tokens: LiveTokens::new(path, links), oauth })))
     }
 
     /// Whether nobody comes in without a token.
@@ -231,8 +251,9 @@ impl Auth {
 }
 
 /// Everything that is wrong with a token file, before anybody relies on it.
-fn check(path: &Path) -> Result<(), AuthError> {
-    let text = fs::read_to_string(path)
+fn check(path: &Path, links: Links) -> Result<(), AuthError> {
+    let text = links
+        .read_to_string(path)
         .map_err(|source| AuthError::Unreadable { path: path.into(), source })?;
     let file = TokenFile::parse(&text);
     if let Some((line, mistake)) = file.mistakes().next() {
@@ -253,6 +274,8 @@ fn check_expiry(entry: &TokenEntry, now: Moment) -> Result<(), BadToken> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use axum::http::header::AUTHORIZATION;
 
     use super::*;

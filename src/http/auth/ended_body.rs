@@ -2,7 +2,7 @@
 
 use std::io;
 
-use axum::body::{Body, HttpBody as _};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::response::Response;
 use futures_util::{StreamExt, stream};
 
@@ -18,19 +18,28 @@ pub(in crate::http) fn until_it_ends(response: Response, caller: Credential) -> 
     response.map(|body| Body::from_stream(cut(body, caller)))
 }
 
-fn cut(
-    body: Body,
-    caller: Credential,
-) -> impl stream::Stream<Item = Result<axum::body::Bytes, axum::Error>> {
-    let ended = Box::pin(async move { caller.ended().await });
-    stream::unfold((body.into_data_stream(), ended), async |(mut chunks, mut ended)| {
-        tokio::select! {
+fn cut(body: Body, caller: Credential) -> impl stream::Stream<Item = Result<Bytes, axum::Error>> {
+    let ending = caller.clone();
+    let ended = Box::pin(async move { ending.ended().await });
+    let parts = (body.into_data_stream(), ended, caller);
+    stream::unfold(parts, async |(mut chunks, mut ended, caller)| {
+        let next = tokio::select! {
             biased;
-            () = &mut ended => {
-                let error = io::Error::other("the credential of this stream has ended");
-                Some((Err(axum::Error::new(error)), (chunks, ended)))
-            }
-            chunk = chunks.next() => Some((chunk?, (chunks, ended))),
-        }
+            () = &mut ended => Err(cut_off()),
+            chunk = chunks.next() => still_allowed(chunk?, &caller),
+        };
+        Some((next, (chunks, ended, caller)))
     })
+}
+
+/// The chunk, unless its reader lost the right to it since the last one.
+fn still_allowed(
+    chunk: Result<Bytes, axum::Error>,
+    caller: &Credential,
+) -> Result<Bytes, axum::Error> {
+    if caller.is_valid() { chunk } else { Err(cut_off()) }
+}
+
+fn cut_off() -> axum::Error {
+    axum::Error::new(io::Error::other("the credential of this stream has ended"))
 }

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::token::TokenHash;
 use super::token_file::{TokenEntry, TokenFile};
 use super::watched::Watched;
+use crate::private_files::Links;
 use crate::telemetry::events;
 
 /// The tokens of a file. Whoever asks gets what the file says at that moment.
@@ -31,8 +32,8 @@ pub(super) enum Asked {
 
 impl LiveTokens {
     /// The tokens of this file, which need not be there yet.
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { file: Some(Mutex::new(Watched::new(path))), ..Self::default() }
+    pub(super) fn new(path: PathBuf, links: Links) -> Self {
+        Self { file: Some(Mutex::new(Watched::new(path, links))), ..Self::default() }
     }
 
     /// What the file says now.
@@ -169,7 +170,7 @@ mod tests {
     fn the_file_is_followed_and_its_followers_hear_of_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tokens");
-        let tokens = LiveTokens::new(path.clone());
+        let tokens = LiveTokens::new(path.clone(), Links::Refuse);
         let changes = tokens.changes();
         assert_eq!(*tokens.now(), Asked::No);
         fs::write(&path, "alpha\n").unwrap();

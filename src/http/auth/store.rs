@@ -1,6 +1,6 @@
 //! The token file, changed: by one at a time, all or nothing, and readable by its owner alone.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -9,9 +9,11 @@ use rustix::fs::{FlockOperation, flock};
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
+use super::door::TokenPlace;
 use super::moment::Moment;
 use super::token::{Secret, TokenId};
 use super::token_file::{Label, TokenEntry, TokenFile};
+use crate::private_files::{Links, PrivateDirError, make_private_dir};
 use crate::yard::Identity;
 
 const OWNER_ONLY: u32 = 0o600;
@@ -19,7 +21,7 @@ const OWNER_ONLY: u32 = 0o600;
 /// A token file on disk.
 #[derive(Debug)]
 pub struct TokenStore {
-    path: PathBuf,
+    place: TokenPlace,
 }
 
 /// Why the token file was not read or changed.
@@ -41,6 +43,9 @@ pub enum StoreError {
         /// The system's own words.
         source: io::Error,
     },
+    /// Others could change it in its directory.
+    #[error("the token file was not changed")]
+    NotPrivate(#[from] PrivateDirError),
     /// A token must be random.
     #[error("the system has no randomness to make a token of")]
     NoRandomness(#[from] getrandom::Error),
@@ -59,6 +64,7 @@ impl StoreError {
         match self {
             Self::Read { .. } => "token_file_unreadable",
             Self::Write { .. } => "token_file_unwritable",
+            Self::NotPrivate(error) => error.code(),
             Self::NoRandomness(_) => "no_randomness",
             Self::NoSuchToken { .. } => "no_such_token",
         }
@@ -68,14 +74,14 @@ impl StoreError {
 impl TokenStore {
     /// The store in this file, which need not be there yet.
     #[must_use]
-    pub const fn new(path: PathBuf) -> Self {
-        Self { path }
+    pub const fn new(place: TokenPlace) -> Self {
+        Self { place }
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.place.path()
     }
 
     /// What is in it; nothing when it is not there.
@@ -83,10 +89,10 @@ impl TokenStore {
     /// # Errors
     /// When it is there and cannot be read.
     pub fn read(&self) -> Result<TokenFile, StoreError> {
-        match fs::read_to_string(&self.path) {
+        match self.place.links().read_to_string(self.path()) {
             Ok(text) => Ok(TokenFile::parse(&text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(TokenFile::default()),
-            Err(source) => Err(StoreError::Read { path: self.path.clone(), source }),
+            Err(source) => Err(StoreError::Read { path: self.path().into(), source }),
         }
     }
 
@@ -131,11 +137,14 @@ impl TokenStore {
     /// Waits until nobody else changes the file. The lock is a file beside it, since the file
     /// itself is replaced, and lasts as long as what comes back.
     fn lock(&self) -> Result<File, StoreError> {
-        let mut path = self.path.clone().into_os_string();
+        let mut path = self.path().as_os_str().to_owned();
         path.push(".lock");
+        if let TokenPlace::Usual(_) = self.place {
+            make_private_dir(self.folder())?;
+        }
         let lock = || {
             DirBuilder::new().recursive(true).mode(0o700).create(self.folder())?;
-            let mut options = OpenOptions::new();
+            let mut options = Links::Refuse.options();
             let file = options.create(true).append(true).mode(OWNER_ONLY).open(path)?;
             flock(&file, FlockOperation::LockExclusive)?;
             Ok(file)
@@ -150,39 +159,40 @@ impl TokenStore {
             new.as_file().set_permissions(Permissions::from_mode(OWNER_ONLY))?;
             new.write_all(file.to_string().as_bytes())?;
             new.as_file().sync_all()?;
-            new.persist(&self.path)?;
+            new.persist(self.path())?;
             Ok(())
         };
         write().map_err(|source| self.unwritable(source))
     }
 
     fn folder(&self) -> &Path {
-        match self.path.parent() {
+        match self.path().parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             Some(_) | None => Path::new("."),
         }
     }
 
     fn unwritable(&self, source: io::Error) -> StoreError {
-        StoreError::Write { path: self.path.clone(), source }
+        StoreError::Write { path: self.path().into(), source }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::thread;
 
     use super::*;
 
     fn store(folder: &Path) -> TokenStore {
-        TokenStore::new(folder.join("deep/tokens"))
+        TokenStore::new(TokenPlace::Usual(folder.join("deep/tokens")))
     }
 
     #[test]
     fn a_token_is_kept_as_its_hash_beside_what_was_there() {
         let folder = tempfile::tempdir().unwrap();
         let store = store(folder.path());
-        fs::create_dir(folder.path().join("deep")).unwrap();
+        make_private_dir(&folder.path().join("deep")).unwrap();
         fs::write(store.path(), "# mine\n\nplain-secret\nsha256:odd").unwrap();
         let (secret, entry) = store.make(Identity::LOCAL, None, Some("a note".into())).unwrap();
         let text = fs::read_to_string(store.path()).unwrap();

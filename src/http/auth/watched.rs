@@ -1,10 +1,12 @@
 //! A file that is read again when it changed.
 
-use std::fs::{self, Metadata};
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+
+use crate::private_files::Links;
 
 /// Files that changed less than this ago may change again without looking different: the
 /// system's clock for files is coarse.
@@ -17,6 +19,7 @@ const MAX_BYTES: u64 = 16 * 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Watched {
     path: PathBuf,
+    links: Links,
     seen: Option<Seen>,
 }
 
@@ -29,8 +32,8 @@ enum Seen {
 
 impl Watched {
     /// A file that was not read yet.
-    pub(super) const fn new(path: PathBuf) -> Self {
-        Self { path, seen: None }
+    pub(super) const fn new(path: PathBuf, links: Links) -> Self {
+        Self { path, links, seen: None }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -40,13 +43,20 @@ impl Watched {
     /// What is in it, unless that is what was there the last time.
     pub(super) fn changed(&mut self) -> Option<io::Result<String>> {
         // Before it is read: what changes in between is then seen by the next look.
-        let found = fs::metadata(&self.path);
+        let found = self.links.metadata(&self.path);
         let now = found.as_ref().map_or_else(|error| Seen::Failure(error.kind()), Seen::of);
         if self.seen.as_ref() == Some(&now) {
             return None;
         }
         self.seen = found.as_ref().map_or(true, is_settled).then_some(now);
-        Some(found.and_then(|found| read(&self.path, found.len())))
+        Some(found.and_then(|found| self.read(found.len())))
+    }
+
+    fn read(&self, size: u64) -> io::Result<String> {
+        if size > MAX_BYTES {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file is too large"));
+        }
+        self.links.read_to_string(&self.path)
     }
 }
 
@@ -67,15 +77,10 @@ fn is_settled(found: &Metadata) -> bool {
     age.is_some_and(|age| age > UNSETTLED)
 }
 
-fn read(path: &Path, size: u64) -> io::Result<String> {
-    if size > MAX_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file is too large"));
-    }
-    fs::read_to_string(path)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// Makes a file look as if nobody had touched it for long.
@@ -88,7 +93,7 @@ mod tests {
     fn a_file_is_read_when_it_changed_and_not_otherwise() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        let mut watched = Watched::new(path.clone());
+        let mut watched = Watched::new(path.clone(), Links::Refuse);
         assert_eq!(watched.changed().unwrap().unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(watched.changed().is_none(), "still not there");
         fs::write(&path, "one").unwrap();
@@ -109,7 +114,7 @@ mod tests {
     fn a_file_that_was_just_written_is_looked_at_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        let mut watched = Watched::new(path.clone());
+        let mut watched = Watched::new(path.clone(), Links::Refuse);
         let soon = SystemTime::now() + Duration::from_secs(60);
         fs::write(&path, "one").unwrap();
         fs::File::options().write(true).open(&path).unwrap().set_modified(soon).unwrap();

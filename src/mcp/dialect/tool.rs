@@ -91,7 +91,8 @@ impl DialectTool {
             | Self::ExecuteCommand
             | Self::ShellExec => Effect::Runs,
             Self::WriteFile => Effect::Writes,
-            Self::ReadFile | Self::ListDirectory | Self::ReadFileChunk => Effect::Reads,
+            Self::ReadFile | Self::ListDirectory => Effect::ReadsFiles,
+            Self::ReadFileChunk => Effect::Reads,
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) enum ToolError {
     Submit(#[from] SubmitError),
     /// The caller's role is to look on.
     #[error(
-        "refused, nothing was done: this token may only read (role read-only); {tool} needs one with the role run"
+        "refused, nothing was done: this token may only look at jobs (role read-only); {tool} needs one with the role run"
     )]
     ReadOnly {
         /// What was called.

@@ -130,6 +130,6 @@ fn may_change(desk: &Desk) -> Result<(), ErrorData> {
     if desk.caller().role >= Role::Run {
         return Ok(());
     }
-    let message = "refused, nothing was done: this token may only read (role read-only); a task is changed by one with the role run";
+    let message = "refused, nothing was done: this token may only look at jobs (role read-only); a task is changed by one with the role run";
     Err(ErrorData::invalid_request(message, None))
 }

@@ -1,6 +1,6 @@
 //! `<log>.head`: what the last entry was, and the lock that writers take.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use super::digest::Digest;
 use super::digits;
 use super::files::sibling;
 use super::line::Link;
+use crate::private_files::{Links, explain_link};
 
 /// An append holds the lock for microseconds; who waits this long waits for something stuck.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
@@ -62,9 +63,9 @@ pub(super) fn path_of(log: &Path) -> PathBuf {
 
 /// Opens the head of this log for a writer, and makes it where it is missing.
 pub(super) fn open(log: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
+    let mut options = Links::Refuse.options();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    options.open(path_of(log))
+    options.open(path_of(log)).map_err(explain_link)
 }
 
 /// Opens it for a reader; nothing where there is none.

@@ -1,11 +1,12 @@
 //! The files of a log, kept open from one entry to the next.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::head;
+use crate::private_files::{Links, explain_link};
 
 /// A log and its head, open for a writer.
 #[derive(Debug)]
@@ -47,5 +48,7 @@ impl OpenLog {
 }
 
 pub(super) fn open_log(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)
+    let mut options = Links::Refuse.options();
+    let opened = options.read(true).append(true).create(true).mode(0o600).open(path);
+    opened.map_err(explain_link)
 }

@@ -16,6 +16,7 @@ use super::line::{Link, compose};
 use super::open::{OpenLog, open_log};
 use super::resume::{LineEnd, Remark, Resumption, Sight, resume};
 use crate::in_place::in_place;
+use crate::private_files::{Links, explain_link};
 
 /// As much of a log's end as is looked at: more than the longest entries and a half one.
 const TAIL_BYTES: u64 = 256 * 1024;
@@ -205,7 +206,10 @@ fn look(path: &Path, head: &LockedHead<'_>, log: &File, bytes: u64) -> io::Resul
     };
     let known = head.map_or(0, |head| head.bytes);
     let tail = match (bytes, head, rotated_bytes) {
-        (0, None, Some(length)) => read_end(&File::open(files::youngest(path))?, 0, length)?,
+        (0, None, Some(length)) => {
+            let rotated = Links::Refuse.options().read(true).open(files::youngest(path));
+            read_end(&rotated.map_err(explain_link)?, 0, length)?
+        }
         (0, ..) => Vec::new(),
         (1.., ..) if known > bytes => read_end(log, 0, bytes)?,
         (1.., ..) => read_end(log, known, bytes)?,

@@ -21,5 +21,7 @@ words! {
         Unread = "unread",
         /// The process at the other end of the unix socket is another user's.
         Peer = "peer",
+        /// A job of this server sent it.
+        Job = "job",
     }
 }

@@ -1,6 +1,8 @@
 //! What holds the door: strangers, crowds, and clients that are slow or never listen.
 
 mod crowd;
+mod data_dir;
+mod jobs;
 mod rebinding;
 mod sizes;
 mod slow;

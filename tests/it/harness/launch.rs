@@ -1,8 +1,9 @@
 //! Starting the real binary in a world of its own: home, data and working directory.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, DirBuilder, Permissions};
 use std::net::TcpListener;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,6 +32,13 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
+/// A temporary directory that can be a data directory: for its owner alone.
+pub(crate) fn private_dir() -> TempDir {
+    let mut builder = tempfile::Builder::new();
+    builder.permissions(Permissions::from_mode(0o700));
+    builder.tempdir().expect("a temporary directory")
+}
+
 /// A directory that holds everything one server touches; removed on drop.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
@@ -47,7 +55,10 @@ impl Sandbox {
     pub(crate) fn within(directory: &Path) -> Self {
         let root = TempDir::new_in(directory).expect("a temporary directory");
         for name in ["home", "data", "work"] {
-            fs::create_dir(root.path().join(name)).expect("a directory of ours");
+            let mut make = DirBuilder::new();
+            // A data directory that others can read is refused.
+            make.mode(if name == "data" { 0o700 } else { 0o755 });
+            make.create(root.path().join(name)).expect("a directory of ours");
         }
         Self { root }
     }

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{data_of, proxy_to, server};
-use crate::harness::{Marker, eventually, output_of, text};
+use crate::harness::{Marker, eventually, output_of, private_dir, text};
 
 #[test]
 fn the_end_of_input_ends_the_proxy_and_not_the_server() {
@@ -70,7 +70,7 @@ fn a_session_that_is_piped_in_is_answered_to_its_end() {
 
 #[test]
 fn a_proxy_that_waits_for_a_server_ends_with_its_input_too() {
-    let data = tempfile::tempdir().expect("a temporary directory");
+    let data = private_dir();
     let mut proxy = proxy_to(data.path()).start_silent();
     eventually("it has looked for one", || proxy.talk().contains("no server yet"));
     proxy.stdio().hang_up();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use tokio::net::UnixStream;
 
-use crate::harness::{Era, Launch, Yard, signal};
+use crate::harness::{Era, Launch, Yard, private_dir, signal};
 
 /// Both eras of the protocol.
 const BOTH_ERAS: [Era; 2] = [Era::Legacy("2025-11-25"), Era::Modern];
@@ -49,7 +49,7 @@ struct OnDemand {
 
 impl OnDemand {
     fn new() -> Self {
-        Self { dir: tempfile::tempdir().expect("a temporary directory") }
+        Self { dir: private_dir() }
     }
 
     fn data(&self) -> &Path {

@@ -8,7 +8,9 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{BOTH_ERAS, data_of, proxy_to, server, socket_in};
-use crate::harness::{Era, HttpConnection, Marker, Request, Yard, eventually, peak_rss_kib};
+use crate::harness::{
+    Era, HttpConnection, Marker, Request, Yard, eventually, peak_rss_kib, private_dir,
+};
 
 /// Ends a server without a word.
 #[track_caller]
@@ -20,7 +22,7 @@ fn kill(mut server: Yard) {
 #[test]
 fn a_restart_costs_the_calls_in_flight_and_nothing_else() {
     for era in BOTH_ERAS {
-        let data = tempfile::tempdir().expect("a temporary directory");
+        let data = private_dir();
         let first = server().data(data.path()).start();
         let mut proxy = proxy_to(data.path()).era(era).start();
         let marker = Marker::new();
@@ -43,7 +45,7 @@ fn a_restart_costs_the_calls_in_flight_and_nothing_else() {
 
 #[test]
 fn what_a_legacy_client_follows_is_followed_on() {
-    let data = tempfile::tempdir().expect("a temporary directory");
+    let data = private_dir();
     let first = server().data(data.path()).start();
     let mut proxy = proxy_to(data.path()).start();
     proxy.rpc("resources/list", json!({}));
@@ -59,7 +61,7 @@ fn what_a_legacy_client_follows_is_followed_on() {
 
 #[test]
 fn without_a_server_calls_hear_how_to_start_one_and_the_proxy_lives() {
-    let data = tempfile::tempdir().expect("a temporary directory");
+    let data = private_dir();
     let first = server().data(data.path()).start();
     let mut proxy = proxy_to(data.path()).start();
     proxy.run("true");
@@ -80,7 +82,7 @@ fn without_a_server_calls_hear_how_to_start_one_and_the_proxy_lives() {
 #[test]
 fn what_is_asked_of_a_server_that_drains_runs_on_the_next_one() {
     for era in BOTH_ERAS {
-        let data = tempfile::tempdir().expect("a temporary directory");
+        let data = private_dir();
         let mut first = server().data(data.path()).config("[server]\ndrain_s = 60\n").start();
         let mut proxy = proxy_to(data.path()).era(era).start();
         let command = "echo begun > begun; while [ ! -e gate ]; do sleep 0.05; done; echo done";
@@ -109,7 +111,7 @@ fn is_draining(server: &mut Yard) -> bool {
 
 #[test]
 fn a_proxy_that_never_had_a_server_answers_the_opening_with_the_reason() {
-    let data = tempfile::tempdir().expect("a temporary directory");
+    let data = private_dir();
     let mut proxy = proxy_to(data.path()).start_silent();
     let answer = proxy.rpc("initialize", json!({}));
     assert!(answer["error"]["message"].to_string().contains("--ensure-server"), "{answer}");
@@ -124,7 +126,7 @@ fn a_proxy_that_never_had_a_server_answers_the_opening_with_the_reason() {
 
 #[test]
 fn what_waits_for_a_server_is_bounded() {
-    let data = tempfile::tempdir().expect("a temporary directory");
+    let data = private_dir();
     let mut proxy = proxy_to(data.path()).start_silent();
     let text = "x".repeat(1024 * 1024);
     let ids: Vec<u64> =

@@ -68,7 +68,7 @@ fn a_token_that_may_only_read_cancels_nothing() {
     assert_eq!(look.exchange(&ask("tasks/get"))["result"]["status"], "working");
     let refused = look.exchange(&ask("tasks/cancel"));
     let message = refused["error"]["message"].as_str().expect("a refusal");
-    assert!(message.contains("may only read"), "{refused}");
+    assert!(message.contains("may only look at jobs"), "{refused}");
     assert_eq!(run.exchange(&ask("tasks/get"))["result"]["status"], "working");
     assert!(!marker.alive().is_empty());
 }

@@ -111,6 +111,77 @@ fn revoking_a_token_ends_its_open_streams() {
 }
 
 #[test]
+fn a_message_after_a_revocation_is_not_acted_on_over_an_upgraded_connection() {
+    let mut yard = Launch::http().start_silent();
+    let url = format!("http://{}", yard.http().address());
+    let (kept, _) = made(yard.sandbox(), &["ci"]);
+    for round in 0..3 {
+        let (secret, id) = made(yard.sandbox(), &["ci"]);
+        let launch =
+            |secret| Launch::stdio().args(&["--connect", &url]).env("SHELLYARD_TOKEN", secret);
+        let mut proxy = launch(&secret).start();
+        let mut bystander = launch(&kept).start();
+        proxy.run("echo before");
+        let trace = yard.work().join(format!("trace-{round}"));
+        let run = json!({"name": "run_command", "arguments": {"command": format!("touch {}", trace.display())}});
+        assert!(token_verb(yard.sandbox(), &["revoke", &id]).status.success());
+        let answer = proxy.rpc("tools/call", run.clone());
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("revoked"), "{answer}");
+        assert_eq!(answer["error"]["data"]["code"], "token_ended", "{answer}");
+        // A call may cross the end of the connection, and then reads as one that was lost with it.
+        eventually("a new connection is turned away", || {
+            let again = proxy.rpc("tools/call", run.clone());
+            assert!(again.get("result").is_none(), "{again}");
+            again["error"]["message"].to_string().contains("401")
+        });
+        assert!(!trace.exists(), "it was acted on");
+        bystander.rpc("tools/call", run);
+        assert!(trace.exists(), "others go on");
+    }
+}
+
+#[test]
+fn a_message_after_a_revocation_is_not_acted_on_over_a_connection_that_is_kept() {
+    let mut yard = Launch::http().era(Era::Modern).start();
+    let (secret, id) = made(yard.sandbox(), &["ci"]);
+    let trace = yard.work().join("trace");
+    let touch = || {
+        let request = call("run_command", json!({"command": format!("touch {}", trace.display())}));
+        request.header("Authorization", &format!("Bearer {secret}"))
+    };
+    let mut kept = HttpConnection::open(yard.http().address());
+    kept.send(&touch());
+    let answer = kept.answer();
+    assert_eq!(answer.status, 200);
+    drop(answer.text());
+    fs::remove_file(&trace).expect("it ran");
+    // The head of a request comes while the token is good, and its message when it is not.
+    let mut slow = HttpConnection::open(yard.http().address());
+    let request = touch();
+    let mut head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n",
+        request.body.len()
+    );
+    for (name, value) in &request.headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    slow.send_bytes(format!("{head}Expect: 100-continue\r\n\r\n").as_bytes());
+    assert_eq!(slow.try_status(), Some(100), "the token was good");
+    assert!(token_verb(yard.sandbox(), &["revoke", &id]).status.success());
+    slow.send_bytes(&request.body);
+    // The rest of the interim answer.
+    assert_eq!(slow.try_status(), None);
+    let answer = slow.answer();
+    assert_eq!(answer.status, 401);
+    let said = answer.text();
+    assert!(said.contains("this token is not known here"), "{said}");
+    kept.send(&touch());
+    assert_eq!(kept.answer().status, 401);
+    assert!(!trace.exists(), "it was acted on");
+}
+
+#[test]
 fn tokens_that_were_asked_for_once_stay_asked_for() {
     let mut yard = Launch::http().era(Era::Modern).start();
     let (secret, id) = made(yard.sandbox(), &["ci"]);

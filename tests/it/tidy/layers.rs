@@ -19,7 +19,18 @@ const ROWS: &[&[&str]] = &[
     &["client"],
     &["telemetry"],
     &["config"],
-    &["confinement", "filter", "hex", "ids", "in_place", "outcome", "size", "spec", "trace"],
+    &[
+        "confinement",
+        "filter",
+        "hex",
+        "ids",
+        "in_place",
+        "outcome",
+        "private_files",
+        "size",
+        "spec",
+        "trace",
+    ],
 ];
 
 /// Rooms that only carry: what they must not import although it stands below them.

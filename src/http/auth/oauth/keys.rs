@@ -12,6 +12,7 @@ use super::fetch::{FetchError, fetch};
 use super::key_set::{KeySet, KeySetError};
 use super::settings::KeySource;
 use crate::http::auth::watched::Watched;
+use crate::private_files::Links;
 use crate::telemetry::events;
 
 /// The least time between two fetches, whatever tokens say.
@@ -44,7 +45,7 @@ impl Keys {
     pub(super) fn new(source: KeySource, issuer: &str, refresh: Duration) -> Self {
         let place = match source {
             KeySource::File(path) => {
-                let file = StdMutex::new((Watched::new(path), None));
+                let file = StdMutex::new((Watched::new(path, Links::Follow), None));
                 return Self::File(Arc::new(FileKeys { file }));
             }
             KeySource::Url(url) => Place::Url(url),

@@ -1,5 +1,7 @@
 //! What each role may do, tool by tool and route by route.
 
+use std::fs;
+
 use serde_json::{Value, json};
 use shellyard::http::Route;
 
@@ -8,14 +10,12 @@ use crate::harness::{Launch, Request};
 use crate::tenants::issuer::{AUDIENCE, Issuer, Key};
 use crate::tenants::{ask, call};
 
-/// The tools that look and change nothing, and what to look at in the world of these tests.
+/// The tools that look at jobs and change nothing, and what to look at in the world of these tests.
 fn reading() -> Vec<(&'static str, Value)> {
     vec![
         ("wait_jobs", json!({"jobs": [1]})),
         ("read_output", json!({"job": 1})),
         ("list_jobs", json!({})),
-        ("read_file", json!({"path": "note"})),
-        ("list_directory", json!({})),
         ("read_file_chunk", json!({"uri": ""})),
     ]
 }
@@ -59,16 +59,25 @@ fn a_read_only_token_looks_and_changes_nothing() {
     }
     let changing: Vec<_> =
         tools(&mut runner).into_iter().filter(|tool| !names.contains(&tool.as_str())).collect();
-    assert_eq!(changing.len(), 9, "{changing:?}");
+    assert_eq!(changing.len(), 11, "{changing:?}");
     for tool in changing {
         let wish = json!({"command": "touch broke-in", "cmd": "touch broke-in", "path": "broke-in", "content": ""});
         let refused = reader.call(&tool, wish);
         let words = format!(
-            "this token may only read (role read-only); {tool} needs one with the role run"
+            "this token may only look at jobs (role read-only); {tool} needs one with the role run"
         );
         assert!(refused.error_text().contains(&words), "{}", refused.0);
         let code = &refused.0["result"]["structuredContent"]["error_code"];
         assert!(code.is_null() || code == "forbidden", "{}", refused.0);
+    }
+    let (path, note) = (json!({"path": "note"}), "hi\n");
+    assert_eq!(fs::read_to_string(world.server.work().join("note")).expect("a file"), note);
+    for (tool, arguments) in [("read_file", path), ("list_directory", json!({}))] {
+        let shown = runner.call(tool, arguments.clone()).ok();
+        assert!(shown.0.to_string().contains("hi") || shown.0.to_string().contains("note"));
+        let refused = reader.call(tool, arguments);
+        assert!(refused.error_text().contains("(role read-only)"), "{}", refused.0);
+        assert!(!refused.0.to_string().contains("note"), "{}", refused.0);
     }
     assert!(!world.server.work().join("broke-in").exists());
     assert_eq!(runner.jobs("all").len(), 2);
