@@ -7,6 +7,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, RenameFlags, StatVfsMountFlags, renameat_with, statvfs};
 use rustix::io::Errno;
@@ -86,7 +87,15 @@ impl Host {
         let (_, guarded) = prepared(&self.base, workspace);
         in_namespaces(&self.base, test);
         assert!(guarded.names().iter().all(|name| name.symlink_metadata().is_ok()));
-        drop((guarded, self.scratch.take(), _other, self.scratch_root.take()));
+        drop((guarded, self.scratch.take(), _other));
+        // A thread removes them, which must not meet the end of the server's own directory.
+        let root = self.scratch_root.take().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while fs::read_dir(root.path()).unwrap().count() > 0 {
+            assert!(Instant::now() < deadline, "{:?}", snapshot(root.path()));
+            std::thread::yield_now();
+        }
+        drop(root);
         fs::remove_file(self.base.join("tmp/scratch")).unwrap();
         for record in fs::read_dir(self.base.join("records")).unwrap() {
             fs::remove_file(record.unwrap().path()).unwrap();
