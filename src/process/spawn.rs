@@ -301,17 +301,20 @@ fn check_executable(path: &Path, cwd: BorrowedFd<'_>) -> Result<(), Errno> {
 /// Says what it means that the program could not be executed.
 fn explain(errno: Errno, launch: &Launch, path: &CString, cwd: BorrowedFd<'_>) -> StartError {
     let exists = || accessat(cwd, path, Access::EXISTS, AtFlags::empty()).is_ok();
+    // Only in a namespace does a link lead elsewhere for the job than for us.
+    let is_link = || {
+        let found = statat(cwd, path, AtFlags::SYMLINK_NOFOLLOW);
+        let is_link = |mode| FileType::from_raw_mode(mode) == FileType::Symlink;
+        launch.confine.granted.backend == Backend::Namespaces
+            && found.is_ok_and(|found| is_link(found.st_mode))
+    };
     match errno {
         Errno::TOOBIG => StartError::TooLong { bytes: bytes_in(launch) },
         Errno::ACCESS | Errno::NOEXEC => not_executable(launch),
-        Errno::NOENT if exists() && launch.confine.granted.backend == Backend::Namespaces => {
-            StartError::System {
-                program: shown(&launch.program),
-                why: "it, what it links to, or the interpreter that it names is not seen in the \
-                      job's sandbox: see confinement.show"
-                    .into(),
-            }
-        }
+        Errno::NOENT if exists() && is_link() => StartError::System {
+            program: shown(&launch.program),
+            why: "what it links to is not seen in the job's sandbox: see confinement.show".into(),
+        },
         Errno::NOENT if exists() => StartError::System {
             program: shown(&launch.program),
             why: "the interpreter that it names (its #! line, or its loader) does not exist".into(),
