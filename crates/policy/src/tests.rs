@@ -294,6 +294,9 @@ const FINE: &[(&str, &str, &str)] = &[
     ("docker", "", "docker run x"),
     ("git", "", "git log --grep \"$x\" -- \"$y\""),
     ("git", "", "GIT_PAGER=cat git log"),
+    ("cp,mkdir,npm", "", "mkdir -p out && cp -r assets out/ && npm run build > build.log"),
+    ("tar,make", "", "tar -xzf src.tgz -C build && make -C build"),
+    ("for,seq,head", "", "for i in $(seq 1 3); do head -n $i f; done"),
     ("flock,ls", "", "x=f; flock $x ls"),
     ("flock,ls", "", "x=f && flock $x ls"),
     ("flock,ls", "", "for x in f g; do flock $x ls; done"),
@@ -333,6 +336,18 @@ const FINE: &[(&str, &str, &str)] = &[
 ];
 
 const REFUSED: &[(&str, &str, &str)] = &[
+    ("echo", "", "`for x in a`"),
+    ("env,ls", "", "env -u /usr/bin/{x}\" \",touch} ls x"),
+    ("flock,ls,seq", "", "x=$(seq 2 1); flock $x ls touch x"),
+    ("flock,ls,bash", "", "y=a; bash -c 'flock $y ls touch x'"),
+    ("bash", "", "bash /dev/stdin <<< 'touch x'"),
+    ("make", "", "make -f - <<< 'all:;touch x'"),
+    ("make,echo", "", "make -f <(echo 'all:;touch x')"),
+    ("bash,echo,mv", "", "echo 'touch x' > y.txt; mv y.txt x.sh; bash x.sh"),
+    ("bash,echo,cp", "", "echo 'touch x' > y.txt; cp -r y.txt x.sh; bash x.sh"),
+    ("bash scripts/test.sh,echo", "", "echo 'touch x' > scripts/test.sh"),
+    ("./scripts/run.sh,mv", "", "mv scripts old"),
+    ("./scripts/run.sh,ln,echo", "", "ln -s scripts s; echo 'touch x' > s/run.sh"),
     ("echo", "", "(\\\n(echo '$(touch x)'))"),
     ("echo", "", "echo $(\\\n(echo '$(touch x)'))"),
     ("echo,cat", "", "echo \"$(cat <<E\nE x)\n$(touch x)\nE\n)\""),

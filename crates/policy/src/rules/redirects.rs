@@ -82,17 +82,35 @@ const RUN_BY: [(&[&str], &[&str]); 9] = [
 ];
 
 impl Place<'_> {
-    /// `true` if an allow rule names this file, from whatever directory, or a listed tool runs it.
+    /// `true` if an allow rule names this file or one below it, from whatever directory, or a listed
+    /// tool runs it.
     fn is_listed(&self, path: &str) -> bool {
-        let is_script = self.programs().filter(|program| program.contains('/')).any(|program| {
-            let pattern = normal(program);
+        let is_named = self.named_files().any(|named| {
+            let pattern = normal(named);
             let relative = pattern.trim_start_matches("../");
+            let whole = if pattern.starts_with('/') {
+                pattern.clone()
+            } else {
+                normal(&format!("{}/{pattern}", self.cwd))
+            };
             fits(&pattern, path)
+                || is_below(&whole, path)
                 || (!pattern.starts_with('/') && fits(&format!("*/{relative}"), path))
                 || (self.moves && fits(base_name(&pattern), base_name(path)))
         });
         let name = base_name(path).to_ascii_lowercase();
-        is_script || self.run_files().any(|pattern| fits(pattern, &name))
+        is_named || self.run_files().any(|pattern| fits(pattern, &name))
+    }
+
+    /// The files that the allow rules name: programs by their path, and scripts behind a program.
+    fn named_files(&self) -> impl Iterator<Item = &str> {
+        self.listed.iter().flat_map(|rule| {
+            let is_file = |(index, word): &(usize, &str)| {
+                let has_name = word.chars().any(char::is_alphanumeric) && !word.starts_with('-');
+                word.contains('/') || (*index > 0 && has_name && word.contains('.'))
+            };
+            rule.split_whitespace().enumerate().filter(is_file).map(|(_, word)| word)
+        })
     }
 
     /// The programs that the allow rules name.
@@ -135,7 +153,7 @@ impl Place<'_> {
         }
         let matches = |file: &&str| fits(&name.to_ascii_lowercase(), file);
         let is_private = PRIVATE_FILES.iter().chain(self.run_files()).any(matches);
-        let scripts = self.programs().filter(|program| program.contains('/')).map(base_name);
+        let scripts = self.named_files().map(base_name);
         !name.starts_with('.')
             && !is_private
             && !scripts.into_iter().any(|script| matches(&script))

@@ -11,6 +11,16 @@ pub(super) enum Code {
     Conventional(String),
 }
 
+impl Code {
+    /// How the command runs it, as a refusal says it.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::File(word) => format!("runs {word}"),
+            Self::Conventional(program) => format!("lets `{program}` run what it finds"),
+        }
+    }
+}
+
 /// Interpreters that run whatever code their arguments hold: a file that the same line writes gives
 /// them no power that `-c` does not.
 const INTERPRETERS: [&str; 13] = [
@@ -82,14 +92,17 @@ pub(super) fn check_code<'w>(
     code: &Code,
     mut targets: impl Iterator<Item = &'w Word>,
 ) -> Result<(), String> {
-    let runner = match code {
-        Code::File(word) => format!("runs {word}"),
-        Code::Conventional(program) => format!("lets `{program}` run what it finds"),
-    };
+    let runner = code.describe();
     match targets.find(|target| !is_data(target, code)) {
         Some(target) => Err(format!("a line that writes {target} and {runner}")),
         None => Ok(()),
     }
+}
+
+/// `true` if one of these is more than a device or a pipe.
+pub(super) fn has_content(targets: &[&Word]) -> bool {
+    let is_device = |word: &Word| word.value().is_some_and(|path| path.starts_with("/dev/"));
+    targets.iter().any(|word| word.shape != Shape::Process && !is_device(word))
 }
 
 /// `true` for a file that is certainly not the code.

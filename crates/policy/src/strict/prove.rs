@@ -76,6 +76,8 @@ struct Prover<'c> {
     code: Vec<(usize, files::Code)>,
     /// The files that commands write by their arguments, each with the number of its command.
     made: Vec<(usize, Word)>,
+    /// The places at or below which commands write files of any name.
+    beneath: Vec<(usize, Word)>,
 }
 
 impl<'c> Prover<'c> {
@@ -91,24 +93,40 @@ impl<'c> Prover<'c> {
             proof: Proof::default(),
             code: Vec::new(),
             made: Vec::new(),
+            beneath: Vec::new(),
         }
     }
 
     fn finish(self) -> Proven<Proof> {
-        let redirects = self.proof.commands.iter().flat_map(|command| &command.redirects);
-        let redirects = redirects.chain(&self.proof.redirects);
-        let targets = redirects.filter_map(|redirect| match redirect {
-            Redirect::Write(word) => Some(word),
-            Redirect::Read(_) | Redirect::Duplicate | Redirect::Text(_) | Redirect::Heredoc => None,
-        });
-        let redirected: Vec<&Word> = targets.collect();
         for (command, code) in &self.code {
             // A command's own output is not the code that it runs.
-            let others = self.made.iter().filter(|(other, _)| other != command);
-            let targets = redirected.iter().copied().chain(others.map(|(_, word)| word));
-            files::check_code(code, targets).map_err(refusal)?;
+            let is_other = |number: usize| number != *command;
+            let redirected = self.redirected().filter(|(number, _)| is_other(*number));
+            let made = self.made.iter().filter(|(number, _)| is_other(*number));
+            let made = made.map(|(_, word)| word);
+            let targets: Vec<&Word> = redirected.map(|(_, word)| word).chain(made).collect();
+            files::check_code(code, targets.iter().copied()).map_err(refusal)?;
+            // Whatever the line has written can be moved to any name.
+            let moved = self.beneath.iter().find(|(number, _)| is_other(*number));
+            if let (Some((_, word)), true) = (moved, files::has_content(&targets)) {
+                let code = code.describe();
+                return Err(refusal(format!(
+                    "a line that writes files, moves them to {word} and {code}"
+                )));
+            }
         }
         Ok(self.proof)
+    }
+
+    /// The files that are redirected to, each with the number of its command.
+    fn redirected(&self) -> impl Iterator<Item = (usize, &Word)> {
+        let own = (1..).zip(&self.proof.commands);
+        let own = own.flat_map(|(number, it)| it.redirects.iter().map(move |it| (number, it)));
+        let all = own.chain(self.proof.redirects.iter().map(|redirect| (0, redirect)));
+        all.filter_map(|(number, redirect)| match redirect {
+            Redirect::Write(word) => Some((number, word)),
+            Redirect::Read(_) | Redirect::Duplicate | Redirect::Text(_) | Redirect::Heredoc => None,
+        })
     }
 
     /// Reads a text; `around` is how it is reached, `facts` what is known of its variables.
@@ -251,8 +269,8 @@ impl<'c> Prover<'c> {
                 self.proof.writes.push(word);
                 Ok(())
             }
-            // The content comes from files that were there before, not from the line.
             Consequence::WritesBeneath(word) => {
+                self.beneath.push((self.proof.commands.len(), word.clone()));
                 self.proof.writes.push(word);
                 Ok(())
             }

@@ -6,6 +6,7 @@
 //! collects the simple commands; `prove` then looks at their arguments.
 
 use crate::command::Via;
+use crate::strict::facts::Value;
 use crate::strict::reader::{Proven, Reader, is_name};
 use crate::strict::redirects::RawRedirect;
 use crate::strict::word::{Part, RawWord};
@@ -269,7 +270,12 @@ impl Reader<'_> {
         }
         self.pos += 2;
         for word in self.words_to_end_of_line()? {
-            self.assign(&name, &word);
+            if word.parts == [Part::Sequence] {
+                // The loop runs once for each number.
+                self.facts.assign(&name, Value::COUNT);
+            } else {
+                self.assign(&name, &word);
+            }
         }
         self.mark_set(&name);
         self.assigned.push((name, None));
@@ -288,7 +294,7 @@ impl Reader<'_> {
         loop {
             self.skip_blanks();
             match self.peek() {
-                None | Some(';' | '\n') => return Ok(words),
+                None | Some(';' | '\n' | '`') => return Ok(words),
                 Some('#') => return self.refuse("a comment here"),
                 Some('&' | '|' | '<' | '>' | '(' | ')') => {
                     return self.refuse("this form of `for`");

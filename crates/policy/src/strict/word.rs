@@ -82,7 +82,7 @@ impl RawWord {
             return Value::of_text(text);
         }
         match self.parts.as_slice() {
-            [Part::Count | Part::Sequence] => Value::COUNT,
+            [Part::Count] => Value::COUNT,
             [Part::Integer] => Value::INTEGER,
             parts => {
                 let prefix = self.prefix();

@@ -29,6 +29,9 @@ impl Reader<'_> {
                 _ => self.part(&mut word, start)?,
             }
         }
+        if self.pos == start {
+            return self.refuse("a missing word");
+        }
         word.source = self.since(start).to_owned();
         if word.source == "[" {
             // Alone it is the command, not a pattern.
@@ -254,10 +257,8 @@ impl Reader<'_> {
     /// quoted, nested or expanded, so that no other reading exists.
     fn braces(&mut self, word: &mut RawWord) -> Proven<Option<Choices>> {
         if self.take("{}") {
-            if self.next_word().contains(['{', '}', ',', '\\']) {
-                return self.refuse("this use of braces");
-            }
             word.push_text("{}");
+            self.check_text_brace()?;
             return Ok(None);
         }
         self.bash_only("braces in a word")?;
@@ -272,8 +273,9 @@ impl Reader<'_> {
             Some((from, to)) => sequence(from, to),
             None if inside.contains(',') => Some(inside.split(',').map(str::to_owned).collect()),
             // `stash@{0}` lists nothing and is text, unless braces or commas follow.
-            None if !inside.is_empty() && !self.next_word().contains(['{', '}', ',', '\\']) => {
+            None if !inside.is_empty() => {
                 word.push_text(&format!("{{{inside}}}"));
+                self.check_text_brace()?;
                 return Ok(None);
             }
             None => None,
@@ -281,6 +283,15 @@ impl Reader<'_> {
         let Some(words) = choices else { return self.refuse("this use of braces") };
         let before = word.literal().map_or(0, str::len);
         Ok(Some(Choices { before, words }))
+    }
+
+    /// Braces that list nothing are text only if the rest of the word is plain: bash lets another
+    /// brace or a comma behind them change what they mean.
+    fn check_text_brace(&self) -> Proven<()> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=^~".contains(c);
+        let rest = self.rest();
+        let rest = rest.split(|c: char| ends_word(c) || c == '`').next().unwrap_or_default();
+        if rest.chars().all(is_plain) { Ok(()) } else { self.refuse("this use of braces") }
     }
 
     /// The words of a brace expansion. What stands around the braces must be plain text.
