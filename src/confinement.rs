@@ -1,7 +1,7 @@
 //! How far a job is shut in, and what it may use up: the words that every room shares.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What a job may do to its surroundings. Loosest first: a later one allows nothing that an
@@ -230,9 +230,38 @@ pub struct ConfinedPlaces {
     pub scratch: PathBuf,
 }
 
+impl ConfinedPlaces {
+    /// `true` if a job that writes to this workspace must not write the file. Both are full paths
+    /// with links followed.
+    #[must_use]
+    pub fn protects(&self, workspace: &Path, file: &Path) -> bool {
+        self.protected.iter().any(|name| match (name.strip_prefix("~"), &self.home) {
+            (Ok(name), Some(home)) => file.starts_with(home.join(name)),
+            (Ok(_), None) => false,
+            (Err(_), _) => file.starts_with(workspace.join(name)),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_protected_in_the_workspace_or_the_home() {
+        let places = ConfinedPlaces {
+            home: Some("/h".into()),
+            protected: vec![".git/config".into(), ".vscode".into(), "~/.bashrc".into()],
+            ..ConfinedPlaces::default()
+        };
+        let protects = |file: &str| places.protects(Path::new("/w"), Path::new(file));
+        for file in ["/w/.git/config", "/w/.vscode/tasks.json", "/h/.bashrc"] {
+            assert!(protects(file), "{file}");
+        }
+        for file in ["/w/.git/index", "/w/sub/.vscode/x", "/w/.bashrc", "/h/x"] {
+            assert!(!protects(file), "{file}");
+        }
+    }
 
     #[test]
     fn a_later_profile_is_tighter() {

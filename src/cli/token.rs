@@ -272,7 +272,8 @@ mod tests {
 
     #[test]
     fn a_list_is_a_table_without_hashes() {
-        let folder = tempfile::tempdir().unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        let folder = tempfile::Builder::new().permissions(mode).tempdir().unwrap();
         let store = TokenStore::new(TokenPlace::Usual(folder.path().join("tokens")));
         let identity = Identity { tenant: Tenant::named("ci").unwrap(), role: Role::Read };
         let expires = "9998-01-01T00:00:00Z".parse().ok();

@@ -358,7 +358,7 @@ pub(super) fn check_link(rules: &Rules, request: &Request<'_>, path: &Path) -> R
 }
 
 /// The path with the links in it followed, as far as it exists.
-fn resolve(path: &Path) -> PathBuf {
+pub(super) fn resolve(path: &Path) -> PathBuf {
     if let Ok(found) = path.canonicalize() {
         return found;
     }

@@ -55,15 +55,15 @@ pub enum Refused {
     },
     /// Files may not be written there, by jobs or by us.
     #[error(
-        "`{}` may not be written to: jobs of tenant {tenant} have confinement {}, and so has this", .root.display(), .profile.word()
+        "`{}` may not be written to: jobs of tenant {tenant} have confinement {}, and so has this", .path.display(), .profile.word()
     )]
     Confined {
         /// Whose jobs.
         tenant: Tenant,
         /// What they have.
         profile: Profile,
-        /// Where it would be written.
-        root: PathBuf,
+        /// The file, or the directory in which nothing may be written.
+        path: PathBuf,
     },
     /// The directory cannot be looked at.
     #[error(transparent)]

@@ -58,7 +58,7 @@ fn guardian(yard: &Yard) -> Option<i32> {
     let is_guardian = |pid: &i32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words = String::from_utf8_lossy(&words);
-        words.contains("\0__guardian\0") && words.ends_with(&end)
+        words.contains("\0__guardian\0") && words.contains(&end)
     };
     let entries = fs::read_dir("/proc").expect("/proc is there");
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());

@@ -231,3 +231,17 @@ fn what_a_line_beside_an_allow_list_may_not_write_is_not_written_by_the_tool_eit
         fields(yard.call("write_file", json!({"path": "src.txt", "content": "x"})));
     });
 }
+
+#[test]
+fn what_a_job_may_not_write_in_its_workspace_is_not_written_by_the_tool_either() {
+    each("[confinement]\nprofile = \"workspace-write\"\n", |yard| {
+        fs::create_dir_all(yard.work().join(".git/hooks")).expect("a directory of ours");
+        symlink(".git/hooks", yard.work().join("to")).expect("a link of ours");
+        for path in [".git/config", "to/pre-commit", ".mcp.json", ".envrc"] {
+            let reply = yard.call("write_file", json!({"path": path, "content": "x"}));
+            assert!(reply.text().contains("confinement workspace-write"), "{}", reply.text());
+            assert!(!yard.work().join(path).exists(), "{path} was written");
+        }
+        fields(yard.call("write_file", json!({"path": "src.txt", "content": "x"})));
+    });
+}
