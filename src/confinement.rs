@@ -236,11 +236,19 @@ impl ConfinedPlaces {
     #[must_use]
     pub fn protects(&self, workspace: &Path, file: &Path) -> bool {
         self.protected.iter().any(|name| match (name.strip_prefix("~"), &self.home) {
-            (Ok(name), Some(home)) => file.starts_with(home.join(name)),
+            (Ok(name), Some(home)) => is_at_or_below(file, &home.join(name)),
             (Ok(_), None) => false,
-            (Err(_), _) => file.starts_with(workspace.join(name)),
+            (Err(_), _) => is_at_or_below(file, &workspace.join(name)),
         })
     }
+}
+
+/// `true` if a file is at a place or below it; a part `*` of the place stands for any name.
+fn is_at_or_below(file: &Path, place: &Path) -> bool {
+    let mut parts = file.components();
+    place.components().all(|wanted| {
+        parts.next().is_some_and(|found| wanted.as_os_str() == "*" || wanted == found)
+    })
 }
 
 #[cfg(test)]
@@ -251,11 +259,13 @@ mod tests {
     fn names_are_protected_in_the_workspace_or_the_home() {
         let places = ConfinedPlaces {
             home: Some("/h".into()),
-            protected: vec![".git/config".into(), ".vscode".into(), "~/.bashrc".into()],
+            protected: [".git/config", ".git/modules/*/config", ".vscode", "~/.bashrc"]
+                .map(PathBuf::from)
+                .to_vec(),
             ..ConfinedPlaces::default()
         };
         let protects = |file: &str| places.protects(Path::new("/w"), Path::new(file));
-        for file in ["/w/.git/config", "/w/.vscode/tasks.json", "/h/.bashrc"] {
+        for file in ["/w/.git/config", "/w/.git/modules/a/config", "/w/.vscode/x", "/h/.bashrc"] {
             assert!(protects(file), "{file}");
         }
         for file in ["/w/.git/index", "/w/sub/.vscode/x", "/w/.bashrc", "/h/x"] {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::actor::JobSettings;
 use super::seat::JobSeat;
 use crate::outcome::StartError;
+use crate::policy::rules::PLAIN_LOCALES;
 use crate::process::shell::{self, Invocation, Shell};
 use crate::process::{Confine, Cwd, Launch, LaunchStdin, Report, Variable};
 use crate::spec::{Program, ShellUse, Spec, Stdin};
@@ -94,9 +95,8 @@ fn environment(seat: &JobSeat) -> Result<Vec<Variable>, StartError> {
 /// can be a quote. A plain locale that the caller chose reads it alike.
 fn fix_locale(all: &mut Vec<Variable>) -> Result<(), StartError> {
     let is_locale = |variable: &Variable| variable.name() == "LC_ALL";
-    let is_plain = |variable: &Variable| {
-        ["C", "POSIX", LOCALE, "en_US.UTF-8"].iter().any(|plain| variable.value() == *plain)
-    };
+    let is_plain =
+        |variable: &Variable| PLAIN_LOCALES.iter().any(|plain| variable.value() == *plain);
     if !all.iter().any(|variable| is_locale(variable) && is_plain(variable)) {
         all.retain(|variable| !is_locale(variable));
         all.push(Variable::new("LC_ALL", LOCALE)?);

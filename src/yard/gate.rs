@@ -292,6 +292,7 @@ fn judge(
                 let matter = Some(Box::new(matter));
                 return Err(Refused::NeedsApproval { command, rules: asking, matter });
             };
+            check_links(rules, &request)?;
             let uncertain = uncertain(rules, &request);
             Passed { rule: Some(how), uncertain, sandbox: None, cwd: None }
         }

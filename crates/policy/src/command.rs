@@ -305,7 +305,7 @@ pub enum Reason {
         name: String,
     },
     /// A program that runs others was given something that is not understood.
-    #[error("`{program}` may start programs, and {what} is not understood")]
+    #[error("`{program}` may start programs or write files, and {what} is not understood")]
     Launcher {
         /// The program.
         program: String,

@@ -294,6 +294,7 @@ const FINE: &[(&str, &str, &str)] = &[
     ("docker", "", "docker run x"),
     ("git", "", "git log --grep \"$x\" -- \"$y\""),
     ("git", "", "GIT_PAGER=cat git log"),
+    ("cat,ls", "", "for f in `ls`; do cat \"$f\"; done"),
     ("cp,mkdir,npm", "", "mkdir -p out && cp -r assets out/ && npm run build > build.log"),
     ("tar,make", "", "tar -xzf src.tgz -C build && make -C build"),
     ("for,seq,head", "", "for i in $(seq 1 3); do head -n $i f; done"),
@@ -336,6 +337,15 @@ const FINE: &[(&str, &str, &str)] = &[
 ];
 
 const REFUSED: &[(&str, &str, &str)] = &[
+    ("tar", "", "y='a --use-compress-program=./e'; for x in b$y; do tar -cf o.tar \"$x\" f; done"),
+    ("tar", "", "{ x=a; } < missing; tar --label $x -- --use-compress-program=./e f"),
+    ("tar,echo", "", "echo ${z:}; x=a\ntar --label $x -- --use-compress-program=./e f"),
+    ("tar,nproc,ulimit", "", "ulimit -Sn 3; tar --label $(nproc) -- --use-compress-program=./e f"),
+    ("echo", "", "echo evil >&1`echo /../.git/x`"),
+    ("echo", "", "echo evil >&1\u{a0}x"),
+    ("find,bash", "", "find . -exec bash x \\; -fprintf x touch"),
+    ("cp,true", "", "cp a b<(true)"),
+    ("wait", "", "wait $! -p 'a[$(touch x)]'"),
     ("echo", "", "`for x in a`"),
     ("env,ls", "", "env -u /usr/bin/{x}\" \",touch} ls x"),
     ("flock,ls,seq", "", "x=$(seq 2 1); flock $x ls touch x"),

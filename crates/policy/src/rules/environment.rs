@@ -118,7 +118,7 @@ const MEANINGFUL: [&str; 22] = [
     "watch",
 ];
 /// Locales in which every shell reads quotes alike.
-const LOCALES: [&str; 5] = ["C", "POSIX", "C.UTF-8", "C.utf8", "en_US.UTF-8"];
+pub const PLAIN_LOCALES: [&str; 5] = ["C", "POSIX", "C.UTF-8", "C.utf8", "en_US.UTF-8"];
 
 /// Names that may be set beside an allow list, beyond those that are harmless by themselves.
 #[derive(Debug, Clone, Default)]
@@ -163,7 +163,7 @@ fn is_script_name(name: &str) -> bool {
 /// character out of a quote.
 fn is_plain_locale(name: &str, value: Option<&str>) -> bool {
     let is_locale = name == "LANG" || name == "LANGUAGE" || name.starts_with("LC_");
-    is_locale && value.is_some_and(|value| LOCALES.contains(&value))
+    is_locale && value.is_some_and(|value| PLAIN_LOCALES.contains(&value))
 }
 
 #[cfg(test)]

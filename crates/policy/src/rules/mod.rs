@@ -11,7 +11,7 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
-pub use environment::SafeNames;
+pub use environment::{PLAIN_LOCALES, SafeNames};
 pub use error::RuleError;
 pub use forms::{CoreTools, blocked_commands, core_tools, exclude_tools, patterns, wildcards};
 pub use glob::fits;

@@ -5,7 +5,7 @@ use crate::strict::reader::is_name;
 
 /// Every other builtin of bash and dash. Some run text (`eval`, `trap`), some change how the rest is
 /// read (`alias`, `shopt`), some evaluate names with subscripts (`declare`, `let`, `getopts`).
-const REFUSED: [&str; 31] = [
+const REFUSED: [&str; 32] = [
     ".",
     "alias",
     "bind",
@@ -35,6 +35,7 @@ const REFUSED: [&str; 31] = [
     "suspend",
     "trap",
     "typeset",
+    "ulimit",
     "unalias",
     "vared",
 ];
@@ -66,9 +67,7 @@ pub(super) fn look_up(name: &str, args: &[Word]) -> Option<Result<Builtin, Strin
         "unset" => unset(args),
         "set" => set(args),
         "wait" => wait(args),
-        "umask" | "ulimit" | "times" | "shift" => {
-            all_literal(name, args).map(|()| Builtin::Harmless)
-        }
+        "umask" | "times" | "shift" => all_literal(name, args).map(|()| Builtin::Harmless),
         "pushd" | "popd" | "dirs" | "jobs" | "fg" | "bg" | "disown" => {
             let is_plain = args.iter().all(|word| word.value().is_some_and(is_operand));
             if is_plain { Ok(Builtin::Harmless) } else { Err(format!("an argument of `{name}`")) }
@@ -218,11 +217,13 @@ fn set(args: &[Word]) -> Result<Builtin, String> {
 
 /// `wait` for numbers of processes or jobs; with `-p` it would assign.
 fn wait(args: &[Word]) -> Result<Builtin, String> {
-    match args.iter().find(|word| word.value().is_none_or(|text| text.starts_with('-'))) {
-        Some(word) if word.source != "$!" && word.source != "\"$!\"" => {
-            Err(format!("the word {word} of `wait`"))
-        }
-        Some(_) | None => Ok(Builtin::Harmless),
+    let is_number = |word: &Word| match word.value() {
+        Some(text) => is_operand(text),
+        None => word.source == "$!" || word.source == "\"$!\"",
+    };
+    match args.iter().find(|word| !is_number(word)) {
+        Some(word) => Err(format!("the word {word} of `wait`")),
+        None => Ok(Builtin::Harmless),
     }
 }
 

@@ -162,7 +162,7 @@ impl Reader<'_> {
             // Digits alone: bash evaluates an offset as arithmetic.
             Some(":") => {
                 self.bash_only("a substring")?;
-                self.take_while(|c| c.is_ascii_digit() || c == ':');
+                self.substring()?;
             }
             Some("^^" | ",,") => self.bash_only("a change of case")?,
             Some(_) | None => return self.refuse("this form of `${…}`"),
@@ -172,6 +172,18 @@ impl Reader<'_> {
         }
         word.parts.push(Part::Unknown { quoted });
         Ok(())
+    }
+
+    /// `N` or `N:N` of `${x:N:N}`: decimal numbers.
+    fn substring(&mut self) -> Proven<()> {
+        let offset = self.take_while(|c| c.is_ascii_digit());
+        let length = if self.take(":") { self.take_while(|c| c.is_ascii_digit()) } else { "0" };
+        let is_decimal = |text: &str| text == "0" || !(text.is_empty() || text.starts_with('0'));
+        if is_decimal(offset) && is_decimal(length) {
+            Ok(())
+        } else {
+            self.refuse("this form of `${…}`")
+        }
     }
 
     /// The text of `${x:-text}`. In double quotes bash and POSIX shells take `'` for text and `"`

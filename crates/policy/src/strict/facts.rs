@@ -10,8 +10,6 @@ use std::collections::BTreeMap;
 pub(super) struct Value {
     /// Not empty, and without a leading dash.
     pub(super) is_never_option: bool,
-    /// Not empty, and without a leading slash.
-    pub(super) is_relative: bool,
     /// Not empty, without blanks and wildcards: one word, also without quotes.
     pub(super) is_atom: bool,
     /// Nothing but digits, perhaps with a sign: arithmetic evaluates nothing in it.
@@ -20,9 +18,8 @@ pub(super) struct Value {
 
 impl Value {
     pub(super) const UNKNOWN: Self =
-        Self { is_never_option: false, is_relative: false, is_atom: false, is_number: false };
-    pub(super) const COUNT: Self =
-        Self { is_never_option: true, is_relative: true, is_atom: true, is_number: true };
+        Self { is_never_option: false, is_atom: false, is_number: false };
+    pub(super) const COUNT: Self = Self { is_never_option: true, is_atom: true, is_number: true };
     pub(super) const INTEGER: Self = Self { is_never_option: false, ..Self::COUNT };
 
     pub(super) fn of_text(text: &str) -> Self {
@@ -30,7 +27,6 @@ impl Value {
         let is_special = |c: char| c.is_whitespace() || matches!(c, '*' | '?' | '[' | '\\');
         Self {
             is_never_option: first.is_some_and(|c| c != '-'),
-            is_relative: first.is_some_and(|c| c != '/'),
             is_atom: first.is_some() && !text.contains(is_special),
             is_number: first.is_some() && text.bytes().all(|byte| byte.is_ascii_digit()),
         }
@@ -39,7 +35,6 @@ impl Value {
     const fn and(self, other: Self) -> Self {
         Self {
             is_never_option: self.is_never_option && other.is_never_option,
-            is_relative: self.is_relative && other.is_relative,
             is_atom: self.is_atom && other.is_atom,
             is_number: self.is_number && other.is_number,
         }
@@ -100,17 +95,17 @@ mod tests {
     #[test]
     fn a_text_is_judged_by_its_characters() {
         for (text, expected) in [
-            ("a", [true, true, true, false]),
-            ("", [false; 4]),
-            ("-a", [false, true, true, false]),
-            ("/a", [true, false, true, false]),
-            ("a b", [true, true, false, false]),
-            ("*", [true, true, false, false]),
-            ("12", [true; 4]),
-            ("a[$(x)]", [true, true, false, false]),
+            ("a", [true, true, false]),
+            ("", [false; 3]),
+            ("-a", [false, true, false]),
+            ("/a", [true, true, false]),
+            ("a b", [true, false, false]),
+            ("*", [true, false, false]),
+            ("12", [true; 3]),
+            ("a[$(x)]", [true, false, false]),
         ] {
             let value = Value::of_text(text);
-            let found = [value.is_never_option, value.is_relative, value.is_atom, value.is_number];
+            let found = [value.is_never_option, value.is_atom, value.is_number];
             assert_eq!(found, expected, "{text:?}");
         }
     }

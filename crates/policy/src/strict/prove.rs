@@ -213,6 +213,7 @@ impl<'c> Prover<'c> {
         command.lookup = lookup;
         let args = command.args.clone();
         self.proof.commands.push(command);
+        let number = self.proof.commands.len();
         let is_builtin = lookup == Lookup::Shell && !program.contains('/');
         if is_builtin && let Some(builtin) = builtins::look_up(&program, &args) {
             return self.builtin(&program, builtin.map_err(refusal)?, path);
@@ -222,7 +223,7 @@ impl<'c> Prover<'c> {
             let reason = Reason::Launcher { program: name.clone(), what };
             Uncertain { reason, at: 0 }
         })?;
-        found.into_iter().try_for_each(|consequence| self.follow(&name, consequence, path))
+        found.into_iter().try_for_each(|it| self.follow(number, &name, it, path))
     }
 
     fn builtin(&mut self, name: &str, builtin: Builtin, path: &[Via]) -> Proven<()> {
@@ -244,7 +245,14 @@ impl<'c> Prover<'c> {
         }
     }
 
-    fn follow(&mut self, name: &str, consequence: Consequence, path: &[Via]) -> Proven<()> {
+    /// Follows one effect of the command of this number and name.
+    fn follow(
+        &mut self,
+        number: usize,
+        name: &str,
+        consequence: Consequence,
+        path: &[Via],
+    ) -> Proven<()> {
         match consequence {
             Consequence::Runs(words) => self.nested(|prover| {
                 let path = with(path, Via::Wrapper(name.to_owned()));
@@ -265,12 +273,12 @@ impl<'c> Prover<'c> {
                 self.check_environment(&name, value.as_deref())
             }
             Consequence::Writes(word) => {
-                self.made.push((self.proof.commands.len(), word.clone()));
+                self.made.push((number, word.clone()));
                 self.proof.writes.push(word);
                 Ok(())
             }
             Consequence::WritesBeneath(word) => {
-                self.beneath.push((self.proof.commands.len(), word.clone()));
+                self.beneath.push((number, word.clone()));
                 self.proof.writes.push(word);
                 Ok(())
             }
@@ -280,7 +288,7 @@ impl<'c> Prover<'c> {
                 Err(refusal(format!("{word}, which `{name}` runs as code,")))
             }
             Consequence::ReadsCode(word) => {
-                self.code.push((self.proof.commands.len(), files::Code::File(word)));
+                self.code.push((number, files::Code::File(word)));
                 Ok(())
             }
             // The same code could be handed over as an argument.
@@ -290,7 +298,7 @@ impl<'c> Prover<'c> {
             }
             Consequence::Opaque => {
                 let code = files::conventional_code(name);
-                self.code.extend(code.map(|code| (self.proof.commands.len(), code)));
+                self.code.extend(code.map(|code| (number, code)));
                 Ok(())
             }
         }

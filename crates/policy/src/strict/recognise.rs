@@ -7,7 +7,7 @@
 
 use crate::command::Via;
 use crate::strict::facts::Value;
-use crate::strict::reader::{Proven, Reader, is_name};
+use crate::strict::reader::{Proven, Reader, ends_word, is_name};
 use crate::strict::redirects::RawRedirect;
 use crate::strict::word::{Part, RawWord};
 
@@ -103,8 +103,8 @@ impl Reader<'_> {
 
     /// The characters up to the end of the word, as they stand there.
     pub(super) fn next_word(&self) -> &str {
-        let rest = self.rest();
-        rest.split(|c: char| c.is_whitespace() || ";&|<>()`".contains(c)).next().unwrap_or_default()
+        let ends = |c: char| ends_word(c) || (c == '`' && self.in_backticks);
+        self.rest().split(ends).next().unwrap_or_default()
     }
 
     /// Skips blanks, comments and newlines, and reads the here-documents that start there.
@@ -191,6 +191,7 @@ impl Reader<'_> {
             return self.refuse(format!("a text with more than {MAX_COMMANDS} commands"));
         }
         self.skip_blanks();
+        let before = self.set.clone();
         if self.starts_with("((") {
             self.bash_only("`((…))`")?;
             self.pos += 2;
@@ -210,7 +211,11 @@ impl Reader<'_> {
                 _ => self.nested(|reader| reader.apart(|reader| reader.compound(&word)))?,
             }
         }
-        self.redirects_of_compound()
+        if self.redirects_of_compound()? {
+            // Where a file cannot be opened, nothing of the group runs.
+            self.set = before;
+        }
+        Ok(())
     }
 
     fn compound(&mut self, word: &str) -> Proven<()> {
@@ -273,6 +278,9 @@ impl Reader<'_> {
             if word.parts == [Part::Sequence] {
                 // The loop runs once for each number.
                 self.facts.assign(&name, Value::COUNT);
+            } else if word.may_split() {
+                // Only the first of several words begins as written.
+                self.assign_unknown(&name);
             } else {
                 self.assign(&name, &word);
             }
@@ -294,7 +302,8 @@ impl Reader<'_> {
         loop {
             self.skip_blanks();
             match self.peek() {
-                None | Some(';' | '\n' | '`') => return Ok(words),
+                None | Some(';' | '\n') => return Ok(words),
+                Some('`') if self.in_backticks => return Ok(words),
                 Some('#') => return self.refuse("a comment here"),
                 Some('&' | '|' | '<' | '>' | '(' | ')') => {
                     return self.refuse("this form of `for`");

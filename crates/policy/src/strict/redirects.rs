@@ -29,7 +29,8 @@ pub(super) struct Document {
 }
 
 impl Reader<'_> {
-    pub(super) fn redirects_of_compound(&mut self) -> Proven<()> {
+    /// Reads the redirections behind a compound command; `true` if there are any.
+    pub(super) fn redirects_of_compound(&mut self) -> Proven<bool> {
         let mut redirects = Vec::new();
         loop {
             self.skip_blanks();
@@ -37,11 +38,12 @@ impl Reader<'_> {
                 break;
             }
         }
-        if !redirects.is_empty() {
+        let are_any = !redirects.is_empty();
+        if are_any {
             let path = self.path.clone();
             self.commands.push(RawCommand { redirects, path, ..RawCommand::default() });
         }
-        Ok(())
+        Ok(are_any)
     }
 
     /// Reads a redirection if there is one: a file is opened, nothing runs.

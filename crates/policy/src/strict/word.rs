@@ -68,6 +68,20 @@ impl RawWord {
         self.literal().filter(|_| !self.quoted)
     }
 
+    /// `true` if the shell may make several words, or none, of this one, files aside.
+    pub(super) fn may_split(&self) -> bool {
+        self.parts.iter().any(|part| match part {
+            Part::Variable { quoted, .. } | Part::Unknown { quoted } => !quoted,
+            Part::Sequence => true,
+            Part::Text(_)
+            | Part::Count
+            | Part::Integer
+            | Part::Home
+            | Part::Wildcard(_)
+            | Part::Pipe => false,
+        })
+    }
+
     /// The text before the first part that is not known.
     pub(super) fn prefix(&self) -> &str {
         match self.parts.first() {
@@ -84,15 +98,10 @@ impl RawWord {
         match self.parts.as_slice() {
             [Part::Count] => Value::COUNT,
             [Part::Integer] => Value::INTEGER,
-            parts => {
+            _ => {
                 let prefix = self.prefix();
-                let is_pattern = matches!(parts.first(), Some(Part::Wildcard(_)));
-                Value {
-                    is_never_option: !prefix.is_empty() && !prefix.starts_with('-'),
-                    // A pattern without a leading slash matches no path that has one.
-                    is_relative: is_pattern || (!prefix.is_empty() && !prefix.starts_with('/')),
-                    ..Value::UNKNOWN
-                }
+                let is_never_option = !prefix.is_empty() && !prefix.starts_with('-');
+                Value { is_never_option, ..Value::UNKNOWN }
             }
         }
     }

@@ -19,6 +19,9 @@ impl Reader<'_> {
         while let Some(c) = self.peek() {
             match c {
                 '<' | '>' if self.pos == start && self.is_pipe() => self.pipe(&mut word)?,
+                '<' | '>' if self.is_pipe() => {
+                    return self.refuse("a process substitution behind text");
+                }
                 c if ends_word(c) || (c == '`' && self.in_backticks) => break,
                 '{' => {
                     if braces.is_some() {
