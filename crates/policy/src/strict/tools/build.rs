@@ -250,7 +250,10 @@ fn make(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
         match word.text.split_once('=') {
             Some((name, value)) => {
                 let is_known = MAKE_VARIABLES.contains(&name) && word.value().is_some();
-                if !is_known || !is_plain_text(value) {
+                // `$(Q)cc` puts the value in front of a program.
+                let is_prefix = matches!(name, "Q" | "V");
+                let is_switch = value == "@" || value.bytes().all(|byte| byte.is_ascii_digit());
+                if !is_known || !is_plain_text(value) || (is_prefix && !is_switch) {
                     return Err(format!("the variable {name}"));
                 }
             }
@@ -462,6 +465,8 @@ mod tests {
             make -f Makefile.ci lint
             make -n deploy
             make V=1 -k check
+            make Q= all
+            make Q=@ V=0 all
             ninja -C build -j4
             ninja -t clean
             cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -G Ninja
@@ -517,6 +522,8 @@ mod tests {
             "make SHELL=./evil => the variable SHELL
             make CC=./evil => the variable CC
             make .SHELLFLAGS=x => the variable .SHELLFLAGS
+            make Q=./ => the variable Q
+            make V=x => the variable V
             make V:=1 => the variable V:
             make X!=id => the variable X!
             make 'V=$(shell id)' => the variable V
