@@ -47,6 +47,7 @@ const TABLE: &[ToolEntry] = &[
             --version -version --help -h --use-stderr --resolve-package-references= -A= \
             --debug-output --debug-find --warn-uninitialized --no-warn-unused-cli",
         code: "-S -B -C --toolchain -P --build --install",
+        directories: "-B --prefix --install-prefix",
         files: "CMakeLists.txt CMakePresets.json CMakeUserPresets.json",
         operands: OperandRole::Judged(cmake),
         ..OPAQUE
@@ -84,6 +85,7 @@ const TABLE: &[ToolEntry] = &[
                     --print-errorlogs -q --quiet -t= --timeout-multiplier= --repeat= --list \
                     --destdir= --only-changed --targets --tests --buildoptions --dependencies -a --all",
                 code: "-C",
+                directories: "--destdir",
                 files: "meson.build build.ninja",
                 ..OPAQUE
             },
@@ -512,6 +514,7 @@ mod tests {
             cmake -P x.cmake => code x.cmake
             cmake src => code src
             cmake -E copy a b => writes beneath b
+            cmake -B .git/hooks => writes beneath .git/hooks
             mvn -l log.txt test => writes log.txt",
         );
     }
