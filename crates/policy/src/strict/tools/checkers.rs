@@ -454,7 +454,9 @@ mod tests {
     #[test]
     fn plugins_and_configurations_are_in_doubt_or_code() {
         check(
-            "pytest -p evil => code evil.py
+            "tsc --outDir .git/hooks => writes beneath .git/hooks
+            jest --coverageDirectory x => writes beneath x
+            pytest -p evil => code evil.py
             pytest -pevil => code evil.py
             pytest -c x.ini => code x.ini
             pytest --pdb => the option --pdb
