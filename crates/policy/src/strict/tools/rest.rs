@@ -5,7 +5,9 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{OPAQUE, OperandRole, PLAIN, ToolEntry, behind, judge_by, refuse};
+use super::entry::{
+    OPAQUE, OperandRole, PLAIN, ToolEntry, behind, judge_by, refuse, refuse_argument_files,
+};
 use super::option_spec::OptionSpec;
 use super::options::{Arguments, Order};
 use crate::command::Word;
@@ -270,7 +272,7 @@ const TABLE: &[ToolEntry] = &[
         writes: "-o --descriptor_set_out",
         directories: "--python_out --pyi_out --cpp_out --java_out --csharp_out --ruby_out --php_out \
             --kotlin_out --objc_out",
-        operands: OperandRole::Judged(no_argument_files),
+        operands: OperandRole::Judged(protoc),
         ..PLAIN
     },
     ToolEntry {
@@ -545,8 +547,12 @@ fn pandoc(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     refuse(found.values(&["-o", "--output", "-t", "--to"]), is_pdf).map(|()| Vec::new())
 }
 
-fn no_argument_files(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-    super::entry::refuse_argument_files(found).map(|()| Vec::new())
+/// `--java_out=settings:directory` hides the directory behind settings.
+fn protoc(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    refuse_argument_files(found)?;
+    let outputs = found.options.iter().filter(|given| given.name.ends_with("_out"));
+    refuse(outputs.filter_map(|given| given.value.as_ref()), |word| word.text.contains(':'))?;
+    Ok(Vec::new())
 }
 
 fn no_settings(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
@@ -618,7 +624,12 @@ mod tests {
     #[test]
     fn commands_and_files_are_named() {
         check(
-            "valgrind --leak-check=full ./app x => runs ./app x
+            "protoc --python_out=.git/hooks x.proto => writes beneath .git/hooks
+            protoc --java_out=lite:.git x.proto => the word lite:.git
+            pdflatex -output-directory=.git/hooks x.tex => writes beneath .git/hooks
+            asciidoctor -D out x.adoc => writes beneath out
+            pandoc --extract-media=x y.docx => writes beneath x
+            valgrind --leak-check=full ./app x => runs ./app x
             rlwrap id => runs id
             grc id => runs id
             logsave x.log id => writes x.log; runs id

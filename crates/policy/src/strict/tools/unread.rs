@@ -5,7 +5,9 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{OPAQUE, OperandRole, PLAIN, ToolEntry, is_plain_text, judge_by, refuse};
+use super::entry::{
+    OPAQUE, OperandRole, PLAIN, ToolEntry, is_plain_text, judge_by, refuse, refuse_argument_files,
+};
 use super::options::Arguments;
 use crate::command::Word;
 
@@ -22,6 +24,10 @@ const UNKNOWN: &str = "animate arch-nspawn aws-shell bower brotli bzexe cargo-wa
     quilt rdiff-backup realize rec release-it rename.ul rsnapshot runsc rush rushx rvm scrot \
     selecta semantic-release shx sk skim sox spark-shell spark-sql spark-submit stg \
     systemd-socket-activate tasksel teleport tk ts-node-dev tsh tsnd tup uftrace ucf unison \
+    acme.sh bjam boot brunch buildctl carton darwin-rebuild devbox ebook-convert emerge \
+    eternalterminal f2py fabric flox gm gnat gprbuild home-manager idle import jam jpackage lazbuild \
+    login mailutils mk nexe pg_upgrade pgloader play plz redo repo shake shelljs swupd tarsnap texdoc \
+    tlmgr urpmi xbps-install zoxide \
     unoconv visidata vd wine wine64 x11vnc xcodebuild xcrun xe youki zkCli.sh zpaq";
 
 const NEVER: ToolEntry = ToolEntry {
@@ -46,6 +52,42 @@ const TABLE: &[ToolEntry] = &[
         code: "--script --load -f",
         inline: "-e --eval --expression -v --version -V -h --help --script -f",
         ..SCRIPT
+    },
+    // Compilers: one output, or a directory of them. Preprocessors and linkers are not listed.
+    ToolEntry {
+        names: "ocamlc ocamlopt coqc dmd ldc2 fpc swiftc scalac kotlinc groovyc purs elm",
+        options: "-o= -d= -c -g -O -I= -cp= -classpath= -version --version -help --help -v",
+        code: "-cp -classpath",
+        writes: "-o",
+        directories: "-d",
+        operands: OperandRole::Judged(no_argument_files),
+        ..OPAQUE
+    },
+    // GNU as, NASM, Graphviz and generators of code: they start nothing, and write their output.
+    ToolEntry {
+        names: "as gas nasm yasm ragel re2c gperf cython racc dot neato fdp sfdp twopi circo",
+        options: "-o= -o* -f= -f* -g -I= -I* -T* -K* -G* -N* -E* -O -V -v --version --help -h -l= -3 -C \
+            --64 --32 --output-file= --output=",
+        writes: "-o -l --output-file --output",
+        operands: OperandRole::Judged(no_argument_files),
+        ..PLAIN
+    },
+    ToolEntry { names: "perldoc", options: "-f= -q= -v= -m -l -t -T -u -h", ..PLAIN },
+    // Plugins (`--enable-exec`, `--enable-alpha-plugins`) and `--helm-command` are programs.
+    ToolEntry {
+        names: "kustomize",
+        options: "-h --help",
+        operands: OperandRole::Subcommand(&[
+            ToolEntry {
+                names: "build",
+                options: "-o= --output= --load-restrictor= --reorder= -e=",
+                writes: "-o --output",
+                directories: "-o --output",
+                ..PLAIN
+            },
+            ToolEntry { names: "version", ..PLAIN },
+        ]),
+        ..PLAIN
     },
     // It imports the module that it describes; `-w` writes a page.
     ToolEntry { names: "pydoc", options: "-k=", operands: OperandRole::Code, ..OPAQUE },
@@ -241,6 +283,10 @@ fn plain_targets(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     refuse(&found.operands, |word| !word.value().is_some_and(is_plain_text)).map(|()| Vec::new())
 }
 
+fn no_argument_files(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    refuse_argument_files(found).map(|()| Vec::new())
+}
+
 fn pg_ctl(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     const ACTIONS: [&str; 5] = ["start", "stop", "restart", "reload", "status"];
     let unknown = |word: &Word| !ACTIONS.iter().any(|action| word.is(action));
@@ -295,6 +341,10 @@ mod tests {
             behave features
             robot tests
             gulp build
+            dot -Tpng x.dot -o x.png
+            nasm -f elf64 x.asm -o x.o
+            kustomize build overlays/dev
+            scalac -d out x.scala
             grunt
             karma start --single-run
             node-gyp rebuild
@@ -331,6 +381,10 @@ mod tests {
             pg_ctl -D data -l log start => code data; writes log
             robot -d out tests => writes beneath out; code tests
             zipalign 4 a.apk run.sh => writes run.sh
+            dot -Tpng x.dot -o Makefile => writes Makefile
+            nasm -fbin x.asm -o.git/config => writes .git/config
+            scalac -d .git/hooks x.scala => writes beneath .git/hooks
+            kustomize build -o x . => writes x
             uudecode -o x y => writes x",
         );
     }
@@ -342,6 +396,10 @@ mod tests {
             dotenv -- id => the word id
             onchange x -- id => the word x
             modd -f x => the option -f
+            kustomize build --enable-exec . => the option --enable-exec
+            ocamlc -pp id x.ml => the option -pp
+            as @file => the word @file
+            login -f root => the option -f
             wine x.exe => the word x.exe
             qemu-x86_64 ./x => the word ./x
             uftrace ./x => the word ./x
