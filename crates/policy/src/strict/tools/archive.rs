@@ -104,9 +104,9 @@ pub(super) fn consequences(program: &str, args: &[Word]) -> Judgement {
         "unzip" => unzip(args),
         "cpio" => cpio(args),
         "gzip" | "bzip2" | "xz" | "lzma" | "zstd" | "lz4" | "compress" | "pigz" | "pbzip2"
-        | "lzip" | "pixz" => compress(args, false),
+        | "lbzip2" | "lzip" | "plzip" | "pixz" => compress(program, args, false),
         "gunzip" | "bunzip2" | "unxz" | "unlzma" | "unzstd" | "unlz4" | "uncompress" | "unpigz" => {
-            compress(args, true)
+            compress(program, args, true)
         }
         "7z" | "7za" | "7zr" | "7zz" | "p7zip" => seven_zip(args),
         "ar" | "llvm-ar" => ar(args),
@@ -228,13 +228,24 @@ fn cpio(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     Ok(vec![Consequence::WritesBeneath(directory.unwrap_or_else(|| Word::literal(".")))])
 }
 
-fn compress(args: &[Word], unpacks: bool) -> Result<Vec<Consequence>, Doubt> {
+fn compress(program: &str, args: &[Word], unpacks: bool) -> Result<Vec<Consequence>, Doubt> {
     let found = read(args, &COMPRESSOR)?;
     let mut all = written(found.values(&["o"]));
     let prints = found.has(&["c", "stdout", "to-stdout", "t", "test", "l", "list"]);
     let unpacks = unpacks || found.has(&["d", "decompress", "uncompress"]);
-    if prints || !unpacks {
+    if prints {
         return Ok(all);
+    }
+    if matches!(program, "lz4" | "unlz4" | "pixz") {
+        // The second operand is the output.
+        all.extend(written(found.operands.iter()));
+    }
+    if !unpacks {
+        return Ok(all);
+    }
+    // The name would come from the archive.
+    if found.has(&["N", "name"]) {
+        return Err("the option --name".to_owned());
     }
     let is_deep = found.has(&["r", "recursive"]);
     for file in found.operands.iter().filter(|word| !word.is("-")) {
@@ -244,6 +255,8 @@ fn compress(args: &[Word], unpacks: bool) -> Result<Vec<Consequence>, Doubt> {
             _ => Consequence::Writes(file.clone()),
         };
         all.push(unpacked);
+        // A name without a usual ending means the file with one: `gunzip x.mk` unpacks x.mk.gz.
+        all.push(Consequence::Writes(file.clone()));
     }
     Ok(all)
 }
@@ -342,10 +355,17 @@ mod tests {
             ("unzip -q a.zip", "writes beneath ."),
             ("cpio -idm --no-absolute-filenames", "writes beneath ."),
             ("cpio -o -O out.cpio", "writes out.cpio"),
-            ("gunzip .gitconfig.gz", "writes .gitconfig"),
-            ("gzip -d a.gz", "writes a"),
-            ("xz -dk a.tar.xz", "writes a.tar"),
-            ("zstd -d a.zst -o b", "writes b, writes a"),
+            ("gunzip .gitconfig.gz", "writes .gitconfig, writes .gitconfig.gz"),
+            ("lz4 -q x run.sh", "writes x, writes run.sh"),
+            ("lz4 -dc x.lz4", ""),
+            ("gzip -N x", ""),
+            ("gzip -d a.gz", "writes a, writes a.gz"),
+            ("xz -dk a.tar.xz", "writes a.tar, writes a.tar.xz"),
+            ("zstd -d a.zst -o b", "writes b, writes a, writes a.zst"),
+            (
+                "lz4 -d -f z.lz4 run.sh",
+                "writes z.lz4, writes run.sh, writes z, writes z.lz4, writes run, writes run.sh",
+            ),
             ("7z x a.7z -oout -y", "writes beneath out"),
             ("7z a -t7z -mx=9 out.7z src", "writes out.7z"),
             ("ar rcs lib.a a.o b.o", "writes lib.a"),
@@ -378,6 +398,9 @@ mod tests {
     #[test]
     fn options_that_start_programs_are_in_doubt() {
         assert_doubts(&[
+            ("gunzip -N x.gz", "the option --name"),
+            ("gzip -dN x.gz", "the option --name"),
+            ("pigz -d --name x.gz", "the option --name"),
             (
                 "tar -cf x.tar --label -- --use-compress-program='touch pwned;cat' .",
                 "the option --use-compress-program",

@@ -47,6 +47,7 @@ const TABLE: &[ToolEntry] = &[
             --version -version --help -h --use-stderr --resolve-package-references= -A= \
             --debug-output --debug-find --warn-uninitialized --no-warn-unused-cli",
         code: "-S -B -C --toolchain -P --build --install",
+        directories: "-B --prefix --install-prefix",
         files: "CMakeLists.txt CMakePresets.json CMakeUserPresets.json",
         operands: OperandRole::Judged(cmake),
         ..OPAQUE
@@ -84,6 +85,7 @@ const TABLE: &[ToolEntry] = &[
                     --print-errorlogs -q --quiet -t= --timeout-multiplier= --repeat= --list \
                     --destdir= --only-changed --targets --tests --buildoptions --dependencies -a --all",
                 code: "-C",
+                directories: "--destdir",
                 files: "meson.build build.ninja",
                 ..OPAQUE
             },
@@ -250,7 +252,10 @@ fn make(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
         match word.text.split_once('=') {
             Some((name, value)) => {
                 let is_known = MAKE_VARIABLES.contains(&name) && word.value().is_some();
-                if !is_known || !is_plain_text(value) {
+                // `$(Q)cc` puts the value in front of a program.
+                let is_prefix = matches!(name, "Q" | "V");
+                let is_switch = value == "@" || value.bytes().all(|byte| byte.is_ascii_digit());
+                if !is_known || !is_plain_text(value) || (is_prefix && !is_switch) {
                     return Err(format!("the variable {name}"));
                 }
             }
@@ -462,6 +467,8 @@ mod tests {
             make -f Makefile.ci lint
             make -n deploy
             make V=1 -k check
+            make Q= all
+            make Q=@ V=0 all
             ninja -C build -j4
             ninja -t clean
             cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -G Ninja
@@ -507,6 +514,7 @@ mod tests {
             cmake -P x.cmake => code x.cmake
             cmake src => code src
             cmake -E copy a b => writes beneath b
+            cmake -B .git/hooks => writes beneath .git/hooks
             mvn -l log.txt test => writes log.txt",
         );
     }
@@ -517,6 +525,8 @@ mod tests {
             "make SHELL=./evil => the variable SHELL
             make CC=./evil => the variable CC
             make .SHELLFLAGS=x => the variable .SHELLFLAGS
+            make Q=./ => the variable Q
+            make V=x => the variable V
             make V:=1 => the variable V:
             make X!=id => the variable X!
             make 'V=$(shell id)' => the variable V

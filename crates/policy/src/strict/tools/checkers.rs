@@ -58,6 +58,7 @@ const TABLE: &[ToolEntry] = &[
                 options: "-a --append --branch -m=> --source= --omit= --include= -p --parallel-mode \
                     --rcfile= --data-file= --timid",
                 code: "--rcfile",
+                writes: "--data-file",
                 files: ".coveragerc pyproject.toml setup.cfg tox.ini",
                 operands: OperandRole::Script,
                 inline: "-m",
@@ -69,7 +70,8 @@ const TABLE: &[ToolEntry] = &[
                     --directory= -o= --rcfile= --skip-covered --skip-empty --precision= --sort= \
                     --format= --keep -a --append --pretty-print --data-file= -q",
                 code: "--rcfile",
-                writes: "-o",
+                writes: "-o --data-file",
+                directories: "-d --directory",
                 files: ".coveragerc pyproject.toml setup.cfg tox.ini",
                 ..OPAQUE
             },
@@ -89,6 +91,7 @@ const TABLE: &[ToolEntry] = &[
             --add-noqa --range= --all",
         operands: OperandRole::Subcommand(&[ToolEntry {
             names: "check format rule config linter clean version",
+            directories: "--cache-dir",
             operands: OperandRole::Formatted,
             ..PLAIN
         }]),
@@ -109,6 +112,7 @@ const TABLE: &[ToolEntry] = &[
             -c= --enable-error-code= --disable-error-code= --explicit-package-bases \
             --namespace-packages --scripts-are-modules --no-site-packages --show-absolute-path",
         code: "--config-file",
+        directories: "--cache-dir",
         files: "mypy.ini .mypy.ini pyproject.toml setup.cfg",
         operands: OperandRole::Judged(no_argument_files),
         ..OPAQUE
@@ -224,6 +228,8 @@ const TABLE: &[ToolEntry] = &[
             --noImplicitAny --extendedDiagnostics --diagnostics --preserveWatchOutput --composite \
             --tsBuildInfoFile=",
         code: "-p --project",
+        writes: "--tsBuildInfoFile",
+        directories: "--outDir",
         files: "tsconfig.json",
         operands: OperandRole::Judged(no_argument_files),
         ..OPAQUE
@@ -242,6 +248,7 @@ const TABLE: &[ToolEntry] = &[
             --workerIdleMemoryLimit= --openHandlesTimeout= --testRegex= --rootDir=",
         code: "-c --config --rootDir",
         writes: "--outputFile",
+        directories: "--coverageDirectory",
         files: "jest.config.js jest.config.ts jest.config.mjs jest.config.cjs jest.config.json \
             package.json babel.config.js .babelrc",
         operands: OperandRole::Judged(jest),
@@ -267,6 +274,7 @@ const TABLE: &[ToolEntry] = &[
             --outfile= --outdir= --format= --platform= --target= --skip-generate --name= --schema= -i= -w",
         code: "-c --config --tsconfig --schema",
         writes: "-o --outfile",
+        directories: "--outDir --outdir",
         files: JS_FILES,
         operands: OperandRole::Judged(js_tool),
         ..OPAQUE
@@ -302,6 +310,7 @@ const TABLE: &[ToolEntry] = &[
             --diff --config= --allow-risky= --standard= --extensions= --ignore= -p -s --parallel",
         code: "-c --configuration --bootstrap --config --standard",
         writes: "--log-junit --coverage-clover",
+        directories: "--coverage-html",
         files: "phpunit.xml phpunit.xml.dist phpstan.neon phpstan.neon.dist composer.json",
         ..OPAQUE
     },
@@ -445,7 +454,9 @@ mod tests {
     #[test]
     fn plugins_and_configurations_are_in_doubt_or_code() {
         check(
-            "pytest -p evil => code evil.py
+            "tsc --outDir .git/hooks => writes beneath .git/hooks
+            jest --coverageDirectory x => writes beneath x
+            pytest -p evil => code evil.py
             pytest -pevil => code evil.py
             pytest -c x.ini => code x.ini
             pytest --pdb => the option --pdb

@@ -21,8 +21,12 @@ const CARGO_SHARED: &str = "-v --verbose -q --quiet --color= --locked --offline 
 const CARGO_FILES: &str = "Cargo.toml build.rs .cargo/config.toml .cargo/config rust-toolchain \
     rust-toolchain.toml .config/nextest.toml clippy.toml rustfmt.toml";
 
-const CARGO: ToolEntry =
-    ToolEntry { code: "--manifest-path --target --path", files: CARGO_FILES, ..OPAQUE };
+const CARGO: ToolEntry = ToolEntry {
+    code: "--manifest-path --target --path",
+    directories: "--target-dir --root --output-dir",
+    files: CARGO_FILES,
+    ..OPAQUE
+};
 
 // cargo 1.95.0, cargo --help and the help of each subcommand.
 const CARGO_SUBCOMMANDS: &[ToolEntry] = &[
@@ -101,6 +105,7 @@ const GO_SUBCOMMANDS: &[ToolEntry] = &[
         shared: GO_BUILD,
         operands: OperandRole::JudgedFirst(go_flags),
         code: "-C",
+        writes: "-o",
         ..OPAQUE
     },
     ToolEntry {
@@ -112,6 +117,7 @@ const GO_SUBCOMMANDS: &[ToolEntry] = &[
             -test.run= -fullpath",
         shared: GO_BUILD,
         writes: "-o -blockprofile -coverprofile -cpuprofile -memprofile -mutexprofile -trace",
+        directories: "-outputdir",
         operands: OperandRole::Judged(go_flags),
         ..OPAQUE
     },
@@ -200,7 +206,8 @@ const TABLE: &[ToolEntry] = &[
             --color= --error-format= --cfg= --check-cfg= -l= -L= --extern= --target=",
         code: "--extern -L --target",
         writes: "-o",
-        operands: OperandRole::Judged(no_argument_files),
+        directories: "--out-dir",
+        operands: OperandRole::Judged(rustc),
         ..OPAQUE
     },
     ToolEntry {
@@ -393,6 +400,18 @@ fn no_argument_files(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     refuse_argument_files(found).map(|()| Vec::new())
 }
 
+/// `--emit=dep-info=file` and `--print=cfg=file` name a file behind the kind of output.
+fn rustc(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    refuse_argument_files(found)?;
+    let mut effects = Vec::new();
+    for word in found.values(&["--emit", "--print"]) {
+        let kinds = word.value().ok_or_else(|| format!("the word {word}"))?;
+        let files = kinds.split(',').filter_map(|kind| kind.split_once('=').map(|(_, file)| file));
+        effects.extend(files.map(Word::literal).map(Consequence::Writes));
+    }
+    Ok(effects)
+}
+
 /// `-Wl,a,b` hands options to the linker.
 fn c_compiler(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     const LINKER: [&str; 16] = [
@@ -506,7 +525,13 @@ mod tests {
     #[test]
     fn files_and_inner_commands_are_named() {
         check(
-            "cargo test => opaque; code Cargo.toml
+            "rustc --emit=dep-info=.git/config x.rs => writes .git/config
+            rustc --emit=link,asm=a.s x.rs => writes a.s
+            rustc --out-dir .git/hooks x.rs => writes beneath .git/hooks
+            cargo build --target-dir x => writes beneath x
+            cargo install --root x y => writes beneath x
+            go test -outputdir=x => writes beneath x
+            cargo test => opaque; code Cargo.toml
             cargo build --manifest-path x/Cargo.toml => code x/Cargo.toml
             cargo build --target x.json => code x.json
             rustup run nightly id -u => runs id -u

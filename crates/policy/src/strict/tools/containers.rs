@@ -252,6 +252,7 @@ const TABLE: &[ToolEntry] = &[
                 repo search show dependency dep pull push test version env package create verify \
                 registry",
             code: "--kubeconfig",
+            directories: "-d --destination --untardir",
             ..OPAQUE
         }]),
         ..OPAQUE

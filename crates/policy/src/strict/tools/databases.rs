@@ -60,6 +60,7 @@ const TABLE: &[ToolEntry] = &[
             --inserts --column-inserts --dbname= --host= --port= --username= --version --help \
             --list --single-transaction --exclude-table-data= --no-comments",
         writes: "-f --file",
+        directories: "-f --file",
         ..PLAIN
     },
     ToolEntry {

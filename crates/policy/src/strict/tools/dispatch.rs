@@ -3,8 +3,8 @@
 use super::consequence::{Consequence, Doubt};
 use super::{
     archive, build, checkers, cloud, compilers, containers, databases, files, find, git,
-    interpreters, network, packages, rest, shells, system_packages, text, transfer, viewers,
-    wrappers, xargs,
+    interpreters, network, packages, rest, shells, system_packages, text, transfer, unread,
+    viewers, wrappers, xargs,
 };
 use crate::command::Word;
 
@@ -32,6 +32,7 @@ const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
     system_packages::consequences,
     text::consequences,
     transfer::consequences,
+    unread::consequences,
     viewers::consequences,
     wrappers::consequences,
     xargs::consequences,

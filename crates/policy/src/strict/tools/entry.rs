@@ -23,6 +23,8 @@ pub(super) struct ToolEntry {
     pub(super) code: &'static str,
     /// Options whose value is a file that it writes.
     pub(super) writes: &'static str,
+    /// Options whose value is a directory into which it writes files of other names.
+    pub(super) directories: &'static str,
     /// Files in the working directory that it runs or is configured by, without being told.
     pub(super) files: &'static str,
     /// Options that give the code, or that make it do nothing but print.
@@ -61,6 +63,7 @@ pub(super) const PLAIN: ToolEntry = ToolEntry {
     opaque: false,
     code: "",
     writes: "",
+    directories: "",
     files: "",
     inline: "",
 };
@@ -188,6 +191,8 @@ impl ToolEntry {
         let written = names(self.writes);
         let written = found.values(&written).filter(|word| !word.is("-")).cloned();
         effects.extend(written.map(Consequence::Writes));
+        let directories = names(self.directories);
+        effects.extend(found.values(&directories).cloned().map(Consequence::WritesBeneath));
         effects
     }
 

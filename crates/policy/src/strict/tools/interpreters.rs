@@ -151,6 +151,7 @@ const TABLE: &[ToolEntry] = &[
             -parameters -Xlint -Xlint:* -Werror -proc:none -version --version -help --help \
             --enable-preview -Xdoclint:* -quiet -private -public -protected -package",
         code: "-cp -classpath --class-path",
+        directories: "-d",
         operands: OperandRole::Judged(no_argument_files),
         ..OPAQUE
     },
@@ -185,6 +186,7 @@ const TABLE: &[ToolEntry] = &[
         options: "-o= -O -O0 -O1 -O2 -Wall -Wextra -Werror -Wcompat -package= -threaded -v --make -c \
             -fno-code -outputdir= --version --numeric-version --help -dynamic -g",
         writes: "-o",
+        directories: "-outputdir",
         operands: OperandRole::Code,
         ..OPAQUE
     },
@@ -253,6 +255,7 @@ const TABLE: &[ToolEntry] = &[
             ToolEntry {
                 names: "build test restore clean publish pack run watch format add remove list new \
                     sln nuget",
+                directories: "-o --output --results-directory",
                 operands: OperandRole::Judged(no_argument_files),
                 ..OPAQUE
             },

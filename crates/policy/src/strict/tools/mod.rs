@@ -37,6 +37,7 @@ mod testing;
 mod text;
 mod tool;
 mod transfer;
+mod unread;
 mod viewers;
 mod wrappers;
 mod xargs;

@@ -10,6 +10,7 @@ use super::entry::{
     refuse,
 };
 use super::options::Arguments;
+use super::tool::join;
 use crate::command::{Shell, Word};
 
 /// curl 7.88.1, curl --help all. `-K` and `~/.curlrc` hold options, `--engine` loads a library.
@@ -33,7 +34,7 @@ const CURL: &str = "--anyauth -a --append --basic --cacert== --capath== -E== --c
     --retry-max-time== -S --show-error -s --silent --socks5== --socks5-hostname== -Y== \
     --speed-limit== -y== --speed-time== --ssl --ssl-reqd --stderr== --tcp-nodelay -z== --time-cond== \
     --tls-max== --tlsv1 --tlsv1.0 --tlsv1.1 --tlsv1.2 --tlsv1.3 -1 --trace== --trace-ascii== \
-    --trace-time --unix-socket== -T== --upload-file== --url== --url-query== -u== --user== -A== \
+    --trace-time -T== --upload-file== --url== --url-query== -u== --user== -A== \
     --user-agent== -v --verbose -V --version -w== --write-out== --aws-sigv4== --ssl-no-revoke";
 
 /// GNU Wget 1.21.3, wget --help. `-e`, `--config` and `--use-askpass` are not listed. `-n` starts
@@ -229,7 +230,7 @@ const SSH_SETTINGS: &str = "stricthostkeychecking userknownhostsfile connecttime
     exitonforwardfailure numberofpasswordprompts controlmaster controlpersist controlpath hostname \
     tcpkeepalive addressfamily pubkeyauthentication kbdinteractiveauthentication checkhostip \
     hashknownhosts updatehostkeys visualhostkey hostkeyalgorithms kexalgorithms ciphers macs \
-    pubkeyacceptedalgorithms globalknownhostsfile proxyjump";
+    pubkeyacceptedalgorithms globalknownhostsfile";
 
 fn ssh(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     for word in found.values(&["-o"]) {
@@ -237,6 +238,10 @@ fn ssh(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
         let lower = name.to_ascii_lowercase();
         let is_known = SSH_SETTINGS.split_ascii_whitespace().any(|known| known == lower);
         let has_end = word.value().is_some_and(|text| !text.contains('\n'));
+        // ssh puts the other host into a text for a shell.
+        if lower == "proxyjump" && word.value().is_some_and(is_plain_jump) {
+            continue;
+        }
         if !is_known || !has_end {
             return Err(format!("the setting {name}"));
         }
@@ -246,6 +251,11 @@ fn ssh(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
         return Ok(Vec::new());
     }
     remote_command(found)
+}
+
+/// `ProxyJump=user@host:port`, without a character that a shell reads.
+fn is_plain_jump(setting: &str) -> bool {
+    setting.split_once(['=', ' ']).is_some_and(|(_, host)| is_plain_text(host.trim()))
 }
 
 /// A host and a command; ssh joins its words and a shell reads them there.
@@ -291,15 +301,43 @@ fn curl(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
         word.value().is_none_or(|text| text.contains("%output") || text.starts_with('@'))
     })?;
     let mut effects = Vec::new();
-    if let Some(directory) = found.values(&["--output-dir"]).last() {
+    // `#1` stands for a part of the address.
+    let outputs = ["-o", "--output"];
+    refuse(found.values(&outputs), |word| word.text.contains('#'))?;
+    for directory in found.values(&["--output-dir"]) {
         effects.extend(download_into(directory.clone()));
-    } else if found.has(&["-J", "--remote-header-name"]) {
+        let files = found.values(&outputs).map(|file| inside(directory, file));
+        effects.extend(files.map(Consequence::Writes));
+    }
+    if !found.has(&["-g", "--globoff"]) && found.has(&["-O", "--remote-name", "--remote-name-all"])
+    {
+        let urls = found.operands.iter().chain(found.values(&["--url"]));
+        refuse(urls, |url| is_pattern(&url.text))?;
+    }
+    if found.has(&["--output-dir"]) {
+        return Ok(effects);
+    }
+    if found.has(&["-J", "--remote-header-name"]) {
         effects.extend(download_into(Word::literal(".")));
     } else if found.has(&["-O", "--remote-name", "--remote-name-all"]) {
         let urls = found.operands.iter().chain(found.values(&["--url"]));
         effects.extend(urls.map(file_of_url).collect::<Result<Vec<_>, _>>()?);
     }
     Ok(effects)
+}
+
+/// The path of a file in a directory, as far as it is known.
+fn inside(directory: &Word, file: &Word) -> Word {
+    match (directory.value(), file.value()) {
+        (Some(directory), Some(file)) => join(directory, file),
+        (Some(directory), None) => Word { text: join(directory, &file.text).text, ..file.clone() },
+        (None, _) => directory.clone(),
+    }
+}
+
+/// `true` for an address that stands for several: `{a,b}`, `[1-3]`. `http://[::1]/` is one.
+fn is_pattern(url: &str) -> bool {
+    url.contains(['{', '}']) || url.replacen("://[", "://", 1).contains('[')
 }
 
 fn wget(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
@@ -512,6 +550,10 @@ mod tests {
             curl -OJ https://x/y => writes beneath .
             curl --output-dir d -O https://x/y => writes beneath d
             curl -D h https://x => writes h
+            curl https://x -o run.sh --output-dir scripts => writes scripts/run.sh
+            curl -gO 'http://x/{a}' => writes {a}
+            curl -O http://[::1]:80/a => writes a
+            ssh -o ProxyJump=me@jump:22 host id => script id
             wget https://x/.bashrc => writes .bashrc
             wget -O x https://y => writes x
             wget -r https://y => writes beneath .
@@ -523,6 +565,27 @@ mod tests {
             tcpdump -w x => writes x
             ftp host => code from input
             telnet => code from input",
+        );
+    }
+
+    #[test]
+    fn downloads_that_start_programs_or_hide_names_are_in_doubt() {
+        check(
+            "curl --unix-socket /var/run/docker.sock http://x => the option --unix-socket
+            curl '{file}:///x' -o 'Make#1' => the word Make#1
+            curl -O 'http://x/{Makefile}' => the word http://x/{Makefile}
+            curl -O 'http://x/[a-b]' => the word http://x/[a-b]
+            curl -K x https://y => the option -K
+            curl --config x => the option --config
+            curl --engine ./x.so https://y => the option --engine
+            curl --conf x => the option --conf
+            curl -w '%output{x}' https://y => the word %output{x}
+            wget --use-askpass=./e https://x => the option --use-askpass
+            wget -e use_askpass=./e https://x => the option -e
+            wget --execute=x https://y => the option --execute
+            wget --config=x https://y => the option --config
+            wget --use-ask=./e https://x => the option --use-ask
+            aria2c --on-download-complete=./e x => the option --on-download-complete",
         );
     }
 
@@ -539,6 +602,8 @@ mod tests {
             ssh -o Match=x host => the setting Match
             ssh -I x.so host => the option -I
             ssh host -o ProxyCommand=id => the option -o
+            ssh -o 'ProxyJump=$(id)@h' -N host => the setting ProxyJump
+            ssh -o 'proxyjump `id`@h' -N host => the setting proxyjump
             ssh -J 'x;id' host => the word x;id
             ssh-keygen -D ./x.so => the option -D
             ssh-keygen -w x => the option -w
@@ -546,17 +611,6 @@ mod tests {
             mosh --ssh=id host => the option --ssh
             mosh --server=id host => the option --server
             ssh-copy-id -o ProxyCommand=id host => the option -o
-            curl -K x https://y => the option -K
-            curl --config x => the option --config
-            curl --engine ./x.so https://y => the option --engine
-            curl --conf x => the option --conf
-            curl -w '%output{x}' https://y => the word %output{x}
-            wget --use-askpass=./e https://x => the option --use-askpass
-            wget -e use_askpass=./e https://x => the option -e
-            wget --execute=x https://y => the option --execute
-            wget --config=x https://y => the option --config
-            wget --use-ask=./e https://x => the option --use-ask
-            aria2c --on-download-complete=./e x => the option --on-download-complete
             nc -e /bin/sh h 1 => the option -e
             nc -c id h 1 => the option -c
             ncat --exec id => the option --exec

@@ -119,6 +119,7 @@ const PIP: &str = "-h --help --debug --isolated --require-virtualenv -v --verbos
 const PIP_COMMAND: ToolEntry = ToolEntry {
     code: "-r --requirement -c --constraint -e --editable -f --find-links",
     writes: "--report",
+    directories: "-t --target --root --prefix --src -w --wheel-dir -d --dest --cache-dir",
     files: "pyproject.toml setup.py setup.cfg",
     operands: OperandRole::Judged(local_packages),
     ..OPAQUE
@@ -253,6 +254,7 @@ const TABLE: &[ToolEntry] = &[
                     --outdated --app --lib --name= --no-readme --bare --format= -o= --output-file= \
                     --no-hashes --wheel --sdist --out-dir= --token= --check --dry-run --bump= --short",
                 writes: "-o --output-file",
+                directories: "--out-dir --cache-dir",
                 operands: OperandRole::Judged(uv),
                 ..UV_COMMAND
             },
@@ -265,6 +267,7 @@ const TABLE: &[ToolEntry] = &[
                 operands: OperandRole::Subcommand(&[ToolEntry {
                     names: "install uninstall freeze list show check sync compile tree",
                     writes: "-o --output-file",
+                    directories: "--target --prefix --cache-dir",
                     operands: OperandRole::Judged(uv),
                     ..UV_COMMAND
                 }]),
@@ -381,6 +384,7 @@ const TABLE: &[ToolEntry] = &[
         names: "easy_install pyproject-build virtualenv build",
         options: "-h --help --version -w --wheel -s --sdist -o= --outdir= -n --no-isolation -q -v \
             --system-site-packages --clear",
+        directories: "-o --outdir",
         files: "pyproject.toml setup.py setup.cfg",
         operands: OperandRole::Judged(local_packages),
         ..OPAQUE
@@ -505,8 +509,9 @@ fn bun(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
         "run" => run_by_bun(&inner.operands),
         _ if is_in(OWN, name) => {
             let read = OptionSpec { tokens: &[OPTIONS], order: Order::Anywhere }.read(args)?;
-            let outputs = read.values(&["--outfile"]).cloned();
-            Ok(outputs.map(Consequence::Writes).collect())
+            let outputs = read.values(&["--outfile"]).cloned().map(Consequence::Writes);
+            let directories = read.values(&["--outdir"]).cloned().map(Consequence::WritesBeneath);
+            Ok(outputs.chain(directories).collect())
         }
         _ => run_by_bun(&found.operands),
     }

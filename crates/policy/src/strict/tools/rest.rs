@@ -5,7 +5,9 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::{OPAQUE, OperandRole, PLAIN, ToolEntry, behind, judge_by, refuse};
+use super::entry::{
+    OPAQUE, OperandRole, PLAIN, ToolEntry, behind, judge_by, refuse, refuse_argument_files,
+};
 use super::option_spec::OptionSpec;
 use super::options::{Arguments, Order};
 use crate::command::Word;
@@ -142,6 +144,7 @@ const TABLE: &[ToolEntry] = &[
             --no-obsolete --untranslated --translated --fuzzy --no-fuzzy --use-first -L= --language= -k? \
             --keyword? --from-code= -d= -j --join-existing -p= -l= --locale= --no-translator --version --help",
         writes: "-o --output-file",
+        directories: "-p -d",
         ..PLAIN
     },
     // Unchecked. Mercurial 6, Subversion 1.14. `--config` and commands for diffs and editors are
@@ -205,6 +208,8 @@ const TABLE: &[ToolEntry] = &[
         options: "-interaction= -halt-on-error -output-directory= -jobname= -file-line-error -draftmode \
             -no-shell-escape -synctex= -recorder -version --version -help --help -output-format= \
             --interaction= --halt-on-error --output-directory= --jobname=",
+        writes: "-jobname --jobname",
+        directories: "-output-directory --output-directory",
         operands: OperandRole::Judged(tex),
         ..OPAQUE
     },
@@ -212,6 +217,7 @@ const TABLE: &[ToolEntry] = &[
         names: "latexmk",
         options: "-pdf -xelatex -lualatex -dvi -c -C -f -g -gg -silent -quiet -interaction= -outdir= \
             -halt-on-error -version -v -help -pvc- -synctex= -file-line-error",
+        directories: "-outdir",
         files: ".latexmkrc latexmkrc",
         operands: OperandRole::Judged(tex),
         ..OPAQUE
@@ -238,6 +244,7 @@ const TABLE: &[ToolEntry] = &[
             --markdown-headings= --quiet --verbose --sandbox -v --version -h --help --list-input-formats \
             --list-output-formats",
         writes: "-o --output",
+        directories: "--extract-media",
         operands: OperandRole::Judged(pandoc),
         ..PLAIN
     },
@@ -263,13 +270,15 @@ const TABLE: &[ToolEntry] = &[
             --ruby_out= --php_out= --kotlin_out= --objc_out= -o= --descriptor_set_out= --include_imports \
             --include_source_info --version -h --help --fatal_warnings",
         writes: "-o --descriptor_set_out",
-        operands: OperandRole::Judged(no_argument_files),
+        directories: "--python_out --pyi_out --cpp_out --java_out --csharp_out --ruby_out --php_out \
+            --kotlin_out --objc_out",
+        operands: OperandRole::Judged(protoc),
         ..PLAIN
     },
     ToolEntry {
         names: "bison flex yacc lex flatc byacc",
         options: "-d -v -y -t -l -i -o= --output= --defines= -p= --version --help -V -W* --header? -s",
-        writes: "-o --output --defines",
+        writes: "-o --output --defines --header",
         ..PLAIN
     },
     ToolEntry {
@@ -290,6 +299,7 @@ const TABLE: &[ToolEntry] = &[
         names: "asciidoctor",
         options: "-o= -D= -b= -a= -d= -q -v -V --version -n -s -e -w -S= --safe-mode= -h --help",
         writes: "-o",
+        directories: "-D",
         ..OPAQUE
     },
     // sysctl 4.0: a setting of the kernel may name a program, so only reading is known.
@@ -379,6 +389,7 @@ const TABLE: &[ToolEntry] = &[
     // Unchecked. LibreOffice 7: macros are code.
     ToolEntry {
         names: "libreoffice soffice lowriter localc",
+        directories: "--outdir",
         options: "--headless --convert-to= --outdir= --version --help -h --norestore --nologo --cat",
         operands: OperandRole::Judged(plain_files),
         ..PLAIN
@@ -536,8 +547,12 @@ fn pandoc(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     refuse(found.values(&["-o", "--output", "-t", "--to"]), is_pdf).map(|()| Vec::new())
 }
 
-fn no_argument_files(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-    super::entry::refuse_argument_files(found).map(|()| Vec::new())
+/// `--java_out=settings:directory` hides the directory behind settings.
+fn protoc(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    refuse_argument_files(found)?;
+    let outputs = found.options.iter().filter(|given| given.name.ends_with("_out"));
+    refuse(outputs.filter_map(|given| given.value.as_ref()), |word| word.text.contains(':'))?;
+    Ok(Vec::new())
 }
 
 fn no_settings(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
@@ -609,7 +624,12 @@ mod tests {
     #[test]
     fn commands_and_files_are_named() {
         check(
-            "valgrind --leak-check=full ./app x => runs ./app x
+            "protoc --python_out=.git/hooks x.proto => writes beneath .git/hooks
+            protoc --java_out=lite:.git x.proto => the word lite:.git
+            pdflatex -output-directory=.git/hooks x.tex => writes beneath .git/hooks
+            asciidoctor -D out x.adoc => writes beneath out
+            pandoc --extract-media=x y.docx => writes beneath x
+            valgrind --leak-check=full ./app x => runs ./app x
             rlwrap id => runs id
             grc id => runs id
             logsave x.log id => writes x.log; runs id

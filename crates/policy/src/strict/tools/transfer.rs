@@ -5,6 +5,7 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
+use super::entry::is_plain_text;
 use super::options::{Arguments, NO_OPTIONS, Options, known, read};
 use super::tool::written;
 use crate::command::{Shape, Word};
@@ -83,12 +84,14 @@ fn rsync(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
 fn secure_copy(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     let found = read(args, &SCP)?;
     found.values(&["o"]).try_for_each(check_setting)?;
+    found.values(&["J"]).try_for_each(check_jump)?;
     copied(&found)
 }
 
 fn secure_transfer(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     let found = read(args, &SFTP)?;
     found.values(&["o"]).try_for_each(check_setting)?;
+    found.values(&["J"]).try_for_each(check_jump)?;
     // Commands of sftp may begin with `!`, which starts a program.
     match found.values(&["b"]).last() {
         Some(batch) if !batch.is("-") => Ok(vec![Consequence::ReadsCode(batch.clone())]),
@@ -112,6 +115,11 @@ fn check_shell(word: &Word) -> Result<(), Doubt> {
         }
     }
     Ok(())
+}
+
+/// `-J user@host:port`: ssh puts it into a text for a shell.
+fn check_jump(word: &Word) -> Result<(), Doubt> {
+    if is_plain_text(known(word)?) { Ok(()) } else { Err(format!("the word {word}")) }
 }
 
 /// `-o Name=value`.
@@ -166,6 +174,7 @@ mod tests {
             "rsync --version",
             "scp -P 2222 -r build user@host:/srv",
             "scp -i ~/.ssh/id -o StrictHostKeyChecking=no -o ConnectTimeout=5 f host:",
+            "scp -J me@jump:22,other f h:/x",
             "scp -o UserKnownHostsFile=/dev/null f h:/x",
         ]);
     }
@@ -205,6 +214,9 @@ mod tests {
             ("scp -oLocalCommand=x a h:b", "the setting localcommand"),
             ("scp -o 'ProxyCommand sh' a h:b", "the setting proxycommand"),
             ("scp -o $x a h:b", "the word …"),
+            ("scp -J '$(id)@h' f host:f", "the word $(id)@h"),
+            ("sftp -J '`id`@h' host", "the word `id`@h"),
+            ("scp -J $x f host:f", "the word …"),
             ("scp -D ./e a b", "the option -D"),
             ("sftp -D ./e", "the option -D"),
         ]);

@@ -122,7 +122,7 @@ const TABLE: &[ToolEntry] = &[
     // Mail programs: a subject and addresses. `--exec`, `-~` and `|program` start programs.
     ToolEntry {
         names: "mail mailx Mail bsd-mailx s-nail",
-        options: "-s= -c= -b= -r= -a= -E -v -n -N -V --version --help --subject=",
+        options: "-s= -c= -b= -r= -a= -v -n -N -V --version --help --subject=",
         operands: OperandRole::Judged(addresses),
         ..PLAIN
     },
@@ -249,7 +249,7 @@ fn tmux(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 /// One word is a text for the shell, several are a command.
 fn tmux_command(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     match found.operands.as_slice() {
-        [] => Ok(Vec::new()),
+        [] => Err("tmux without a command, which starts a shell".to_owned()),
         [text] => Ok(vec![Consequence::Script { text: text.text.clone(), shell: Shell::Posix }]),
         words => Ok(vec![Consequence::Runs(words.to_vec())]),
     }
@@ -291,7 +291,6 @@ mod tests {
             tmux has-session -t dev
             tmux kill-session -t dev
             tmux capture-pane -p -t dev
-            tmux new-session -d -s dev
             screen -ls
             vim --version
             nano --version
@@ -356,6 +355,9 @@ mod tests {
             delta --pager=./e => the option --pager
             lynx -editor=./e x => the option -editor
             lynx -dump lynxexec:id => the word lynxexec:id
+            tmux new -d => tmux without a command, which starts a shell
+            tmux new-session -d -s dev => tmux without a command, which starts a shell
+            mail -E 'shell id' => the option -E
             tmux run-shell id => the subcommand run-shell
             tmux send-keys id Enter => the subcommand send-keys
             tmux display -p '#(id)' => the word #(id)

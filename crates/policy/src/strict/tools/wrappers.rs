@@ -190,7 +190,6 @@ const WRAPPERS: &[Wrapper] = &[
             ..BASE
         },
         writes: &["o", "output"],
-        inspects: &["p", "attach"],
         ..PLAIN
     },
     Wrapper {
@@ -202,7 +201,6 @@ const WRAPPERS: &[Wrapper] = &[
             ..BASE
         },
         writes: &["o", "output"],
-        inspects: &["p"],
         ..PLAIN
     },
     Wrapper { names: &["chronic"], options: Options { flags: "ve", ..BASE }, ..PLAIN },
@@ -543,6 +541,10 @@ mod tests {
             ("prlimit --nofile=1024 ls", "runs ls"),
             ("strace -f -e trace=execve -o t.log ls -l", "writes t.log, runs ls -l"),
             ("strace -c ls", "runs ls"),
+            ("strace -p 12", ""),
+            ("strace -p 12 touch x", "runs touch x"),
+            ("strace --attach=12 touch x", "runs touch x"),
+            ("ltrace -p 12 touch x", "runs touch x"),
             ("sudo -u postgres psql -c x", "runs psql -c x"),
             ("sudo -n FOO=1 ls", "sets FOO, runs ls"),
             ("sudo -l", ""),

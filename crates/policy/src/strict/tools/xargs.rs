@@ -8,6 +8,7 @@ use super::dispatch::Judgement;
 use super::options::{NO_OPTIONS, Options, Order, known, read, stays_one_word};
 use super::tool::written;
 use crate::command::{Shape, Word};
+use crate::strict::builtins::{self, Builtin};
 
 const XARGS: Options = Options {
     flags: "0oprtx",
@@ -107,8 +108,24 @@ fn parallel(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     if words.iter().all(|word| word.shape == Shape::Literal) {
         words.push(Word::unknown("", Shape::Many));
     }
+    check_builtin(&words)?;
     all.push(Consequence::Runs(words));
     Ok(all)
+}
+
+/// The shell that reads the text of parallel runs its builtins itself; only those without an effect
+/// are like the programs of the same names.
+fn check_builtin(words: &[Word]) -> Result<(), Doubt> {
+    let Some((first, args)) = words.split_first() else { return Ok(()) };
+    // `time` is a word of the shell, which runs the rest itself.
+    if first.is("time") {
+        return check_builtin(args);
+    }
+    match first.value().and_then(|name| builtins::look_up(name, args)) {
+        None | Some(Ok(Builtin::Harmless)) => Ok(()),
+        Some(Ok(Builtin::Exports(_) | Builtin::Runs(_))) => Err(format!("the builtin {first}")),
+        Some(Err(what)) => Err(what),
+    }
 }
 
 /// A word of the text that parallel hands to a shell: nothing in it is special to the shell.
@@ -158,6 +175,14 @@ mod tests {
             ("parallel 'wc {=system(1)=}'", "the word wc {=system(1)=}"),
             ("parallel -S host ls", "the option -S"),
             ("parallel ls -- a b", "the word --"),
+            ("parallel test -v", "… without quotes in a test"),
+            ("parallel time test -v", "… without quotes in a test"),
+            ("parallel printf", "the format … of `printf`"),
+            ("parallel read", "the word … of `read`"),
+            ("parallel eval", "the builtin `eval`"),
+            ("parallel command ls", "the builtin command"),
+            ("parallel env test -v", "runs env test -v …"),
+            ("parallel echo ::: a b", "runs echo …"),
         ] {
             let found = judged(line).unwrap_or_else(|doubt| doubt);
             assert_eq!(found, expected, "{line}");
