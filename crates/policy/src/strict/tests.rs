@@ -233,6 +233,10 @@ fn variables_that_the_shell_or_a_tool_gives_a_meaning_are_not_set() {
     starts("x=1; y=$(a) b; CI=1 c; LC_ALL=C d; VERSION=$(e)", "a b c d e");
     starts("while IFS= read -r x; do a \"$x\"; done < f; IFS=, read y z <<< b", "read a read");
     refused("IFS=, ls", "setting IFS");
+    starts("export DEBIAN_FRONTEND=noninteractive TZ=UTC; TERM=dumb a", "export a");
+    refused("export DEBIAN_FRONTEND='x; system q(id)'", "setting DEBIAN_FRONTEND");
+    refused("DEBIAN_FRONTEND=\"$x\" a", "setting DEBIAN_FRONTEND");
+    refused("export TZ=\"$x\"", "setting TZ");
     refused("LC_ALL=zh_CN.gbk ls", "setting LC_ALL");
     refused("x+=1", "form of assignment");
     refused("x[0]=1", "form of assignment");

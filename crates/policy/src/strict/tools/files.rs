@@ -434,8 +434,7 @@ fn patch(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     let is_named = !found.operands.is_empty() || found.has(&["o", "output"]);
     if directory.is_some() || !is_named {
         let directory = directory.unwrap_or_else(|| Word::literal("."));
-        let patches: Vec<_> =
-            found.values(&["i", "input"]).chain(found.operands.get(1)).collect();
+        let patches: Vec<_> = found.values(&["i", "input"]).chain(found.operands.get(1)).collect();
         // A patch from the input may be part of the line, and so may the content of the files.
         if patches.is_empty() || patches.into_iter().any(is_fed) {
             all.extend(download_into(directory));
