@@ -5,9 +5,7 @@
 use super::glob::fits;
 
 /// Names that programs read, but that only change what they say, not what they do.
-const HARMLESS: [&str; 27] = [
-    "TZ",
-    "TERM",
+const HARMLESS: [&str; 24] = [
     "CI",
     "DEBUG",
     "VERBOSE",
@@ -31,12 +29,22 @@ const HARMLESS: [&str; 27] = [
     "PORT",
     "SOURCE_DATE_EPOCH",
     "QWEN_CODE",
-    "DEBIAN_FRONTEND",
     "OMP_NUM_THREADS",
 ];
 /// Names with a meaning that starts nothing for this value: git takes `cat` for "no pager".
-const HARMLESS_VALUES: [(&str, &str); 3] =
-    [("GIT_PAGER", "cat"), ("GIT_PAGER", ""), ("GIT_TERMINAL_PROMPT", "0")];
+/// debconf evaluates the name of its frontend as Perl.
+const HARMLESS_VALUES: [(&str, &str); 8] = [
+    ("GIT_PAGER", "cat"),
+    ("GIT_PAGER", ""),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("DEBIAN_FRONTEND", "readline"),
+    ("DEBIAN_FRONTEND", "dialog"),
+    ("DEBIAN_FRONTEND", "teletype"),
+    ("DEBIAN_FRONTEND", "text"),
+];
+/// Names that programs take for the name of a file or a terminal: harmless as plain text.
+const PLAIN_VALUES: [&str; 2] = ["TERM", "TZ"];
 /// Names that scripts use for themselves and that no shell or tool gives a meaning.
 const PLAIN: [&str; 52] = [
     "ARCHIVE",
@@ -145,6 +153,7 @@ impl SafeNames {
             || HARMLESS.contains(&name)
             || value.is_some_and(|value| HARMLESS_VALUES.contains(&(name, value)))
             || is_plain_locale(name, value)
+            || (PLAIN_VALUES.contains(&name) && value.is_some_and(is_plain_value))
             || (is_script_name(name) && !name.contains('_'))
     }
 }
@@ -157,6 +166,11 @@ fn is_script_name(name: &str) -> bool {
     let has_meaning =
         name.contains("proxy") || MEANINGFUL.iter().any(|pattern| fits(pattern, name));
     (is_lower || is_letter) && !has_meaning
+}
+
+/// `true` for a text of letters, digits and a few marks, which no program takes for code.
+fn is_plain_value(value: &str) -> bool {
+    value.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./+:,".contains(letter))
 }
 
 /// `true` for a locale under which a text is read as it is judged: another one could make a
@@ -220,6 +234,31 @@ mod tests {
             assert!(safe.in_shell(name, None), "{name}");
         }
         assert!(!safe.in_environment("VERSION", None) && !safe.in_environment("old_name", None));
+    }
+
+    #[test]
+    fn some_names_are_safe_only_with_plain_values() {
+        let safe = SafeNames::default();
+        for (name, value) in [
+            ("DEBIAN_FRONTEND", "noninteractive"),
+            ("TERM", "xterm-256color"),
+            ("TERM", ""),
+            ("TZ", "Europe/Berlin"),
+            ("TZ", "CET-1CEST,M3.5.0,M10.5.0/3"),
+        ] {
+            assert!(safe.in_environment(name, Some(value)), "{name}={value}");
+        }
+        for (name, value) in [
+            ("DEBIAN_FRONTEND", Some("Noninteractive; system q(id) #")),
+            ("DEBIAN_FRONTEND", None),
+            ("TERM", Some("$(id)")),
+            ("TERM", None),
+            ("TZ", Some("a b")),
+            ("TZ", None),
+        ] {
+            assert!(!safe.in_environment(name, value), "{name}={value:?}");
+            assert!(!safe.in_shell(name, value), "{name}={value:?}");
+        }
     }
 
     #[test]

@@ -45,8 +45,9 @@ const REFUSED: [&str; 32] = [
 pub(super) enum Builtin {
     /// Nothing that matters: no program, no variable.
     Harmless,
-    /// It gives these variables to the programs that are started later.
-    Exports(Vec<String>),
+    /// It gives these variables, to each of which it may give a known value, to the programs that
+    /// are started later.
+    Exports(Vec<(String, Option<String>)>),
     /// It runs another command.
     Runs(Vec<Word>),
 }
@@ -187,7 +188,8 @@ fn export(args: &[Word]) -> Result<Builtin, String> {
         let name = word.text.split('=').next().unwrap_or_default();
         let is_whole = word.value().is_some() || word.text.contains('=');
         if is_whole && is_name(name) && word.shape != Shape::Many && word.shape != Shape::Glob {
-            Ok(name.to_owned())
+            let value = word.value().and_then(|text| text.split_once('='));
+            Ok((name.to_owned(), value.map(|(_, value)| value.to_owned())))
         } else {
             Err(format!("the word {word} of `export`"))
         }

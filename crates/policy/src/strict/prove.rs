@@ -229,9 +229,9 @@ impl<'c> Prover<'c> {
     fn builtin(&mut self, name: &str, builtin: Builtin, path: &[Via]) -> Proven<()> {
         match builtin {
             Builtin::Harmless => Ok(()),
-            Builtin::Exports(names) => {
-                names.iter().try_for_each(|name| self.check_environment(name, None))
-            }
+            Builtin::Exports(variables) => variables
+                .iter()
+                .try_for_each(|(name, value)| self.check_environment(name, value.as_deref())),
             Builtin::Runs(words) => {
                 let inner = words.first().and_then(Word::value).unwrap_or_default();
                 if builtins::assigns(inner) {
@@ -295,6 +295,10 @@ impl<'c> Prover<'c> {
             Consequence::ReadsCodeFromInput if files::is_interpreter(name) => Ok(()),
             Consequence::ReadsCodeFromInput => {
                 Err(refusal(format!("the input of `{name}`, which it runs as code,")))
+            }
+            Consequence::ChecksOut(word) => {
+                self.proof.writes.push(word);
+                Ok(())
             }
             Consequence::Opaque => {
                 let code = files::conventional_code(name);

@@ -517,6 +517,10 @@ impl Reader<'_> {
             let name = word.prefix().split('=').next().unwrap_or_default();
             if is_name(name) {
                 self.assign_unknown(name);
+                let value = word.literal().and_then(|text| text.split_once('='));
+                if let (Some((_, value)), Some((_, known))) = (value, self.assigned.last_mut()) {
+                    *known = Some(value.to_owned());
+                }
             }
         }
     }

@@ -233,6 +233,10 @@ fn variables_that_the_shell_or_a_tool_gives_a_meaning_are_not_set() {
     starts("x=1; y=$(a) b; CI=1 c; LC_ALL=C d; VERSION=$(e)", "a b c d e");
     starts("while IFS= read -r x; do a \"$x\"; done < f; IFS=, read y z <<< b", "read a read");
     refused("IFS=, ls", "setting IFS");
+    starts("export DEBIAN_FRONTEND=noninteractive TZ=UTC; TERM=dumb a", "export a");
+    refused("export DEBIAN_FRONTEND='x; system q(id)'", "setting DEBIAN_FRONTEND");
+    refused("DEBIAN_FRONTEND=\"$x\" a", "setting DEBIAN_FRONTEND");
+    refused("export TZ=\"$x\"", "setting TZ");
     refused("LC_ALL=zh_CN.gbk ls", "setting LC_ALL");
     refused("x+=1", "form of assignment");
     refused("x[0]=1", "form of assignment");
@@ -333,4 +337,35 @@ fn a_posix_shell_is_given_only_what_it_reads_alike() {
     // To such a shell `time` is a program like any other.
     let proof = prove("time a", Shell::Posix).expect("a plain command");
     assert_eq!(proof.commands.first().map(ToString::to_string).as_deref(), Some("time a"));
+}
+
+#[test]
+fn content_that_a_line_hands_over_is_not_run_by_the_same_line() {
+    for text in [
+        "git apply <<'E'\n+all:\nE\nmake",
+        "git apply --cached < x.patch; git checkout -f main; make",
+        "git am < x.txt && npm test",
+        "patch -p1 <<'E'\n+all:\nE\nmake",
+        "base64 -d <<< x | tar xz; make",
+        "a | tar -xzf - -C out && make -C out",
+        "a | cpio -id --no-absolute-filenames; make",
+        "a > x.tgz; npm install --offline ./x.tgz",
+        "a > x.tgz; x=./x.tgz; npm install \"$x\"",
+        "a > x.zip; pip install ./x.zip",
+        "a > evil-1.0.tar.gz; pip install --no-index -f . evil",
+        "a > x.txt; dpkg -i x.txt",
+        "a > x.txt; git pull ./x.txt main && make",
+        "a > x.txt; git remote add b x.txt; git fetch b && git checkout b/main && make",
+    ] {
+        refused(text, "a line that writes");
+    }
+    starts("git pull && npm ci", "git npm");
+    starts("git checkout main && cargo test", "git cargo");
+    starts("git stash pop && make", "git make");
+    starts("git clone --depth 1 https://x.org/a/b.git && cd b && make", "git cd make");
+    starts("git clone https://x.org/a/b c && npm ci --prefix c", "git npm");
+    starts("git fetch origin && git rebase origin/main && make > build.log", "git git make");
+    starts("npm install x@5 > install.log 2>&1; pip install -r requirements.txt", "npm pip");
+    starts("for f in a b; do git add \"$f\"; done; git commit -m \"$msg\"", "git git");
+    starts("git add *.rs && git commit -m x && git tag \"v$x\"", "git git git");
 }

@@ -5,9 +5,11 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
+use super::entry::download_into;
 use super::options::{Arguments, NO_OPTIONS, Options, is_operand, known, read, stays_one_word};
-use super::tool::{join, written};
+use super::tool::written;
 use crate::command::{Shape, Word};
+use crate::strict::files::is_fed;
 
 /// tar(1), without compression programs, scripts, checkpoint actions, remote shells, name
 /// transformations, absolute names and multi-volume archives, which ask and offer a shell.
@@ -76,12 +78,12 @@ const COMPRESSOR: Options = Options {
     ..NO_OPTIONS
 };
 
-/// The commands of 7z that change or read archives, with what they write.
-const SEVEN_ZIP: [(&str, Packing); 9] = [
+/// The commands of 7z that change or read archives, with what they write. `rn` is left out: it gives
+/// packed data another name, such as that of a makefile.
+const SEVEN_ZIP: [(&str, Packing); 8] = [
     ("a", Packing::Creates),
     ("u", Packing::Creates),
     ("d", Packing::Creates),
-    ("rn", Packing::Creates),
     ("x", Packing::Extracts),
     ("e", Packing::Extracts),
     ("l", Packing::Reads),
@@ -135,12 +137,23 @@ fn tar(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
         return Ok(Vec::new());
     }
     let directories: Vec<&Word> = found.values(&["C", "directory"]).collect();
+    // Without an archive, tar reads its standard input.
+    let is_from_input = archives.is_empty() || archives.into_iter().any(is_fed);
     match directories.as_slice() {
-        [] => Ok(vec![Consequence::WritesBeneath(Word::literal("."))]),
-        [directory] => Ok(vec![Consequence::WritesBeneath((*directory).clone())]),
+        [] => Ok(unpack(Word::literal("."), is_from_input)),
+        [directory] => Ok(unpack((*directory).clone(), is_from_input)),
         // Each is relative to the one before.
         _ => Err("more than one directory".to_owned()),
     }
+}
+
+/// Files of an archive appear in a directory. An archive that comes from the input may be made by
+/// the same line, so that its files are new content like that of a download.
+fn unpack(directory: Word, is_from_input: bool) -> Vec<Consequence> {
+    if is_from_input {
+        return download_into(directory).to_vec();
+    }
+    vec![Consequence::WritesBeneath(directory)]
 }
 
 /// Rewrites the old form of options, `tar cfb x.tar 20`, as `tar -c -f x.tar -b 20`.
@@ -204,7 +217,8 @@ fn unzip(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
         return Ok(Vec::new());
     }
     let directory = found.values(&["d"]).last().cloned();
-    Ok(vec![Consequence::WritesBeneath(directory.unwrap_or_else(|| Word::literal(".")))])
+    let is_from_input = found.operands.first().is_some_and(is_fed);
+    Ok(unpack(directory.unwrap_or_else(|| Word::literal(".")), is_from_input))
 }
 
 fn cpio(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
@@ -225,7 +239,9 @@ fn cpio(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
         return Err("the option -i without --no-absolute-filenames".to_owned());
     }
     let directory = found.values(&["D", "directory"]).last().cloned();
-    Ok(vec![Consequence::WritesBeneath(directory.unwrap_or_else(|| Word::literal(".")))])
+    let mut archives = found.values(&["F", "I", "file"]).peekable();
+    let is_from_input = archives.peek().is_none() || archives.any(is_fed);
+    Ok(unpack(directory.unwrap_or_else(|| Word::literal(".")), is_from_input))
 }
 
 fn compress(program: &str, args: &[Word], unpacks: bool) -> Result<Vec<Consequence>, Doubt> {
@@ -290,7 +306,11 @@ fn seven_zip(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
         Packing::Reads => Vec::new(),
         Packing::Creates => written(names.into_iter().take(1)),
         Packing::Extracts if rest.iter().any(|word| word.is("-so")) => Vec::new(),
-        Packing::Extracts => vec![Consequence::WritesBeneath(directory)],
+        Packing::Extracts => {
+            let is_from_input = rest.iter().any(|word| word.is("-si"))
+                || names.first().is_none_or(|archive| is_fed(archive));
+            unpack(directory, is_from_input)
+        }
     })
 }
 
@@ -328,7 +348,7 @@ fn ar(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
         return Err(format!("the word {word}"));
     }
     if letters.contains('x') {
-        return Ok(vec![Consequence::WritesBeneath(join("", "."))]);
+        return Ok(unpack(Word::literal("."), rest.get(skipped).is_none_or(is_fed)));
     }
     let changes = letters.contains(['d', 'm', 'q', 'r', 's']) && !letters.contains(['t', 'p']);
     Ok(written(rest.iter().skip(skipped).take(usize::from(changes))))
@@ -353,7 +373,14 @@ mod tests {
             ("zip -qr9 out dir", "writes out, writes out.zip"),
             ("unzip -o a.zip -d out", "writes beneath out"),
             ("unzip -q a.zip", "writes beneath ."),
-            ("cpio -idm --no-absolute-filenames", "writes beneath ."),
+            ("tar xz", "writes beneath ., writes ."),
+            ("tar -xzf - -C out", "writes beneath out, writes out"),
+            ("tar -x --file=/dev/stdin", "writes beneath ., writes ."),
+            ("unzip /dev/stdin -d out", "writes beneath out, writes out"),
+            ("cpio -idm --no-absolute-filenames", "writes beneath ., writes ."),
+            ("cpio -i --no-absolute-filenames -F a.cpio", "writes beneath ."),
+            ("7z x -si -oout", "writes beneath out, writes out"),
+            ("ar x /dev/stdin", "writes beneath ., writes ."),
             ("cpio -o -O out.cpio", "writes out.cpio"),
             ("gunzip .gitconfig.gz", "writes .gitconfig, writes .gitconfig.gz"),
             ("lz4 -q x run.sh", "writes x, writes run.sh"),
@@ -433,6 +460,7 @@ mod tests {
             ("cpio -o --rsh-command=sh -O h:f", "the option --rsh-command"),
             ("7z a -sfx out.exe f", "the option -sfx"),
             ("7z i x", "the subcommand i"),
+            ("7z rn x.zip x.txt Makefile", "the subcommand rn"),
             ("ar --plugin ./e.so t lib.a", "the word --plugin"),
             ("ar t lib.a --plugin=./e.so", "the word --plugin=./e.so"),
             ("ar @opts", "the word @opts"),

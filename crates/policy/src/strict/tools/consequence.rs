@@ -26,6 +26,9 @@ pub(crate) enum Consequence {
     /// The command may create, change or remove this file, or any file beneath it if it is a
     /// directory: the names come from an archive, a source directory or a pattern.
     WritesBeneath(Word),
+    /// The command fills this directory with files of a repository: their content and their names
+    /// come from its history, not from the line.
+    ChecksOut(Word),
     /// The command runs the content of this file as code: a script, a makefile, a configuration.
     ReadsCode(Word),
     /// The command runs its standard input as code.

@@ -7,9 +7,11 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
+use super::entry::download_into;
 use super::options::{NO_OPTIONS, Options, read, stays_one_word};
 use super::tool::{Operands, Tool, join, judge, written};
 use crate::command::{Shape, Word, base_name};
+use crate::strict::files::is_fed;
 
 const TOOLS: &[Tool] = &[
     Tool {
@@ -432,7 +434,13 @@ fn patch(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     let is_named = !found.operands.is_empty() || found.has(&["o", "output"]);
     if directory.is_some() || !is_named {
         let directory = directory.unwrap_or_else(|| Word::literal("."));
-        all.push(Consequence::WritesBeneath(directory));
+        let patches: Vec<_> = found.values(&["i", "input"]).chain(found.operands.get(1)).collect();
+        // A patch from the input may be part of the line, and so may the content of the files.
+        if patches.is_empty() || patches.into_iter().any(is_fed) {
+            all.extend(download_into(directory));
+        } else {
+            all.push(Consequence::WritesBeneath(directory));
+        }
     }
     Ok(all)
 }
@@ -536,8 +544,9 @@ mod tests {
             ("split -l 100 big", "writes xaa"),
             ("csplit -f p f /x/", "writes p…"),
             ("csplit f /x/", "writes xx00"),
-            ("patch -p1", "writes beneath ."),
-            ("patch -d sub -p1", "writes beneath sub"),
+            ("patch -p1", "writes beneath ., writes ."),
+            ("patch -p1 -i fix.patch", "writes beneath ."),
+            ("patch -d sub -p1", "writes beneath sub, writes sub"),
             ("patch f fix.diff", "writes f"),
             ("shred -u secret", "writes secret"),
             ("sponge f", "writes f"),

@@ -2,11 +2,13 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
+use super::entry::download_into;
 use super::git_options::{Repository, SUBCOMMANDS, Subcommand};
 use super::git_settings::{judge_pair, judge_setting};
 use super::options::{Arguments, NO_OPTIONS, Options, known, read, stays_one_word};
 use super::tool::{join, written};
 use crate::command::{Shape, Word};
+use crate::strict::files::is_fed;
 
 /// Options before the subcommand, git(1) 2.47.3. `--exec-path=`, `--git-dir`, `--work-tree`,
 /// `--config-env` and `--bare` name other programs and settings.
@@ -93,10 +95,11 @@ fn moved(consequence: Consequence, directory: Option<&Word>) -> Consequence {
     match consequence {
         Consequence::Writes(word) => Consequence::Writes(path(word)),
         Consequence::WritesBeneath(word) => Consequence::WritesBeneath(path(word)),
+        Consequence::ChecksOut(word) => Consequence::ChecksOut(path(word)),
+        Consequence::ReadsCode(word) => Consequence::ReadsCode(path(word)),
         other @ (Consequence::Runs(_)
         | Consequence::Script { .. }
         | Consequence::Sets { .. }
-        | Consequence::ReadsCode(_)
         | Consequence::ReadsCodeFromInput
         | Consequence::Opaque) => other,
     }
@@ -108,7 +111,7 @@ fn judge_subcommand(name: &str, args: &[Word]) -> Result<Vec<Consequence>, Doubt
     }
     let subcommand = SUBCOMMANDS.iter().find(|subcommand| subcommand.name == name);
     let Some(subcommand) = subcommand else { return Err(format!("the subcommand {name}")) };
-    let found = read(args, &subcommand.options)?;
+    let found = subcommand.read(args)?;
     subcommand.check_action(&found)?;
     subcommand.check_strategy(&found)?;
     subcommand.check_repository(&found)?;
@@ -119,19 +122,75 @@ fn judge_subcommand(name: &str, args: &[Word]) -> Result<Vec<Consequence>, Doubt
             all.extend(judge_setting(setting)?);
         }
     }
-    let is_add = found.operands.first().is_some_and(|action| action.is("add"));
-    // The directory that is filled with files of the repository.
-    let filled = match name {
-        "mv" => found.operands.last(),
-        "clone" => found.operands.get(1),
-        "worktree" if is_add => found.operands.get(1),
-        _ => None,
-    };
-    all.extend(filled.cloned().map(Consequence::WritesBeneath));
+    all.extend(subcommand.local_repositories(&found).map(Consequence::ReadsCode));
+    all.extend(files_of_work_tree(name, &found));
     Ok(all)
 }
 
+/// The files that a subcommand puts into the work tree, as far as the line can decide on them.
+///
+/// A patch gives content to files of any name, and `mv` gives files other names. That holds for the
+/// index as well (`apply --cached`), from which a later command of the line takes the files.
+/// Commands that only take files out of the history, the index or the stash (checkout, restore,
+/// switch, reset, merge, pull, rebase, cherry-pick, revert, stash, submodule) report nothing:
+/// whatever the line itself has put there keeps the name under which it was written, and that write
+/// counts; a repository on this host, which the line may have made, is reported as code.
+fn files_of_work_tree(name: &str, found: &Arguments) -> Vec<Consequence> {
+    let here = || Word::literal(".");
+    let is_add = found.operands.first().is_some_and(|action| action.is("add"));
+    match name {
+        "apply" if is_dry(found) => Vec::new(),
+        "apply" | "am" => {
+            let goes_on = ["continue", "resolved", "r", "skip", "abort", "quit", "retry"];
+            let is_from_input = found.operands.is_empty() && !found.has(&goes_on);
+            // Such a patch may be part of the line.
+            if is_from_input || found.operands.iter().any(is_fed) {
+                return download_into(here()).to_vec();
+            }
+            vec![Consequence::WritesBeneath(here())]
+        }
+        "mv" => {
+            found.operands.last().cloned().map(Consequence::WritesBeneath).into_iter().collect()
+        }
+        "clone" => clone_target(found).map(Consequence::ChecksOut).into_iter().collect(),
+        "worktree" if is_add => {
+            found.operands.get(1).cloned().map(Consequence::ChecksOut).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// `true` if `git apply` only looks at a patch.
+fn is_dry(found: &Arguments) -> bool {
+    found.has(&["check", "stat", "numstat", "summary"])
+        && !found.has(&["apply", "no-check", "no-stat", "no-numstat", "no-summary"])
+}
+
+/// The directory that `git clone` makes: the last operand, or the last part of the repository.
+fn clone_target(found: &Arguments) -> Option<Word> {
+    let (repository, directory) = (found.operands.first()?, found.operands.get(1));
+    if let Some(directory) = directory {
+        return Some(directory.clone());
+    }
+    let text = repository.value()?.trim_end_matches('/').trim_end_matches("/.git");
+    let name = text.rsplit(['/', ':']).next().unwrap_or(text);
+    Some(Word::literal(name.strip_suffix(".git").unwrap_or(name)))
+}
+
 impl Subcommand {
+    /// Sorts the arguments into options and operands.
+    fn read(&self, args: &[Word]) -> Result<Arguments, Doubt> {
+        let found = read(args, &self.options)?;
+        if !EDITING.contains(&self.name) || keeps_editor_out(self.name, &found) {
+            return Ok(found);
+        }
+        let takes_patterns = self.name == "add" || self.name == "reset";
+        let is_pattern = |word: &&Word| takes_patterns && is_pattern_with_ending(word);
+        let others: Vec<Word> = args.iter().filter(|word| !is_pattern(word)).cloned().collect();
+        read(&others, &Options { tolerant: false, ..self.options })?;
+        Ok(found)
+    }
+
     /// Checks the second name: `git stash pop`, `git bisect start`.
     fn check_action(&self, found: &Arguments) -> Result<(), Doubt> {
         let Some(action) = found.operands.first().filter(|_| !self.actions.is_empty()) else {
@@ -152,6 +211,17 @@ impl Subcommand {
             }
         }
         Ok(())
+    }
+
+    /// The repositories on this host whose files the command fetches.
+    fn local_repositories(&self, found: &Arguments) -> impl Iterator<Item = Word> {
+        let count = match (self.name, self.repository) {
+            ("push" | "ls-remote", _) | (_, Repository::None) => 0,
+            (_, Repository::First) => 1,
+            (_, Repository::Any) => found.operands.len(),
+        };
+        let local = found.operands.iter().take(count).filter(|word| is_local(word));
+        local.cloned().collect::<Vec<_>>().into_iter()
     }
 
     /// Checks that no operand names a transport: `ext::command` starts the command.
@@ -176,23 +246,44 @@ impl Subcommand {
     }
 }
 
+/// `true` for a repository that may be a directory or a bundle on this host. A name without a dot
+/// and a slash is that of a remote.
+fn is_local(word: &Word) -> bool {
+    let text = word.text.as_str();
+    match text.split_once("://") {
+        Some((scheme, _)) => scheme.eq_ignore_ascii_case("file"),
+        None => {
+            // `host:path`, unless a slash stands before the colon.
+            let start = text.split('/').next().unwrap_or(text);
+            !start.contains(':') && text.contains(['.', '/'])
+        }
+    }
+}
+
 /// Checks that the command asks for no editor, which would be another program.
 ///
 /// A command that goes on after a conflict (`--continue`) may open the user's editor; it is known
 /// by its name, and the line cannot change which editor that is.
 fn check_editor(name: &str, found: &Arguments) -> Result<(), Doubt> {
+    let is_action = |names: &[&str]| {
+        found.operands.first().is_some_and(|action| names.iter().any(|name| action.is(name)))
+    };
+    let is_interactive =
+        |word: &Word| !["true", "false", "merges", "m"].iter().any(|mode| word.is(mode));
     let edits = match name {
-        "add" | "commit" | "tag" | "merge" | "cherry-pick" | "revert" => found.has(&["e", "edit"]),
-        "pull" => found.has(&["edit"]),
+        "add" => found.has(&["e", "edit", "i", "interactive", "p", "patch"]),
+        "commit" => found.has(&["e", "edit", "interactive", "p", "patch"]),
+        "checkout" | "restore" | "reset" => found.has(&["p", "patch"]),
+        "stash" => found.has(&["p", "patch"]) && !is_action(&["show", "list"]),
+        "am" => found.has(&["i", "interactive"]),
+        "tag" | "merge" | "cherry-pick" | "revert" => found.has(&["e", "edit"]),
+        "pull" => found.has(&["edit"]) || found.values(&["r", "rebase"]).any(is_interactive),
         "rebase" => found.has(&["i", "interactive", "edit-todo"]),
         "branch" => found.has(&["edit-description"]),
         _ => false,
     };
     let messages = ["m", "message", "F", "file", "C", "reuse-message"];
     let has_message = found.has(&messages);
-    let is_action = |names: &[&str]| {
-        found.operands.first().is_some_and(|action| names.iter().any(|name| action.is(name)))
-    };
     let lacks_message = match name {
         "commit" => {
             let is_plain = |word: &Word| !word.text.contains(':') || word.text.starts_with(":/");
@@ -205,7 +296,7 @@ fn check_editor(name: &str, found: &Arguments) -> Result<(), Doubt> {
                 || !(has_message || only_fixes || prints)
         }
         "tag" => {
-            let annotates = ["a", "annotate", "s", "sign", "u", "local-user"];
+            let annotates = ["a", "annotate", "s", "sign", "u", "local-user", "trailer"];
             found.has(&annotates) && !has_message
         }
         "notes" => {
@@ -219,6 +310,53 @@ fn check_editor(name: &str, found: &Arguments) -> Result<(), Doubt> {
         (false, true) => Err(format!("the editor that git {name} opens without a message")),
         (false, false) => Ok(()),
     }
+}
+
+/// Subcommands with options that open an editor, none of which an unknown word may become.
+const EDITING: [&str; 8] = ["add", "commit", "checkout", "restore", "reset", "am", "branch", "tag"];
+
+/// `true` if the options that are given make git refuse those that open an editor.
+fn keeps_editor_out(name: &str, found: &Arguments) -> bool {
+    match name {
+        "tag" => found.has(&["d", "delete", "l", "list", "v", "verify"]),
+        "reset" => found.has(&["hard", "soft", "mixed", "merge", "keep"]),
+        "branch" => {
+            const MODES: [&str; 14] = [
+                "d",
+                "delete",
+                "m",
+                "move",
+                "c",
+                "copy",
+                "l",
+                "list",
+                "show-current",
+                "contains",
+                "no-contains",
+                "merged",
+                "no-merged",
+                "points-at",
+            ];
+            let unknown = found.operands.iter().filter(|word| word.value().is_none());
+            let shapes: Vec<Shape> = unknown.map(|word| word.shape).collect();
+            // `--no-delete` could switch the mode off, but then no word is left for an editor.
+            let is_single = matches!(shapes.as_slice(), [] | [Shape::One]);
+            found.has(&["D", "M", "C"]) || (is_single && found.has(&MODES))
+        }
+        _ => false,
+    }
+}
+
+/// `true` for a pattern such as `*.rs`: no option that opens an editor ends like this, and `git add`
+/// and `git reset` have no short option with a value that such an ending could be.
+fn is_pattern_with_ending(word: &Word) -> bool {
+    let is_simple = |letter: char| letter.is_ascii_alphanumeric() || "_-./*?".contains(letter);
+    let is_ending = |(_, ending): (&str, &str)| {
+        !ending.is_empty() && ending.chars().all(|letter| letter.is_ascii_alphanumeric())
+    };
+    word.shape == Shape::Glob
+        && word.source.chars().all(is_simple)
+        && word.source.rsplit_once('.').is_some_and(is_ending)
 }
 
 /// The text behind the letters that may name a transport.
@@ -275,8 +413,8 @@ mod tests {
         "git show HEAD:src/lib.rs",
         "git show --stat abc123",
         "git add -A",
-        "git add *.rs $x @m",
-        "git add -p src",
+        "git add *.rs src/* ./$x",
+        "git add -- $x @m",
         "git commit -m 'fix: handle empty input'",
         "git commit -am wip --no-verify",
         "git commit --amend --no-edit",
@@ -292,10 +430,7 @@ mod tests {
         "git fetch origin",
         "git fetch --all --prune --tags",
         "git fetch origin pull/12/head:pr-12",
-        "git clone https://github.com/a/b.git",
-        "git clone --depth 1 -b main git@github.com:a/b.git",
         "git clone --depth=1 https://github.com/$x",
-        "git clone -c core.autocrlf=input https://x/y",
         "git rebase origin/main",
         "git rebase --autosquash HEAD~3",
         "git commit --fixup HEAD~1",
@@ -308,7 +443,18 @@ mod tests {
         "git merge --abort",
         "git checkout -b feature/x origin/main",
         "git checkout -- src/lib.rs",
-        "git checkout $x",
+        "git checkout -- $x @m",
+        "git checkout -b $x origin/main",
+        "git checkout feature/$x",
+        "git switch $x",
+        "git branch -D @m",
+        "git branch -d $x",
+        "git branch --contains $x",
+        "git tag v$x",
+        "git tag -d @m",
+        "git tag v$x -m $x",
+        "git reset --hard $x",
+        "git stash list -p",
         "git switch -c new",
         "git restore --staged .",
         "git branch --show-current",
@@ -350,8 +496,6 @@ mod tests {
         "git bisect good",
         "git shortlog -sn --no-merges",
         "git apply --check fix.patch",
-        "git apply -3 -p1 fix.patch",
-        "git am -3 0001.patch",
         "git reflog -n 10",
         "git reflog show --date=iso",
         "git cat-file -p HEAD",
@@ -396,8 +540,23 @@ mod tests {
             ("git -C $x log --output=out", "writes …"),
             ("git archive -o x.tgz HEAD", "writes x.tgz"),
             ("git format-patch -o out HEAD~2", "writes out"),
-            ("git clone git@github.com:a/b.git dir", "writes beneath dir"),
-            ("git worktree add ../wt -b new", "writes beneath ../wt"),
+            ("git clone git@github.com:a/b.git dir", "checks out dir"),
+            ("git clone https://github.com/a/b.git", "checks out b"),
+            ("git clone --depth 1 -b main git@github.com:b.git", "checks out b"),
+            ("git clone -c core.autocrlf=input https://x/y/", "checks out y"),
+            ("git clone ../x.txt", "code ../x.txt, checks out x.txt"),
+            ("git -C sub pull ./x.txt main", "code sub/./x.txt"),
+            ("git fetch x.bundle main", "code x.bundle"),
+            ("git fetch file:///tmp/x.txt", "code file:///tmp/x.txt"),
+            ("git remote add y ./x.txt", "code ./x.txt"),
+            ("git worktree add ../wt -b new", "checks out ../wt"),
+            ("git apply -3 -p1 fix.patch", "writes beneath ."),
+            ("git apply", "writes beneath ., writes ."),
+            ("git apply --cached -", "writes beneath ., writes ."),
+            ("git -C b apply --stat --apply /dev/stdin", "writes beneath b/., writes b/."),
+            ("git am -3 0001.patch", "writes beneath ."),
+            ("git am", "writes beneath ., writes ."),
+            ("git am --continue", "writes beneath ."),
             ("git -c core.editor=true rebase --continue", "runs true"),
             ("git mv a b", "writes beneath b"),
             ("git -C .git mv a config", "writes beneath .git/config"),
@@ -486,6 +645,39 @@ mod tests {
             "git commit -m x --fixup reword:HEAD",
             "the editor that git commit opens without a message",
         ),
+        ("git add -p src", "the editor that git add opens"),
+        ("git add -i", "the editor that git add opens"),
+        ("git add --interactive", "the editor that git add opens"),
+        ("git add -vA --edit", "the editor that git add opens"),
+        ("git add $x", "the word …"),
+        ("git add @m", "the word …"),
+        ("git add *", "the word *"),
+        ("git add -$x", "the word -…"),
+        ("git commit -p -m x", "the editor that git commit opens"),
+        ("git commit --interactive -m x", "the editor that git commit opens"),
+        ("git commit -m x $x", "the word …"),
+        ("git commit -m x @m", "the word …"),
+        ("git commit -m x *.rs", "the word *.rs"),
+        ("git checkout -p", "the editor that git checkout opens"),
+        ("git checkout $x", "the word …"),
+        ("git restore --patch x", "the editor that git restore opens"),
+        ("git restore @m", "the word …"),
+        ("git reset -p", "the editor that git reset opens"),
+        ("git reset $x", "the word …"),
+        ("git stash -p", "the editor that git stash opens"),
+        ("git stash push --patch", "the editor that git stash opens"),
+        ("git am -i x", "the editor that git am opens"),
+        ("git am $x", "the word …"),
+        ("git tag $x", "the word …"),
+        ("git tag --trailer=a:b v1", "the editor that git tag opens without a message"),
+        ("git branch $x", "the word …"),
+        ("git branch -d @m", "the word …"),
+        ("git branch -d $x $y", "the word …"),
+        ("git notes add -m x $x", "the word …"),
+        ("git pull --rebase=interactive", "the editor that git pull opens"),
+        ("git pull -ri", "the editor that git pull opens"),
+        ("git -c pull.rebase=i pull", "the setting pull.rebase"),
+        ("git -c tag.gpgsign=true tag v1", "the setting tag.gpgsign"),
         ("git rebase -i HEAD~2", "the editor that git rebase opens"),
         ("git tag -a v1", "the editor that git tag opens without a message"),
         ("git notes add", "the editor that git notes opens without a message"),

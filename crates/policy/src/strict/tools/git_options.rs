@@ -545,7 +545,7 @@ pub(super) const SUBCOMMANDS: &[Subcommand] = &[
             values: "mFcC",
             long: "ref= message= file= reedit-message= reuse-message= allow-empty force \
                 separator=? stripspace stdin ignore-missing dry-run verbose quiet",
-            ..SAFE
+            ..GIT
         },
         actions: "list add show append remove copy prune get-ref edit",
         ..BASE

@@ -27,15 +27,15 @@ const SETTINGS: &str = "advice.addignoredfile advice.detachedhead advice.divergi
     log.decorate log.follow log.mailmap log.showroot maintenance.auto merge.autostash \
     merge.conflictstyle merge.directoryrenames merge.ff merge.log merge.renamelimit \
     merge.renames merge.stat merge.verbosity notes.rewritemode pack.threads pack.windowmemory \
-    protocol.version pull.ff pull.octopus pull.rebase push.autosetupremote push.default \
+    protocol.version pull.ff pull.octopus push.autosetupremote push.default \
     push.followtags rebase.abbreviatecommands rebase.autosquash rebase.autostash \
     rebase.missingcommitscheck rebase.stat rebase.updaterefs rerere.autoupdate rerere.enabled \
     stash.showpatch stash.showstat status.aheadbehind status.branch status.relativepaths \
     status.renames status.short status.showstash status.showuntrackedfiles submodule.fetchjobs \
-    submodule.recurse tag.gpgsign tag.sort transfer.fsckobjects user.email user.name \
+    submodule.recurse tag.sort transfer.fsckobjects user.email user.name \
     user.useconfigonly worktree.guessremote";
 
-/// Settings with the values that switch a feature off.
+/// Settings with the values that switch a feature off, or that open no editor.
 const SWITCHED_OFF: &[(&str, &[&str])] = &[
     ("core.pager", &["cat", ""]),
     ("core.editor", &[":"]),
@@ -50,6 +50,8 @@ const SWITCHED_OFF: &[(&str, &[&str])] = &[
     ("pager.log", &["false"]),
     ("pager.show", &["false"]),
     ("log.showsignature", &["false"]),
+    ("pull.rebase", &["true", "false", "merges"]),
+    ("tag.gpgsign", &["false"]),
 ];
 
 /// Settings that name an editor. An editor that only succeeds is a program like others.

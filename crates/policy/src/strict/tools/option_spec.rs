@@ -168,6 +168,10 @@ impl OptionSpec<'_> {
     }
 
     fn find(&self, name: &str) -> Option<Takes> {
+        // The marks of tokens are no part of a name: `--name=` has an empty value.
+        if name.contains(['=', '?', '>', '*', '#']) {
+            return None;
+        }
         self.all().find_map(|token| match token.strip_prefix(name)? {
             "" => Some(Takes::Nothing),
             "=" => Some(Takes::Word),

@@ -12,7 +12,7 @@ use super::dispatch::{self, Judgement};
 use super::entry::{OPAQUE, OperandRole, PLAIN, ToolEntry, judge_by, refuse};
 use super::option_spec::OptionSpec;
 use super::options::{Arguments, Order, is_operand};
-use crate::command::{Shell, Word};
+use crate::command::{Shape, Shell, Word};
 
 /// Options of npm 11.19.1 (npm help config) that are harmless with every subcommand. npm takes
 /// every setting as an option, `script-shell` and `node-options` among them.
@@ -39,10 +39,16 @@ const NPM_COMMAND: ToolEntry = ToolEntry { code: NPM_CODE, files: JS_FILES, ..OP
 
 const NPM_SUBCOMMANDS: &[ToolEntry] = &[
     ToolEntry {
-        names: "test t tst run run-script rum urn start stop restart install i in ins add ci \
-            clean-install ic install-test it cit install-ci-test uninstall un unlink remove rm r \
-            update up upgrade udpate ls list ll la outdated view info show v audit pack publish version \
-            init create innit dedupe ddp prune rebuild rb link ln fund search s se find whoami ping \
+        names: "install i in ins add install-test it update up upgrade udpate pack publish init create \
+            innit link ln",
+        operands: OperandRole::Judged(installed_packages),
+        ..NPM_COMMAND
+    },
+    ToolEntry {
+        names: "test t tst run run-script rum urn start stop restart ci \
+            clean-install ic cit install-ci-test uninstall un unlink remove rm r \
+            ls list ll la outdated view info show v audit version \
+            dedupe ddp prune rebuild rb fund search s se find whoami ping \
             root prefix bin doctor explain why query sbom dist-tag dist-tags cache deprecate \
             unpublish owner logout login adduser completion shrinkwrap find-dupes access team token \
             profile diff star stars",
@@ -83,9 +89,16 @@ const PNPM_CODE: &str = "-C --dir --cwd";
 
 const PNPM_SUBCOMMANDS: &[ToolEntry] = &[
     ToolEntry {
-        names: "install i add remove rm un uninstall update up upgrade upgrade-interactive run test t \
-            start restart ls list la ll outdated why audit prune rebuild rb link unlink dedupe \
-            publish pack version import fetch store root bin licenses deploy init info check build \
+        names: "install i add update up upgrade upgrade-interactive link publish pack",
+        code: PNPM_CODE,
+        files: JS_FILES,
+        operands: OperandRole::Judged(installed_packages),
+        ..OPAQUE
+    },
+    ToolEntry {
+        names: "remove rm un uninstall run test t \
+            start restart ls list la ll outdated why audit prune rebuild rb unlink dedupe \
+            version import fetch store root bin licenses deploy init info check build \
             lint dev format fmt typecheck type-check types compile watch clean preview serve e2e \
             lint:fix format:check test:unit test:e2e test:ci coverage ci release docs migrate seed \
             generate codegen check-types tsc:check prepare changeset cache workspaces policies",
@@ -127,10 +140,11 @@ const PIP_COMMAND: ToolEntry = ToolEntry {
 
 const PIP_SUBCOMMANDS: &[ToolEntry] = &[
     ToolEntry {
-        names: "install download wheel uninstall freeze list show check index inspect hash sync \
-            compile tree",
+        names: "install download wheel sync compile",
+        operands: OperandRole::Judged(indexed_packages),
         ..PIP_COMMAND
     },
+    ToolEntry { names: "uninstall freeze list show check index inspect hash tree", ..PIP_COMMAND },
     ToolEntry {
         names: "config cache",
         operands: OperandRole::Subcommand(&[ToolEntry {
@@ -221,14 +235,14 @@ const TABLE: &[ToolEntry] = &[
                 names: "install uninstall upgrade upgrade-all list inject reinstall reinstall-all \
                     ensurepath environment",
                 options: "-f --force --include-deps --verbose -v -q --quiet --suffix= --short --json",
-                operands: OperandRole::Judged(local_packages),
+                operands: OperandRole::Judged(installed_packages),
                 ..OPAQUE
             },
             ToolEntry {
                 names: "run",
                 code: "--spec",
                 options: "--spec= --no-cache -q --quiet -v --verbose",
-                operands: OperandRole::JudgedFirst(project_tool),
+                operands: OperandRole::JudgedFirst(pipx_run),
                 ..OPAQUE
             },
         ]),
@@ -309,7 +323,7 @@ const TABLE: &[ToolEntry] = &[
                 code: "-C --directory -P --project -e --editable -r",
                 writes: "-o --output",
                 files: "pyproject.toml poetry.toml pdm.toml hatch.toml Pipfile setup.py",
-                operands: OperandRole::Judged(local_packages),
+                operands: OperandRole::Judged(installed_packages),
                 ..OPAQUE
             },
             ToolEntry {
@@ -386,7 +400,7 @@ const TABLE: &[ToolEntry] = &[
             --system-site-packages --clear",
         directories: "-o --outdir",
         files: "pyproject.toml setup.py setup.cfg",
-        operands: OperandRole::Judged(local_packages),
+        operands: OperandRole::Judged(installed_packages),
         ..OPAQUE
     },
 ];
@@ -423,20 +437,67 @@ pub(super) fn project_tool(found: &Arguments) -> Result<Vec<Consequence>, Doubt>
     };
     let text = first.value().ok_or_else(|| format!("the word {first}"))?;
     // `prettier@3`; a scoped package starts with `@`.
-    let name = text.split('@').next().unwrap_or(text);
+    let (name, version) = text.split_once('@').unwrap_or((text, ""));
     if !is_in(PROJECT_TOOLS, name) {
         return Ok(vec![Consequence::Runs(found.operands.clone())]);
+    }
+    // Behind `@`, an address, a file or `npm:other` would be another package.
+    let is_version = |letter: char| letter.is_ascii_alphanumeric() || ".-+^~".contains(letter);
+    let is_archive = ARCHIVES.iter().any(|ending| version.ends_with(ending));
+    if is_archive || !version.chars().all(is_version) {
+        return Err(format!("the word {first}"));
     }
     dispatch::judge(name, args).unwrap_or_else(|| Err(format!("the subcommand {name}")))
 }
 
+/// Endings of archives that are packages.
+const ARCHIVES: [&str; 6] = [".tgz", ".tar", ".gz", ".zip", ".whl", ".bz2"];
+
+/// A tool beside packages that these options name. Such a package may bring a program of the tool's
+/// name, so the tool is not the project's own: it is a command like others.
+fn tool_beside(
+    options: &[&str],
+    found: &Arguments,
+    judge: fn(&Arguments) -> Result<Vec<Consequence>, Doubt>,
+) -> Result<Vec<Consequence>, Doubt> {
+    if !found.has(options) {
+        return judge(found);
+    }
+    refuse(found.values(options), |word| !is_index_package(word))?;
+    Ok(match found.operands.as_slice() {
+        [] => Vec::new(),
+        [..] => vec![Consequence::Runs(found.operands.clone())],
+    })
+}
+
+/// `true` for a package that comes from the index: `typescript@5`, `@types/node`, `requests[x]>=2`.
+fn is_index_package(word: &Word) -> bool {
+    let Some(text) = word.value() else { return false };
+    let is_plain =
+        |letter: char| letter.is_ascii_alphanumeric() || "._-+@^~=<>!,[]".contains(letter);
+    let name = match text.strip_prefix('@').and_then(|scoped| scoped.split_once('/')) {
+        Some((_, name)) => name,
+        None => text,
+    };
+    let is_archive = ARCHIVES.iter().any(|ending| name.ends_with(ending));
+    name.starts_with(|letter: char| letter.is_ascii_alphanumeric())
+        && name.chars().all(is_plain)
+        && !is_archive
+}
+
 /// `npx -c TEXT` hands the text to a shell.
 fn npx(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    const PACKAGES: [&str; 2] = ["-p", "--package"];
     if let Some(call) = found.values(&["-c", "--call"]).next() {
+        refuse(found.values(&PACKAGES), |word| !is_index_package(word))?;
         let text = call.value().ok_or_else(|| format!("the word {call}"))?.to_owned();
         return Ok(vec![Consequence::Script { text, shell: Shell::Posix }]);
     }
-    project_tool(found)
+    tool_beside(&PACKAGES, found, project_tool)
+}
+
+fn pipx_run(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    tool_beside(&["--spec"], found, project_tool)
 }
 
 /// `npm pkg set scripts.test=…` changes what later commands run.
@@ -477,7 +538,8 @@ fn yarn(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
         refuse(args.first(), |word| is_operand(word) != Ok(true))?;
     }
     if is_in(YARN_COMMANDS, name) {
-        OptionSpec { tokens: &[PNPM], order: Order::Anywhere }.read(args)?;
+        let found = OptionSpec { tokens: &[PNPM], order: Order::Anywhere }.read(args)?;
+        return installed_packages(&found);
     }
     // Words behind the name of a script are its own.
     Ok(Vec::new())
@@ -511,7 +573,11 @@ fn bun(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
             let read = OptionSpec { tokens: &[OPTIONS], order: Order::Anywhere }.read(args)?;
             let outputs = read.values(&["--outfile"]).cloned().map(Consequence::Writes);
             let directories = read.values(&["--outdir"]).cloned().map(Consequence::WritesBeneath);
-            Ok(outputs.chain(directories).collect())
+            let mut all: Vec<_> = outputs.chain(directories).collect();
+            if is_in("install i add a link", name) {
+                all.extend(installed_packages(&read)?);
+            }
+            Ok(all)
         }
         _ => run_by_bun(&found.operands),
     }
@@ -542,6 +608,31 @@ fn local_packages(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     Ok(local.cloned().map(Consequence::ReadsCode).collect())
 }
 
+/// Packages that are installed, each of which may be a file, whatever its name is: its code runs.
+pub(super) fn installed_packages(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    refuse(&found.operands, |word| word.text.contains("ext::"))?;
+    let files = found.operands.iter().flat_map(|word| [Some(word.clone()), file_of(word)]);
+    Ok(files.flatten().map(Consequence::ReadsCode).collect())
+}
+
+/// The file of a package that is written with a name or extras: `x@file:y.tgz`, `y.zip[extra]`.
+fn file_of(word: &Word) -> Option<Word> {
+    let text = word.value()?;
+    let start = text.split(['[', '#', ';', '?']).next().unwrap_or(text);
+    let file = start.rsplit(['@', ':', '=', ' ']).next().unwrap_or(start);
+    (file != text && !file.is_empty()).then(|| Word::literal(file))
+}
+
+/// Packages from an index, which may be a directory of archives on this host.
+fn indexed_packages(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    let mut all = installed_packages(found)?;
+    let indexes = ["-i", "--index-url", "--extra-index-url", "-f", "--find-links"];
+    if found.values(&indexes).any(|word| !word.text.starts_with("http")) {
+        all.push(Consequence::ReadsCode(Word::unknown("", Shape::Many)));
+    }
+    Ok(all)
+}
+
 /// `--python` may be a version, not a path: uv starts the interpreter to ask for its version.
 fn uv(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     let is_version = |word: &Word| {
@@ -551,19 +642,22 @@ fn uv(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
     };
     refuse(found.values(&["-p", "--python"]), |word| !is_version(word))?;
-    local_packages(found)
+    indexed_packages(found)
 }
 
 fn uv_run(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-    uv(&Arguments { operands: Vec::new(), options: found.options.clone() })?;
+    const PACKAGES: [&str; 4] = ["--from", "--with", "--with-editable", "--with-requirements"];
+    let mut all = uv(&Arguments { operands: Vec::new(), options: found.options.clone() })?;
+    refuse(found.values(&PACKAGES), |word| !is_index_package(word))?;
     if found.has(&["-m", "--module"]) {
-        return Ok(Vec::new());
+        return Ok(all);
     }
-    match found.operands.first() {
-        Some(word) if word.text.ends_with(".py") => Ok(vec![Consequence::ReadsCode(word.clone())]),
-        Some(word) if word.is("-") => Ok(vec![Consequence::ReadsCodeFromInput]),
-        Some(_) | None => project_tool(found),
-    }
+    all.extend(match found.operands.first() {
+        Some(word) if word.text.ends_with(".py") => vec![Consequence::ReadsCode(word.clone())],
+        Some(word) if word.is("-") => vec![Consequence::ReadsCodeFromInput],
+        Some(_) | None => tool_beside(&PACKAGES, found, project_tool)?,
+    });
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -631,7 +725,8 @@ mod tests {
             pipx run ruff check .
             uv sync --all-extras
             uv run pytest -q
-            uv run --with requests ruff check .
+            npx eslint@latest .
+            npx prettier@^3.1.0-beta.1 --check src
             uv pip install -r requirements.txt
             uv add httpx
             uv venv --python 3.12
@@ -671,6 +766,22 @@ mod tests {
             pdm run id => runs id
             conda run -n x id => runs id
             pipx run cowsay => runs cowsay
+            npx -p typescript@5 tsc --noEmit => runs tsc --noEmit
+            npx -p @a/b@1 eslint . => runs eslint .
+            uv run --with requests ruff check . => runs ruff check .
+            uvx --from ruff==0.4 ruff check => runs ruff check
+            pipx run --spec black==24.1 black . => runs black .
+            npm install ./x.tgz => code ./x.tgz
+            npm i --offline x.txt => code x.txt
+            npm i y@file:x.tgz => code x.tgz
+            pnpm add ./x.tgz => code ./x.tgz
+            yarn add file:./x.tgz => code ./x.tgz
+            bun add ./x.tgz => code ./x.tgz
+            pip install x.zip[extra] => code x.zip
+            pip install 'x @ file:///tmp/x.zip' => code ///tmp/x.zip
+            pip install --no-index -f . x => code …
+            uv pip install x.whl => code x.whl
+            pipx install x.zip => code x.zip
             pip install ./pkg => code ./pkg
             pip install -r r.txt => code r.txt
             yarn dlx cowsay => runs cowsay",
@@ -695,6 +806,19 @@ mod tests {
             npm help x --viewer=./e => the subcommand help
             npm install --loglevel --script-shell=./e => the word --script-shell=./e
             npx eslint --plugin e . => the option --plugin
+            npx --offline -y eslint@file:./x.tgz => the word eslint@file:./x.tgz
+            npx eslint@x.tgz . => the word eslint@x.tgz
+            npx eslint@npm:evil => the word eslint@npm:evil
+            npx eslint@a/b => the word eslint@a/b
+            npx -y -p ./x.tgz eslint . => the word ./x.tgz
+            npx -p x.tgz eslint . => the word x.tgz
+            npx -p a/b tsc => the word a/b
+            npx -p ./x -c tsc => the word ./x
+            npm exec --package file:x tsc => the word file:x
+            uvx --from ./evil ruff check => the word ./evil
+            uv run --with ./evil pytest => the word ./evil
+            uv run --with-editable . -m pytest => the word .
+            pipx run --spec ./evil black . => the word ./evil
             npm --color explore ls => the option --color
             npx -n ls touch x => the option -n
             npx --node-options=x tsc => the option --node-options

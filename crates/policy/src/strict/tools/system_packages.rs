@@ -7,7 +7,7 @@ use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
 use super::entry::{OPAQUE, OperandRole, PLAIN, ToolEntry, command_of, judge_by, refuse};
 use super::options::Arguments;
-use super::packages::project_tool;
+use super::packages::{installed_packages, project_tool};
 use crate::command::{Shell, Word};
 
 /// Options of apt 2.6.1 (apt-get(8)). `-o` and `-c` set hooks that run programs.
@@ -24,6 +24,11 @@ const DNF: &str = "-y --assumeyes --assumeno -q --quiet -v --verbose --nogpgchec
     --cacheonly --best --nobest --allowerasing --skip-broken --enablerepo= --disablerepo= --repo= \
     --releasever= -x= --exclude= --installed --available --updates --security --version -h --help \
     --downloadonly --downloaddir= --showduplicates --all --setopt=install_weak_deps=False";
+
+/// Unchecked. Options of RubyGems 3.3.
+const GEM: &str = "-v= --version= --no-document -N --user-install -f --force -q --quiet -V --verbose \
+    -a --all -l --local -r --remote -i= --install-dir= --pre --prerelease --conservative -x -s= \
+    --source= -d --details --system --no-user-install -I -e --exact";
 
 const APT_FILES: ToolEntry = ToolEntry { operands: OperandRole::Judged(package_files), ..OPAQUE };
 
@@ -52,7 +57,8 @@ const TABLE: &[ToolEntry] = &[
             --listfiles -s --status -S --search -c --contents -I --info -p --print-avail \
             --get-selections --print-architecture --print-foreign-architectures -V --verify \
             -C --audit --version --help --compare-versions --dry-run --no-act -f --field -W --show",
-        ..APT_FILES
+        operands: OperandRole::Judged(dpkg),
+        ..OPAQUE
     },
     ToolEntry {
         names: "dpkg-query",
@@ -73,7 +79,8 @@ const TABLE: &[ToolEntry] = &[
             --package --requires --provides --changelog --scripts --configfiles --verify \
             --whatrequires --whatprovides --last --version --import --checksig -K --install --upgrade \
             --erase --hash --nodeps --test --qf= --queryformat=",
-        ..APT_FILES
+        operands: OperandRole::Judged(rpm),
+        ..OPAQUE
     },
     ToolEntry {
         names: "dnf yum microdnf",
@@ -190,11 +197,15 @@ const TABLE: &[ToolEntry] = &[
         options: "-v --version -h --help",
         operands: OperandRole::Subcommand(&[
             ToolEntry {
-                names: "install uninstall update list search info outdated environment env contents \
+                names: "install update",
+                options: GEM,
+                operands: OperandRole::Judged(installed_packages),
+                ..OPAQUE
+            },
+            ToolEntry {
+                names: "uninstall list search info outdated environment env contents \
                     dependency specification which cleanup fetch push signin sources stale check",
-                options: "-v= --version= --no-document -N --user-install -f --force -q --quiet -V \
-                    --verbose -a --all -l --local -r --remote -i= --install-dir= --pre --prerelease \
-                    --conservative -x -s= --source= -d --details --system --no-user-install -I -e --exact",
+                options: GEM,
                 operands: OperandRole::Judged(package_files),
                 ..OPAQUE
             },
@@ -327,6 +338,22 @@ fn package_files(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     Ok(found.operands.iter().filter(is_file).cloned().map(Consequence::ReadsCode).collect())
 }
 
+/// `dpkg -i` takes files of any name.
+fn dpkg(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    if found.has(&["-i", "--install", "--unpack"]) {
+        return installed_packages(found);
+    }
+    package_files(found)
+}
+
+/// rpm takes files of any name, unless it is only asked.
+fn rpm(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+    if found.has(&["-q", "--query", "-V", "--verify"]) {
+        return package_files(found);
+    }
+    installed_packages(found)
+}
+
 fn behind_command(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     let is_option = |word: &Word| word.is("-c") || word.is("--command");
     let start = if found.has(&["-c", "--command"]) {
@@ -409,6 +436,10 @@ mod tests {
             apt edit-sources => the subcommand edit-sources
             apt install ./x.deb => code ./x.deb
             dpkg -i x.deb => code x.deb
+            dpkg -i x.txt => code x.txt
+            rpm -U x.txt => code x.txt
+            gem install x.gem => code x.gem
+            gem install x.txt => code x.txt
             dpkg --pre-invoke=id -i x.deb => the option --pre-invoke
             dpkg --instdir=x -i y => the option --instdir
             rpm --eval '%(id)' => the option --eval

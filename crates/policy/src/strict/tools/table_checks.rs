@@ -32,6 +32,7 @@ fn shown(effect: &Consequence) -> String {
         Consequence::Script { text, .. } => format!("script {text}"),
         Consequence::Sets { name, .. } => format!("sets {name}"),
         Consequence::Writes(file) => format!("writes {file}"),
+        Consequence::ChecksOut(word) => format!("checks out {word}"),
         Consequence::WritesBeneath(file) => format!("writes beneath {file}"),
         Consequence::ReadsCode(file) => format!("code {file}"),
         Consequence::ReadsCodeFromInput => "code from input".to_owned(),

@@ -67,6 +67,7 @@ fn shown(consequence: &Consequence) -> String {
         Consequence::Script { text, shell } => format!("{shell:?} script {text}"),
         Consequence::Sets { name, .. } => format!("sets {name}"),
         Consequence::Writes(word) => format!("writes {word}"),
+        Consequence::ChecksOut(word) => format!("checks out {word}"),
         Consequence::WritesBeneath(word) => format!("writes beneath {word}"),
         Consequence::ReadsCode(word) => format!("code {word}"),
         Consequence::ReadsCodeFromInput => "code from input".to_owned(),
