@@ -298,6 +298,15 @@ pub enum Reason {
         /// The construct, as the reader of a refusal knows it.
         construct: String,
     },
+    /// Nobody has said what the program does with its arguments.
+    #[error(
+        "`{program}` is not a program that is known to start no others; to allow it with any \
+         arguments, list it as \"{program} *\""
+    )]
+    UnknownProgram {
+        /// The program.
+        program: String,
+    },
     /// A variable that the shell, the loader or a common tool gives a meaning.
     #[error("setting {name} may change what runs")]
     Variable {

@@ -5,7 +5,8 @@ use std::fmt;
 use thiserror::Error;
 
 use super::command::{
-    Assignment, Extraction, Lookup, Reach, Redirect, Shell, SimpleCommand, Uncertain, Value, Word,
+    Assignment, Extraction, Lookup, Reach, Reason, Redirect, Shell, SimpleCommand, Uncertain,
+    Value, Word,
 };
 use super::extract::{extract, extract_call};
 use super::rules::{Match, Place, Rule, SafeNames, Side, leaves_workspace};
@@ -210,12 +211,34 @@ pub(super) fn found_by(lists: &Lists<'_>, request: &Request<'_>) -> Extraction {
         return read_widely(lists, request);
     }
     match prove(lists, request) {
-        Ok(Proof { commands, redirects, writes }) => {
-            Extraction { commands, redirects, writes, assignments: Vec::new(), uncertain: None }
-        }
+        Ok(Proof { commands, redirects, writes, unknown }) => Extraction {
+            uncertain: unclear_program(lists, &commands, &unknown),
+            commands,
+            redirects,
+            writes,
+            assignments: Vec::new(),
+        },
         // Nothing is proven, but a deny rule may still match what the wide reader finds.
         Err(doubt) => Extraction { uncertain: Some(doubt), ..read_widely(lists, request) },
     }
+}
+
+/// The first program that is not known, unless its rule allows any arguments.
+fn unclear_program(
+    lists: &Lists<'_>,
+    commands: &[SimpleCommand],
+    unknown: &[String],
+) -> Option<Uncertain> {
+    let is_unknown = |command: &&SimpleCommand| {
+        command.program.value().is_some_and(|name| unknown.iter().any(|it| it == name))
+    };
+    let is_unclear = |command: &&SimpleCommand| match lists.allows(command) {
+        Verdict::By(rule) => !rule.text().ends_with('*'),
+        // A command that is not listed is refused for that.
+        Verdict::Free | Verdict::Not => false,
+    };
+    let program = commands.iter().filter(is_unknown).find(is_unclear)?.program.text.clone();
+    Some(Uncertain { reason: Reason::UnknownProgram { program }, at: 0 })
 }
 
 fn prove(lists: &Lists<'_>, request: &Request<'_>) -> Result<Proof, Uncertain> {

@@ -94,7 +94,7 @@ impl Place<'_> {
                 normal(&format!("{}/{pattern}", self.cwd))
             };
             fits(&pattern, path)
-                || is_below(&whole, path)
+                || (path != normal(self.cwd) && is_below(&whole, path))
                 || (!pattern.starts_with('/') && fits(&format!("*/{relative}"), path))
                 || (self.moves && fits(base_name(&pattern), base_name(path)))
         });

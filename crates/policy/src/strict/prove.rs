@@ -11,7 +11,7 @@ use crate::strict::files;
 use crate::strict::reader::{Proven, Reader};
 use crate::strict::recognise::RawCommand;
 use crate::strict::redirects::RawRedirect;
-use crate::strict::tools::{Consequence, consequences};
+use crate::strict::tools::{Consequence, consequences, is_known};
 
 /// The longest text that is read.
 const MAX_BYTES: usize = 64 * 1024;
@@ -31,6 +31,8 @@ pub(crate) struct Proof {
     pub(crate) redirects: Vec<Redirect>,
     /// Files that commands write by their arguments.
     pub(crate) writes: Vec<Word>,
+    /// Programs about whose arguments nothing is known.
+    pub(crate) unknown: Vec<String>,
 }
 
 /// The surroundings of a text.
@@ -219,6 +221,10 @@ impl<'c> Prover<'c> {
             return self.builtin(&program, builtin.map_err(refusal)?, path);
         }
         let name = base_name(&program).to_owned();
+        // A rule that names a path is about a program of the operator's own.
+        if !program.contains('/') && !is_known(&name) {
+            self.proof.unknown.push(name.clone());
+        }
         let found = consequences(&name, &args).map_err(|what| {
             let reason = Reason::Launcher { program: name.clone(), what };
             Uncertain { reason, at: 0 }

@@ -1,6 +1,7 @@
 //! From a program's name to the entry that knows its arguments.
 
 use super::consequence::{Consequence, Doubt};
+use super::inert::is_inert;
 use super::{
     archive, build, checkers, cloud, compilers, containers, databases, files, find, git,
     interpreters, network, packages, rest, shells, system_packages, text, transfer, unread,
@@ -47,6 +48,11 @@ const FAMILIES: &[fn(&str, &[Word]) -> Judgement] = &[
 /// Names the argument that is not known to be harmless.
 pub(crate) fn consequences(program: &str, args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     judge(program, args).unwrap_or_else(|| Ok(Vec::new()))
+}
+
+/// `true` for a program with an entry, or on the list of those that start nothing.
+pub(crate) fn is_known(program: &str) -> bool {
+    is_inert(program) || judge(program, &[]).is_some()
 }
 
 /// Returns what the entry of a program says, if it has one.

@@ -1,9 +1,10 @@
 //! What the arguments of a listed program make it do.
 //!
-//! A program without an entry here is judged by its name alone: whatever its arguments are, it
-//! starts nothing else. A program that can start others, or that writes files which others execute,
-//! has an entry that lists the options and subcommands known to be harmless, taken from the help of
-//! a named version. Anything that an entry does not list is in doubt, and the doubt names it.
+//! A program that can start others, or that writes files which others execute, has an entry that
+//! lists the options and subcommands known to be harmless, taken from the help of a named version
+//! (or marked as unchecked). Anything that an entry does not list is in doubt, and the doubt names
+//! it. Programs that start nothing are listed in `inert`. Every other program is unknown: only a rule
+//! that ends in `*` lets it run.
 
 mod archive;
 mod awk;
@@ -21,6 +22,7 @@ mod find;
 mod git;
 mod git_options;
 mod git_settings;
+mod inert;
 mod interpreters;
 mod network;
 mod option_spec;
@@ -43,4 +45,4 @@ mod wrappers;
 mod xargs;
 
 pub(crate) use consequence::Consequence;
-pub(crate) use dispatch::consequences;
+pub(crate) use dispatch::{consequences, is_known};
