@@ -27,6 +27,7 @@ mod interpreters;
 mod network;
 mod option_spec;
 mod options;
+mod package_operands;
 mod packages;
 mod rest;
 mod sed;

@@ -7,7 +7,7 @@ use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
 use super::entry::{OPAQUE, OperandRole, PLAIN, ToolEntry, command_of, judge_by, refuse};
 use super::options::Arguments;
-use super::packages::{installed_packages, project_tool};
+use super::package_operands::{installed_packages, project_tool};
 use crate::command::{Shell, Word};
 
 /// Options of apt 2.6.1 (apt-get(8)). `-o` and `-c` set hooks that run programs.
