@@ -294,6 +294,8 @@ const FINE: &[(&str, &str, &str)] = &[
     ("docker", "", "docker run x"),
     ("git", "", "git log --grep \"$x\" -- \"$y\""),
     ("git", "", "GIT_PAGER=cat git log"),
+    ("mytool *", "", "mytool --run x"),
+    ("./mytool", "", "./mytool --run x"),
     ("cat,ls", "", "for f in `ls`; do cat \"$f\"; done"),
     ("cp,mkdir,npm", "", "mkdir -p out && cp -r assets out/ && npm run build > build.log"),
     ("tar,make", "", "tar -xzf src.tgz -C build && make -C build"),
@@ -337,6 +339,9 @@ const FINE: &[(&str, &str, &str)] = &[
 ];
 
 const REFUSED: &[(&str, &str, &str)] = &[
+    ("patch,git", "", "patch -p0 <<'E'\n+++ .git/config\nE\ngit status"),
+    ("mytool", "", "mytool --run x"),
+    ("run0", "", "run0 id"),
     ("tar", "", "y='a --use-compress-program=./e'; for x in b$y; do tar -cf o.tar \"$x\" f; done"),
     ("tar", "", "{ x=a; } < missing; tar --label $x -- --use-compress-program=./e f"),
     ("tar,echo", "", "echo ${z:}; x=a\ntar --label $x -- --use-compress-program=./e f"),

@@ -345,7 +345,6 @@ fn content_that_a_line_hands_over_is_not_run_by_the_same_line() {
         "git apply <<'E'\n+all:\nE\nmake",
         "git apply --cached < x.patch; git checkout -f main; make",
         "git am < x.txt && npm test",
-        "patch -p1 <<'E'\n+all:\nE\nmake",
         "base64 -d <<< x | tar xz; make",
         "a | tar -xzf - -C out && make -C out",
         "a | cpio -id --no-absolute-filenames; make",

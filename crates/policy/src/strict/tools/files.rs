@@ -7,11 +7,9 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::download_into;
 use super::options::{NO_OPTIONS, Options, read, stays_one_word};
 use super::tool::{Operands, Tool, join, judge, written};
 use crate::command::{Shape, Word, base_name};
-use crate::strict::files::is_fed;
 
 const TOOLS: &[Tool] = &[
     Tool {
@@ -427,21 +425,13 @@ fn patch(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     if found.has(&["dry-run", "help", "version", "v"]) {
         return Ok(Vec::new());
     }
-    let directory = found.values(&["d", "directory"]).last().cloned();
+    // Without a file to patch, the names come from the patch, and may be those of settings.
+    let is_named = !found.operands.is_empty() || found.has(&["o", "output"]);
+    if !is_named || found.has(&["d", "directory"]) {
+        return Err("the names of files in a patch".to_owned());
+    }
     let mut all = written(found.values(&["o", "output", "r", "reject-file"]));
     all.extend(written(found.operands.iter().take(1)));
-    // Without a file to patch, the names come from the patch, and patch(1) keeps them below here.
-    let is_named = !found.operands.is_empty() || found.has(&["o", "output"]);
-    if directory.is_some() || !is_named {
-        let directory = directory.unwrap_or_else(|| Word::literal("."));
-        let patches: Vec<_> = found.values(&["i", "input"]).chain(found.operands.get(1)).collect();
-        // A patch from the input may be part of the line, and so may the content of the files.
-        if patches.is_empty() || patches.into_iter().any(is_fed) {
-            all.extend(download_into(directory));
-        } else {
-            all.push(Consequence::WritesBeneath(directory));
-        }
-    }
     Ok(all)
 }
 
@@ -461,6 +451,9 @@ mod tests {
             ("install -s f d", "the option -s"),
             ("diff -l a b", "the option -l"),
             ("diff --paginate a b", "the option --paginate"),
+            ("patch -p1", "the names of files in a patch"),
+            ("patch -p1 -i fix.patch", "the names of files in a patch"),
+            ("patch -d sub -p1 f", "the names of files in a patch"),
             ("patch -g 1 f", "the option -g"),
             ("patch -e f", "the option -e"),
             ("cp -S g a .gitconfi", "the option -S"),
@@ -544,9 +537,6 @@ mod tests {
             ("split -l 100 big", "writes xaa"),
             ("csplit -f p f /x/", "writes p…"),
             ("csplit f /x/", "writes xx00"),
-            ("patch -p1", "writes beneath ., writes ."),
-            ("patch -p1 -i fix.patch", "writes beneath ."),
-            ("patch -d sub -p1", "writes beneath sub, writes sub"),
             ("patch f fix.diff", "writes f"),
             ("shred -u secret", "writes secret"),
             ("sponge f", "writes f"),
