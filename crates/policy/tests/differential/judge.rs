@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use shellyard_policy::command::{Lookup, Shell, base_name};
+use shellyard_policy::command::{Shell, base_name};
 use shellyard_policy::extract::extract;
 use shellyard_policy::rules::patterns;
 use shellyard_policy::{Call, Decision, Opinion, Policy, Refusal, Request, explain};
@@ -124,10 +124,9 @@ pub(crate) fn find_widely(script: &str, shell: Shell) -> Option<BTreeSet<String>
     if found.uncertain.is_some() {
         return None;
     }
-    let commands = found.commands.iter();
-    // A function is let through by its name, so that must never be a program.
-    let programs = commands.filter(|command| command.lookup != Lookup::Function);
-    Some(programs.filter_map(|it| it.program.value()).map(str::to_owned).collect())
+    // A deny rule matches a name whether it is a function's or a program's.
+    let names = found.commands.iter().filter_map(|command| command.program.value());
+    Some(names.map(str::to_owned).collect())
 }
 
 /// The programs that ran although nobody named them.
