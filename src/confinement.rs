@@ -220,10 +220,10 @@ pub struct ConfinedPlaces {
     pub home: Option<PathBuf>,
     /// What jobs whose files are limited shall not even read, as full paths.
     pub hidden: Vec<PathBuf>,
-    /// What such jobs still see of the home directory and of other places of which they have their
+    /// The part that such jobs still see of the home directory and of other places of which they have their
     /// own, as full paths.
     pub shown: Vec<PathBuf>,
-    /// What they must not write in a workspace: names below it, or below the home directory where
+    /// The files that they must not write in a workspace: names below it, or below the home directory where
     /// they begin with `~`.
     pub protected: Vec<PathBuf>,
     /// Where temporary directories of jobs are made; it exists and is ours alone.

@@ -93,9 +93,9 @@ pub enum PrivateDirError {
     OtherOwner {
         /// The directory.
         path: PathBuf,
-        /// Who owns it.
+        /// The user who owns it.
         owner: u32,
-        /// Who should.
+        /// The user who should.
         user: u32,
     },
     /// Others than its owner have rights in it.
@@ -117,7 +117,7 @@ pub enum PrivateDirError {
     ForeignLink {
         /// The link.
         path: PathBuf,
-        /// Who made it.
+        /// The user who made it.
         owner: u32,
     },
 }

@@ -12,7 +12,7 @@ pub enum ClientError {
     /// Nobody listens there.
     #[error("no server answers at {target}; start one with {start}, or add --ensure-server")]
     Nobody {
-        /// Where it was looked for.
+        /// The place that was looked at.
         target: String,
         /// The command that starts one there.
         start: String,
@@ -22,7 +22,7 @@ pub enum ClientError {
     /// Something is there, but it cannot be reached.
     #[error("cannot connect to {target}; check the address, the network and who owns it")]
     Connect {
-        /// Where it was looked for.
+        /// The place that was looked at.
         target: String,
         /// The system's own words.
         source: io::Error,
@@ -30,7 +30,7 @@ pub enum ClientError {
     /// Nobody can ever be reached there.
     #[error("cannot connect to {target}; {next}")]
     Unusable {
-        /// Where it was looked for.
+        /// The place that was looked at.
         target: String,
         /// What to do about it.
         next: &'static str,
@@ -43,7 +43,7 @@ pub enum ClientError {
         .after.as_secs()
     )]
     TimedOut {
-        /// Who was asked.
+        /// The server that was asked.
         target: String,
         /// How long it was waited for.
         after: Duration,
@@ -53,7 +53,7 @@ pub enum ClientError {
         "cannot use TLS with {target}; check its certificate and the trusted ones (SSL_CERT_FILE)"
     )]
     Tls {
-        /// Who was asked.
+        /// The server that was asked.
         target: String,
         /// What is wrong with it.
         source: io::Error,
@@ -61,7 +61,7 @@ pub enum ClientError {
     /// The connection broke off, or what came is no HTTP.
     #[error("the exchange with {target} broke off; check that a Shellyard server is there")]
     Broken {
-        /// Who was asked.
+        /// The server that was asked.
         target: String,
         /// Where it broke.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -71,9 +71,9 @@ pub enum ClientError {
         "{target} is listened on by user {uid}, not by you or root, so nothing was sent to it; name a socket of yours with --connect /PATH.sock or --data-dir DIR"
     )]
     OtherUser {
-        /// Where it was looked for.
+        /// The place that was looked at.
         target: String,
-        /// Who listens there.
+        /// The user who listens there.
         uid: u32,
     },
     /// The server takes no calls from its own jobs, and we are one.
@@ -81,13 +81,13 @@ pub enum ClientError {
         "{target} takes no calls from its own jobs; run the command in the job itself, or set http.allow_jobs = true for that server"
     )]
     CallerIsJob {
-        /// Who was asked.
+        /// The server that was asked.
         target: String,
     },
     /// It answered, and not with what was asked for.
     #[error("{target} refused: {status}{}{text}; {}", if .text.is_empty() { "" } else { ", " }, next(*.status))]
     Refused {
-        /// Who was asked.
+        /// The server that was asked.
         target: String,
         /// Its status.
         status: StatusCode,

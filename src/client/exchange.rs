@@ -26,7 +26,7 @@ const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 /// So much of a refusal is repeated.
 const MAX_QUOTED_CHARS: usize = 100;
 
-/// How the refusal of a job begins.
+/// The beginning of the refusal of a job.
 const CALLER_IS_JOB: &[u8] = b"caller_is_job:";
 
 /// Asks one server. A clone is as good.

@@ -267,7 +267,7 @@ fn is_home_path(text: &str) -> bool {
     (text.starts_with('/') || text.starts_with("~/")) && !climbs(text)
 }
 
-/// Of a pattern only `*` alone, for a whole directory, has a meaning.
+/// Only a `*` alone, for a whole directory, has a meaning in a pattern.
 fn is_name_below(text: &str) -> bool {
     let has_pattern = text.split('/').any(|part| part != "*" && part.contains('*'));
     !text.is_empty() && !text.starts_with('/') && !climbs(text) && !has_pattern

@@ -49,7 +49,7 @@ impl Gate {
         self.auth.identify(headers).await
     }
 
-    /// Who sends a request, known some time ago.
+    /// The sender of a request, as known some time ago.
     async fn identify_again(
         &self,
         known: Credential,

@@ -1,4 +1,4 @@
-//! Which connections a job of this server opened.
+//! Finds the connections that a job of this server opened.
 //!
 //! A job that may call its server can start further jobs on looser terms than its own, so jobs are
 //! turned away unless `http.allow_jobs` is set. Who is at the other end of a connection does not

@@ -1,4 +1,4 @@
-//! What ends the service of a client.
+//! The reasons for which the service of a client ends.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-/// What ends the service of one client beside the client itself.
+/// The reasons, beside the client itself, for which its service ends.
 #[derive(Clone)]
 pub struct Ends {
     /// Cancelled when the server ends, or wants this client to.

@@ -45,7 +45,7 @@ const PLACEHOLDERS: [&str; 28] = [
     "value",
 ];
 
-/// What the name in front of a value says about it.
+/// The kind of value that the name in front of it announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Named {
     /// A password can be any text.
@@ -54,7 +54,7 @@ enum Named {
     Key,
 }
 
-/// How a value is written.
+/// The way in which a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
     /// `name=value`.

@@ -173,7 +173,7 @@ fn add_known(line: &[u8], inside: &mut Inside, spans: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Whether a private key begins on this line and does not end there.
+/// `true` if a private key begins on this line and does not end there.
 fn is_left_open(line: &[u8]) -> bool {
     memmem::rfind(line, KEY_BEGIN) > memmem::rfind(line, KEY_END)
 }

@@ -169,7 +169,7 @@ pub(super) fn any_form() -> Option<&'static RegexSet> {
     ANY_FORM.as_ref()
 }
 
-/// Where the secrets of one form are in a line; `None` if our own pattern cannot be read. Most forms
+/// Finds the secrets of one form in a line; `None` if our own pattern cannot be read. Most forms
 /// are never met: each is compiled when it is, once.
 pub(super) fn secrets_of(index: usize, line: &[u8]) -> Option<Vec<Range<usize>>> {
     static COMPILED: [OnceLock<Option<Regex>>; FORMS.len()] =

@@ -31,7 +31,7 @@ use super::tag::Tag;
 pub const GUARDIAN_ARG: &str = "__guardian";
 
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);
-/// How often a guardian tries to end what is left: a busy host may need longer than one sweep.
+/// The number of times that a guardian tries to end what is left: a busy host may need longer than one sweep.
 const SWEEPS: usize = 12;
 
 /// The number of the guardian that was started last; zero before there is one.

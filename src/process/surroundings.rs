@@ -31,19 +31,19 @@ pub(super) struct Surroundings {
     files: Option<FilePlaces>,
 }
 
-/// What a job whose files are limited sees, and where it may write.
+/// The files that a job sees whose files are limited, and those that it may write.
 #[derive(Debug)]
 struct FilePlaces {
-    /// Where it may write, on the host.
+    /// The directories that it may write to, on the host.
     roots: Vec<PathBuf>,
     /// Its directory for temporary files, as the job names it.
     temporary: PathBuf,
-    /// What it sees in namespaces of its own, if it has any.
+    /// Its view of the files in namespaces of its own, if it has any.
     view: Option<OwnView>,
     scratch: Scratch,
 }
 
-/// What a job sees in a mount namespace of its own.
+/// The view of the files in a mount namespace of a job's own.
 #[derive(Debug)]
 struct OwnView {
     /// The workspaces, and what else it sees of places of which it has its own.
@@ -146,7 +146,7 @@ impl FilePlaces {
         })
     }
 
-    /// Where Landlock lets it write, in its own view.
+    /// The directories that Landlock lets it write to, in its own view.
     fn writable(&self) -> Vec<PathBuf> {
         let private = self.view.iter().flat_map(|view| view.own_places());
         let roots = self.roots.iter().map(PathBuf::as_path);

@@ -301,7 +301,7 @@ fn judge(
     Ok(Passed { cwd: Some(cwd), ..passed })
 }
 
-/// What the policy says; the directory is not part of it. `confining` is there if something is run.
+/// Asks the policy; the directory is not part of it. `confining` is there if something is run.
 pub(super) fn decide(
     rules: &Rules,
     request: &Request<'_>,

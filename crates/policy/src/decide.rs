@@ -92,7 +92,7 @@ pub enum Decision {
     },
     /// It cannot be judged by reading it, and may run only in a sandbox without files and network.
     Confine {
-        /// What is in doubt.
+        /// The doubt, as a refusal states it.
         doubt: Refusal,
     },
     /// It may not run, and nothing of it was run.

@@ -20,9 +20,9 @@ pub struct ConfinementSettings {
     pub workspace: Vec<PathBuf>,
     /// What they shall not read, beside the usual places.
     pub hide: Vec<PathBuf>,
-    /// What they see of their home directory, as names below it or full paths.
+    /// The part of the home directory that they see, as names below it or full paths.
     pub show: Vec<PathBuf>,
-    /// What they must not write in a workspace, as names below it, or below the home directory
+    /// The files that they must not write in a workspace, as names below it, or below the home directory
     /// where they begin with `~/`.
     pub protect: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Whether a process descends from this server.
+//! Finds out if a process descends from this server.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! Finds the process at the other end of a connection.
 
 use std::collections::VecDeque;
 use std::fs;

@@ -8,7 +8,7 @@
 //! - **TCP** names nobody. The kernel tells the inode of the peer's socket ([`socket_table`]), and
 //!   the process that holds this inode is looked for in /proc ([`Callers::is_job_on_tcp`]).
 //!
-//! Whether a process is a job's is told by its ancestors ([`ancestry`]): the server is a subreaper,
+//! The ancestors of a process tell if it is a job's ([`ancestry`]): the server is a subreaper,
 //! so whatever a job starts stays a descendant of the server, also after `setsid`, a double fork,
 //! and in namespaces of its own.
 //!

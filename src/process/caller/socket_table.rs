@@ -22,7 +22,7 @@ pub(super) struct SocketEntry {
     pub(super) inode: u64,
 }
 
-/// What the kernel says of a pair of addresses.
+/// The kernel's answer about a pair of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lookup {
     /// This socket has them.

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use super::placeholder;
 
-/// How long a start waits for another job that removes the placeholders of the same workspace.
+/// The time that a start waits for another job that removes the placeholders of the same workspace.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -27,13 +27,13 @@ const PAUSE: Duration = Duration::from_millis(1);
 const ANY: &str = "*";
 /// Stands for the home directory at the beginning of a name.
 const HOME: &str = "~";
-/// Where a repository keeps its settings. A job may make a repository where there is none.
+/// The directory in which a repository keeps its settings. A job may make a repository where there is none.
 const REPOSITORY: &str = ".git";
 
-/// What the names of records begin with.
+/// The beginning of the names of records.
 const RECORD: &str = "placeholders-";
 
-/// What must stay as it is while a job runs.
+/// The files that must stay as they are while a job runs.
 #[derive(Debug)]
 pub(in crate::process) struct Guarded {
     names: Vec<PathBuf>,
@@ -50,7 +50,7 @@ impl Guarded {
     }
 }
 
-/// What is to be protected, and where.
+/// The names to protect, and the workspaces that they are in.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::process) struct Protection<'a> {
     /// The workspaces, as full paths without symlinks.
@@ -178,7 +178,7 @@ fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     open(path, flags, Mode::empty())
 }
 
-/// What was found of the names that are protected.
+/// The files that were found for the protected names.
 #[derive(Debug)]
 struct Found<'a> {
     roots: &'a [PathBuf],

@@ -89,7 +89,7 @@ impl Scratch {
         Ok(Self(path))
     }
 
-    /// Where it is. The job itself sees only directories in it.
+    /// The directory. The job itself sees only directories in it.
     pub(in crate::process) fn path(&self) -> &Path {
         &self.0
     }

@@ -27,7 +27,7 @@ const SYSTEM: [&str; 13] = [
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/nix", "/opt", "/proc", "/sbin", "/sys",
     "/usr", "/var",
 ];
-/// Those of them in which a home directory can be.
+/// The places in which a home directory can be.
 const AROUND_HOMES: [&str; 2] = ["/opt", "/var"];
 
 /// The file that says how to resolve names of hosts. It may lead into `/run`.

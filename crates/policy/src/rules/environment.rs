@@ -1,4 +1,4 @@
-//! Which variables a text may set when only listed programs may run.
+//! The variables that a text may set when only listed programs may run.
 //!
 //! Many programs run whatever some variable names: a pager, an editor, a wrapper, a library.
 

@@ -1,10 +1,10 @@
-//! Where output may go when only listed programs may run.
+//! The files that a text may write when only listed programs may run.
 
 use super::glob::fits;
 use super::program::normal;
 use crate::command::{Redirect, Shape, SimpleCommand, Word, base_name};
 
-/// Where a text runs and where it may write.
+/// The surroundings of a text: its directory, and the places that it may write to.
 #[derive(Debug, Clone)]
 pub(crate) struct Place<'p> {
     /// The directory it starts in, absolute.

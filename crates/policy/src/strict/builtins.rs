@@ -40,7 +40,7 @@ const REFUSED: [&str; 32] = [
     "vared",
 ];
 
-/// What a builtin does with its arguments.
+/// The effect of a builtin and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Builtin {
     /// Nothing that matters: no program, no variable.

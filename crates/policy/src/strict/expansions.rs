@@ -2,9 +2,9 @@
 //!
 //! As for words, each accepted form has the reason why it starts no program of its own.
 
-use crate::strict::reader::{Proven, Reader, ends_word, is_in_name, is_name, starts_name};
+use crate::strict::reader::{Proven, ShellReader, ends_word, is_in_name, is_name, starts_name};
 use crate::strict::recognise::RawCommand;
-use crate::strict::word::{Part, RawWord};
+use crate::strict::word::{RawWord, WordPart};
 
 /// The surroundings of a `$` expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Quotes {
 /// The characters of an arithmetic expression beside numbers, names and parentheses.
 const ARITHMETIC: &str = "+-*/%<>=!&|^~?:, \t";
 
-impl Reader<'_> {
+impl ShellReader<'_> {
     /// `$…`: reads a variable, counts, computes, or runs a substitution whose commands are read
     /// like all others.
     pub(super) fn dollar(&mut self, word: &mut RawWord, quotes: Quotes) -> Proven<()> {
@@ -38,16 +38,16 @@ impl Reader<'_> {
             // Arithmetic on numbers starts nothing; the names in it are checked to be numbers.
             self.arithmetic()?;
             self.may_break_off = true;
-            word.parts.push(Part::Integer);
+            word.parts.push(WordPart::Integer);
             return Ok(());
         }
         if self.take("$(") {
             let before = self.commands.len();
             self.list_until(')')?;
             word.parts.push(match output(self.commands.get(before..)) {
-                Output::Count => Part::Count,
-                Output::Counts if !quoted => Part::Sequence,
-                Output::Counts | Output::Unknown => Part::Unknown { quoted },
+                Output::Count => WordPart::Count,
+                Output::Counts if !quoted => WordPart::Sequence,
+                Output::Counts | Output::Unknown => WordPart::Unknown { quoted },
             });
             return Ok(());
         }
@@ -59,17 +59,17 @@ impl Reader<'_> {
             Some(c) if starts_name(c) => {
                 let name = self.take_while(is_in_name).to_owned();
                 let is_set = self.set.contains(&name);
-                word.parts.push(Part::Variable { name, quoted, is_set });
+                word.parts.push(WordPart::Variable { name, quoted, is_set });
                 Ok(())
             }
             Some('?' | '$' | '#') => {
                 self.pos += 1;
-                word.parts.push(Part::Count);
+                word.parts.push(WordPart::Count);
                 Ok(())
             }
             Some('!') => {
                 self.pos += 1;
-                word.parts.push(Part::Unknown { quoted });
+                word.parts.push(WordPart::Unknown { quoted });
                 Ok(())
             }
             Some('@' | '*' | '-' | '0'..='9') => self.refuse("a positional parameter"),
@@ -143,8 +143,8 @@ impl Reader<'_> {
         }
         if self.take("}") {
             let is_set = self.set.contains(&name);
-            let variable = Part::Variable { name, quoted, is_set };
-            word.parts.push(if counts { Part::Count } else { variable });
+            let variable = WordPart::Variable { name, quoted, is_set };
+            word.parts.push(if counts { WordPart::Count } else { variable });
             return Ok(());
         }
         if counts {
@@ -170,7 +170,7 @@ impl Reader<'_> {
         if !self.take("}") {
             return self.refuse("this form of `${…}`");
         }
-        word.parts.push(Part::Unknown { quoted });
+        word.parts.push(WordPart::Unknown { quoted });
         Ok(())
     }
 
@@ -223,7 +223,7 @@ impl Reader<'_> {
         let result = self.list_until('`');
         self.in_backticks = false;
         result?;
-        word.parts.push(Part::Unknown { quoted: quotes.are_there() });
+        word.parts.push(WordPart::Unknown { quoted: quotes.are_there() });
         Ok(())
     }
 }
@@ -238,7 +238,7 @@ enum Output {
     Unknown,
 }
 
-/// What is known of the output of commands: `nproc` and `seq` with counts print numbers.
+/// Judges the output of commands: `nproc` and `seq` with counts print numbers.
 fn output(commands: Option<&[RawCommand]>) -> Output {
     let Some([RawCommand { assignments, words, redirects, .. }]) = commands else {
         return Output::Unknown;

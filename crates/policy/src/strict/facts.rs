@@ -1,13 +1,13 @@
-//! What is certain about the values of variables, wherever in the text they are used.
+//! Facts about the values of variables, wherever in the text they are used.
 //!
 //! Assignments are collected from the whole text, in no order: a fact holds for a variable only if
 //! it holds for every value that the text or the caller gives it, in whichever branch or loop.
 
 use std::collections::BTreeMap;
 
-/// What is certain about a value.
+/// The facts about one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Value {
+pub(super) struct ValueFacts {
     /// Not empty, and without a leading dash.
     pub(super) is_never_option: bool,
     /// Not empty, without blanks and wildcards: one word, also without quotes.
@@ -16,7 +16,7 @@ pub(super) struct Value {
     pub(super) is_number: bool,
 }
 
-impl Value {
+impl ValueFacts {
     pub(super) const UNKNOWN: Self =
         Self { is_never_option: false, is_atom: false, is_number: false };
     pub(super) const COUNT: Self = Self { is_never_option: true, is_atom: true, is_number: true };
@@ -43,10 +43,10 @@ impl Value {
 
 /// The variables that get a value.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Facts(BTreeMap<String, Value>);
+pub(super) struct Facts(BTreeMap<String, ValueFacts>);
 
 impl Facts {
-    pub(super) fn assign(&mut self, name: &str, value: Value) {
+    pub(super) fn assign(&mut self, name: &str, value: ValueFacts) {
         let known = self.0.entry(name.to_owned()).or_insert(value);
         *known = known.and(value);
     }
@@ -55,13 +55,13 @@ impl Facts {
     /// may only have been read.
     pub(super) fn count(&mut self, name: &str) {
         if let Some(known) = self.0.get_mut(name) {
-            *known = known.and(Value::INTEGER);
+            *known = known.and(ValueFacts::INTEGER);
         }
     }
 
-    /// What is certain about a variable. Nothing is certain about one of the server's environment.
-    pub(super) fn value(&self, name: &str) -> Value {
-        self.0.get(name).copied().unwrap_or(Value::UNKNOWN)
+    /// Returns the facts about a variable. There are none about one of the server's environment.
+    pub(super) fn value(&self, name: &str) -> ValueFacts {
+        self.0.get(name).copied().unwrap_or(ValueFacts::UNKNOWN)
     }
 
     /// `true` for the home and the working directory, unless something sets them: their values
@@ -84,12 +84,12 @@ mod tests {
     #[test]
     fn a_fact_holds_only_if_it_holds_for_every_value() {
         let mut facts = Facts::default();
-        facts.assign("x", Value::of_text("1"));
+        facts.assign("x", ValueFacts::of_text("1"));
         assert!(facts.value("x").is_atom && facts.is_arithmetic("x"));
-        facts.assign("x", Value::of_text("a b"));
+        facts.assign("x", ValueFacts::of_text("a b"));
         assert!(!facts.value("x").is_atom && facts.value("x").is_never_option);
         assert!(!facts.is_arithmetic("x") && facts.is_arithmetic("y"));
-        assert_eq!(facts.value("y"), Value::UNKNOWN);
+        assert_eq!(facts.value("y"), ValueFacts::UNKNOWN);
     }
 
     #[test]
@@ -104,7 +104,7 @@ mod tests {
             ("12", [true; 3]),
             ("a[$(x)]", [true, false, false]),
         ] {
-            let value = Value::of_text(text);
+            let value = ValueFacts::of_text(text);
             let found = [value.is_never_option, value.is_atom, value.is_number];
             assert_eq!(found, expected, "{text:?}");
         }

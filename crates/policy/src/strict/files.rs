@@ -12,7 +12,7 @@ pub(super) enum Code {
 }
 
 impl Code {
-    /// How the command runs it, as a refusal says it.
+    /// Says in a refusal how the command runs the code.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::File(word) => format!("runs {word}"),

@@ -6,23 +6,23 @@ use crate::command::{
 };
 use crate::rules::SafeNames;
 use crate::strict::builtins::{self, Builtin};
-use crate::strict::facts::{Facts, Value as Fact};
+use crate::strict::facts::{Facts, ValueFacts};
 use crate::strict::files;
-use crate::strict::reader::{Proven, Reader};
+use crate::strict::reader::{Proven, ShellReader};
 use crate::strict::recognise::RawCommand;
 use crate::strict::redirects::RawRedirect;
 use crate::strict::tools::{Consequence, consequences, is_known};
 
 /// The longest text that is read.
 const MAX_BYTES: usize = 64 * 1024;
-/// How deep commands may be nested that start commands.
+/// The depth to which commands may start commands.
 const MAX_DEPTH: usize = 12;
 
 /// Variables of the shell that hold nothing but numbers and that no text may set.
 const COUNTERS: [&str; 8] =
     ["RANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "UID", "EUID", "PPID", "BASHPID"];
 
-/// What a text is proven to do: these commands run, and no others.
+/// The proven effects of a text: these commands run, and no others.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Proof {
     /// Every command, in the order in which they stand.
@@ -86,7 +86,7 @@ impl<'c> Prover<'c> {
     fn new(context: &'c Context<'c>) -> Self {
         let mut facts = Facts::default();
         for (name, value) in context.environment {
-            facts.assign(name, Fact::of_text(value));
+            facts.assign(name, ValueFacts::of_text(value));
         }
         Self {
             context,
@@ -136,9 +136,9 @@ impl<'c> Prover<'c> {
         if text.len() > MAX_BYTES {
             return Err(Uncertain { reason: Reason::TooLong { limit: MAX_BYTES }, at: 0 });
         }
-        let mut reader = Reader::new(text, shell, facts);
+        let mut reader = ShellReader::new(text, shell, facts);
         reader.script()?;
-        let Reader { mut facts, arithmetic, counted, assigned, commands, .. } = reader;
+        let ShellReader { mut facts, arithmetic, counted, assigned, commands, .. } = reader;
         counted.iter().for_each(|name| facts.count(name));
         let safe = self.context.safe_names;
         if let Some((name, _)) =
@@ -275,7 +275,7 @@ impl<'c> Prover<'c> {
                 prover.script(&text, shell, &path, prover.facts.clone())
             }),
             Consequence::Sets { name, value } => {
-                self.facts.assign(&name, Fact::UNKNOWN);
+                self.facts.assign(&name, ValueFacts::UNKNOWN);
                 self.check_environment(&name, value.as_deref())
             }
             Consequence::Writes(word) => {

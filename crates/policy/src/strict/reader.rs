@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::command::{Reason, Shell, Uncertain, Via};
-use crate::strict::facts::{Facts, Value};
+use crate::strict::facts::{Facts, ValueFacts};
 use crate::strict::recognise::RawCommand;
 use crate::strict::redirects::Document;
 use crate::strict::word::RawWord;
@@ -11,12 +11,12 @@ use crate::strict::word::RawWord;
 /// A refusal, or the value.
 pub(super) type Proven<T> = Result<T, Uncertain>;
 
-/// How deep substitutions and compound commands may be nested.
+/// The depth to which substitutions and compound commands may be nested.
 const MAX_DEPTH: usize = 24;
 
 /// The text, and what was collected from it so far.
 #[derive(Debug)]
-pub(super) struct Reader<'t> {
+pub(super) struct ShellReader<'t> {
     text: &'t str,
     pub(super) pos: usize,
     end: usize,
@@ -35,7 +35,7 @@ pub(super) struct Reader<'t> {
     pub(super) counted: Vec<String>,
     /// Names that the text assigns to, each with its value where that is known.
     pub(super) assigned: Vec<(String, Option<String>)>,
-    /// How many commands and conditions were read.
+    /// The number of commands and conditions that were read.
     pub(super) steps: usize,
     /// The simple commands, in the order in which they stand.
     pub(super) commands: Vec<RawCommand>,
@@ -47,7 +47,7 @@ pub(super) struct Reader<'t> {
     pub(super) in_backticks: bool,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> ShellReader<'t> {
     pub(super) fn new(text: &'t str, shell: Shell, facts: Facts) -> Self {
         Self {
             text,
@@ -176,7 +176,7 @@ impl<'t> Reader<'t> {
 
     /// Notes that a variable gets a value that is not known.
     pub(super) fn assign_unknown(&mut self, name: &str) {
-        self.facts.assign(name, Value::UNKNOWN);
+        self.facts.assign(name, ValueFacts::UNKNOWN);
         self.assigned.push((name.to_owned(), None));
     }
 }

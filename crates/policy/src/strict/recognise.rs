@@ -6,10 +6,10 @@
 //! collects the simple commands; `prove` then looks at their arguments.
 
 use crate::command::Via;
-use crate::strict::facts::Value;
-use crate::strict::reader::{Proven, Reader, ends_word, is_name};
+use crate::strict::facts::{Facts, ValueFacts};
+use crate::strict::reader::{Proven, ShellReader, ends_word, is_name};
 use crate::strict::redirects::RawRedirect;
-use crate::strict::word::{Part, RawWord};
+use crate::strict::word::{RawWord, WordPart};
 
 /// The most commands of one text.
 const MAX_COMMANDS: usize = 500;
@@ -42,7 +42,7 @@ enum End {
     Case,
 }
 
-impl Reader<'_> {
+impl ShellReader<'_> {
     /// Reads the whole text.
     pub(super) fn script(&mut self) -> Proven<()> {
         self.list(End::Text)?;
@@ -275,10 +275,10 @@ impl Reader<'_> {
         }
         self.pos += 2;
         for word in self.words_to_end_of_line()? {
-            if word.parts == [Part::Sequence] {
+            if word.parts == [WordPart::Sequence] {
                 // The loop runs once for each number.
-                self.facts.assign(&name, Value::COUNT);
-            } else if word.may_split() {
+                self.facts.assign(&name, ValueFacts::COUNT);
+            } else if word.may_split(&Facts::default()) {
                 // Only the first of several words begins as written.
                 self.assign_unknown(&name);
             } else {
@@ -405,10 +405,12 @@ impl Reader<'_> {
     /// An operand that `[[` evaluates as arithmetic: a number, or a variable that holds one.
     fn numeric_operand(&mut self, word: &RawWord) -> Proven<()> {
         let name = match word.parts.as_slice() {
-            [Part::Count | Part::Integer] => return Ok(()),
-            [Part::Text(text)] if text.bytes().all(|byte| byte.is_ascii_digit()) => return Ok(()),
-            [Part::Text(name)] if is_name(name) => name,
-            [Part::Variable { name, .. }] => name,
+            [WordPart::Count | WordPart::Integer] => return Ok(()),
+            [WordPart::Text(text)] if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                return Ok(());
+            }
+            [WordPart::Text(name)] if is_name(name) => name,
+            [WordPart::Variable { name, .. }] => name,
             _ => return self.refuse("a comparison of numbers in `[[`"),
         };
         self.arithmetic.push(name.clone());

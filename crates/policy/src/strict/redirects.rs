@@ -1,7 +1,7 @@
 //! Redirections and here-documents.
 
 use crate::strict::expansions::Quotes;
-use crate::strict::reader::{Proven, Reader};
+use crate::strict::reader::{Proven, ShellReader};
 use crate::strict::recognise::RawCommand;
 use crate::strict::word::RawWord;
 
@@ -28,7 +28,7 @@ pub(super) struct Document {
     is_literal: bool,
 }
 
-impl Reader<'_> {
+impl ShellReader<'_> {
     /// Reads the redirections behind a compound command; `true` if there are any.
     pub(super) fn redirects_of_compound(&mut self) -> Proven<bool> {
         let mut redirects = Vec::new();

@@ -1,11 +1,11 @@
 //! Words as they stand in the text, and what they become once all assignments are known.
 
 use crate::command::{Shape, Word};
-use crate::strict::facts::{Facts, Value};
+use crate::strict::facts::{Facts, ValueFacts};
 
 /// A piece of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum WordPart {
     /// Characters that stand for themselves.
     Text(String),
     /// The value of a variable.
@@ -39,7 +39,7 @@ pub(super) enum Part {
 /// A word before its variables are known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct RawWord {
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<WordPart>,
     /// The word as written.
     pub(super) source: String,
     /// Some part of it was quoted or escaped, so that it is no reserved word and no operator.
@@ -49,8 +49,8 @@ pub(super) struct RawWord {
 impl RawWord {
     pub(super) fn push_text(&mut self, text: &str) {
         match self.parts.last_mut() {
-            Some(Part::Text(before)) => before.push_str(text),
-            _ => self.parts.push(Part::Text(text.to_owned())),
+            Some(WordPart::Text(before)) => before.push_str(text),
+            _ => self.parts.push(WordPart::Text(text.to_owned())),
         }
     }
 
@@ -58,7 +58,7 @@ impl RawWord {
     pub(super) fn literal(&self) -> Option<&str> {
         match self.parts.as_slice() {
             [] => Some(""),
-            [Part::Text(text)] => Some(text),
+            [WordPart::Text(text)] => Some(text),
             _ => None,
         }
     }
@@ -69,39 +69,42 @@ impl RawWord {
     }
 
     /// `true` if the shell may make several words, or none, of this one, files aside.
-    pub(super) fn may_split(&self) -> bool {
+    pub(super) fn may_split(&self, facts: &Facts) -> bool {
         self.parts.iter().any(|part| match part {
-            Part::Variable { quoted, .. } | Part::Unknown { quoted } => !quoted,
-            Part::Sequence => true,
-            Part::Text(_)
-            | Part::Count
-            | Part::Integer
-            | Part::Home
-            | Part::Wildcard(_)
-            | Part::Pipe => false,
+            WordPart::Variable { name, quoted, is_set } => {
+                !(*quoted || *is_set && facts.value(name).is_atom)
+            }
+            WordPart::Unknown { quoted } => !quoted,
+            WordPart::Sequence => true,
+            WordPart::Text(_)
+            | WordPart::Count
+            | WordPart::Integer
+            | WordPart::Home
+            | WordPart::Wildcard(_)
+            | WordPart::Pipe => false,
         })
     }
 
     /// The text before the first part that is not known.
     pub(super) fn prefix(&self) -> &str {
         match self.parts.first() {
-            Some(Part::Text(text)) => text,
+            Some(WordPart::Text(text)) => text,
             _ => "",
         }
     }
 
-    /// What a variable with this value is known to hold.
-    pub(super) fn value(&self) -> Value {
+    /// Returns the facts about a variable with this value.
+    pub(super) fn value(&self) -> ValueFacts {
         if let Some(text) = self.literal() {
-            return Value::of_text(text);
+            return ValueFacts::of_text(text);
         }
         match self.parts.as_slice() {
-            [Part::Count] => Value::COUNT,
-            [Part::Integer] => Value::INTEGER,
+            [WordPart::Count] => ValueFacts::COUNT,
+            [WordPart::Integer] => ValueFacts::INTEGER,
             _ => {
                 let prefix = self.prefix();
                 let is_never_option = !prefix.is_empty() && !prefix.starts_with('-');
-                Value { is_never_option, ..Value::UNKNOWN }
+                ValueFacts { is_never_option, ..ValueFacts::UNKNOWN }
             }
         }
     }
@@ -111,46 +114,38 @@ impl RawWord {
         if let Some(text) = self.literal() {
             return Word { quoted: self.quoted, ..Word::literal(text) };
         }
-        let splits = |part: &Part| match part {
-            Part::Variable { name, quoted, is_set } => {
-                !(*quoted || *is_set && facts.value(name).is_atom)
-            }
-            Part::Unknown { quoted } => !quoted,
-            Part::Sequence => true,
-            Part::Text(_)
-            | Part::Count
-            | Part::Integer
-            | Part::Home
-            | Part::Wildcard(_)
-            | Part::Pipe => false,
-        };
-        let is_pattern = |part: &Part| matches!(part, Part::Wildcard(_));
-        let shape = if self.parts.iter().any(splits) {
+        let is_pattern = |part: &WordPart| matches!(part, WordPart::Wildcard(_));
+        let shape = if self.may_split(facts) {
             Shape::Many
         } else if self.parts.iter().any(is_pattern) {
             Shape::Glob
-        } else if self.parts == [Part::Pipe] {
+        } else if self.parts == [WordPart::Pipe] {
             Shape::Process
         } else {
             Shape::One
         };
         let is_absolute = match self.parts.first() {
-            Some(Part::Home) => true,
-            Some(Part::Variable { name, .. }) => facts.is_absolute(name),
+            Some(WordPart::Home) => true,
+            Some(WordPart::Variable { name, .. }) => facts.is_absolute(name),
             _ => false,
         };
         let plain = shape != Shape::Many
             && match self.parts.first() {
-                Some(Part::Variable { name, is_set, .. }) => {
+                Some(WordPart::Variable { name, is_set, .. }) => {
                     is_absolute || (*is_set && facts.value(name).is_never_option)
                 }
-                Some(Part::Count | Part::Home | Part::Pipe) => true,
-                Some(Part::Text(text)) => !text.is_empty() && !text.starts_with('-'),
-                Some(Part::Unknown { .. } | Part::Integer | Part::Sequence | Part::Wildcard(_))
+                Some(WordPart::Count | WordPart::Home | WordPart::Pipe) => true,
+                Some(WordPart::Text(text)) => !text.is_empty() && !text.starts_with('-'),
+                Some(
+                    WordPart::Unknown { .. }
+                    | WordPart::Integer
+                    | WordPart::Sequence
+                    | WordPart::Wildcard(_),
+                )
                 | None => false,
             };
         let variable = match self.parts.as_slice() {
-            [Part::Variable { name, .. }] => Some(name.clone()),
+            [WordPart::Variable { name, .. }] => Some(name.clone()),
             _ => None,
         };
         let text = match shape {

@@ -4,13 +4,13 @@
 //! not accepted here is refused by name.
 
 use crate::strict::expansions::Quotes;
-use crate::strict::reader::{Proven, Reader, ends_word};
-use crate::strict::word::{Part, RawWord};
+use crate::strict::reader::{Proven, ShellReader, ends_word};
+use crate::strict::word::{RawWord, WordPart};
 
 /// The most words that a sequence such as `{1..9}` may become.
 const MAX_SEQUENCE: u32 = 100;
 
-impl Reader<'_> {
+impl ShellReader<'_> {
     /// Reads a word; a brace expansion makes several of one.
     pub(super) fn words(&mut self) -> Proven<Vec<RawWord>> {
         let start = self.pos;
@@ -38,7 +38,7 @@ impl Reader<'_> {
         word.source = self.since(start).to_owned();
         if word.source == "[" {
             // Alone it is the command, not a pattern.
-            word.parts = vec![Part::Text(word.source.clone())];
+            word.parts = vec![WordPart::Text(word.source.clone())];
         }
         match braces {
             None => Ok(vec![word]),
@@ -69,7 +69,7 @@ impl Reader<'_> {
             // The shell replaces the pattern by names of files; nothing runs.
             '*' | '?' | '[' => {
                 self.pos += 1;
-                word.parts.push(Part::Wildcard(c));
+                word.parts.push(WordPart::Wildcard(c));
                 Ok(())
             }
             '~' => self.tilde(word, start),
@@ -229,7 +229,7 @@ impl Reader<'_> {
         self.pos += 1;
         match (before, self.peek()) {
             (None, next) if next.is_none_or(|c| c == '/' || ends_word(c)) => {
-                word.parts.push(Part::Home);
+                word.parts.push(WordPart::Home);
                 Ok(())
             }
             (None | Some('=' | ':'), _) => self.refuse("this use of `~`"),
@@ -249,7 +249,7 @@ impl Reader<'_> {
         self.bash_only("a process substitution")?;
         self.pos += 2;
         self.nested(|reader| reader.list_until(')'))?;
-        word.parts.push(Part::Pipe);
+        word.parts.push(WordPart::Pipe);
         match self.peek() {
             Some(c) if !ends_word(c) => self.refuse("text after a process substitution"),
             _ => Ok(()),
@@ -309,7 +309,7 @@ impl Reader<'_> {
             if text.is_empty() {
                 return self.refuse("braces that become nothing");
             }
-            let parts = vec![Part::Text(text)];
+            let parts = vec![WordPart::Text(text)];
             Ok(RawWord { parts, source: word.source.clone(), quoted: false })
         };
         choices.words.into_iter().map(expanded).collect()

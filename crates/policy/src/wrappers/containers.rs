@@ -8,7 +8,7 @@ use super::dispatch::{Effect, SH};
 use super::options::{Grammar, NO_OPTIONS, Scan, is_one, scan};
 use crate::command::{Shape, SimpleCommand, Word};
 
-/// What such a tool leads to; `None` for any other program.
+/// The effects of such a tool; `None` for any other program.
 pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
     let mut names = Vec::new();
     let args: Vec<Word> = command.args.iter().map(|word| as_one_word(word, &mut names)).collect();

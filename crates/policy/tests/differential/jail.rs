@@ -73,7 +73,7 @@ const PROJECT: &[(&str, &str)] = &[
     ("odd/zqc", ""),
     ("odd/;", ""),
 ];
-/// What else the project has.
+/// The other files of the project.
 const SET_UP: &str = "set -e
 seq 1 200 > big
 tar -czf src.tgz src tests

@@ -10,7 +10,7 @@ use crate::check::{check_decisions, check_reader};
 use crate::generate::Mix;
 use crate::workers::{announce, share, sum, texts};
 
-/// Of the scripts that bash runs without an error, at most this share may be refused, in percent.
+/// The share of scripts, in percent, that may be refused although bash runs them without an error.
 const MAX_REFUSED: u64 = 15;
 /// The POSIX shell runs this part of the scripts.
 const POSIX_PART: u64 = 5;

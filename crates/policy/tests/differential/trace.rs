@@ -19,7 +19,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// Wall time of background processes after the shell itself has ended.
 const STRAGGLERS: Duration = Duration::from_millis(300);
-/// How often the watchdog looks at the clock.
+/// The interval at which the watchdog looks at the clock.
 const TICK: Duration = Duration::from_millis(20);
 /// Processes that one script may create.
 const MAX_PROCESSES: usize = 200;
@@ -211,7 +211,7 @@ impl Run {
     }
 }
 
-/// What a process runs, read at the stop after `execve`. `None` if it was killed meanwhile.
+/// Reads what a process runs, at the stop after `execve`. `None` if it was killed meanwhile.
 fn read_exec(pid: i32, starter: Option<usize>) -> Option<Exec> {
     let cmdline = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let argv = cmdline.strip_suffix(b"\0").unwrap_or(&cmdline).split(|byte| *byte == 0);

@@ -52,7 +52,7 @@ pub(in crate::process) struct View<'a> {
     pub(in crate::process) roots: &'a [PathBuf],
     /// The places of which the job gets its own, with the directories of the job's own.
     pub(in crate::process) private: &'a [Substitute],
-    /// What is still seen in those places.
+    /// The part of those places that is still seen.
     pub(in crate::process) shown: &'a [Substitute],
     /// What in the workspaces must stay as it is ([`super::super::protected::Guarded::names`]).
     pub(in crate::process) guarded: &'a [PathBuf],
@@ -66,7 +66,7 @@ pub(in crate::process) struct View<'a> {
 ///
 /// The innermost place that is named decides. A workspace in a hidden place is seen there, alone; a
 /// hidden place in a workspace is hidden; one that is both is a workspace, since somebody chose it.
-/// Of what is hidden nothing else is shown.
+/// Nothing else of a hidden place is shown.
 pub(in crate::process) fn plan(view: &View<'_>) -> Vec<Mount> {
     let chosen: fn(PathBuf) -> Mount = match view.profile {
         Profile::None | Profile::Default => return Vec::new(),

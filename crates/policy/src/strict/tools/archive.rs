@@ -65,7 +65,7 @@ const CPIO: Options = Options {
     ..NO_OPTIONS
 };
 
-/// What gzip(1), bzip2(1), xz(1), zstd(1), lz4(1) and compress(1) have in common, and more; none of
+/// The options of gzip(1), bzip2(1), xz(1), zstd(1), lz4(1) and compress(1) together; none of
 /// them starts a program.
 const COMPRESSOR: Options = Options {
     flags: "0123456789acdfhHklLmnNqrRtTvVzesC",

@@ -44,7 +44,7 @@ struct Reader<'p> {
     before: Before,
     /// For each open parenthesis: the kind of what its end is.
     parentheses: Vec<Before>,
-    /// How many parentheses were open at the `print` of this statement.
+    /// The number of parentheses that were open at the `print` of this statement.
     printing: Option<usize>,
     found: Vec<Consequence>,
 }

@@ -37,6 +37,6 @@ pub(crate) enum Consequence {
     Opaque,
 }
 
-/// What in a command's arguments is not known to be harmless, as a refusal names it:
+/// The argument that is not known to be harmless, as a refusal names it:
 /// "the option --use-compress-program", "the subcommand foreach", "the word $x".
 pub(crate) type Doubt = String;

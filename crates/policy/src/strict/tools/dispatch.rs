@@ -9,7 +9,7 @@ use super::{
 };
 use crate::command::Word;
 
-/// What an entry says about a command's arguments; `None` if the family has no entry for the
+/// The judgement of an entry about a command's arguments; `None` if the family has no entry for the
 /// program.
 pub(super) type Judgement = Option<Result<Vec<Consequence>, Doubt>>;
 

@@ -92,7 +92,7 @@ impl OperandRole {
 struct Outer {
     /// The options that their subcommands take as well.
     shared: Vec<&'static str>,
-    /// Those of them that were given in front of the subcommand.
+    /// The options that were given in front of the subcommand.
     options: Vec<Given>,
 }
 

@@ -1,4 +1,4 @@
-//! What the arguments of a listed program make it do.
+//! The effects of a listed program's arguments.
 //!
 //! A program that can start others, or that writes files which others execute, has an entry that
 //! lists the options and subcommands known to be harmless, taken from the help of a named version

@@ -24,11 +24,11 @@ use crate::command::{Shape, Word};
 pub(super) struct OptionSpec<'s> {
     /// The tokens.
     pub(super) tokens: &'s [&'static str],
-    /// Where options may stand.
+    /// The place of options among the words.
     pub(super) order: Order,
 }
 
-/// How an option takes its value.
+/// The form in which an option takes its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Takes {
     Nothing,

@@ -32,7 +32,7 @@ pub(super) struct Options {
     pub(super) undashed_values: bool,
     /// `-20` is an option.
     pub(super) numbers: bool,
-    /// Where options may stand.
+    /// The place of options among the words.
     pub(super) order: Order,
 }
 
@@ -91,7 +91,7 @@ impl Arguments {
 }
 
 impl Options {
-    /// How a long option takes its value; `None` for an option that is not known.
+    /// Finds out how a long option takes its value; `None` for an option that is not known.
     fn find_long(&self, name: &str) -> Option<Takes> {
         let is = |takes: Takes, names: &[&str]| names.contains(&name).then_some(takes);
         is(Takes::Nothing, self.long_flags)
@@ -105,7 +105,7 @@ impl Options {
     }
 }
 
-/// How an option takes a value.
+/// The form in which an option takes its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Takes {
     Nothing,

@@ -219,7 +219,7 @@ const RARE: &[&str] = &[
     "arr=(a b c); echo \"${arr[@@]}\" \"${#arr[@@]}\"",
     "trap 'echo bye' EXIT; @c@",
 ];
-/// Of so many statements one is rare.
+/// One of this many statements is rare.
 const RARITY: usize = 12;
 const JOINTS: &[&str] = &["; ", " && ", "\n", " && ", "; ", " || true; ", "\n# then\n"];
 const FILTERS: &[&str] = &[

@@ -44,7 +44,7 @@ impl Family {
     }
 }
 
-/// How often each kind of script comes.
+/// The share of each kind of script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mix {
     /// Everyday lines dominate, as they do in real use, so that the share of refusals means
