@@ -61,7 +61,7 @@ fn reason(decision: &Decision) -> String {
             format!("asks: `{command}` matches {}", AskRule::listed(rules))
         }
         Decision::Confine { doubt } => {
-            format!("runs in the read-only sandbox without network: {doubt}")
+            format!("runs in the read-only sandbox without network: {}", doubt.reason())
         }
         Decision::Deny(refusal) => format!("refused: {refusal}"),
     }

@@ -333,7 +333,7 @@ fn sandboxed(confining: Option<&Confining>, doubt: Refusal) -> Result<Passed, Re
     match granted {
         Some(granted) => Ok(Passed {
             rule: None,
-            uncertain: Some(doubt.to_string()),
+            uncertain: Some(doubt.reason()),
             sandbox: Some(granted),
             cwd: None,
         }),

@@ -333,6 +333,27 @@ pub struct Uncertain {
     pub at: usize,
 }
 
+impl Uncertain {
+    /// Advice for the author of the text, as the end of a sentence.
+    pub(crate) const fn advice(&self) -> &'static str {
+        match self.reason {
+            // The reason says it itself.
+            Reason::UnknownProgram { .. } => "",
+            Reason::TooLong { .. }
+            | Reason::TooDeep { .. }
+            | Reason::TooMany { .. }
+            | Reason::Syntax(_)
+            | Reason::Dialect(_)
+            | Reason::Dynamic(_)
+            | Reason::Code(_)
+            | Reason::Connection
+            | Reason::Unproven { .. }
+            | Reason::Variable { .. }
+            | Reason::Launcher { .. } => "; write the command so that it can be read",
+        }
+    }
+}
+
 /// Everything that a text could run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Extraction {

@@ -142,7 +142,7 @@ pub enum Refusal {
         command: String,
     },
     /// The text cannot be judged.
-    #[error("{doubt}; write the command so that it can be read")]
+    #[error("{doubt}{}", .doubt.advice())]
     Uncertain {
         /// What is in doubt.
         doubt: Uncertain,
@@ -175,6 +175,19 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The doubt without the advice that goes with a refusal.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Uncertain { doubt } => doubt.to_string(),
+            Self::Denied { .. }
+            | Self::NotAllowed { .. }
+            | Self::MayBeDenied { .. }
+            | Self::Variable { .. }
+            | Self::Redirect { .. } => self.to_string(),
+        }
+    }
+
     /// The stable word that programs may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
