@@ -6,14 +6,11 @@ use std::sync::Arc;
 use super::actor::JobSettings;
 use super::seat::JobSeat;
 use crate::outcome::StartError;
-use crate::policy::rules::PLAIN_LOCALES;
 use crate::process::shell::{self, Invocation, Shell};
 use crate::process::{Confine, Cwd, Launch, LaunchStdin, Report, Variable};
 use crate::spec::{Program, ShellUse, Spec, Stdin};
 use crate::trace::TraceContext;
 
-/// The locale in which judged text is read.
-const LOCALE: &str = "C.UTF-8";
 /// Where programs look for the trace that they are a part of, as OpenTelemetry has it.
 const TRACE_VARIABLES: [&str; 2] = ["TRACEPARENT", "TRACESTATE"];
 
@@ -85,23 +82,7 @@ fn environment(seat: &JobSeat) -> Result<Vec<Variable>, StartError> {
     }
     all.retain(|variable| variable.name() != marker.name());
     all.push(marker);
-    if let (ShellUse::AsJudged, Program::Shell(_)) = (seat.spec().shell, &seat.spec().program) {
-        fix_locale(&mut all)?;
-    }
     Ok(all)
-}
-
-/// Has the shell read a text in the locale in which it was judged: in others a byte of a character
-/// can be a quote. A plain locale that the caller chose reads it alike.
-fn fix_locale(all: &mut Vec<Variable>) -> Result<(), StartError> {
-    let is_locale = |variable: &Variable| variable.name() == "LC_ALL";
-    let is_plain =
-        |variable: &Variable| PLAIN_LOCALES.iter().any(|plain| variable.value() == *plain);
-    if !all.iter().any(|variable| is_locale(variable) && is_plain(variable)) {
-        all.retain(|variable| !is_locale(variable));
-        all.push(Variable::new("LC_ALL", LOCALE)?);
-    }
-    Ok(())
 }
 
 /// What tells programs of the trace that they are a part of.

@@ -13,6 +13,7 @@ use crate::ids::JobId;
 use crate::outcome::Outcome;
 use crate::output::redact::Redactor;
 use crate::policy::directories::AllowedDirectories;
+use crate::policy::rules::PLAIN_LOCALES;
 use crate::policy::{self, Call, Decision, OnUncertain, Opinion, Policy, Refusal, Request};
 use crate::process::OpenedDir;
 use crate::process::shell::{Dialect, Shell, judged_by};
@@ -20,6 +21,9 @@ use crate::spec::{Program, ShellUse, Spec};
 use crate::supervisor::AtEnd;
 use crate::telemetry::audit::{Audit, AuditError, DecisionEntry, EndingEntry, NoteEntry, Verdict};
 use crate::telemetry::events;
+
+/// The variable that decides in which locale a shell reads its text.
+const LOCALE_NAME: &str = "LC_ALL";
 
 /// Everything that may change while the server runs.
 #[derive(Debug, Clone)]
@@ -123,6 +127,9 @@ impl Gate {
         written?;
         if passed.cwd.is_some() {
             spec.shell = ShellUse::AsJudged;
+            if let Program::Shell(_) = spec.program {
+                fix_locale(&mut spec.env);
+            }
         }
         Ok((job, passed.cwd))
     }
@@ -203,6 +210,18 @@ impl Gate {
         {
             events::audit_failed(&error);
         }
+    }
+}
+
+/// Has the shell read a text in the locale in which it was judged: in others a byte of a character
+/// can be a quote. A plain locale that the caller chose reads it alike.
+fn fix_locale(env: &mut Vec<(String, String)>) {
+    let is_plain = |(name, value): &(String, String)| {
+        name == LOCALE_NAME && PLAIN_LOCALES.contains(&value.as_str())
+    };
+    if !env.iter().any(is_plain) {
+        env.retain(|(name, _)| name != LOCALE_NAME);
+        env.push((LOCALE_NAME.to_owned(), "C.UTF-8".to_owned()));
     }
 }
 
