@@ -57,8 +57,8 @@ async fn open(target: &Target, tls: Option<&TlsConnector>) -> Result<Sender, Cli
     }
 }
 
-/// Whoever may create files beside the socket can put a socket of their own in its place, and would
-/// be shown the token. The kernel says who listens: that must be our own user, or root.
+/// Checks that our own user, or root, listens on the socket, as the kernel says. Another user who may
+/// create files beside the socket could put one in its place and would be shown the token.
 fn check_listener(target: &Target, stream: &UnixStream) -> Result<(), ClientError> {
     let uid = stream.peer_cred().map_err(|source| not_connected(target, source))?.uid();
     if uid == geteuid().as_raw() || uid == Uid::ROOT.as_raw() {

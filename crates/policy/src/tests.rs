@@ -339,6 +339,7 @@ const FINE: &[(&str, &str, &str)] = &[
 ];
 
 const REFUSED: &[(&str, &str, &str)] = &[
+    ("debugfs", "", "debugfs <<< '!touch x'"),
     ("patch,git", "", "patch -p0 <<'E'\n+++ .git/config\nE\ngit status"),
     ("mytool", "", "mytool --run x"),
     ("run0", "", "run0 id"),

@@ -1,7 +1,7 @@
 //! Files in a workspace that other programs execute later, outside of any job: a job must not write
 //! them. Which ones is a setting.
 //!
-//! What is missing gets a placeholder for as long as a job runs. Each job holds a shared lock on the
+//! A missing file gets a placeholder for as long as a job runs. Each job holds a shared lock on the
 //! workspace's directory; the last one, of whichever server, gets it alone and removes the
 //! placeholders. Before they are made they are written down in a record ([`release`]), from which
 //! they are removed after a server that was killed.

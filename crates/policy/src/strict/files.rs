@@ -37,13 +37,14 @@ const DATA: [&str; 18] = [
     "jsonl", "bak", "tmp", "tgz", "gz", "zip",
 ];
 /// Files with such an ending that tools do read.
-const SETTINGS: [&str; 10] = [
+const SETTINGS: [&str; 11] = [
     "CMakeLists.txt",
     "package.json",
     "package-lock.json",
     "tsconfig.json",
     "composer.json",
     "deno.json",
+    "project.json",
     "nx.json",
     "lerna.json",
     "pom.xml",
@@ -70,6 +71,12 @@ pub(super) fn is_interpreter(program: &str) -> bool {
 /// themselves, and `ssh` has it read on another host.
 pub(super) fn starts_shell(program: &str) -> bool {
     !SHELLS.contains(&program) && program != "ssh"
+}
+
+/// `true` for a program that is no build tool, but whose settings or batch file may name programs: an
+/// earlier line may have written the file.
+pub(super) fn is_configured_by_argument(program: &str) -> bool {
+    matches!(program, "ssh" | "scp" | "sftp")
 }
 
 /// `true` for a file that is an input of the command rather than a file: `-`, a pipe, `/dev/stdin`.

@@ -293,6 +293,9 @@ impl<'c> Prover<'c> {
             {
                 Err(refusal(format!("{word}, which `{name}` runs as code,")))
             }
+            Consequence::ReadsCode(word) if files::is_configured_by_argument(name) => {
+                Err(refusal(format!("the file {word}, which may name programs for `{name}`,")))
+            }
             Consequence::ReadsCode(word) => {
                 self.code.push((number, files::Code::File(word)));
                 Ok(())

@@ -342,9 +342,6 @@ fn a_posix_shell_is_given_only_what_it_reads_alike() {
 #[test]
 fn content_that_a_line_hands_over_is_not_run_by_the_same_line() {
     for text in [
-        "git apply <<'E'\n+all:\nE\nmake",
-        "git apply --cached < x.patch; git checkout -f main; make",
-        "git am < x.txt && npm test",
         "base64 -d <<< x | tar xz; make",
         "a | tar -xzf - -C out && make -C out",
         "a | cpio -id --no-absolute-filenames; make",
@@ -358,6 +355,11 @@ fn content_that_a_line_hands_over_is_not_run_by_the_same_line() {
     ] {
         refused(text, "a line that writes");
     }
+    refused("git apply <<'E'\n+++ b/b/config\nE\ngit -C b status", "a patch from the input");
+    refused("ssh -F x.txt host ls", "x.txt, which may name programs");
+    refused("sftp -b b.txt host", "b.txt, which may name programs");
+    refused("a > project.json; nx x", "a line that writes");
+    starts("kubectl apply -f k8s/deploy.yaml", "kubectl");
     starts("git pull && npm ci", "git npm");
     starts("git checkout main && cargo test", "git cargo");
     starts("git stash pop && make", "git make");

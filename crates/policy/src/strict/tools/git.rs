@@ -2,7 +2,6 @@
 
 use super::consequence::{Consequence, Doubt};
 use super::dispatch::Judgement;
-use super::entry::download_into;
 use super::git_options::{Repository, SUBCOMMANDS, Subcommand};
 use super::git_settings::{judge_pair, judge_setting};
 use super::options::{Arguments, NO_OPTIONS, Options, known, read, stays_one_word};
@@ -123,7 +122,7 @@ fn judge_subcommand(name: &str, args: &[Word]) -> Result<Vec<Consequence>, Doubt
         }
     }
     all.extend(subcommand.local_repositories(&found).map(Consequence::ReadsCode));
-    all.extend(files_of_work_tree(name, &found));
+    all.extend(files_of_work_tree(name, &found)?);
     Ok(all)
 }
 
@@ -135,17 +134,17 @@ fn judge_subcommand(name: &str, args: &[Word]) -> Result<Vec<Consequence>, Doubt
 /// switch, reset, merge, pull, rebase, cherry-pick, revert, stash, submodule) report nothing:
 /// whatever the line itself has put there keeps the name under which it was written, and that write
 /// counts; a repository on this host, which the line may have made, is reported as code.
-fn files_of_work_tree(name: &str, found: &Arguments) -> Vec<Consequence> {
+fn files_of_work_tree(name: &str, found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     let here = || Word::literal(".");
     let is_add = found.operands.first().is_some_and(|action| action.is("add"));
-    match name {
+    Ok(match name {
         "apply" if is_dry(found) => Vec::new(),
         "apply" | "am" => {
             let goes_on = ["continue", "resolved", "r", "skip", "abort", "quit", "retry"];
             let is_from_input = found.operands.is_empty() && !found.has(&goes_on);
-            // Such a patch may be part of the line.
+            // Such a patch may be part of the line, and may hold a repository with settings.
             if is_from_input || found.operands.iter().any(is_fed) {
-                return download_into(here()).to_vec();
+                return Err("a patch from the input".to_owned());
             }
             vec![Consequence::WritesBeneath(here())]
         }
@@ -157,7 +156,7 @@ fn files_of_work_tree(name: &str, found: &Arguments) -> Vec<Consequence> {
             found.operands.get(1).cloned().map(Consequence::ChecksOut).into_iter().collect()
         }
         _ => Vec::new(),
-    }
+    })
 }
 
 /// `true` if `git apply` only looks at a patch.
@@ -551,11 +550,7 @@ mod tests {
             ("git remote add y ./x.txt", "code ./x.txt"),
             ("git worktree add ../wt -b new", "checks out ../wt"),
             ("git apply -3 -p1 fix.patch", "writes beneath ."),
-            ("git apply", "writes beneath ., writes ."),
-            ("git apply --cached -", "writes beneath ., writes ."),
-            ("git -C b apply --stat --apply /dev/stdin", "writes beneath b/., writes b/."),
             ("git am -3 0001.patch", "writes beneath ."),
-            ("git am", "writes beneath ., writes ."),
             ("git am --continue", "writes beneath ."),
             ("git -c core.editor=true rebase --continue", "runs true"),
             ("git mv a b", "writes beneath b"),
@@ -627,6 +622,9 @@ mod tests {
         ("git log $x", "the word …"),
         ("git log --author -- --output=x", "the word --"),
         ("git archive --remote=x --exec=e HEAD", "the option --remote"),
+        ("git apply", "a patch from the input"),
+        ("git apply --cached -", "a patch from the input"),
+        ("git am", "a patch from the input"),
         ("git apply --unsafe-paths x", "the option --unsafe-paths"),
         ("git apply --build-fake-ancestor=x y", "the option --build-fake-ancestor"),
         ("git config alias.x '!pwn'", "the setting alias.x"),

@@ -463,7 +463,10 @@ pub(super) fn consequences(program: &str, args: &[Word]) -> Judgement {
     // The dynamic loader starts the program that it is given.
     let is_loader = program.starts_with("ld-linux") || program.starts_with("ld-musl");
     if is_unknown || is_plugin || is_loader {
-        return Some(NEVER.judge(args));
+        // Many of them read commands from their input without an argument.
+        let is_bare = args.is_empty();
+        let bare = || Err(format!("{program} without an argument"));
+        return Some(if is_bare { bare() } else { NEVER.judge(args) });
     }
     judge_by(TABLE, program, args)
 }

@@ -273,7 +273,10 @@ pub(super) fn consequences(program: &str, args: &[Word]) -> Judgement {
     let is_unknown = UNKNOWN.split_ascii_whitespace().any(|name| name == program);
     // Emulators run the program that they are given; monitors and disks are options.
     if is_unknown || program.starts_with("qemu-") {
-        return Some(NEVER.judge(args));
+        // Many of them read commands from their input without an argument.
+        let is_bare = args.is_empty();
+        let bare = || Err(format!("{program} without an argument"));
+        return Some(if is_bare { bare() } else { NEVER.judge(args) });
     }
     judge_by(TABLE, program, args)
 }
