@@ -366,7 +366,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("./scripts/run.sh,ln,echo", "", "ln -s scripts s; echo 'touch x' > s/run.sh"),
     ("echo", "", "(\\\n(echo '$(touch x)'))"),
     ("echo", "", "echo $(\\\n(echo '$(touch x)'))"),
-    ("echo,cat", "", "echo \"$(cat <<E\nE x)\n$(touch x)\nE\n)\""),
+    ("echo,cat", "", "echo $(cat <<'E'\nE touch x)\nE\n)"),
     ("echo", "", "echo 'a[$(touch x)]'; echo $((_))"),
     ("echo", "", "echo 'a[$(touch x)]'; [[ $_ -eq 1 ]]"),
     ("echo", "", "[[ $(echo 'a[$(touch x)]') =~ .* ]]; echo $((BASH_REMATCH))"),
