@@ -112,6 +112,8 @@ impl World {
             }
             (_, _) => Command::new(program),
         };
+        // Without it, tmux takes the user's own shell, and that of nobody refuses to run anything.
+        command.env("SHELL", "/bin/sh");
         command.env("HOME", home).env_remove("TMUX").current_dir(self.yard.work());
         command.stdin(Stdio::null());
         command
