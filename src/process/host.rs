@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::sync::OnceLock;
 
+use rustix::io::Errno;
 use rustix::process::{
     DumpableBehavior, Pid, Resource, Rlimit, getpid, getrlimit, prlimit, set_child_subreaper,
     set_dumpable_behavior, setrlimit,
@@ -16,6 +17,7 @@ use super::raw;
 use super::tag::Tag;
 use super::variable::Variable;
 use crate::spec::JOB_VARIABLE;
+use crate::telemetry::events;
 
 const MOST_OPEN_FILES: u64 = 1 << 20;
 
@@ -31,16 +33,39 @@ struct Host {
 #[derive(Debug)]
 pub(super) struct Bequest {
     /// The limit on open files that we were started with.
-    pub(super) open_files: Rlimit,
+    open_files: Rlimit,
     /// Where the kernel has such scores.
     pub(super) score: Option<Score>,
 }
 
 impl Bequest {
-    /// Does from outside what a new process could not do itself.
-    pub(super) fn complete(&self, pid: Pid) {
-        if let Some(score) = &self.score {
-            score.put_on(pid);
+    /// Puts the score on a process that the server created, where that process could not do it
+    /// itself. `failure` says why it could not, if it tried.
+    pub(super) fn complete(&self, pid: Pid, failure: Option<Errno>) {
+        let Some(score) = &self.score else { return };
+        let set = failure.map_or_else(|| score.put_on(pid), |errno| Err(errno.into()));
+        if let Err(error) = set {
+            events::oom_score_not_set(&error);
+        }
+    }
+
+    /// Checks the score of a process that the spawner created: it inherits that of the spawner.
+    pub(super) fn check(&self, pid: Pid) {
+        if let Some(Err(error)) = self.score.as_ref().map(|score| score.check(pid)) {
+            events::oom_score_not_set(&error);
+        }
+    }
+
+    /// The limit on open files that a new process gets: the one that we were started with, within
+    /// the hard limit of its parent, which somebody may have lowered since.
+    pub(super) fn open_files(&self, parent: Rlimit) -> Rlimit {
+        let least = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (limit, None) | (None, limit) => limit,
+        };
+        Rlimit {
+            current: least(self.open_files.current, parent.maximum),
+            maximum: least(self.open_files.maximum, parent.maximum),
         }
     }
 }
@@ -142,11 +167,11 @@ pub(super) fn bequest() -> Option<&'static Bequest> {
     HOST.get().map(|host| &host.bequest)
 }
 
-/// Gives a new child the limit on open files that we had ourselves.
+/// Gives a child the limit on open files that jobs get now.
 pub(super) fn limit_open_files(pid: Pid) {
     if let Some(bequest) = bequest() {
         // A child that is gone already needs none.
-        prlimit(Some(pid), Resource::Nofile, bequest.open_files).ok();
+        prlimit(Some(pid), Resource::Nofile, bequest.open_files(getrlimit(Resource::Nofile))).ok();
     }
 }
 
@@ -196,6 +221,20 @@ mod tests {
         let next = first.marker(7);
         assert_ne!(next, marker, "two runs of one job are told apart");
         assert!(run(&next).abs_diff(run(&marker)) > 1 << 20, "nobody counts them: {next:?}");
+    }
+
+    #[test]
+    fn a_child_gets_no_more_files_than_the_hard_limit_of_its_parent() {
+        let started_with = Rlimit { current: Some(1024), maximum: Some(4096) };
+        let bequest = Bequest { open_files: started_with, score: None };
+        for (hard, expected) in [
+            (None, started_with),
+            (Some(1 << 20), started_with),
+            (Some(2000), Rlimit { current: Some(1024), maximum: Some(2000) }),
+            (Some(100), Rlimit { current: Some(100), maximum: Some(100) }),
+        ] {
+            assert_eq!(bequest.open_files(Rlimit { current: Some(50), maximum: hard }), expected);
+        }
     }
 
     #[tokio::test]

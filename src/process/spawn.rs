@@ -176,8 +176,13 @@ impl Site<'_> {
         let cgroup = cgroup.as_ref().map(OwnedFd::as_fd);
         let files = self.theirs.files(self.cwd, self.report.map(PipelineReport::file));
         match order.shut.backend {
-            Backend::Namespaces => spawner::create(order, files, cgroup)
-                .map(|Offspring { leader, namespace }| (leader, Some(namespace))),
+            Backend::Namespaces => {
+                let Offspring { leader, namespace } = spawner::create(order, files, cgroup)?;
+                if let Some(bequest) = host::bequest() {
+                    bequest.check(leader.child.pid());
+                }
+                Ok((leader, Some(namespace)))
+            }
             Backend::Landlock | Backend::Seccomp | Backend::Nothing => {
                 birth::create(order, files, cgroup).map(|leader| (leader, None))
             }

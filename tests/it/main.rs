@@ -15,6 +15,8 @@ mod budget;
 #[cfg(test)]
 mod cancelling;
 #[cfg(test)]
+mod child_limits;
+#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod compression;

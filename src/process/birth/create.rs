@@ -73,7 +73,7 @@ pub(in crate::process) fn create(
         }
     })?;
     if let Some(bequest) = bequest {
-        bequest.complete(newborn.child.pid());
+        bequest.complete(newborn.child.pid(), part.kit.score_failure.get());
     }
     Ok(newborn)
 }

@@ -202,7 +202,11 @@ impl Office {
         files: &[BorrowedFd<'_>],
     ) -> Result<Note, Failure> {
         let failed = |errno| Step::Request.failed(errno);
-        let send = |spawner: &Spawner| link::send_request(spawner.socket.as_fd(), request, files);
+        let send = |spawner: &Spawner| {
+            // Jobs inherit the spawner's limits. Ours may have been lowered since the last launch.
+            host::limit_open_files(spawner.child.pid());
+            link::send_request(spawner.socket.as_fd(), request, files)
+        };
         if send(self.running(desk).map_err(failed)?).is_err() {
             self.dismiss();
             send(self.running(desk).map_err(failed)?).map_err(failed)?;
@@ -233,8 +237,6 @@ impl Spawner {
         let program = program.map_or(helper::OURSELVES, CString::as_c_str);
         let child = desk.register(helper::start(program, &argv, theirs.as_fd())?);
         LATEST.store(child.pid().as_raw_nonzero().get(), Ordering::Relaxed);
-        // Jobs inherit the spawner's limits, and shall not have ours.
-        host::limit_open_files(child.pid());
         Ok(Self { child, socket: ours })
     }
 }

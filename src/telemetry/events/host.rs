@@ -17,6 +17,13 @@ pub fn orphans_reaped(count: u64) {
     process::ORPHANS.plain().increment(count);
 }
 
+/// A job may be ended after its server when memory is short: its score could not be raised.
+pub fn oom_score_not_set(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::warn!(?why, "the out-of-memory score of a job could not be raised");
+    process::OOM_SCORE_FAILURES.plain().increment(1);
+}
+
 /// The guardian had died; there is a new one.
 pub fn guardian_renewed() {
     tracing::warn!("the guardian process had died; a new one was started");

@@ -14,6 +14,14 @@ pub const ORPHANS: Counter = Counter(Metric {
     labels: PLAIN,
 });
 
+/// Jobs whose out-of-memory score could not be raised above that of the server.
+pub const OOM_SCORE_FAILURES: Counter = Counter(Metric {
+    name: "shellyard_oom_score_failures_total",
+    help: "Jobs whose out-of-memory score could not be raised above that of the server.",
+    unit: Unit::Count,
+    labels: PLAIN,
+});
+
 /// Lines of the audit log that could not be written.
 pub const AUDIT_FAILURES: Counter = Counter(Metric {
     name: "shellyard_audit_failures_total",
@@ -109,7 +117,7 @@ pub const BUILD_INFO: Gauge = Gauge(Metric {
 /// All of them.
 pub(super) const FAMILY: Family = Family {
     title: "The server as a process",
-    counters: &[ORPHANS, AUDIT_FAILURES, GUARDIAN_RESTARTS, LOG_DROPPED, CPU],
+    counters: &[ORPHANS, OOM_SCORE_FAILURES, AUDIT_FAILURES, GUARDIAN_RESTARTS, LOG_DROPPED, CPU],
     gauges: &[RESIDENT, VIRTUAL, OPEN_FDS, MAX_FDS, THREADS, START_TIME, BUILD_INFO],
     histograms: &[],
 };

@@ -1,0 +1,76 @@
+//! Limits and scores that a job gets from its server.
+
+use std::fs;
+use std::process::Command;
+
+use rustix::process::geteuid;
+use serde_json::json;
+
+use crate::harness::{Launch, Marker, eventually};
+
+/// How much higher the out-of-memory score of a job is than that of its server.
+const MORE: i32 = 300;
+
+/// The highest score that the kernel takes.
+const HIGHEST: i32 = 1000;
+
+/// Lets calls choose among all profiles, and all jobs of a test run at one time.
+const UNCONFINED: &str = "[confinement]\nprofile = \"none\"\n[queue]\nslots = 64\n";
+
+/// The score that jobs of a server should have which these tests start.
+fn expected_score() -> i32 {
+    let own = i32::try_from(std::process::id()).ok().and_then(score_of);
+    (own.expect("the kernel has scores") + MORE).min(HIGHEST)
+}
+
+fn score_of(pid: i32) -> Option<i32> {
+    fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).ok()?.trim().parse().ok()
+}
+
+#[test]
+fn every_job_has_a_higher_score_than_its_server_when_memory_is_short() {
+    const JOBS: usize = 20;
+    const FAILURES: &str = "shellyard_oom_score_failures_total";
+    let expected = expected_score();
+    for launch in [Launch::http(), Launch::http().unprivileged()] {
+        let mut yard = launch.structured().config(UNCONFINED).start();
+        for profile in ["none", "default", "workspace-write"] {
+            let marker = Marker::new();
+            let command = format!("exec sleep {marker}");
+            let arguments = json!({"command": command, "confinement": profile, "wait_s": 0});
+            let mut start = || yard.call("run_command", arguments.clone()).ok().job();
+            let jobs: Vec<u64> = (0..JOBS).map(|_| start()).collect();
+            eventually("every job sleeps", || marker.sleeping() == JOBS);
+            // The server sets it a moment after the program began.
+            eventually(&format!("every process has {expected} ({profile})"), || {
+                marker.alive().into_iter().all(|pid| score_of(pid) == Some(expected))
+            });
+            yard.call("stop_jobs", json!({"jobs": jobs, "grace_s": 0})).ok();
+            marker.wait_gone();
+        }
+        assert!(yard.metric(FAILURES) < 1.0, "{}", yard.metrics());
+    }
+}
+
+#[test]
+fn a_hard_limit_that_is_lowered_while_the_server_runs_holds_for_its_jobs() {
+    let nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let same_user: &[&str] = if geteuid().is_root() { &nobody } else { &[] };
+    for (launch, user) in [(Launch::stdio(), &[][..]), (Launch::stdio().unprivileged(), same_user)]
+    {
+        let mut yard = launch.structured().config(UNCONFINED).start();
+        for most in ["200", "150"] {
+            let (limit, server) = (format!("--nofile={most}:{most}"), yard.pid().to_string());
+            let words = user.iter().copied().chain(["prlimit", &limit, "--pid", &server]);
+            let lowered = Command::new("env").args(words).status().expect("env runs");
+            assert!(lowered.success());
+            for profile in ["none", "default", "workspace-write"] {
+                let command = "ulimit -Sn; ulimit -Hn";
+                let arguments = json!({"command": command, "confinement": profile});
+                let reply = yard.call("run_command", arguments).ok();
+                let output = reply["output"].as_str().unwrap_or_default();
+                assert_eq!(output, format!("{most}\n{most}\n"), "{profile}: {}", reply.0);
+            }
+        }
+    }
+}
