@@ -4,6 +4,7 @@
 //! `docs/architecture.md` has the picture and the invariants.
 
 pub mod app;
+pub mod bounded_read;
 pub mod cli;
 pub mod client;
 pub mod config;

@@ -1,8 +1,8 @@
 //! From `--connect` and `--token` to the server that is meant, and how it is started.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use axum::http::HeaderValue;
 use base64::Engine as _;
@@ -10,10 +10,12 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::error::AppError;
 use super::values;
+use crate::bounded_read::read_text;
 use crate::cli::StdioFlags;
 use crate::client::{Client, Place, Target, Token};
 use crate::config::{Environment, Settings, TOKEN_VARIABLE};
 use crate::lines::DIRECTORY;
+use crate::private_files::Links;
 use crate::proxy::{ServerLaunch, Upstream};
 
 /// The server that `--connect` means.
@@ -88,7 +90,7 @@ fn token(file: Option<&Path>, environment: &Environment) -> Result<Option<Token>
 
 /// The first line that is neither empty nor a comment nor the hash of a token.
 fn read_token(path: &Path) -> Result<String, AppError> {
-    let text = fs::read_to_string(path)
+    let text = read_text(path, Links::Follow)
         .map_err(|source| AppError::TokenFile { path: path.into(), source })?;
     let is_token =
         |line: &&str| !line.is_empty() && !line.starts_with('#') && !line.starts_with("sha256:");
@@ -147,6 +149,8 @@ fn program() -> Result<PathBuf, AppError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn words(target: &str) -> Result<String, String> {

@@ -2,10 +2,13 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ractor::SpawnErr;
 use thiserror::Error;
+use tokio::task::JoinError;
 
+use crate::bounded_read::BoundedReadError;
 use crate::client::{ClientError, TargetError};
 use crate::config::ConfigError;
 use crate::environment::NamePatternError;
@@ -28,6 +31,12 @@ pub(super) enum AppError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     DataDir(#[from] PrivateDirError),
+    #[error(
+        "the data directory `{}` is in use by {holder}; connect to that one (`shellyard stdio --connect`), stop it, or give this one its own with --data-dir DIR", .path.display()
+    )]
+    DataDirInUse { path: PathBuf, holder: String },
+    #[error("cannot lock the data directory by `{}`; remove what is there", .path.display())]
+    ServerLock { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Log(#[from] SetupError),
     #[error(transparent)]
@@ -59,7 +68,7 @@ pub(super) enum AppError {
     #[error("`{entry}` cannot be in oauth.tenants; write VALUE=TENANT")]
     OauthTenant { entry: String, source: TenantError },
     #[error("cannot read the token file `{}`; give a readable file with one token", .path.display())]
-    TokenFile { path: PathBuf, source: io::Error },
+    TokenFile { path: PathBuf, source: BoundedReadError },
     #[error("the token file `{}` holds no token; write one into it", .path.display())]
     NoToken { path: PathBuf },
     #[error("the token in {origin} cannot be sent; it must be one line of plain characters")]
@@ -110,6 +119,12 @@ pub(super) enum AppError {
         "trace.otlp_endpoint is set ({endpoint}), but this program was built without the export of spans; build it with `cargo build --release --features otlp`, or leave the setting empty"
     )]
     NoOtlp { endpoint: String },
+    #[error(
+        "the settings could not be read within {} s: a file system does not answer; check the mounts that the settings name", .after.as_secs()
+    )]
+    ReloadHangs { after: Duration },
+    #[error("the settings could not be read: the task that reads them failed")]
+    ReloadFails(#[source] JoinError),
     #[error("the current directory cannot be used; start in an existing one, or set job.cwd")]
     Cwd(#[source] io::Error),
 }

@@ -1,8 +1,11 @@
 //! New settings from the same sources, while the server runs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::error::AppError;
 use super::values;
@@ -10,6 +13,9 @@ use crate::cli::talk;
 use crate::config::{Changes, Loaded, Sources, load};
 use crate::telemetry::{LogFilter, QueueGauges, events};
 use crate::yard::{Identity, PressureWatch, Tuning, Yard};
+
+/// The time for the file and the directories that the settings name.
+const READ_TIME: Duration = Duration::from_secs(15);
 
 /// What takes new settings over.
 #[derive(Debug)]
@@ -48,7 +54,7 @@ impl Reload {
     /// does. Says which settings changed, or why none did.
     pub(super) async fn now(&self, by: Identity) -> Result<Changes, String> {
         let mut last = self.last.lock().await;
-        let (loaded, tuning) = match self.read() {
+        let (loaded, tuning) = match self.read_in_time().await {
             Ok(read) => read,
             Err(error) => {
                 let why = talk::with_causes(&error);
@@ -75,6 +81,16 @@ impl Reload {
         if changes.live.iter().any(|key| key == "log.filter") {
             // The settings let nothing else through.
             self.live.log.configure(&loaded.settings.log.filter).ok();
+        }
+    }
+
+    /// Reads the sources where waiting for a file system holds nobody up.
+    async fn read_in_time(&self) -> Result<(Loaded, Tuning), AppError> {
+        let reload = self.clone();
+        match timeout(READ_TIME, spawn_blocking(move || reload.read())).await {
+            Ok(Ok(read)) => read,
+            Ok(Err(failed)) => Err(AppError::ReloadFails(failed)),
+            Err(_) => Err(AppError::ReloadHangs { after: READ_TIME }),
         }
     }
 

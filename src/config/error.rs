@@ -1,23 +1,23 @@
 //! What can be wrong with a configuration.
 
 use std::fmt;
-use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
 use super::Origin;
+use crate::bounded_read::BoundedReadError;
 
 /// Why there are no settings.
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// The file could not be read.
-    #[error("cannot read the configuration file `{}`; check its path and permissions", path.display())]
+    #[error("cannot read the configuration file `{}`; check its path, kind and permissions", path.display())]
     Unreadable {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
-        source: io::Error,
+        /// The reason.
+        source: BoundedReadError,
     },
     /// Something in a layer is wrong; every problem is listed.
     #[error("{}", list(problems))]

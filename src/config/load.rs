@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -14,6 +13,8 @@ use super::layers::{self, Entry, Layers};
 use super::origin::Origin;
 use super::settings::Settings;
 use super::{Environment, file, places, schema, suggest};
+use crate::bounded_read::{BoundedReadError, read_text};
+use crate::private_files::Links;
 use crate::spec::JOB_VARIABLE;
 
 /// Every setting with its default and a comment: what `config init` writes.
@@ -112,13 +113,13 @@ fn find_file(
     environment: &Environment,
 ) -> Result<Option<(PathBuf, String)>, ConfigError> {
     if let Some(path) = named {
-        let text = fs::read_to_string(&path).map_err(|source| unreadable(&path, source))?;
+        let text = read_text(&path, Links::Follow).map_err(|source| unreadable(&path, source))?;
         return Ok(Some((path, text)));
     }
     for path in places::config_files(environment) {
-        match fs::read_to_string(&path) {
+        match read_text(&path, Links::Follow) {
             Ok(text) => return Ok(Some((path, text))),
-            Err(error)
+            Err(BoundedReadError::Io(error))
                 if matches!(
                     error.kind(),
                     // A home that is not ours is no reason not to start.
@@ -130,7 +131,7 @@ fn find_file(
     Ok(None)
 }
 
-fn unreadable(path: &Path, source: io::Error) -> ConfigError {
+fn unreadable(path: &Path, source: BoundedReadError) -> ConfigError {
     ConfigError::Unreadable { path: path.to_owned(), source }
 }
 

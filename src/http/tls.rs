@@ -1,10 +1,11 @@
 //! The certificate and its key, read again when their files change.
 
+use std::error::Error as _;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
@@ -14,6 +15,8 @@ use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 
+use crate::bounded_read::{BoundedReadError, read_text};
+use crate::private_files::Links;
 use crate::telemetry::events;
 
 /// How often the files are looked at, at most.
@@ -32,9 +35,17 @@ pub enum TlsError {
         /// The key that is not.
         missing: &'static str,
     },
-    /// A file cannot be read, or is no PEM file of its kind.
+    /// A file cannot be read.
     #[error("cannot read `{}`; give a PEM file that the server's user may read", .path.display())]
-    Read {
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: BoundedReadError,
+    },
+    /// A file is not a PEM file of its kind.
+    #[error("cannot use `{}`; give a PEM file of a certificate chain, or of its key", .path.display())]
+    Pem {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
@@ -73,14 +84,14 @@ impl TlsFiles {
     }
 
     fn load(&self) -> Result<Arc<ServerConfig>, TlsError> {
-        let unreadable = |path: &Path| {
+        let no_pem = |path: &Path| {
             let path = path.to_owned();
-            move |source| TlsError::Read { path, source }
+            move |source| TlsError::Pem { path, source }
         };
-        let chain: Result<Vec<_>, _> =
-            CertificateDer::pem_file_iter(&self.cert).and_then(Iterator::collect);
-        let chain = chain.map_err(unreadable(&self.cert))?;
-        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(unreadable(&self.key))?;
+        let (cert, key) = (read(&self.cert)?, read(&self.key)?);
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(cert.as_bytes()).collect();
+        let chain = chain.map_err(no_pem(&self.cert))?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(no_pem(&self.key))?;
         let unusable =
             |source| TlsError::Pair { cert: self.cert.clone(), key: self.key.clone(), source };
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -96,6 +107,11 @@ impl TlsFiles {
     fn prints(&self) -> io::Result<[Print; 2]> {
         Ok([Print::of(&self.cert)?, Print::of(&self.key)?])
     }
+}
+
+fn read(path: &Path) -> Result<String, TlsError> {
+    read_text(path, Links::Follow)
+        .map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
 }
 
 /// What changes when a file is replaced or rewritten.
@@ -127,6 +143,8 @@ struct Current {
     /// The files when they were last read, whatever came of it; `None` while one is missing.
     prints: Option<[Print; 2]>,
     looked: Instant,
+    /// A look at the files has begun and is not over.
+    is_looking: bool,
 }
 
 impl Certificates {
@@ -134,34 +152,48 @@ impl Certificates {
     pub(super) fn load(files: TlsFiles) -> Result<Self, TlsError> {
         // Before the files: a change while they are read is then seen later.
         let prints = files.prints().ok();
-        let current = Current { config: files.load()?, prints, looked: Instant::now() };
+        let config = files.load()?;
+        let current = Current { config, prints, looked: Instant::now(), is_looking: false };
         Ok(Self { files, current: Mutex::new(current) })
     }
 
-    /// What shakes hands with the newest pair that could be used. A pair that cannot is logged
-    /// once, and the one before it stays in use.
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.looked.elapsed() >= LOOK_EVERY {
-            current.looked = Instant::now();
-            self.look(&mut current);
+    /// What shakes hands with the newest pair that was usable when the files were last looked at.
+    /// A pair that is not is logged once, and the one before it stays in use. A look that is due
+    /// begins beside it, since files can block: the connections after it get what it finds.
+    pub(super) fn acceptor(self: &Arc<Self>) -> TlsAcceptor {
+        let mut current = self.lock();
+        if !current.is_looking && current.looked.elapsed() >= LOOK_EVERY {
+            current.is_looking = true;
+            let certificates = Arc::clone(self);
+            tokio::task::spawn_blocking(move || certificates.look());
         }
         TlsAcceptor::from(Arc::clone(&current.config))
     }
 
-    fn look(&self, current: &mut Current) {
+    /// Reads the files if they have changed. Blocks, and holds nobody up meanwhile.
+    fn look(&self) {
+        let known = self.lock().prints;
         let prints = self.files.prints().ok();
-        if prints == current.prints {
-            return;
-        }
+        let loaded = (prints != known).then(|| self.files.load());
+        let mut current = self.lock();
         current.prints = prints;
-        match self.files.load() {
-            Ok(config) => {
+        current.looked = Instant::now();
+        current.is_looking = false;
+        match loaded {
+            Some(Ok(config)) => {
                 current.config = config;
                 events::certificate_replaced();
             }
-            Err(error) => events::certificate_refused(&error),
+            Some(Err(error)) => {
+                let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+                events::certificate_refused(&format!("{error}{cause}"));
+            }
+            None => {}
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -181,9 +213,8 @@ mod tests {
 
     /// Looks now, whenever the last look was.
     fn looked_at(certificates: &Certificates) -> Arc<ServerConfig> {
-        let mut current = certificates.current.lock().unwrap();
-        certificates.look(&mut current);
-        Arc::clone(&current.config)
+        certificates.look();
+        Arc::clone(&certificates.lock().config)
     }
 
     #[test]

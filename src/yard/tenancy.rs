@@ -12,6 +12,7 @@ use std::{fs, io};
 use tempfile::NamedTempFile;
 use tokio::sync::watch;
 
+use crate::bounded_read::read_text;
 use crate::ids::{JobId, JobNumber, Tenant};
 use crate::private_files::Links;
 use crate::telemetry::events;
@@ -106,9 +107,9 @@ impl Tenancy {
 }
 
 fn read(path: &Path) -> Vec<(Tenant, u64)> {
-    let text = match Links::Refuse.read_to_string(path) {
+    let text = match read_text(path, Links::Refuse) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) if error.is_missing() => return Vec::new(),
         Err(error) => {
             events::numbers_not_kept(path, &error);
             return Vec::new();

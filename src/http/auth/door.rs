@@ -1,6 +1,5 @@
 //! The one door: a request's headers in, a credential or a refusal out.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +17,7 @@ use super::moment::Moment;
 use super::oauth::{Grant, OauthMistake, OauthSettings, ResourceServer};
 use super::token::TokenHash;
 use super::token_file::{LineError, TokenEntry, TokenFile};
+use crate::bounded_read::{BoundedReadError, read_text};
 use crate::private_files::Links;
 use crate::yard::{Identity, Role};
 
@@ -65,8 +65,8 @@ pub enum AuthError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's own words.
-        source: io::Error,
+        /// The reason.
+        source: BoundedReadError,
     },
     /// A line of it is none.
     #[error("{}:{line}: this is no line of a token file", .path.display())]
@@ -252,8 +252,7 @@ impl Auth {
 
 /// Everything that is wrong with a token file, before anybody relies on it.
 fn check(path: &Path, links: Links) -> Result<(), AuthError> {
-    let text = links
-        .read_to_string(path)
+    let text = read_text(path, links)
         .map_err(|source| AuthError::Unreadable { path: path.into(), source })?;
     let file = TokenFile::parse(&text);
     if let Some((line, mistake)) = file.mistakes().next() {

@@ -1,6 +1,5 @@
 //! The tokens that may come in right now: the file, read again whenever it changed.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,6 +9,7 @@ use tokio::sync::watch;
 use super::token::TokenHash;
 use super::token_file::{TokenEntry, TokenFile};
 use super::watched::Watched;
+use crate::bounded_read::BoundedReadError;
 use crate::private_files::Links;
 use crate::telemetry::events;
 
@@ -77,10 +77,12 @@ impl Default for LiveTokens {
 
 impl Asked {
     /// What follows from what was found in the file. A file that is there asks for tokens, even
-    /// if none can be read in it, and what asked once goes on asking.
-    fn after(&self, read: &io::Result<TokenFile>) -> Self {
+    /// if none can be read in it, and what asked once goes on asking. Tokens that were read hold
+    /// while something stands in the file's place that could block its readers.
+    fn after(&self, read: &Result<TokenFile, BoundedReadError>) -> Self {
         match (self, read) {
-            (Self::No, Err(error)) if error.kind() == io::ErrorKind::NotFound => Self::No,
+            (Self::No, Err(error)) if error.is_missing() => Self::No,
+            (Self::For(entries), Err(error)) if error.would_block() => Self::For(entries.clone()),
             (Self::No | Self::For(_), Err(_)) => Self::For(Vec::new()),
             (Self::No | Self::For(_), Ok(file)) => Self::For(file.entries().cloned().collect()),
         }
@@ -100,7 +102,7 @@ impl Asked {
 }
 
 /// Tells the operator what the file cannot do any more.
-fn tell(path: &Path, read: &io::Result<TokenFile>) {
+fn tell(path: &Path, read: &Result<TokenFile, BoundedReadError>) {
     match read {
         Ok(file) => {
             for (line, mistake) in file.mistakes() {
@@ -108,22 +110,23 @@ fn tell(path: &Path, read: &io::Result<TokenFile>) {
             }
             events::tokens_read(path, file.entries().count());
         }
+        Err(error) if error.would_block() => events::token_file_blocks(path, error),
         Err(error) => events::token_file_unreadable(path, error),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, io};
 
     use super::*;
 
-    fn read(text: &str) -> io::Result<TokenFile> {
+    fn read(text: &str) -> Result<TokenFile, BoundedReadError> {
         Ok(TokenFile::parse(text))
     }
 
-    fn missing() -> io::Result<TokenFile> {
-        Err(io::ErrorKind::NotFound.into())
+    fn failed(kind: io::ErrorKind) -> Result<TokenFile, BoundedReadError> {
+        Err(io::Error::from(kind).into())
     }
 
     fn count(asked: &Asked) -> Option<usize> {
@@ -135,14 +138,29 @@ mod tests {
 
     #[test]
     fn what_asked_once_goes_on_asking() {
-        assert_eq!(Asked::No.after(&missing()), Asked::No);
+        assert_eq!(Asked::No.after(&failed(io::ErrorKind::NotFound)), Asked::No);
         let asked = Asked::No.after(&read("alpha\nbeta\n"));
         assert_eq!(count(&asked), Some(2));
-        for gone in [missing(), Err(io::ErrorKind::PermissionDenied.into()), read("")] {
+        let (missing, closed) = (io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied);
+        for gone in [failed(missing), failed(closed), read("")] {
             assert_eq!(count(&asked.after(&gone)), Some(0));
         }
         assert_eq!(count(&Asked::No.after(&read("# nothing\n"))), Some(0));
-        assert_eq!(count(&Asked::No.after(&Err(io::ErrorKind::PermissionDenied.into()))), Some(0));
+        assert_eq!(count(&Asked::No.after(&failed(closed))), Some(0));
+    }
+
+    #[test]
+    fn tokens_hold_while_their_file_could_block() {
+        let asked = Asked::No.after(&read("alpha\nbeta\n"));
+        let blocking = [
+            Err(BoundedReadError::NotRegular { kind: "a FIFO" }),
+            Err(BoundedReadError::Timeout),
+            failed(io::ErrorKind::WouldBlock),
+        ];
+        for read in blocking {
+            assert_eq!(asked.after(&read), asked);
+            assert_eq!(count(&Asked::No.after(&read)), Some(0), "nobody comes in unasked");
+        }
     }
 
     #[test]

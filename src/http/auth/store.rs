@@ -13,6 +13,7 @@ use super::door::TokenPlace;
 use super::moment::Moment;
 use super::token::{Secret, TokenId};
 use super::token_file::{Label, TokenEntry, TokenFile};
+use crate::bounded_read::{BoundedReadError, read_text};
 use crate::private_files::{Links, PrivateDirError, make_private_dir};
 use crate::yard::Identity;
 
@@ -32,8 +33,8 @@ pub enum StoreError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The system's own words.
-        source: io::Error,
+        /// The reason.
+        source: BoundedReadError,
     },
     /// It cannot be written.
     #[error("cannot write the token file `{}`, nothing was changed; check its directory, or name another with --token-file", .path.display())]
@@ -89,9 +90,9 @@ impl TokenStore {
     /// # Errors
     /// When it is there and cannot be read.
     pub fn read(&self) -> Result<TokenFile, StoreError> {
-        match self.place.links().read_to_string(self.path()) {
+        match read_text(self.path(), self.place.links()) {
             Ok(text) => Ok(TokenFile::parse(&text)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(TokenFile::default()),
+            Err(error) if error.is_missing() => Ok(TokenFile::default()),
             Err(source) => Err(StoreError::Read { path: self.path().into(), source }),
         }
     }

@@ -6,14 +6,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::bounded_read::{BoundedReadError, PendingRead};
+use crate::in_place::in_place;
 use crate::private_files::Links;
 
 /// Files that changed less than this ago may change again without looking different: the
 /// system's clock for files is coarse.
 const UNSETTLED: Duration = Duration::from_millis(100);
 
-/// The largest file that is read.
-const MAX_BYTES: u64 = 16 * 1024 * 1024;
+/// The time that a request waits for the text of a file that changed. After it, the server goes on
+/// with what it read before, and takes the text when it comes.
+const READ_TIME: Duration = Duration::from_secs(1);
 
 /// A file, and what it looked like when it was read last.
 #[derive(Debug)]
@@ -21,6 +24,10 @@ pub(super) struct Watched {
     path: PathBuf,
     links: Links,
     seen: Option<Seen>,
+    /// A read that did not come in time. There is never more than one.
+    pending: Option<PendingRead>,
+    /// Somebody holds a lease on the file, which was told.
+    is_leased: bool,
 }
 
 /// What a file looks like without reading it.
@@ -33,7 +40,7 @@ enum Seen {
 impl Watched {
     /// A file that was not read yet.
     pub(super) const fn new(path: PathBuf, links: Links) -> Self {
-        Self { path, links, seen: None }
+        Self { path, links, seen: None, pending: None, is_leased: false }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -41,7 +48,12 @@ impl Watched {
     }
 
     /// What is in it, unless that is what was there the last time.
-    pub(super) fn changed(&mut self) -> Option<io::Result<String>> {
+    pub(super) fn changed(&mut self) -> Option<Result<String, BoundedReadError>> {
+        if let Some(pending) = &self.pending {
+            let read = pending.wait(Duration::ZERO)?;
+            self.pending = None;
+            return Some(read);
+        }
         // Before it is read: what changes in between is then seen by the next look.
         let found = self.links.metadata(&self.path);
         let now = found.as_ref().map_or_else(|error| Seen::Failure(error.kind()), Seen::of);
@@ -49,14 +61,25 @@ impl Watched {
             return None;
         }
         self.seen = found.as_ref().map_or(true, is_settled).then_some(now);
-        Some(found.and_then(|found| self.read(found.len())))
+        match found {
+            Ok(_) => self.read(),
+            Err(error) => Some(Err(error.into())),
+        }
     }
 
-    fn read(&self, size: u64) -> io::Result<String> {
-        if size > MAX_BYTES {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file is too large"));
+    fn read(&mut self) -> Option<Result<String, BoundedReadError>> {
+        let reading = PendingRead::start(&self.path, self.links);
+        let Some(read) = in_place(|| reading.wait(READ_TIME)) else {
+            self.pending = Some(reading);
+            return Some(Err(BoundedReadError::Timeout));
+        };
+        let was_leased = self.is_leased;
+        self.is_leased = read.as_ref().is_err_and(BoundedReadError::is_leased);
+        if self.is_leased {
+            // The file is tried again at the next look, and told of once.
+            self.seen = None;
         }
-        self.links.read_to_string(&self.path)
+        (!(was_leased && self.is_leased)).then_some(read)
     }
 }
 
@@ -73,6 +96,10 @@ impl Seen {
 }
 
 fn is_settled(found: &Metadata) -> bool {
+    // What is not a file is not read, so that its content does not matter.
+    if !found.is_file() {
+        return true;
+    }
     let age = found.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
     age.is_some_and(|age| age > UNSETTLED)
 }
@@ -94,7 +121,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let mut watched = Watched::new(path.clone(), Links::Refuse);
-        assert_eq!(watched.changed().unwrap().unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(watched.changed().unwrap().unwrap_err().is_missing());
         assert!(watched.changed().is_none(), "still not there");
         fs::write(&path, "one").unwrap();
         settle(&path);

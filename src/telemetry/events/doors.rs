@@ -111,6 +111,13 @@ pub fn token_file_unreadable(path: &Path, why: &dyn Display) {
     tracing::error!(?path, ?why, "token file not readable: no token in it lets anybody in");
 }
 
+/// Something stands in the place of the token file that could block its readers, or its file system
+/// does not answer.
+pub fn token_file_blocks(path: &Path, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(?path, ?why, "token file not read: the tokens that were read before hold");
+}
+
 /// The keys of the OAuth issuer could not be had anew; the old ones hold.
 pub fn keys_not_renewed(why: &dyn Display) {
     let why = why.to_string();

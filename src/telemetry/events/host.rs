@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::path::Path;
+use std::time::Duration;
 
 use super::actors::show_actors;
 use crate::ids::Tenant;
@@ -81,6 +82,30 @@ pub fn data_dir_unusable(path: &Path, why: &dyn Display) {
         ?path,
         ?why,
         "output beyond memory cannot be kept; set server.data_dir to a directory that can be written"
+    );
+}
+
+/// The data directory cannot be locked, so that a second server on it would not be noticed.
+pub fn data_dir_not_locked(path: &Path, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::warn!(
+        ?path,
+        ?why,
+        "the data directory is not locked; start no second server on it, or set server.data_dir to a directory that can be written"
+    );
+}
+
+/// There is no directory for the spill files of this server alone.
+pub fn session_dir_missing(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::debug!(?why, "no directory of our own in the data directory");
+}
+
+/// The server did not end in time and is ended now, with whatever its threads are at.
+pub fn end_forced(after: Duration) {
+    tracing::error!(
+        after_s = after.as_secs(),
+        "the server did not end in time and is ended now; a thread hangs, check the file systems that it uses"
     );
 }
 

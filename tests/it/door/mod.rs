@@ -1,5 +1,6 @@
 //! What holds the door: strangers, crowds, and clients that are slow or never listen.
 
+mod blocking_files;
 mod crowd;
 mod data_dir;
 mod jobs;

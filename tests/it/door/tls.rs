@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::harness::{
-    HttpConnection, Launch, Request, Sandbox, Trust, Yard, eventually, run_program, text,
+    HttpConnection, Launch, Request, Sandbox, Trust, Yard, eventually, make_fifo, run_program, text,
 };
 
 /// A certificate and its key, as files.
@@ -118,6 +119,20 @@ fn a_broken_certificate_leaves_the_old_one_in_use_and_is_told_once() {
     let address = yard.http().address().to_owned();
     eventually("a good one is used", || HttpConnection::open_tls(&address, &new).is_some());
     assert_eq!(yard.talk().matches(refused).count(), 1, "{}", yard.talk());
+}
+
+#[test]
+fn a_fifo_in_place_of_a_key_leaves_the_old_one_in_use() {
+    let (pair, old) = Pair::new();
+    let mut yard = pair.launch();
+    fs::remove_file(pair.key()).expect("ours to remove");
+    make_fifo(&pair.key());
+    eventually("it is told", || {
+        assert_eq!(status_of(&mut yard, &old, &Request::get("/healthz")), 200);
+        yard.talk().contains("FIFO")
+    });
+    yard.signal(Signal::TERM);
+    assert!(yard.wait_exit().success());
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::fs::{CWD, Mode};
 use tempfile::TempDir;
 
 use super::link::{HttpLink, Link};
@@ -37,6 +38,11 @@ pub(crate) fn private_dir() -> TempDir {
     let mut builder = tempfile::Builder::new();
     builder.permissions(Permissions::from_mode(0o700));
     builder.tempdir().expect("a temporary directory")
+}
+
+/// Makes a FIFO for its owner: whoever opens or reads it without care waits for somebody else.
+pub(crate) fn make_fifo(path: &Path) {
+    rustix::fs::mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).expect("a FIFO of ours");
 }
 
 /// A directory that holds everything one server touches; removed on drop.

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::issuer::{AUDIENCE, Issuer, Key, seconds_from_now};
 use super::{ask, call, tools_list};
 use crate::harness::{
-    Era, HttpConnection, Launch, Request, Sandbox, Yard, eventually, run_program, text, token,
+    Era, HttpConnection, Launch, Request, Sandbox, Yard, eventually, make_fifo, run_program, text,
+    token,
 };
 
 const METADATA: &str = "https://yard.example.org/.well-known/oauth-protected-resource/mcp";
@@ -265,6 +266,24 @@ fn keys_in_a_file_are_read_again_when_it_changes() {
     fs::write(&file, "half a fi").expect("a file of ours");
     assert_eq!(status(&mut yard, &by_new), 200, "what cannot be read changes nothing");
     yard.expect_talk("keys of the issuer not renewed");
+}
+
+#[test]
+fn keys_hold_while_a_fifo_stands_for_their_file() {
+    let key = Key::ec("a");
+    let issuer = Issuer::new("");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let file = folder.path().join("jwks.json");
+    fs::write(&file, json!({"keys": [key.public()]}).to_string()).expect("a file of ours");
+    let mut yard = launch(&issuer, &format!("jwks = \"{}\"", file.display())).start_silent();
+    let good = key.token(&issuer.claims(RUN));
+    assert_eq!(status(&mut yard, &good), 200);
+    fs::remove_file(&file).expect("ours to remove");
+    make_fifo(&file);
+    assert_eq!(status(&mut yard, &good), 200);
+    assert_eq!(status(&mut yard, &Key::ec("b").token(&issuer.claims(RUN))), 401);
+    yard.expect_talk("keys of the issuer not renewed");
+    yard.expect_talk("FIFO");
 }
 
 #[test]

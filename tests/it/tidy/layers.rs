@@ -20,6 +20,7 @@ const ROWS: &[&[&str]] = &[
     &["telemetry"],
     &["config"],
     &[
+        "bounded_read",
         "confinement",
         "filter",
         "hex",

@@ -1,6 +1,6 @@
 //! The issuer's keys, kept, and fetched again in time.
 
-use std::io;
+use std::error::Error as _;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use super::discover::{DiscoverError, keys_url};
 use super::fetch::{FetchError, fetch};
 use super::key_set::{KeySet, KeySetError};
 use super::settings::KeySource;
+use crate::bounded_read::BoundedReadError;
 use crate::http::auth::watched::Watched;
 use crate::private_files::Links;
 use crate::telemetry::events;
@@ -31,7 +32,7 @@ pub(super) enum Keys {
 #[derive(Debug, Error)]
 enum KeysError {
     #[error("the file cannot be read")]
-    File(#[from] io::Error),
+    File(#[from] BoundedReadError),
     #[error(transparent)]
     Discover(#[from] DiscoverError),
     #[error("the keys cannot be fetched")]
@@ -89,7 +90,10 @@ impl FileKeys {
             let read = text.map_err(KeysError::from);
             match read.and_then(|text| Ok(KeySet::parse(text.as_bytes())?)) {
                 Ok(new) => *keys = Some(Arc::new(new)),
-                Err(error) => events::keys_not_renewed(&error),
+                Err(error) => {
+                    let cause = error.source().map(|cause| format!(": {cause}"));
+                    events::keys_not_renewed(&format!("{error}{}", cause.unwrap_or_default()));
+                }
             }
         }
         keys.clone()

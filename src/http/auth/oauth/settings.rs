@@ -1,15 +1,15 @@
 //! Whose access tokens are good, and what they stand for.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
 
 use super::fetch;
+use crate::bounded_read::{BoundedReadError, read_text};
 use crate::ids::Tenant;
+use crate::private_files::Links;
 use crate::yard::Role;
 
 /// Whose access tokens are good, and what they stand for.
@@ -55,8 +55,8 @@ pub enum OauthMistake {
     Keys {
         /// The file.
         path: PathBuf,
-        /// The system's own words.
-        source: io::Error,
+        /// The reason.
+        source: BoundedReadError,
     },
     /// A scope that no token can have.
     #[error("oauth.{key} cannot be `{scope}`: a scope is one word without spaces")]
@@ -80,7 +80,7 @@ impl OauthSettings {
     /// What would let nobody in, or the wrong ones, before anybody relies on it.
     pub(in crate::http::auth) fn check(&self) -> Result<(), OauthMistake> {
         match &self.keys {
-            KeySource::File(path) => File::open(path)
+            KeySource::File(path) => read_text(path, Links::Follow)
                 .map(drop)
                 .map_err(|source| OauthMistake::Keys { path: path.clone(), source })?,
             KeySource::Url(url) => check_url("jwks", url)?,

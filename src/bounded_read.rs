@@ -1,0 +1,184 @@
+//! Reads small text files that others can replace: settings, tokens, certificates, keys.
+//!
+//! Somebody can put a FIFO, a device or a socket in the place of such a file, or the file system
+//! below it can hang. The reader must not wait for that, so the file must be regular, is opened
+//! without blocking, is bounded in size, and is read by a thread of its own with a deadline.
+
+use std::fs::FileType;
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::private_files::{Links, explain_link};
+
+/// The largest file that is read.
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The time that [`read_text`] waits for a file: local ones take less than a millisecond.
+const READ_TIME: Duration = Duration::from_secs(10);
+
+/// Why a file was not read.
+#[derive(Debug, Error)]
+pub enum BoundedReadError {
+    /// The system refused it.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// Reading it could block, or means nothing.
+    #[error("it is {kind}, and only a regular file is read there; write the content to a file")]
+    NotRegular {
+        /// The kind that was found, with its article.
+        kind: &'static str,
+    },
+    /// It holds more than such a file ever does.
+    #[error("it is larger than {MAX_BYTES} bytes")]
+    TooLarge,
+    /// The file system has not answered yet.
+    #[error("its file system does not answer; check that mount")]
+    Timeout,
+}
+
+impl BoundedReadError {
+    /// `true` if there is no such file.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Io(error) if error.kind() == ErrorKind::NotFound)
+    }
+
+    /// `true` if somebody holds a lease on the file, which ends by itself: a later try may work.
+    #[must_use]
+    pub fn is_leased(&self) -> bool {
+        matches!(self, Self::Io(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// `true` if a reader that waits for the file would have been held up.
+    #[must_use]
+    pub fn would_block(&self) -> bool {
+        matches!(self, Self::NotRegular { .. } | Self::Timeout) || self.is_leased()
+    }
+}
+
+/// A read that a thread of its own does.
+#[derive(Debug)]
+pub struct PendingRead {
+    result: Receiver<Result<String, BoundedReadError>>,
+}
+
+impl PendingRead {
+    /// Begins to read a file. A thread that hangs in it ends when its file system answers.
+    #[must_use]
+    pub fn start(path: &Path, links: Links) -> Self {
+        let (sender, result) = mpsc::sync_channel(1);
+        let (file, to_reader) = (path.to_owned(), sender.clone());
+        // The receiver may be gone: then nobody wants the text any more.
+        let read = move || drop(to_reader.send(read_now(&file, links)));
+        let reader = thread::Builder::new().name("read-file".to_owned()).spawn(read);
+        if reader.is_err() {
+            // Without another thread the file is read here: it can be slow, but not a FIFO.
+            drop(sender.send(read_now(path, links)));
+        }
+        Self { result }
+    }
+
+    /// The result, if it is there within this time. To be called until it was.
+    #[must_use]
+    pub fn wait(&self, time: Duration) -> Option<Result<String, BoundedReadError>> {
+        match self.result.recv_timeout(time) {
+            Ok(result) => Some(result),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                Some(Err(io::Error::other("the thread that reads it has failed").into()))
+            }
+        }
+    }
+}
+
+/// All of a text file. Blocks for ten seconds at most.
+///
+/// # Errors
+/// When it cannot be read, is not a regular file, is too large, or does not come in time.
+pub fn read_text(path: &Path, links: Links) -> Result<String, BoundedReadError> {
+    PendingRead::start(path, links).wait(READ_TIME).unwrap_or(Err(BoundedReadError::Timeout))
+}
+
+fn read_now(path: &Path, links: Links) -> Result<String, BoundedReadError> {
+    // Looked at before it is opened: to open a device can have an effect.
+    check_kind(links.metadata(path)?.file_type())?;
+    let file = links.options().read(true).open(path).map_err(explain_link)?;
+    // And again: another file can be there by now.
+    check_kind(file.metadata()?.file_type())?;
+    let mut text = String::new();
+    file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES { Err(BoundedReadError::TooLarge) } else { Ok(text) }
+}
+
+fn check_kind(found: FileType) -> Result<(), BoundedReadError> {
+    let kinds = [
+        (found.is_fifo(), "a FIFO or pipe"),
+        (found.is_socket(), "a socket"),
+        (found.is_char_device(), "a character device"),
+        (found.is_block_device(), "a block device"),
+        (found.is_dir(), "a directory"),
+    ];
+    match kinds.into_iter().find(|(is_it, _)| *is_it) {
+        Some((_, kind)) => Err(BoundedReadError::NotRegular { kind }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use rustix::fs::{CWD, Mode};
+
+    use super::*;
+
+    #[test]
+    fn what_could_block_is_refused_by_its_kind() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        rustix::fs::mkfifoat(CWD, at("fifo"), Mode::RUSR | Mode::WUSR).unwrap();
+        let _listener = UnixListener::bind(at("socket")).unwrap();
+        fs::create_dir(at("directory")).unwrap();
+        symlink(at("fifo"), at("link")).unwrap();
+        for (path, kind) in [
+            (at("fifo"), "FIFO"),
+            (at("socket"), "socket"),
+            (at("directory"), "directory"),
+            (at("link"), "FIFO"),
+            ("/dev/zero".into(), "character device"),
+        ] {
+            let refused = read_text(&path, Links::Follow).unwrap_err();
+            assert!(refused.to_string().contains(kind) && refused.would_block(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_regular_file_is_read_also_through_a_link_that_may_be_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "text").unwrap();
+        symlink(&file, &link).unwrap();
+        assert_eq!(read_text(&file, Links::Refuse).unwrap(), "text");
+        assert_eq!(read_text(&link, Links::Follow).unwrap(), "text");
+        let refused = read_text(&link, Links::Refuse).unwrap_err();
+        assert!(refused.to_string().contains("symbolic link"), "{refused}");
+        assert!(!refused.would_block() && !refused.is_missing());
+        assert!(read_text(&folder.path().join("none"), Links::Follow).unwrap_err().is_missing());
+    }
+
+    #[test]
+    fn a_huge_file_is_not_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        File::options().write(true).open(file.path()).unwrap().set_len(MAX_BYTES + 1).unwrap();
+        let refused = read_text(file.path(), Links::Follow).unwrap_err();
+        assert!(matches!(refused, BoundedReadError::TooLarge), "{refused}");
+    }
+}

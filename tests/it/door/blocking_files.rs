@@ -1,0 +1,124 @@
+//! Files that would block whoever opens or reads them hold nobody up: not the start, not a reload,
+//! not a call, and not the end of the server.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::harness::{
+    HttpConnection, Launch, Request, Sandbox, Yard, make_fifo, run_program, text, token,
+};
+
+/// Starts a server with these settings, which must end over them.
+#[track_caller]
+fn refused_start(sandbox: &Sandbox, settings: &str) -> String {
+    let config = sandbox.write("config.toml", settings);
+    let (config, data) = (config.display().to_string(), sandbox.data().display().to_string());
+    let serve = ["serve", "--bind", "127.0.0.1:0", "--data-dir", &data, "--config", &config];
+    let output = run_program(sandbox, &serve);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    text(&output.stderr)
+}
+
+#[track_caller]
+fn assert_names(said: &str, path: &Path, kind: &str) {
+    assert!(said.contains(&path.display().to_string()) && said.contains(kind), "{kind}: {said}");
+}
+
+#[test]
+fn a_server_does_not_start_with_one_and_names_it() {
+    let sandbox = Sandbox::new();
+    let fifo = sandbox.path().join("fifo");
+    make_fifo(&fifo);
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a pair");
+    let cert = sandbox.write("cert.pem", &made.cert.pem());
+    for settings in [
+        format!("[http]\ntoken_file = {fifo:?}\n"),
+        format!("[http]\ntls_cert = {fifo:?}\ntls_key = {fifo:?}\n"),
+        format!("[http]\ntls_cert = {cert:?}\ntls_key = {fifo:?}\n"),
+        format!("[oauth]\nissuer = \"https://id.example\"\naudience = \"a\"\njwks = {fifo:?}\n"),
+    ] {
+        assert_names(&refused_start(&sandbox, &settings), &fifo, "FIFO");
+    }
+    let (socket, device) = (sandbox.path().join("socket"), sandbox.path().join("device"));
+    let _listener = UnixListener::bind(&socket).expect("a socket");
+    symlink("/dev/zero", &device).expect("a link of ours");
+    for (path, kind) in [(&socket, "socket"), (&device, "character device")] {
+        let said = refused_start(&sandbox, &format!("[http]\ntoken_file = {path:?}\n"));
+        assert_names(&said, path, kind);
+    }
+    make_fifo(&sandbox.data().join("tokens"));
+    assert_names(&refused_start(&sandbox, ""), &sandbox.data().join("tokens"), "FIFO");
+}
+
+#[test]
+fn a_configuration_comes_from_a_regular_file() {
+    let sandbox = Sandbox::new();
+    let (fifo, link) = (sandbox.path().join("fifo"), sandbox.path().join("link"));
+    make_fifo(&fifo);
+    let check = |path: &Path| {
+        run_program(&sandbox, &["config", "check", path.to_str().expect("a path of ours")])
+    };
+    // What `--config <(…)` and a pipe on /dev/stdin are.
+    for path in [fifo.as_path(), Path::new("/dev/stdin")] {
+        let output = check(path);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert_names(&text(&output.stderr), path, "FIFO");
+    }
+    symlink(sandbox.write("config.toml", "[queue]\nslots = 3\n"), &link).expect("a link");
+    assert!(check(&link).status.success(), "a link to a regular file is fine");
+}
+
+#[track_caller]
+fn status(yard: &mut Yard, route: &str, token: &str) -> u16 {
+    let mut connection = HttpConnection::open(yard.http().address());
+    let bearer = format!("Bearer {token}");
+    connection.send(&Request::get(route).header("Authorization", &bearer));
+    connection.answer().status
+}
+
+/// Puts a FIFO in the place of a file, in one step.
+fn replace_by_fifo(path: &Path) {
+    let beside = path.with_extension("fifo");
+    make_fifo(&beside);
+    fs::rename(beside, path).expect("ours to move");
+}
+
+#[test]
+fn tokens_hold_while_a_fifo_stands_for_their_file() {
+    let mut yard = Launch::http().guarded().start_silent();
+    assert_eq!(status(&mut yard, "/metrics", token()), 200);
+    let file = yard.sandbox().path().join("tokens");
+    replace_by_fifo(&file);
+    for _ in 0..3 {
+        assert_eq!(status(&mut yard, "/metrics", token()), 200, "the last tokens hold");
+        assert_eq!(status(&mut yard, "/metrics", "another"), 401);
+    }
+    assert_eq!(status(&mut yard, "/healthz", "none"), 200);
+    let told = "the tokens that were read before hold";
+    yard.expect_talk(told);
+    assert_eq!(yard.talk().matches(told).count(), 1, "it is told once: {}", yard.talk());
+    let next = yard.sandbox().write("next", "it-token-next-0f6a1b7c8d9e\n");
+    fs::rename(next, &file).expect("ours to move");
+    assert_eq!(status(&mut yard, "/metrics", token()), 401);
+    assert_eq!(status(&mut yard, "/metrics", "it-token-next-0f6a1b7c8d9e"), 200);
+    replace_by_fifo(&file);
+    assert_eq!(status(&mut yard, "/healthz", "none"), 200);
+    yard.signal(Signal::TERM);
+    assert!(yard.wait_exit().success());
+}
+
+#[test]
+fn settings_hold_while_a_fifo_stands_for_their_file() {
+    let mut yard = Launch::http().config("[policy]\ndeny = [\"rm\"]\n").start();
+    replace_by_fifo(&yard.sandbox().path().join("config.toml"));
+    yard.signal(Signal::HUP);
+    yard.expect_talk("reload refused, the old settings hold");
+    assert!(yard.talk().contains("FIFO"), "{}", yard.talk());
+    yard.assert_alive();
+    yard.signal(Signal::TERM);
+    assert!(yard.wait_exit().success());
+}
