@@ -9,6 +9,8 @@ mod children;
 mod collector;
 mod confining;
 mod connect;
+mod data_dir;
+mod end_watchdog;
 mod error;
 mod queue_limits;
 mod reload;

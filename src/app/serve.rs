@@ -9,6 +9,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::children::follow_children;
+use super::data_dir::ServerLock;
+use super::end_watchdog::EndWatchdog;
 use super::error::AppError;
 use super::reload::{Live, Reload};
 use super::signals::{self, Signals};
@@ -49,18 +51,42 @@ pub(super) struct App {
     _scratch: Option<ScratchRoot>,
 }
 
+/// What a server that runs needs to come to its end.
+#[derive(Debug)]
+pub(super) struct Ending {
+    signals: Signals,
+    watchdog: EndWatchdog,
+}
+
+impl Ending {
+    /// Listens to signals from now on. Running jobs get `drain` at the end.
+    pub(super) fn listen(settings: &Settings, drain: Duration) -> Result<Self, AppError> {
+        let grace = end_grace(settings.job.grace, drain);
+        let watchdog = EndWatchdog::start(drain + grace).map_err(AppError::Runtime)?;
+        Ok(Self { signals: Signals::listen()?, watchdog })
+    }
+}
+
+/// What differs between a server that many share and one of a single client or command.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// The directory of spill files.
+    pub(super) spill: PathBuf,
+    /// The file by which job numbers go on after a restart, if they do.
+    pub(super) numbers: Option<PathBuf>,
+}
+
 impl App {
-    /// Starts everything but the transports. A server that many share keeps its job numbers in a
-    /// file, so that they go on after a restart.
+    /// Starts everything but the transports.
     pub(super) async fn start(
         loaded: Loaded,
         sources: Sources,
-        numbers: Option<PathBuf>,
+        places: Places,
         log: LogFilter,
     ) -> Result<Self, AppError> {
         let tag = host::prepare().map_err(AppError::Host)?;
         follow_children().map_err(AppError::Signals)?;
-        let spill = values::spill_dir(&loaded.settings);
+        let Places { spill, numbers } = places;
         if let Err(error) = output::check_spill_dir(&spill) {
             events::data_dir_unusable(&spill, &error);
         }
@@ -68,7 +94,8 @@ impl App {
         let scratch = scratch.inspect_err(|error| events::scratch_missing(error)).ok();
         guardian::want(scratch.as_ref().map(ScratchRoot::path));
         let place = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
-        let yard = values::yard(&loaded, tag, &sources.environment, place)?;
+        let mut yard = values::yard(&loaded, tag, &sources.environment, place)?;
+        yard.job.log.spill_dir = spill;
         let yard = Yard::open(YardSettings { numbers, ..yard }).await?;
         let pressure = watch::Sender::new(values::pressure(&loaded.settings));
         yard.watch_pressure(pressure.subscribe());
@@ -92,7 +119,8 @@ impl App {
         self,
         server: Server,
         exporter: Exporter,
-        signals: &mut Signals,
+        ending: &mut Ending,
+        lock: ServerLock,
     ) -> Result<(), AppError> {
         tokio::spawn(exporter.clone().run_upkeep(UPKEEP));
         let (after_drain, wishes) = watch::channel(AfterDrain::Stay);
@@ -108,13 +136,16 @@ impl App {
         let shutdown = CancellationToken::new();
         let serving = tokio::spawn(server.serve(doors, shutdown.clone()));
         let end = tokio::select! {
-            () = signals.wish_to_end() => Ok(()),
+            () = ending.signals.wish_to_end() => Ok(()),
             () = self.emptied(wishes) => Ok(()),
             () = self.yard.given_up() => Err(AppError::SupervisorFails),
         };
+        ending.watchdog.begin();
         readiness.send_replace(Readiness::Draining);
         tokio::time::sleep(NEWS_TIME).await;
-        self.drain(self.settings.server.drain, signals).await;
+        self.drain(self.settings.server.drain, ending).await;
+        // Before the socket closes: whoever finds it closed may start the next server at once.
+        drop(lock);
         shutdown.cancel();
         // A panic in there is logged by itself; there is nothing left to save.
         serving.await.ok();
@@ -148,7 +179,7 @@ impl App {
         std::future::pending().await
     }
 
-    pub(super) async fn serve_stdio(self, signals: &mut Signals) -> Result<(), AppError> {
+    pub(super) async fn serve_stdio(self, ending: &mut Ending) -> Result<(), AppError> {
         let patience = match self.settings.mcp.server_name {
             ServerName::Shellyard => lines::PATIENCE,
             ServerName::McpzShell => {
@@ -160,22 +191,22 @@ impl App {
         let shutdown = CancellationToken::new();
         let end = tokio::select! {
             () = stdio::serve(self.handler().for_caller(Identity::LOCAL), shutdown.clone(), patience) => Ok(()),
-            () = signals.wish_to_end() => Ok(()),
+            () = ending.signals.wish_to_end() => Ok(()),
             () = self.yard.given_up() => Err(AppError::SupervisorFails),
         };
+        ending.watchdog.begin();
         shutdown.cancel();
-        self.drain(Duration::ZERO, signals).await;
+        self.drain(Duration::ZERO, ending).await;
         events::server_stopped();
         end
     }
 
     /// Ends all work. A second wish to end cuts the patience short.
-    async fn drain(&self, patience: Duration, signals: &mut Signals) {
-        let grace = self.settings.job.grace;
-        let grace = if patience.is_zero() { grace.min(HUNG_UP_GRACE) } else { grace };
+    async fn drain(&self, patience: Duration, ending: &mut Ending) {
+        let grace = end_grace(self.settings.job.grace, patience);
         tokio::select! {
             () = self.yard.drain(patience, grace) => {}
-            () = signals.wish_to_end() => self.yard.drain(Duration::ZERO, Duration::ZERO).await,
+            () = ending.signals.wish_to_end() => self.yard.drain(Duration::ZERO, Duration::ZERO).await,
         }
         self.end_everything().await;
     }
@@ -211,6 +242,11 @@ impl App {
     fn handler(&self) -> Handler {
         Handler::new(self.yard.clone(), values::mcp(&self.settings))
     }
+}
+
+/// The time between the two signals that end a job at the end of a server whose jobs had `drain`.
+fn end_grace(configured: Duration, drain: Duration) -> Duration {
+    if drain.is_zero() { configured.min(HUNG_UP_GRACE) } else { configured }
 }
 
 /// Starts the process that jobs need beside them, so that the first job need not: clients are

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
+use super::data_dir::{ServerLock, SessionDir};
 use super::error::AppError;
-use super::serve::App;
+use super::serve::{App, Ending, Places};
 use super::signals::Signals;
 use super::{auth, confining, connect, rules, traces, values};
 use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, talk};
@@ -17,12 +18,15 @@ use crate::http::Server;
 use crate::private_files::{PrivateDirError, make_private_dir};
 use crate::process::host;
 use crate::proxy;
-use crate::telemetry::{Exporter, setup};
+use crate::telemetry::{Exporter, events, setup};
 
 /// Exit code of a server that could not start or go on.
 const FAILURE: u8 = 1;
 /// Exit code of `run` when the failure is ours and not the command's.
 const RUN_FAILURE: u8 = 125;
+
+/// The time that tasks of the runtime's own threads get at the end.
+const LAST_TASKS: Duration = Duration::from_secs(1);
 
 /// Runs the program to its end.
 #[must_use]
@@ -117,20 +121,30 @@ impl Start {
         let loaded = self.load()?;
         close_data_dir(&loaded.settings)?;
         let (_guard, log) = setup::start(&self.logging(&loaded))?;
+        // Before anything of another server is touched.
+        let lock = ServerLock::take(&loaded.settings.server.data_dir)?;
         let runtime = runtime(&self.sources.environment)?;
-        let _traces = traces::start(&loaded, runtime.handle())?;
-        runtime.block_on(async {
+        let traces = traces::start(&loaded, runtime.handle())?;
+        let result = runtime.block_on(async {
             // Before the yard, which tells its limits once.
             let exporter = Exporter::install()?;
             // A mistake in them ends the server before anybody can connect.
             rules::rules(&loaded, &values::shell(&loaded.settings.job))?;
             let server = Server::bind(values::http(&loaded.settings)?).await?;
-            let mut signals = Signals::listen()?;
-            let numbers = Some(values::numbers_file(&loaded.settings));
-            let app = App::start(loaded, self.sources, numbers, log).await?;
-            app.serve_http(server, exporter, &mut signals).await?;
+            lock.show_listeners(server.socket_path(), server.local_addr());
+            let mut ending = Ending::listen(&loaded.settings, loaded.settings.server.drain)?;
+            let places = Places {
+                spill: values::spill_dir(&loaded.settings),
+                numbers: Some(values::numbers_file(&loaded.settings)),
+            };
+            let app = App::start(loaded, self.sources, places, log).await?;
+            app.serve_http(server, exporter, &mut ending, lock).await?;
             Ok(0)
-        })
+        });
+        drop(traces);
+        // A thread that hangs in a system call must not hold up the exit.
+        runtime.shutdown_timeout(LAST_TASKS);
+        result
     }
 
     fn stdio(self) -> Result<u8, AppError> {
@@ -141,9 +155,10 @@ impl Start {
         let runtime = runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
-            let mut signals = Signals::listen()?;
-            let app = App::start(loaded, self.sources, None, log).await?;
-            app.serve_stdio(&mut signals).await?;
+            let mut ending = Ending::listen(&loaded.settings, Duration::ZERO)?;
+            let (places, _session) = session_places(&loaded.settings);
+            let app = App::start(loaded, self.sources, places, log).await?;
+            app.serve_stdio(&mut ending).await?;
             Ok(0)
         });
         drop(traces);
@@ -190,9 +205,10 @@ impl Start {
         let (_guard, log) = setup::start(&logging)?;
         let grace = loaded.settings.job.grace;
         let runtime = runtime(&self.sources.environment)?;
-        let _traces = traces::start(&loaded, runtime.handle())?;
-        runtime.block_on(async {
-            let app = App::start(loaded, self.sources, None, log).await?;
+        let traces = traces::start(&loaded, runtime.handle())?;
+        let result = runtime.block_on(async {
+            let (places, _session) = session_places(&loaded.settings);
+            let app = App::start(loaded, self.sources, places, log).await?;
             let result = cli::run::run(app.yard(), flags).await.map_err(AppError::Signals)?;
             app.yard().drain(Duration::ZERO, grace).await;
             app.end_everything().await;
@@ -200,7 +216,11 @@ impl Start {
                 talk::say(message);
             }
             Ok(result.exit_code)
-        })
+        });
+        drop(traces);
+        // A thread that hangs in a system call must not hold up the exit.
+        runtime.shutdown_timeout(LAST_TASKS);
+        result
     }
 
     fn policy(&self, command: &cli::PolicyCommand) -> Result<u8, AppError> {
@@ -244,6 +264,15 @@ fn close_data_dir(settings: &Settings) -> Result<(), AppError> {
         Ok(()) | Err(PrivateDirError::Unusable { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The places of a server of one client or one command: a directory of its own, where the data
+/// directory can be written. It goes with what comes second.
+fn session_places(settings: &Settings) -> (Places, Option<SessionDir>) {
+    let session = SessionDir::make(&settings.server.data_dir);
+    let session = session.inspect_err(|error| events::session_dir_missing(error)).ok();
+    let spill = session.as_ref().map_or_else(|| values::spill_dir(settings), SessionDir::spill_dir);
+    (Places { spill, numbers: None }, session)
 }
 
 /// Half of the processors are for the server's own threads: jobs need them too, and each thread more

@@ -59,7 +59,8 @@ enum Post {
 struct Guardian {
     child: Child,
     scratch: Option<PathBuf>,
-    _lifeline: OwnedFd,
+    /// Only held.
+    lifeline: Option<OwnedFd>,
 }
 
 impl Post {
@@ -115,6 +116,16 @@ pub fn renew() -> io::Result<bool> {
     Ok(has_died)
 }
 
+/// Has the guardian do its work although this process is still there: for an exit that a stuck
+/// thread could hold up. Does nothing while another thread is at the guardian.
+pub fn let_go() {
+    if let Ok(mut post) = POST.try_lock()
+        && let Post::Held(guardian) = &mut *post
+    {
+        guardian.lifeline = None;
+    }
+}
+
 /// Ends now what the guardian would end after us, orphans that no job can claim included.
 /// Blocks; gives those that are still alive.
 ///
@@ -140,7 +151,7 @@ impl Guardian {
         let argv = argv(&host, scratch.as_deref())?;
         let child = Child::create(|| helper::start(helper::OURSELVES, &argv, theirs.as_fd()))?;
         LATEST.store(child.pid().as_raw_nonzero().get(), Ordering::Relaxed);
-        Ok(Self { child, scratch, _lifeline: ours })
+        Ok(Self { child, scratch, lifeline: Some(ours) })
     }
 }
 

@@ -1,0 +1,231 @@
+//! Which server uses the data directory, and the part of it that servers of one client have.
+//!
+//! One `serve` at a time uses a data directory: two would hand out the same job numbers. It holds
+//! a lock on `server.pid`, which names it to the next one. A server of one client (`stdio`) or of
+//! one command (`run`) keeps its spill files in a directory of its own below `sessions`, which goes
+//! with it; what a killed one left goes when the next one starts. The locks end with their
+//! process, however it ends.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::error::AppError;
+use crate::bounded_read::read_text;
+use crate::private_files::{Links, explain_link};
+use crate::telemetry::events;
+
+/// The file that names the server of a data directory, and its lock.
+const PID_FILE: &str = "server.pid";
+
+/// The directory of all servers of one client.
+const SESSIONS: &str = "sessions";
+
+/// The number of times that a session directory is made anew: another server can take one that is
+/// not locked yet for a leftover.
+const TRIES: usize = 10;
+
+/// The lock of the server that many clients share.
+#[derive(Debug)]
+pub(super) struct ServerLock {
+    /// `None` where there is no file to lock, which was told.
+    file: Option<File>,
+}
+
+impl ServerLock {
+    /// Takes the data directory for this server.
+    ///
+    /// # Errors
+    /// When another server has it, or something else than a file stands for the lock.
+    pub(super) fn take(data_dir: &Path) -> Result<Self, AppError> {
+        let path = data_dir.join(PID_FILE);
+        let file = match open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                return Err(AppError::ServerLock { path, source: error });
+            }
+            // Such a directory keeps no job numbers either, so that two servers share nothing.
+            Err(error) => {
+                events::data_dir_not_locked(&path, &error);
+                return Ok(Self { file: None });
+            }
+        };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let holder = read_text(&path, Links::Refuse).unwrap_or_default();
+                return Err(AppError::DataDirInUse {
+                    path: data_dir.to_owned(),
+                    holder: describe(&holder),
+                });
+            }
+            Err(TryLockError::Error(error)) => {
+                events::data_dir_not_locked(&path, &error);
+                return Ok(Self { file: None });
+            }
+        }
+        let lock = Self { file: Some(file) };
+        lock.write(&[]);
+        Ok(lock)
+    }
+
+    /// Writes down where this server listens, for whoever wants the directory next.
+    pub(super) fn show_listeners(&self, socket: Option<&Path>, address: Option<SocketAddr>) {
+        let socket = socket.map(|path| format!("socket {}", path.display()));
+        let address = address.map(|address| format!("address {address}"));
+        let lines: Vec<String> = socket.into_iter().chain(address).collect();
+        self.write(&lines);
+    }
+
+    /// The first line is the number of the process, as in any such file.
+    fn write(&self, lines: &[String]) {
+        let Some(mut file) = self.file.as_ref() else { return };
+        let mut text = format!("{}\n", std::process::id());
+        for line in lines {
+            text.push_str(line);
+            text.push('\n');
+        }
+        // Without it the lock holds all the same, and the next server hears less.
+        file.set_len(0).and_then(|()| file.write_all(text.as_bytes())).ok();
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = Links::Refuse.options();
+    let file = options.read(true).append(true).create(true).mode(0o600).open(path);
+    let file = file.map_err(explain_link)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file; remove it"))
+}
+
+/// Words for the server that the text of a lock file names.
+fn describe(text: &str) -> String {
+    let mut lines = text.lines();
+    let pid = lines.next().filter(|pid| !pid.is_empty());
+    let Some(pid) = pid else { return "another server".to_owned() };
+    let listens: Vec<&str> = lines.collect();
+    let listens =
+        if listens.is_empty() { String::new() } else { format!(", {}", listens.join(", ")) };
+    format!("another server (process {pid}{listens})")
+}
+
+/// The directory of a server of one client; it goes when this is dropped.
+#[derive(Debug)]
+pub(super) struct SessionDir {
+    dir: TempDir,
+    /// Held for as long as the directory is in use.
+    _lock: File,
+}
+
+impl SessionDir {
+    /// Makes the directory, and removes those of servers that are gone.
+    pub(super) fn make(data_dir: &Path) -> io::Result<Self> {
+        let sessions = data_dir.join(SESSIONS);
+        DirBuilder::new().recursive(true).mode(0o700).create(&sessions)?;
+        remove_abandoned(&sessions)?;
+        for _ in 0..TRIES {
+            if let Some(made) = Self::try_make(&sessions)? {
+                return Ok(made);
+            }
+        }
+        Err(io::Error::other("other servers remove what is made there"))
+    }
+
+    /// The directory, unless another server took it for abandoned before it was locked.
+    fn try_make(sessions: &Path) -> io::Result<Option<Self>> {
+        let dir = TempDir::with_prefix_in(format!("{}-", std::process::id()), sessions)?;
+        let lock = File::open(dir.path())?;
+        // A file system without locks on directories has no sweeps either.
+        if let Err(TryLockError::WouldBlock) = lock.try_lock() {
+            return Ok(None);
+        }
+        let is_there = fs::metadata(dir.path()).is_ok_and(|found| {
+            lock.metadata()
+                .is_ok_and(|locked| (locked.dev(), locked.ino()) == (found.dev(), found.ino()))
+        });
+        Ok(is_there.then_some(Self { dir, _lock: lock }))
+    }
+
+    pub(super) fn spill_dir(&self) -> PathBuf {
+        self.dir.path().join("spill")
+    }
+}
+
+fn remove_abandoned(sessions: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(sessions)?.flatten() {
+        let is_dir = entry.file_type().is_ok_and(|found| found.is_dir());
+        let Some(lock) = is_dir.then(|| File::open(entry.path()).ok()).flatten() else { continue };
+        if lock.try_lock().is_ok() {
+            // What cannot be removed is tried again by the next server.
+            fs::remove_dir_all(entry.path()).ok();
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_second_server_is_refused_and_hears_of_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = ServerLock::take(folder.path()).unwrap();
+        first.show_listeners(Some(Path::new("/run/a.sock")), "127.0.0.1:7".parse().ok());
+        let refused = ServerLock::take(folder.path()).unwrap_err().to_string();
+        for word in [&std::process::id().to_string(), "/run/a.sock", "127.0.0.1:7", "--data-dir"] {
+            assert!(refused.contains(word), "{word}: {refused}");
+        }
+        drop(first);
+        let text = fs::read_to_string(folder.path().join(PID_FILE)).unwrap();
+        assert!(text.contains("/run/a.sock"), "what a dead server wrote stays: {text}");
+        ServerLock::take(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn only_a_file_of_ours_is_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        symlink("/dev/null", folder.path().join(PID_FILE)).unwrap();
+        let refused = ServerLock::take(folder.path()).unwrap_err();
+        assert!(matches!(refused, AppError::ServerLock { .. }), "{refused}");
+        // A directory that is not there holds nothing that two servers could share.
+        assert!(ServerLock::take(&folder.path().join("none")).unwrap().file.is_none());
+    }
+
+    #[test]
+    fn a_server_is_described_by_what_it_wrote() {
+        for (text, words) in [
+            ("", "another server"),
+            ("12\n", "another server (process 12)"),
+            (
+                "12\nsocket /s\naddress 127.0.0.1:7\n",
+                "another server (process 12, socket /s, address 127.0.0.1:7)",
+            ),
+        ] {
+            assert_eq!(describe(text), words);
+        }
+    }
+
+    #[test]
+    fn the_directories_of_dead_servers_go_and_those_of_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let abandoned = folder.path().join(SESSIONS).join("12-left");
+        fs::create_dir_all(abandoned.join("spill")).unwrap();
+        let first = SessionDir::make(folder.path()).unwrap();
+        assert!(!abandoned.exists());
+        let second = SessionDir::make(folder.path()).unwrap();
+        assert!(first.dir.path().exists() && second.dir.path().exists());
+        assert_ne!(first.spill_dir(), second.spill_dir());
+        fs::create_dir(first.spill_dir()).unwrap();
+        drop((first, second));
+        assert_eq!(fs::read_dir(folder.path().join(SESSIONS)).unwrap().count(), 0);
+    }
+}
