@@ -137,7 +137,25 @@ fn a_long_line_is_whole_where_it_fits_and_cut_only_in_the_tail() {
     check_cover(&tight, content.as_bytes());
     let [head, tail] = tight.sections.as_slice() else { panic!("{:?}", tight.sections) };
     assert_eq!((head.text.as_str(), tight.hidden), ("one\n", None));
-    assert!(tail.text.ends_with("… [+2,000 chars]\ntwo\n"), "{}", tail.text);
+    let half = "x".repeat(500);
+    assert_eq!(tail.text, format!("{half}… [+2,000 chars] …{half}\ntwo\n"));
+}
+
+#[test]
+fn a_long_last_line_shows_its_end_however_long_it_is() {
+    for filler in [2_000, 10_000, 40_000, 1_000_000] {
+        for newline in ["", "\n"] {
+            let content = format!("BEGIN{}ENDE{newline}", "é".repeat(filler));
+            let (_writer, reader, _dir) = log(content.as_bytes());
+            let budget = Budget::of_bytes(4_000);
+            let excerpts = [excerpt(&reader, 0, budget).unwrap(), tail(&reader, budget).unwrap()];
+            for excerpt in excerpts {
+                let last = &excerpt.sections.last().expect("something").text;
+                assert!(last.ends_with(&format!("éENDE{newline}")), "{filler} {newline:?}: {last}");
+                assert!(!last.contains('\u{fffd}'), "characters are whole");
+            }
+        }
+    }
 }
 
 #[test]

@@ -230,3 +230,26 @@ fn list_jobs_as_text_has_one_line_for_each_job() {
     let empty = Launch::stdio().start().call("list_jobs", json!({})).ok().text();
     assert!(!empty.is_empty(), "no jobs is said in words");
 }
+
+#[test]
+fn a_very_long_last_line_shows_its_end_and_says_what_it_leaves_out() {
+    let mut yard = Launch::stdio().start();
+    for bytes in [20_000, 3_000_000] {
+        let command =
+            format!("printf 'one\\nBEGIN'; head -c {bytes} /dev/zero | tr '\\0' x; printf 'Öend'");
+        let reply = yard.run(&command);
+        let text = reply.text();
+        assert!(text.contains("xxÖend\n→"), "{bytes}: {text}");
+        assert!(text.contains("chars] …") || text.contains("of line 2 hidden]"), "{text}");
+        let job = reply.job();
+        // The second one starts inside of the line.
+        for max_bytes in [50_000, 3_000] {
+            let arguments = json!({"job": job, "view": "tail", "max_bytes": max_bytes});
+            let tail = yard.call("read_output", arguments).ok();
+            assert!(tail.text().trim_end().ends_with("xxÖend"), "{bytes}: {}", tail.text());
+            let is_told = tail.text().contains("chars] …")
+                || tail.verdict().contains("2 without its first ");
+            assert!(is_told, "{}", tail.text());
+        }
+    }
+}

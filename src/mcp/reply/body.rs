@@ -122,8 +122,9 @@ fn shown_excerpt(log: &LogReader, mut excerpt: Excerpt, budget: Budget) -> io::R
         list_what_fits(hidden, room_for_errors(budget), budget.cost);
     }
     let is_whole = excerpt.from == 0 && excerpt.hidden.is_none();
-    let span = |section: &Section| Span { first: section.first_line, last: section.last_line };
-    let spans = if is_whole { Vec::new() } else { excerpt.sections.iter().map(span).collect() };
+    let span = |section: &Section| span(log, &excerpt, section);
+    let sections = if is_whole { [].iter() } else { excerpt.sections.iter() };
+    let spans = sections.map(span).collect::<io::Result<_>>()?;
     let bad_bytes = excerpt.sections.iter().map(|section| section.bad_bytes as u64).sum();
     let (text, cut) = joined(&excerpt);
     let (end, end_kind) = match cut {
@@ -143,6 +144,22 @@ fn shown_excerpt(log: &LogReader, mut excerpt: Excerpt, budget: Budget) -> io::R
         form: text_form(excerpt.charset),
         stream: None,
     })
+}
+
+/// The lines of a section. A tail behind a hidden part needs no count of what it skips: the mark
+/// between them has it.
+fn span(log: &LogReader, excerpt: &Excerpt, section: &Section) -> io::Result<Span> {
+    let Section { first_line: first, last_line: last, start, .. } = *section;
+    let skipped_bytes = if start == excerpt.from { skipped_bytes(log, first, start)? } else { 0 };
+    Ok(Span { first, last, skipped_bytes })
+}
+
+/// How many bytes of a line come before `start`, which is in that line. None where they are not
+/// all there: a gap is told by its own words.
+fn skipped_bytes(log: &LogReader, line: u64, start: u64) -> io::Result<u64> {
+    let line_start = log.offset_of_line(line)?.unwrap_or(start).min(start);
+    let is_whole = log.missing(line_start..start) == 0;
+    Ok(if is_whole { start - line_start } else { 0 })
 }
 
 /// Plain text, or text with the name of what it was decoded from.
@@ -233,7 +250,8 @@ fn placed(log: &LogReader, request: &PageRequest, page: &Page) -> io::Result<Sho
     let spans = if is_whole || page.bytes.is_empty() {
         Vec::new()
     } else {
-        vec![Span { first: log.line_at(page.start)?, last: log.line_at(page.end - 1)? }]
+        let (first, last) = (log.line_at(page.start)?, log.line_at(page.end - 1)?);
+        vec![Span { first, last, skipped_bytes: skipped_bytes(log, first, page.start)? }]
     };
     Ok(Shown {
         text: String::new(),
@@ -336,7 +354,7 @@ mod tests {
     fn before_a_line_that_is_cut_a_reader_has_to_read_on() {
         let text = format!("one\n{}\ntwo\n", "x".repeat(3000));
         let cut = shown_of(&log_of(text.as_bytes()), 2000);
-        assert!(cut.text.starts_with("one\nxxx") && cut.text.ends_with("chars]\ntwo\n"));
+        assert!(cut.text.starts_with("one\nxxx") && cut.text.ends_with("xxx\ntwo\n"));
         assert_eq!((cut.head(), cut.end, cut.end_kind), ("one\n", 4, PageEnd::More));
         assert!(!cut.is_cut(), "each line is shown, if not whole");
         assert_eq!(cut.cut.unwrap().first_hidden, 2);

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::hidden::mark;
+use super::words::size;
 use crate::output::PageEnd;
 use crate::output::digest::Digest;
 use crate::output::excerpt::{ErrorLine, Hidden};
@@ -58,6 +59,23 @@ pub(crate) struct Cut {
 pub(crate) struct Span {
     pub(crate) first: u64,
     pub(crate) last: u64,
+    /// Bytes of the first line that come before the ones shown.
+    pub(crate) skipped_bytes: u64,
+}
+
+impl Span {
+    /// `7`, `7-9`, or `7 without its first 3 KB`.
+    fn text(self) -> String {
+        let Self { first, last, skipped_bytes } = self;
+        let lines = if first == last { first.to_string() } else { format!("{first}-{last}") };
+        match (skipped_bytes, first == last) {
+            (0, _) => lines,
+            (skipped, true) => format!("{lines} without its first {}", size(skipped)),
+            (skipped, false) => {
+                format!("{lines}, line {first} without its first {}", size(skipped))
+            }
+        }
+    }
 }
 
 /// How shown text is to be understood.
@@ -152,17 +170,7 @@ impl Shown {
 
     /// `showing 1-15 and 1033-1138`, where something was cut.
     pub(crate) fn spans_text(&self) -> Option<String> {
-        let spans: Vec<String> = self
-            .spans
-            .iter()
-            .map(|span| {
-                if span.first == span.last {
-                    span.first.to_string()
-                } else {
-                    format!("{}-{}", span.first, span.last)
-                }
-            })
-            .collect();
+        let spans: Vec<String> = self.spans.iter().map(|span| span.text()).collect();
         (!spans.is_empty()).then(|| format!("showing {}", spans.join(" and ")))
     }
 }

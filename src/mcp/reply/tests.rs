@@ -65,7 +65,10 @@ fn shown(text: &str, spans: &[(u64, u64)]) -> Shown {
     Shown {
         text: text.to_owned(),
         before: None,
-        spans: spans.iter().map(|(first, last)| Span { first: *first, last: *last }).collect(),
+        spans: spans
+            .iter()
+            .map(|(first, last)| Span { first: *first, last: *last, skipped_bytes: 0 })
+            .collect(),
         cut: None,
         start: 0,
         end: text.len() as u64,

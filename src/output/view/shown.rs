@@ -40,7 +40,7 @@ pub enum Fold {
 /// What to do with overlong lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Long {
-    /// Cut each of them, and say how much is missing.
+    /// Cut the middle out of each of them, and say how much is missing.
     #[default]
     Cut,
     /// Show the first line whole: it is where a reader wanted to start. Cut the others.
@@ -128,12 +128,12 @@ impl Shown<'_> {
         1 + memchr_iter(b'\n', self.content().as_bytes()).count()
     }
 
-    /// Leaves out what is overlong, and says how much that was.
+    /// Leaves out the middle of what is overlong, and says how much that was.
     pub(super) fn cut(&mut self, max: usize) {
         if self.text.len() > max {
             let newline = &self.text[self.content().len()..];
             let rows: Vec<String> =
-                self.content().split('\n').map(|row| cut_chars(row, max)).collect();
+                self.content().split('\n').map(|row| cut_middle(row, max)).collect();
             self.text = Cow::Owned(rows.join("\n") + newline);
         }
     }
@@ -288,6 +288,20 @@ pub(crate) fn cut_chars(line: &str, max: usize) -> String {
     }
 }
 
+/// At most `max` characters of a line, half of them from its end: a long line often says at its end
+/// how something went. Between them stands the number of those that are missing.
+fn cut_middle(line: &str, max: usize) -> String {
+    let length = line.chars().count();
+    let missing = length.saturating_sub(max);
+    if missing == 0 {
+        return line.to_owned();
+    }
+    let place = |chars: usize| line.char_indices().nth(chars).map_or(line.len(), |(at, _)| at);
+    let head = max.div_ceil(2);
+    let (start, end) = (&line[..place(head)], &line[place(head + missing)..]);
+    format!("{start}… [+{} chars] …{end}", with_commas(missing))
+}
+
 /// `12345` as `12,345`.
 fn with_commas(number: usize) -> String {
     let digits = number.to_string();
@@ -334,7 +348,8 @@ mod tests {
         let long = "x".repeat(LINE_CHARS + 1);
         let two = format!("{long}\n{long}y\n");
         let with = |long| text(two.as_bytes(), ViewOptions { long, ..ViewOptions::default() }).text;
-        let cut = format!("{}… [+2 chars]\n", "x".repeat(LINE_CHARS));
+        let half = "x".repeat(LINE_CHARS / 2);
+        let cut = format!("{half}… [+2 chars] …{}y\n", &half[1..]);
         assert_eq!(with(Long::KeepFirst), format!("{long}\n{cut}"));
         assert_eq!(with(Long::Keep), two);
     }
@@ -352,9 +367,11 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut_with_a_count() {
-        let line = "é".repeat(LINE_CHARS + 12_345);
-        check(line.as_bytes(), &format!("{}… [+12,345 chars]", "é".repeat(LINE_CHARS)));
+    fn a_long_line_loses_its_middle_and_the_cut_has_a_count() {
+        let half = "é".repeat(LINE_CHARS / 2);
+        let line = "é".repeat(LINE_CHARS + 12_342) + "end";
+        let end = &half["end".len() * 2..];
+        check(line.as_bytes(), &format!("{half}… [+12,345 chars] …{end}end"));
         check("é".repeat(LINE_CHARS).as_bytes(), &"é".repeat(LINE_CHARS));
         let same_start = ["1\n", "2\n", "3\n"].map(|end| "x".repeat(LINE_CHARS) + end).concat();
         assert_eq!(text(same_start.as_bytes(), ViewOptions::default()).text.lines().count(), 3);
