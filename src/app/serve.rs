@@ -19,7 +19,7 @@ use crate::config::{Changes, Loaded, ServerName, Settings, Sources};
 use crate::http::{Doors, MetricsText, Operations, Readiness, Reloaded, Server};
 use crate::lines;
 use crate::mcp::Handler;
-use crate::output;
+use crate::output::{self, SpillDir};
 use crate::process::confine::cgroup;
 use crate::process::confine::scratch::ScratchRoot;
 use crate::process::{guardian, host};
@@ -37,6 +37,9 @@ const HUNG_UP_GRACE: Duration = Duration::from_secs(1);
 /// then runs on the next server.
 const NEWS_TIME: Duration = Duration::from_millis(50);
 
+/// How long the end of the server may take to remove the files with output.
+const REMOVAL_TIME: Duration = Duration::from_secs(1);
+
 /// How often a server that is to end looks whether it is empty.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
@@ -47,6 +50,7 @@ pub(super) struct App {
     gauges: Arc<QueueGauges>,
     reload: Reload,
     log: LogFilter,
+    spill: SpillDir,
     /// Only held: what is in it goes with us.
     _scratch: Option<ScratchRoot>,
 }
@@ -95,7 +99,9 @@ impl App {
         guardian::want(scratch.as_ref().map(ScratchRoot::path));
         let place = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
         let mut yard = values::yard(&loaded, tag, &sources.environment, place)?;
-        yard.job.log.spill_dir = spill;
+        let spill = SpillDir::new(spill);
+        yard.job.log.spill_dir = spill.clone();
+        spill.remove_leftovers();
         let yard = Yard::open(YardSettings { numbers, ..yard }).await?;
         let pressure = watch::Sender::new(values::pressure(&loaded.settings));
         yard.watch_pressure(pressure.subscribe());
@@ -108,7 +114,7 @@ impl App {
         let on_hangup = signals::on_hangup(move || hangup.clone().on_hangup());
         tokio::spawn(on_hangup.map_err(AppError::Signals)?);
         tokio::task::spawn_blocking(start_guardian);
-        Ok(Self { settings, yard, gauges, reload, log, _scratch: scratch })
+        Ok(Self { settings, yard, gauges, reload, log, spill, _scratch: scratch })
     }
 
     pub(super) const fn yard(&self) -> &Yard {
@@ -213,9 +219,11 @@ impl App {
 
     /// Whatever no job could claim ends here: nothing of ours outlives us.
     pub(super) async fn end_everything(&self) {
-        let sweep = || {
+        let spill = self.spill.clone();
+        let sweep = move || {
             let left = guardian::end_everything();
             cgroup::leave();
+            spill.remove_everything(REMOVAL_TIME);
             left
         };
         // What is alive even so is beyond anybody's reach; the guardian tries once more.

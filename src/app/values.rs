@@ -16,7 +16,7 @@ use crate::mcp::{
     Dialect, DialectSettings, ExecuteCommandSettings, ExecuteSettings, McpSettings, ResultFormat,
     RunShellCommandSettings, ServerName, ShellToolSettings,
 };
-use crate::output::{LogSettings, Quota, QuotaLimits};
+use crate::output::{LogSettings, Quota, QuotaLimits, SpillDir};
 use crate::process::Callers;
 use crate::process::host::HostTag;
 use crate::process::shell::Shell;
@@ -226,7 +226,10 @@ fn job(
         shell: shell(&settings.job),
         environment: Arc::new(rules::variables(loaded, environment)?),
         tag,
-        log: LogSettings { memory_bytes: settings.output.memory, spill_dir: spill_dir(settings) },
+        log: LogSettings {
+            memory_bytes: settings.output.memory,
+            spill_dir: SpillDir::new(spill_dir(settings)),
+        },
         quota: Quota::new(quota(settings)),
         mask: rules::at_write(loaded)?,
         drain_quiet: settings.job.drain_quiet,

@@ -44,7 +44,7 @@ pub(crate) fn settings() -> Arc<JobSettings> {
         shell: Shell::Auto,
         environment: Arc::new(Variables::made_by(|| vec![("PATH".into(), "/usr/bin:/bin".into())])),
         tag: host::prepare().unwrap(),
-        log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir() },
+        log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },
         quota: Quota::unlimited(),
         mask: None,
         drain_quiet: Duration::from_millis(150),

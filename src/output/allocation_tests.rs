@@ -8,7 +8,7 @@ const BLOCK: usize = 64 * 1024;
 
 fn log(memory_bytes: usize) -> (LogWriter, LogReader, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let settings = LogSettings { memory_bytes, spill_dir: folder.path().to_owned() };
+    let settings = LogSettings { memory_bytes, spill_dir: folder.path().to_owned().into() };
     let (writer, reader) = open(&settings);
     (writer, reader, folder)
 }
@@ -48,7 +48,7 @@ fn bytes_are_not_copied_on_their_way_to_a_file() {
 #[test]
 fn a_short_output_takes_little_more_than_itself() {
     let folder = tempfile::tempdir().unwrap();
-    let settings = LogSettings { memory_bytes: BLOCK, spill_dir: folder.path().to_owned() };
+    let settings = LogSettings { memory_bytes: BLOCK, spill_dir: folder.path().to_owned().into() };
     // The first of all registers what is counted.
     open(&settings).0.append(Stream::Stdout, b"hi\n");
     let (seen, _log) = allocated(|| {

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ struct Log {
 impl Log {
     fn new(memory_bytes: usize, keep: Keep, store_bytes: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let settings = LogSettings { memory_bytes, spill_dir: dir.path().join("spill") };
+        let settings = LogSettings { memory_bytes, spill_dir: dir.path().join("spill").into() };
         let (tenant_bytes, tenants) = (u64::MAX, HashMap::new());
         let quota = Quota::new(QuotaLimits { store_bytes, tenant_bytes, tenants });
         let bounds = LogBounds { keep, allowance: quota.allowance("me") };
@@ -182,15 +183,21 @@ impl Log {
         assert!(page.start == start || page.bytes.is_empty() && page.gap_bytes > 0);
     }
 
-    /// The files that hold the log's bytes now.
-    fn files(&self) -> Vec<Arc<File>> {
+    /// The files that hold the log's bytes now, open for writing.
+    fn files(&self) -> Vec<File> {
         let parts = self.reader.parts().all();
         let file = |part: &Arc<shared::Shared>| match &part.lock().store {
-            Store::Spilled(file) => Some(Arc::clone(file)),
+            Store::Spilled(file) => Some(writable(&file.open().unwrap())),
             Store::Memory(_) | Store::Packed(_) => None,
         };
         parts.iter().filter_map(file).collect()
     }
+}
+
+/// Opens a file once more, as another program would.
+fn writable(file: &File) -> File {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    File::options().write(true).open(path).unwrap()
 }
 
 fn any_stream() -> impl Strategy<Value = Stream> {

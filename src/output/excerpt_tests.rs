@@ -11,7 +11,7 @@ use crate::spec::Stream;
 fn log(content: &[u8]) -> (LogWriter, LogReader, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let (mut writer, reader) =
-        open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned() });
+        open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
     writer.append(Stream::Stdout, content);
     (writer, reader, dir)
 }

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::Arc;
 
 use flate2::Compression;
@@ -13,7 +12,7 @@ use thiserror::Error;
 use super::page::{PageEnd, PageRequest};
 use super::reader::LogReader;
 use super::redact::{LineMasker, Redactor};
-use super::spill::nameless_file;
+use super::spill_dir::SpillDir;
 use crate::spec::Stream;
 
 /// More output is not packed: it would take minutes, and as much disk again.
@@ -80,13 +79,13 @@ pub fn gzip(
     reader: &LogReader,
     stream: Stream,
     redactor: &Arc<Redactor>,
-    dir: &Path,
+    dir: &SpillDir,
 ) -> Result<Gzipped, GzipError> {
     let bytes = reader.progress().total_bytes;
     if bytes > MAX_BYTES {
         return Err(GzipError::TooLarge { bytes });
     }
-    let buffered = BufWriter::new(nameless_file(dir)?);
+    let buffered = BufWriter::new(dir.create_nameless()?);
     let mut gzip = GzEncoder::new(buffered, Compression::default());
     let mut masker = LineMasker::new(Arc::clone(redactor));
     let mut from = 0;
@@ -117,7 +116,7 @@ mod tests {
 
     #[test]
     fn what_is_packed_unpacks_to_the_stream_without_its_secrets() {
-        let dir = std::env::temp_dir();
+        let dir = SpillDir::new(std::env::temp_dir());
         let settings = LogSettings { memory_bytes: 1 << 16, spill_dir: dir.clone() };
         let (mut writer, reader) = open(&settings);
         let line = b"a line of output, hush-123\n".repeat(40_000);

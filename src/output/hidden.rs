@@ -98,7 +98,7 @@ mod tests {
     fn a_huge_part_is_looked_through_from_both_sides() {
         let dir = tempfile::tempdir().unwrap();
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned() });
+            open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
         let middle = "error: in the middle\n".repeat(1000);
         for text in ["one\nerror: early\n", &middle, "error: late\nlast\n"] {
             writer.append(Stream::Stdout, text.as_bytes());
@@ -124,7 +124,7 @@ mod tests {
     fn an_error_in_an_endless_line_counts_once() {
         let dir = tempfile::tempdir().unwrap();
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned() });
+            open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
         writer.append(Stream::Stdout, "error: again ".repeat(20_000).as_bytes());
         let all = 0..reader.progress().total_bytes;
         let hidden = look_through(&reader, all.clone(), all, Reach::default()).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     fn errors_in_another_character_set_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: dir.path().to_owned() });
+            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: dir.path().to_owned().into() });
         let text = "\u{feff}one\ntwo\nerror: сломано\nfour\n";
         let bytes: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
         writer.append(Stream::Stdout, &bytes);
@@ -152,7 +152,7 @@ mod tests {
     fn a_line_that_is_cut_in_two_is_listed_by_its_own_words() {
         let dir = tempfile::tempdir().unwrap();
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: dir.path().to_owned() });
+            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: dir.path().to_owned().into() });
         let (head, tail) = ("x".repeat(50_000), "y".repeat(50_000));
         writer
             .append(Stream::Stdout, format!("{head} AssertionError: no {tail}\nfine\n").as_bytes());

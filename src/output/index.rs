@@ -4,13 +4,13 @@
 //! search and one block to look through. Records beyond [`RUNS_IN_MEMORY`] go to a file: two
 //! streams that take turns byte by byte cost disk, not memory.
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::spill::counted;
+use super::spill_dir::SpillFile;
 use crate::spec::Stream;
 use crate::telemetry::SpillOperation;
 
@@ -78,11 +78,16 @@ pub(super) type Numbered = (u64, Run);
 /// The records that no longer change, in a file. Readers search it without any lock.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stored {
-    file: Option<Arc<File>>,
+    file: Option<Arc<SpillFile>>,
     count: u64,
 }
 
 impl Stored {
+    /// The file, where there is one.
+    pub(super) fn file(&self) -> Option<Arc<SpillFile>> {
+        self.file.clone()
+    }
+
     /// The last run for which `holds` is true; it must hold for a prefix of all runs.
     pub(super) fn find(&self, holds: impl Fn(&Run) -> bool) -> io::Result<Option<Numbered>> {
         let (mut low, mut high) = (0, self.count);
@@ -107,7 +112,8 @@ impl Stored {
             return Ok(Vec::new());
         };
         let mut records = vec![[0; RECORD]; (end - numbers.start) as usize];
-        let read = file.read_exact_at(records.as_flattened_mut(), numbers.start * RECORD as u64);
+        let at = numbers.start * RECORD as u64;
+        let read = file.open().and_then(|file| file.read_exact_at(records.as_flattened_mut(), at));
         counted(SpillOperation::Read, read)?;
         Ok(records.iter().map(Run::decode).collect())
     }
@@ -121,14 +127,15 @@ impl Stored {
     pub(super) fn append(
         &self,
         runs: &[Run],
-        make_file: impl FnOnce() -> io::Result<File>,
+        make_file: impl FnOnce() -> io::Result<SpillFile>,
     ) -> io::Result<Self> {
         let file = match &self.file {
             Some(file) => Arc::clone(file),
             None => Arc::new(make_file()?),
         };
         let records: Vec<[u8; RECORD]> = runs.iter().map(Run::encode).collect();
-        let written = file.write_all_at(records.as_flattened(), self.count * RECORD as u64);
+        let at = self.count * RECORD as u64;
+        let written = file.open().and_then(|file| file.write_all_at(records.as_flattened(), at));
         counted(SpillOperation::Write, written)?;
         Ok(Self { file: Some(file), count: self.count + runs.len() as u64 })
     }

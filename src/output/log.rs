@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,7 +15,8 @@ use super::parts::{Keep, Parts};
 use super::quota::Allowance;
 use super::reader::LogReader;
 use super::shared::{Mark, Shared};
-use super::spill::{Store, Taken, counted, nameless_file, push_bounded, reason, write_prefix};
+use super::spill::{Store, Taken, counted, push_bounded, reason, write_prefix};
+use super::spill_dir::{SpillDir, SpillFile};
 use crate::spec::Stream;
 use crate::telemetry::{DropReason, SpillOperation, Tier, events};
 
@@ -28,9 +28,9 @@ const WRITE_BYTES: usize = 1024 * 1024;
 pub struct LogSettings {
     /// Up to here the bytes stay in memory.
     pub memory_bytes: usize,
-    /// Beyond that all of them go to a file without a name in this directory, which is made
-    /// (mode 0700) where it is missing.
-    pub spill_dir: PathBuf,
+    /// Beyond that all of them go to a file in this directory, which is made (mode 0700) where it
+    /// is missing.
+    pub spill_dir: SpillDir,
 }
 
 /// How far a log has come. One value is one moment: `closed` and `total_bytes` belong together.
@@ -231,7 +231,7 @@ impl LogWriter {
         };
         let bytes = runs.len() * RECORD;
         self.take_room(bytes)?;
-        let stored = stored.append(&runs, || nameless_file(&self.settings.spill_dir));
+        let stored = stored.append(&runs, || self.settings.spill_dir.create_file());
         let stored = stored.map_err(|error| {
             self.part.lock().charge.put_back(Tier::Disk, bytes as u64);
             reason(&error)
@@ -283,7 +283,14 @@ impl LogWriter {
         Taken { bytes: taken.bytes, lost: taken.lost.or(lost) }
     }
 
-    fn write(&self, file: &File, bytes: &[u8]) -> Taken {
+    fn write(&self, file: &SpillFile, bytes: &[u8]) -> Taken {
+        match file.open() {
+            Ok(file) => self.write_open(&file, bytes),
+            Err(error) => Taken::only(0, reason(&error)),
+        }
+    }
+
+    fn write_open(&self, file: &File, bytes: &[u8]) -> Taken {
         let position = self.part.position(self.now.total_bytes);
         // A write behind the end of a file that was cut would hide the cut.
         let looked = match file.metadata() {
@@ -323,14 +330,14 @@ impl LogWriter {
     }
 
     /// A file that holds all that memory holds.
-    fn spill_file(&self) -> io::Result<File> {
+    fn spill_file(&self) -> io::Result<SpillFile> {
         // A copy, so that readers need not wait for the disk. Nobody else adds to it meanwhile.
         let bytes = match &self.part.lock().store {
             Store::Memory(memory) => memory.clone(),
             Store::Spilled(_) | Store::Packed(_) => Vec::new(),
         };
-        let file = nameless_file(&self.settings.spill_dir)?;
-        counted(SpillOperation::Write, file.write_all_at(&bytes, 0))?;
+        let file = self.settings.spill_dir.create_file()?;
+        counted(SpillOperation::Write, file.open()?.write_all_at(&bytes, 0))?;
         Ok(file)
     }
 

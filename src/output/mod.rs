@@ -47,6 +47,7 @@ mod scan;
 pub mod secrets;
 mod shared;
 mod spill;
+mod spill_dir;
 mod tail;
 mod tally;
 mod within;
@@ -69,7 +70,7 @@ pub use parts::Keep;
 pub use quota::{Allowance, Answer, Cap, Quota, QuotaLimits, Shortage, Stored};
 pub use raw::{Part, PartRequest, RawReader};
 pub use reader::LogReader;
-pub use spill::check_spill_dir;
+pub use spill_dir::{SpillDir, check_spill_dir};
 pub use tally::{Tally, count_lines, tally};
 pub use within::{log_offset, stream_offset};
 

@@ -1,6 +1,5 @@
 //! The log against a naive model: any writes, any pages, in memory and in the spill file.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ type Write = (Stream, Vec<u8>);
 fn settings(memory_bytes: usize) -> (LogSettings, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let spill_dir = dir.path().join("spill");
-    (LogSettings { memory_bytes, spill_dir }, dir)
+    (LogSettings { memory_bytes, spill_dir: spill_dir.into() }, dir)
 }
 
 fn any_stream() -> impl Strategy<Value = Stream> {
@@ -209,7 +208,7 @@ fn a_cursor_taken_before_the_spill_reads_the_same_bytes_after() {
 fn what_the_disk_does_not_take_is_counted_and_later_writes_are_kept() {
     let (settings, dir) = settings(8);
     // A file where the directory should be: no spill file can be made.
-    std::fs::write(&settings.spill_dir, b"").unwrap();
+    std::fs::write(settings.spill_dir.root(), b"").unwrap();
     let (mut writer, reader) = open(&settings);
     assert_eq!(writer.append(Stream::Stdout, b"0123").dropped_bytes, 0);
     let progress = writer.append(Stream::Stdout, b"456789");
@@ -303,9 +302,9 @@ fn a_spill_directory_is_only_made_when_it_is_needed() {
     let (settings, _dir) = settings(10);
     let (mut writer, _reader) = open(&settings);
     writer.append(Stream::Stdout, b"0123456789");
-    assert!(!Path::new(&settings.spill_dir).exists());
+    assert!(!settings.spill_dir.root().exists());
     writer.append(Stream::Stdout, b"!");
-    assert!(Path::new(&settings.spill_dir).exists());
+    assert!(settings.spill_dir.root().exists());
 }
 
 /// Follows a log to its end as a client would: a page, then a wait for more.

@@ -11,6 +11,7 @@ use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
 use super::frame_cache::{FrameCache, FrameKey};
+use super::spill_dir::SpillFile;
 
 /// Raw bytes of a frame: what a read at a random offset has to decode.
 const FRAME_BYTES: u64 = 128 * 1024;
@@ -26,7 +27,7 @@ const SAMPLES: u64 = 8;
 /// The bytes of one closed log, compressed. Offsets are those of the raw log.
 #[derive(Debug)]
 pub(super) struct Packed {
-    file: File,
+    file: SpillFile,
     raw_bytes: u64,
     frame_bytes: u64,
     /// Where each frame ends in the file.
@@ -40,7 +41,7 @@ pub(super) struct Packed {
 #[derive(Debug)]
 pub(super) struct Raw {
     /// Holds the log from its offset 0 on; nothing is added to it any more.
-    pub(super) file: Arc<File>,
+    pub(super) file: Arc<SpillFile>,
     /// How long the log is.
     pub(super) bytes: u64,
 }
@@ -50,12 +51,13 @@ impl Raw {
     /// would not save a tenth at least, or is no longer wanted.
     pub(super) fn pack(
         &self,
-        into: File,
+        into: SpillFile,
         cache: &Arc<FrameCache>,
         wanted: impl Fn() -> bool,
     ) -> io::Result<Option<Packed>> {
         let Some(frame_bytes) = frame_bytes(self.bytes) else { return Ok(None) };
-        let mut frames = Frames::new(self, frame_bytes)?;
+        let (raw, written) = (self.file.open()?, into.open()?);
+        let mut frames = Frames::new(&raw, self.bytes, frame_bytes)?;
         if !frames.sample_shrinks()? {
             return Ok(None);
         }
@@ -63,7 +65,7 @@ impl Raw {
         let mut end = 0;
         for number in 0..frames.count() {
             let frame = frames.compress(number)?;
-            into.write_all_at(frame, end)?;
+            written.write_all_at(frame, end)?;
             end += frame.len() as u64;
             ends.push(end);
             if !wanted() || !is_worth_it(end, self.bytes) {
@@ -71,6 +73,8 @@ impl Raw {
             }
         }
         ends.shrink_to_fit();
+        drop(written);
+        into.end_writing();
         let (raw_bytes, number) = (self.bytes, cache.number_for_log());
         let cache = Arc::clone(cache);
         Ok(Some(Packed { file: into, raw_bytes, frame_bytes, ends, cache, number }))
@@ -90,7 +94,8 @@ const fn is_worth_it(packed: u64, raw: u64) -> bool {
 
 /// A raw log, frame by frame.
 struct Frames<'a> {
-    raw: &'a Raw,
+    raw: &'a File,
+    raw_bytes: u64,
     frame_bytes: u64,
     compressor: Compressor<'static>,
     input: Vec<u8>,
@@ -98,22 +103,22 @@ struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    fn new(raw: &'a Raw, frame_bytes: u64) -> io::Result<Self> {
+    fn new(raw: &'a File, raw_bytes: u64, frame_bytes: u64) -> io::Result<Self> {
         let mut compressor = Compressor::new(LEVEL)?;
         // A disk that changes bytes is then an error of the read, not another log.
         compressor.set_parameter(CParameter::ChecksumFlag(true))?;
         let output = Vec::with_capacity(zstd::zstd_safe::compress_bound(frame_bytes as usize));
-        Ok(Self { raw, frame_bytes, compressor, input: Vec::new(), output })
+        Ok(Self { raw, raw_bytes, frame_bytes, compressor, input: Vec::new(), output })
     }
 
     const fn count(&self) -> u64 {
-        self.raw.bytes.div_ceil(self.frame_bytes)
+        self.raw_bytes.div_ceil(self.frame_bytes)
     }
 
     fn compress(&mut self, number: u64) -> io::Result<&[u8]> {
         let start = number * self.frame_bytes;
-        self.input.resize(self.frame_bytes.min(self.raw.bytes - start) as usize, 0);
-        self.raw.file.read_exact_at(&mut self.input, start)?;
+        self.input.resize(self.frame_bytes.min(self.raw_bytes - start) as usize, 0);
+        self.raw.read_exact_at(&mut self.input, start)?;
         self.output.clear();
         self.compressor.compress_to_buffer(&self.input, &mut self.output)?;
         Ok(&self.output)
@@ -140,7 +145,7 @@ impl Packed {
     /// Fills `buffer` with the frames as they are stored, from this offset of the file on.
     #[cfg(test)]
     pub(super) fn read_stored_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset)
+        self.file.open()?.read_exact_at(buffer, offset)
     }
 
     /// Fills `buffer` with the log's bytes at `offset`.
@@ -175,7 +180,7 @@ impl Packed {
         let end = *self.ends.get(frame).ok_or(io::ErrorKind::UnexpectedEof)?;
         let start = frame.checked_sub(1).map_or(0, |before| self.ends[before]);
         let mut stored = vec![0; (end - start) as usize];
-        self.file.read_exact_at(&mut stored, start)?;
+        self.file.open()?.read_exact_at(&mut stored, start)?;
         let raw_start = frame as u64 * self.frame_bytes;
         let length = self.frame_bytes.min(self.raw_bytes - raw_start) as usize;
         let bytes = zstd::bulk::decompress(&stored, length)?;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::{LogReader, LogSettings, Packer, PageEnd, PageRequest, open};
+use super::super::{LogReader, LogSettings, Packer, PageEnd, PageRequest, SpillDir, open};
 use super::*;
 use crate::spec::Stream;
 
@@ -34,19 +34,24 @@ fn noise(bytes: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(bytes).collect()
 }
 
+fn new_file() -> SpillFile {
+    SpillDir::new(std::env::temp_dir()).create_file().unwrap()
+}
+
 fn raw(bytes: &[u8]) -> Raw {
-    let file = tempfile::tempfile().unwrap();
-    file.write_all_at(bytes, 0).unwrap();
+    let file = new_file();
+    file.open().unwrap().write_all_at(bytes, 0).unwrap();
     Raw { file: Arc::new(file), bytes: bytes.len() as u64 }
 }
 
 fn pack(bytes: &[u8]) -> Option<Packed> {
-    raw(bytes).pack(tempfile::tempfile().unwrap(), &Arc::default(), || true).unwrap()
+    raw(bytes).pack(new_file(), &Arc::default(), || true).unwrap()
 }
 
 /// A closed log in a spill file, both streams taking turns.
 fn closed_log(bytes: &[u8], dir: &std::path::Path) -> LogReader {
-    let (mut writer, reader) = open(&LogSettings { memory_bytes: 1000, spill_dir: dir.to_owned() });
+    let (mut writer, reader) =
+        open(&LogSettings { memory_bytes: 1000, spill_dir: dir.to_owned().into() });
     for (number, part) in bytes.chunks(7001).enumerate() {
         let stream = if number % 3 == 0 { Stream::Stderr } else { Stream::Stdout };
         writer.append(stream, part);
@@ -110,7 +115,7 @@ fn the_file_is_plain_zstd_from_its_start_to_its_end() {
     let packed = pack(&bytes).unwrap();
     let mut stored = vec![0; packed.stored_bytes() as usize];
     packed.read_stored_at(0, &mut stored).unwrap();
-    assert_eq!(packed.file.metadata().unwrap().len(), stored.len() as u64);
+    assert_eq!(packed.file.length().unwrap(), stored.len() as u64);
     assert!(stored.len() * 3 < bytes.len(), "{}", stored.len());
     assert!(zstd::decode_all(stored.as_slice()).unwrap() == bytes);
 }
@@ -130,8 +135,7 @@ fn what_is_no_longer_wanted_is_left() {
         asked.set(asked.get() + 1);
         asked.get() < 3
     };
-    let file = tempfile::tempfile().unwrap();
-    assert!(raw(&text(2_000_000)).pack(file, &Arc::default(), wanted).unwrap().is_none());
+    assert!(raw(&text(2_000_000)).pack(new_file(), &Arc::default(), wanted).unwrap().is_none());
     assert_eq!(asked.get(), 3);
 }
 
@@ -141,11 +145,11 @@ fn a_changed_byte_on_the_disk_is_an_error_and_never_another_log() {
     let middle = packed.ends[0] + (packed.ends[1] - packed.ends[0]) / 2;
     let mut byte = [0];
     packed.read_stored_at(middle, &mut byte).unwrap();
-    packed.file.write_all_at(&[byte[0] ^ 0x40], middle).unwrap();
+    packed.file.open().unwrap().write_all_at(&[byte[0] ^ 0x40], middle).unwrap();
     let mut buffer = [0; 10];
     assert!(packed.read_at(FRAME_BYTES, &mut buffer).is_err());
     packed.read_at(0, &mut buffer).unwrap();
-    packed.file.set_len(middle).unwrap();
+    packed.file.open().unwrap().set_len(middle).unwrap();
     assert!(packed.read_at(3 * FRAME_BYTES, &mut buffer).is_err());
 }
 
@@ -163,7 +167,7 @@ async fn a_log_reads_the_same_before_during_and_after() {
     let bytes = text(2_000_000);
     let reader = closed_log(&bytes, dir.path());
     let before = everything(&reader);
-    let packer = Packer::new(1_000_000, dir.path().to_owned());
+    let packer = Packer::new(1_000_000, SpillDir::new(dir.path()));
     let packing = packer.consider(&reader).expect("large enough");
     let others: Vec<_> = (0..3)
         .map(|_| {
@@ -189,8 +193,8 @@ async fn a_log_reads_the_same_before_during_and_after() {
 #[tokio::test]
 async fn only_large_closed_spills_are_considered_and_a_freed_log_is_let_go() {
     let dir = tempfile::tempdir().unwrap();
-    let settings = LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned() };
-    let packer = Packer::new(100_000, dir.path().to_owned());
+    let settings = LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() };
+    let packer = Packer::new(100_000, SpillDir::new(dir.path()));
     let (mut writer, reader) = open(&settings);
     writer.append(Stream::Stdout, &text(200_000));
     assert!(packer.consider(&reader).is_none(), "still open");
@@ -211,7 +215,7 @@ async fn a_log_stays_readable_where_there_is_no_room_for_a_compressed_one() {
     // A file stands where the directory should be.
     let blocked = dir.path().join("file");
     std::fs::write(&blocked, "").unwrap();
-    Packer::new(1, blocked).consider(&reader).expect("large enough").run().await;
+    Packer::new(1, SpillDir::new(blocked)).consider(&reader).expect("large enough").run().await;
     assert!(reader.packed().is_none());
     assert!(reader.read(0..bytes.len() as u64).unwrap() == bytes);
 }

@@ -1,6 +1,5 @@
 //! Compresses logs that are closed: in the background, one at a time, in nobody's way.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::thread;
 
@@ -9,7 +8,8 @@ use tokio::sync::{Semaphore, oneshot};
 use super::frame_cache::FrameCache;
 use super::reader::LogReader;
 use super::shared::Shared;
-use super::spill::{counted, nameless_file};
+use super::spill::counted;
+use super::spill_dir::SpillDir;
 use crate::telemetry::{SpillOperation, events};
 
 /// How far the compressing thread stands back behind everything else (as `nice` counts).
@@ -24,7 +24,7 @@ pub struct Packer {
 #[derive(Debug)]
 struct Shop {
     from_bytes: u64,
-    dir: PathBuf,
+    dir: SpillDir,
     cache: Arc<FrameCache>,
     /// One permit: one log at a time.
     turn: Semaphore,
@@ -40,7 +40,7 @@ pub struct Packing {
 impl Packer {
     /// Compresses logs of so many bytes and more, into files in this directory.
     #[must_use]
-    pub fn new(from_bytes: u64, dir: PathBuf) -> Self {
+    pub fn new(from_bytes: u64, dir: SpillDir) -> Self {
         let (cache, turn) = (Arc::default(), Semaphore::new(1));
         Self { shop: Arc::new(Shop { from_bytes, dir, cache, turn }) }
     }
@@ -89,7 +89,9 @@ impl Shop {
         rustix::process::setpriority_process(None, NICENESS).ok();
         let Some(raw) = part.upgrade().and_then(|shared| shared.spilled()) else { return };
         let is_wanted = || part.strong_count() > 0;
-        let packed = nameless_file(&self.dir)
+        let packed = self
+            .dir
+            .create_file()
             .and_then(|file| {
                 counted(SpillOperation::Compress, raw.pack(file, &self.cache, is_wanted))
             })

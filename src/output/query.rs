@@ -373,7 +373,7 @@ mod tests {
     fn log(out: &[u8], err: &[u8]) -> (LogWriter, LogReader, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned() });
+            open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
         writer.append(Stream::Stderr, err);
         writer.append(Stream::Stdout, out);
         (writer, reader, dir)

@@ -178,7 +178,7 @@ mod tests {
 
     fn log(memory_bytes: usize) -> (LogWriter, LogReader, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
-        let settings = LogSettings { memory_bytes, spill_dir: folder.path().to_owned() };
+        let settings = LogSettings { memory_bytes, spill_dir: folder.path().to_owned().into() };
         let (writer, reader) = open(&settings);
         (writer, reader, folder)
     }

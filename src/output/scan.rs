@@ -299,7 +299,7 @@ mod tests {
     fn log(bytes: &[u8]) -> (LogWriter, LogReader, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 100, spill_dir: dir.path().to_owned() });
+            open(&LogSettings { memory_bytes: 100, spill_dir: dir.path().to_owned().into() });
         writer.append(Stream::Stdout, bytes);
         (writer, reader, dir)
     }

@@ -15,7 +15,7 @@ use crate::spec::Stream;
 fn log(writes: &[(Stream, &[u8])]) -> (LogWriter, LogReader, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let (mut writer, reader) =
-        open(&LogSettings { memory_bytes: 100, spill_dir: dir.path().to_owned() });
+        open(&LogSettings { memory_bytes: 100, spill_dir: dir.path().to_owned().into() });
     for (stream, bytes) in writes {
         writer.append(*stream, bytes);
     }

@@ -133,14 +133,22 @@ impl Shared {
         offset.saturating_sub(self.start.offset)
     }
 
-    /// Gives spare memory and room back once nothing will follow.
+    /// Gives spare memory, room and descriptors back once nothing will follow.
     pub(super) fn shrink(&self) {
         let mut inner = self.lock();
         inner.index.shrink();
         inner.charge.settle();
-        if let Store::Memory(memory) = &mut inner.store {
-            memory.shrink_to_fit();
-        }
+        let spilled = match &mut inner.store {
+            Store::Memory(memory) => {
+                memory.shrink_to_fit();
+                None
+            }
+            Store::Spilled(file) => Some(Arc::clone(file)),
+            Store::Packed(_) => None,
+        };
+        let files = [spilled, inner.index.stored().file()];
+        drop(inner);
+        files.into_iter().flatten().for_each(|file| file.end_writing());
     }
 
     /// Notes what is gone where the file was cut by somebody else. Without this a later write
@@ -150,7 +158,7 @@ impl Shared {
             Inner { store: Store::Spilled(file), end, .. } => (Arc::clone(file), *end),
             Inner { store: Store::Memory(_) | Store::Packed(_), .. } => return Ok(()),
         };
-        let there = self.start.offset + file.metadata()?.len();
+        let there = self.start.offset + file.length()?;
         if there < end.offset {
             self.lock().note_cut(there, end);
         }
@@ -209,7 +217,8 @@ impl Shared {
             Store::Spilled(file) => {
                 let file = Arc::clone(file);
                 drop(inner);
-                counted(SpillOperation::Read, file.read_exact_at(buffer, position))
+                let read = file.open().and_then(|file| file.read_exact_at(buffer, position));
+                counted(SpillOperation::Read, read)
             }
             Store::Packed(packed) => {
                 let packed = Arc::clone(packed);

@@ -1,13 +1,13 @@
-//! Where a log's bytes are: in memory while they are few, then in one nameless file, in the end
+//! Where a log's bytes are: in memory while they are few, then in one spill file, in the end
 //! in a compressed one.
 
-use std::fs::{DirBuilder, File, Permissions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt};
-use std::path::Path;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::packed::Packed;
+use super::spill_dir::SpillFile;
 use crate::telemetry::{DropReason, SpillOperation, Tier, events};
 
 /// The bytes of one log. Offsets into it are the log's own.
@@ -16,7 +16,7 @@ pub(super) enum Store {
     /// All bytes, from offset 0.
     Memory(Vec<u8>),
     /// All bytes, from offset 0, none left in memory.
-    Spilled(Arc<File>),
+    Spilled(Arc<SpillFile>),
     /// The same in less room, once nothing is added any more.
     Packed(Arc<Packed>),
 }
@@ -42,36 +42,9 @@ pub(super) fn push_bounded(memory: &mut Vec<u8>, bytes: &[u8], limit: usize) {
     memory.extend_from_slice(bytes);
 }
 
-/// Makes a file that has no name (mode 0600) and is gone once its last reader is; makes the
-/// directory (mode 0700) where it is missing.
-pub(super) fn nameless_file(dir: &Path) -> io::Result<File> {
-    counted(SpillOperation::Create, make_nameless(dir))
-}
-
 /// What came of an operation on a file that holds output: a failure counts.
 pub(super) fn counted<T>(operation: SpillOperation, result: io::Result<T>) -> io::Result<T> {
     result.inspect_err(|error| events::spill_failed(operation, error))
-}
-
-fn make_nameless(dir: &Path) -> io::Result<File> {
-    let file = match tempfile::tempfile_in(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-            tempfile::tempfile_in(dir)?
-        }
-        made => made?,
-    };
-    // The umask alone would let others open it through /proc.
-    file.set_permissions(Permissions::from_mode(0o600))?;
-    Ok(file)
-}
-
-/// Whether files could be made and written there, as one is made and written.
-///
-/// # Errors
-/// What the system says to it.
-pub fn check_spill_dir(dir: &Path) -> io::Result<()> {
-    nameless_file(dir)?.write_all_at(b"x", 0)
 }
 
 /// How many bytes were taken, from the first on, and why not all.
@@ -124,16 +97,6 @@ fn unwritten(written: usize, error: &io::Error) -> Taken {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_directory_is_made_for_its_owner_alone_and_the_file_has_no_name() {
-        let parent = tempfile::tempdir().unwrap();
-        let dir = parent.path().join("a/b");
-        let file = nameless_file(&dir).unwrap();
-        assert_eq!(std::fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
-        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
-    }
 
     #[test]
     fn a_memory_store_never_reserves_more_than_its_limit() {

@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn lines_and_errors_of_one_stream_are_counted() {
-        let settings = LogSettings { memory_bytes: 1 << 16, spill_dir: std::env::temp_dir() };
+        let settings =
+            LogSettings { memory_bytes: 1 << 16, spill_dir: std::env::temp_dir().into() };
         let (mut writer, reader) = open(&settings);
         writer.append(Stream::Stdout, b"one\nerror: two\nthr");
         writer.append(Stream::Stderr, b"fatal: no\n");

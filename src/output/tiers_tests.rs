@@ -8,7 +8,9 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use proptest::prelude::*;
 
 use super::shared::Shared;
-use super::{Keep, LogBounds, LogReader, LogSettings, LogWriter, Quota, QuotaLimits, open_bounded};
+use super::{
+    Keep, LogBounds, LogReader, LogSettings, LogWriter, Quota, QuotaLimits, SpillDir, open_bounded,
+};
 use crate::spec::Stream;
 use crate::telemetry::{Tier, names};
 
@@ -39,7 +41,7 @@ struct Log {
 
 impl Log {
     fn new(quota: &Arc<Quota>, keep: Keep, spill_dir: &Path) -> Self {
-        let settings = LogSettings { memory_bytes: 2_000, spill_dir: spill_dir.to_owned() };
+        let settings = LogSettings { memory_bytes: 2_000, spill_dir: spill_dir.to_owned().into() };
         let bounds = LogBounds { keep, allowance: quota.allowance("tiers") };
         let (writer, reader) = open_bounded(&settings, bounds);
         Self { writer, reader }
@@ -60,7 +62,7 @@ impl Log {
         self.writer.close();
         for part in self.reader.parts().all() {
             let Some(raw) = part.spilled() else { continue };
-            let file = tempfile::tempfile().unwrap();
+            let file = SpillDir::new(std::env::temp_dir()).create_file().unwrap();
             if let Some(packed) = raw.pack(file, &Arc::default(), || true).unwrap() {
                 part.replace_spilled(raw.bytes, packed);
             }

@@ -111,7 +111,7 @@ mod tests {
             writes in vec((any_stream(), 1_usize..9), 0..40),
             wanted in any_stream(),
         ) {
-            let settings = LogSettings { memory_bytes: 1 << 16, spill_dir: std::env::temp_dir() };
+            let settings = LogSettings { memory_bytes: 1 << 16, spill_dir: std::env::temp_dir().into() };
             let (mut writer, reader) = open(&settings);
             let mut origin = Vec::new();
             for (stream, length) in writes {

@@ -1,7 +1,6 @@
 //! What stays of a job for those who come back for its output: its ticket, and its packed form.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::desk::Desk;
@@ -9,7 +8,7 @@ use super::submission::{Submission, SubmitError};
 use super::ticket::Tickets;
 use crate::ids::JobId;
 use crate::job::JobHandle;
-use crate::output::{GzipError, Gzipped, gzip};
+use crate::output::{GzipError, Gzipped, SpillDir, gzip};
 use crate::spec::Stream;
 
 /// Gzipped forms that are kept; an older one is made anew when it is asked for again.
@@ -20,7 +19,7 @@ const MAX_PACKED: usize = 8;
 pub(super) struct Spilled {
     tickets: Tickets,
     /// Where packed forms go.
-    dir: PathBuf,
+    dir: SpillDir,
     /// The newest last. The lock is never held while something is packed.
     packed: Mutex<VecDeque<Kept>>,
 }
@@ -33,7 +32,7 @@ struct Kept {
 }
 
 impl Spilled {
-    pub(super) fn new(dir: PathBuf) -> Result<Self, getrandom::Error> {
+    pub(super) fn new(dir: SpillDir) -> Result<Self, getrandom::Error> {
         Ok(Self { tickets: Tickets::new()?, dir, packed: Mutex::default() })
     }
 

@@ -247,8 +247,8 @@ fn a_very_long_last_line_shows_its_end_and_says_what_it_leaves_out() {
             let arguments = json!({"job": job, "view": "tail", "max_bytes": max_bytes});
             let tail = yard.call("read_output", arguments).ok();
             assert!(tail.text().trim_end().ends_with("xxÖend"), "{bytes}: {}", tail.text());
-            let is_told = tail.text().contains("chars] …")
-                || tail.verdict().contains("2 without its first ");
+            let is_told =
+                tail.text().contains("chars] …") || tail.verdict().contains("2 without its first ");
             assert!(is_told, "{}", tail.text());
         }
     }

@@ -27,7 +27,7 @@ use crate::trace::TraceContext;
 
 pub(super) fn log_of(bytes: &[u8]) -> LogReader {
     let (mut writer, reader) =
-        open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir() });
+        open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() });
     writer.append(Stream::Stdout, bytes);
     writer.close();
     reader

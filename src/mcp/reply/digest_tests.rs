@@ -12,7 +12,7 @@ use crate::spec::Stream;
 
 fn digest_of(bytes: &[u8]) -> Digest {
     let (mut writer, reader) =
-        open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir() });
+        open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() });
     writer.append(Stream::Stdout, bytes);
     writer.close();
     digest(&reader, &DigestRequest { stream: None, from: 0, reach: Reach::default() }).unwrap()

@@ -88,7 +88,7 @@ mod tests {
     use crate::spec::Stream;
 
     fn log() -> (LogWriter, LogReader) {
-        open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir() })
+        open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() })
     }
 
     async fn line_of(log: &LogReader, from: u64, pattern: &Pattern) -> Option<u64> {

@@ -19,7 +19,7 @@ const ALL: DigestRequest = DigestRequest {
 fn log(parts: &[(Stream, Vec<u8>)]) -> (LogWriter, LogReader, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let (mut writer, reader) =
-        open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned() });
+        open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
     for (stream, bytes) in parts {
         writer.append(*stream, bytes);
     }

@@ -77,6 +77,8 @@ words! {
         Read = "read",
         /// It was to be compressed.
         Compress = "compress",
+        /// It was to be removed.
+        Remove = "remove",
     }
 }
 

@@ -182,7 +182,8 @@ mod tests {
     use crate::output::{LogSettings, open};
 
     fn log_of(writes: &[(Stream, &[u8])]) -> LogReader {
-        let settings = LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir() };
+        let settings =
+            LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() };
         let (mut writer, reader) = open(&settings);
         for (stream, bytes) in writes {
             writer.append(*stream, bytes);
