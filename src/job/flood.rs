@@ -74,6 +74,7 @@ fn work(mut pump: Pump) -> (Pump, Shift) {
     let (mut emptied, mut gathered) = (started, 0);
     // At least one turn: where no room can be made, what comes is dropped and counted, not waited for.
     loop {
+        let asker = pump.take_asker();
         let mut is_empty = true;
         for stream in STREAMS {
             if pump.tap(stream).is_open() {
@@ -82,6 +83,9 @@ fn work(mut pump: Pump) -> (Pump, Shift) {
                 gathered += brought;
             }
         }
+        // A turn takes as much as a pipe holds, so that all that was there when the question came is
+        // in the log by now. More comes for as long as the flood lasts, and is not waited for.
+        drop(asker);
         if !pump.is_open() {
             return (pump, Shift::Idle);
         }

@@ -33,10 +33,16 @@ impl Probe {
     pub(super) async fn asked(&self) -> oneshot::Sender<()> {
         loop {
             self.0.asked.notified().await;
-            if let Some(asker) = self.asker().take() {
+            if let Some(asker) = self.take_asker() {
                 return asker;
             }
         }
+    }
+
+    /// Returns whoever has asked and waits, as [`Probe::asked`] does, without waiting for it: for a
+    /// thread that is not the runtime's.
+    pub(super) fn take_asker(&self) -> Option<oneshot::Sender<()>> {
+        self.asker().take()
     }
 
     fn asker(&self) -> MutexGuard<'_, Option<oneshot::Sender<()>>> {

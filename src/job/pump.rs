@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::task::yield_now;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
 use super::actor::JobMsg;
 use super::address::Address;
@@ -27,6 +28,10 @@ const READS_PER_TURN: usize = 16;
 /// How long the beginning of a line waits for its end, where secrets are hidden in whole lines.
 /// Less than the quiet after which a job without its leader is over.
 const HELD_FOR: Duration = Duration::from_millis(100);
+
+fn held_from_now() -> Instant {
+    Instant::now() + HELD_FOR
+}
 
 /// Both pipes of one job, and the log they flow into.
 #[derive(Debug)]
@@ -141,24 +146,31 @@ impl Pump {
         self.probe.clone()
     }
 
+    /// Returns whoever waits for an answer of [`Pump::probe`]; dropping it is the answer.
+    pub(super) fn take_asker(&self) -> Option<oneshot::Sender<()>> {
+        self.probe.take_asker()
+    }
+
     /// Runs until both pipes have ended, then closes the log.
     pub(super) async fn run(mut self) {
-        // Whoever has asked; dropping it is the answer.
-        let mut asker = None;
+        // Whoever has asked, and the time of the answer; dropping it is the answer.
+        let mut asker: Option<(oneshot::Sender<()>, Instant)> = None;
         loop {
             if self.is_open() && !self.is_holding() {
                 asker = None;
             }
+            // A line that never ends is held back while it grows, but nobody waits for that.
+            let held_until = asker.as_ref().map_or_else(held_from_now, |(_, until)| *until);
             let stream = tokio::select! {
                 () = self.stdout.ready(), if self.stdout.is_open() => Stream::Stdout,
                 () = self.stderr.ready(), if self.stderr.is_open() => Stream::Stderr,
-                () = sleep(HELD_FOR), if self.is_holding() => {
+                () = sleep_until(held_until), if self.is_holding() => {
                     self.settle(Stream::Stdout);
                     self.settle(Stream::Stderr);
                     continue;
                 }
                 now = self.probe.asked(), if self.is_open() => {
-                    asker = Some(now);
+                    asker = Some((now, held_from_now()));
                     self.make_room().await;
                     self.look(Stream::Stdout);
                     self.look(Stream::Stderr);
@@ -169,6 +181,8 @@ impl Pump {
             self.make_room().await;
             let (read, brought) = self.turn(stream);
             if self.flow == Flow::Flooding && is_flood(brought) {
+                // What is held back of a line grows now, and is not waited for.
+                asker = None;
                 // In a box: most jobs never need the room.
                 let Some(pump) = Box::pin(flood::carry(self)).await else { return };
                 self = pump;

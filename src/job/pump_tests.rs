@@ -3,10 +3,12 @@
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use futures_util::poll;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::time::sleep;
 
 use super::super::tests::{LONG, settings, spec};
 use super::*;
@@ -74,4 +76,38 @@ async fn what_is_held_back_is_not_in_the_log_yet() {
         () = sleep(LONG) => panic!("no answer"),
     }
     assert_eq!(log.progress().written_bytes(), 6);
+}
+
+/// Writes into a pipe without a pause that would end a flood, until `stop` is dropped.
+fn flood(pipe: OwnedFd, stop: Receiver<()>) {
+    while stop.try_recv() != Err(TryRecvError::Disconnected) {
+        // A pipe that is full is tried again.
+        rustix::io::write(&pipe, &[b'x'; 32 * 1024]).ok();
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[tokio::test]
+async fn a_flood_answers_while_it_lasts() {
+    let redactor = Arc::new(Redactor::with_known_secrets(&[]).unwrap());
+    // Where secrets are hidden, a line without an end is held back for as long as it grows.
+    for redactor in [None, Some(&redactor)] {
+        let Waiting { mut pump, probe, log, pipe } = waiting(redactor).await;
+        let (go_on, stop) = channel();
+        let flooding = std::thread::spawn(move || flood(pipe, stop));
+        let asking = async {
+            while log.progress().written_bytes() < 4 * FLOOD_BYTES {
+                sleep(Duration::from_millis(1)).await;
+            }
+            probe.all_is_read().await;
+        };
+        tokio::select! {
+            () = &mut pump => panic!("its pipe is open"),
+            () = asking => {}
+            () = sleep(LONG) => panic!("no answer"),
+        }
+        drop(go_on);
+        flooding.join().unwrap();
+        pump.await;
+    }
 }

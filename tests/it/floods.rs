@@ -94,3 +94,20 @@ fn a_flood_does_not_delay_another_job() {
     }
     assert_eq!(yard.wait_finished(flood)["total_bytes"], 200_000_000);
 }
+
+#[test]
+fn a_survivor_that_floods_delays_the_reply_no_longer_than_is_set() {
+    const DRAIN_MAX_MS: u64 = 300;
+    let config = format!("[job]\ndrain_max_ms = {DRAIN_MAX_MS}\n");
+    let mut yard = Launch::stdio().structured().config(&config).start();
+    // Bounded in time and, since only its ends are kept, in room.
+    let flood = json!({"command": "timeout 20 yes &", "on_large_output": "truncate"});
+    // The shortest of several: a busy machine delays some of them.
+    let elapsed = (0..3).map(|_| {
+        let reply = yard.call("run_command", flood.clone());
+        yard.call("stop_jobs", json!({"jobs": [reply.job()], "grace_s": 0}));
+        reply["elapsed_ms"].as_u64().expect("a time")
+    });
+    let shortest = elapsed.min().expect("three of them");
+    assert!(shortest < 3 * DRAIN_MAX_MS, "{shortest} ms");
+}
