@@ -12,14 +12,16 @@ use axum::http::StatusCode;
 use hyper::body::{Frame, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
-use hyper::{Request, Response};
+use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio_util::sync::CancellationToken;
 
 use super::arrival::Arrival;
 use super::connections::{Busy, Entrance, Seat};
+use super::half_close::{HalfClose, Phase, RequestBody};
 use super::job_detection::{ConnectionPeer, JobDetection};
+use super::keep_alive::is_event_stream;
 use super::lines::Afterwards;
 use super::listen::Incoming;
 use super::settings::HttpSettings;
@@ -46,6 +48,7 @@ impl Reception {
         http1
             // Without a timer hyper's header timeout never fires.
             .timer(TokioTimer::new())
+            .half_close(true)
             .header_read_timeout(settings.header_timeout)
             .max_buf_size(settings.max_header_bytes.max(MIN_HEADER_BYTES));
         let handshake_patience = settings.header_timeout;
@@ -73,11 +76,12 @@ impl Reception {
             opened = incoming.open(self.handshake_patience) => opened?,
             () = self.closing.cancelled() => return Ok(()),
         };
-        let kept = Kept::default();
-        let stream = TokioIo::new(Stall::new(stream, self.write_patience, kept.clone()));
+        let (kept, half_close) = (Kept::default(), HalfClose::default());
+        let stream = Stall::new(stream, self.write_patience, kept.clone(), half_close.clone());
+        let stream = TokioIo::new(stream);
         let afterwards = Afterwards::default();
         let router = TowerToHyperService::new(self.router.clone());
-        let desk = Desk { router, arrival, peer, kept, afterwards: afterwards.clone() };
+        let desk = Desk { router, arrival, peer, kept, half_close, afterwards: afterwards.clone() };
         let seat = Arc::new(seat);
         let service = service_fn(move |request| {
             let entrance = Entrance::new(Arc::clone(&seat));
@@ -105,6 +109,7 @@ struct Desk {
     arrival: Arrival,
     peer: ConnectionPeer,
     kept: Kept,
+    half_close: HalfClose,
     /// What an upgrade brings.
     afterwards: Afterwards,
 }
@@ -119,14 +124,22 @@ impl Desk {
         request.extensions_mut().insert(self.peer);
         request.extensions_mut().insert(self.afterwards);
         request.extensions_mut().insert(entrance.clone());
+        request.extensions_mut().insert(self.half_close.clone());
+        let is_get = request.method() == Method::GET;
+        let half_close = self.half_close.clone();
+        let request = request.map(|body| RequestBody::new(body, half_close));
         let Ok(response) = self.router.call(request).await;
         let busy = entrance.answered().ok_or(io::ErrorKind::ConnectionAborted)?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // From here on the connection is somebody else's.
+            self.half_close.enter(Phase::Reading);
             self.kept.until_closed(busy);
             return Ok(response.map(|body| Occupied { body, occupies: None }));
         }
-        let occupies = Some((busy, self.kept));
+        if is_get && is_event_stream(response.headers()) {
+            self.half_close.enter(Phase::Streaming);
+        }
+        let occupies = Some(Occupation { busy, kept: self.kept, half_close: self.half_close });
         Ok(response.map(|body| Occupied { body, occupies }))
     }
 }
@@ -134,7 +147,14 @@ impl Desk {
 /// A response body, which keeps its connection busy until it has been written.
 struct Occupied {
     body: Body,
-    occupies: Option<(Busy, Kept)>,
+    occupies: Option<Occupation>,
+}
+
+/// What a response holds of its connection.
+struct Occupation {
+    busy: Busy,
+    kept: Kept,
+    half_close: HalfClose,
 }
 
 impl hyper::body::Body for Occupied {
@@ -146,11 +166,11 @@ impl hyper::body::Body for Occupied {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         // hyper asks for a frame when it has written the one before.
-        if let Some((busy, _)) = &self.occupies {
+        if let Some(Occupation { busy, .. }) = &self.occupies {
             busy.release();
         }
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        if let (Some(Ok(frame)), Some((busy, _))) = (&frame, &self.occupies) {
+        if let (Some(Ok(frame)), Some(Occupation { busy, .. })) = (&frame, &self.occupies) {
             busy.hold(frame.data_ref().map_or(0, Bytes::len));
         }
         Poll::Ready(frame)
@@ -167,17 +187,19 @@ impl hyper::body::Body for Occupied {
 
 impl Drop for Occupied {
     fn drop(&mut self) {
-        if let Some((busy, kept)) = self.occupies.take() {
+        if let Some(Occupation { busy, kept, half_close }) = self.occupies.take() {
             kept.until_flushed(busy);
+            half_close.enter(Phase::Reading);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use axum::routing::get;
+    use axum::routing::{get, post};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::UnixStream;
+    use tokio::sync::Notify;
 
     use super::super::arrival::Peer;
     use super::super::arrival::Source;
@@ -227,6 +249,48 @@ mod tests {
         let mut body = vec![0; 4 << 20];
         client.read_exact(&mut body).await.unwrap();
         eventually(|| seats.admit(Source::Loopback).is_some()).await;
+    }
+
+    /// A route that answers its request as soon as the other side is told to.
+    fn answer_when_told(size: usize) -> (Router, Arc<Notify>) {
+        let told = Arc::new(Notify::new());
+        let answer = Arc::clone(&told);
+        let route = post(async move |body: Bytes| {
+            assert_eq!(body, "request");
+            answer.notified().await;
+            vec![b'x'; size]
+        });
+        (Router::new().route("/", route), told)
+    }
+
+    const POST: &[u8] = b"POST / HTTP/1.1\r\nContent-Length: 7\r\n\r\n";
+
+    #[tokio::test]
+    async fn a_client_that_only_ends_its_own_side_gets_its_whole_response() {
+        const SIZE: usize = 4 << 20;
+        let (router, told) = answer_when_told(SIZE);
+        let (mut client, seats) = connect(router);
+        client.write_all(&[POST, b"request"].concat()).await.unwrap();
+        client.shutdown().await.unwrap();
+        // hyper looks at the input while it waits for the answer.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        told.notify_one();
+        assert!(read_head(&mut client).await.starts_with("HTTP/1.1 200"));
+        let mut body = Vec::new();
+        client.read_to_end(&mut body).await.unwrap();
+        assert_eq!(body.len(), SIZE, "and then the connection is closed");
+        eventually(|| seats.admit(Source::Loopback).is_some()).await;
+    }
+
+    #[tokio::test]
+    async fn a_request_that_ends_in_the_middle_is_not_waited_for() {
+        let (router, _told) = answer_when_told(1);
+        let (mut client, _seats) = connect(router);
+        client.write_all(&[POST, b"requ"].concat()).await.unwrap();
+        client.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        let read = client.read_to_end(&mut answer);
+        tokio::time::timeout(Duration::from_secs(60), read).await.expect("it is closed").unwrap();
     }
 
     #[tokio::test]

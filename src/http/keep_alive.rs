@@ -3,21 +3,27 @@
 //! In the modern era a response has no status until its handler has something to say, so a
 //! quiet call looks like a dead server to clients and proxies. Unless it comes at once, the
 //! response is therefore begun as an event stream, with comments until there is an answer.
-//! The call lives inside the response: a client that hangs up drops both.
+//! The call lives inside the response: a client that hangs up drops both. One that has ended its
+//! input may only wait for the answer, or be gone: comments tell which, since nobody takes them there.
 
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes};
-use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use futures_util::{StreamExt, stream};
-use tokio::time::{Interval, interval, timeout};
+use tokio::time::{Interval, interval, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 const EVENT_STREAM: &str = "text/event-stream";
 const COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");
+
+/// The pause between the first two comments to a client that has ended its input; each later pause
+/// is twice as long. Only the second comment fails where nobody takes the first.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// The largest answer that is turned into an event; rmcp's own are far below.
 const MAX_EVENT_BYTES: usize = 64 * 1024 * 1024;
@@ -26,33 +32,63 @@ const MAX_EVENT_BYTES: usize = 64 * 1024 * 1024;
 pub(super) type PendingAnswer = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// How long to be silent.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Patience {
     /// Before the response is begun.
     pub(super) before_stream: Duration,
     /// Between two comments.
     pub(super) between_comments: Duration,
+    /// Fires when the client has ended its input.
+    pub(super) input_ended: CancellationToken,
 }
 
 /// The answer, if it comes soon; else a stream that ends with it.
 pub(super) async fn answer_in_time(mut answer: PendingAnswer, patience: Patience) -> Response {
+    let probes = Probes { input_ended: patience.input_ended, pause: Duration::ZERO };
     match timeout(patience.before_stream, &mut answer).await {
+        Ok(response) if is_event_stream(response.headers()) => {
+            response.map(|events| in_stages(Stage::Passing(events.into_data_stream(), probes)))
+        }
         Ok(response) => response,
-        Err(_) => begin_stream(answer, patience.between_comments),
+        Err(_) => begin_stream(answer, interval(patience.between_comments), probes),
     }
+}
+
+/// `true` if a response with these headers is a stream of events.
+pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENT_STREAM.as_bytes()))
 }
 
 /// Where a begun stream is.
 enum Stage {
-    Waiting(PendingAnswer, Interval),
-    Passing(BodyDataStream),
+    Waiting(PendingAnswer, Interval, Probes),
+    Passing(BodyDataStream, Probes),
     Ended,
 }
 
-fn begin_stream(answer: PendingAnswer, between_comments: Duration) -> Response {
-    let start = Stage::Waiting(answer, interval(between_comments));
-    let events = stream::unfold(start, next).map(Ok::<_, Infallible>);
-    let mut response = Response::new(Body::from_stream(events));
+/// Comments to a client that has ended its input.
+struct Probes {
+    input_ended: CancellationToken,
+    /// The time from the last comment to the next.
+    pause: Duration,
+}
+
+impl Probes {
+    /// Returns when it is time for the next comment; never while the input is open. Cancel-safe.
+    async fn due(&mut self) {
+        self.input_ended.cancelled().await;
+        sleep(self.pause).await;
+        self.pause = (2 * self.pause).max(FIRST_PAUSE);
+    }
+}
+
+fn in_stages(start: Stage) -> Body {
+    Body::from_stream(stream::unfold(start, next).map(Ok::<_, Infallible>))
+}
+
+fn begin_stream(answer: PendingAnswer, comments: Interval, probes: Probes) -> Response {
+    let mut response = Response::new(in_stages(Stage::Waiting(answer, comments, probes)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -62,33 +98,35 @@ fn begin_stream(answer: PendingAnswer, between_comments: Duration) -> Response {
 
 async fn next(stage: Stage) -> Option<(Bytes, Stage)> {
     match stage {
-        Stage::Waiting(mut answer, mut comments) => {
+        Stage::Waiting(mut answer, mut comments, mut probes) => {
             tokio::select! {
-                response = &mut answer => arrived(response).await,
-                _ = comments.tick() => Some((COMMENT, Stage::Waiting(answer, comments))),
+                response = &mut answer => return arrived(response, probes).await,
+                _ = comments.tick() => {}
+                () = probes.due() => {}
             }
+            Some((COMMENT, Stage::Waiting(answer, comments, probes)))
         }
-        Stage::Passing(events) => pass_on(events).await,
+        Stage::Passing(events, probes) => pass_on(events, probes).await,
         Stage::Ended => None,
     }
 }
 
-async fn arrived(response: Response) -> Option<(Bytes, Stage)> {
-    let streams = response
-        .headers()
-        .get(CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(EVENT_STREAM.as_bytes()));
-    if streams {
-        return pass_on(response.into_body().into_data_stream()).await;
+async fn arrived(response: Response, probes: Probes) -> Option<(Bytes, Stage)> {
+    if is_event_stream(response.headers()) {
+        return pass_on(response.into_body().into_data_stream(), probes).await;
     }
     // One JSON message, as one event. Its status is lost: 200 has been sent already.
     let message = axum::body::to_bytes(response.into_body(), MAX_EVENT_BYTES).await.ok()?;
     Some((event(&message), Stage::Ended))
 }
 
-async fn pass_on(mut events: BodyDataStream) -> Option<(Bytes, Stage)> {
-    let chunk = events.next().await?.ok()?;
-    Some((chunk, Stage::Passing(events)))
+/// Each piece of a stream is a whole event, so that a comment may stand between two.
+async fn pass_on(mut events: BodyDataStream, mut probes: Probes) -> Option<(Bytes, Stage)> {
+    let chunk = tokio::select! {
+        chunk = events.next() => chunk?.ok()?,
+        () = probes.due() => COMMENT,
+    };
+    Some((chunk, Stage::Passing(events, probes)))
 }
 
 fn event(message: &[u8]) -> Bytes {
@@ -112,10 +150,14 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Patience = Patience {
-        before_stream: Duration::from_millis(10),
-        between_comments: Duration::from_millis(10),
-    };
+    fn patience() -> Patience {
+        let input_ended = CancellationToken::new();
+        let (before_stream, between_comments) = (MOMENT, MOMENT);
+        Patience { before_stream, between_comments, input_ended }
+    }
+
+    const MOMENT: Duration = Duration::from_millis(10);
+    const LONG: Duration = Duration::from_secs(3600);
 
     async fn text(body: Body) -> String {
         String::from_utf8(axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec()).unwrap()
@@ -124,7 +166,7 @@ mod tests {
     #[tokio::test]
     async fn a_quick_answer_passes_untouched() {
         let answer = async { (axum::http::StatusCode::NOT_FOUND, "{}").into_response() };
-        let response = answer_in_time(Box::pin(answer), PATIENCE).await;
+        let response = answer_in_time(Box::pin(answer), patience()).await;
         assert_eq!(response.status(), axum::http::StatusCode::NOT_FOUND);
         assert_eq!(text(response.into_body()).await, "{}");
     }
@@ -133,7 +175,7 @@ mod tests {
     /// the comments.
     async fn late(answer: Response) -> String {
         let (send, late) = oneshot::channel::<Response>();
-        let response = answer_in_time(Box::pin(async { late.await.unwrap() }), PATIENCE).await;
+        let response = answer_in_time(Box::pin(async { late.await.unwrap() }), patience()).await;
         assert_eq!(response.headers()[CONTENT_TYPE], EVENT_STREAM);
         let mut events = response.into_body().into_data_stream();
         assert_eq!(events.next().await.unwrap().unwrap(), COMMENT);
@@ -154,6 +196,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_client_that_has_ended_its_input_is_sent_comments_at_once() {
+        let stream = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+        let begun = ([(CONTENT_TYPE, EVENT_STREAM)], stream).into_response();
+        let pending = Box::pin(std::future::pending());
+        let answers: [PendingAnswer; 2] = [pending, Box::pin(async { begun })];
+        for answer in answers {
+            let input_ended = CancellationToken::new();
+            let patience =
+                Patience { between_comments: LONG, input_ended: input_ended.clone(), ..patience() };
+            let response = answer_in_time(answer, patience).await;
+            let mut events = response.into_body().into_data_stream();
+            // The first comment of a stream that was begun early, or nothing.
+            drop(timeout(MOMENT, events.next()).await);
+            timeout(MOMENT, events.next()).await.expect_err("its input is open");
+            input_ended.cancel();
+            for _ in 0..3 {
+                let comment = timeout(Duration::from_secs(60), events.next()).await;
+                assert_eq!(comment.expect("in time").unwrap().unwrap(), COMMENT);
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn hanging_up_drops_the_call() {
         struct OnDrop(Arc<AtomicBool>);
         impl Drop for OnDrop {
@@ -167,7 +232,7 @@ mod tests {
             let _guard = guard;
             std::future::pending::<Response>().await
         };
-        let response = answer_in_time(Box::pin(never), PATIENCE).await;
+        let response = answer_in_time(Box::pin(never), patience()).await;
         assert!(!dropped.load(Ordering::SeqCst));
         drop(response);
         assert!(dropped.load(Ordering::SeqCst));

@@ -24,6 +24,7 @@ use super::arrival::Arrival;
 use super::auth::{Credential, Denied};
 use super::entry::refused;
 use super::guard::allowed_origins;
+use super::half_close::HalfClose;
 use super::health::Readiness;
 use super::keep_alive::{Patience, answer_in_time};
 use super::lines;
@@ -83,7 +84,9 @@ impl McpMount {
         // Modern clients have to say it, and rmcp compares it with the message.
         let calls_tool = parts.headers.get(METHOD).is_some_and(|method| method == "tools/call");
         let before_stream = if calls_tool { AT_ONCE } else { LATER };
-        Patience { before_stream, between_comments: self.between_comments }
+        let half_close = parts.extensions.get::<HalfClose>();
+        let input_ended = half_close.map(HalfClose::input_ended).unwrap_or_default();
+        Patience { before_stream, between_comments: self.between_comments, input_ended }
     }
 
     /// Answers one request, whose body has been read already.

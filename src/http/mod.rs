@@ -22,6 +22,7 @@ mod crowd;
 mod entry;
 mod error;
 mod guard;
+mod half_close;
 mod health;
 mod in_flight;
 mod job_detection;

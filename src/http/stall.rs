@@ -2,6 +2,9 @@
 //!
 //! Nothing else would end a response that nobody takes: it would hold its buffers, and in a
 //! legacy session everything behind it, for as long as the client keeps the connection open.
+//!
+//! While a request is answered, the stream also looks whether the client has ended its side: hyper
+//! does not (see [`super::half_close`]).
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -13,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::connections::Busy;
+use super::half_close::{HalfClose, Phase};
 use crate::telemetry::{Refusal, events};
 
 /// What keeps a connection busy although its response has no more to say. A cheap clone, one
@@ -61,12 +65,28 @@ pub(super) struct Stall<S> {
     /// Runs while a write has to wait.
     waiting: Option<Pin<Box<Sleep>>>,
     kept: Kept,
+    half_close: HalfClose,
+    input: Input,
+}
+
+/// What the stream knows of the input that hyper has not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Input {
+    Unknown,
+    /// The first byte of it, to be read before all others.
+    Byte(u8),
+    Ended,
 }
 
 impl<S> Stall<S> {
     /// The same stream, which waits no longer than `patience` for any one write.
-    pub(super) const fn new(inner: S, patience: Duration, kept: Kept) -> Self {
-        Self { inner, patience, waiting: None, kept }
+    pub(super) const fn new(
+        inner: S,
+        patience: Duration,
+        kept: Kept,
+        half_close: HalfClose,
+    ) -> Self {
+        Self { inner, patience, waiting: None, kept, half_close, input: Input::Unknown }
     }
 
     /// What a write came to, unless it has had to wait for too long.
@@ -91,17 +111,49 @@ impl<S> Stall<S> {
     }
 }
 
+impl<S: AsyncRead + Unpin> Stall<S> {
+    /// Looks for the end of the input while a request is answered. What comes instead of it is the
+    /// next request, of which one byte is enough to know.
+    ///
+    /// # Errors
+    /// When the input cannot be read, or when the connection is to end with it.
+    fn look_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if self.half_close.phase() == Phase::Reading {
+            return Ok(());
+        }
+        if self.input == Input::Unknown {
+            let mut byte = [0];
+            let mut buffer = ReadBuf::new(&mut byte);
+            self.input = match Pin::new(&mut self.inner).poll_read(cx, &mut buffer)? {
+                Poll::Pending => Input::Unknown,
+                Poll::Ready(()) => {
+                    buffer.filled().first().copied().map_or(Input::Ended, Input::Byte)
+                }
+            };
+        }
+        match self.input {
+            Input::Ended => self.half_close.note_end(),
+            Input::Unknown | Input::Byte(_) => Ok(()),
+        }
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Stall<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if let Input::Byte(byte) = self.input {
+            self.input = Input::Unknown;
+            buffer.put_slice(&[byte]);
+            return Poll::Ready(Ok(()));
+        }
         Pin::new(&mut self.inner).poll_read(cx, buffer)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Stall<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stall<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -125,6 +177,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stall<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // hyper flushes whenever something has happened on the connection.
+        self.look_ahead(cx)?;
         let flush = Pin::new(&mut self.inner).poll_flush(cx);
         if flush.is_ready() {
             // hyper flushes once its own buffer is empty.
@@ -146,10 +200,36 @@ mod tests {
 
     use super::*;
 
+    fn stall<S>(inner: S, patience: Duration) -> Stall<S> {
+        Stall::new(inner, patience, Kept::default(), HalfClose::default())
+    }
+
+    #[tokio::test]
+    async fn a_look_ahead_takes_nothing_and_tells_of_the_end() {
+        let (near, mut far) = duplex(16);
+        let mut stream = stall(near, Duration::from_secs(3600));
+        let half_close = stream.half_close.clone();
+        half_close.enter(Phase::Answering);
+        stream.flush().await.unwrap();
+        far.write_all(b"next").await.unwrap();
+        stream.flush().await.unwrap();
+        stream.flush().await.unwrap();
+        let mut next = [0; 4];
+        stream.read_exact(&mut next).await.unwrap();
+        assert_eq!(&next, b"next");
+        drop(far);
+        assert!(!half_close.input_ended().is_cancelled());
+        // A stream in memory has no half: what matters is that the end was seen.
+        stream.flush().await.ok();
+        assert!(half_close.input_ended().is_cancelled());
+        half_close.enter(Phase::Streaming);
+        stream.flush().await.unwrap_err();
+    }
+
     #[tokio::test]
     async fn a_write_that_nobody_takes_fails() {
         let (near, _far) = duplex(16);
-        let mut stalled = Stall::new(near, Duration::from_millis(10), Kept::default());
+        let mut stalled = stall(near, Duration::from_millis(10));
         let error = stalled.write_all(&[0; 17]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
@@ -157,7 +237,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_reads_slowly_but_reads_is_waited_for() {
         let (near, mut far) = duplex(1);
-        let mut stalled = Stall::new(near, Duration::from_secs(3600), Kept::default());
+        let mut stalled = stall(near, Duration::from_secs(3600));
         for byte in 0..3 {
             stalled.write_u8(byte).now_or_never().expect("there is room").unwrap();
             assert!(stalled.waiting.is_none(), "what was taken ends the wait");
@@ -170,7 +250,7 @@ mod tests {
     #[tokio::test]
     async fn reading_is_not_limited() {
         let (near, mut far) = duplex(16);
-        let mut stream = Stall::new(near, Duration::from_millis(1), Kept::default());
+        let mut stream = stall(near, Duration::from_millis(1));
         let read = tokio::spawn(async move { stream.read_u8().await });
         sleep(Duration::from_millis(20)).await;
         far.write_u8(9).await.unwrap();

@@ -43,6 +43,8 @@ mod escapes;
 #[cfg(test)]
 mod floods;
 #[cfg(test)]
+mod half_close;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod http;

@@ -1,7 +1,7 @@
 //! What an HTTP request travels over.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,6 +43,19 @@ impl Channel {
             hands.complete_io(&mut stream).ok()?;
         }
         Some(Self::Tls(Box::new(StreamOwned::new(hands, stream))))
+    }
+
+    /// Ends our side, as `shutdown(SHUT_WR)` does; what the server sends can still be read.
+    pub(super) fn end_input(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Self::Unix(stream) => stream.shutdown(Shutdown::Write),
+            Self::Tls(stream) => {
+                stream.conn.send_close_notify();
+                stream.flush()?;
+                stream.sock.shutdown(Shutdown::Write)
+            }
+        }
     }
 
     pub(super) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {

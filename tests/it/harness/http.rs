@@ -106,6 +106,12 @@ impl HttpConnection {
         self.reader.get_mut().write_all(bytes)
     }
 
+    /// Ends our side of the connection, and only that.
+    #[track_caller]
+    pub(crate) fn end_input(&mut self) {
+        self.reader.get_mut().end_input().expect("the connection is open");
+    }
+
     /// Reads the status line and the headers.
     #[track_caller]
     pub(crate) fn answer(&mut self) -> HttpAnswer<'_> {
