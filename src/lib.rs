@@ -28,6 +28,7 @@ pub mod size;
 pub mod spec;
 pub mod stdio;
 pub mod supervisor;
+mod task_limit;
 pub mod telemetry;
 pub mod trace;
 pub mod yard;

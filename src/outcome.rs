@@ -1,9 +1,12 @@
 //! How a job ended: exactly one outcome, and what was measured beside it.
 
 use std::fmt;
+use std::io;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
+
+use crate::task_limit::TaskLimit;
 
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +71,11 @@ impl Outcome {
     pub const fn fault(&self) -> Option<Fault> {
         match self {
             Self::Exited { code: 0 } | Self::Stopped { .. } => None,
-            Self::FailedToStart(StartError::System { .. } | StartError::Confinement { .. })
+            Self::FailedToStart(
+                StartError::System { .. }
+                | StartError::OutOfProcesses { .. }
+                | StartError::Confinement { .. },
+            )
             | Self::Lost { .. } => Some(Fault::Server),
             Self::Exited { .. } | Self::Signaled { .. } | Self::FailedToStart(_) => {
                 Some(Fault::Command)
@@ -253,6 +260,14 @@ pub enum StartError {
         /// Why not, and what to do.
         why: String,
     },
+    /// No process could be created for it.
+    #[error("`{program}` was not started: {why}; or try again when other processes have ended")]
+    OutOfProcesses {
+        /// What was asked for.
+        program: String,
+        /// Which limit is reached, and how to raise it.
+        why: String,
+    },
     /// Anything else that the system said.
     #[error("the system could not start `{program}`: {why}; try again when the host has room")]
     System {
@@ -264,6 +279,15 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// The reason for which the system gave no process or thread to start `program` with.
+    #[must_use]
+    pub fn from_system(program: String, error: &io::Error) -> Self {
+        match TaskLimit::reached(error) {
+            Some(limit) => Self::OutOfProcesses { program, why: limit.to_string() },
+            None => Self::System { program, why: error.to_string() },
+        }
+    }
+
     /// The same with every text in it changed in this way.
     #[must_use]
     pub fn with_texts(self, change: impl Fn(String) -> String) -> Self {
@@ -273,6 +297,9 @@ impl StartError {
             Self::BadCwd { cwd, why } => Self::BadCwd { cwd: change(cwd), why: change(why) },
             Self::System { program, why } => {
                 Self::System { program: change(program), why: change(why) }
+            }
+            Self::OutOfProcesses { program, why } => {
+                Self::OutOfProcesses { program: change(program), why: change(why) }
             }
             Self::Confinement { what, why } => {
                 Self::Confinement { what: change(what), why: change(why) }
@@ -294,6 +321,7 @@ impl StartError {
             Self::NulByte { .. } => "nul_byte",
             Self::Confinement { .. } => "confinement",
             Self::NoWorkspace { .. } => "no_workspace",
+            Self::OutOfProcesses { .. } => "out_of_processes",
             Self::System { .. } => "system",
         }
     }

@@ -19,6 +19,7 @@ use crate::output::redact::RedactError;
 use crate::policy::directories::DirectoryError;
 use crate::policy::rules::RuleError;
 use crate::private_files::PrivateDirError;
+use crate::task_limit::TaskLimit;
 use crate::telemetry::audit::AuditError;
 use crate::telemetry::exporter::ExporterError;
 use crate::telemetry::setup::SetupError;
@@ -43,7 +44,9 @@ pub(super) enum AppError {
     Metrics(#[from] ExporterError),
     #[error(transparent)]
     Http(#[from] HttpError),
-    #[error("cannot start worker threads; check the limit on processes (ulimit -u)")]
+    #[error("cannot create a thread: {0}")]
+    TaskLimit(TaskLimit),
+    #[error("cannot start worker threads; check the limits on processes and memory (ulimit -a)")]
     Runtime(#[source] io::Error),
     #[error("cannot listen to signals; check the limit on open files (ulimit -n)")]
     Signals(#[from] io::Error),
@@ -127,4 +130,11 @@ pub(super) enum AppError {
     ReloadFails(#[source] JoinError),
     #[error("the current directory cannot be used; start in an existing one, or set job.cwd")]
     Cwd(#[source] io::Error),
+}
+
+impl AppError {
+    /// The reason for which the system gave no thread.
+    pub(super) fn no_thread(error: io::Error) -> Self {
+        TaskLimit::reached(&error).map_or(Self::Runtime(error), Self::TaskLimit)
+    }
 }

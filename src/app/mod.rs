@@ -15,6 +15,7 @@ mod error;
 mod queue_limits;
 mod reload;
 mod rules;
+mod runtime;
 mod serve;
 mod signals;
 mod start;

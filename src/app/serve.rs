@@ -66,7 +66,7 @@ impl Ending {
     /// Listens to signals from now on. Running jobs get `drain` at the end.
     pub(super) fn listen(settings: &Settings, drain: Duration) -> Result<Self, AppError> {
         let grace = end_grace(settings.job.grace, drain);
-        let watchdog = EndWatchdog::start(drain + grace).map_err(AppError::Runtime)?;
+        let watchdog = EndWatchdog::start(drain + grace).map_err(AppError::no_thread)?;
         Ok(Self { signals: Signals::listen()?, watchdog })
     }
 }
@@ -89,7 +89,7 @@ impl App {
         log: LogFilter,
     ) -> Result<Self, AppError> {
         let tag = host::prepare().map_err(AppError::Host)?;
-        follow_children().map_err(AppError::Signals)?;
+        follow_children().map_err(AppError::no_thread)?;
         let Places { spill, numbers } = places;
         if let Err(error) = output::check_spill_dir(&spill) {
             events::data_dir_unusable(&spill, &error);

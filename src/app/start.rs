@@ -1,14 +1,12 @@
 //! From a command line to an exit code.
 
-use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tokio::runtime::Runtime;
-
 use super::data_dir::{ServerLock, SessionDir};
 use super::error::AppError;
+use super::runtime::{check_log_thread, check_threads, client_runtime, server_runtime};
 use super::serve::{App, Ending, Places};
 use super::signals::Signals;
 use super::{auth, confining, connect, rules, traces, values};
@@ -89,7 +87,7 @@ fn ask(verb: &OperatorVerb, environment: Environment) -> Result<u8, AppError> {
     let wanted = flags.connect.as_ref().and_then(Option::as_deref);
     let environment = &start.sources.environment;
     let client = connect::client(wanted, flags.token.as_deref(), &settings, environment)?;
-    Ok(small_runtime()?.block_on(verb.run(&client)))
+    Ok(client_runtime()?.block_on(verb.run(&client)))
 }
 
 /// Puts a load on a running server, as those whose tokens are given.
@@ -103,7 +101,7 @@ fn demo_load(flags: &cli::DemoLoadFlags, environment: Environment) -> Result<u8,
     let tenants = flags.tenants.iter().map(|file| client(Some(file)));
     let tenants = tenants.collect::<Result<Vec<_>, _>>()?;
     let load = cli::demo_load::run(flags, &operator, &tenants);
-    small_runtime()?.block_on(load).map_err(AppError::Signals)
+    client_runtime()?.block_on(load).map_err(AppError::Signals)
 }
 
 /// Everything that settings come from.
@@ -120,10 +118,11 @@ impl Start {
         host::keep_child_signals();
         let loaded = self.load()?;
         close_data_dir(&loaded.settings)?;
+        check_threads(&self.sources.environment)?;
         let (_guard, log) = setup::start(&self.logging(&loaded))?;
         // Before anything of another server is touched.
         let lock = ServerLock::take(&loaded.settings.server.data_dir)?;
-        let runtime = runtime(&self.sources.environment)?;
+        let runtime = server_runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             // Before the yard, which tells its limits once.
@@ -151,8 +150,9 @@ impl Start {
         host::keep_child_signals();
         let loaded = self.load()?;
         close_data_dir(&loaded.settings)?;
+        check_threads(&self.sources.environment)?;
         let (_guard, log) = setup::start(&self.logging(&loaded))?;
-        let runtime = runtime(&self.sources.environment)?;
+        let runtime = server_runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             let mut ending = Ending::listen(&loaded.settings, Duration::ZERO)?;
@@ -170,9 +170,10 @@ impl Start {
     /// Runs no job, and so needs neither a yard nor what keeps one in order.
     fn proxy(self, flags: &cli::StdioFlags) -> Result<u8, AppError> {
         let loaded = self.load()?;
+        check_log_thread()?;
         let _log = setup::start(&self.logging(&loaded))?;
         let upstream = connect::upstream(flags, &loaded.settings, &self.sources.environment)?;
-        let runtime = small_runtime()?;
+        let runtime = client_runtime()?;
         let result = runtime.block_on(async {
             let mut signals = Signals::listen()?;
             tokio::select! {
@@ -202,9 +203,10 @@ impl Start {
         close_data_dir(&loaded.settings)?;
         // The command's own output is what the caller wants to see.
         let logging = setup::Logging { filter: "warn".to_owned(), ..self.logging(&loaded) };
+        check_threads(&self.sources.environment)?;
         let (_guard, log) = setup::start(&logging)?;
         let grace = loaded.settings.job.grace;
-        let runtime = runtime(&self.sources.environment)?;
+        let runtime = server_runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             let (places, _session) = session_places(&loaded.settings);
@@ -273,22 +275,4 @@ fn session_places(settings: &Settings) -> (Places, Option<SessionDir>) {
     let session = session.inspect_err(|error| events::session_dir_missing(error)).ok();
     let spill = session.as_ref().map_or_else(|| values::spill_dir(settings), SessionDir::spill_dir);
     (Places { spill, numbers: None }, session)
-}
-
-/// Half of the processors are for the server's own threads: jobs need them too, and each thread more
-/// costs every call some waking and waiting.
-fn runtime(environment: &Environment) -> Result<Runtime, AppError> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    // Whoever sets tokio's own variable wants another number.
-    if !environment.sets_threads() {
-        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-        builder.worker_threads((processors / 2).max(1));
-    }
-    builder.enable_all().build().map_err(AppError::Runtime)
-}
-
-/// For those who only talk to a server.
-fn small_runtime() -> Result<Runtime, AppError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(AppError::Runtime)
 }

@@ -201,6 +201,7 @@ const fn failed_to_start(why: &StartError) -> u8 {
         | StartError::NulByte { .. }
         | StartError::Confinement { .. }
         | StartError::NoWorkspace { .. }
+        | StartError::OutOfProcesses { .. }
         | StartError::System { .. } => OUR_FAILURE,
     }
 }

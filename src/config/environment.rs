@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::num::NonZero;
 use std::path::PathBuf;
 
 /// The bearer token that clients of a server show. It is no setting.
@@ -52,10 +53,10 @@ impl Environment {
         self.variables.get("NO_COLOR").is_some_and(|value| !value.is_empty())
     }
 
-    /// Whether it says how many threads the runtime has (`TOKIO_WORKER_THREADS`, which tokio reads).
+    /// The number of threads that the runtime is to have (`TOKIO_WORKER_THREADS`), where it says so.
     #[must_use]
-    pub fn sets_threads(&self) -> bool {
-        self.non_empty("TOKIO_WORKER_THREADS").is_some()
+    pub fn worker_threads(&self) -> Option<NonZero<usize>> {
+        self.non_empty("TOKIO_WORKER_THREADS")?.to_str()?.trim().parse().ok()
     }
 
     /// The home directory of the user, where it is a full path.

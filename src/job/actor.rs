@@ -217,9 +217,15 @@ impl Job {
 
     /// Nothing starts that would outlive a server that is killed.
     fn guarded(&self) -> Result<(), StartError> {
-        guardian::ensure().map_err(|error| StartError::System {
-            program: self.seat.spec().program.display(),
-            why: format!("there is no guardian process for it: {error}"),
+        guardian::ensure().map_err(|error| {
+            let program = self.seat.spec().program.display();
+            match StartError::from_system(program, &error) {
+                StartError::System { program, why } => {
+                    let why = format!("there is no guardian process for it: {why}");
+                    StartError::System { program, why }
+                }
+                other => other,
+            }
         })
     }
 

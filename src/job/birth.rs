@@ -124,7 +124,8 @@ pub(super) async fn start(
         drop(tell.send(process::spawn(&launch).map(Newborn::new)));
     };
     let why = |why: String| StartError::System { program: program.clone(), why };
-    midwife::call(Box::new(bear)).map_err(|error| why(error.to_string()))?;
+    midwife::call(Box::new(bear))
+        .map_err(|error| StartError::from_system(program.clone(), &error))?;
     let mut patience = midwife::PATIENCE;
     let told = loop {
         if let Ok(told) = timeout(patience, &mut told).await {

@@ -1,6 +1,7 @@
 //! A job before its actor runs, and the guard that makes every way out tell an outcome.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use ractor::{Actor, ActorCell, SpawnErr};
@@ -192,8 +193,13 @@ impl Drop for JobSeat {
             None => false,
         };
         let why = if let Some(tree) = self.tree() {
-            // Killing verifies and may take a while: not on the thread that unwinds.
-            std::thread::spawn(move || tree.kill());
+            // Killing verifies and may take a while: not on the thread that unwinds, unless the
+            // system gives no other.
+            let elsewhere = Arc::clone(&tree);
+            if thread::Builder::new().spawn(move || elsewhere.kill()).is_err() {
+                // Who is left even so is ended with the server.
+                drop(tree.kill());
+            }
             "the actor that ran this job failed; its process tree was killed"
         } else {
             "the server failed before this job began; nothing was run"

@@ -17,6 +17,7 @@ use super::query_plan::Plan;
 use super::reader::LogReader;
 use super::view::Charset;
 use crate::spec::Stream;
+use crate::task_limit::TaskLimit;
 
 /// No JSON value beyond this is queried, and no result is larger.
 pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
@@ -92,6 +93,12 @@ pub enum QueryError {
         /// How far it came.
         line: usize,
     },
+    /// There is no thread for the query.
+    #[error("no query was made: {why}; or try again later")]
+    NoThread {
+        /// Which limit is reached, and how to raise it.
+        why: String,
+    },
     /// The output could not be read.
     #[error("the output could not be read; try again")]
     Read(#[from] io::Error),
@@ -108,6 +115,7 @@ impl QueryError {
             Self::TooLarge { .. } => "too_large",
             Self::TimeOver { .. } => "time_over",
             Self::NotWhole => "not_whole",
+            Self::NoThread { .. } => "out_of_processes",
             Self::Read(_) => "read_failed",
         }
     }
@@ -155,7 +163,11 @@ fn with_deep_stack<T: Send>(
     run: impl FnOnce() -> Result<T, QueryError> + Send,
 ) -> Result<T, QueryError> {
     thread::scope(|scope| {
-        let running = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run)?;
+        let running = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run);
+        let running = running.map_err(|error| {
+            let limit = TaskLimit::reached(&error).map(|limit| limit.to_string());
+            QueryError::NoThread { why: limit.unwrap_or_else(|| error.to_string()) }
+        })?;
         running.join().unwrap_or_else(|_| Err(bad("it broke the interpreter".to_owned())))
     })
 }

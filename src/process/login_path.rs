@@ -35,11 +35,13 @@ pub fn of_login_shell(shell: &Path, environment: &[(OsString, OsString)]) -> Opt
     let mut child = command.spawn().ok()?;
     let mut stdout = child.stdout.take()?;
     let (told, hears) = mpsc::channel();
-    thread::spawn(move || {
+    let read = move || {
         let mut said = Vec::new();
         let read = stdout.read_to_end(&mut said);
         told.send(read.map(|_| said)).ok(); // whoever asked may have given up
-    });
+    };
+    // Without a thread nothing is told, and the wait is over at once.
+    drop(thread::Builder::new().spawn(read));
     let said = hears.recv_timeout(PATIENCE).ok().and_then(Result::ok);
     // It has ended, or nobody waits for it any more.
     child.kill().ok();

@@ -204,8 +204,8 @@ impl Site<'_> {
 
     /// Says what a failed step means.
     fn explain_failure(self, Failure { step, errno }: Failure) -> StartError {
-        if errno == Errno::MFILE {
-            // No matter of the step: each of them may need a file.
+        if let Errno::MFILE | Errno::AGAIN = errno {
+            // No matter of the step: each of them may need a file, or create a process.
             return system_error(self.launch, &errno.into());
         }
         let why = || io::Error::from(errno).to_string();
@@ -344,11 +344,11 @@ fn not_executable(launch: &Launch) -> StartError {
 }
 
 fn system_error(launch: &Launch, error: &io::Error) -> StartError {
-    let why = match Errno::from_io_error(error) {
-        Some(Errno::MFILE) => out_of_files(),
-        Some(_) | None => error.to_string(),
-    };
-    StartError::System { program: shown(&launch.program), why }
+    let program = shown(&launch.program);
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => StartError::System { program, why: out_of_files() },
+        Some(_) | None => StartError::from_system(program, error),
+    }
 }
 
 /// It is our own limit, which we raised at start as far as we may.

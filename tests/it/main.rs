@@ -106,6 +106,8 @@ mod store;
 #[cfg(test)]
 mod subscriptions;
 #[cfg(test)]
+mod task_limit;
+#[cfg(test)]
 mod tasks;
 #[cfg(test)]
 mod tenants;

@@ -233,6 +233,7 @@ fn in_words_of_ours(error: &StartError) -> String {
         | StartError::NulByte { .. }
         | StartError::Confinement { .. }
         | StartError::NoWorkspace { .. }
+        | StartError::OutOfProcesses { .. }
         | StartError::System { .. } => error.to_string(),
     }
 }

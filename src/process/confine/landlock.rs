@@ -12,6 +12,7 @@ use landlock::{
     RulesetCreatedAttr as _, RulesetError, Scope,
 };
 
+use super::probe::Missing;
 use crate::confinement::Network;
 use crate::process::raw;
 
@@ -116,10 +117,16 @@ fn from_errno(errno: &Errno) -> io::Error {
 ///
 /// # Errors
 /// What is missing.
-pub(in crate::process) fn offer() -> Result<u32, String> {
-    let tried = thread::Builder::new().spawn(probe);
-    let status = tried.map(|thread| thread.join().unwrap_or(Err(io::ErrorKind::Other.into())));
-    match status.flatten().map_err(|error| error.to_string())? {
+pub(in crate::process) fn offer() -> Result<u32, Missing> {
+    let thread = thread::Builder::new().spawn(probe);
+    let thread = thread.map_err(|error| Missing::new(&error, error.to_string()))?;
+    let tried = thread.join().unwrap_or(Err(io::ErrorKind::Other.into()));
+    let status = tried.map_err(|error| Missing::Means(error.to_string()))?;
+    version(status).map_err(Missing::Means)
+}
+
+fn version(status: LandlockStatus) -> Result<u32, String> {
+    match status {
         LandlockStatus::Available { effective_abi, .. } if effective_abi < NEEDED => {
             Err(format!("version {effective_abi}, and {NEEDED} is needed: Linux 6.2 or later"))
         }

@@ -16,6 +16,7 @@ use super::seccomp::{self, SocketRules};
 use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
 use crate::process::birth::{Failure, Files, Order, Shut, Step};
 use crate::process::spawner::{self, Offspring};
+use crate::task_limit::TaskLimit;
 
 /// What this host can do: each means is tried out at the first question about it.
 #[must_use]
@@ -30,27 +31,74 @@ pub fn offer() -> HostOffer {
 /// Whether there are namespaces for jobs. Found out once, which starts a process and waits for its
 /// end.
 fn namespaces() -> &'static Result<(), String> {
-    static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
-    FOUND.get_or_init(try_namespaces)
+    static FOUND: Finding<()> = Finding::new();
+    FOUND.get(try_namespaces)
 }
 
 /// Whether system calls can be filtered; found out once.
 fn filters() -> &'static Result<(), String> {
-    static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
-    FOUND.get_or_init(seccomp::offer)
+    static FOUND: Finding<()> = Finding::new();
+    FOUND.get(seccomp::offer)
 }
 
 /// The version of Landlock, or what is missing; found out once.
 pub(in crate::process) fn landlock() -> &'static Result<u32, String> {
-    static VERSION: OnceLock<Result<u32, String>> = OnceLock::new();
-    VERSION.get_or_init(landlock::offer)
+    static VERSION: Finding<u32> = Finding::new();
+    VERSION.get(landlock::offer)
+}
+
+/// The result of trying out one means. It stays, unless the system gave no thread or process to try
+/// with: then the next question tries again.
+struct Finding<T> {
+    known: OnceLock<Result<T, String>>,
+    untried: OnceLock<Result<T, String>>,
+}
+
+impl<T> Finding<T> {
+    const fn new() -> Self {
+        Self { known: OnceLock::new(), untried: OnceLock::new() }
+    }
+
+    fn get(&self, try_out: fn() -> Result<T, Missing>) -> &Result<T, String> {
+        if let Some(known) = self.known.get() {
+            return known;
+        }
+        match try_out() {
+            Ok(found) => self.known.get_or_init(|| Ok(found)),
+            Err(Missing::Means(why)) => self.known.get_or_init(|| Err(why)),
+            Err(Missing::Task) => self.untried.get_or_init(|| Err(UNTRIED.to_owned())),
+        }
+    }
+}
+
+const UNTRIED: &str =
+    "no process could be created to try it out; raise the limit on processes, or try again later";
+
+/// Why a means was not found.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::process) enum Missing {
+    /// The host does not have it.
+    Means(String),
+    /// The system gave no thread or process to try it out with.
+    Task,
+}
+
+impl Missing {
+    /// The same for a means that could not be tried out because of this error.
+    pub(in crate::process) fn new(error: &io::Error, why: String) -> Self {
+        if TaskLimit::reached(error).is_some() { Self::Task } else { Self::Means(why) }
+    }
 }
 
 /// Starts a process as a job with limited files is started.
-fn try_namespaces() -> Result<(), String> {
-    let place = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
-    spawner::start().map_err(|error| format!("no process to create jobs with: {error}"))?;
-    start_in(place.path()).map_err(|error| error.to_string())?.map_err(missing)
+fn try_namespaces() -> Result<(), Missing> {
+    let no_directory = |error| Missing::Means(format!("no temporary directory: {error}"));
+    let place = tempfile::tempdir().map_err(no_directory)?;
+    spawner::start().map_err(|error| {
+        Missing::new(&error, format!("no process to create jobs with: {error}"))
+    })?;
+    let started = start_in(place.path()).map_err(|error| Missing::Means(error.to_string()))?;
+    started.map_err(|failure| Missing::new(&failure.errno.into(), missing(failure)))
 }
 
 fn start_in(place: &Path) -> io::Result<Result<(), Failure>> {
@@ -105,5 +153,23 @@ fn missing(Failure { step, errno }: Failure) -> String {
             format!("{} ({word}): this kernel was built without them", step.what())
         }
         _ => format!("{} ({word})", step.what()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_tried_out_is_tried_again_and_what_was_found_stays() {
+        let finding = Finding::new();
+        let refused = || Err(Missing::new(&Errno::AGAIN.into(), String::new()));
+        assert_eq!(finding.get(refused), &Err(UNTRIED.to_owned()));
+        assert_eq!(finding.get(|| Ok(3)), &Ok(3));
+        assert_eq!(finding.get(refused), &Ok(3));
+        let finding: Finding<u32> = Finding::new();
+        let missing = || Err(Missing::new(&Errno::NOSYS.into(), "not built in".to_owned()));
+        assert_eq!(finding.get(missing), &Err("not built in".to_owned()));
+        assert_eq!(finding.get(|| Ok(3)), &Err("not built in".to_owned()));
     }
 }

@@ -135,6 +135,15 @@ pub(crate) struct Launch {
 /// A user that owns nothing.
 const NOBODY: u32 = 65534;
 
+/// The words before a program that run it as this user, where we are root.
+pub(crate) fn without_privileges() -> &'static [&'static str] {
+    if rustix::process::geteuid().is_root() {
+        &["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    } else {
+        &[]
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Over {
     Stdio,
@@ -226,12 +235,9 @@ impl Launch {
 
     /// Runs it without privileges: as nobody, where we are root.
     pub(crate) fn unprivileged(mut self) -> Self {
-        if !rustix::process::geteuid().is_root() {
-            return self;
-        }
-        self.user = Some(NOBODY);
-        let nobody = NOBODY.to_string();
-        self.through(&["setpriv", "--reuid", &nobody, "--regid", &nobody, "--clear-groups"])
+        let words = without_privileges();
+        self.user = (!words.is_empty()).then_some(NOBODY);
+        self.through(words)
     }
 
     /// Starts it and shakes hands.

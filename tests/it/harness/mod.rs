@@ -18,7 +18,9 @@ mod yard;
 
 pub(crate) use channel::Trust;
 pub(crate) use http::{HttpConnection, Request};
-pub(crate) use launch::{Launch, Sandbox, free_port, make_fifo, private_dir, token};
+pub(crate) use launch::{
+    Launch, Sandbox, free_port, make_fifo, private_dir, token, without_privileges,
+};
 pub(crate) use link::HttpLink;
 pub(crate) use proc::{Marker, peak_rss_kib, rss_kib, signal};
 pub(crate) use program::{output_of, run_program, text};

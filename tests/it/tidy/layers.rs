@@ -30,6 +30,7 @@ const ROWS: &[&[&str]] = &[
         "private_files",
         "size",
         "spec",
+        "task_limit",
         "trace",
     ],
 ];

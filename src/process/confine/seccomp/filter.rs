@@ -8,6 +8,7 @@ use seccompiler::{BpfProgram, Error, apply_filter};
 use super::program::assemble;
 use super::rules::{CallRules, NetworkSockets, SocketRules, UnixSockets, refused};
 use crate::confinement::Profile;
+use crate::process::confine::probe::Missing;
 
 /// A compiled filter, good for any number of processes. The default one refuses nothing.
 #[derive(Debug, Clone, Default)]
@@ -50,14 +51,17 @@ pub(in crate::process) fn install(filters: &Filters) -> io::Result<()> {
 ///
 /// # Errors
 /// What is missing.
-pub(in crate::process) fn offer() -> Result<(), String> {
+pub(in crate::process) fn offer() -> Result<(), Missing> {
     let sockets = SocketRules { network: NetworkSockets::Refused, unix: UnixSockets::PairsOnly };
     let rules = CallRules { profile: Profile::ReadOnly, sockets, untouchable: Vec::new() };
     let filters = compile(&rules)
-        .map_err(|_| format!("the system calls of {} are not known", std::env::consts::ARCH))?;
-    let tried = thread::Builder::new().spawn(move || install(&filters));
-    let tried = tried.map(|thread| thread.join().unwrap_or(Err(io::ErrorKind::Other.into())));
-    tried.flatten().map_err(|error| {
-        format!("the kernel has no seccomp filters, or a container does not allow them: {error}")
+        .map_err(|_| format!("the system calls of {} are not known", std::env::consts::ARCH))
+        .map_err(Missing::Means)?;
+    let thread = thread::Builder::new().spawn(move || install(&filters));
+    let thread = thread.map_err(|error| Missing::new(&error, error.to_string()))?;
+    let tried = thread.join().unwrap_or(Err(io::ErrorKind::Other.into()));
+    tried.map_err(|error| {
+        let why = "the kernel has no seccomp filters, or a container does not allow them";
+        Missing::Means(format!("{why}: {error}"))
     })
 }
