@@ -4,14 +4,15 @@
 //! below it can hang. The reader must not wait for that, so the file must be regular, is opened
 //! without blocking, is bounded in size, and is read by a thread of its own with a deadline.
 
-use std::fs::FileType;
+use std::fs::Metadata;
 use std::io::{self, ErrorKind, Read as _};
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use rustix::fs::makedev;
 use thiserror::Error;
 
 use crate::private_files::{Links, explain_link};
@@ -21,6 +22,9 @@ const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The time that [`read_text`] waits for a file: local ones take less than a millisecond.
 const READ_TIME: Duration = Duration::from_secs(10);
+
+/// The numbers of `/dev/null`, which reads as an empty file and never blocks.
+const NULL_DEVICE: (u32, u32) = (1, 3);
 
 /// Why a file was not read.
 #[derive(Debug, Error)]
@@ -107,16 +111,21 @@ pub fn read_text(path: &Path, links: Links) -> Result<String, BoundedReadError> 
 
 fn read_now(path: &Path, links: Links) -> Result<String, BoundedReadError> {
     // Looked at before it is opened: to open a device can have an effect.
-    check_kind(links.metadata(path)?.file_type())?;
+    check_kind(&links.metadata(path)?)?;
     let file = links.options().read(true).open(path).map_err(explain_link)?;
     // And again: another file can be there by now.
-    check_kind(file.metadata()?.file_type())?;
+    check_kind(&file.metadata()?)?;
     let mut text = String::new();
     file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_BYTES { Err(BoundedReadError::TooLarge) } else { Ok(text) }
 }
 
-fn check_kind(found: FileType) -> Result<(), BoundedReadError> {
+fn check_kind(found: &Metadata) -> Result<(), BoundedReadError> {
+    let device = found.rdev();
+    let found = found.file_type();
+    if found.is_char_device() && device == makedev(NULL_DEVICE.0, NULL_DEVICE.1) {
+        return Ok(());
+    }
     let kinds = [
         (found.is_fifo(), "a FIFO or pipe"),
         (found.is_socket(), "a socket"),
@@ -168,6 +177,7 @@ mod tests {
         symlink(&file, &link).unwrap();
         assert_eq!(read_text(&file, Links::Refuse).unwrap(), "text");
         assert_eq!(read_text(&link, Links::Follow).unwrap(), "text");
+        assert_eq!(read_text(Path::new("/dev/null"), Links::Follow).unwrap(), "");
         let refused = read_text(&link, Links::Refuse).unwrap_err();
         assert!(refused.to_string().contains("symbolic link"), "{refused}");
         assert!(!refused.would_block() && !refused.is_missing());

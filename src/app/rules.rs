@@ -187,7 +187,9 @@ pub(super) fn audit(settings: &Settings) -> Result<Option<AuditTrail>, AppError>
         return Ok(None);
     }
     let path = audit.file.clone().unwrap_or_else(|| settings.server.data_dir.join("audit.jsonl"));
-    let place = AuditSettings { path, max_bytes: audit.max_bytes, keep: audit.keep };
+    let config::AuditSettings { max_bytes, keep, max_queued, .. } = *audit;
+    let max_queued = usize::try_from(max_queued).unwrap_or(usize::MAX);
+    let place = AuditSettings { path, max_bytes, keep, max_queued };
     let log = match (Audit::open(place.clone()), audit.on_failure) {
         (Ok(log), _) => log,
         (Err(error), config::OnAuditFailure::Refuse) => return Err(error.into()),

@@ -135,7 +135,8 @@ mod tests {
 
     fn log(folder: &Path, entries: usize) -> std::path::PathBuf {
         let path = folder.join("audit.jsonl");
-        let settings = AuditSettings { path: path.clone(), max_bytes: 150_000, keep: 1 };
+        let settings =
+            AuditSettings { path: path.clone(), max_bytes: 150_000, keep: 1, max_queued: 0 };
         let audit = Audit::open(settings).unwrap();
         for _ in 0..entries {
             audit.note(&NoteEntry { what: "test", detail: "" }).unwrap();

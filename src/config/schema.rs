@@ -197,6 +197,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("audit.file", Rule::Path),
     setting("audit.max_bytes", Rule::Size { min: 64 * KIB, max: PIB }),
     setting("audit.keep", Rule::Count { min: 1, max: 10_000 }),
+    setting("audit.max_queued", Rule::Size { min: 0, max: GIB }),
     setting("audit.on_failure", Rule::Word(&["count", "refuse"])),
     setting("shell_tool.default_timeout", Rule::Seconds { min: 1.0, max: DAY }),
     setting("shell_tool.max_timeout", Rule::Seconds { min: 1.0, max: DAY }),

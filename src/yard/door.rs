@@ -179,6 +179,9 @@ impl Yard {
         // SIGKILL follows the grace period; verifying it takes a moment more.
         let last = grace + Duration::from_secs(3);
         drop(tokio::time::timeout(last, all_gone(&jobs)).await);
+        let gate = Arc::clone(&self.gate);
+        // Whatever came of it is told there.
+        tokio::task::spawn_blocking(move || gate.finish_audit()).await.ok();
     }
 }
 

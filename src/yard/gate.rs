@@ -203,6 +203,13 @@ impl Gate {
         }))
     }
 
+    /// Writes what still waits for the lock of the audit log. Blocks for two seconds at most.
+    pub(super) fn finish_audit(&self) {
+        if let Some(trail) = &self.audit {
+            trail.log.finish();
+        }
+    }
+
     /// Writes down something that concerns no single job.
     pub(super) fn note(&self, what: &str, detail: &str) {
         if let Some(trail) = &self.audit

@@ -1,9 +1,10 @@
 //! The audit log: what is written down, and that nobody can change it unnoticed.
 
 use std::fs::{self, OpenOptions};
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{FileExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -295,6 +296,103 @@ fn a_full_disk_is_a_failed_write() {
     let refused = yard.call("run_command", json!({"command": "touch made"}));
     assert_eq!(refused["error_code"], "no_audit", "{}", refused.0);
     assert!(!yard.work().join("made").exists());
+}
+
+/// A process that holds both kinds of lock on the log and its head until it ends.
+const LOCKER: &str = "
+import fcntl, sys, time
+files = [open(path, 'r+') for path in sys.argv[1:]]
+for file in files:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    fcntl.lockf(file, fcntl.LOCK_EX)
+print('locked', flush=True)
+time.sleep(600)
+";
+
+/// Ends its process when it is dropped.
+struct Locker(Child);
+
+impl Locker {
+    fn hold(log: &Path) -> Self {
+        let mut command = Command::new("/usr/bin/python3");
+        command.args(["-c", LOCKER]).arg(log).arg(log.with_extension("jsonl.head"));
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("python starts");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("it was piped");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        assert_eq!(line, "locked\n");
+        Self(child)
+    }
+}
+
+impl Drop for Locker {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+#[test]
+fn a_foreign_lock_delays_no_call_and_what_waited_is_written_in_order() {
+    for setting in ["count", "refuse"] {
+        let config = format!("[audit]\non_failure = {setting:?}\n");
+        let mut yard = Launch::http().structured().config(&config).start();
+        yard.run("true");
+        let log = log_of(&yard);
+        eventually("the ending is written", || of_event(&log, "ending").len() == 1);
+        let locker = Locker::hold(&log);
+        for number in 0..20 {
+            yard.run(&format!("true {number}"));
+        }
+        assert_eq!(entries(&log).len(), 2, "nobody writes without the lock");
+        assert!(yard.metric("shellyard_audit_queued_lines") >= 20.0);
+        drop(locker);
+        eventually("all is written", || of_event(&log, "ending").len() == 21);
+        let decisions = of_event(&log, "decision");
+        let commands = decisions[1..].iter().map(|entry| entry["command"].as_str().expect("text"));
+        let expected: Vec<String> = (0..20).map(|number| format!("true {number}")).collect();
+        assert_eq!(commands.collect::<Vec<_>>(), expected);
+        assert_holds(&log);
+        assert_eq!(failures(&mut yard), 0);
+        eventually("none waits", || yard.metric("shellyard_audit_queued_lines") == 0.0);
+    }
+}
+
+#[test]
+fn lines_that_wait_are_bounded_and_the_setting_says_what_follows() {
+    let config =
+        |setting: &str| format!("[audit]\nmax_queued = \"2 KiB\"\non_failure = \"{setting}\"\n");
+    let long = format!("true {}", "x".repeat(4_000));
+    let mut counting = Launch::http().structured().config(&config("count")).start();
+    let locker = Locker::hold(&log_of(&counting));
+    counting.run(&long);
+    drop(locker);
+    assert!(failures(&mut counting) >= 1);
+    let mut refusing = Launch::http().structured().config(&config("refuse")).start();
+    let locker = Locker::hold(&log_of(&refusing));
+    let refused = refusing.call("run_command", json!({"command": long}));
+    assert_eq!(refused["error_code"], "no_audit", "{}", refused.0);
+    drop(locker);
+    eventually("it goes on", || {
+        refusing.call("run_command", json!({"command": long}))["error_code"] != "no_audit"
+    });
+    for yard in [&counting, &refusing] {
+        assert_holds(&log_of(yard));
+    }
+}
+
+#[test]
+fn what_waits_for_a_lock_is_written_at_the_end() {
+    let mut yard = Launch::http().structured().start();
+    let locker = Locker::hold(&log_of(&yard));
+    yard.run("true");
+    yard.signal(Signal::TERM);
+    yard.expect_talk("another process holds the lock of the audit log");
+    drop(locker);
+    yard.wait_exit();
+    let log = log_of(&yard);
+    assert_eq!((of_event(&log, "decision").len(), of_event(&log, "ending").len()), (1, 1));
+    assert_holds(&log);
 }
 
 fn failures(yard: &mut Yard) -> u64 {

@@ -1,9 +1,16 @@
 //! Nothing outlives the server, however it ends.
 
-use rustix::process::Signal;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Signal, geteuid};
 use serde_json::json;
 
-use crate::harness::{Launch, Marker, Yard, eventually};
+use crate::harness::{
+    Era, HttpConnection, Launch, Marker, Request, Sandbox, Yard, eventually, make_fifo,
+};
 
 /// Starts a job whose processes left its group, its session and its parent, and ignore SIGTERM.
 #[track_caller]
@@ -81,4 +88,73 @@ fn a_survivor_of_a_finished_job_ends_with_the_server() {
     yard.stdio().hang_up();
     yard.wait_exit();
     assert_eq!(marker.alive(), Vec::<i32>::new(), "nothing is left once the server is gone");
+}
+
+#[test]
+fn a_thread_that_hangs_in_a_system_call_does_not_hold_up_the_end() {
+    let place = Sandbox::new();
+    let fifo = place.path().join("abort");
+    make_fifo(&fifo);
+    // Writing this file waits for a reader, who never comes.
+    let config = format!("[shell_tool]\nabort_file = {fifo:?}\n");
+    let mut yard = Launch::http().args(&["--dialect", "shell"]).config(&config).start_silent();
+    let params = json!({"name": "shell", "arguments": {"command": "touch ran; false"}});
+    let message = Era::Modern.request(1, "tools/call", params);
+    let mut request = Request::post("/mcp", &message);
+    request.headers.extend(Era::Modern.headers(&message));
+    let mut connection = HttpConnection::open(yard.http().address());
+    connection.send(&request);
+    let ran = yard.work().join("ran");
+    eventually("the command has run", || ran.exists());
+    // The file is written a moment after the command has ended, and nothing tells of it.
+    thread::sleep(Duration::from_millis(500));
+    yard.signal(Signal::TERM);
+    assert!(yard.wait_exit().success());
+}
+
+/// Stops each thread of a process but those with these names, says so, and reaps them at its end.
+const STOPPER: &str = "
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+SEIZE, INTERRUPT, WALL = 0x4206, 0x4207, 0x40000000
+pid, spared = sys.argv[1], sys.argv[2:]
+for tid in map(int, os.listdir(f'/proc/{pid}/task')):
+    if open(f'/proc/{pid}/task/{tid}/comm').read().strip() in spared:
+        continue
+    for request in (SEIZE, INTERRUPT):
+        if libc.ptrace(request, tid, None, None) != 0:
+            sys.exit(os.strerror(ctypes.get_errno()))
+    os.waitpid(tid, WALL)
+print('stopped', flush=True)
+while True:
+    try:
+        os.waitpid(-1, WALL)
+    except ChildProcessError:
+        break
+";
+
+#[test]
+fn sigterm_ends_a_server_whose_threads_are_all_stuck() {
+    if !geteuid().is_root() {
+        eprintln!("only root can stop threads of a server: not tried");
+        return;
+    }
+    let marker = Marker::new();
+    let config = "[server]\ndrain_s = 0\n";
+    let mut yard = Launch::http().config(config).start();
+    yard.start(&format!("setsid sleep {marker} & sleep {marker}"));
+    eventually("both sleep", || marker.alive().len() >= 2);
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(["-c", STOPPER, &yard.pid().to_string(), "end-watchdog", "log"]);
+    let mut stopper = command.stdout(Stdio::piped()).spawn().expect("python starts");
+    let mut line = String::new();
+    let output = stopper.stdout.take().expect("it was piped");
+    BufReader::new(output).read_line(&mut line).expect("a line");
+    assert_eq!(line, "stopped\n");
+    yard.signal(Signal::TERM);
+    let status = yard.wait_exit();
+    stopper.wait().expect("it ends with what it stopped");
+    assert_eq!(status.code(), Some(1), "an end that was forced: {status}");
+    assert!(yard.talk().contains("did not end in time"), "{}", yard.talk());
+    marker.wait_gone();
 }

@@ -55,6 +55,8 @@ pub struct AuditSettings {
     pub max_bytes: u64,
     /// Rotated files that are kept.
     pub keep: usize,
+    /// Bytes of lines that may wait in memory while another process holds the lock.
+    pub max_queued: u64,
     /// What a failed write leads to.
     pub on_failure: OnAuditFailure,
 }

@@ -26,6 +26,14 @@ pub enum AuditError {
         /// What the system said.
         source: io::Error,
     },
+    /// Another process holds the lock, and as many entries wait for it as may.
+    #[error("another process holds the lock `{}`, and more than {most} bytes of audit entries would wait for it (audit.max_queued); end that process", path.display())]
+    QueueFull {
+        /// The head, which is the lock.
+        path: PathBuf,
+        /// The bytes that may wait.
+        most: usize,
+    },
     /// The log or its head could not be read.
     #[error("cannot read the audit log `{}`; check its permissions", path.display())]
     Read {
@@ -53,12 +61,19 @@ pub enum AuditError {
 }
 
 impl AuditError {
+    /// `true` if another process holds the lock: the same try works when that lets go of it.
+    pub(super) fn is_locked_out(&self) -> bool {
+        let Self::Lock { source, .. } = self else { return false };
+        matches!(source.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+    }
+
     /// The stable word that programs may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Folder { .. } => "audit_folder",
             Self::Lock { .. } => "audit_lock",
+            Self::QueueFull { .. } => "audit_queue_full",
             Self::Read { .. } => "audit_read",
             Self::Write { .. } => "audit_write",
             Self::Rotate { .. } => "audit_rotate",

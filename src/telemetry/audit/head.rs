@@ -15,6 +15,8 @@ use crate::private_files::{Links, explain_link};
 
 /// An append holds the lock for microseconds; who waits this long waits for something stuck.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+/// Other writers let go of the lock within this time, also on a busy host; a call can wait for it.
+const SHORT_PATIENCE: Duration = Duration::from_millis(50);
 /// `flock` has no deadline of its own, so it is tried again after this long.
 const LOCK_RETRY: Duration = Duration::from_micros(200);
 
@@ -70,7 +72,7 @@ pub(super) fn open(log: &Path) -> io::Result<File> {
 
 /// Opens it for a reader; nothing where there is none.
 pub(super) fn find(log: &Path) -> io::Result<Option<File>> {
-    match File::open(path_of(log)) {
+    match Links::Follow.options().read(true).open(path_of(log)) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -82,6 +84,8 @@ pub(super) fn find(log: &Path) -> io::Result<Option<File>> {
 pub(super) enum Patience {
     /// Not at all: it is an error at once (`WouldBlock`).
     None,
+    /// For as long as the appends of other writers usually take.
+    Short,
     /// For as long as an append that is not stuck may take.
     Usual,
 }
@@ -97,14 +101,15 @@ impl<'a> LockedHead<'a> {
     pub(super) fn exclusive(file: &'a File, patience: Patience) -> io::Result<Self> {
         match patience {
             Patience::None => file.try_lock()?,
-            Patience::Usual => patiently(|| file.try_lock())?,
+            Patience::Short => patiently(|| file.try_lock(), SHORT_PATIENCE)?,
+            Patience::Usual => patiently(|| file.try_lock(), LOCK_PATIENCE)?,
         }
         Ok(Self { file })
     }
 
     /// For a reader: nobody writes meanwhile.
     pub(super) fn shared(file: &'a File) -> io::Result<Self> {
-        patiently(|| file.try_lock_shared())?;
+        patiently(|| file.try_lock_shared(), LOCK_PATIENCE)?;
         Ok(Self { file })
     }
 
@@ -135,13 +140,16 @@ impl Drop for LockedHead<'_> {
     }
 }
 
-fn patiently(try_lock: impl Fn() -> Result<(), TryLockError>) -> io::Result<()> {
+fn patiently(
+    try_lock: impl Fn() -> Result<(), TryLockError>,
+    patience: Duration,
+) -> io::Result<()> {
     let started = Instant::now();
     loop {
         match try_lock() {
             Ok(()) => return Ok(()),
             Err(TryLockError::Error(error)) => return Err(error),
-            Err(TryLockError::WouldBlock) if started.elapsed() >= LOCK_PATIENCE => {
+            Err(TryLockError::WouldBlock) if started.elapsed() >= patience => {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "another process holds it"));
             }
             Err(TryLockError::WouldBlock) => thread::sleep(LOCK_RETRY),
@@ -173,6 +181,7 @@ mod tests {
         let _held = LockedHead::exclusive(&theirs, Patience::Usual).unwrap();
         for (patience, kind) in [
             (Patience::None, io::ErrorKind::WouldBlock),
+            (Patience::Short, io::ErrorKind::TimedOut),
             (Patience::Usual, io::ErrorKind::TimedOut),
         ] {
             assert_eq!(LockedHead::exclusive(&ours, patience).unwrap_err().kind(), kind);

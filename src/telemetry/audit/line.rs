@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::digest::Digest;
 use super::entry::{Damage, Event};
@@ -25,27 +25,35 @@ impl Link {
     }
 }
 
-#[derive(Serialize)]
-struct Written<'a> {
-    seq: u64,
-    time: &'a str,
-    #[serde(flatten)]
-    event: &'a Event<'a>,
-    prev: Digest,
+/// An entry that has no place in the chain yet.
+#[derive(Debug)]
+pub(super) struct Unlinked {
+    /// Everything between the number and the link to the line before: `"time":…,"event":…`.
+    fields: String,
 }
 
-/// Room for most lines and their newlines.
-const USUAL_BYTES: usize = 512;
+impl Unlinked {
+    /// The entry of an event at this time.
+    pub(super) fn new(time: &str, event: &Event<'_>) -> io::Result<Self> {
+        let object = inert(serde_json::to_string(event)?);
+        let fields = object.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        let fields = fields.ok_or_else(|| io::Error::other("an entry is a JSON object"))?;
+        Ok(Self { fields: format!(r#""time":"{time}",{fields}"#) })
+    }
+
+    /// The memory that it takes while it waits.
+    pub(super) const fn bytes(&self) -> usize {
+        size_of::<Self>() + self.fields.capacity()
+    }
+}
 
 /// The line that follows `after`, without its newline, and the link that it makes.
-pub(super) fn compose(after: Link, time: &str, event: &Event<'_>) -> io::Result<(String, Link)> {
+pub(super) fn compose(after: Link, entry: &Unlinked) -> (String, Link) {
     // A forged number must not end the server; its chain is broken anyway.
     let seq = after.seq.saturating_add(1);
-    let mut line = Vec::with_capacity(USUAL_BYTES);
-    serde_json::to_writer(&mut line, &Written { seq, time, event, prev: after.hash })?;
-    let line = inert(String::from_utf8(line).map_err(io::Error::other)?);
+    let line = format!(r#"{{"seq":{seq},{},"prev":"{}"}}"#, entry.fields, after.hash);
     let link = Link::at(seq, line.as_bytes());
-    Ok((line, link))
+    (line, link)
 }
 
 /// Escapes what JSON lets through and a terminal would act on. Such characters stand
@@ -138,9 +146,9 @@ mod tests {
     }
 
     fn line(command: &str) -> String {
-        compose(Link::START, "2026-01-01T00:00:00.000Z", &Event::from(&decision(command)))
-            .unwrap()
-            .0
+        let event = Event::from(&decision(command));
+        let entry = Unlinked::new("2026-01-01T00:00:00.000Z", &event).unwrap();
+        compose(Link::START, &entry).0
     }
 
     #[test]
@@ -182,15 +190,16 @@ mod tests {
             uncertain: Some(&worst),
             ..decision(&worst)
         };
-        let (line, _) = compose(Link::START, "", &Event::from(&entry)).unwrap();
+        let (line, _) = compose(Link::START, &Unlinked::new("", &Event::from(&entry)).unwrap());
         assert!(line.len() < 100 * 1024, "{}", line.len());
     }
 
     #[test]
     fn a_line_is_read_as_it_was_written() {
         let note = NoteEntry { what: "settings_reloaded", detail: "12 rules" };
-        let (first, link) = compose(Link::START, "t", &Event::from(&note)).unwrap();
-        let (second, _) = compose(link, "t", &Event::from(&note)).unwrap();
+        let entry = Unlinked::new("t", &Event::from(&note)).unwrap();
+        let (first, link) = compose(Link::START, &entry);
+        let (second, _) = compose(link, &entry);
         let (first, second) = (first.as_bytes(), second.as_bytes());
         assert!(Read::parse(first).unwrap().follows(Link::START));
         assert!(Read::parse(second).unwrap().follows(link));

@@ -34,7 +34,13 @@ impl OpenLog {
     /// Opens both, and makes what is missing.
     pub(super) fn open(path: &Path, head: File) -> io::Result<Self> {
         let log = open_log(path)?;
-        let places = [Place::of(&head.metadata()?), Place::of(&log.metadata()?)];
+        let found = [head.metadata()?, log.metadata()?];
+        // A FIFO or a device keeps nothing, and can block whoever writes to it.
+        if !found.iter().all(Metadata::is_file) {
+            let text = "the log and its head must be regular files";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let places = found.each_ref().map(Place::of);
         Ok(Self { head, log, head_path: head::path_of(path), places })
     }
 

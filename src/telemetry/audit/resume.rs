@@ -192,7 +192,7 @@ fn next_link(link: Link, line: &[u8]) -> Option<Link> {
 #[cfg(test)]
 mod tests {
     use super::super::entry::NoteEntry;
-    use super::super::line::compose;
+    use super::super::line::{Unlinked, compose};
     use super::*;
 
     const TIME: &str = "2026-01-01T00:00:00.000Z";
@@ -202,7 +202,8 @@ mod tests {
         let (mut text, mut link) = (String::new(), Link::START);
         for _ in 0..entries {
             let note = NoteEntry { what: "test", detail: "" };
-            let (line, next) = compose(link, TIME, &Event::from(&note)).unwrap();
+            let entry = Unlinked::new(TIME, &Event::from(&note)).unwrap();
+            let (line, next) = compose(link, &entry);
             text.push_str(&line);
             text.push('\n');
             link = next;

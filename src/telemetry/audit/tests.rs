@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -29,7 +29,7 @@ impl Log {
     fn new(max_bytes: u64, keep: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("audit.jsonl");
-        Self { folder, settings: AuditSettings { path, max_bytes, keep } }
+        Self { folder, settings: AuditSettings { path, max_bytes, keep, max_queued: 1 << 20 } }
     }
 
     /// With so many entries: decisions and endings by turns.
@@ -407,7 +407,7 @@ fn a_folder_that_cannot_be_made_is_an_error() {
 }
 
 #[test]
-fn an_ending_that_would_have_to_wait_is_left_to_be_written_later() {
+fn an_ending_waits_for_a_foreign_lock_and_nobody_waits_for_it() {
     let log = Log::new(1 << 20, 1);
     let audit = log.open();
     let trace_id = decision("x").trace_id;
@@ -416,10 +416,74 @@ fn an_ending_that_would_have_to_wait_is_left_to_be_written_later() {
     let ending = EndingEntry { tenant, client, job, outcome: &outcome, elapsed, trace_id };
     let held = fs::File::open(log.head()).unwrap();
     held.lock().unwrap();
-    assert!(!audit.ending_at_once(&ending).unwrap(), "somebody else has the lock");
-    held.unlock().unwrap();
     assert!(audit.ending_at_once(&ending).unwrap());
-    log.check_holds(1);
+    assert_eq!(log.lines(), [""; 0], "somebody else has the lock");
+    held.unlock().unwrap();
+    wait_for_lines(&log, 1);
+    assert!(audit.ending_at_once(&ending).unwrap());
+    log.check_holds(2);
+}
+
+#[track_caller]
+fn wait_for_lines(log: &Log, lines: usize) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while log.lines().len() < lines {
+        assert!(Instant::now() < deadline, "{:?}", log.lines());
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn commands(log: &Log) -> Vec<String> {
+    let entry = |line: &String| serde_json::from_str::<serde_json::Value>(line).unwrap();
+    log.lines().iter().map(|line| entry(line)["command"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn entries_that_waited_are_written_in_order_and_before_later_ones() {
+    let log = Log::new(LARGE, 1);
+    let audit = log.open();
+    let held = fs::File::open(log.head()).unwrap();
+    held.lock().unwrap();
+    // More than is written at once.
+    let long: Vec<String> =
+        (0..60).map(|number| format!("{number} {}", "x".repeat(4_000))).collect();
+    for command in &long {
+        audit.decision(&decision(command)).unwrap();
+    }
+    assert_eq!(log.lines(), [""; 0]);
+    held.unlock().unwrap();
+    audit.decision(&decision("last")).unwrap();
+    wait_for_lines(&log, 61);
+    log.check_holds(61);
+    assert_eq!(commands(&log), [long.as_slice(), &["last".to_owned()]].concat());
+}
+
+#[test]
+fn no_more_entries_wait_than_may_and_what_waits_is_written_at_the_end() {
+    let mut log = Log::new(LARGE, 1);
+    log.settings.max_queued = 10_000;
+    let audit = log.open();
+    let held = fs::File::open(log.head()).unwrap();
+    held.lock().unwrap();
+    let command = "x".repeat(2_000);
+    for _ in 0..4 {
+        audit.decision(&decision(&command)).unwrap();
+    }
+    let refused = audit.decision(&decision(&command)).unwrap_err();
+    assert_eq!(refused.code(), "audit_queue_full");
+    assert!(refused.to_string().contains("audit.max_queued"), "{refused}");
+    held.unlock().unwrap();
+    drop(audit);
+    wait_for_lines(&log, 4);
+    log.check_holds(4);
+}
+
+#[test]
+fn a_fifo_is_not_a_log() {
+    let log = Log::new(LARGE, 1);
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, log.path(), mode).unwrap();
+    assert_eq!(Audit::open(log.settings.clone()).unwrap_err().code(), "audit_write");
 }
 
 #[test]
@@ -468,7 +532,12 @@ fn passed(child: std::process::Child) {
 
 fn own_settings(max_bytes: u64) -> Option<AuditSettings> {
     let begun = Path::new("begin").exists();
-    begun.then(|| AuditSettings { path: "audit.jsonl".into(), max_bytes, keep: 50 })
+    begun.then(|| AuditSettings {
+        path: "audit.jsonl".into(),
+        max_bytes,
+        keep: 50,
+        max_queued: 1 << 20,
+    })
 }
 
 #[test]

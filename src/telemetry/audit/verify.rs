@@ -8,6 +8,7 @@ use super::chain::{Chain, Place, Verified};
 use super::error::VerifyError;
 use super::files;
 use super::head::{self, Head, LockedHead};
+use crate::private_files::Links;
 
 /// No entry is nearly as long; what is longer is cut into pieces that are no entries.
 const LONGEST_LINE: u64 = 1024 * 1024;
@@ -82,7 +83,7 @@ impl Snapshot {
 
 impl Part {
     fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let file = Links::Follow.options().read(true).open(path)?;
         let bytes = file.metadata()?.len();
         Ok(Self { path: path.to_owned(), file, bytes })
     }

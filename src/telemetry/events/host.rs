@@ -116,6 +116,29 @@ pub fn audit_failed(why: &dyn Display) {
     process::AUDIT_FAILURES.plain().increment(1);
 }
 
+/// Lines of the audit log wait for a lock that another process holds.
+pub fn audit_waits(lines: usize, is_news: bool) {
+    if is_news {
+        tracing::warn!(
+            "another process holds the lock of the audit log; its lines wait in memory until it lets go of it"
+        );
+    }
+    process::AUDIT_QUEUED.set_to(lines);
+}
+
+/// All lines of the audit log that waited for a lock are written, or told to be lost.
+pub fn audit_goes_on() {
+    tracing::info!("no line of the audit log waits for a lock any more");
+    process::AUDIT_QUEUED.set_to(0);
+}
+
+/// The server ends, and lines of the audit log still waited for a lock.
+pub fn audit_lines_lost(lines: usize, why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(lines, ?why, "lines of the audit log are lost");
+    process::AUDIT_FAILURES.plain().increment(lines as u64);
+}
+
 /// The file that stops a workflow could not be written.
 pub fn abort_file_failed(path: &Path, why: &dyn Display) {
     let why = why.to_string();

@@ -30,6 +30,14 @@ pub const AUDIT_FAILURES: Counter = Counter(Metric {
     labels: PLAIN,
 });
 
+/// Lines of the audit log that wait for a lock.
+pub const AUDIT_QUEUED: Gauge = Gauge(Metric {
+    name: "shellyard_audit_queued_lines",
+    help: "Lines of the audit log that wait in memory for a lock that another process holds.",
+    unit: Unit::Count,
+    labels: PLAIN,
+});
+
 /// Times that the guardian process had died and was started again.
 pub const GUARDIAN_RESTARTS: Counter = Counter(Metric {
     name: "shellyard_guardian_restarts_total",
@@ -118,6 +126,6 @@ pub const BUILD_INFO: Gauge = Gauge(Metric {
 pub(super) const FAMILY: Family = Family {
     title: "The server as a process",
     counters: &[ORPHANS, OOM_SCORE_FAILURES, AUDIT_FAILURES, GUARDIAN_RESTARTS, LOG_DROPPED, CPU],
-    gauges: &[RESIDENT, VIRTUAL, OPEN_FDS, MAX_FDS, THREADS, START_TIME, BUILD_INFO],
+    gauges: &[RESIDENT, VIRTUAL, OPEN_FDS, MAX_FDS, THREADS, START_TIME, BUILD_INFO, AUDIT_QUEUED],
     histograms: &[],
 };

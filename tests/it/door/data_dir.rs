@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use rustix::process::geteuid;
+use rustix::process::{Signal, geteuid};
 
 use crate::harness::{Launch, Sandbox, eventually, output_of, private_dir, run_program, text};
 
@@ -102,7 +102,8 @@ fn a_link_to_a_private_directory_is_followed_and_to_an_open_one_is_not() {
 /// A file in the data directory, and a program that opens it.
 type Opening = (&'static str, fn(&Sandbox) -> Output);
 
-const OPENINGS: [Opening; 7] = [
+const OPENINGS: [Opening; 8] = [
+    ("server.pid", serve),
     ("tokens", serve),
     ("audit.jsonl", serve),
     ("audit.jsonl.head", serve),
@@ -156,6 +157,69 @@ fn a_token_file_that_becomes_a_link_lets_nobody_in() {
         .header("Authorization", "Bearer it-token-5b1c0e4f9a7d43e2b6c8");
     assert_eq!(super::status_of(&mut yard, &request), 401);
     yard.expect_talk("symbolic link");
+}
+
+/// Starts a second server there, which must be refused.
+#[track_caller]
+fn refused_server(data: &Path) -> String {
+    let (sandbox, data) = (Sandbox::new(), data.display().to_string());
+    let output = run_program(&sandbox, &with_data(&["serve", "--bind", "127.0.0.1:0"], &data));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    text(&output.stderr)
+}
+
+#[test]
+fn one_server_uses_it_and_a_second_one_hears_which() {
+    let data = private_dir();
+    let launch = || Launch::http().structured().data(data.path());
+    let mut first = launch().start();
+    assert_eq!(first.run("true").job(), 1);
+    let said = refused_server(data.path());
+    let socket = data.path().join("shellyard.sock").display().to_string();
+    for word in [&format!("process {}", first.pid()), &socket, "--data-dir"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    assert_eq!(first.run("true").job(), 2, "the first one goes on");
+    first.signal(Signal::KILL);
+    first.wait_exit();
+    assert!(data.path().join("server.pid").exists(), "SIGKILL leaves the file");
+    let mut second = launch().start();
+    assert!(second.run("true").job() > 2, "no number is given out twice");
+    assert!(refused_server(data.path()).contains(&format!("process {}", second.pid())));
+    second.signal(Signal::TERM);
+    assert!(second.wait_exit().success());
+    launch().start().assert_alive();
+}
+
+#[test]
+fn servers_of_one_client_have_directories_of_their_own_that_go_with_them() {
+    let data = private_dir();
+    let sessions = || {
+        let below = fs::read_dir(data.path().join("sessions")).expect("it is there");
+        below.map(|entry| entry.expect("it is there").path()).collect::<Vec<_>>()
+    };
+    let mut shared = Launch::http().structured().data(data.path()).start();
+    assert_eq!(shared.run("true").job(), 1);
+    let launch = || Launch::stdio().structured().data(data.path()).start();
+    let [mut ended, mut killed, mut last] = [launch(), launch(), launch()];
+    assert_eq!(sessions().len(), 3);
+    for yard in [&mut ended, &mut killed, &mut last] {
+        let job = yard.run("seq 1 100000").job();
+        assert_eq!(job, 1, "each counts for itself");
+        assert!(yard.read_raw(job, "bytes:500000", 20)["text"].is_string());
+    }
+    ended.stdio().hang_up();
+    ended.wait_exit();
+    assert_eq!(sessions().len(), 2, "a directory goes with its server");
+    killed.signal(Signal::KILL);
+    killed.wait_exit();
+    assert_eq!(sessions().len(), 2, "SIGKILL leaves it");
+    let next = launch();
+    assert_eq!(sessions().len(), 2, "the next server removes it, and no other");
+    for yard in [&mut last, &mut shared] {
+        yard.run("seq 1 100000");
+    }
+    drop(next);
 }
 
 /// A program of another user that listens on a socket and writes what it hears into a file.
