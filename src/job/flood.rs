@@ -10,8 +10,6 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
-use tracing::Span;
 
 use super::pump::Pump;
 use super::tap::Read;
@@ -46,10 +44,8 @@ pub(super) async fn carry(mut pump: Pump) -> Option<Pump> {
     loop {
         pump.make_room().await;
         let Ok(seat) = SEATS.try_acquire() else { break };
-        // What is logged there belongs to the job, too.
-        let log = Span::current();
         let shift;
-        (pump, shift) = spawn_blocking(move || log.in_scope(|| work(pump))).await.ok()?;
+        (pump, shift) = pump.on_blocking_thread(work).await?;
         drop(seat);
         if shift == Shift::Idle {
             break;
@@ -68,7 +64,7 @@ enum Shift {
     Over,
 }
 
-fn work(mut pump: Pump) -> (Pump, Shift) {
+fn work(pump: &mut Pump) -> Shift {
     STREAMS.into_iter().for_each(|stream| pump.tap(stream).unwatch());
     let started = Instant::now();
     let (mut emptied, mut gathered) = (started, 0);
@@ -87,10 +83,10 @@ fn work(mut pump: Pump) -> (Pump, Shift) {
         // in the log by now. More comes for as long as the flood lasts, and is not waited for.
         drop(asker);
         if !pump.is_open() {
-            return (pump, Shift::Idle);
+            return Shift::Idle;
         }
         if pump.wants_room() || started.elapsed() > SHIFT {
-            return (pump, Shift::Over);
+            return Shift::Over;
         }
         if is_empty {
             let pause = pause(gathered, emptied.elapsed());
@@ -98,7 +94,7 @@ fn work(mut pump: Pump) -> (Pump, Shift) {
             match pause {
                 Some(time) => sleep(time),
                 None if pump.wait(QUIET) => {}
-                None => return (pump, Shift::Idle),
+                None => return Shift::Idle,
             }
         }
     }

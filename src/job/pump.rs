@@ -1,12 +1,16 @@
 //! Moves bytes from a job's pipes into its log, one copy, with backpressure: while the log is
 //! being written nothing is read, so a slow disk slows the child instead of filling memory.
+//!
+//! A thread of the runtime writes to memory alone. Whatever goes to the disk does so on a thread that
+//! may block, so that a disk that does not answer holds up the jobs that need it and no others.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::task::yield_now;
+use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::{Instant, sleep_until};
+use tracing::Span;
 
 use super::actor::JobMsg;
 use super::address::Address;
@@ -44,8 +48,32 @@ pub(super) struct Pump {
     taken: u64,
     dropped: u64,
     flow: Flow,
+    thread: Thread,
+    /// Bytes that were read on a thread of the runtime and that memory does not take: at most one
+    /// block of each stream.
+    unwritten: Vec<(Stream, Vec<u8>)>,
     probe: Probe,
     actor: Address,
+}
+
+/// The kind of thread that the pump is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Thread {
+    /// One of the runtime, which must not wait for a disk.
+    Runtime,
+    /// One that may block.
+    Blocking,
+}
+
+/// The reason why a pump that waited goes on.
+#[derive(Debug)]
+enum Wake {
+    /// There is something to read, or the end.
+    Readable(Stream),
+    /// A line that has begun was held back for long enough.
+    Held,
+    /// Somebody asks whether all is in the log.
+    Asked(oneshot::Sender<()>),
 }
 
 /// How much a job may write.
@@ -130,6 +158,8 @@ impl Pump {
             taken: 0,
             dropped: 0,
             flow: Flow::Kept,
+            thread: Thread::Runtime,
+            unwritten: Vec::new(),
             probe: Probe::default(),
             actor,
         }
@@ -161,25 +191,27 @@ impl Pump {
             }
             // A line that never ends is held back while it grows, but nobody waits for that.
             let held_until = asker.as_ref().map_or_else(held_from_now, |(_, until)| *until);
-            let stream = tokio::select! {
-                () = self.stdout.ready(), if self.stdout.is_open() => Stream::Stdout,
-                () = self.stderr.ready(), if self.stderr.is_open() => Stream::Stderr,
-                () = sleep_until(held_until), if self.is_holding() => {
-                    self.settle(Stream::Stdout);
-                    self.settle(Stream::Stderr);
+            let Some(wake) = self.next_wake(held_until).await else { break };
+            if let Wake::Readable(_) | Wake::Asked(_) = wake {
+                self.make_room().await;
+            }
+            let stream = match wake {
+                Wake::Readable(stream) => stream,
+                Wake::Held => {
+                    let Some((pump, ())) = self.work(Self::settle_both).await else { return };
+                    self = pump;
                     continue;
                 }
-                now = self.probe.asked(), if self.is_open() => {
+                Wake::Asked(now) => {
                     asker = Some((now, held_from_now()));
-                    self.make_room().await;
-                    self.look(Stream::Stdout);
-                    self.look(Stream::Stderr);
+                    let Some((pump, ())) = self.work(Self::look_at_both).await else { return };
+                    self = pump;
                     continue;
                 }
-                else => break,
             };
-            self.make_room().await;
-            let (read, brought) = self.turn(stream);
+            let turned = self.work(move |pump| pump.turn(stream)).await;
+            let Some((pump, (read, brought))) = turned else { return };
+            self = pump;
             if self.flow == Flow::Flooding && is_flood(brought) {
                 // What is held back of a line grows now, and is not waited for.
                 asker = None;
@@ -191,10 +223,70 @@ impl Pump {
                 yield_now().await;
             }
         }
-        self.writer.close();
-        self.actor.tell(JobMsg::StreamsClosed);
+        let Some((pump, ())) = self.work(|pump| pump.writer.close()).await else { return };
+        pump.actor.tell(JobMsg::StreamsClosed);
         // After the end was told, which says more.
         drop(asker);
+    }
+
+    /// Waits for something to do; `None` once both pipes have ended and nothing is held back.
+    async fn next_wake(&mut self, held_until: Instant) -> Option<Wake> {
+        tokio::select! {
+            () = self.stdout.ready(), if self.stdout.is_open() => Some(Wake::Readable(Stream::Stdout)),
+            () = self.stderr.ready(), if self.stderr.is_open() => Some(Wake::Readable(Stream::Stderr)),
+            () = sleep_until(held_until), if self.is_holding() => Some(Wake::Held),
+            now = self.probe.asked(), if self.is_open() => Some(Wake::Asked(now)),
+            else => None,
+        }
+    }
+
+    fn settle_both(&mut self) {
+        self.settle(Stream::Stdout);
+        self.settle(Stream::Stderr);
+    }
+
+    fn look_at_both(&mut self) {
+        self.look(Stream::Stdout);
+        self.look(Stream::Stderr);
+    }
+
+    /// Does some work here while memory takes what it brings, else on a thread that may block.
+    /// Nothing comes back from a runtime that ends.
+    async fn work<T: Send + 'static>(
+        mut self,
+        work: impl FnOnce(&mut Self) -> T + Send + 'static,
+    ) -> Option<(Self, T)> {
+        if self.writer.is_on_disk() {
+            return Box::pin(self.on_blocking_thread(work)).await;
+        }
+        let done = work(&mut self);
+        if self.unwritten.is_empty() {
+            return Some((self, done));
+        }
+        let (pump, ()) = Box::pin(self.on_blocking_thread(|_| ())).await?;
+        Some((pump, done))
+    }
+
+    /// Writes what memory did not take, and does some work, on a thread that may block. Only so many
+    /// jobs have one at a time; the others wait without one.
+    pub(super) async fn on_blocking_thread<T: Send + 'static>(
+        mut self,
+        work: impl FnOnce(&mut Self) -> T + Send + 'static,
+    ) -> Option<(Self, T)> {
+        let permit = self.writer.disk_permit().await;
+        // What is logged there belongs to the job, too.
+        let log = Span::current();
+        let act = move || {
+            let _permit = permit;
+            self.thread = Thread::Blocking;
+            for (stream, bytes) in std::mem::take(&mut self.unwritten) {
+                self.keep(stream, &bytes);
+            }
+            let done = work(&mut self);
+            self.thread = Thread::Runtime;
+            (self, done)
+        };
+        spawn_blocking(move || log.in_scope(act)).await.ok()
     }
 
     /// While the job waits for its reader, finished ones make room for it.
@@ -234,7 +326,7 @@ impl Pump {
                 if read != Read::Bytes {
                     return read;
                 }
-                if self.wants_room() {
+                if self.wants_room() || !self.unwritten.is_empty() {
                     break;
                 }
             }
@@ -295,6 +387,10 @@ impl Pump {
         if self.flow == Flow::Discarded {
             return;
         }
+        if self.thread == Thread::Runtime && !self.fits_memory(bytes.len()) {
+            self.unwritten.push((stream, bytes.to_vec()));
+            return;
+        }
         let room = self.bounds.bytes - self.taken;
         let kept = &bytes[..bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
         let progress = self.writer.append(stream, kept);
@@ -308,6 +404,11 @@ impl Pump {
             self.stdout.grow();
             self.stderr.grow();
         }
+    }
+
+    /// `true` if so many bytes can be kept now without the disk.
+    fn fits_memory(&self, bytes: usize) -> bool {
+        bytes == 0 || self.unwritten.is_empty() && self.writer.fits_memory(bytes)
     }
 
     fn count(&mut self, stream: Stream, written: u64, progress: &Progress) {

@@ -93,7 +93,7 @@ impl Snapshot {
             Phase::Stopping => State::Stopping,
             Phase::Finished(ending) => State::Finished(ending.clone()),
         };
-        let output = job.output().checked_progress();
+        let output = job.output().progress();
         Self {
             job: job.id(),
             state,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use memchr::memchr_iter;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::gap::Noted;
 use super::index::{RECORD, Run};
@@ -92,7 +92,7 @@ pub fn open(settings: &LogSettings) -> (LogWriter, LogReader) {
 #[must_use]
 pub fn open_bounded(settings: &LogSettings, bounds: LogBounds) -> (LogWriter, LogReader) {
     let part = Arc::new(Shared::new(Mark::default(), bounds.allowance.charge()));
-    let parts = Arc::new(Parts::new(Arc::clone(&part)));
+    let parts = Arc::new(Parts::new(Arc::clone(&part), settings.spill_dir.clone()));
     let (published, progress) = watch::channel(Progress::default());
     let writer = LogWriter {
         parts: Arc::clone(&parts),
@@ -141,6 +141,36 @@ impl LogWriter {
         // Last: a reader that sees this progress can read all bytes that it speaks of.
         self.published.send_replace(self.now);
         self.now
+    }
+
+    /// `true` if what is added next goes to a file, because earlier bytes did.
+    #[must_use]
+    pub fn is_on_disk(&self) -> bool {
+        match self.part.lock().store {
+            Store::Memory(_) => false,
+            Store::Spilled(_) | Store::Packed(_) => true,
+        }
+    }
+
+    /// `true` if so many bytes can be added without a file.
+    #[must_use]
+    pub fn fits_memory(&self, bytes: usize) -> bool {
+        let inner = self.part.lock();
+        let end = self.bounds.keep.end_of_part(self.part.start().offset);
+        let fits_part = end.saturating_sub(self.now.total_bytes) >= bytes as u64;
+        match &inner.store {
+            Store::Memory(memory) => {
+                let fits = memory.len() + bytes <= self.settings.memory_bytes;
+                fits && fits_part && inner.index.overdue().is_none()
+            }
+            Store::Spilled(_) | Store::Packed(_) => false,
+        }
+    }
+
+    /// Waits for its turn to write to the disk. However many logs are written, only so many threads
+    /// can wait for a disk that does not answer.
+    pub async fn disk_permit(&self) -> Option<OwnedSemaphorePermit> {
+        self.settings.spill_dir.write_permit().await
     }
 
     /// Whether a cap is near, so that it is worth to wait for room before more is written.

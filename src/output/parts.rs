@@ -10,6 +10,7 @@ use super::gap::{Gaps, Noted};
 use super::kept::Kept;
 use super::log::Progress;
 use super::shared::{Mark, Shared, Stretch};
+use super::spill_dir::SpillDir;
 use super::view::Charset;
 
 /// Parts behind the head that stay: those before the newest are full, and together they hold
@@ -47,6 +48,7 @@ impl Keep {
 #[derive(Debug)]
 pub(super) struct Parts {
     inner: Mutex<Inner>,
+    spill_dir: SpillDir,
     /// Its character set, from when it can no longer change.
     charset: OnceLock<Charset>,
 }
@@ -61,9 +63,19 @@ struct Inner {
 
 impl Parts {
     /// A log that has only its first part.
-    pub(super) fn new(head: Arc<Shared>) -> Self {
+    pub(super) fn new(head: Arc<Shared>, spill_dir: SpillDir) -> Self {
         let inner = Inner { head, tail: VecDeque::new(), gaps: Gaps::default() };
-        Self { inner: Mutex::new(inner), charset: OnceLock::new() }
+        Self { inner: Mutex::new(inner), spill_dir, charset: OnceLock::new() }
+    }
+
+    /// The place of those parts that are not in memory.
+    pub(super) const fn spill_dir(&self) -> &SpillDir {
+        &self.spill_dir
+    }
+
+    /// `true` if no file has to be read for any of it.
+    pub(super) fn are_in_memory(&self) -> bool {
+        self.lock().each().all(|part| part.is_in_memory())
     }
 
     /// The character set, once it was settled.

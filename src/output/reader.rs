@@ -3,8 +3,11 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::kept::Kept;
 use super::log::Progress;
@@ -14,7 +17,18 @@ use super::pieces::{Pieces, Toward};
 use super::tail::{TailLimits, tail_start};
 use super::view::{Charset, SAMPLE_BYTES};
 use super::within;
+use crate::in_place::in_place;
 use crate::spec::Stream;
+
+/// Logs up to this size are looked at by the threads of the runtime, where they are in memory.
+const SMALL_LOG: u64 = 256 * 1024;
+/// The time that a disk gets to answer. Pages and excerpts take a small part of it.
+const DISK_TIME: Duration = Duration::from_secs(30);
+
+fn no_answer() -> io::Error {
+    let why = "the disk that holds the output does not answer; try again later";
+    io::Error::new(io::ErrorKind::TimedOut, why)
+}
 
 /// Reads one log, while it is written and after. Cheap to clone; readers do not notice each other.
 #[derive(Debug, Clone)]
@@ -52,16 +66,54 @@ impl LogReader {
         }
     }
 
-    /// The same, after a look whether its files are still whole.
-    #[must_use]
-    pub fn checked_progress(&self) -> Progress {
-        self.kept().progress
+    /// Looks whether the files of the log are still whole, so that [`Progress::cut_bytes`] is true.
+    pub async fn check(&self) -> io::Result<()> {
+        self.look(|log| Ok(drop(log.kept()))).await
     }
 
     /// What the log takes in memory or on the disk: less than its bytes once it is compressed.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         self.parts.all().iter().map(|part| part.stored_bytes()).sum()
+    }
+
+    /// Looks at the log: here where it is in memory and small, else on a thread that may block. Only
+    /// so many such threads read at a time; the others wait without one.
+    ///
+    /// # Errors
+    /// The error of the look; `TimedOut` where the disk did not answer in time.
+    pub async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Self) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        if self.is_at_hand() {
+            return look(self);
+        }
+        let log = self.clone();
+        let away = async move {
+            let permit = log.parts.spill_dir().read_permit().await;
+            let act = move || {
+                let _permit = permit;
+                look(&log)
+            };
+            spawn_blocking(act).await.map_err(io::Error::other)?
+        };
+        timeout(DISK_TIME, away).await.unwrap_or_else(|_| Err(no_answer()))
+    }
+
+    /// Looks at the log for something that can be left out: nothing where too many threads wait for
+    /// the disk. While this one does, the runtime goes on with others.
+    pub fn look_if_idle<T>(&self, look: impl FnOnce(&Self) -> io::Result<T>) -> Option<T> {
+        if self.is_at_hand() {
+            return look(self).ok();
+        }
+        let _permit = self.parts.spill_dir().try_read_permit()?;
+        in_place(|| look(self)).ok()
+    }
+
+    /// `true` if a look at it takes no time to speak of, whatever the disk does.
+    fn is_at_hand(&self) -> bool {
+        self.progress().total_bytes <= SMALL_LOG && self.parts.are_in_memory()
     }
 
     /// The log in its compressed form, once it has one.

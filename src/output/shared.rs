@@ -269,6 +269,12 @@ impl Shared {
         }
     }
 
+    /// `true` if neither its bytes nor its index are in a file.
+    pub(super) fn is_in_memory(&self) -> bool {
+        let inner = self.lock();
+        inner.store.tier() == Tier::Memory && inner.index.stored().file().is_none()
+    }
+
     /// The spill file and what it holds, where the part is in one that is whole.
     pub(super) fn spilled(&self) -> Option<Raw> {
         let inner = self.lock();

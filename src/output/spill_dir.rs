@@ -21,12 +21,17 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, open, openat, unlinkat};
 use rustix::io::Errno;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::spill::counted;
 use crate::telemetry::{SpillOperation, events};
 
 /// Finished files that stay open after they were read.
 const OPEN_FILES: usize = 16;
+/// Threads that may wait at the same time for the disk to take output …
+const WRITERS: usize = 16;
+/// … and to give it.
+const READERS: usize = 32;
 /// Directories of servers have names that begin like this.
 const PREFIX: &str = "run-";
 
@@ -46,6 +51,8 @@ struct SpillStore {
     last_number: AtomicU64,
     recent: Mutex<RecentFiles>,
     cleaner: Mutex<Option<Sender<Removal>>>,
+    writers: Arc<Semaphore>,
+    readers: Arc<Semaphore>,
 }
 
 /// The finished files that were read last; the one used last is at the back.
@@ -72,6 +79,8 @@ impl SpillDir {
             last_number: AtomicU64::new(0),
             recent: Mutex::default(),
             cleaner: Mutex::default(),
+            writers: Arc::new(Semaphore::new(WRITERS)),
+            readers: Arc::new(Semaphore::new(READERS)),
         };
         Self { store: Arc::new(store) }
     }
@@ -94,6 +103,21 @@ impl SpillDir {
         let (_done, is_done) = mpsc::channel();
         self.store.remove(Removal::Everything { dir, _done });
         is_done.recv_timeout(time).ok();
+    }
+
+    /// Waits until another thread may write. Nothing where there is none to wait for any more.
+    pub(super) async fn write_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.store.writers).acquire_owned().await.ok()
+    }
+
+    /// Waits until another thread may read.
+    pub(super) async fn read_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.store.readers).acquire_owned().await.ok()
+    }
+
+    /// Lets another thread read, unless as many do as may.
+    pub(super) fn try_read_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.store.readers).try_acquire_owned().ok()
     }
 
     /// Makes a file (mode 0600) that is open for writing until [`SpillFile::end_writing`].

@@ -14,6 +14,7 @@ use metrics_exporter_prometheus::{
 };
 use thiserror::Error;
 
+use super::disk::DiskLook;
 use super::names::{self, Kind, LabelSet, Labels, Metric, catalogue, mcp};
 use super::{events, process};
 
@@ -24,6 +25,7 @@ static METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, 
 pub struct Exporter {
     handle: PrometheusHandle,
     data_dir: Option<Arc<Path>>,
+    disk: Arc<DiskLook>,
 }
 
 /// Why there are no metrics.
@@ -69,7 +71,7 @@ impl Exporter {
         }
         let recorder = builder.build_recorder();
         register_all(&recorder);
-        let exporter = Self { handle: recorder.handle(), data_dir: None };
+        let exporter = Self { handle: recorder.handle(), data_dir: None, disk: Arc::default() };
         Ok((recorder, exporter))
     }
 
@@ -79,10 +81,11 @@ impl Exporter {
         Self { data_dir: Some(dir.into()), ..self }
     }
 
-    /// All metrics in the Prometheus text format. Blocks while the disk does.
+    /// All metrics in the Prometheus text format. Blocks for a moment where the disk does not answer.
     #[must_use]
     pub fn render(&self) -> String {
-        events::scraped(self.data_dir.as_deref());
+        let room = self.data_dir.as_ref().and_then(|dir| self.disk.room_at(dir));
+        events::scraped(room);
         self.handle.render()
     }
 

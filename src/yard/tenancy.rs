@@ -6,26 +6,31 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
-use std::{fs, io};
+use std::time::Duration;
+use std::{fs, io, thread};
 
 use tempfile::NamedTempFile;
 use tokio::sync::watch;
 
 use crate::bounded_read::read_text;
 use crate::ids::{JobId, JobNumber, Tenant};
+use crate::in_place::in_place;
 use crate::private_files::Links;
 use crate::telemetry::events;
 
 /// Numbers that are set aside at once, so that the file is rarely written. After a crash those
 /// that were not used are never used.
 const BLOCK: u64 = 100;
+/// The time that the disk gets to keep them before a job starts without that.
+const WRITE_TIME: Duration = Duration::from_millis(500);
 
 /// All tenants that ever submitted or listened. Their number is bounded by that of tenants.
 #[derive(Debug, Default)]
 pub(super) struct Tenancy {
     /// Where numbers are kept, if anywhere.
-    file: Option<PathBuf>,
+    file: Option<NumbersFile>,
     tenants: Mutex<HashMap<Tenant, Books>>,
 }
 
@@ -45,7 +50,7 @@ impl Tenancy {
         let kept = file.as_deref().map(read).unwrap_or_default();
         let books = |last| Books { last, reserved: last, appeared: watch::Sender::default() };
         let tenants = kept.into_iter().map(|(tenant, last)| (tenant, books(last))).collect();
-        Self { file, tenants: Mutex::new(tenants) }
+        Self { file: file.map(NumbersFile::new), tenants: Mutex::new(tenants) }
     }
 
     /// The next job of a tenant.
@@ -56,7 +61,9 @@ impl Tenancy {
         let number = books.last;
         if number > books.reserved {
             books.reserved = number + BLOCK - 1;
-            self.keep(&tenants);
+            let writing = self.keep(&tenants);
+            drop(tenants);
+            self.wait_for(writing);
         }
         JobNumber::new(number).of(tenant)
     }
@@ -76,7 +83,9 @@ impl Tenancy {
         for books in tenants.values_mut() {
             books.reserved = books.last;
         }
-        self.keep(&tenants);
+        let writing = self.keep(&tenants);
+        drop(tenants);
+        self.wait_for(writing);
     }
 
     /// A job of this tenant was accepted.
@@ -94,15 +103,56 @@ impl Tenancy {
         look(tenants.entry(tenant).or_default())
     }
 
-    /// Blocks where it stands, for a small file once in many jobs.
-    fn keep(&self, tenants: &HashMap<Tenant, Books>) {
-        let Some(path) = &self.file else { return };
+    /// Has the file written. What it says is kept once the receiver has its end.
+    fn keep(&self, tenants: &HashMap<Tenant, Books>) -> Option<Receiver<()>> {
         let used = tenants.iter().filter(|(_, books)| books.reserved > 0);
-        let lines: String =
-            used.map(|(tenant, books)| format!("{} {tenant}\n", books.reserved)).collect();
-        if let Err(error) = replace(path, &lines) {
-            events::numbers_not_kept(path, &error);
+        let lines = used.map(|(tenant, books)| format!("{} {tenant}\n", books.reserved)).collect();
+        self.file.as_ref()?.write(lines)
+    }
+
+    /// Waits for a small file once in many jobs, and not for long: a disk that does not answer must
+    /// not keep jobs from starting.
+    fn wait_for(&self, writing: Option<Receiver<()>>) {
+        let (Some(file), Some(writing)) = (&self.file, writing) else { return };
+        if in_place(|| writing.recv_timeout(WRITE_TIME)) == Err(RecvTimeoutError::Timeout) {
+            events::numbers_not_kept(&file.path, &"the disk does not answer");
         }
+    }
+}
+
+/// The file with the numbers, which a thread of its own writes.
+#[derive(Debug)]
+struct NumbersFile {
+    path: PathBuf,
+    /// Texts in the order in which they are to be written. Dropping the second value says that it
+    /// was tried.
+    texts: Option<Sender<(String, Sender<()>)>>,
+}
+
+impl NumbersFile {
+    fn new(path: PathBuf) -> Self {
+        let (texts, asked) = mpsc::channel::<(String, Sender<()>)>();
+        let place = path.clone();
+        let write = move || asked.iter().for_each(|(text, _done)| keep_text(&place, &text));
+        let thread = thread::Builder::new().name("job-numbers".to_owned()).spawn(write);
+        Self { path, texts: thread.is_ok().then_some(texts) }
+    }
+
+    fn write(&self, text: String) -> Option<Receiver<()>> {
+        let (done, is_done) = mpsc::channel();
+        match &self.texts {
+            Some(texts) => texts.send((text, done)).is_ok().then_some(is_done),
+            None => {
+                keep_text(&self.path, &text);
+                None
+            }
+        }
+    }
+}
+
+fn keep_text(path: &Path, text: &str) {
+    if let Err(error) = replace(path, text) {
+        events::numbers_not_kept(path, &error);
     }
 }
 

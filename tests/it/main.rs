@@ -103,6 +103,7 @@ mod search;
 mod shutdown;
 #[cfg(test)]
 mod store;
+mod stuck_disk;
 #[cfg(test)]
 mod subscriptions;
 #[cfg(test)]

@@ -6,10 +6,12 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use serde_json::{Value, json};
 
-use crate::harness::{HttpConnection, Launch, Request, Yard, bytes_of, eventually_some};
+use crate::harness::{
+    HttpConnection, Launch, Request, Yard, bytes_of, eventually_some, private_dir,
+};
 
 /// Writes as many bytes as each line of its input says: lines of `x`, then a dot.
 const WRITER: &str = "while read n; do head -c $n /dev/zero | tr '\\0' x; echo .; done";
@@ -321,12 +323,66 @@ fn without_files_to_open_a_job_that_runs_goes_on() {
     yard.assert_alive();
 }
 
-/// The spill files that a server holds open: they have no name any more.
+/// The spill files of a server.
 fn spill_files(yard: &Yard) -> Vec<PathBuf> {
+    let paths =
+        |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten().map(|at| at.path());
+    paths(spill_dir(yard)).flat_map(paths).collect()
+}
+
+/// How many of them it holds open, and its other descriptors.
+fn open_files(yard: &Yard) -> (usize, usize) {
     let spill = spill_dir(yard);
     let fds = fs::read_dir(format!("/proc/{}/fd", yard.pid())).expect("it is alive");
-    let fds = fds.filter_map(|fd| Some(fd.ok()?.path()));
-    fds.filter(|fd| fs::read_link(fd).is_ok_and(|target| target.starts_with(&spill))).collect()
+    let is_spill = |fd: fs::DirEntry| {
+        fs::read_link(fd.path()).is_ok_and(|target| target.starts_with(&spill) && target != spill)
+    };
+    let (spilled, others): (Vec<bool>, Vec<bool>) =
+        fds.filter_map(|fd| Some(is_spill(fd.ok()?))).partition(|is_spill| *is_spill);
+    (spilled.len(), others.len())
+}
+
+#[test]
+fn finished_logs_need_no_descriptors_of_their_own() {
+    const JOBS: u64 = 300;
+    for compress in ["compress_from = 0", "compress_from = \"64 KiB\""] {
+        let config = format!("[output]\n{compress}\n");
+        let launch = Launch::stdio().structured().config(&config);
+        let mut yard = launch.through(&["prlimit", "--nofile=256:256"]).start();
+        let run = |number: u64| format!("seq {number} 20000");
+        for number in 1..=JOBS {
+            let reply = yard.run(&run(number));
+            let done = (&reply["job"], &reply["exit_code"], &reply["dropped_bytes"]);
+            assert_eq!(done, (&json!(number), &json!(0), &Value::Null), "{}", reply.0);
+        }
+        assert!(spill_files(&yard).len() >= JOBS as usize);
+        for number in [1, 2, 3, 150, 151, 298, 299, 300, 1] {
+            check_all(&mut yard, number, &expected_output(&run(number)));
+        }
+        let (spilled, others) = open_files(&yard);
+        assert!(spilled <= 20 && others < 60, "{spilled} {others}");
+        let spill = spill_dir(&yard);
+        yard.stdio().hang_up();
+        assert!(yard.wait_exit().success());
+        assert_eq!(fs::read_dir(spill).expect("it is there").count(), 0, "nothing is left");
+    }
+}
+
+#[test]
+fn the_files_of_a_server_that_was_killed_go_with_the_next() {
+    let data = private_dir();
+    let count = || fs::read_dir(data.path().join("spill")).into_iter().flatten().count();
+    let mut killed = Launch::stdio().structured().data(data.path()).start();
+    let mut other = Launch::stdio().structured().data(data.path()).start();
+    let kept = other.run("seq 1 20000").job();
+    killed.run("seq 1 20000");
+    assert_eq!(count(), 2);
+    killed.signal(Signal::KILL);
+    killed.wait_exit();
+    assert_eq!(count(), 2);
+    let _next = Launch::stdio().data(data.path()).start();
+    eventually_some("what was left is removed", || (count() == 1).then_some(()));
+    check_all(&mut other, kept, &expected_output("seq 1 20000"));
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use std::io;
 use std::time::Duration;
 
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::mcp::reply::progress_line;
@@ -115,8 +114,7 @@ pub(super) async fn captured(
     stream: Option<Stream>,
     max: usize,
 ) -> io::Result<Captured> {
-    let log = job.output().clone();
-    spawn_blocking(move || gather(&log, stream, max)).await.map_err(io::Error::other)?
+    job.output().look(move |log| gather(log, stream, max)).await
 }
 
 fn gather(log: &LogReader, stream: Option<Stream>, max: usize) -> io::Result<Captured> {

@@ -41,7 +41,8 @@ fn line(job: &JobHandle) -> String {
 }
 
 fn last_line(job: &JobHandle) -> Option<String> {
-    let section = tail(job.output(), LAST_LINE).ok()?.sections.pop()?;
+    let tail = job.output().look_if_idle(|log| tail(log, LAST_LINE));
+    let section = tail?.sections.pop()?;
     let text = section.text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }

@@ -8,7 +8,7 @@ use crate::spec::Stream;
 use crate::yard::JobHandle;
 
 /// The place that a cursor stands for in the output of `job`.
-pub(super) fn place_of_cursor(cursor: &str, job: &JobHandle) -> Result<Place, ToolError> {
+pub(super) async fn place_of_cursor(cursor: &str, job: &JobHandle) -> Result<Place, ToolError> {
     let parsed: ParsedCursor = cursor.parse()?;
     match parsed.job {
         Some(of) if of != job.id().in_tenant() => {
@@ -16,14 +16,14 @@ pub(super) fn place_of_cursor(cursor: &str, job: &JobHandle) -> Result<Place, To
         }
         Some(_) | None => match parsed.cursor {
             Cursor::Bytes(offset) => Ok(Place::Offset(offset)),
-            Cursor::Line(line) => place_of_line(line, job),
+            Cursor::Line(line) => place_of_line(line, job).await,
         },
     }
 }
 
 /// The place of a line's first byte. The first line is always there, if only to be written.
-pub(super) fn place_of_line(line: u64, job: &JobHandle) -> Result<Place, ToolError> {
-    let offset = job.output().offset_of_line(line);
+pub(super) async fn place_of_line(line: u64, job: &JobHandle) -> Result<Place, ToolError> {
+    let offset = job.output().look(move |log| log.offset_of_line(line)).await;
     let offset = offset.map_err(|source| ToolError::Read { job: job.id(), source })?;
     Ok(match offset {
         Some(offset) => Place::Offset(offset),

@@ -48,20 +48,21 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
 pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
     let Some((id, stream)) = target(&mut args)? else { return search_all(call, args).await };
     let job = call.desk.find(call.desk.job(id)).await?;
-    let wish = Wish::read(args, &job, stream, call.settings)?;
+    let wish = Wish::read(args, &job, stream, call.settings).await?;
+    let log = job.output().clone();
+    log.check().await.map_err(|source| ToolError::Read { job: job.id(), source })?;
     let now = Snapshot::take_often(call.desk, &job).await;
     let bare = call.fit(&call.about(&now, None));
     let mut fit = bare.for_page(wish.max_bytes, call.settings.page_bytes);
-    let log = job.output().clone();
     match &wish.form {
         Form::Grep(grep) => {
-            let page = wish.request(&job, fit.size())?;
-            let place = wish.place(&job, fit.size())?;
+            let page = wish.request(&job, fit.size()).await?;
+            let place = wish.place(&job, fit.size()).await?;
             let answer = grep::in_job(call, &now, log, grep.clone(), (page, fit)).await?;
             Ok(with_notice(answer, &now, place))
         }
         Form::Query(expression) => {
-            let page = wish.request(&job, fit.size())?;
+            let page = wish.request(&job, fit.size()).await?;
             let expression = expression.clone();
             let look = move |patience: &_| query(&log, page.stream, &expression, patience);
             let result = call.look_through(look).await;
@@ -74,19 +75,19 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
             }
         }
         Form::Digest => {
-            let request = wish.request(&job, fit.size())?;
+            let request = wish.request(&job, fit.size()).await?;
             show_digest(&now, &log, request, &fit).await
         }
         Form::Page(look) => {
             let mut digest = None;
             loop {
-                let request = wish.request(&job, fit.size())?;
+                let request = wish.request(&job, fit.size()).await?;
                 let shown = look.show(&now, &log, request).await?;
                 if digest.is_none() && wish.start.is_opening() && shown.is_part_of_text() {
                     digest = Some(glance(&now, &log, request).await?);
                 }
                 let news = shown.news();
-                let answer = page(call, (&now, shown), wish.place(&job, fit.size())?);
+                let answer = page(call, (&now, shown), wish.place(&job, fit.size()).await?);
                 let answer = digest.iter().fold(answer, with_glance);
                 if let Some(answer) = fit.settle(answer) {
                     call.has_shown(&job, news);
@@ -212,7 +213,7 @@ enum View {
 }
 
 impl Wish {
-    fn read(
+    async fn read(
         mut args: Args,
         job: &JobHandle,
         named: Option<Stream>,
@@ -236,26 +237,27 @@ impl Wish {
             max_bytes: args.whole("max_bytes", 1..=most as u64)?.map(as_size),
             max_lines: args.whole("max_lines", 1..=u64::MAX)?.map_or(0, as_size),
             stream,
-            start: start(&mut args, view, job)?,
+            start: start(&mut args, view, job).await?,
             form: form(&mut args, view)?,
         })
     }
 
     /// What is asked of the log, for an answer with at most so many bytes of it.
-    fn request(&self, job: &JobHandle, max_bytes: usize) -> Result<PageRequest, ToolError> {
-        let from = offset_of(self.place(job, max_bytes)?, job.output());
+    async fn request(&self, job: &JobHandle, max_bytes: usize) -> Result<PageRequest, ToolError> {
+        let from = offset_of(self.place(job, max_bytes).await?, job.output());
         Ok(PageRequest { from, stream: self.stream, max_bytes, max_lines: self.max_lines })
     }
 
-    fn place(&self, job: &JobHandle, max_bytes: usize) -> Result<Place, ToolError> {
+    async fn place(&self, job: &JobHandle, max_bytes: usize) -> Result<Place, ToolError> {
         match self.start {
             Start::Beginning => Ok(Place::Offset(0)),
             Start::At(place) => Ok(place),
-            Start::Tail => job
-                .output()
-                .tail_start(self.stream, max_bytes, self.max_lines)
-                .map(Place::Offset)
-                .map_err(|source| ToolError::Read { job: job.id(), source }),
+            Start::Tail => {
+                let (stream, max_lines) = (self.stream, self.max_lines);
+                let look = move |log: &LogReader| log.tail_start(stream, max_bytes, max_lines);
+                let start = job.output().look(look).await;
+                start.map(Place::Offset).map_err(|source| ToolError::Read { job: job.id(), source })
+            }
         }
     }
 }
@@ -291,7 +293,7 @@ fn as_size(number: u64) -> usize {
 }
 
 /// Where to read from.
-fn start(args: &mut Args, view: Option<View>, job: &JobHandle) -> Result<Start, ToolError> {
+async fn start(args: &mut Args, view: Option<View>, job: &JobHandle) -> Result<Start, ToolError> {
     let cursor = args.text_or_number("cursor")?;
     let line = args.whole("line", 1..=u64::MAX)?;
     match (cursor, line, view) {
@@ -304,10 +306,10 @@ fn start(args: &mut Args, view: Option<View>, job: &JobHandle) -> Result<Start, 
         )
         .into()),
         (Some(cursor), None, None | Some(View::Next | View::Raw | View::Hexdump | View::Digest)) => {
-            place_of_cursor(&cursor, job).map(Start::At)
+            place_of_cursor(&cursor, job).await.map(Start::At)
         }
         (None, Some(line), None | Some(View::Next | View::Raw | View::Hexdump | View::Digest)) => {
-            place_of_line(line, job).map(Start::At)
+            place_of_line(line, job).await.map(Start::At)
         }
         (None, None, Some(View::Tail)) => Ok(Start::Tail),
         (None, None, None | Some(View::Next | View::Head | View::Raw | View::Hexdump | View::Digest)) => {

@@ -26,14 +26,15 @@ pub(super) async fn first_match(
     from: u64,
     pattern: &Pattern,
 ) -> io::Result<Option<Matched>> {
-    let mut at = line_start(log, from)?;
+    let mut at = log.look(move |log| line_start(log, from)).await?;
     loop {
         let request = PageRequest { from: at, stream: None, max_bytes: STEP_BYTES, max_lines: 0 };
-        let page = log.page(&request)?;
+        let page = log.look(move |log| log.page(&request)).await?;
         let known = usize::try_from(from.saturating_sub(at)).unwrap_or(usize::MAX);
         if let Some((index, end)) = matching_line(&page.bytes, known, pattern) {
             let end = at.saturating_add(end as u64).min(page.end);
-            return Ok(Some(Matched { line: log.line_at(at)? + index, end }));
+            let line = log.look(move |log| log.line_at(at)).await? + index;
+            return Ok(Some(Matched { line, end }));
         }
         match page.end_kind {
             PageEnd::More => {

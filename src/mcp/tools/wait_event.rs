@@ -67,13 +67,15 @@ pub(super) struct Wait<'a> {
 }
 
 impl<'a> Wait<'a> {
-    pub(super) fn new(
+    pub(super) async fn new(
         desk: &Desk,
         job: &'a JobHandle,
         cursor: Option<&str>,
     ) -> Result<Self, ToolError> {
-        let place = cursor.map(|cursor| place_of_cursor(cursor, job)).transpose()?;
-        let since = place.map(|place| offset_of(place, job.output()));
+        let since = match cursor {
+            Some(cursor) => Some(offset_of(place_of_cursor(cursor, job).await?, job.output())),
+            None => None,
+        };
         let from = since.unwrap_or_else(|| desk.unseen_from(job.id()));
         Ok(Self { job, since, from })
     }

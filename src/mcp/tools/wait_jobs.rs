@@ -58,10 +58,10 @@ pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Answer, ToolError
     if known.is_empty() {
         return Ok(Answer::several(None, missing).failed());
     }
-    let waits = known
-        .iter()
-        .map(|job| Wait::new(call.desk, job, wish.cursor.as_deref()))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut waits = Vec::with_capacity(known.len());
+    for job in &known {
+        waits.push(Wait::new(call.desk, job, wish.cursor.as_deref()).await?);
+    }
     let limit = call.wait(wish.wait);
     let (news, vain) = match wait(call, &wish, &waits, limit).await {
         WaitEnd::Done(news) => {

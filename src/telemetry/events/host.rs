@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::actors::show_actors;
 use crate::ids::Tenant;
-use crate::telemetry::disk;
+use crate::telemetry::disk::DiskRoom;
 use crate::telemetry::labels::{Resource, key};
 use crate::telemetry::names::{output, process, queue};
 use crate::telemetry::process::{self as own, ProcessUsage};
@@ -219,7 +219,7 @@ pub fn starts_go_on() {
 }
 
 /// Somebody asks for the metrics: measures what this process uses, and the disk that it uses.
-pub(in crate::telemetry) fn scraped(data_dir: Option<&Path>) {
+pub(in crate::telemetry) fn scraped(room: Option<DiskRoom>) {
     show_actors();
     if let Some(ProcessUsage { cpu, threads, virtual_bytes, resident_bytes }) = own::usage() {
         process::CPU.plain().absolute(cpu.as_secs());
@@ -233,7 +233,7 @@ pub(in crate::telemetry) fn scraped(data_dir: Option<&Path>) {
     if let Some(most) = own::max_fds() {
         process::MAX_FDS.plain().set(most as f64);
     }
-    if let Some(room) = data_dir.and_then(disk::room_at) {
+    if let Some(room) = room {
         output::DISK_FREE.plain().set(room.free as f64);
         output::DISK_SIZE.plain().set(room.size as f64);
     }

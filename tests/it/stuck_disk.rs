@@ -1,0 +1,196 @@
+//! A disk that does not answer: the jobs that need it wait, and nobody else.
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::harness::{Launch, Yard, bytes_of, eventually_some};
+
+/// More jobs than threads may wait for the disk.
+const WRITERS: usize = 24;
+const WRITTEN: u64 = 300_000;
+
+/// Writes on command, so that the disk can be stopped before.
+const WRITER: &str = "read _; head -c 300000 /dev/zero | tr '\\0' x; read _; echo last";
+
+/// Blocks reads and writes of files below a directory while a flag is there.
+const SHIM: &str = r#"
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+static void pause_for(int fd) {
+    const char *dir = getenv("STUCK_DIR"), *flag = getenv("STUCK_FLAG");
+    if (!dir || !flag || access(flag, F_OK) != 0) return;
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length < 0) return;
+    path[length] = 0;
+    if (strncmp(path, dir, strlen(dir)) != 0) return;
+    while (access(flag, F_OK) == 0) usleep(10000);
+}
+ssize_t pwrite64(int fd, const void *bytes, size_t count, off64_t at) {
+    pause_for(fd);
+    return syscall(SYS_pwrite64, fd, bytes, count, at);
+}
+ssize_t pread64(int fd, void *bytes, size_t count, off64_t at) {
+    pause_for(fd);
+    return syscall(SYS_pread64, fd, bytes, count, at);
+}
+ssize_t write(int fd, const void *bytes, size_t count) {
+    pause_for(fd);
+    return syscall(SYS_write, fd, bytes, count);
+}
+"#;
+
+/// A server whose data directory can be paused.
+struct Pausable {
+    yard: Yard,
+    flag: PathBuf,
+    _shim: TempDir,
+}
+
+impl Pausable {
+    #[track_caller]
+    fn start(launch: Launch) -> Self {
+        let shim = tempfile::tempdir().expect("a directory");
+        let data = tempfile::tempdir_in(shim.path()).expect("a directory").keep();
+        let (source, library) = (shim.path().join("shim.c"), shim.path().join("shim.so"));
+        fs::write(&source, SHIM).expect("ours");
+        let mut compile = Command::new("cc");
+        compile.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+        assert!(compile.status().is_ok_and(|status| status.success()), "this test needs a cc");
+        let flag = shim.path().join("stuck");
+        let text = |path: &Path| path.to_str().expect("a plain path").to_owned();
+        let launch = launch.data(&data).env("LD_PRELOAD", &text(&library));
+        let launch = launch.env("STUCK_DIR", &text(&data)).env("STUCK_FLAG", &text(&flag));
+        Self { yard: launch.start(), flag, _shim: shim }
+    }
+
+    fn pause(&self) {
+        fs::write(&self.flag, "").expect("ours");
+    }
+
+    fn resume(&self) {
+        fs::remove_file(&self.flag).expect("it was paused");
+    }
+}
+
+/// Starts jobs that wait for a line and then write more than memory holds.
+fn start_writers(yard: &mut Yard) -> Vec<u64> {
+    let jobs: Vec<u64> = (0..WRITERS).map(|_| yard.start(WRITER)).collect();
+    jobs.iter().for_each(|job| yard.wait_running(*job));
+    jobs
+}
+
+fn type_line(yard: &mut Yard, jobs: &[u64]) {
+    for job in jobs {
+        yard.call("send_input", json!({"job": job, "text": "\n", "wait_s": 0})).ok();
+    }
+}
+
+fn total(yard: &mut Yard, job: u64) -> u64 {
+    let listed = yard.call("list_jobs", json!({"limit": 100})).ok();
+    let listed = listed.structured()["jobs"].as_array().cloned().unwrap_or_default();
+    let found = listed.iter().find(|listed| listed["job"] == job);
+    found.and_then(|found| found["total_bytes"].as_u64()).unwrap_or(0)
+}
+
+/// What needs no disk works while it does not answer.
+#[track_caller]
+fn check_the_rest(yard: &mut Yard, small: u64, writers: &[u64]) {
+    for _ in 0..3 {
+        let reply = yard.run("echo there");
+        assert_eq!((&reply["exit_code"], &reply["output"]), (&json!(0), &json!("there\n")));
+    }
+    let read = yard.call("read_output", json!({"job": small})).ok();
+    assert_eq!(read["output"], "small\n");
+    let found = yard.call("read_output", json!({"job": small, "grep": "sma"})).ok();
+    assert_eq!(found["output"], "1: small\n");
+    for job in writers {
+        assert!(total(yard, *job) <= 65_536, "nothing was written");
+    }
+    let stopped = yard.call("stop_jobs", json!({"jobs": [writers[0]]})).ok();
+    assert!(stopped.structured().to_string().contains("stopped"), "{}", stopped.0);
+    let metrics = yard.metrics();
+    let threads = metrics.lines().find_map(|line| line.strip_prefix("process_threads "));
+    let threads: f64 = threads.and_then(|value| value.parse().ok()).expect("a number");
+    assert!(threads < 60.0, "{threads} threads");
+}
+
+fn launch() -> Launch {
+    Launch::http().structured().config("[queue]\nslots = 64\n")
+}
+
+#[test]
+fn while_the_disk_is_paused_others_go_on_and_then_every_byte_is_there() {
+    let mut server = Pausable::start(launch());
+    let small = server.yard.run("echo small").job();
+    let writers = start_writers(&mut server.yard);
+    server.pause();
+    type_line(&mut server.yard, &writers);
+    check_the_rest(&mut server.yard, small, &writers);
+    server.resume();
+    let yard = &mut server.yard;
+    for job in &writers[1..] {
+        eventually_some("it has written", || (total(yard, *job) == WRITTEN).then_some(()));
+    }
+    type_line(yard, &writers[1..]);
+    for job in &writers[1..] {
+        let end = yard.wait_finished(*job);
+        assert_eq!((&end["exit_code"], &end["dropped_bytes"]), (&json!(0), &Value::Null), "{end}");
+        let page = yard.read_raw(*job, "bytes:299990", 100);
+        assert_eq!(bytes_of(&page), b"xxxxxxxxxxlast\n");
+    }
+}
+
+/// A file system over a directory whose server never answers; gone on drop.
+struct DeadDisk {
+    path: PathBuf,
+    _server: File,
+}
+
+impl DeadDisk {
+    fn over(path: PathBuf) -> Self {
+        let server = File::options().read(true).write(true).open("/dev/fuse");
+        let server = server.expect("this test needs /dev/fuse");
+        let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", server.as_raw_fd());
+        let options = std::ffi::CString::new(options).expect("no NUL");
+        mount("dead", &path, "fuse", MountFlags::empty(), options.as_c_str())
+            .expect("this test mounts a file system: run it as root");
+        Self { path, _server: server }
+    }
+}
+
+impl Drop for DeadDisk {
+    fn drop(&mut self) {
+        unmount(&self.path, UnmountFlags::DETACH).ok();
+    }
+}
+
+#[test]
+fn a_disk_that_is_dead_holds_only_those_who_need_it() {
+    let mut yard = launch().start();
+    let small = yard.run("echo small").job();
+    let writers = start_writers(&mut yard);
+    let disk = DeadDisk::over(yard.sandbox().data().join("spill"));
+    type_line(&mut yard, &writers);
+    check_the_rest(&mut yard, small, &writers);
+    drop(disk);
+    type_line(&mut yard, &writers[1..]);
+    for job in &writers[1..] {
+        // Whatever the disk did not take is counted.
+        let end = yard.wait_finished(*job);
+        let field = |name: &str| end[name].as_u64().unwrap_or(0);
+        assert_eq!(field("total_bytes") + field("dropped_bytes"), WRITTEN + 5, "{end}");
+    }
+}
