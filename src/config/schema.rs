@@ -221,6 +221,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("output.max_store", Rule::Size { min: KIB, max: PIB }),
     setting("output.max_tenant", Rule::Size { min: KIB, max: PIB }),
     setting("output.compress_from", Rule::Size { min: 0, max: PIB }),
+    setting("output.read_memory", Rule::Size { min: MIB, max: 1024 * GIB }),
     setting("output.search_s", Rule::Seconds { min: 0.001, max: 3600.0 }),
     setting("retention.max_finished", Rule::Count { min: 1, max: 10_000_000 }),
     setting("retention.max_age_s", Rule::Seconds { min: 0.0, max: 100.0 * YEAR }),

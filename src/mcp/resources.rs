@@ -1,5 +1,7 @@
 //! Each job's output as a resource, for clients that attach resources to a conversation.
 
+use std::time::Duration;
+
 use rmcp::ErrorData;
 use rmcp::model::{ListResourcesResult, ReadResourceResult, ResourceTemplate};
 use tokio::task::spawn_blocking;
@@ -7,8 +9,15 @@ use tokio::task::spawn_blocking;
 use super::address::{Address, AddressError, TEMPLATES};
 use super::reply::{ContentsError, listed_resource, resource_contents};
 use crate::ids::JobNumber;
+use crate::output::ReadBusy;
 use crate::yard::{Desk, FindError, JobHandle};
 
+/// The memory of a read beside what it shows.
+const BASE_MEMORY: usize = 1024 * 1024;
+/// The memory for each byte of a resource: as it was written, as text and in an answer.
+const MEMORY_PER_BYTE: usize = 3;
+/// A read waits for memory at most this long.
+const MEMORY_WAIT: Duration = Duration::from_secs(10);
 /// So many jobs are on one page of the list.
 const PAGE: usize = 100;
 
@@ -62,8 +71,11 @@ pub(super) async fn read(
 ) -> Result<ReadResourceResult, ErrorData> {
     let (address, job) = find(desk, uri).await?;
     let redactor = desk.redactor();
-    let read = move || resource_contents(&job, &address, max_bytes, &redactor);
-    match spawn_blocking(read).await.map_err(broken)? {
+    let memory = job.output().reserve(BASE_MEMORY + MEMORY_PER_BYTE * max_bytes, MEMORY_WAIT);
+    let memory = memory.await.map_err(busy)?;
+    let read = move || (resource_contents(&job, &address, max_bytes, &redactor), memory);
+    let (read, _memory) = spawn_blocking(read).await.map_err(broken)?;
+    match read {
         Ok(contents) => Ok(ReadResourceResult::new(vec![contents])),
         Err(error @ ContentsError::Outside { .. }) => {
             Err(ErrorData::invalid_params(error.to_string(), None))
@@ -96,6 +108,11 @@ pub(super) async fn find(desk: &Desk, uri: &str) -> Result<(Address, JobHandle),
         FindError::Unavailable { .. } => ErrorData::internal_error(error.to_string(), None),
     })?;
     Ok((address, job))
+}
+
+fn busy(error: ReadBusy) -> ErrorData {
+    let data = serde_json::json!({ "error_code": error.code() });
+    ErrorData::internal_error(error.to_string(), Some(data))
 }
 
 fn broken(error: tokio::task::JoinError) -> ErrorData {

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Semaphore;
+
 use super::quota::Answer;
 
 /// What shall be left of a cap: more than what is read of all pipes of a job before the next look.
@@ -19,6 +21,8 @@ pub(super) struct Account {
     used: AtomicU64,
     /// When nothing could be freed for it, if that is how its last wish ended.
     fruitless: Mutex<Option<Instant>>,
+    /// Held by the read that is the next of this tenant to get memory.
+    read_line: Semaphore,
 }
 
 /// What is left of a cap once it counts as reached, at the least.
@@ -29,7 +33,12 @@ pub(super) const fn least_spare(limit: u64) -> u64 {
 impl Account {
     pub(super) const fn new(limit: u64) -> Self {
         let fruitless = Mutex::new(None);
-        Self { limit: AtomicU64::new(limit), used: AtomicU64::new(0), fruitless }
+        let read_line = Semaphore::const_new(1);
+        Self { limit: AtomicU64::new(limit), used: AtomicU64::new(0), fruitless, read_line }
+    }
+
+    pub(super) const fn read_line(&self) -> &Semaphore {
+        &self.read_line
     }
 
     pub(super) fn limit(&self) -> u64 {

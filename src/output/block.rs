@@ -34,6 +34,12 @@ impl Block {
         &self.buffer[..self.filled]
     }
 
+    /// The bytes alone.
+    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+        self.buffer.truncate(self.filled);
+        self.buffer
+    }
+
     pub(super) fn spans(&self) -> &Spans {
         &self.spans
     }

@@ -92,7 +92,8 @@ pub fn open(settings: &LogSettings) -> (LogWriter, LogReader) {
 #[must_use]
 pub fn open_bounded(settings: &LogSettings, bounds: LogBounds) -> (LogWriter, LogReader) {
     let part = Arc::new(Shared::new(Mark::default(), bounds.allowance.charge()));
-    let parts = Arc::new(Parts::new(Arc::clone(&part), settings.spill_dir.clone()));
+    let spill_dir = settings.spill_dir.clone();
+    let parts = Arc::new(Parts::new(Arc::clone(&part), bounds.allowance.clone(), spill_dir));
     let (published, progress) = watch::channel(Progress::default());
     let writer = LogWriter {
         parts: Arc::clone(&parts),

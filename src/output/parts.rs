@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::gap::{Gaps, Noted};
 use super::kept::Kept;
 use super::log::Progress;
+use super::quota::Allowance;
 use super::shared::{Mark, Shared, Stretch};
 use super::spill_dir::SpillDir;
 use super::view::Charset;
@@ -51,6 +52,7 @@ pub(super) struct Parts {
     spill_dir: SpillDir,
     /// Its character set, from when it can no longer change.
     charset: OnceLock<Charset>,
+    allowance: Allowance,
 }
 
 /// Invariant: the parts of `tail` lie one behind the other, and end where the log does.
@@ -63,9 +65,14 @@ struct Inner {
 
 impl Parts {
     /// A log that has only its first part.
-    pub(super) fn new(head: Arc<Shared>, spill_dir: SpillDir) -> Self {
+    pub(super) fn new(head: Arc<Shared>, allowance: Allowance, spill_dir: SpillDir) -> Self {
         let inner = Inner { head, tail: VecDeque::new(), gaps: Gaps::default() };
-        Self { inner: Mutex::new(inner), spill_dir, charset: OnceLock::new() }
+        Self { inner: Mutex::new(inner), spill_dir, charset: OnceLock::new(), allowance }
+    }
+
+    /// The bounds of the log's tenant.
+    pub(super) const fn allowance(&self) -> &Allowance {
+        &self.allowance
     }
 
     /// The place of those parts that are not in memory.

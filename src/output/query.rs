@@ -1,16 +1,16 @@
 //! JMESPath queries on output that is JSON or JSON lines.
 
 use std::io;
+use std::str::{Utf8Error, from_utf8};
 use std::thread;
 
 use jmespath::ast::Ast;
-use jmespath::{DEFAULT_RUNTIME, Expression, Rcvar, Variable};
-use memchr::{memchr, memchr3_iter};
+use memchr::memchr;
 use thiserror::Error;
 
 use super::block::{Block, More};
-use super::gathered::{Bounded, Gathered, Whole};
-use super::growth::largest_value;
+use super::gathered::Gathered;
+use super::json::{self, Charge, Document, JsonText, List, Meter, Value, evaluate};
 use super::json_lines::{JsonLine, JsonLines};
 use super::patience::Patience;
 use super::query_plan::Plan;
@@ -21,10 +21,11 @@ use crate::task_limit::TaskLimit;
 
 /// No JSON value beyond this is queried, and no result is larger.
 pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// JSON of more values is not queried: each takes about 100 bytes of memory.
-pub(super) const MAX_VALUES: usize = 2_000_000;
-/// A query that could make a larger value than this is refused.
-const MAX_WORK: f64 = 512.0 * 1024.0 * 1024.0;
+/// The memory of a query on next to nothing.
+const BASE_MEMORY: usize = 2 * 1024 * 1024;
+/// The memory of a query for each byte that it is applied to: the text, up to four times as much for
+/// its values, and the rest for what the query makes of them.
+const MEMORY_PER_BYTE: usize = 8;
 /// A longer query is refused.
 const MAX_QUERY: usize = 1000;
 /// What a text in UTF-8 may begin with.
@@ -121,7 +122,9 @@ impl QueryError {
     }
 
     pub(super) const fn too_large(what: &'static str) -> Self {
-        Self::TooLarge { what, instead: "read or search the output instead" }
+        let instead =
+            "search it with grep, read a part of it, or run the command again with `| jq`";
+        Self::TooLarge { what, instead }
     }
 }
 
@@ -143,8 +146,16 @@ pub enum QueryInput {
     Lines,
 }
 
+/// The most memory that a query on one stream of a log, or on both, takes: what is to be reserved
+/// for it.
+#[must_use]
+pub fn memory_of(reader: &LogReader, stream: Option<Stream>) -> usize {
+    let bytes = usize::try_from(reader.progress().bytes_of(stream)).unwrap_or(usize::MAX);
+    BASE_MEMORY + MEMORY_PER_BYTE * bytes.min(MAX_BYTES)
+}
+
 /// Applies a JMESPath expression to all that was written so far, to one stream or to both, and
-/// gives the result as JSON text.
+/// gives the result as JSON text. A query that would hold more than `memory` bytes is refused.
 ///
 /// JSON lines are an array of their values, without a last one that is still being written; of a query that begins with something that treats
 /// each of them by itself, such as `[?ok].name`, only what that leaves is held in memory.
@@ -152,10 +163,11 @@ pub fn query(
     reader: &LogReader,
     stream: Option<Stream>,
     expression: &str,
+    memory: usize,
     patience: &Patience,
 ) -> Result<QueryResult, QueryError> {
     check_length(expression)?;
-    with_deep_stack(|| apply(reader, stream, expression, patience))
+    with_deep_stack(|| apply(reader, stream, expression, &Meter::new(memory, patience)))
 }
 
 /// Parser and interpreter are recursive: on a stack that the longest query cannot exhaust.
@@ -194,9 +206,9 @@ fn apply(
     reader: &LogReader,
     stream: Option<Stream>,
     expression: &str,
-    patience: &Patience,
+    meter: &Meter<'_>,
 ) -> Result<QueryResult, QueryError> {
-    let query = Query::new(expression)?;
+    let query = Query::new(expression, meter)?;
     let reader = &reader.frozen();
     let progress = reader.progress();
     if reader.missing(0..progress.total_bytes) > 0 {
@@ -204,25 +216,27 @@ fn apply(
     }
     let source = Source { stream, charset: reader.charset()?, is_growing: !progress.closed };
     let pieces = reader.pieces(stream, 0, progress.total_bytes);
-    let mut lines = JsonLines::new(pieces, source.charset, patience);
+    let mut lines = JsonLines::new(pieces, source.charset, meter.patience());
     let Some(first) = lines.next()? else { return Err(source.empty()) };
-    match parse(lines.bytes(&first))? {
-        Ok(value) => {
-            let bytes = lines.bytes(&first).len();
-            match lines.next()? {
-                None => query.result(value, bytes),
-                // What follows a whole value can only be another one.
-                Some(second) => query.result_of_lines((value, bytes), second, (lines, source)),
+    let first = OwnedText::new(lines.bytes(&first).to_vec(), first.number, meter)?;
+    let second = lines.next()?;
+    match (first.parse(meter), second) {
+        (Ok(document), None) => {
+            drop(lines);
+            query.result(&document)
+        }
+        // What follows a whole value can only be another one.
+        (Ok(document), Some(second)) => query.result_of_lines(document, second, (lines, source)),
+        // A value that goes on in the next line.
+        (Err(error), Some(_)) if error.is_eof() => {
+            drop(lines);
+            let output = whole_output(reader, source, meter)?;
+            match output.parse(meter) {
+                Ok(document) => query.result(&document),
+                Err(error) => Err(source.refusal(error, &output)),
             }
         }
-        // A value that goes on in the next line.
-        Err(error) if error.is_eof() => {
-            let output = whole_output(reader, source, MAX_BYTES)?;
-            let value = parse(&output)?;
-            let value = value.map_err(|error| source.not_json(&error, error.line(), &output))?;
-            query.result(value, output.len())
-        }
-        Err(error) => Err(source.not_json(&error, first.number, lines.bytes(&first))),
+        (Err(error), _) => Err(source.refusal(error, &first)),
     }
 }
 
@@ -241,21 +255,32 @@ impl Source {
         if self.is_growing { QueryError::Unfinished } else { self.refuse(1, why) }
     }
 
-    /// Why some bytes are no JSON, of which the first are those of a line.
-    fn not_json(self, error: &serde_json::Error, line: usize, bytes: &[u8]) -> QueryError {
-        if memchr(0, bytes).is_some() || std::str::from_utf8(bytes).is_err() {
+    /// Says why a text was not parsed.
+    fn refusal(self, error: ParseError, text: &OwnedText<'_>) -> QueryError {
+        self.refusal_of(error, text.line, &text.bytes)
+    }
+
+    /// Says why some bytes, which begin with a line of this number, were not parsed.
+    fn refusal_of(self, error: ParseError, line: usize, bytes: &[u8]) -> QueryError {
+        let error = match error {
+            _ if error.is_eof() && self.is_growing => return QueryError::Unfinished,
+            ParseError::NotText(_) => return QueryError::Binary { line },
+            ParseError::Json(json::Error::NotJson(error)) => error,
+            ParseError::Json(error) => return refused(error, line),
+        };
+        if memchr(0, bytes).is_some() {
             return QueryError::Binary { line };
         }
         let said = error.to_string();
         if said.starts_with("recursion limit exceeded") {
             return QueryError::too_large("JSON that is nested more than 127 deep");
         }
-        if error.is_eof() && self.is_growing {
-            return QueryError::Unfinished;
-        }
         // The line is that of the output; the parser knows only those of what it was given.
         let why = said.rsplit_once(" at line ").map_or(said.as_str(), |(why, _)| why);
-        self.refuse(line, format!("{why} at column {}", error.column()))
+        self.refuse(
+            line + error.line().saturating_sub(1),
+            format!("{why} at column {}", error.column()),
+        )
     }
 
     const fn refuse(self, line: usize, why: String) -> QueryError {
@@ -272,73 +297,103 @@ impl Source {
 struct Query<'e> {
     expression: &'e str,
     ast: Ast,
-    /// How many times larger than its input a value can get that it makes.
-    growth: f64,
+    meter: &'e Meter<'e>,
 }
 
 impl<'e> Query<'e> {
-    fn new(expression: &'e str) -> Result<Self, QueryError> {
-        const SAMPLE: usize = 1000;
+    fn new(expression: &'e str, meter: &'e Meter<'e>) -> Result<Self, QueryError> {
         let ast = jmespath::parse(expression).map_err(|error| bad(error.to_string()))?;
-        let growth = largest_value(&ast, SAMPLE) / SAMPLE as f64;
-        Ok(Self { expression, ast, growth })
+        Ok(Self { expression, ast, meter })
     }
 
-    /// What the query makes of one value.
-    fn result(&self, value: Rcvar, bytes: usize) -> Result<QueryResult, QueryError> {
-        let text = Bounded::write(&*self.evaluate(&self.part(&self.ast), value, bytes)?)?;
+    /// Applies the query to one value.
+    fn result(&self, document: &Document<'_>) -> Result<QueryResult, QueryError> {
+        let text = self.written(&self.ast, &document.root())?;
         Ok(QueryResult { text, input: QueryInput::Value })
     }
 
-    /// What the query makes of an array of all lines: of the first, which was parsed already
-    /// and has so many bytes, of the second and of those that follow.
+    /// Applies the query to an array of all lines: to the first, which was parsed already, to the
+    /// second and to those that follow.
     fn result_of_lines(
         &self,
-        first: (Rcvar, usize),
+        first: Document<'_>,
         second: JsonLine,
         (mut lines, source): (JsonLines<'_>, Source),
     ) -> Result<QueryResult, QueryError> {
         let plan = Plan::of(&self.ast);
-        let mut gathered = Gathered::new(&plan);
-        let each = self.part(&plan.each);
-        let (first, bytes) = first;
-        gathered.add(&*self.evaluate(&each, array(first), bytes)?)?;
+        let mut gathered = Gathered::new(&plan, self.meter);
+        self.gather(&plan, &first, &mut gathered)?;
+        drop(first);
         let mut next = Some(second);
         while let Some(line) = next.filter(|_| !gathered.is_full()) {
             let bytes = lines.bytes(&line);
-            let value = match parse(bytes)? {
-                Ok(value) => value,
+            let mut charge = self.meter.open();
+            charge.add(bytes.len()).map_err(|error| refused(error, line.number))?;
+            match parse(bytes, self.meter) {
+                Ok(document) => self.gather(&plan, &document, &mut gathered)?,
                 Err(error) if error.is_eof() && source.is_growing && lines.is_open(&line) => break,
-                Err(error) => return Err(source.not_json(&error, line.number, bytes)),
-            };
-            gathered.add(&*self.evaluate(&each, array(value), bytes.len())?)?;
+                Err(error) => return Err(source.refusal_of(error, line.number, bytes)),
+            }
             next = lines.next()?;
         }
-        let text = match gathered.finish()? {
-            Whole::Text(text) => text,
-            Whole::Value { value, bytes } => {
-                Bounded::write(&*self.evaluate(&self.part(&plan.rest), value, bytes)?)?
-            }
+        drop(lines);
+        let (text, _charge) = gathered.finish(self.meter).map_err(|_| TOO_MANY_LINES)?;
+        let text = if plan.is_all_local() {
+            text
+        } else {
+            let document = Document::parse(&text, self.meter).map_err(|_| TOO_MANY_LINES)?;
+            self.written(&plan.rest, &document.root())?
         };
         Ok(QueryResult { text, input: QueryInput::Lines })
     }
 
-    /// A part of the query that can be applied.
-    fn part(&self, ast: &Ast) -> Expression<'static> {
-        Expression::new(self.expression, ast.clone(), &DEFAULT_RUNTIME)
+    /// Adds what one line gives.
+    fn gather(
+        &self,
+        plan: &Plan,
+        line: &Document<'_>,
+        gathered: &mut Gathered<'_>,
+    ) -> Result<(), QueryError> {
+        let mut array = List::new(self.meter);
+        array.push(line.root()).map_err(|error| refused(error, 1))?;
+        let found = self.evaluate(&plan.each, &array.into())?;
+        let too_large = if plan.is_all_local() { RESULT_TOO_LARGE } else { TOO_MANY_LINES };
+        gathered.add(&found).map_err(|_| too_large)
     }
 
-    /// Applies a part of the query to a value of so many bytes.
-    fn evaluate(
-        &self,
-        part: &Expression<'_>,
-        value: Rcvar,
-        bytes: usize,
-    ) -> Result<Rcvar, QueryError> {
-        if self.growth * bytes as f64 > MAX_WORK {
-            return Err(bad("it multiplies too much output; select fewer values".to_owned()));
-        }
-        part.search(value).map_err(|error| QueryError::NoFit { why: error.to_string() })
+    /// Applies a part of the query, and writes the result.
+    fn written<'a>(&'a self, part: &'a Ast, value: &Value<'a>) -> Result<String, QueryError> {
+        let result = self.evaluate(part, value)?;
+        let mut text = JsonText::new(MAX_BYTES, self.meter);
+        text.write(&result).map_err(|_| RESULT_TOO_LARGE)?;
+        Ok(text.into_parts().0)
+    }
+
+    fn evaluate<'a>(&'a self, part: &'a Ast, value: &Value<'a>) -> Result<Value<'a>, QueryError> {
+        evaluate(part, value, self.expression, self.meter).map_err(|error| refused(error, 1))
+    }
+}
+
+const RESULT_TOO_LARGE: QueryError = QueryError::TooLarge {
+    what: "the result",
+    instead: "select less, such as `[:100]`, or count with `length(@)`",
+};
+
+const TOO_MANY_LINES: QueryError = QueryError::TooLarge {
+    what: "an array of these lines",
+    instead: "begin with a projection such as `[?level=='error'].msg`, which is applied line by line",
+};
+
+/// Says why a query went no further than this line.
+fn refused(error: json::Error, line: usize) -> QueryError {
+    match error {
+        json::Error::TooLarge => QueryError::TooLarge {
+            what: "what the query needs in memory",
+            instead: "select less, use grep, or run the command again with `| jq`",
+        },
+        json::Error::TimeOver => QueryError::TimeOver { line },
+        json::Error::NoFit(error) => QueryError::NoFit { why: error.to_string() },
+        json::Error::NotJson(error) => QueryError::NoFit { why: error.to_string() },
     }
 }
 
@@ -346,29 +401,68 @@ fn bad(why: String) -> QueryError {
     QueryError::BadQuery { why }
 }
 
-fn array(value: Rcvar) -> Rcvar {
-    Rcvar::new(Variable::Array(vec![value]))
+/// Bytes to parse that are held by themselves, and charged.
+#[derive(Debug)]
+struct OwnedText<'a> {
+    bytes: Vec<u8>,
+    /// The number of its first line.
+    line: usize,
+    _charge: Charge<'a>,
 }
 
-/// One JSON value, unless it is too large. A byte order mark before it is no part of it.
-fn parse(bytes: &[u8]) -> Result<serde_json::Result<Rcvar>, QueryError> {
-    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
-    if memchr3_iter(b',', b'[', b'{', bytes).count() > MAX_VALUES {
-        return Err(QueryError::too_large("a JSON output of over 2,000,000 values"));
+impl<'a> OwnedText<'a> {
+    fn new(bytes: Vec<u8>, line: usize, meter: &'a Meter<'a>) -> Result<Self, QueryError> {
+        let mut charge = meter.open();
+        charge.add(bytes.len()).map_err(|error| refused(error, line))?;
+        Ok(Self { bytes, line, _charge: charge })
     }
-    Ok(serde_json::from_slice::<Variable>(bytes).map(Rcvar::new))
+
+    fn parse(&'a self, meter: &'a Meter<'a>) -> Result<Document<'a>, ParseError> {
+        parse(&self.bytes, meter)
+    }
 }
 
-fn whole_output(reader: &LogReader, source: Source, max: usize) -> Result<Vec<u8>, QueryError> {
+/// The reason why some bytes were not parsed.
+#[derive(Debug)]
+enum ParseError {
+    NotText(Utf8Error),
+    Json(json::Error),
+}
+
+impl ParseError {
+    /// `true` if more bytes could make it right.
+    fn is_eof(&self) -> bool {
+        match self {
+            Self::NotText(error) => error.error_len().is_none(),
+            Self::Json(json::Error::NotJson(error)) => error.is_eof(),
+            Self::Json(json::Error::TooLarge | json::Error::TimeOver | json::Error::NoFit(_)) => {
+                false
+            }
+        }
+    }
+}
+
+/// Parses one JSON value. A byte order mark before it is no part of it.
+fn parse<'a>(bytes: &'a [u8], meter: &'a Meter<'a>) -> Result<Document<'a>, ParseError> {
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+    let text = from_utf8(bytes).map_err(ParseError::NotText)?;
+    Document::parse(text, meter).map_err(ParseError::Json)
+}
+
+fn whole_output<'a>(
+    reader: &LogReader,
+    source: Source,
+    meter: &'a Meter<'a>,
+) -> Result<OwnedText<'a>, QueryError> {
     let pieces = reader.pieces(source.stream, 0, reader.progress().total_bytes);
     let mut block = Block::new(pieces, 0, source.charset);
     loop {
         let more = block.fill(0)?;
-        if block.bytes().len() > max {
+        if block.bytes().len() > MAX_BYTES {
             return Err(QueryError::too_large("a JSON value of over 16 MiB"));
         }
         if more == More::No {
-            return Ok(block.bytes().to_vec());
+            return OwnedText::new(block.into_bytes(), 1, meter);
         }
     }
 }
@@ -381,6 +475,8 @@ mod tests {
 
     use super::super::{LogSettings, LogWriter, open};
     use super::*;
+
+    const MEMORY: usize = 128 * 1024 * 1024;
 
     fn log(out: &[u8], err: &[u8]) -> (LogWriter, LogReader, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
@@ -396,7 +492,7 @@ mod tests {
         let (mut writer, reader, _dir) = log(out.as_bytes(), b"noise on stderr\n");
         writer.close();
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-        let result = query(&reader, Some(Stream::Stdout), expression, &patience);
+        let result = query(&reader, Some(Stream::Stdout), expression, MEMORY, &patience);
         let result = result.as_ref().map(|result| result.text.as_str());
         assert_eq!(result.map_err(QueryError::code), expected, "{expression:?}");
     }
@@ -428,11 +524,11 @@ mod tests {
             ("max([*].n)", Ok("19")),
             ("max_by(@, &n).n", Err("too_large")),
         ] {
-            let result = query(&reader, None, expression, &patience);
+            let result = query(&reader, None, expression, MEMORY, &patience);
             let result = result.as_ref().map(|result| result.text.as_str());
             assert_eq!(result.map_err(QueryError::code), expected, "{expression}");
         }
-        let error = query(&reader, None, "reverse(@)", &patience).unwrap_err().to_string();
+        let error = query(&reader, None, "reverse(@)", MEMORY, &patience).unwrap_err().to_string();
         assert!(error.contains("[?level=='error'].msg"), "{error}");
     }
 
@@ -442,7 +538,7 @@ mod tests {
         writer.append(Stream::Stdout, &b"{}\n".repeat(100_000));
         let (patience, leash) = Patience::start(Duration::from_secs(3600));
         drop(leash);
-        let error = query(&reader, None, "[*].a", &patience).unwrap_err();
+        let error = query(&reader, None, "[*].a", MEMORY, &patience).unwrap_err();
         assert_eq!(error.code(), "time_over");
     }
 
@@ -458,7 +554,7 @@ mod tests {
             let (mut writer, reader, _dir) = log(output, b"");
             writer.close();
             let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-            let error = query(&reader, None, "[*].a", &patience).unwrap_err();
+            let error = query(&reader, None, "[*].a", MEMORY, &patience).unwrap_err();
             assert_eq!(error.code(), "not_json");
             assert!(error.to_string().contains(words), "{error}");
         }
@@ -479,7 +575,7 @@ mod tests {
             let array = format!("[{}]", values.join(","));
             let (_writer, reader, _dir) = log(lines.as_bytes(), b"");
             let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-            let streamed = query(&reader, Some(Stream::Stdout), expression, &patience);
+            let streamed = query(&reader, Some(Stream::Stdout), expression, MEMORY, &patience);
             let whole: serde_json::Value = serde_json::from_str(&array).unwrap();
             let whole = jmespath::compile(expression).unwrap().search(whole);
             prop_assert_eq!(streamed.ok().map(|result| result.text), whole.ok().map(|value| value.to_string()));
@@ -495,14 +591,14 @@ mod tests {
         check("{}", &"a".repeat(MAX_QUERY + 1), Err("bad_query"));
         let (_writer, reader, _dir) = log(b"{}\n", b"noise\n");
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-        let error = query(&reader, None, "a", &patience).unwrap_err();
+        let error = query(&reader, None, "a", MEMORY, &patience).unwrap_err();
         assert!(error.to_string().contains("line 1"), "{error}");
     }
 
     #[track_caller]
     fn asked(reader: &LogReader, expression: &str) -> Result<QueryResult, QueryError> {
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-        query(reader, None, expression, &patience)
+        query(reader, None, expression, MEMORY, &patience)
     }
 
     #[test]
@@ -555,21 +651,58 @@ mod tests {
         let (mut writer, reader, _dir) = log(b"oops\n", b"");
         writer.close();
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-        let error = query(&reader, Some(Stream::Stdout), "a", &patience).unwrap_err().to_string();
+        let error =
+            query(&reader, Some(Stream::Stdout), "a", MEMORY, &patience).unwrap_err().to_string();
         assert!(error.contains("use grep") && !error.contains("one stream"), "{error}");
     }
 
     #[test]
     fn what_is_too_large_is_refused() {
-        let (_writer, reader, _dir) = log(b"12345", b"");
-        let source = Source { stream: None, charset: Charset::Utf8, is_growing: false };
-        assert!(whole_output(&reader, source, 5).is_ok());
-        assert_eq!(whole_output(&reader, source, 4).unwrap_err().code(), "too_large");
-        let doubled = jmespath::compile(&["[@,@]"; 60].join("|")).unwrap();
-        let result = doubled.search(1).unwrap();
-        assert_eq!(Bounded::write(&result).unwrap_err().code(), "too_large");
-        check("[1]", &["[@,@][]"; 40].join("|"), Err("bad_query"));
-        check(&"[".repeat(MAX_VALUES + 1), "@", Err("too_large"));
+        let million = format!("[{}1]", "1,".repeat(1_000_000));
+        check(&million, "length(@)", Ok("1000001"));
+        check(&million, "@", Ok(&million));
+        for expression in [
+            ["[@,@][]"; 40].join("|"),
+            ["[@,@]"; 60].join("|"),
+            ["to_string([@, @])"; 40].join("|"),
+            ["map(&[@,@],@)"; 30].join("|"),
+            ["{a:@,b:@}"; 60].join("|"),
+            ["join('', [to_string(@), to_string(@)])"; 24].join("|"),
+        ] {
+            let (mut writer, reader, _dir) = log(b"[1]", b"");
+            writer.close();
+            let (patience, _leash) = Patience::start(Duration::from_secs(3600));
+            let error = query(&reader, None, &expression, 2 << 20, &patience).unwrap_err();
+            assert_eq!(error.code(), "too_large", "{expression}");
+        }
+        check(&"[".repeat(1000), "@", Err("too_large"));
+        let (mut writer, reader, _dir) = log(million.as_bytes(), b"");
+        writer.close();
+        let (patience, _leash) = Patience::start(Duration::from_secs(3600));
+        let error = query(&reader, None, "@", 16 << 20, &patience).unwrap_err();
+        assert_eq!(error.code(), "too_large");
+        assert!(error.to_string().contains("| jq"), "{error}");
+    }
+
+    #[test]
+    fn a_value_of_over_16_mib_is_refused() {
+        let (mut writer, reader, _dir) = log(b"[\n", b"");
+        for _ in 0..17 {
+            writer.append(Stream::Stdout, &b"1234567,\n".repeat(1 << 17));
+        }
+        writer.close();
+        assert_eq!(asked(&reader, "@").unwrap_err().code(), "too_large");
+    }
+
+    #[test]
+    fn an_expression_that_takes_too_long_is_ended() {
+        let (mut writer, reader, _dir) = log(b"[1]", b"");
+        writer.close();
+        let (patience, _leash) = Patience::start(Duration::from_millis(50));
+        // Two values that share all they hold are compared part by part: a trillion of them.
+        let slow = ["[@,@]"; 40].join("|") + " | [0] == [1]";
+        let error = query(&reader, None, &slow, MEMORY, &patience).unwrap_err();
+        assert_eq!(error.code(), "time_over");
     }
 
     #[test]
@@ -581,7 +714,7 @@ mod tests {
         let (_writer, reader, _dir) = log(b"{}", b"");
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
         assert!(
-            query(&reader, None, &nested, &patience)
+            query(&reader, None, &nested, MEMORY, &patience)
                 .is_ok_and(|result| result.text.len() < 2 * MAX_QUERY)
         );
     }

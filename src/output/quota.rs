@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 
 use super::account::{Account, least_spare};
 use super::held::Held;
+use super::read_memory::{ReadBusy, ReadMemory, ReadPermit};
 use crate::telemetry::{DropReason, Tier};
 
 /// A log reserves at least so much at once, and at most so much ahead of what it holds.
@@ -19,6 +20,9 @@ const LARGEST_STEP: u64 = 1024 * 1024;
 /// How long a log waits for room before it goes on without. Every wish is answered, also with
 /// nothing: this is for a host that is too busy to do so. Less than a job waits for its last bytes.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The memory for reads where nothing else is bounded either.
+const UNLIMITED_READS: usize = 1024 * 1024 * 1024;
 
 /// The caps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +65,8 @@ pub struct Quota {
     wanted: Notify,
     /// How many wishes for room were answered.
     answers: watch::Sender<u64>,
+    /// The memory in which logs are read.
+    reads: ReadMemory,
 }
 
 /// The accounts of tenants that have a log, and what each may hold.
@@ -101,20 +107,22 @@ pub enum Answer {
 impl Quota {
     /// With nothing held yet.
     #[must_use]
-    pub fn new(limits: QuotaLimits) -> Arc<Self> {
+    pub fn new(limits: QuotaLimits, reads: ReadMemory) -> Arc<Self> {
         Arc::new(Self {
             store: Account::new(limits.store_bytes),
             tenants: Mutex::new(Tenants { limits, accounts: HashMap::new() }),
             wanted: Notify::new(),
             answers: watch::Sender::default(),
+            reads,
         })
     }
 
-    /// With no caps.
+    /// With no caps on what is stored.
     #[must_use]
     pub fn unlimited() -> Arc<Self> {
         let (store_bytes, tenant_bytes) = (u64::MAX, u64::MAX);
-        Self::new(QuotaLimits { store_bytes, tenant_bytes, tenants: HashMap::new() })
+        let limits = QuotaLimits { store_bytes, tenant_bytes, tenants: HashMap::new() };
+        Self::new(limits, ReadMemory::new(UNLIMITED_READS, || ()))
     }
 
     /// From now on these caps hold, for logs that are being written too. Nothing that is stored
@@ -243,6 +251,15 @@ impl Allowance {
         Quota::unlimited().allowance("")
     }
 
+    /// Reserves memory for a read of a log of this tenant.
+    pub(super) async fn reserve_read(
+        &self,
+        bytes: usize,
+        wait: Duration,
+    ) -> Result<ReadPermit, ReadBusy> {
+        self.quota.reads.reserve(self.tenant.read_line(), bytes, wait).await
+    }
+
     /// An account of something that holds nothing yet.
     pub(super) fn charge(&self) -> Charge {
         Charge { allowance: self.clone(), reserved: 0, held: Held::default() }
@@ -362,7 +379,11 @@ mod tests {
     use super::*;
 
     fn quota(store_bytes: u64, tenant_bytes: u64) -> Arc<Quota> {
-        Quota::new(limits(store_bytes, tenant_bytes))
+        Quota::new(limits(store_bytes, tenant_bytes), reads())
+    }
+
+    fn reads() -> ReadMemory {
+        ReadMemory::new(1 << 20, || ())
     }
 
     fn limits(store_bytes: u64, tenant_bytes: u64) -> QuotaLimits {
@@ -416,7 +437,7 @@ mod tests {
     #[test]
     fn a_tenant_with_a_cap_of_its_own_is_told_from_the_others() {
         let own = HashMap::from([("small".to_owned(), 5_000)]);
-        let quota = Quota::new(QuotaLimits { tenants: own, ..limits(100_000, 50_000) });
+        let quota = Quota::new(QuotaLimits { tenants: own, ..limits(100_000, 50_000) }, reads());
         let mut small = quota.allowance("small").charge();
         assert_eq!(small.take(Tier::Memory, 4_500), (4_500, None));
         assert_eq!(small.take(Tier::Memory, 501), (0, Some(DropReason::OwnFull)));

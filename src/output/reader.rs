@@ -14,6 +14,7 @@ use super::log::Progress;
 use super::page::{Page, PageEnd, PageRequest, Rest, cut};
 use super::parts::Parts;
 use super::pieces::{Pieces, Toward};
+use super::read_memory::{ReadBusy, ReadPermit};
 use super::tail::{TailLimits, tail_start};
 use super::view::{Charset, SAMPLE_BYTES};
 use super::within;
@@ -55,6 +56,15 @@ impl LogReader {
             Some(kept) => Arc::clone(kept),
             None => Arc::new(self.parts.kept(&self.progress)),
         }
+    }
+
+    /// Reserves the memory in which a read of this log is made, and which is bounded for all reads
+    /// of the server together. Waits for it as long as `wait`.
+    ///
+    /// # Errors
+    /// When others had all of it until then.
+    pub async fn reserve(&self, bytes: usize, wait: Duration) -> Result<ReadPermit, ReadBusy> {
+        self.parts.allowance().reserve_read(bytes, wait).await
     }
 
     /// How far the log has come. All bytes that it speaks of can be read, or are in a hole.
@@ -112,7 +122,8 @@ impl LogReader {
     }
 
     /// `true` if a look at it takes no time to speak of, whatever the disk does.
-    fn is_at_hand(&self) -> bool {
+    #[must_use]
+    pub fn is_at_hand(&self) -> bool {
         self.progress().total_bytes <= SMALL_LOG && self.parts.are_in_memory()
     }
 

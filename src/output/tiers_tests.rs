@@ -9,7 +9,8 @@ use proptest::prelude::*;
 
 use super::shared::Shared;
 use super::{
-    Keep, LogBounds, LogReader, LogSettings, LogWriter, Quota, QuotaLimits, SpillDir, open_bounded,
+    Keep, LogBounds, LogReader, LogSettings, LogWriter, Quota, QuotaLimits, ReadMemory, SpillDir,
+    open_bounded,
 };
 use crate::spec::Stream;
 use crate::telemetry::{Tier, names};
@@ -121,7 +122,8 @@ proptest! {
     ) {
         let dir = tempfile::tempdir().unwrap();
         let (store_bytes, tenants) = (cap, [].into());
-        let quota = Quota::new(QuotaLimits { store_bytes, tenant_bytes: cap, tenants });
+        let limits = QuotaLimits { store_bytes, tenant_bytes: cap, tenants };
+        let quota = Quota::new(limits, ReadMemory::new(1 << 20, || ()));
         let recorder = PrometheusBuilder::new().build_recorder();
         let handle = recorder.handle();
         metrics::with_local_recorder(&recorder, || {

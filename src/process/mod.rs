@@ -12,6 +12,7 @@
 //! ([`confine`]); those that get namespaces are created by a small second process ([`spawner`]).
 //! Linux 5.4 or later is needed, for pidfds. All `unsafe` of the package is here.
 
+mod allocator;
 mod at_hand;
 mod birth;
 mod caller;
@@ -53,6 +54,7 @@ mod tests;
 mod tree;
 mod variable;
 
+pub use allocator::trim_memory;
 pub use caller::Callers;
 pub use cwd::{Cwd, OpenedDir};
 pub use glance::{Glance, glance};

@@ -85,6 +85,8 @@ mod queue;
 #[cfg(test)]
 mod quotas;
 #[cfg(test)]
+mod read_memory;
+#[cfg(test)]
 mod redact;
 mod refusals;
 #[cfg(test)]

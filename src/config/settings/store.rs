@@ -23,6 +23,8 @@ pub struct OutputSettings {
     /// Finished output of so many bytes is compressed; `None` = never.
     #[serde(deserialize_with = "zero_is_none")]
     pub compress_from: Option<u64>,
+    /// Bytes of memory that all reads of output may take at one time.
+    pub read_memory: usize,
     /// How long one search or query may take.
     #[serde(rename = "search_s", deserialize_with = "seconds")]
     pub search: Duration,

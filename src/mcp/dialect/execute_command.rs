@@ -6,7 +6,7 @@ use std::time::Duration;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::run::{captured, submit, to_its_end};
+use super::run::{captured, reserve, submit, to_its_end};
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::Foreign;
 use crate::mcp::schema::{Field, Kind};
@@ -147,6 +147,8 @@ fn timed_out(after: Duration, survivors: &[u32]) -> String {
 
 /// Everything that it wrote to stdout, then what it wrote to stderr.
 async fn output(call: Call<'_>, job: &JobHandle) -> io::Result<String> {
+    let most = call.settings.dialect.execute_command.max_output;
+    let _memory = reserve(job, most.saturating_mul(2)).await?;
     let mut output = stream(call, job, Stream::Stdout).await?;
     if call.settings.dialect.execute_command.stderr {
         output += &stream(call, job, Stream::Stderr).await?;

@@ -16,6 +16,8 @@ use crate::output::Cursor;
 use crate::yard::JobHandle;
 
 const DEFAULT_BYTES: usize = 65_536;
+/// The memory for each byte of a chunk: as it was written, as text and in a reply.
+const MEMORY_PER_BYTE: usize = 8;
 
 const FIELDS: [Field; 3] = [
     Field::required("uri", Kind::Text, ""),
@@ -106,7 +108,10 @@ async fn plain(
         let data = Chunk::of(piece.bytes, Style::AS_WRITTEN, &redactor);
         Ok(FileChunk { data, span: piece.span, mime: mime_of(&log, address.stream)? })
     };
-    spawn_blocking(read).await.map_err(io::Error::other)?
+    let memory = call.reserve(job.output(), MEMORY_PER_BYTE * bytes).await?;
+    let read = move || (read(), memory);
+    let (chunk, _memory) = spawn_blocking(read).await?;
+    chunk
 }
 
 async fn packed(
@@ -123,5 +128,8 @@ async fn packed(
         let span = Span { start, end, total, has_more: end < total };
         Ok(FileChunk { data: Chunk::base64(&bytes), span, mime: "application/gzip" })
     };
-    spawn_blocking(read).await.map_err(io::Error::other)?
+    let memory = call.reserve(job.output(), MEMORY_PER_BYTE * bytes).await?;
+    let read = move || (read(), memory);
+    let (chunk, _memory) = spawn_blocking(read).await?;
+    chunk
 }

@@ -10,7 +10,7 @@ use crate::mcp::tools::Call;
 use crate::mcp::turn::Turn;
 use crate::mcp::wait::{WaitEnd, wait_for};
 use crate::outcome::{Ending, Outcome, StopBy};
-use crate::output::{LogReader, PageEnd, PageRequest};
+use crate::output::{LogReader, PageEnd, PageRequest, ReadPermit};
 use crate::spec::Stream;
 use crate::yard::{JobHandle, StopWish, Submission, SubmitError};
 
@@ -19,6 +19,13 @@ const AS_LONG_AS_IT_TAKES: Duration = Duration::from_secs(365 * 86_400);
 
 /// What is read of a log at a time.
 const PAGE_BYTES: usize = 256 * 1024;
+
+/// Replies with less output than this need no memory of their own.
+const SMALL_OUTPUT: usize = 256 * 1024;
+/// The memory for each byte of output in a reply: as it was written, as text and in JSON.
+const MEMORY_PER_BYTE: usize = 4;
+/// A reply waits for memory at most this long: its command has run, and its result is wanted.
+const MEMORY_WAIT: Duration = Duration::from_secs(30);
 
 /// Accepts a job; later calls of the same client may go on from here.
 pub(super) async fn submit(
@@ -74,16 +81,31 @@ impl Captured {
 }
 
 /// What a reply holds of both streams.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug)]
 pub(super) struct Output {
     pub(super) stdout: Captured,
     pub(super) stderr: Captured,
+    /// Reserved until the reply is written.
+    _memory: Option<ReadPermit>,
+}
+
+/// Reserves memory for a reply with at most so many bytes of a job's output.
+pub(super) async fn reserve(job: &JobHandle, most: usize) -> io::Result<Option<ReadPermit>> {
+    let log = job.output();
+    let total = usize::try_from(log.progress().total_bytes).unwrap_or(usize::MAX);
+    let bytes = most.min(total);
+    if bytes <= SMALL_OUTPUT {
+        return Ok(None);
+    }
+    let reserved = log.reserve(bytes.saturating_mul(MEMORY_PER_BYTE), MEMORY_WAIT).await;
+    reserved.map(Some).map_err(io::Error::other)
 }
 
 impl Output {
     /// At most `most` bytes of each.
     pub(super) async fn each(job: &JobHandle, most: usize) -> io::Result<Self> {
         Ok(Self {
+            _memory: reserve(job, most.saturating_mul(2)).await?,
             stdout: captured(job, Some(Stream::Stdout), most).await?,
             stderr: captured(job, Some(Stream::Stderr), most).await?,
         })
@@ -96,6 +118,7 @@ impl Output {
         let bytes = |stream| usize::try_from(progress.bytes_of(Some(stream))).unwrap_or(usize::MAX);
         let for_stderr = share(most, bytes(Stream::Stderr), bytes(Stream::Stdout));
         Ok(Self {
+            _memory: reserve(job, most).await?,
             stdout: captured(job, Some(Stream::Stdout), most - for_stderr).await?,
             stderr: captured(job, Some(Stream::Stderr), for_stderr).await?,
         })

@@ -3,14 +3,15 @@
 use std::io;
 
 use thiserror::Error;
+use tokio::task::JoinError;
 
 use super::answer::Answer;
 use super::structured::millis;
 use crate::ids::{JobId, JobNumber};
 use crate::mcp::args::ArgError;
-use crate::output::CursorError;
 use crate::output::pattern::PatternError;
 use crate::output::query::QueryError;
+use crate::output::{CursorError, ReadBusy};
 use crate::yard::{FindError, InputError, SubmitError};
 
 /// Why a tool could not do what it was asked. A command that fails is not among these.
@@ -64,9 +65,12 @@ pub(crate) enum ToolError {
         "a range in an address is for resources/read; leave ?start and end out and give cursor=\"bytes:N\" and max_bytes"
     )]
     UriRange,
-    /// A search broke off.
+    /// There was no memory for it.
+    #[error(transparent)]
+    Busy(#[from] ReadBusy),
+    /// A search or a query broke off.
     #[error("the search broke off; try again, or search one job at a time")]
-    Search(#[source] io::Error),
+    Search(#[from] JoinError),
     /// The output could not be read.
     #[error(
         "the output of job {job} could not be read; it is still there if the disk is: try again"
@@ -91,6 +95,7 @@ impl ToolError {
             Self::Cursor(error) => error.code(),
             Self::Pattern(error) => error.code(),
             Self::Query(error) => error.code(),
+            Self::Busy(error) => error.code(),
             Self::ForeignCursor { .. } => "foreign_cursor",
             Self::BadUri { .. } => "bad_uri",
             Self::UriRange => "uri_range",
@@ -104,6 +109,9 @@ impl ToolError {
             tracing::warn!(job_id = %job, error = %source, "output not readable");
         }
         let answer = Answer::failure(self.to_string(), self.code());
+        if let Self::Busy(_) = &self {
+            return answer.with_field("retry_after_ms", millis(ReadBusy::RETRY_AFTER));
+        }
         let Self::Submit(refused) = &self else { return answer };
         let answer = answer.with_field("outcome", "refused");
         match refused.retry_after() {

@@ -115,9 +115,9 @@ fn listing(found: &Found) -> String {
 }
 
 /// What a query on the output gave.
-pub(crate) fn query_answer(job: &Snapshot, result: QueryResult, request: PageRequest) -> Answer {
-    let of_lines = about_lines(&result);
-    let (text, hint) = cut(result.text, request.max_bytes);
+pub(crate) fn query_answer(job: &Snapshot, result: &QueryResult, request: PageRequest) -> Answer {
+    let of_lines = about_lines(result);
+    let (text, hint) = cut(&result.text, request.max_bytes);
     let truncated = hint.is_some();
     let hint = hint.or(of_lines);
     let shown = Shown {
@@ -144,15 +144,14 @@ fn about_lines(result: &QueryResult) -> Option<String> {
 }
 
 /// A result that is too long is cut at a character, and says so.
-fn cut(mut text: String, max_bytes: usize) -> (String, Option<String>) {
+fn cut(text: &str, max_bytes: usize) -> (String, Option<String>) {
     if text.len() <= max_bytes {
-        return (text, None);
+        return (text.to_owned(), None);
     }
     let end = text.floor_char_boundary(max_bytes);
     let hidden = size((text.len() - end) as u64);
-    text.truncate(end);
     (
-        text,
+        text[..end].to_owned(),
         Some(format!("{hidden} of the result are cut off: narrow the query, or raise max_bytes")),
     )
 }

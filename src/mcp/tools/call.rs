@@ -1,11 +1,11 @@
 //! What a tool has at hand while it works on one call.
 
-use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
+use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
 use crate::mcp::approvals::Answered;
@@ -13,6 +13,7 @@ use crate::mcp::reply::{Answer, Fit, Shown, TokenBudget};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
 use crate::output::patience::Patience;
+use crate::output::{LogReader, ReadBusy, ReadPermit};
 use crate::yard::{Desk, JobHandle};
 
 /// What a tool has at hand while it works on one call.
@@ -57,12 +58,28 @@ impl Call<'_> {
         Fit::new(self.budget, self.settings.result_format, self.desk.redactor(), bare)
     }
 
+    /// Reserves memory for a read of a log, as long as this call can wait and still read.
+    pub(crate) async fn reserve(
+        &self,
+        log: &LogReader,
+        bytes: usize,
+    ) -> Result<ReadPermit, ReadBusy> {
+        log.reserve(bytes, self.patience().saturating_sub(self.settings.search_time)).await
+    }
+
     /// Looks through output, away from the runtime's threads: until all is looked at, the time
-    /// for it is over, or the client no longer wants the answer.
+    /// for it is over, or the client no longer wants the answer. The memory is reserved until the
+    /// look is over, also where its caller is gone, and comes back with what was found.
     pub(crate) async fn look_through<T: Send + 'static>(
         &self,
+        memory: ReadPermit,
         look: impl FnOnce(&Patience) -> T + Send + 'static,
-    ) -> io::Result<T> {
+    ) -> Result<(T, ReadPermit), JoinError> {
+        let look = move |patience: &_| {
+            let found = look(patience);
+            memory.trim();
+            (found, memory)
+        };
         look_until(self.settings.search_time, &self.request.ct, look).await
     }
 
@@ -91,18 +108,17 @@ async fn look_until<T: Send + 'static>(
     time: Duration,
     cancelled: &CancellationToken,
     look: impl FnOnce(&Patience) -> T + Send + 'static,
-) -> io::Result<T> {
+) -> Result<T, JoinError> {
     let (patience, leash) = Patience::start(time);
     let mut looking = tokio::task::spawn_blocking(move || look(&patience));
-    let looked = tokio::select! {
+    tokio::select! {
         biased;
         looked = &mut looking => looked,
         () = cancelled.cancelled() => {
             drop(leash);
             looking.await
         }
-    };
-    looked.map_err(io::Error::other)
+    }
 }
 
 #[cfg(test)]

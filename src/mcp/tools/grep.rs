@@ -15,6 +15,16 @@ use crate::yard::JobHandle;
 /// The most context lines that can be asked for.
 const MAX_CONTEXT: u64 = 100;
 
+/// The memory of a search that lists nothing: blocks of the log, and the tables of its pattern.
+const BASE_MEMORY: usize = 2 * 1024 * 1024;
+/// The memory for each byte that may be listed: as it was found, as text and in an answer.
+const MEMORY_PER_BYTE: usize = 8;
+
+/// The memory that a search takes.
+const fn memory_of(page: PageRequest) -> usize {
+    BASE_MEMORY + MEMORY_PER_BYTE * page.max_bytes
+}
+
 /// What is looked for.
 #[derive(Debug, Clone)]
 pub(super) struct Grep {
@@ -72,8 +82,9 @@ pub(super) async fn in_job(
     (page, mut fit): (PageRequest, Fit),
 ) -> Result<Answer, ToolError> {
     let asked = grep.asked.clone();
+    let memory = call.reserve(&log, memory_of(page)).await?;
     let look = move |patience: &_| search(&log, &grep.request(page), patience);
-    let found = call.look_through(look).await.flatten();
+    let (found, _memory) = call.look_through(memory, look).await?;
     let found = found.map_err(|source| ToolError::Read { job: now.job, source })?;
     // Searched once; what has no room is left out of the listing and found by going on.
     loop {
@@ -132,9 +143,11 @@ async fn search_jobs(
     page: PageRequest,
 ) -> Result<(Vec<(JobHandle, Found)>, Across), ToolError> {
     let logs: Vec<LogReader> = jobs.iter().map(|job| job.output().clone()).collect();
-    let look = move |patience: &_| search_each(&logs, &grep.request(page), patience);
-    let found = call.look_through(look).await.map_err(ToolError::Search)?;
     let mut across = Across::of(jobs.len());
+    let Some(log) = logs.first() else { return Ok((Vec::new(), across)) };
+    let memory = call.reserve(log, memory_of(page)).await?;
+    let look = move |patience: &_| search_each(&logs, &grep.request(page), patience);
+    let (found, _memory) = call.look_through(memory, look).await?;
     let pairs = jobs.into_iter().zip(found);
     let matching = pairs.filter_map(|(job, found)| {
         // What cannot be read counts as not searched.

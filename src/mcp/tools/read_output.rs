@@ -12,7 +12,7 @@ use crate::mcp::reply::{
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
-use crate::output::query::query;
+use crate::output::query::{memory_of, query};
 use crate::output::{LogReader, PageRequest};
 use crate::spec::Stream;
 use crate::yard::JobHandle;
@@ -64,12 +64,14 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
         Form::Query(expression) => {
             let page = wish.request(&job, fit.size()).await?;
             let expression = expression.clone();
-            let look = move |patience: &_| query(&log, page.stream, &expression, patience);
-            let result = call.look_through(look).await;
-            let result = result.map_err(|source| ToolError::Read { job: job.id(), source })??;
+            let memory = call.reserve(&log, memory_of(&log, page.stream)).await?;
+            let most = memory.bytes();
+            let look = move |patience: &_| query(&log, page.stream, &expression, most, patience);
+            let (result, _memory) = call.look_through(memory, look).await?;
+            let result = result?;
             loop {
                 let page = PageRequest { max_bytes: fit.size(), ..page };
-                if let Some(answer) = fit.settle(query_answer(&now, result.clone(), page)) {
+                if let Some(answer) = fit.settle(query_answer(&now, &result, page)) {
                     return Ok(answer);
                 }
             }

@@ -23,6 +23,26 @@ pub fn store_limit_known(bytes: u64) {
     output::STORED_LIMIT.plain().set(bytes as f64);
 }
 
+/// All reads of output together may take so much memory.
+pub fn read_memory_limit_known(bytes: u64) {
+    output::READ_MEMORY_LIMIT.plain().set(bytes as f64);
+}
+
+/// Memory was reserved for a read of output.
+pub fn read_memory_reserved(bytes: u64) {
+    output::READ_MEMORY.plain().increment(bytes as f64);
+}
+
+/// A read of output is over, and its memory is free for others.
+pub fn read_memory_released(bytes: u64) {
+    output::READ_MEMORY.plain().decrement(bytes as f64);
+}
+
+/// A read of output was refused because others had all memory for it.
+pub fn read_refused() {
+    output::READS_REFUSED.plain().increment(1);
+}
+
 /// Room was taken for bytes.
 pub fn output_stored(tier: Tier, bytes: u64) {
     output::STORED.with((key::TIER, tier.word())).increment(bytes as f64);

@@ -54,6 +54,30 @@ pub const STORED_LIMIT: Gauge = Gauge(Metric {
     labels: PLAIN,
 });
 
+/// Memory that is reserved for reads of output now.
+pub const READ_MEMORY: Gauge = Gauge(Metric {
+    name: "shellyard_read_memory_bytes",
+    help: "Memory that is reserved for queries, searches, digests and pages which are being made now.",
+    unit: Unit::Bytes,
+    labels: PLAIN,
+});
+
+/// Memory that may be reserved for reads of output.
+pub const READ_MEMORY_LIMIT: Gauge = Gauge(Metric {
+    name: "shellyard_read_memory_limit_bytes",
+    help: "Memory that may be reserved for queries, searches, digests and pages at one time.",
+    unit: Unit::Bytes,
+    labels: PLAIN,
+});
+
+/// Reads of output that were refused because there was no memory for them.
+pub const READS_REFUSED: Counter = Counter(Metric {
+    name: "shellyard_reads_refused_total",
+    help: "Queries, searches, digests and pages that were refused because others had all memory for them.",
+    unit: Unit::Count,
+    labels: PLAIN,
+});
+
 /// Room that is left on the disk of the data directory.
 pub const DISK_FREE: Gauge = Gauge(Metric {
     name: "shellyard_data_disk_free_bytes",
@@ -105,7 +129,24 @@ pub const FREED_BYTES: Counter = Counter(Metric {
 /// All of them.
 pub(super) const FAMILY: Family = Family {
     title: "What jobs write",
-    counters: &[BYTES_WRITTEN, DROPPED, COMPRESSED, SPILL_ERRORS, FREED_JOBS, FREED_BYTES],
-    gauges: &[STORED, STORED_LIMIT, DISK_FREE, DISK_SIZE, RETAINED, RETAINED_LIMIT],
+    counters: &[
+        BYTES_WRITTEN,
+        DROPPED,
+        COMPRESSED,
+        SPILL_ERRORS,
+        READS_REFUSED,
+        FREED_JOBS,
+        FREED_BYTES,
+    ],
+    gauges: &[
+        STORED,
+        STORED_LIMIT,
+        READ_MEMORY,
+        READ_MEMORY_LIMIT,
+        DISK_FREE,
+        DISK_SIZE,
+        RETAINED,
+        RETAINED_LIMIT,
+    ],
     histograms: &[],
 };

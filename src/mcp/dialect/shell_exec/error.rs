@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use thiserror::Error;
+use tokio::task::JoinError;
 
 use super::piece::Limits;
 use crate::ids::JobId;
@@ -12,7 +13,7 @@ use crate::mcp::reply::Foreign;
 use crate::outcome::StartError;
 use crate::output::pattern::PatternError;
 use crate::output::query::QueryError;
-use crate::output::{CursorError, GzipError, ParsedCursor};
+use crate::output::{CursorError, GzipError, ParsedCursor, ReadBusy};
 use crate::yard::SubmitError;
 
 /// Why a call gave no page. Its words are the reply.
@@ -60,6 +61,10 @@ pub(crate) enum ExecError {
     StillRuns(Duration),
     #[error("the call was cancelled")]
     Cancelled,
+    #[error(transparent)]
+    Busy(#[from] ReadBusy),
+    #[error("reading broke off; try again")]
+    BrokeOff(#[from] JoinError),
     #[error("the output could not be read: {0}; try again")]
     Read(#[from] io::Error),
 }

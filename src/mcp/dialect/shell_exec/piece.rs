@@ -89,13 +89,13 @@ pub(super) fn piece(
     log: &LogReader,
     filter: &Filter,
     (start, limits): (u64, Limits),
-    patience: &Patience,
+    (memory, patience): (usize, &Patience),
 ) -> Result<Piece, ExecError> {
     match filter {
         Filter::None => Ok(stream_piece(log, Stream::Stdout, start, limits)?),
         Filter::Grep(pattern) => Ok(matching_lines(log, pattern, (start, limits), patience)?),
         Filter::Query(expression) => {
-            let result = query(log, Some(Stream::Stdout), expression, patience)?;
+            let result = query(log, Some(Stream::Stdout), expression, memory, patience)?;
             Ok(part_of(&result.text, start, limits.bytes))
         }
     }
@@ -194,7 +194,7 @@ mod tests {
 
     fn look(log: &LogReader, filter: &Filter, start: u64, limits: Limits) -> Piece {
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-        piece(log, filter, (start, limits), &patience).unwrap()
+        piece(log, filter, (start, limits), (1 << 20, &patience)).unwrap()
     }
 
     /// Everything that the pieces give, one after the other.

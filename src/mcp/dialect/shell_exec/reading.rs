@@ -4,14 +4,19 @@ use std::io;
 
 use super::chunk::Chunk;
 use super::error::ExecError;
-use super::piece::{Limits, Piece, piece, stream_piece, total};
+use super::piece::{Filter, Limits, Piece, piece, stream_piece, total};
 use super::wish::Wish;
 use crate::output::patience::Patience;
+use crate::output::query;
 use crate::output::redact::Redactor;
 use crate::output::view::{self, ViewOptions};
 use crate::output::{LogReader, Tally, count_lines, stream_offset, tally};
 use crate::spec::Stream;
 
+/// The memory for each byte of a page: as it was written, as text and in a reply.
+const MEMORY_PER_BYTE: usize = 8;
+/// The memory of everything beside the pages.
+const BASE_MEMORY: usize = 4 * 1024 * 1024;
 /// What is read for a preview. Its secrets are masked before it is cut.
 const PREVIEW_READ: Limits = Limits { bytes: 4096, lines: 10 };
 /// What a preview shows.
@@ -38,15 +43,25 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Reads it all. Blocks while the disk does.
+    /// The memory that it takes to read it all.
+    pub(super) fn memory_of(log: &LogReader, wish: &Wish) -> usize {
+        let pages = BASE_MEMORY + 2 * MEMORY_PER_BYTE * wish.limits.bytes;
+        match wish.filter {
+            Filter::None | Filter::Grep(_) => pages,
+            Filter::Query(_) => pages + query::memory_of(log, Some(Stream::Stdout)),
+        }
+    }
+
+    /// Reads it all. Blocks while the disk does. A query takes at most `memory` bytes.
     pub(super) fn of(
         log: &LogReader,
         wish: &Wish,
         redactor: &Redactor,
-        patience: &Patience,
+        (memory, patience): (usize, &Patience),
     ) -> Result<Self, ExecError> {
         let start = wish.start();
-        let page = piece(log, &wish.filter, (start, wish.limits), patience)?.without_half_newline();
+        let page = piece(log, &wish.filter, (start, wish.limits), (memory, patience))?
+            .without_half_newline();
         // Later pages leave stderr to the first one.
         let stderr_from = if start == 0 { 0 } else { total(log, Stream::Stderr) };
         let summary = wish

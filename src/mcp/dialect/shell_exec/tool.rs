@@ -76,8 +76,11 @@ impl End {
 async fn read(call: Call<'_>, run: &Run, wish: &Arc<Wish>) -> Result<Reading, ExecError> {
     let (log, redactor) = (run.job.output().clone(), call.desk.redactor());
     let wish = Arc::clone(wish);
-    let look = move |patience: &_| Reading::of(&log, &wish, &redactor, patience);
-    call.look_through(look).await?
+    let memory = call.reserve(&log, Reading::memory_of(&log, &wish)).await?;
+    let most = memory.bytes();
+    let look = move |patience: &_| Reading::of(&log, &wish, &redactor, (most, patience));
+    let (reading, _memory) = call.look_through(memory, look).await?;
+    reading
 }
 
 /// Where the rest is, if there is any.

@@ -1,0 +1,219 @@
+//! The memory that queries, searches, digests and pages take together.
+//!
+//! Each of them reserves what it may take before it begins, and waits where that is not free.
+//! Small ones have a share of their own, so that a page never waits behind queries on large JSON;
+//! and of each tenant only one waits in the common line, so that a thousand queries of one tenant
+//! do not delay the one of another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use crate::telemetry::events;
+
+/// Memory is reserved in units of this many bytes.
+const UNIT: usize = 1024;
+/// The share of all memory that is for small reads is one in this many.
+const SMALL_SHARE: usize = 8;
+/// A read is small if it takes at most one in this many of all memory.
+const SMALL_READ: usize = 64;
+/// After a read that took this much, memory that is free goes back to the system.
+const TRIM_FROM: usize = 8 * 1024 * 1024;
+
+/// The memory for all reads of a server. A cheap clone.
+#[derive(Debug, Clone)]
+pub struct ReadMemory(Arc<Pools>);
+
+#[derive(Debug)]
+struct Pools {
+    small: Arc<Semaphore>,
+    large: Arc<Semaphore>,
+    small_units: u32,
+    large_units: u32,
+    /// A read that takes more units than this is not small.
+    small_read: u32,
+    trim: fn(),
+}
+
+/// No memory was free for a read while its caller could wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "other queries and searches use all memory that there is for them ({} MiB, output.read_memory); nothing was read: try again in a few seconds, or ask for fewer at one time",
+    .limit / (1024 * 1024)
+)]
+pub struct ReadBusy {
+    limit: usize,
+}
+
+impl ReadBusy {
+    /// When another attempt is worth it.
+    pub const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+    /// The stable word that clients may match on.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        "memory_busy"
+    }
+}
+
+impl ReadMemory {
+    /// This many bytes for all reads; `trim` gives memory that is free back to the system.
+    #[must_use]
+    pub fn new(bytes: usize, trim: fn()) -> Self {
+        let units = units(bytes).max(2);
+        let small_units = (units / SMALL_SHARE as u32).max(1);
+        let large_units = units - small_units;
+        events::read_memory_limit_known(bytes as u64);
+        Self(Arc::new(Pools {
+            small: Arc::new(Semaphore::new(small_units as usize)),
+            large: Arc::new(Semaphore::new(large_units as usize)),
+            small_units,
+            large_units,
+            small_read: units / SMALL_READ as u32,
+            trim,
+        }))
+    }
+
+    /// Reserves `bytes`, or all that there is if it is less, once that is free. `line` is the one
+    /// in which the reads of a tenant wait. Cancel-safe: nothing is reserved for who went away.
+    pub(super) async fn reserve(
+        &self,
+        line: &Semaphore,
+        bytes: usize,
+        wait: Duration,
+    ) -> Result<ReadPermit, ReadBusy> {
+        let wanted = units(bytes);
+        let (pool, most) = if wanted <= self.0.small_read {
+            (&self.0.small, self.0.small_units)
+        } else {
+            (&self.0.large, self.0.large_units)
+        };
+        let units = wanted.clamp(1, most);
+        let reserved = async {
+            // Taken by the first of its tenant, until there is memory for it.
+            let _first = line.acquire().await.ok()?;
+            Arc::clone(pool).acquire_many_owned(units).await.ok()
+        };
+        let permit = timeout(wait, reserved).await.ok().flatten().ok_or_else(|| self.busy())?;
+        let bytes = units as usize * UNIT;
+        events::read_memory_reserved(bytes as u64);
+        Ok(ReadPermit { bytes, trim: self.0.trim, _permit: permit })
+    }
+
+    fn busy(&self) -> ReadBusy {
+        events::read_refused();
+        ReadBusy { limit: (self.0.small_units + self.0.large_units) as usize * UNIT }
+    }
+}
+
+fn units(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
+}
+
+/// Memory that is reserved for a read. Dropping the permit gives it to the next one: it is held
+/// for as long as what was read.
+#[must_use = "dropping the permit gives the memory to others"]
+#[derive(Debug)]
+pub struct ReadPermit {
+    bytes: usize,
+    trim: fn(),
+    _permit: OwnedSemaphorePermit,
+}
+
+impl ReadPermit {
+    /// What was reserved: less than was asked for, where there is not as much.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Gives what a large read has freed back to the system. May take milliseconds.
+    pub fn trim(&self) {
+        if self.bytes >= TRIM_FROM {
+            (self.trim)();
+        }
+    }
+}
+
+impl Drop for ReadPermit {
+    fn drop(&mut self) {
+        events::read_memory_released(self.bytes as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1024 * 1024;
+    const LONG: Duration = Duration::from_secs(60);
+    const SHORT: Duration = Duration::from_millis(20);
+
+    fn memory() -> (ReadMemory, Semaphore) {
+        (ReadMemory::new(256 * MIB, || ()), Semaphore::new(1))
+    }
+
+    #[tokio::test]
+    async fn a_read_waits_until_there_is_memory_for_it() {
+        let (memory, line) = memory();
+        let first = memory.reserve(&line, 200 * MIB, LONG).await.unwrap();
+        let refused = memory.reserve(&line, 100 * MIB, SHORT).await.unwrap_err();
+        assert_eq!(refused.code(), "memory_busy");
+        assert!(refused.to_string().contains("256 MiB"), "{refused}");
+        let second = memory.reserve(&line, 100 * MIB, LONG);
+        let (second, ()) = tokio::join!(second, async { drop(first) });
+        assert_eq!(second.unwrap().bytes(), 100 * MIB);
+    }
+
+    #[tokio::test]
+    async fn a_read_gets_at_most_what_there_is() {
+        let (memory, line) = memory();
+        let all = memory.reserve(&line, usize::MAX, LONG).await.unwrap();
+        assert_eq!(all.bytes(), 224 * MIB);
+    }
+
+    #[tokio::test]
+    async fn small_reads_do_not_wait_for_large_ones() {
+        let (memory, line) = memory();
+        let _all = memory.reserve(&line, usize::MAX, LONG).await.unwrap();
+        let small = memory.reserve(&line, MIB, LONG).await.unwrap();
+        assert_eq!(small.bytes(), MIB);
+    }
+
+    #[tokio::test]
+    async fn a_tenant_with_many_reads_does_not_delay_another() {
+        let (memory, other) = memory();
+        let busy = Arc::new(Semaphore::new(1));
+        let held = memory.reserve(&busy, usize::MAX, LONG).await.unwrap();
+        let (ended, mut endings) = tokio::sync::mpsc::unbounded_channel();
+        for _ in 0..20 {
+            let (memory, busy, ended) = (memory.clone(), Arc::clone(&busy), ended.clone());
+            tokio::spawn(async move {
+                let permit = memory.reserve(&busy, usize::MAX, LONG).await;
+                ended.send("busy").unwrap();
+                drop(permit);
+            });
+        }
+        while busy.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let late = async {
+            let permit = memory.reserve(&other, usize::MAX, LONG).await;
+            ended.send("other").unwrap();
+            drop(permit);
+        };
+        tokio::join!(late, async {
+            tokio::task::yield_now().await;
+            drop(held);
+        });
+        let mut order = Vec::new();
+        while order.len() < 21 {
+            order.push(endings.recv().await.unwrap());
+        }
+        let place = order.iter().position(|who| *who == "other").unwrap();
+        assert!(place <= 2, "{order:?}");
+    }
+}

@@ -1,0 +1,163 @@
+//! Queries and searches take bounded memory together, wait for it, and give it back.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::harness::{HttpConnection, Launch, Reply, Yard, eventually, peak_rss_kib, rss_kib};
+
+/// The bound on all that the server holds while many queries on large JSON run side by side.
+const MOST_KIB: u64 = 300_000_000 / 1024;
+
+/// Waits are bounded by the harness alone: a slow machine must not make a call give up.
+const PATIENT: &str = "[mcp]\nmax_wait_s = 600\n[output]\nsearch_s = 500\n";
+
+/// Twelve expressions of different kinds, and the beginning of what they give.
+const QUERIES: [(&str, &str); 12] = [
+    ("length(@)", "212000"),
+    ("[0].name", "\"item 1\""),
+    ("[-1].id", "212000"),
+    ("[?id == `77`].name", "[\"item 77\"]"),
+    ("[*].id | [:3]", "[1,2,3]"),
+    ("[].tags[] | length(@)", "424000"),
+    ("max_by(@, &id).name", "\"item 212000\""),
+    ("sort_by(@, &name)[0].id", "1"),
+    ("reverse(@)[0].id", "212000"),
+    ("[*].{id: id, name: name} | [1]", "{\"id\":2,\"name\":\"item 2\"}"),
+    ("sum([*].in.k)", "212000"),
+    ("@", "[{\"id\":1,"),
+];
+
+/// A job whose output is one JSON array of so many small objects.
+fn json_job(yard: &mut Yard, items: u32) -> u64 {
+    let item = |id| {
+        format!(r#"{{"id":{id},"name":"item {id}","ok":true,"tags":["a","b"],"in":{{"k":1}}}}"#)
+    };
+    let items: Vec<String> = (1..=items).map(item).collect();
+    let file = yard.work().join("items.json");
+    fs::write(&file, format!("[{}]", items.join(","))).expect("a file");
+    let job = yard.start(&format!("cat {}", file.display()));
+    yard.wait_finished(job);
+    job
+}
+
+/// Sends calls without waiting for an answer, and then reads all answers.
+fn call_side_by_side(yard: &mut Yard, calls: &[Value], is_http: bool) -> Vec<Reply> {
+    if !is_http {
+        let ids: Vec<u64> =
+            calls.iter().map(|call| yard.begin("read_output", call.clone())).collect();
+        return ids.into_iter().map(|id| yard.finish(id)).collect();
+    }
+    let mut connections: Vec<HttpConnection> = Vec::new();
+    for call in calls {
+        let id = yard.fresh_id();
+        let params = json!({"name": "read_output", "arguments": call});
+        let message = yard.http().era().request(id, "tools/call", params);
+        connections.push(yard.http().post(&message));
+    }
+    let answer = |connection: &mut HttpConnection| {
+        let mut answer = connection.answer();
+        loop {
+            let message = answer.message().expect("an answer");
+            if message.get("method").is_none() {
+                return Reply(message);
+            }
+        }
+    };
+    connections.iter_mut().map(answer).collect()
+}
+
+fn twelve_queries_stay_small(launch: Launch, is_http: bool) {
+    let mut yard = launch.structured().config(PATIENT).start();
+    let job = json_job(&mut yard, 212_000);
+    let size = yard.read_raw(job, "bytes:0", 1)["total_bytes"].as_u64().expect("a size");
+    assert!((15_500_000..16_000_000).contains(&size), "{size} bytes");
+    let calls = QUERIES.map(|(query, _)| json!({"job": job, "query": query, "max_bytes": 1000}));
+    let replies = call_side_by_side(&mut yard, &calls, is_http);
+    for (reply, (query, expected)) in replies.into_iter().zip(QUERIES) {
+        let output = reply.ok()["output"].as_str().expect("a result").to_owned();
+        assert!(output.starts_with(expected), "{query}: {output}");
+    }
+    let (peak, now) = (peak_rss_kib(yard.pid()), rss_kib(yard.pid()));
+    assert!(peak < MOST_KIB, "a peak of {peak} KiB");
+    assert!(now < peak / 2, "{now} KiB of {peak} KiB did not go back to the system");
+}
+
+#[test]
+fn twelve_queries_side_by_side_over_stdio_stay_small() {
+    twelve_queries_stay_small(Launch::stdio(), false);
+}
+
+#[test]
+fn twelve_queries_side_by_side_over_http_stay_small() {
+    twelve_queries_stay_small(Launch::http(), true);
+}
+
+#[test]
+fn hundreds_of_queries_are_all_answered_and_memory_is_given_back() {
+    // A call can wait for nothing beside its own search.
+    let config =
+        "[mcp]\nwait_s = 5\nmax_wait_s = 5\n[output]\nsearch_s = 500\nread_memory = \"32 MiB\"\n";
+    let mut yard = Launch::http().structured().config(config).start();
+    let job = json_job(&mut yard, 20_000);
+    assert_eq!(yard.metric("shellyard_read_memory_limit_bytes"), f64::from(32 << 20));
+    let calls = vec![json!({"job": job, "query": "length(@)"}); 200];
+    let (mut given, mut refused) = (0, 0);
+    for reply in call_side_by_side(&mut yard, &calls, true) {
+        if reply.is_error() {
+            assert_eq!(reply["error_code"], "memory_busy", "{}", reply.text());
+            assert!(reply["retry_after_ms"].as_u64().is_some_and(|after| after > 0));
+            assert!(reply.text().contains("try again"), "{}", reply.text());
+            refused += 1;
+        } else {
+            assert_eq!(reply["output"], "20000");
+            given += 1;
+        }
+    }
+    assert!(given > 0 && refused > 0, "{given} results, {refused} refusals");
+    assert_eq!(yard.metric("shellyard_reads_refused_total"), f64::from(refused));
+    eventually("all memory is free again", || yard.metric("shellyard_read_memory_bytes") == 0.0);
+    let reply = yard.call("read_output", json!({"job": job, "query": "length(@)"})).ok();
+    assert_eq!(reply["output"], "20000");
+}
+
+#[test]
+fn queries_wait_for_each_other_where_they_can() {
+    let config = format!("{PATIENT}read_memory = \"16 MiB\"\n");
+    let mut yard = Launch::stdio().structured().config(&config).start();
+    let job = json_job(&mut yard, 10_000);
+    let calls = vec![json!({"job": job, "query": "length(@)"}); 100];
+    for reply in call_side_by_side(&mut yard, &calls, false) {
+        assert_eq!(reply.ok()["output"], "10000");
+    }
+}
+
+#[test]
+fn the_gauge_tells_what_is_reserved_while_a_search_runs() {
+    let config = "[output]\nsearch_s = 5\n";
+    let mut yard = Launch::http().structured().config(config).start();
+    let letters = "head -c 21200000 /dev/urandom | tr '\\000-\\177' a | tr '\\200-\\377' b";
+    let job = yard.start(&format!("{letters} | fold -w 50000"));
+    yard.wait_finished(job);
+    assert_eq!(yard.metric("shellyard_read_memory_bytes"), 0.0);
+    // More than any automaton can remember: the search goes on until its time is over.
+    let slow = json!({"name": "read_output", "arguments": {"job": job, "grep": "a[ab]{300}[^ab]"}});
+    let id = yard.fresh_id();
+    let message = yard.http().era().request(id, "tools/call", slow);
+    let mut searching = yard.http().post(&message);
+    eventually("memory is reserved", || yard.metric("shellyard_read_memory_bytes") > 0.0);
+    assert_eq!(searching.answer().status, 200);
+    eventually("it is free again", || yard.metric("shellyard_read_memory_bytes") == 0.0);
+}
+
+#[test]
+fn a_query_that_needs_too_much_memory_says_what_to_do() {
+    let mut yard =
+        Launch::stdio().structured().config("[output]\nread_memory = \"2 MiB\"\n").start();
+    let job = json_job(&mut yard, 20_000);
+    let reply = yard.call("read_output", json!({"job": job, "query": "[*].name"}));
+    assert_eq!(reply["error_code"], "too_large", "{}", reply.text());
+    assert!(reply.text().contains("grep") && reply.text().contains("jq"), "{}", reply.text());
+    let found = yard.call("read_output", json!({"job": job, "grep": "item 19999\""})).ok();
+    assert_eq!(found["matches"], 1);
+}
