@@ -1,9 +1,9 @@
 //! The memory that queries, searches, digests and pages take together.
 //!
 //! Each of them reserves what it may take before it begins, and waits where that is not free.
-//! Small ones have a share of their own, so that a page never waits behind queries on large JSON;
-//! and of each tenant only one waits in the common line, so that a thousand queries of one tenant
-//! do not delay the one of another.
+//! Small reads have a share of their own, so that a page never waits behind queries on large JSON;
+//! and of each tenant only one large read waits in the common line, so that a thousand queries of
+//! one tenant do not delay the one of another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +78,8 @@ impl ReadMemory {
     }
 
     /// Reserves `bytes`, or all that there is if it is less, once that is free. `line` is the one
-    /// in which the reads of a tenant wait. Cancel-safe: nothing is reserved for who went away.
+    /// in which the large reads of a tenant wait. Cancel-safe: nothing is reserved for a caller
+    /// that is gone.
     pub(super) async fn reserve(
         &self,
         line: &Semaphore,
@@ -86,15 +87,18 @@ impl ReadMemory {
         wait: Duration,
     ) -> Result<ReadPermit, ReadBusy> {
         let wanted = units(bytes);
-        let (pool, most) = if wanted <= self.0.small_read {
-            (&self.0.small, self.0.small_units)
+        let (pool, most, line) = if wanted <= self.0.small_read {
+            (&self.0.small, self.0.small_units, None)
         } else {
-            (&self.0.large, self.0.large_units)
+            (&self.0.large, self.0.large_units, Some(line))
         };
         let units = wanted.clamp(1, most);
         let reserved = async {
-            // Taken by the first of its tenant, until there is memory for it.
-            let _first = line.acquire().await.ok()?;
+            // Held by the first read of a tenant, until there is memory for it.
+            let _first = match line {
+                Some(line) => Some(line.acquire().await.ok()?),
+                None => None,
+            };
             Arc::clone(pool).acquire_many_owned(units).await.ok()
         };
         let permit = timeout(wait, reserved).await.ok().flatten().ok_or_else(|| self.busy())?;
@@ -179,8 +183,12 @@ mod tests {
     async fn small_reads_do_not_wait_for_large_ones() {
         let (memory, line) = memory();
         let _all = memory.reserve(&line, usize::MAX, LONG).await.unwrap();
-        let small = memory.reserve(&line, MIB, LONG).await.unwrap();
-        assert_eq!(small.bytes(), MIB);
+        let waiting = memory.reserve(&line, usize::MAX, LONG);
+        tokio::select! {
+            biased;
+            _ = waiting => panic!("all memory is in use"),
+            small = memory.reserve(&line, MIB, LONG) => assert_eq!(small.unwrap().bytes(), MIB),
+        }
     }
 
     #[tokio::test]

@@ -1,7 +1,5 @@
 //! `read_file_chunk`: spilled output, a chunk at a time, every byte as it was written.
 
-use std::io;
-
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;

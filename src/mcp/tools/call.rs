@@ -58,13 +58,18 @@ impl Call<'_> {
         Fit::new(self.budget, self.settings.result_format, self.desk.redactor(), bare)
     }
 
-    /// Reserves memory for a read of a log, as long as this call can wait and still read.
+    /// Reserves memory for a read of a log. Waits for it until the call is cancelled, or has only
+    /// the time left that the read may take.
     pub(crate) async fn reserve(
         &self,
         log: &LogReader,
         bytes: usize,
     ) -> Result<ReadPermit, ReadBusy> {
-        log.reserve(bytes, self.patience().saturating_sub(self.settings.search_time)).await
+        let wait = self.patience().saturating_sub(self.settings.search_time);
+        tokio::select! {
+            reserved = log.reserve(bytes, wait) => reserved,
+            () = self.request.ct.cancelled() => log.reserve(bytes, Duration::ZERO).await,
+        }
     }
 
     /// Looks through output, away from the runtime's threads: until all is looked at, the time
