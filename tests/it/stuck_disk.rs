@@ -9,7 +9,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{Launch, Yard, bytes_of, eventually_some};
+use crate::harness::{Launch, Yard, bytes_of, eventually_some, private_dir};
 
 /// More jobs than threads may wait for the disk.
 const WRITERS: usize = 24;
@@ -56,14 +56,14 @@ ssize_t write(int fd, const void *bytes, size_t count) {
 struct Pausable {
     yard: Yard,
     flag: PathBuf,
-    _shim: TempDir,
+    _places: [TempDir; 2],
 }
 
 impl Pausable {
     #[track_caller]
     fn start(launch: Launch) -> Self {
         let shim = tempfile::tempdir().expect("a directory");
-        let data = tempfile::tempdir_in(shim.path()).expect("a directory").keep();
+        let data = private_dir();
         let (source, library) = (shim.path().join("shim.c"), shim.path().join("shim.so"));
         fs::write(&source, SHIM).expect("ours");
         let mut compile = Command::new("cc");
@@ -71,9 +71,9 @@ impl Pausable {
         assert!(compile.status().is_ok_and(|status| status.success()), "this test needs a cc");
         let flag = shim.path().join("stuck");
         let text = |path: &Path| path.to_str().expect("a plain path").to_owned();
-        let launch = launch.data(&data).env("LD_PRELOAD", &text(&library));
-        let launch = launch.env("STUCK_DIR", &text(&data)).env("STUCK_FLAG", &text(&flag));
-        Self { yard: launch.start(), flag, _shim: shim }
+        let launch = launch.data(data.path()).env("LD_PRELOAD", &text(&library));
+        let launch = launch.env("STUCK_DIR", &text(data.path())).env("STUCK_FLAG", &text(&flag));
+        Self { yard: launch.start(), flag, _places: [shim, data] }
     }
 
     fn pause(&self) {
@@ -94,7 +94,7 @@ fn start_writers(yard: &mut Yard) -> Vec<u64> {
 
 fn type_line(yard: &mut Yard, jobs: &[u64]) {
     for job in jobs {
-        yard.call("send_input", json!({"job": job, "text": "\n", "wait_s": 0})).ok();
+        yard.call("send_input", json!({"job": job, "text": "\n"})).ok();
     }
 }
 
@@ -127,8 +127,9 @@ fn check_the_rest(yard: &mut Yard, small: u64, writers: &[u64]) {
     assert!(threads < 60.0, "{threads} threads");
 }
 
+/// The audit log has tests of its own for a disk that does not answer.
 fn launch() -> Launch {
-    Launch::http().structured().config("[queue]\nslots = 64\n")
+    Launch::http().structured().config("[queue]\nslots = 64\n[audit]\nenabled = false\n")
 }
 
 #[test]
