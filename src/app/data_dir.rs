@@ -11,6 +11,8 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -21,6 +23,13 @@ use crate::telemetry::events;
 
 /// The file that names the server of a data directory, and its lock.
 const PID_FILE: &str = "server.pid";
+
+/// The time that a server waits for the lock: a process that a killed server was just creating holds
+/// it until it is its own program.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The time between two tries.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The directory of all servers of one client.
 const SESSIONS: &str = "sessions";
@@ -54,7 +63,7 @@ impl ServerLock {
                 return Ok(Self { file: None });
             }
         };
-        match file.try_lock() {
+        match lock_in_time(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let holder = read_text(&path, Links::Refuse).unwrap_or_default();
@@ -102,6 +111,17 @@ fn open(path: &Path) -> io::Result<File> {
         return Ok(file);
     }
     Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file; remove it"))
+}
+
+/// Locks the file, and waits a little for a server that has just ended.
+fn lock_in_time(file: &File) -> Result<(), TryLockError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(PAUSE),
+            result => return result,
+        }
+    }
 }
 
 /// Words for the server that the text of a lock file names.
