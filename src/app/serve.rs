@@ -22,7 +22,7 @@ use crate::mcp::Handler;
 use crate::output::{self, SpillDir};
 use crate::process::confine::cgroup;
 use crate::process::confine::scratch::ScratchRoot;
-use crate::process::{guardian, host};
+use crate::process::{ProcessRecord, guardian, host};
 use crate::stdio;
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 use crate::yard::{AfterDrain, Identity, Yard, YardSettings};
@@ -89,13 +89,15 @@ impl App {
         log: LogFilter,
     ) -> Result<Self, AppError> {
         let tag = host::prepare().map_err(AppError::Host)?;
-        follow_children().map_err(AppError::no_thread)?;
         let Places { spill, numbers } = places;
         if let Err(error) = output::check_spill_dir(&spill) {
             events::data_dir_unusable(&spill, &error);
         }
         let scratch = ScratchRoot::make(&std::env::temp_dir());
         let scratch = scratch.inspect_err(|error| events::scratch_missing(error)).ok();
+        let record = scratch.as_ref().map(|scratch| ProcessRecord::begin(scratch.path()));
+        let record = record.and_then(|record| record.inspect_err(events::record_missing).ok());
+        follow_children(record).map_err(AppError::no_thread)?;
         guardian::want(scratch.as_ref().map(ScratchRoot::path));
         let place = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
         let mut yard = values::yard(&loaded, tag, &sources.environment, place)?;

@@ -155,6 +155,15 @@ impl JobHandle {
         }
     }
 
+    /// Living processes that may belong to this job, which was ended, or to another: whoever says
+    /// that its tree has ended must name them.
+    #[must_use]
+    pub fn unattributed(&self) -> Vec<u32> {
+        let was_ended = self.status().ending().is_some_and(|ending| ending.kill.is_some());
+        let tree = self.shared.tree.get().filter(|_| was_ended);
+        tree.map(|tree| tree.unattributed()).unwrap_or_default()
+    }
+
     /// Its processes that are alive right now, the leader first.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {

@@ -200,7 +200,7 @@ impl Drop for JobSeat {
                 // Who is left even so is ended with the server.
                 drop(tree.kill());
             }
-            "the actor that ran this job failed; its process tree was killed"
+            "the actor that ran this job failed; its process tree is being killed"
         } else {
             "the server failed before this job began; nothing was run"
         };

@@ -26,7 +26,8 @@ pub(crate) struct Snapshot {
     pub(crate) output: Progress,
     /// How long ago it last wrote.
     pub(crate) quiet_for: Option<Duration>,
-    /// Processes that outlived its end and are alive right now.
+    /// Processes that outlived its end and are alive right now; of a job that was ended also those
+    /// that may be its own or another job's.
     pub(crate) survivors: Vec<u32>,
     /// How it is confined.
     pub(crate) confinement: Granted,
@@ -101,7 +102,7 @@ impl Snapshot {
             queued: status.queued_for(),
             output,
             quiet_for: output.last_output.map(|at| at.elapsed()),
-            survivors: job.survivors(),
+            survivors: job.survivors().into_iter().chain(job.unattributed()).collect(),
             confinement: job.spec().confinement,
             doubt: job.spec().doubt.clone(),
             writable: desk.writable(job.spec()),

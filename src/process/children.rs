@@ -12,6 +12,7 @@ use std::sync::{LazyLock, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::orphans::Orphans;
 use super::proc_scan;
 use super::raw::{self, Ended};
 
@@ -29,6 +30,8 @@ struct Registry {
     abandoned: Vec<Pid>,
     /// Children that were never more than a means of ours: nobody counts them.
     dismissed: Vec<Pid>,
+    /// Those that fell to us.
+    orphans: Orphans,
 }
 
 /// Where children are registered while they are being created.
@@ -156,10 +159,15 @@ pub(super) fn is_owned(pid: Pid) -> bool {
     with_registry(|registry| registry.owned.contains_key(&pid))
 }
 
-/// The same, but never mistaken about a child that is being created right now. Waits for that.
-pub(super) fn is_owned_for_certain(pid: Pid) -> bool {
-    let _all_registered = CREATING.write().unwrap_or_else(PoisonError::into_inner);
-    is_owned(pid)
+/// `true` if we did not create this child. `false` as well while some child is being created, which
+/// may be this one: waiting for that would hold up all that come after.
+pub(super) fn is_surely_adopted(pid: Pid) -> bool {
+    CREATING.try_write().is_ok_and(|_all_registered| !is_owned(pid))
+}
+
+/// Does something with what is known of orphans. Not to be called inside itself.
+pub(super) fn with_orphans<T>(act: impl FnOnce(&mut Orphans) -> T) -> T {
+    with_registry(|registry| act(&mut registry.orphans))
 }
 
 /// Reaps every ended child that nobody waits for, and says how many there were.

@@ -36,6 +36,13 @@ fn tasks_in(loadavg: &str) -> Option<u64> {
     field.split_once('/')?.1.parse().ok()
 }
 
+/// The number that was given to the newest process or thread: the same twice, and none has begun in
+/// between.
+#[must_use]
+pub fn newest_number() -> Option<u64> {
+    short_file::read("/proc/loadavg").ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
+}
+
 fn available_in(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -1,10 +1,11 @@
 //! A second process that ends the jobs of a server that was killed.
 //!
 //! It holds one end of a pipe; the server holds the other and never writes. When the server ends,
-//! in whatever way, the pipe closes, and the guardian ends every process that carries the server's
-//! tag or marker, and removes what the server kept for its jobs on disk. After a good end there is
-//! nothing of both, and it just exits.
+//! in whatever way, the pipe closes, and the guardian ends every process that is in a cgroup of the
+//! server's jobs, carries its tag or marker, or is in its record, and removes what the server kept
+//! for its jobs on disk. After a good end there is nothing of both, and it just exits.
 
+use std::collections::HashSet;
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{DumpableBehavior, Pid, getpid, set_dumpable_behavior};
@@ -22,15 +22,13 @@ use super::children::Child;
 use super::confine::scratch;
 use super::helper;
 use super::host::{self, HostTag};
-use super::killing;
-use super::proc_scan::{self, Snapshot, Stat};
+use super::left_behind::{self, LeftBehind};
 use super::spawner;
 use super::tag::Tag;
 
 /// The first argument that makes the program a guardian.
 pub const GUARDIAN_ARG: &str = "__guardian";
 
-const SWEEP_LIMIT: Duration = Duration::from_secs(10);
 /// The number of times that a guardian tries to end what is left: a busy host may need longer than one sweep.
 const SWEEPS: usize = 12;
 
@@ -126,21 +124,21 @@ pub fn let_go() {
     }
 }
 
-/// Ends now what the guardian would end after us, orphans that no job can claim included.
-/// Blocks; gives those that are still alive.
+/// Ends now what the guardian would end after us, and every other descendant of ours but our own
+/// helpers. Blocks; gives those that are still alive.
 ///
 /// # Errors
 /// When the server was not prepared.
 pub fn end_everything() -> io::Result<Vec<u32>> {
-    let orders = Orders::of(&host::prepare()?);
+    let left = LeftBehind::of(&host::prepare()?);
     // Held, so that no guardian is started that would be taken for one of the left-behind.
     let post = post();
     let guardian = match &*post {
         Post::Held(guardian) => Some(guardian.child.pid()),
         Post::Unwanted | Post::Vacant(_) => None,
     };
-    let kept = [guardian, spawner::pid()];
-    Ok(sweep(|stat| !kept.contains(&Some(stat.pid)) && orders.concern(stat)))
+    let kept: Vec<Pid> = guardian.into_iter().chain(spawner::pid()).collect();
+    Ok(left.end(&kept))
 }
 
 impl Guardian {
@@ -155,12 +153,10 @@ impl Guardian {
     }
 }
 
-/// What a guardian is told: whose processes to end, and who is none of them.
+/// What a guardian is told: whose processes to end, and where that server kept its jobs' files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Orders {
-    tag: Option<Tag>,
-    marker_prefix: String,
-    server: Pid,
+    left: LeftBehind,
     scratch: Option<PathBuf>,
 }
 
@@ -179,11 +175,6 @@ fn argv(host: &HostTag, scratch: Option<&Path>) -> io::Result<Vec<CString>> {
 }
 
 impl Orders {
-    fn of(host: &HostTag) -> Self {
-        let marker_prefix = host.marker_prefix();
-        Self { tag: host.inherited(), marker_prefix, server: getpid(), scratch: None }
-    }
-
     /// Understands the arguments that [`argv`] gives, the program's name being left out.
     fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let mut args = args.into_iter();
@@ -193,23 +184,14 @@ impl Orders {
         // Without its end a short prefix would match markers of others.
         let marker_prefix = word().filter(|prefix| prefix.ends_with(':'))?;
         let server = Pid::from_raw(word()?.parse().ok()?)?;
-        Some(Self { tag, marker_prefix, server, scratch: args.next().map(PathBuf::from) })
+        let left = LeftBehind { tag, marker_prefix, server, recorded: HashSet::new() };
+        Some(Self { left, scratch: args.next().map(PathBuf::from) })
     }
 
-    fn concern(&self, stat: &Stat) -> bool {
-        stat.pid != getpid()
-            && stat.pid != self.server
-            && (self.is_tagged(stat.pid) || self.is_marked(stat.pid))
-    }
-
-    fn is_tagged(&self, pid: Pid) -> bool {
-        self.tag.is_some_and(|ours| Tag::read(pid).is_some_and(|tag| tag.same_server(ours)))
-    }
-
-    fn is_marked(&self, pid: Pid) -> bool {
-        proc_scan::environment_has(pid, |variable| {
-            variable.starts_with(self.marker_prefix.as_bytes())
-        })
+    /// Adds the processes that the server has recorded. To be called once it is dead.
+    fn read_record(&mut self) {
+        let record = self.scratch.as_deref().and_then(left_behind::read);
+        self.left.recorded = record.map(|left| left.recorded).unwrap_or_default();
     }
 }
 
@@ -218,11 +200,12 @@ impl Orders {
 ///
 /// To be called before anything else in `main`.
 pub fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
-    let orders = Orders::parse(args)?;
+    let mut orders = Orders::parse(args)?;
     // Closed to jobs, which are the same user's. A kernel that refuses leaves it as it was.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
     wait_for_end_of_input();
-    let mut sweeps = (0..SWEEPS).map(|_| sweep(|stat| orders.concern(stat)));
+    orders.read_record();
+    let mut sweeps = (0..SWEEPS).map(|_| orders.left.end(&[]));
     let is_anybody_left = !sweeps.any(|left| left.is_empty());
     // While one of them lives, what keeps it from writing stays.
     if let Some(scratch) = orders.scratch.as_deref().filter(|_| !is_anybody_left) {
@@ -239,17 +222,10 @@ fn wait_for_end_of_input() {
     }
 }
 
-/// Ends every process that is concerned, and gives those that are still alive.
-fn sweep(is_concerned: impl Fn(&Stat) -> bool) -> Vec<u32> {
-    let concerned = || {
-        let snapshot = Snapshot::take();
-        snapshot.iter().filter(|stat| stat.alive() && is_concerned(stat)).copied().collect()
-    };
-    killing::end_all(concerned, SWEEP_LIMIT)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::{Confine, ExitKind, Launch, LaunchStdin, Process, Report, Variable, spawn};
     use super::*;
 
@@ -268,8 +244,11 @@ mod tests {
         spawn(&launch).unwrap()
     }
 
-    fn orders(tag: Option<Tag>, marker_prefix: &str) -> Orders {
-        Orders { tag, marker_prefix: marker_prefix.into(), server: getpid(), scratch: None }
+    /// Of a server that is not this process, which all children are of here.
+    fn left(tag: Option<Tag>, marker_prefix: &str) -> LeftBehind {
+        let server = Pid::from_raw(i32::MAX).unwrap();
+        let recorded = HashSet::new();
+        LeftBehind { tag, marker_prefix: marker_prefix.into(), server, recorded }
     }
 
     /// How many are their program by now: while one becomes it, its variables cannot be read.
@@ -288,11 +267,10 @@ mod tests {
         }
     }
 
-    async fn check_swept(process: Process, orders: Orders) {
+    async fn check_swept(process: Process, left: LeftBehind) {
         wait_for(&process, 3);
-        let left =
-            tokio::task::spawn_blocking(move || sweep(|stat| orders.concern(stat))).await.unwrap();
-        assert_eq!(left, [0; 0]);
+        let alive = tokio::task::spawn_blocking(move || left.end(&[])).await.unwrap();
+        assert_eq!(alive, [0; 0]);
         assert_eq!(process.tree.alive(), [0; 0]);
         let status = process.leader.wait().await.unwrap().status;
         assert_eq!(status, ExitKind::Signal { signal: 9, core: false });
@@ -303,9 +281,19 @@ mod tests {
         let marked = sleeper(vec![Variable::new("SHELLYARD_JOB", "swept:1").unwrap()]);
         let other = sleeper(vec![Variable::new("SHELLYARD_JOB", "swept2:1").unwrap()]);
         wait_for(&other, 3);
-        check_swept(marked, orders(None, "SHELLYARD_JOB=swept:")).await;
+        check_swept(marked, left(None, "SHELLYARD_JOB=swept:")).await;
         assert_eq!(other.tree.look().processes, 3);
         assert_eq!(other.tree.kill(), [0; 0]);
+    }
+
+    #[tokio::test]
+    async fn whoever_is_in_the_record_is_ended_with_its_children() {
+        let process = sleeper(Vec::new());
+        wait_for(&process, 3);
+        let leader = Pid::from_raw(process.tree.leader_pid().cast_signed()).unwrap();
+        let key = super::super::proc_scan::stat(leader).unwrap().key();
+        let nobody = left(None, "SHELLYARD_JOB=nobody:");
+        check_swept(process, LeftBehind { recorded: [key].into(), ..nobody }).await;
     }
 
     #[tokio::test]
@@ -317,7 +305,7 @@ mod tests {
             let pid = Pid::from_raw(pid.cast_signed());
             assert!(foreign.of_child(serial).put_on(pid));
         }
-        check_swept(process, orders(Some(foreign), "SHELLYARD_JOB=nobody:")).await;
+        check_swept(process, left(Some(foreign), "SHELLYARD_JOB=nobody:")).await;
     }
 
     #[test]
@@ -326,8 +314,7 @@ mod tests {
         for scratch in [None, Some(PathBuf::from("/tmp/a b"))] {
             let args = argv(&host, scratch.as_deref()).unwrap().into_iter().skip(1);
             let args = args.map(|arg| OsString::from(arg.into_string().unwrap()));
-            let orders = orders(host.inherited(), &host.marker_prefix());
-            assert_eq!(Orders::parse(args), Some(Orders { scratch, ..orders }));
+            assert_eq!(Orders::parse(args), Some(Orders { left: LeftBehind::of(&host), scratch }));
         }
     }
 

@@ -48,6 +48,7 @@ impl Holdings {
             (Some(Ok(children)), _) if children.is_empty() => Inhabitants::None,
             (Some(Ok(_)), _) => Inhabitants::Some,
             (None, Some(cgroup)) if cgroup.is_vacated() => Inhabitants::None,
+            (None, Some(_)) => Inhabitants::Some,
             (Some(Err(_)) | None, _) => Inhabitants::Unknown,
         }
     }

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::io;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
@@ -186,12 +187,13 @@ pub fn keep_child_signals() {
     raw::block_child_signals();
 }
 
-/// Blocks until a child has ended since the last call.
+/// Blocks until a child has ended since the last call, or until the first tree is there, for at most
+/// as long as `limit`. Returns `false` where neither happened.
 ///
 /// # Errors
 /// When the system does not tell.
-pub fn wait_for_a_child() -> io::Result<()> {
-    Ok(raw::take_child_signal()?)
+pub fn wait_for_a_child(limit: Option<Duration>) -> io::Result<bool> {
+    Ok(raw::take_child_signal(limit)?)
 }
 
 /// Reaps every ended child that nobody waits for: adopted orphans, and leaders whose owner is

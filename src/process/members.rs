@@ -2,20 +2,22 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, getpid};
 
 use super::children;
 use super::confine::cgroup::JobCgroup;
 use super::holdings::Holdings;
+use super::orphans::{self, TreeId};
 use super::plumbing::FileNames;
-use super::proc_scan::{self, Snapshot, Stat};
+use super::proc_scan::{self, ProcessKey, Snapshot, Stat};
 use super::tag::Tag;
 
 /// What tells the processes of one tree from all others.
 #[derive(Debug)]
 pub(super) struct Identity {
+    id: TreeId,
     leader: Pid,
     /// No process of the tree started before this.
     born: u64,
@@ -28,7 +30,7 @@ pub(super) struct Identity {
     /// What is held for the tree until it is over.
     holdings: Mutex<Option<Holdings>>,
     /// Who was a member when we last looked: still one when all other evidence is gone.
-    seen: Mutex<HashSet<(Pid, u64)>>,
+    seen: Mutex<HashSet<ProcessKey>>,
 }
 
 impl Identity {
@@ -41,12 +43,18 @@ impl Identity {
     ) -> Self {
         let (leader_reaped, holdings, seen) =
             (AtomicBool::new(false), Mutex::default(), Mutex::default());
-        Self { leader, born, tag, marker, files, leader_reaped, holdings, seen }
+        let id = children::new_serial();
+        Self { id, leader, born, tag, marker, files, leader_reaped, holdings, seen }
     }
 
     /// The same, and what is held for it.
-    pub(super) fn holding(self, holdings: Holdings) -> Self {
-        Self { holdings: Mutex::new(Some(holdings)), ..self }
+    pub(super) fn holding(mut self, holdings: Holdings) -> Self {
+        self.holdings = Mutex::new(Some(holdings));
+        self
+    }
+
+    pub(super) const fn id(&self) -> TreeId {
+        self.id
     }
 
     pub(super) const fn leader(&self) -> Pid {
@@ -56,14 +64,6 @@ impl Identity {
     /// A number that rises from tree to tree.
     pub(super) const fn born(&self) -> u64 {
         self.born
-    }
-
-    pub(super) const fn tag(&self) -> Option<Tag> {
-        self.tag
-    }
-
-    pub(super) fn marker(&self) -> Option<&[u8]> {
-        self.marker.as_deref()
     }
 
     /// What is asked of the cgroup that the leader began in, where it got one of its own.
@@ -89,55 +89,36 @@ impl Identity {
         let held = self.holdings.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Not before the lock is free: directories are removed.
         drop(held);
+        orphans::close_tree(self.id);
     }
 
-    /// All processes of the tree, zombies included, by one look at /proc.
-    ///
-    /// Walks down from the server, so that nobody who is not our descendant can be among them.
+    /// All processes of the tree, zombies included, by one look at /proc: those of its cgroup, and
+    /// those that [`attribute`] finds.
     pub(super) fn members(&self) -> Vec<Stat> {
+        self.members_in(&Snapshot::take())
+    }
+
+    /// The same, and the orphans that can be of no other tree any more.
+    pub(super) fn members_to_end(&self) -> Vec<Stat> {
         let snapshot = Snapshot::take();
-        let mut children: HashMap<i32, Vec<&Stat>> = HashMap::new();
-        for stat in snapshot.iter() {
-            children.entry(stat.parent).or_default().push(stat);
-        }
+        let mut members = self.members_in(&snapshot);
+        members.extend(orphans::left_to(self.id, &snapshot));
+        members
+    }
+
+    fn members_in(&self, snapshot: &Snapshot) -> Vec<Stat> {
+        let mut members = attribute(snapshot, &[self]).pop().unwrap_or_default();
+        let found: HashSet<Pid> = members.iter().map(|stat| stat.pid).collect();
         let init = self.holdings(Holdings::init).flatten();
-        let mut members = Vec::new();
-        let mut todo: Vec<(&Stat, Lineage)> = Vec::new();
-        let server = getpid().as_raw_nonzero().get();
-        todo.extend(children.remove(&server).into_iter().flatten().map(|s| (s, Lineage::Server)));
-        while let Some((stat, lineage)) = todo.pop() {
-            let lineage =
-                if init == Some(stat.pid) { Lineage::Init } else { self.judge(stat, lineage) };
-            if lineage == Lineage::Member {
-                members.push(*stat);
-            }
-            let below = children.remove(&stat.pid.as_raw_nonzero().get());
-            todo.extend(below.into_iter().flatten().map(|child| (child, lineage)));
-        }
+        // Read after the snapshot: whoever is in the cgroup by now is a member, however it got there.
+        let others = self.cgroup(JobCgroup::members).unwrap_or_default().into_iter();
+        let others = others.filter(|pid| !found.contains(pid) && Some(*pid) != init);
+        members.extend(others.filter_map(proc_scan::stat));
         self.remember(&members);
         members
     }
 
-    /// What this process is, given what its parent is.
-    fn judge(&self, stat: &Stat, parent: Lineage) -> Lineage {
-        let is_member = match parent {
-            Lineage::Member | Lineage::Init => true,
-            Lineage::Server => self.claims(stat),
-            Lineage::Stranger => self.shares_session(stat) || self.has_seen(stat),
-        };
-        if is_member { Lineage::Member } else { Lineage::Stranger }
-    }
-
-    /// Whether a child of the server is one of ours: the leader, or an orphan of the tree.
-    pub(super) fn claims(&self, stat: &Stat) -> bool {
-        self.shares_session(stat)
-            || self.has_seen(stat)
-            || (!children::is_owned(stat.pid)
-                && self.left_a_trace(stat.pid)
-                && !children::is_owned_for_certain(stat.pid))
-    }
-
-    pub(super) fn shares_session(&self, stat: &Stat) -> bool {
+    fn shares_session(&self, stat: &Stat) -> bool {
         let leader = self.leader.as_raw_nonzero().get();
         (stat.session == leader || stat.group == leader)
             && stat.started >= self.born
@@ -156,16 +137,28 @@ impl Identity {
         self.tag.is_some() && tag.is_some() && tag != self.tag
     }
 
-    fn has_seen(&self, stat: &Stat) -> bool {
-        self.lock_seen().contains(&(stat.pid, stat.started))
-    }
-
     /// The evidence that an orphan carries in itself. Costs some reading.
-    fn left_a_trace(&self, pid: Pid) -> bool {
+    pub(super) fn left_a_trace(&self, pid: Pid) -> bool {
+        if self.cgroup(|cgroup| cgroup.holds(pid)) == Some(true) {
+            return true;
+        }
         if self.is_of_other_tree(pid) {
             return false;
         }
         self.has_our_tag(pid) || self.has_our_marker(pid) || self.holds_our_output(pid)
+    }
+
+    /// `true` if this is the tag of another tree of this server.
+    pub(super) fn is_of_sibling(&self, tag: Option<Tag>) -> bool {
+        let is_sibling = |ours: Tag| {
+            tag.is_some_and(|tag| tag.same_server(ours) && !tag.is_of_server() && tag != ours)
+        };
+        self.tag.is_some_and(is_sibling)
+    }
+
+    /// `true` if orphans of the tree fall to the first process of its own namespace.
+    pub(super) fn has_namespace(&self) -> bool {
+        self.holdings(Holdings::init).flatten().is_some()
     }
 
     fn has_our_tag(&self, pid: Pid) -> bool {
@@ -188,22 +181,110 @@ impl Identity {
         file.is_some_and(|file| self.files.inputs.contains(&file))
     }
 
-    fn remember(&self, members: &[Stat]) {
-        let alive = members.iter().filter(|stat| stat.alive());
-        *self.lock_seen() = alive.map(|stat| (stat.pid, stat.started)).collect();
+    /// Keeps the living among these, so that they stay members when all other evidence is gone.
+    pub(super) fn remember(&self, members: &[Stat]) {
+        let alive: HashSet<ProcessKey> =
+            members.iter().filter(|stat| stat.alive()).map(Stat::key).collect();
+        let missing: Vec<ProcessKey> = self.lock_seen().difference(&alive).copied().collect();
+        // Another look may have seen later what this one could not see yet.
+        let gone: Vec<_> = missing.into_iter().filter(|key| !proc_scan::is_alive(*key)).collect();
+        let mut seen = self.lock_seen();
+        seen.extend(alive);
+        for key in gone {
+            seen.remove(&key);
+        }
     }
 
-    fn lock_seen(&self) -> std::sync::MutexGuard<'_, HashSet<(Pid, u64)>> {
+    fn lock_seen(&self) -> MutexGuard<'_, HashSet<ProcessKey>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a process's parent is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lineage {
+impl Drop for Identity {
+    fn drop(&mut self) {
+        orphans::close_tree(self.id);
+    }
+}
+
+/// The processes of each of these trees, zombies included, in the trees' order.
+///
+/// Walks down from the server, so that nobody who is not our descendant can be among them.
+pub(super) fn attribute(snapshot: &Snapshot, trees: &[&Identity]) -> Vec<Vec<Stat>> {
+    let owners = Owners::new(trees);
+    let mut children = snapshot.by_parent();
+    let mut below = |pid: Pid| children.remove(&pid.as_raw_nonzero().get()).unwrap_or_default();
+    let mut members = vec![Vec::new(); trees.len()];
+    let mut todo: Vec<(&Stat, Parent)> = Vec::new();
+    todo.extend(below(getpid()).into_iter().map(|stat| (stat, Parent::Server)));
+    while let Some((stat, parent)) = todo.pop() {
+        let owner = owners.find(stat, parent);
+        // The first process of a namespace is ours and no part of the job: only what falls to it is.
+        if let Some(tree) = owner.filter(|_| !owners.inits.contains_key(&stat.pid)) {
+            members[tree].push(*stat);
+        }
+        let parent = owner.map_or(Parent::Stranger, Parent::Member);
+        todo.extend(below(stat.pid).into_iter().map(|child| (child, parent)));
+    }
+    members
+}
+
+/// The relation of a process's parent to the trees.
+#[derive(Debug, Clone, Copy)]
+enum Parent {
     Server,
-    Member,
-    /// The first process of the tree's own namespace: ours, and none of the tree.
-    Init,
+    Member(usize),
     Stranger,
+}
+
+/// The evidence by which processes are told apart, for many trees at once.
+#[derive(Debug)]
+struct Owners<'a> {
+    trees: &'a [&'a Identity],
+    ids: HashMap<TreeId, usize>,
+    leaders: HashMap<i32, usize>,
+    /// The first processes of namespaces, to which orphans fall.
+    inits: HashMap<Pid, usize>,
+    seen: HashMap<ProcessKey, usize>,
+}
+
+impl<'a> Owners<'a> {
+    fn new(trees: &'a [&'a Identity]) -> Self {
+        let mut by_age: Vec<_> = trees.iter().copied().enumerate().collect();
+        // Of two trees whose leaders had the same number, only the later can have it now.
+        by_age.sort_by_key(|(_, identity)| identity.born);
+        let (mut ids, mut leaders) = (HashMap::new(), HashMap::new());
+        let (mut inits, mut seen) = (HashMap::new(), HashMap::new());
+        for (index, identity) in by_age {
+            ids.insert(identity.id, index);
+            leaders.insert(identity.leader.as_raw_nonzero().get(), index);
+            let init = identity.holdings(Holdings::init).flatten();
+            inits.extend(init.map(|init| (init, index)));
+            seen.extend(identity.lock_seen().iter().map(|key| (*key, index)));
+        }
+        Self { trees, ids, leaders, inits, seen }
+    }
+
+    fn find(&self, stat: &Stat, parent: Parent) -> Option<usize> {
+        let by_itself = || self.by_session(stat).or_else(|| self.seen.get(&stat.key()).copied());
+        match parent {
+            Parent::Member(tree) => Some(tree),
+            Parent::Server => {
+                let init = self.inits.get(&stat.pid).copied();
+                init.or_else(by_itself).or_else(|| self.as_orphan(stat))
+            }
+            Parent::Stranger => by_itself(),
+        }
+    }
+
+    fn by_session(&self, stat: &Stat) -> Option<usize> {
+        let tree = *self.leaders.get(&stat.session).or_else(|| self.leaders.get(&stat.group))?;
+        self.trees[tree].shares_session(stat).then_some(tree)
+    }
+
+    fn as_orphan(&self, stat: &Stat) -> Option<usize> {
+        if children::is_owned(stat.pid) {
+            return None;
+        }
+        orphans::owner_of(stat).and_then(|tree| self.ids.get(&tree).copied())
+    }
 }

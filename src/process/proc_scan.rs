@@ -1,6 +1,6 @@
 //! What /proc says about processes. Whatever cannot be read is taken as gone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::mem::MaybeUninit;
@@ -41,7 +41,14 @@ pub(super) enum State {
     Dead,
 }
 
+/// A process for ever: its number, and when it started.
+pub(super) type ProcessKey = (Pid, u64);
+
 impl Stat {
+    pub(super) const fn key(&self) -> ProcessKey {
+        (self.pid, self.started)
+    }
+
     pub(super) const fn alive(&self) -> bool {
         !matches!(self.state, State::Dead)
     }
@@ -94,6 +101,11 @@ pub(super) fn stat(pid: Pid) -> Option<Stat> {
     let mut line = [0; 1536];
     let length = File::open(file_of(pid, "stat")).ok()?.read(&mut line).ok()?;
     Stat::parse(&String::from_utf8_lossy(line.get(..length)?))
+}
+
+/// `true` if this very process is there and is no zombie.
+pub(super) fn is_alive(key: ProcessKey) -> bool {
+    stat(key.0).is_some_and(|stat| stat.key() == key && stat.alive())
 }
 
 /// The largest resident set that this process itself has had. What `getrusage` says of it may
@@ -149,6 +161,40 @@ impl Snapshot {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Stat> {
         self.stats.values()
+    }
+
+    pub(super) fn get(&self, pid: Pid) -> Option<&Stat> {
+        self.stats.get(&pid)
+    }
+
+    /// The processes below each parent's number.
+    pub(super) fn by_parent(&self) -> HashMap<i32, Vec<&Stat>> {
+        let mut children: HashMap<i32, Vec<&Stat>> = HashMap::new();
+        for stat in self.iter() {
+            children.entry(stat.parent).or_default().push(stat);
+        }
+        children
+    }
+
+    /// The processes for which `is_root` is true, and all their descendants.
+    pub(super) fn with_descendants(&self, is_root: impl Fn(&Stat) -> bool) -> Vec<Stat> {
+        let mut children = self.by_parent();
+        let mut todo: Vec<&Stat> = self.iter().filter(|stat| is_root(stat)).collect();
+        let mut found = HashSet::new();
+        while let Some(stat) = todo.pop() {
+            if found.insert(stat.pid) {
+                let below = children.remove(&stat.pid.as_raw_nonzero().get());
+                todo.extend(below.into_iter().flatten());
+            }
+        }
+        found.into_iter().filter_map(|pid| self.get(pid).copied()).collect()
+    }
+}
+
+#[cfg(test)]
+impl FromIterator<Stat> for Snapshot {
+    fn from_iter<I: IntoIterator<Item = Stat>>(stats: I) -> Self {
+        Self { stats: stats.into_iter().map(|stat| (stat.pid, stat)).collect() }
     }
 }
 
@@ -214,6 +260,12 @@ pub(super) fn realtime_limit(pid: Pid) -> Option<u64> {
 fn parse_realtime_limit(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
     line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The path of a process's cgroup of version 2, as the kernel names it.
+pub(super) fn cgroup_path(pid: Pid) -> Option<String> {
+    let cgroups = fs::read_to_string(file_of(pid, "cgroup")).ok()?;
+    cgroups.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
 }
 
 /// What an open file of a process is: a path, or a word such as `pipe:[123]`.

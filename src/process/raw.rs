@@ -166,17 +166,28 @@ pub(super) fn block_child_signals() {
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const children, ptr::null_mut()) };
 }
 
-/// Takes the signal that a child has ended, and blocks until there is one. Those that came since the
-/// last call are one.
-pub(super) fn take_child_signal() -> Result<(), Errno> {
+/// Takes the signal that a child has ended, and blocks until there is one, for at most as long as
+/// `limit`. Those that came since the last call are one. Returns `false` where there was none.
+pub(super) fn take_child_signal(limit: Option<Duration>) -> Result<bool, Errno> {
     let (_, children) = signal_sets(&[libc::SIGCHLD]);
-    rustix::io::retry_on_intr(|| {
-        // SAFETY: the set is initialised; no more is asked for than the signal.
-        match unsafe { libc::sigwaitinfo(&raw const children, ptr::null_mut()) } {
+    let limit = limit.map(|limit| libc::timespec {
+        tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    });
+    let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+    let taken = rustix::io::retry_on_intr(|| {
+        // SAFETY: the set is initialised, the limit is null or outlives the call, and no more is
+        // asked for than the signal.
+        match unsafe { libc::sigtimedwait(&raw const children, ptr::null_mut(), limit) } {
             -1 => Err(last_error()),
             _ => Ok(()),
         }
-    })
+    });
+    match taken {
+        Ok(()) => Ok(true),
+        Err(Errno::AGAIN) => Ok(false),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// An initialised `posix_spawn_file_actions_t`, which stays where it is and is destroyed on drop.

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Signal, kill_process_group, test_kill_process_group};
+use rustix::process::{Signal, getpid, kill_process, kill_process_group, test_kill_process_group};
 
 use super::children;
 use super::confine::cgroup::JobCgroup;
 use super::holdings::{Holdings, Inhabitants};
 use super::killing::{self, number};
 use super::members::Identity;
+use super::orphans;
 use super::proc_scan::{self, Stat};
 use crate::in_place::in_place;
 
@@ -43,7 +44,11 @@ pub struct Look {
 }
 
 impl Tree {
-    pub(super) const fn new(identity: Arc<Identity>) -> Self {
+    pub(super) fn new(identity: Arc<Identity>) -> Self {
+        if orphans::open_tree(&identity) {
+            // Whoever follows children waits without a limit while there is no tree.
+            kill_process(getpid(), Signal::CHILD).ok();
+        }
         Self { identity }
     }
 
@@ -83,7 +88,14 @@ impl Tree {
     #[must_use = "who is still alive was not ended"]
     pub fn kill(&self) -> Vec<u32> {
         self.identity.holdings(Holdings::end_processes);
-        killing::end_all(|| self.identity.members(), KILL_LIMIT)
+        killing::end_all(|| self.identity.members_to_end(), KILL_LIMIT)
+    }
+
+    /// Living processes that may belong to this tree or to another that is not over. They end with
+    /// the last of those.
+    #[must_use]
+    pub fn unattributed(&self) -> Vec<u32> {
+        orphans::without_owner_beside(self.identity.id()).into_iter().map(number).collect()
     }
 
     /// The strongest means by which [`Tree::kill`] ends the processes. Whatever it is, a walk
@@ -114,9 +126,18 @@ impl Tree {
         };
         let survivors = if may_survive { in_place(|| self.alive()) } else { Vec::new() };
         if survivors.is_empty() {
-            self.identity.release();
+            self.close();
         }
         survivors
+    }
+
+    /// Nobody is left: lets go of what was held for the tree, and ends the orphans that could only
+    /// have been its own.
+    fn close(&self) {
+        self.identity.release();
+        if orphans::has_unowned() {
+            in_place(orphans::end_unowned);
+        }
     }
 
     /// What the tree is doing.
@@ -154,7 +175,7 @@ impl Tree {
             let is_inhabited =
                 self.identity.holdings(Holdings::inhabitants) == Some(Inhabitants::Some);
             if !is_inhabited || looks == ADOPTION_LOOKS {
-                self.identity.release();
+                self.close();
                 return members;
             }
         }
@@ -175,7 +196,9 @@ impl Tree {
         let mut dead = Vec::new();
         for pid in adopted.into_iter().filter(|pid| !children::is_owned(*pid)) {
             match proc_scan::stat(pid).filter(Stat::alive) {
-                Some(stat) if self.identity.claims(&stat) => return Adopted::PerhapsOurs,
+                Some(stat) if orphans::owner_of(&stat) == Some(self.identity.id()) => {
+                    return Adopted::PerhapsOurs;
+                }
                 Some(_) => {}
                 None => dead.push(pid),
             }

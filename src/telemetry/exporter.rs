@@ -329,6 +329,7 @@ mod tests {
             events::compression_failed(&"no");
             events::job_freed(JOB, FreedReason::Age, 4);
             events::orphans_reaped(2);
+            events::unattributed_ended(1);
             events::actor_failed(Actor::Job, &"boom");
             events::operation_started("tools/list", None).finish(None);
             events::operation_started("tools/call", None).finish(Some(ErrorType::Tool));

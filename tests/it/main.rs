@@ -29,6 +29,8 @@ mod dashboards;
 #[cfg(test)]
 mod demo_load;
 #[cfg(test)]
+mod detaching;
+#[cfg(test)]
 mod dialect;
 #[cfg(test)]
 mod digest;

@@ -125,7 +125,10 @@ async fn execute(call: Call<'_>, command: &str) -> Result<Ran, NotRun> {
     let (return_code, note) = match ending.outcome {
         Outcome::Exited { code } => (code, None),
         Outcome::Signaled { .. } => (NO_CODE, None),
-        Outcome::TimedOut { after } => (NO_CODE, Some(timed_out(after, &ending.survivors))),
+        Outcome::TimedOut { after } => {
+            let alive: Vec<u32> = ending.survivors.into_iter().chain(job.unattributed()).collect();
+            (NO_CODE, Some(timed_out(after, &alive)))
+        }
         Outcome::Stopped { by } => (NO_CODE, Some(format!("Command stopped ({})", by.word()))),
         Outcome::Limit { which } => (NO_CODE, Some(format!("Command stopped: {which}"))),
         Outcome::FailedToStart(why) => return Err(NotRun::Failed(why.to_string())),
@@ -140,7 +143,7 @@ fn timed_out(after: Duration, survivors: &[u32]) -> String {
     let left = if survivors.is_empty() {
         "everything it had started was killed".to_owned()
     } else {
-        format!("these processes of it could not be killed: {survivors:?}")
+        format!("these processes may be of it and are alive: {survivors:?}")
     };
     format!("Command timed out after {}s; {left}", after.as_secs_f64())
 }
@@ -208,7 +211,7 @@ mod tests {
         let after = Duration::from_millis(1500);
         let killed = "Command timed out after 1.5s; everything it had started was killed";
         assert_eq!(timed_out(after, &[]), killed);
-        assert!(timed_out(after, &[7]).ends_with("could not be killed: [7]"));
+        assert!(timed_out(after, &[7]).ends_with("may be of it and are alive: [7]"));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) fn fields(job: &Snapshot, shown: Option<&Shown>) -> JsonObject {
     fields.put("job", job.job.number());
     fields.put("state", state_word(&job.state));
     if let Some(ending) = job.ending() {
-        outcome(&mut fields, ending);
+        outcome(&mut fields, ending, &job.survivors);
     }
     times(&mut fields, job);
     match shown {
@@ -73,7 +73,7 @@ const fn state_word(state: &State) -> &'static str {
     }
 }
 
-fn outcome(fields: &mut Fields, ending: &Ending) {
+fn outcome(fields: &mut Fields, ending: &Ending, alive: &[u32]) {
     fields.put("outcome", ending.outcome.word());
     match &ending.outcome {
         Outcome::Exited { code } => fields.put("exit_code", *code),
@@ -89,7 +89,7 @@ fn outcome(fields: &mut Fields, ending: &Ending) {
         Outcome::TimedOut { .. } => {}
     }
     if let Some(note) = ending.kill {
-        fields.put("killed", kill_note(note));
+        fields.put("killed", kill_note(note, alive));
     }
     fields.put_if(!ending.pipeline.is_empty(), "pipeline_exit_codes", ending.pipeline.clone());
     fields.put("cpu_ms", millis(ending.usage.cpu));

@@ -107,7 +107,7 @@ pub(super) fn ended(job: &Snapshot, ending: &Ending) -> String {
         Outcome::Lost { why } => format!("lost: {why}"),
     };
     match ending.kill {
-        Some(note) => format!("{what}, {}", kill_note(note)),
+        Some(note) => format!("{what}, {}", kill_note(note, &job.survivors)),
         None => what,
     }
 }

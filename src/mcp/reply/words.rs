@@ -77,12 +77,15 @@ fn minutes(time: Duration) -> String {
     if hours == 0 { format!("{minutes}m{seconds:02}s") } else { format!("{hours}h{minutes:02}m") }
 }
 
-/// How a tree was ended: `tree killed (SIGTERM, then SIGKILL after 5s)`.
-pub(crate) fn kill_note(note: KillNote) -> String {
+/// How a tree was ended: `tree killed (SIGTERM, then SIGKILL after 5s)`. Of a tree that may still have
+/// processes it says what was sent, and not that it ended.
+pub(crate) fn kill_note(note: KillNote, alive: &[u32]) -> String {
     let first = signal_name(note.first);
-    match note.killed_after {
-        Some(after) => format!("tree killed ({first}, then SIGKILL after {})", about(after)),
-        None => format!("tree ended ({first})"),
+    match (note.killed_after, alive) {
+        (Some(after), []) => format!("tree killed ({first}, then SIGKILL after {})", about(after)),
+        (Some(after), _) => format!("sent {first}, then SIGKILL after {}", about(after)),
+        (None, []) => format!("tree ended ({first})"),
+        (None, _) => format!("sent {first}"),
     }
 }
 
@@ -137,10 +140,13 @@ mod tests {
         {
             let note = KillNote { killed_after: Some(Duration::from_millis(millis)), ..note };
             assert_eq!(
-                kill_note(note),
+                kill_note(note, &[]),
                 format!("tree killed (SIGTERM, then SIGKILL after {text})")
             );
         }
-        assert_eq!(kill_note(KillNote { killed_after: None, ..note }), "tree ended (SIGTERM)");
+        assert_eq!(kill_note(note, &[7]), "sent SIGTERM, then SIGKILL after 5s");
+        let ended = KillNote { killed_after: None, ..note };
+        assert_eq!(kill_note(ended, &[]), "tree ended (SIGTERM)");
+        assert_eq!(kill_note(ended, &[7]), "sent SIGTERM");
     }
 }

@@ -15,6 +15,7 @@ use rustix::process::geteuid;
 
 use super::clearing::clear;
 use super::protected;
+use crate::process::left_behind;
 
 /// What the names of servers' directories begin with.
 const PREFIX: &str = "scratch-";
@@ -33,7 +34,8 @@ pub struct ScratchRoot {
 
 impl ScratchRoot {
     /// Makes one below this directory for temporary files, which may be everybody's, and removes
-    /// what servers of the same user that are gone have left there.
+    /// what servers of the same user that are gone have left there: first the processes that they
+    /// recorded, then the files. Blocks while such processes end.
     ///
     /// # Errors
     /// When it cannot be made, or when something that is not ours alone is in its place.
@@ -147,6 +149,10 @@ fn remove_left(around: &Path) {
         let is_one = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
         let path = entry.path();
         if let (true, Some(lock)) = (is_one, lock(&path)) {
+            if !left_behind::end_recorded(&path).is_empty() {
+                // While one of them lives, what keeps it from writing stays.
+                continue;
+            }
             release_placeholders(&path);
             Left { path, _lock: Some(lock) }.remove_later();
         }

@@ -1,6 +1,7 @@
 //! The host, and the server as a part of it.
 
 use std::fmt::Display;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,6 +24,15 @@ pub fn oom_score_not_set(why: &dyn Display) {
     let why = why.to_string();
     tracing::warn!(?why, "the out-of-memory score of a job could not be raised");
     process::OOM_SCORE_FAILURES.plain().increment(1);
+}
+
+/// Processes were ended that shed all signs of their job, after all jobs that they could have come from.
+pub fn unattributed_ended(count: u64) {
+    tracing::warn!(
+        count,
+        "processes of unknown origin were ended with the last job that could have started them"
+    );
+    process::UNATTRIBUTED_ENDED.plain().increment(count);
 }
 
 /// The guardian had died; there is a new one.
@@ -66,6 +76,15 @@ pub fn watchdog_missing(why: &dyn Display) {
     tracing::error!(
         ?why,
         "no watchdog thread: limits on memory, CPU time and processes may not hold"
+    );
+}
+
+/// The processes of jobs cannot be written down.
+pub fn record_missing(why: &io::Error) {
+    let why = why.to_string();
+    tracing::error!(
+        ?why,
+        "no record of processes: should this server be killed, those that shed all signs of their job are not ended"
     );
 }
 

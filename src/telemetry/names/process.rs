@@ -22,6 +22,14 @@ pub const OOM_SCORE_FAILURES: Counter = Counter(Metric {
     labels: PLAIN,
 });
 
+/// Processes that no job could be told to own, ended with the last job that could have.
+pub const UNATTRIBUTED_ENDED: Counter = Counter(Metric {
+    name: "shellyard_unattributed_processes_ended_total",
+    help: "Processes that no job could be told to own, ended with the last job that could have.",
+    unit: Unit::Count,
+    labels: PLAIN,
+});
+
 /// Lines of the audit log that could not be written.
 pub const AUDIT_FAILURES: Counter = Counter(Metric {
     name: "shellyard_audit_failures_total",
@@ -125,7 +133,15 @@ pub const BUILD_INFO: Gauge = Gauge(Metric {
 /// All of them.
 pub(super) const FAMILY: Family = Family {
     title: "The server as a process",
-    counters: &[ORPHANS, OOM_SCORE_FAILURES, AUDIT_FAILURES, GUARDIAN_RESTARTS, LOG_DROPPED, CPU],
+    counters: &[
+        ORPHANS,
+        OOM_SCORE_FAILURES,
+        AUDIT_FAILURES,
+        GUARDIAN_RESTARTS,
+        LOG_DROPPED,
+        CPU,
+        UNATTRIBUTED_ENDED,
+    ],
     gauges: &[RESIDENT, VIRTUAL, OPEN_FDS, MAX_FDS, THREADS, START_TIME, BUILD_INFO, AUDIT_QUEUED],
     histograms: &[],
 };

@@ -1,10 +1,11 @@
 //! The cgroup of one job.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use super::delegation::Controller;
 use super::idle::Idle;
 use super::yard::{self, Yard};
 use crate::confinement::ResourceLimits;
+use crate::process::proc_scan;
 
 static LAST: AtomicU64 = AtomicU64::new(0);
 
@@ -104,10 +106,14 @@ impl JobCgroup {
         is_vacated
     }
 
-    /// The processes in it.
+    /// The processes in it and in all cgroups below it.
     pub(in crate::process) fn members(&self) -> Vec<Pid> {
-        let numbers = self.read("cgroup.procs").unwrap_or_default();
-        numbers.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect()
+        members_below(&self.dir)
+    }
+
+    /// `true` if a process is in it or in a cgroup below it.
+    pub(in crate::process) fn holds(&self, pid: Pid) -> bool {
+        proc_scan::cgroup_path(pid).is_some_and(|path| is_inside(Path::new(&path), &self.dir))
     }
 
     /// Ends every process in it at once. False where the host cannot.
@@ -173,6 +179,33 @@ impl Drop for JobCgroup {
             broom::remove(dir);
         }
     }
+}
+
+/// The processes in a cgroup and in all below it.
+pub(super) fn members_below(dir: &Path) -> Vec<Pid> {
+    let numbers = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    let mut members: Vec<Pid> =
+        numbers.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect();
+    // Two links are the cgroup itself and its name: the others are cgroups that a job made below.
+    if fs::metadata(dir).is_ok_and(|dir| dir.nlink() != LINKS_WITHOUT_CHILDREN) {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                members.extend(members_below(&entry.path()));
+            }
+        }
+    }
+    members
+}
+
+/// `true` if the cgroup that the kernel names `path` is the one of this directory, or below it. The
+/// two differ in what is above: the server's own and its job's names are enough to tell.
+fn is_inside(path: &Path, dir: &Path) -> bool {
+    let names = |path: &Path| -> Vec<OsString> { path.iter().map(OsStr::to_owned).collect() };
+    let dir = names(dir);
+    let Some(own) = dir.len().checked_sub(2).and_then(|above| dir.get(above..)) else {
+        return false;
+    };
+    names(path).windows(2).any(|pair| pair == own)
 }
 
 /// A new one.

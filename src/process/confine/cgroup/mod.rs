@@ -20,5 +20,5 @@ mod yard;
 
 pub use delegation::{Controller, Delegation};
 pub(in crate::process) use job::JobCgroup;
-pub(in crate::process) use yard::jobs_cpu;
 pub use yard::{delegation, leave};
+pub(in crate::process) use yard::{jobs_cpu, kill_jobs_of};

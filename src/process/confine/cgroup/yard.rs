@@ -12,7 +12,7 @@ use rustix::process::{Pid, getpid};
 
 use super::delegation::{Controller, Delegation};
 use super::idle::Idle;
-use super::job::cpu_in;
+use super::job::{cpu_in, members_below};
 use super::{broom, place};
 use crate::process::{proc_scan, raw, short_file};
 
@@ -63,6 +63,40 @@ pub fn leave() {
             thread::sleep(LAST_PAUSE);
         }
     }
+}
+
+/// Ends every process in the cgroups of the jobs of this server, which is this process or one that was
+/// in the same cgroup, and returns those that are still there. None where it had no such cgroups.
+pub(in crate::process) fn kill_jobs_of(server: Pid) -> Vec<Pid> {
+    let Ok(own) = place::own_directory() else { return Vec::new() };
+    kill_jobs_below(&own, server)
+}
+
+/// Its helpers are where the server was started, or moved down with it.
+fn kill_jobs_below(own: &Path, server: Pid) -> Vec<Pid> {
+    let prefix = format!("{PREFIX}{server}-");
+    let is_of_server = |dir: &Path| {
+        dir.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
+    };
+    let moved_down = own.parent().filter(|above| is_of_server(above)).map(Path::to_owned);
+    let below = directories_in(own).filter(|dir| is_of_server(dir));
+    let jobs = below.chain(moved_down).flat_map(|dir| directories_in(&dir));
+    let jobs = jobs.filter(|dir| dir.file_name().is_some_and(|name| name != SERVER));
+    let mut members = Vec::new();
+    for job in jobs {
+        let living = members_below(&job);
+        if !living.is_empty() {
+            // An older kernel has no such file; the caller ends who is left.
+            fs::write(job.join("cgroup.kill"), "1").ok();
+        }
+        members.extend(living);
+    }
+    members
+}
+
+fn directories_in(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|it| it.path())
 }
 
 /// CPU time of all that ever ran in the cgroups of our jobs: the kernel keeps that without any
@@ -246,6 +280,30 @@ mod tests {
         no_kill_file(&dead).unwrap();
         remove_stale(&home);
         assert!(!dead.exists() && live.exists());
+        fs::remove_dir_all(home).unwrap();
+    }
+
+    #[test]
+    fn the_jobs_of_a_dead_server_are_found_beside_its_helpers_and_nobody_else_is() {
+        let home = home("jobs", "", "");
+        let dir = home.join("shellyard-77-5");
+        for (name, members) in [("server", "1\n"), ("job-1", "21\n22\n"), ("job-1/below", "23\n")] {
+            fs::create_dir_all(dir.join(name)).unwrap();
+            fs::write(dir.join(name).join("cgroup.procs"), members).unwrap();
+        }
+        fs::create_dir_all(home.join("shellyard-778-5/job-1")).unwrap();
+        fs::write(home.join("shellyard-778-5/job-1/cgroup.procs"), "24\n").unwrap();
+        let server = Pid::from_raw(77).unwrap();
+        for own in [home.clone(), dir.join("server")] {
+            let mut found: Vec<i32> = kill_jobs_below(&own, server)
+                .into_iter()
+                .map(|pid| pid.as_raw_nonzero().get())
+                .collect();
+            found.sort_unstable();
+            assert_eq!(found, [21, 22, 23], "{own:?}");
+        }
+        assert!(dir.join("job-1/cgroup.kill").exists());
+        assert!(!dir.join("server/cgroup.kill").exists());
         fs::remove_dir_all(home).unwrap();
     }
 

@@ -1,0 +1,303 @@
+//! The tree that an adopted orphan belongs to.
+//!
+//! The server is a subreaper: a process whose parent has ended becomes a child of the server, and
+//! nothing then tells by itself which job it came from. Evidence decides first: its cgroup, and what
+//! it inherited from its job. A process that shed all of that (`su` resets limits and variables) can
+//! only come from a tree that was there when it started. One such tree is its owner; of several none
+//! is, and the orphan ends when the last of them is over. The answer is kept: the evidence of later
+//! looks is weaker, and reading it costs time.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use rustix::process::Pid;
+
+use super::children;
+use super::killing;
+use super::members::{self, Identity};
+use super::proc_scan::{self, ProcessKey, Snapshot, Stat};
+use super::tag::Tag;
+
+/// How long orphans that no tree is left for may take to end.
+const END_LIMIT: Duration = Duration::from_millis(1500);
+
+/// Names a tree among all that this process ever had.
+pub(super) type TreeId = u32;
+
+/// The trees that are not over, and the orphans that were looked at.
+#[derive(Debug, Default)]
+pub(super) struct Orphans {
+    trees: HashMap<TreeId, Weak<Identity>>,
+    known: HashMap<ProcessKey, Orphan>,
+    /// Orphans without an owner that were ended and not yet reported.
+    ended: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Orphan {
+    owner: Owner,
+    certainty: Certainty,
+}
+
+/// The trees that an orphan may belong to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Owner {
+    One(TreeId),
+    /// All possible owners, those that are over since included.
+    Several(HashSet<TreeId>),
+}
+
+/// Tells an orphan from a child of ours that is being created right now and not registered yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Certainty {
+    Unchecked,
+    Adopted,
+}
+
+/// The owner of a process that started at this tick and carries no evidence, given the trees that
+/// orphans of theirs fall to us from, each with the tick before which none of its processes started.
+fn possible_owner(started: u64, trees: &[(TreeId, u64)]) -> Option<Owner> {
+    let possible: HashSet<TreeId> =
+        trees.iter().filter(|(_, born)| *born <= started).map(|(tree, _)| *tree).collect();
+    match possible.len() {
+        0 => None,
+        1 => possible.into_iter().next().map(Owner::One),
+        _ => Some(Owner::Several(possible)),
+    }
+}
+
+impl Orphans {
+    /// Those of which the next look may tell more.
+    fn without_owner_or_unchecked(&self) -> impl Iterator<Item = &Orphan> {
+        self.known.values().filter(|orphan| match orphan.owner {
+            Owner::One(_) => orphan.certainty == Certainty::Unchecked,
+            Owner::Several(_) => true,
+        })
+    }
+
+    /// The adopted orphans without an owner of which `select` approves, given all possible owners and
+    /// those that are not over.
+    fn without_owner(
+        &self,
+        select: impl Fn(&HashSet<TreeId>, &[TreeId]) -> bool,
+    ) -> HashSet<ProcessKey> {
+        let is_selected = |orphan: &Orphan| match &orphan.owner {
+            Owner::One(_) => false,
+            Owner::Several(possible) => {
+                let is_open = |tree: &TreeId| self.trees.contains_key(tree);
+                let open: Vec<TreeId> = possible.iter().copied().filter(is_open).collect();
+                orphan.certainty == Certainty::Adopted && select(possible, &open)
+            }
+        };
+        self.known.iter().filter(|(_, orphan)| is_selected(orphan)).map(|(key, _)| *key).collect()
+    }
+
+    /// Those all of whose possible owners are over.
+    fn unowned(&self) -> HashSet<ProcessKey> {
+        self.without_owner(|_, open| open.is_empty())
+    }
+}
+
+/// Counts a tree as a possible owner of orphans, until [`close_tree`]. True if it is the only one.
+pub(super) fn open_tree(identity: &Arc<Identity>) -> bool {
+    children::with_orphans(|orphans| {
+        orphans.trees.insert(identity.id(), Arc::downgrade(identity));
+        orphans.trees.len() == 1
+    })
+}
+
+/// No process of this tree is left.
+pub(super) fn close_tree(tree: TreeId) {
+    children::with_orphans(|orphans| orphans.trees.remove(&tree));
+}
+
+/// The trees that are not over.
+fn open_trees() -> Vec<Arc<Identity>> {
+    children::with_orphans(|orphans| orphans.trees.values().filter_map(Weak::upgrade).collect())
+}
+
+/// The tree that owns this child of the server, which the server did not create. `None` as well
+/// while that cannot be told for certain.
+pub(super) fn owner_of(stat: &Stat) -> Option<TreeId> {
+    let key = stat.key();
+    let known = children::with_orphans(|orphans| orphans.known.get(&key).cloned());
+    let orphan = match known {
+        Some(orphan) => orphan,
+        None => {
+            let owner = find_owner(stat)?;
+            let orphan = Orphan { owner, certainty: Certainty::Unchecked };
+            children::with_orphans(|orphans| {
+                orphans.known.entry(key).or_insert_with(|| orphan.clone()).clone()
+            })
+        }
+    };
+    if orphan.certainty == Certainty::Unchecked {
+        if !children::is_surely_adopted(stat.pid) {
+            return None;
+        }
+        children::with_orphans(|orphans| {
+            if let Some(orphan) = orphans.known.get_mut(&key) {
+                orphan.certainty = Certainty::Adopted;
+            }
+        });
+    }
+    match orphan.owner {
+        Owner::One(tree) => Some(tree),
+        Owner::Several(_) => None,
+    }
+}
+
+fn find_owner(stat: &Stat) -> Option<Owner> {
+    // A child that another thread of ours created, and that is not registered, is no orphan.
+    let adopted = proc_scan::main_thread_children();
+    if adopted.is_ok_and(|adopted| !adopted.contains(&stat.pid)) {
+        return None;
+    }
+    let trees = open_trees();
+    if let Some(tree) = trees.iter().find(|tree| tree.left_a_trace(stat.pid)) {
+        return Some(Owner::One(tree.id()));
+    }
+    // The mark of a tree that is over, or not registered yet: it is of none of these.
+    if trees.iter().any(|tree| tree.is_of_sibling(Tag::read(stat.pid))) {
+        return None;
+    }
+    let possible: Vec<_> = trees
+        .iter()
+        .filter(|tree| !tree.has_namespace())
+        .map(|tree| (tree.id(), tree.born()))
+        .collect();
+    possible_owner(stat.started, &possible)
+}
+
+/// The living orphans that may belong to this tree or to others.
+pub(super) fn without_owner_beside(tree: TreeId) -> Vec<Pid> {
+    let keys = children::with_orphans(|orphans| {
+        orphans.without_owner(|possible, _| possible.contains(&tree))
+    });
+    keys.into_iter().filter(|key| proc_scan::is_alive(*key)).map(|(pid, _)| pid).collect()
+}
+
+/// The orphans that can belong to nobody but this tree any more, and all that came out of them.
+pub(super) fn left_to(tree: TreeId, snapshot: &Snapshot) -> Vec<Stat> {
+    let keys = children::with_orphans(|orphans| orphans.without_owner(|_, open| open == [tree]));
+    if keys.is_empty() {
+        Vec::new()
+    } else {
+        snapshot.with_descendants(|stat| keys.contains(&stat.key()))
+    }
+}
+
+/// `true` if there are orphans all of whose possible owners are over.
+pub(super) fn has_unowned() -> bool {
+    children::with_orphans(|orphans| !orphans.unowned().is_empty())
+}
+
+/// Ends the orphans all of whose possible owners are over. Blocks; does nothing where there are none.
+pub(super) fn end_unowned() {
+    let keys = children::with_orphans(|orphans| orphans.unowned());
+    if keys.is_empty() {
+        return;
+    }
+    let find = || Snapshot::take().with_descendants(|stat| keys.contains(&stat.key()));
+    // Who is still alive is tried again with the next look.
+    killing::end_all(find, END_LIMIT);
+    let ended: Vec<_> = keys.into_iter().filter(|key| !proc_scan::is_alive(*key)).collect();
+    children::with_orphans(|orphans| {
+        orphans.ended += ended.iter().filter(|key| orphans.known.remove(key).is_some()).count();
+    });
+}
+
+/// The findings of one look at all trees.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct TreesLook {
+    /// Every process of every tree, and every orphan that may belong to one.
+    pub(super) processes: HashSet<ProcessKey>,
+    /// Orphans without an owner that were ended since the last look.
+    pub ended_orphans: usize,
+    /// `true` if every orphan has an owner: without a new process the next look finds nothing else.
+    pub is_settled: bool,
+}
+
+/// Looks at all trees at once, so that a process which is seen now stays its tree's when its parent
+/// ends, and ends the orphans that no tree is left for. Blocks; `None` without a look where there is
+/// no tree and no orphan.
+#[must_use]
+pub fn look_at_trees() -> Option<TreesLook> {
+    let is_idle = children::with_orphans(|orphans| {
+        orphans.trees.is_empty() && orphans.known.is_empty() && orphans.ended == 0
+    });
+    if is_idle {
+        return None;
+    }
+    let trees = open_trees();
+    let identities: Vec<&Identity> = trees.iter().map(AsRef::as_ref).collect();
+    let members = members::attribute(&Snapshot::take(), &identities);
+    for (identity, members) in identities.iter().zip(&members) {
+        identity.remember(members);
+    }
+    end_unowned();
+    let living = members.iter().flatten().filter(|stat| stat.alive());
+    let mut processes: HashSet<ProcessKey> = living.map(Stat::key).collect();
+    let known = children::with_orphans(|orphans| orphans.known.keys().copied().collect::<Vec<_>>());
+    let gone: HashSet<ProcessKey> = known
+        .iter()
+        .filter(|key| !proc_scan::is_alive(**key) || children::is_owned(key.0))
+        .copied()
+        .collect();
+    children::with_orphans(|orphans| {
+        orphans.known.retain(|key, _| !gone.contains(key));
+        processes.extend(orphans.without_owner(|_, _| true));
+        let ended_orphans = std::mem::take(&mut orphans.ended);
+        let is_settled = orphans.without_owner_or_unchecked().next().is_none();
+        Some(TreesLook { processes, ended_orphans, is_settled })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn several(trees: &[TreeId]) -> Option<Owner> {
+        Some(Owner::Several(trees.iter().copied().collect()))
+    }
+
+    #[test]
+    fn an_orphan_without_evidence_belongs_to_the_only_tree_that_was_there_before_it() {
+        let cases: [(u64, &[(TreeId, u64)], Option<Owner>); 6] = [
+            (50, &[], None),
+            (50, &[(1, 51)], None),
+            (50, &[(1, 50)], Some(Owner::One(1))),
+            (50, &[(1, 40), (2, 51)], Some(Owner::One(1))),
+            (50, &[(1, 40), (2, 50)], several(&[1, 2])),
+            (50, &[(1, 40), (2, 45), (3, 60)], several(&[1, 2])),
+        ];
+        for (started, trees, expected) in cases {
+            assert_eq!(possible_owner(started, trees), expected, "{started} {trees:?}");
+        }
+    }
+
+    #[test]
+    fn an_orphan_of_several_trees_is_left_without_owner_when_the_last_of_them_is_over() {
+        let key = (Pid::INIT, 50);
+        let owner = several(&[1, 2]).unwrap();
+        let mut orphans = Orphans::default();
+        orphans.known.insert(key, Orphan { owner, certainty: Certainty::Adopted });
+        orphans.trees.extend([(1, Weak::new()), (2, Weak::new()), (3, Weak::new())]);
+        assert_eq!(orphans.unowned().len(), 0);
+        orphans.trees.remove(&1);
+        assert_eq!(orphans.unowned().len(), 0);
+        assert_eq!(orphans.without_owner(|_, open| open == [2]), HashSet::from([key]));
+        orphans.trees.remove(&2);
+        assert_eq!(orphans.unowned(), HashSet::from([key]));
+        assert_eq!(orphans.without_owner(|all, _| all.contains(&1)), HashSet::from([key]));
+    }
+
+    #[test]
+    fn nobody_is_ended_who_may_be_a_child_that_is_just_being_created() {
+        let owner = Owner::Several(HashSet::new());
+        let mut orphans = Orphans::default();
+        orphans.known.insert((Pid::INIT, 50), Orphan { owner, certainty: Certainty::Unchecked });
+        assert_eq!(orphans.unowned().len(), 0);
+    }
+}

@@ -1,0 +1,347 @@
+//! Processes that leave their job in every way we know end with it, however it ends.
+//!
+//! One job per cell starts a process in each way: with its own session, without parent, variables,
+//! files or limits of the job. What can be told of such a process depends on the host: a cgroup or a
+//! namespace of the job holds it; else the server has to know whom it has adopted.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::harness::{Launch, Marker, Yard, eventually, eventually_some, signal};
+
+/// A way out of a job.
+struct Way {
+    program: &'static str,
+    needs: Needs,
+    /// Shell text that starts a process with `MARKER` in its command line, and leaves it behind.
+    text: &'static str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    /// The program.
+    Nothing,
+    /// The right to become another user.
+    Root,
+    /// That this line succeeds for the user of the server.
+    Line(&'static str),
+}
+
+/// Puts a child of its own into a ptrace stop, where no signal but SIGKILL reaches it. The number is
+/// that of `ptrace` on x86-64.
+const TRACED: &str = "(setsid env -i perl -e 'if (fork) { sleep 3000 } \
+    else { syscall(101, 0, 0, 0, 0); kill STOP, $$; sleep 3000 }' MARKER </dev/null >/dev/null 2>&1 &)";
+
+const WAYS: &[Way] = &[
+    way("setsid", "(setsid sleep MARKER </dev/null >/dev/null 2>&1 &)"),
+    way("env", "(setsid env -i sleep MARKER </dev/null >/dev/null 2>&1 &)"),
+    way(
+        "prlimit",
+        "(setsid env -i prlimit --rttime=unlimited:unlimited sleep MARKER </dev/null >/dev/null 2>&1 &)",
+    ),
+    way("sh", "((setsid env -i sh -c 'exec <&- >&- 2>&-; exec sleep MARKER' &) &)"),
+    way("nohup", "nohup sleep MARKER </dev/null >/dev/null 2>&1 &"),
+    // As a spooler does: a shell of another session, limits and variables reads its work.
+    way(
+        "prlimit",
+        "(echo 'setsid sleep MARKER &' | setsid env -i prlimit --rttime=unlimited:unlimited sh >/dev/null 2>&1 &)",
+    ),
+    way("perl", TRACED),
+    Way {
+        program: "su",
+        needs: Needs::Root,
+        text: "(su - nobody -s /bin/sh -c 'setsid sleep MARKER >/dev/null 2>&1 </dev/null &')",
+    },
+    Way {
+        program: "runuser",
+        needs: Needs::Root,
+        text: "(runuser - nobody -s /bin/sh -c 'setsid sleep MARKER >/dev/null 2>&1 </dev/null &')",
+    },
+    Way {
+        program: "sudo",
+        needs: Needs::Line("sudo -n true"),
+        text: "(sudo -n setsid env -i prlimit --rttime=unlimited:unlimited sleep MARKER </dev/null >/dev/null 2>&1 &)",
+    },
+    Way {
+        program: "systemd-run",
+        needs: Needs::Line("systemd-run --user --scope true"),
+        text: "(systemd-run --user --scope setsid env -i sleep MARKER </dev/null >/dev/null 2>&1 &)",
+    },
+];
+
+/// Programs that every host has that these tests run on.
+const ALWAYS: [&str; 6] = ["setsid", "env", "prlimit", "nohup", "su", "runuser"];
+
+const fn way(program: &'static str, text: &'static str) -> Way {
+    Way { program, needs: Needs::Nothing, text }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum User {
+    /// Whoever runs the tests.
+    Same,
+    Nobody,
+}
+
+/// A user and a profile, and the directory for the temporary files of servers.
+#[derive(Debug)]
+struct Cell {
+    user: User,
+    profile: &'static str,
+    temporary: TempDir,
+}
+
+impl Cell {
+    fn new(user: User, profile: &'static str) -> Self {
+        let temporary = tempfile::tempdir().expect("a temporary directory");
+        let everybody = fs::Permissions::from_mode(0o1777);
+        fs::set_permissions(temporary.path(), everybody).expect("it is ours");
+        Self { user, profile, temporary }
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        let profiles = ["none", "default", "workspace-write", "read-only"];
+        profiles
+            .into_iter()
+            .flat_map(|profile| [User::Same, User::Nobody].map(|user| Self::new(user, profile)))
+    }
+
+    fn start(&self, launch: Launch) -> Yard {
+        let temporary = self.temporary.path().to_str().expect("a plain path");
+        let settings = format!("[confinement]\nprofile = \"{}\"\n", self.profile);
+        let launch = launch.structured().config(&settings).env("TMPDIR", temporary);
+        match self.user {
+            User::Same => launch.start(),
+            User::Nobody => launch.unprivileged().start(),
+        }
+    }
+
+    /// `true` if jobs here can start a process in this way. Only what is not there is left out.
+    fn has(&self, way: &Way) -> bool {
+        let is_present = is_found(way.program);
+        assert!(is_present || !ALWAYS.contains(&way.program), "{} is missing", way.program);
+        let is_root = self.user == User::Same && rustix::process::geteuid().is_root();
+        is_present
+            && match way.needs {
+                Needs::Nothing => way.program != "perl" || cfg!(target_arch = "x86_64"),
+                // The sandbox takes the right to become another user.
+                Needs::Root => is_root && self.profile == "none",
+                Needs::Line(line) => self.profile == "none" && self.succeeds(line),
+            }
+    }
+
+    fn succeeds(&self, line: &str) -> bool {
+        let mut words: Vec<&str> = match self.user {
+            User::Nobody if rustix::process::geteuid().is_root() => {
+                vec!["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+            }
+            User::Same | User::Nobody => Vec::new(),
+        };
+        words.extend(["sh", "-c", line]);
+        let run = Command::new(words[0]).args(&words[1..]).env_clear().env("PATH", PATH).output();
+        run.is_ok_and(|run| run.status.success())
+    }
+
+    /// Starts a job that leaves a process behind in each way, and waits until all are there and the
+    /// server has seen them.
+    #[track_caller]
+    fn start_job(&self, yard: &mut Yard, timeout_s: u64) -> (u64, Vec<Marker>) {
+        let ways: Vec<&Way> = WAYS.iter().filter(|way| self.has(way)).collect();
+        let markers: Vec<Marker> = ways.iter().map(|_| Marker::new()).collect();
+        let lines: Vec<String> = ways
+            .iter()
+            .zip(&markers)
+            .map(|(way, marker)| way.text.replace("MARKER", &marker.to_string()))
+            .collect();
+        let command = format!("{}\nsleep 3000", lines.join("\n"));
+        let arguments = json!({"command": command, "wait_s": 0, "timeout_s": timeout_s});
+        let job = yard.call("run_command", arguments).ok().job();
+        for (way, marker) in ways.iter().zip(&markers) {
+            eventually(&format!("{} runs in {self:?}", way.text), || !settled(marker).is_empty());
+        }
+        eventually("the server has noted all of them", || {
+            let noted = recorded(self.temporary.path());
+            markers.iter().flat_map(Marker::alive).all(|pid| noted.contains(&pid))
+        });
+        (job, markers)
+    }
+}
+
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+fn is_found(program: &str) -> bool {
+    PATH.split(':').any(|dir| Path::new(dir).join(program).exists())
+}
+
+/// The processes of this marker that are their last program: `sleep`, or the one that is traced.
+fn settled(marker: &Marker) -> Vec<i32> {
+    let alive = marker.alive();
+    let name = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let is_traced = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        name(pid) == "perl\n" && stat.contains(") t ")
+    };
+    let is_settled = |pid: &i32| name(pid) == "sleep\n" || is_traced(pid);
+    alive.into_iter().filter(is_settled).collect()
+}
+
+/// The processes in the records of all servers with this directory for temporary files.
+fn recorded(temporary: &Path) -> HashSet<i32> {
+    let below = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten().map(|it| it.path());
+    let records = below(temporary).flat_map(|users| below(&users).collect::<Vec<_>>());
+    let texts = records.filter_map(|server| fs::read_to_string(server.join("processes")).ok());
+    let texts: Vec<String> = texts.collect();
+    let lines = texts.iter().flat_map(|text| text.lines().skip(2));
+    lines.filter_map(|line| line.split(' ').next()?.parse().ok()).collect()
+}
+
+#[track_caller]
+fn assert_gone(markers: &[Marker], what: &str) {
+    let left: Vec<i32> = markers.iter().flat_map(Marker::alive).collect();
+    let named: Vec<String> = left
+        .iter()
+        .map(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default())
+        .collect();
+    assert_eq!(left, Vec::<i32>::new(), "{what}: {named:?}");
+}
+
+#[test]
+fn whatever_left_its_job_ends_by_stop_by_timeout_and_with_the_input() {
+    for cell in Cell::all() {
+        let mut yard = cell.start(Launch::stdio());
+        let (job, markers) = cell.start_job(&mut yard, 600);
+        let stopped = yard.call("stop_jobs", json!({"jobs": [job], "grace_s": 1})).ok();
+        let stopped = stopped.only_job().clone();
+        assert_gone(&markers, &format!("stopped in {cell:?}: {stopped}"));
+        assert_eq!(stopped["outcome"], "stopped", "{stopped}");
+        assert!(stopped["killed"].as_str().is_some_and(|it| it.starts_with("tree ")), "{stopped}");
+
+        let (job, markers) = cell.start_job(&mut yard, 3);
+        let ended = yard.wait_finished(job);
+        assert_gone(&markers, &format!("timed out in {cell:?}: {ended}"));
+        assert_eq!(ended["outcome"], "timed_out", "{ended}");
+        assert!(ended["killed"].as_str().is_some_and(|it| it.starts_with("tree ")), "{ended}");
+
+        let (_, markers) = cell.start_job(&mut yard, 600);
+        yard.stdio().hang_up();
+        assert!(yard.wait_exit().success());
+        assert_gone(&markers, &format!("end of input in {cell:?}"));
+    }
+}
+
+#[test]
+fn whatever_left_its_job_ends_with_the_server_by_sigterm() {
+    for cell in Cell::all() {
+        let mut yard = cell.start(Launch::http());
+        let (_, markers) = cell.start_job(&mut yard, 600);
+        yard.signal(Signal::TERM);
+        // The second one cuts the patience with running jobs short.
+        eventually("it drains", || yard.talk().contains("drain"));
+        yard.signal(Signal::TERM);
+        yard.wait_exit();
+        assert_gone(&markers, &format!("SIGTERM in {cell:?}"));
+    }
+}
+
+#[test]
+fn whatever_left_its_job_ends_after_a_server_that_was_killed() {
+    for cell in Cell::all() {
+        let mut yard = cell.start(Launch::http());
+        let (_, markers) = cell.start_job(&mut yard, 600);
+        yard.signal(Signal::KILL);
+        yard.wait_exit();
+        for marker in &markers {
+            marker.wait_gone();
+        }
+    }
+}
+
+/// The guardian of this server: its command line has the server's number.
+fn guardian(yard: &Yard) -> Option<i32> {
+    let end = format!("\0{}\0", yard.pid());
+    let is_guardian = |pid: &i32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words);
+        words.contains("\0__guardian\0") && words.contains(&end)
+    };
+    let entries = fs::read_dir("/proc").expect("/proc is there");
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.into_iter().find(is_guardian)
+}
+
+#[test]
+fn the_next_server_ends_what_was_left_by_one_that_was_killed_with_its_guardian() {
+    for (user, launch) in
+        [(User::Same, Launch::stdio as fn() -> Launch), (User::Nobody, Launch::http)]
+    {
+        let cell = Cell::new(user, "none");
+        let mut yard = cell.start(launch());
+        let (_, markers) = cell.start_job(&mut yard, 600);
+        let guardian = eventually_some("it has a guardian", || guardian(&yard));
+        // Stopped first, so that it does not see the server's end.
+        signal(guardian, Signal::STOP);
+        yard.signal(Signal::KILL);
+        yard.wait_exit();
+        signal(guardian, Signal::KILL);
+        assert!(markers.iter().all(|marker| !marker.alive().is_empty()), "nobody ended them");
+        let mut next = cell.start(launch());
+        assert_gone(&markers, "before the next server answers");
+        next.assert_alive();
+    }
+}
+
+/// Leaves a process behind that carries no sign of its job.
+fn shed(marker: &Marker) -> String {
+    format!(
+        "(setsid env -i prlimit --rttime=unlimited:unlimited sleep {marker} </dev/null >/dev/null 2>&1 &)\n\
+         sleep 3000"
+    )
+}
+
+#[test]
+fn a_process_of_unknown_origin_ends_with_the_last_job_that_may_own_it_and_is_named_until_then() {
+    let cell = Cell::new(User::Same, "none");
+    let mut yard = cell.start(Launch::http());
+    let unattributed = "shellyard_unattributed_processes_ended_total";
+    let (other, own) = (Marker::new(), Marker::new());
+    let second = yard.start(&format!("sleep {other}"));
+    other.wait_alive();
+    let first = yard.start(&shed(&own));
+    own.wait_alive();
+    let pid = own.alive()[0];
+    let stopped = yard.call("stop_jobs", json!({"jobs": [first], "grace_s": 1})).ok();
+    let stopped = stopped.only_job().clone();
+    assert_eq!(stopped["outcome"], "stopped", "{stopped}");
+    assert_eq!(stopped["background_pids"], json!([pid]), "{stopped}");
+    assert_eq!(stopped["killed"], "sent SIGTERM", "not seen to be empty: {stopped}");
+    assert_eq!(own.alive(), [pid], "the second job may own it");
+    assert_eq!(yard.metric(unattributed), 0.0);
+    let stopped = yard.call("stop_jobs", json!({"jobs": [second], "grace_s": 1})).ok();
+    let stopped = stopped.only_job().clone();
+    assert_eq!(stopped["killed"], "tree ended (SIGTERM)", "{stopped}");
+    assert_eq!(own.alive(), Vec::<i32>::new());
+    eventually("it is counted", || yard.metric(unattributed) == 1.0);
+    yard.expect_talk("processes of unknown origin were ended");
+}
+
+#[test]
+fn a_survivor_without_any_sign_of_its_job_is_listed_and_can_be_stopped() {
+    for user in [User::Same, User::Nobody] {
+        let cell = Cell::new(user, "none");
+        let mut yard = cell.start(Launch::stdio());
+        let marker = Marker::new();
+        let text = shed(&marker).replace("sleep 3000", "echo done");
+        let ended = yard.run(&text);
+        marker.wait_alive();
+        assert_eq!(ended["background_pids"], json!(marker.alive()), "{}", ended.0);
+        yard.call("stop_jobs", json!({"jobs": [ended.job()], "grace_s": 1})).ok();
+        assert_eq!(marker.alive(), Vec::<i32>::new());
+    }
+}
