@@ -219,13 +219,11 @@ impl Job {
     fn guarded(&self) -> Result<(), StartError> {
         guardian::ensure().map_err(|error| {
             let program = self.seat.spec().program.display();
-            match StartError::from_system(program, &error) {
-                StartError::System { program, why } => {
-                    let why = format!("there is no guardian process for it: {why}");
-                    StartError::System { program, why }
-                }
-                other => other,
+            let mut failed = StartError::from_system(program, &error);
+            if let StartError::System { why, .. } = &mut failed {
+                *why = format!("there is no guardian process for it: {why}");
             }
+            failed
         })
     }
 
