@@ -78,7 +78,11 @@ impl LogReader {
 
     /// Looks whether the files of the log are still whole, so that [`Progress::cut_bytes`] is true.
     pub async fn check(&self) -> io::Result<()> {
-        self.look(|log| Ok(drop(log.kept()))).await
+        let look = |log: &Self| {
+            drop(log.kept());
+            Ok(())
+        };
+        self.look(look).await
     }
 
     /// What the log takes in memory or on the disk: less than its bytes once it is compressed.

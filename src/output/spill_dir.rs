@@ -329,10 +329,9 @@ fn remove_leftovers(root: &Path) -> io::Result<()> {
         if !entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
             continue;
         }
-        match ServerDir::of_leftover(entry.path()) {
-            Ok(leftover) => leftover.remove_everything()?,
-            // A server that lives, or no directory of ours.
-            Err(_) => {}
+        // The others belong to servers that live, or are no directories of ours.
+        if let Ok(leftover) = ServerDir::of_leftover(entry.path()) {
+            leftover.remove_everything()?;
         }
     }
     Ok(())
