@@ -127,9 +127,8 @@ fn check_the_rest(yard: &mut Yard, small: u64, writers: &[u64]) {
     assert!(threads < 60.0, "{threads} threads");
 }
 
-/// The audit log has tests of its own for a disk that does not answer.
 fn launch() -> Launch {
-    Launch::http().structured().config("[queue]\nslots = 64\n[audit]\nenabled = false\n")
+    Launch::http().structured().config("[queue]\nslots = 64\n")
 }
 
 #[test]
