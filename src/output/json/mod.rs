@@ -6,6 +6,7 @@
 //! expressions; everything that is held is charged to a [`Meter`].
 
 mod document;
+mod error;
 mod evaluate;
 mod functions;
 mod meter;
@@ -13,23 +14,11 @@ mod text;
 mod value;
 
 pub(super) use document::Document;
+pub(super) use error::Error;
 pub(super) use evaluate::evaluate;
 pub(super) use meter::{Charge, Meter};
 pub(super) use text::JsonText;
 pub(super) use value::{List, Value};
-
-/// The reason why a JSON text was not parsed or an expression not evaluated.
-#[derive(Debug)]
-pub(super) enum Error {
-    /// The query would hold more memory than it may.
-    TooLarge,
-    /// The time of the query is over, or nobody waits for it any more.
-    TimeOver,
-    /// The text is not JSON.
-    NotJson(serde_json::Error),
-    /// The expression cannot be applied to these values.
-    NoFit(Box<jmespath::JmespathError>),
-}
 
 #[cfg(test)]
 mod tests;
