@@ -261,13 +261,13 @@ impl Job {
     }
 
     fn leader_exited(&mut self, reaped: Reaped) -> Event {
-        let Reaped { exit, out_of_memory, survivors } = reaped;
+        let Reaped { exit, out_of_memory, was_refused_tasks, survivors } = reaped;
         let rest = rest(&survivors);
         self.survivors = survivors;
         let outcome = match exit {
             Ok(exit) => {
                 self.usage = exit.usage;
-                exit::outcome(exit.status, self.seat.spec(), out_of_memory)
+                exit::outcome(exit.status, self.seat.spec(), out_of_memory, was_refused_tasks)
             }
             Err(error) => {
                 Outcome::Lost { why: format!("the system could not tell how it ended: {error}") }

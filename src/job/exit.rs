@@ -8,9 +8,17 @@ use crate::spec::{Program, Spec};
 const BY_SIGNAL: i32 = 128;
 
 /// How the end of a leader reads: as the limit that the kernel ended it for, if it did. Given is
-/// the most memory that the job had, where it was ended for want of more.
-pub(super) fn outcome(exit: ExitKind, spec: &Spec, out_of_memory: Option<u64>) -> Outcome {
-    match limit(exit, spec, out_of_memory) {
+/// the most memory that the job had, where it was ended for want of more, and whether the kernel
+/// refused it a process: a job that fails after that failed because of it.
+pub(super) fn outcome(
+    exit: ExitKind,
+    spec: &Spec,
+    out_of_memory: Option<u64>,
+    was_refused_tasks: bool,
+) -> Outcome {
+    let is_refused = was_refused_tasks && exit != ExitKind::Code(0);
+    let processes = spec.resources.processes.filter(|_| is_refused).map(LimitKind::Processes);
+    match limit(exit, spec, out_of_memory).or(processes) {
         Some(which) => Outcome::Limit { which },
         None => match exit {
             ExitKind::Code(code) => Outcome::Exited { code },
@@ -61,7 +69,16 @@ mod tests {
     }
 
     fn limited(exit: ExitKind, out_of_memory: Option<u64>) -> Outcome {
-        outcome(exit, &Spec { resources: LIMITS, ..spec("true") }, out_of_memory)
+        outcome(exit, &Spec { resources: LIMITS, ..spec("true") }, out_of_memory, false)
+    }
+
+    #[test]
+    fn a_failure_after_a_refused_process_reads_as_the_limit() {
+        let resources = ResourceLimits { processes: Some(7), ..LIMITS };
+        let refused = |exit| outcome(exit, &Spec { resources, ..spec("true") }, None, true);
+        let limit = Outcome::Limit { which: LimitKind::Processes(7) };
+        assert_eq!([refused(ExitKind::Code(2)), refused(by(SIGKILL))], [limit.clone(), limit]);
+        assert_eq!(refused(ExitKind::Code(0)), Outcome::Exited { code: 0 }, "it coped");
     }
 
     #[test]
@@ -86,10 +103,14 @@ mod tests {
         let free = spec("true");
         for code in [152, 153] {
             let exit = ExitKind::Code(code);
-            assert_eq!(outcome(exit, &free, None), Outcome::Exited { code });
+            assert_eq!(outcome(exit, &free, None, false), Outcome::Exited { code });
             let program = Program::Direct { program: "x".to_owned(), args: Vec::new() };
             let direct = Spec { resources: LIMITS, program, ..spec("") };
-            assert_eq!(outcome(exit, &direct, None), Outcome::Exited { code }, "its own code");
+            assert_eq!(
+                outcome(exit, &direct, None, false),
+                Outcome::Exited { code },
+                "its own code"
+            );
         }
     }
 }

@@ -19,6 +19,8 @@ pub(super) struct Reaped {
     pub(super) exit: io::Result<Exit>,
     /// The most memory that the job had, where the kernel ended it for want of more.
     pub(super) out_of_memory: Option<u64>,
+    /// `true` if the kernel refused the job a process because of its limit.
+    pub(super) was_refused_tasks: bool,
     /// Those that outlived it.
     pub(super) survivors: Vec<u32>,
 }
@@ -45,8 +47,9 @@ async fn reap(leader: Leader, tree: Arc<Tree>) -> Reaped {
     let exit = leader.wait().await;
     // In this order: where nobody survives, the kernel's books on the tree are closed.
     let out_of_memory = tree.out_of_memory();
+    let was_refused_tasks = tree.was_refused_tasks();
     let survivors = tree.survivors_after_exit();
-    Reaped { exit, out_of_memory, survivors }
+    Reaped { exit, out_of_memory, was_refused_tasks, survivors }
 }
 
 async fn to_their_ends(

@@ -25,6 +25,12 @@ const STILL: Duration = Duration::from_secs(16);
 /// place where that is counted.
 const STILLEST: Duration = Duration::from_secs(64);
 
+/// The shortest time between two counts of the host's tasks.
+const SHORTEST_COUNT_PAUSE: Duration = Duration::from_millis(10);
+
+/// Tasks that a loop of forks starts in a second on one processor, rounded up.
+const FORKS_PER_SECOND: u64 = 5000;
+
 /// What is taken for growth between two glances: one part in so many of what is left to a job.
 const STIR_SHARE: u64 = 64;
 
@@ -85,16 +91,23 @@ impl Room {
     }
 }
 
+/// The limit on tasks that this number of them passes, if it does.
+pub(super) fn too_many(processes: Option<u64>, tasks: u64) -> Option<LimitKind> {
+    processes.filter(|limit| tasks > *limit).map(LimitKind::Processes)
+}
+
 /// What is left to a job that uses so much and had so much at the most, or the limit that it
-/// passed: the one first that harms others most.
+/// passed. Tasks come first: the memory of a fork bomb is a consequence of their number.
 pub(super) fn judge(limits: &ResourceLimits, now: &Used, most: &Used) -> Result<Room, LimitKind> {
-    match (limits.memory, limits.processes, limits.cpu) {
-        (Some(limit), _, _) if now.memory > limit => {
+    if let Some(which) = too_many(limits.processes, now.tasks) {
+        return Err(which);
+    }
+    match (limits.memory, limits.cpu) {
+        (Some(limit), _) if now.memory > limit => {
             Err(LimitKind::Memory { limit, peak: most.memory })
         }
-        (_, Some(limit), _) if now.tasks > limit => Err(LimitKind::Processes(limit)),
         // Time that was used stays used, although who used it may be gone.
-        (_, _, Some(limit)) if most.cpu >= limit => Err(LimitKind::Cpu(limit)),
+        (_, Some(limit)) if most.cpu >= limit => Err(LimitKind::Cpu(limit)),
         _ => Ok(Room::left(limits, &Used { cpu: most.cpu, ..*now })),
     }
 }
@@ -153,7 +166,7 @@ impl LastLook {
     /// worked since the one before.
     pub(super) fn next_calm(&self, work: Work) -> Duration {
         match work {
-            Work::Done => CALM,
+            Work::Done | Work::BrokenOff => CALM,
             Work::None => (self.calm * 2).min(STILL),
         }
     }
@@ -173,9 +186,45 @@ impl LastLook {
 
     fn has_grown(&self, now: Option<Glance>, room: &Room) -> bool {
         let (Some(then), Some(now)) = (self.glance, now) else { return true };
-        let tasks = now.tasks.saturating_sub(then.tasks);
         let memory = then.available_bytes.saturating_sub(now.available_bytes);
-        tasks > room.tasks / 2 || memory > room.memory / 2
+        self.count(room).has_grown(Some(now.tasks)) || memory > room.memory / 2
+    }
+
+    /// How often to count the host's tasks until the next glance, and from which number on some job
+    /// may be about to pass its limit: half of what is left to it.
+    pub(super) fn count(&self, room: &Room) -> TaskCount {
+        let most_growth = room.tasks / 2;
+        let forks = FORKS_PER_SECOND * u64::from(self.processors);
+        let millis = Duration::from_millis(most_growth.saturating_mul(1000) / forks);
+        TaskCount {
+            pause: millis.clamp(SHORTEST_COUNT_PAUSE, LONGEST_PAUSE),
+            most: self.glance.map(|then| then.tasks.saturating_add(most_growth)),
+        }
+    }
+}
+
+/// When the number of the host's tasks is worth a closer look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TaskCount {
+    /// The time between two counts, in which no job can use up all that is left to it.
+    pub(super) pause: Duration,
+    /// The number up to which no job can have passed its limit, where it is known.
+    most: Option<u64>,
+}
+
+impl TaskCount {
+    /// `true` if the host has so many tasks that some job may have passed its limit.
+    pub(super) fn has_grown(&self, now: Option<u64>) -> bool {
+        match (self.most, now) {
+            (Some(most), Some(now)) => now > most,
+            (None, _) | (_, None) => true,
+        }
+    }
+
+    /// `true` if there is time to measure memory at this number of tasks. That takes long, so it is
+    /// broken off while they grow, but never twice in a row: a host may be busy for hours.
+    pub(super) fn has_time(&self, now: Option<u64>, before: Work) -> bool {
+        before == Work::BrokenOff || now.is_none() || !self.has_grown(now)
     }
 }
 
@@ -184,6 +233,8 @@ impl LastLook {
 pub(super) enum Work {
     Done,
     None,
+    /// It is not known: tasks grew too fast for the look to be finished.
+    BrokenOff,
 }
 
 /// Two glances, one after the other, each where the host could be glanced at.
@@ -235,6 +286,30 @@ mod tests {
         let cpu = Duration::from_secs(60);
         assert_eq!(over(Used { cpu, ..AT_LIMIT }), LimitKind::Cpu(cpu));
         assert_eq!(judge(&ResourceLimits::NONE, &memory, &memory).unwrap().memory, u64::MAX - 1001);
+    }
+
+    #[test]
+    fn too_many_tasks_are_named_before_the_memory_that_they_take() {
+        let bomb = Used { memory: 5000, tasks: 11, cpu: Duration::from_secs(70) };
+        assert_eq!(judge(&LIMITS, &bomb, &bomb), Err(LimitKind::Processes(10)));
+        assert_eq!(too_many(Some(10), 10), None);
+        assert_eq!(too_many(None, u64::MAX), None);
+    }
+
+    #[test]
+    fn tasks_are_counted_before_forks_could_use_up_what_is_left() {
+        let room = |tasks| Room { tasks, ..Room::at_first(&LIMITS) };
+        for (tasks, millis) in [(0, 10), (100, 10), (1000, 50), (8000, 400), (u64::MAX, 800)] {
+            let count = LOOK.count(&room(tasks));
+            assert_eq!(count.pause, Duration::from_millis(millis), "{tasks}");
+        }
+        let count = LOOK.count(&room(100));
+        assert!(!count.has_grown(Some(550)) && count.has_grown(Some(551)));
+        assert!(count.has_grown(None), "nobody can tell");
+        assert!(count.has_time(Some(550), Work::Done) && count.has_time(None, Work::Done));
+        assert!(!count.has_time(Some(551), Work::Done));
+        assert!(count.has_time(Some(551), Work::BrokenOff), "not twice in a row");
+        assert!(!LOOK.count(&room(u64::MAX)).has_grown(Some(1 << 40)), "nobody has a limit");
     }
 
     #[test]

@@ -293,7 +293,7 @@ fn finished(streams: Streams, event: Event) -> (State, Vec<Effect>) {
 
 /// Whether a job that passed this bound gets no time to end by itself: it would go on to take from
 /// the host what others need.
-const fn is_urgent(which: LimitKind) -> bool {
+pub(super) const fn is_urgent(which: LimitKind) -> bool {
     match which {
         LimitKind::Memory { .. } | LimitKind::Processes(_) => true,
         LimitKind::Cpu(_)

@@ -4,6 +4,10 @@
 //! host ten times in a second, which costs three short reads, and looks at all processes, once for
 //! all jobs, when something has grown or a while has passed. While nothing grows glances become
 //! rare, and while no job works either, looks do (`overuse.rs`); a new job ends that.
+//!
+//! Tasks come first, because a fork bomb grows while others are measured. The number of the host's
+//! tasks is read between glances, before forks could use up what is left to any job. Once it has
+//! grown, the tasks of each job are counted, and memory is measured only after that.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,8 +16,10 @@ use std::time::{Duration, Instant};
 
 use super::actor::JobMsg;
 use super::address::Address;
-use super::overuse::{self, CALM, GLANCE_PAUSE, Glances, LastLook, Room, Used, Work};
+use super::overuse::{self, CALM, GLANCE_PAUSE, Glances, LastLook, Room, TaskCount, Used, Work};
+use super::state::is_urgent;
 use crate::confinement::ResourceLimits;
+use crate::outcome::LimitKind;
 use crate::process::{self, Load, Tree};
 use crate::telemetry::events;
 
@@ -47,7 +53,10 @@ enum Thread {
 #[derive(Debug, Clone)]
 struct Watched {
     tree: Arc<Tree>,
+    /// Those of its limits that the kernel does not hold.
     limits: ResourceLimits,
+    /// The limit on its tasks. Where the kernel holds it, a job that was refused one is ended.
+    processes: Option<u64>,
     actor: Address,
     since: Instant,
     most: Used,
@@ -70,10 +79,11 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Watches over a job, which is told when it has passed a limit. None where there is nothing to
-    /// watch: no such limit, or one that the kernel holds.
+    /// watch: no such limit, or one for which the kernel ends the job itself.
     pub(super) fn over(tree: Arc<Tree>, limits: &ResourceLimits, actor: Address) -> Option<Self> {
+        let processes = limits.processes;
         let limits = tree.unheld(limits);
-        if (limits.memory, limits.cpu, limits.processes) == (None, None, None) {
+        if (limits.memory, limits.cpu, processes) == (None, None, None) {
             return None;
         }
         let (standing, most) = (Standing::Within(Room::at_first(&limits)), Used::default());
@@ -81,7 +91,8 @@ impl Watch {
         registry.last += 1;
         let number = registry.last;
         let since = Instant::now();
-        registry.jobs.insert(number, Watched { tree, limits, actor, since, most, standing });
+        let job = Watched { tree, limits, processes, actor, since, most, standing };
+        registry.jobs.insert(number, job);
         registry.wake();
         Some(Self { number })
     }
@@ -90,6 +101,14 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         registry().jobs.remove(&self.number);
+    }
+}
+
+impl Watched {
+    /// `true` if it has a limit for which all processes of the host have to be looked at.
+    fn needs_survey(&self) -> bool {
+        let ResourceLimits { memory, cpu, processes, .. } = self.limits;
+        memory.is_some() || cpu.is_some() || processes.is_some()
     }
 }
 
@@ -131,17 +150,24 @@ fn registry() -> MutexGuard<'static, Registry> {
 }
 
 fn run() {
+    // Beside hundreds of busy processes its turn would come late.
+    process::host::prefer_this_thread();
     let processors = thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let mut looked = Instant::now();
     let (glance, jobs_cpu, took) = (None, None, Duration::ZERO);
     let mut last = LastLook { glance, jobs_cpu, took, calm: CALM, processors };
     let (mut before, mut newest) = (None, 0);
+    let mut work = Work::Done;
     loop {
         if wait_for_somebody() == Slept::Yes {
             last.rebase(process::glance());
         }
-        let (pause, latest) = wait_for_the_next_glance();
+        let room = registry().least_room();
+        let (pause, latest) = wait_for_the_next_glance(last.count(&room));
         let (room, now) = (registry().least_room(), process::glance());
+        if last.count(&room).has_grown(now.map(|now| now.tasks)) {
+            count_tasks(&jobs());
+        }
         let glances = Glances { before, now };
         if newest != latest || glances.have_stirred(&room) {
             last.calm = CALM;
@@ -152,10 +178,14 @@ fn run() {
         }
         let (since, unseen) = (looked.elapsed(), registry().longest_unseen(looked));
         if last.is_over(since, unseen, now, &room) {
-            let begun = Instant::now();
-            let calm = last.next_calm(look_at_all());
+            // By CPU time: beside a fork bomb it takes long until this thread gets a processor.
+            let begun = process::thread_cpu_time();
+            let count = LastLook { glance: now, ..last }.count(&room);
+            work = look_at_all(count, work);
+            let calm = last.next_calm(work);
             let jobs_cpu = now.and_then(|now| now.jobs_cpu);
-            last = LastLook { glance: now, jobs_cpu, took: begun.elapsed(), calm, processors };
+            let took = process::thread_cpu_time().saturating_sub(begun);
+            last = LastLook { glance: now, jobs_cpu, took, calm, processors };
             looked = Instant::now();
         } else {
             last.rebase(now);
@@ -191,25 +221,67 @@ fn wait_for_somebody() -> Slept {
     slept
 }
 
-/// Sleeps for the pause; less when a job comes. Gives the pause, and the number of the job that came
-/// last.
-fn wait_for_the_next_glance() -> (Duration, u64) {
-    let registry = registry();
+/// Sleeps for the pause; less when a job comes, or when the host has more tasks than `count` allows.
+/// Gives the pause, and the number of the job that came last.
+fn wait_for_the_next_glance(count: TaskCount) -> (Duration, u64) {
+    let mut registry = registry();
     let pause = registry.pause;
     let is_quiet = |registry: &mut Registry| registry.pause == pause;
-    let waited = SOMEBODY.wait_timeout_while(registry, pause, is_quiet);
-    let (registry, _) = waited.unwrap_or_else(PoisonError::into_inner);
-    (registry.pause, registry.last)
+    let end = Instant::now() + pause;
+    loop {
+        let rest = end.saturating_duration_since(Instant::now());
+        let waited = SOMEBODY.wait_timeout_while(registry, rest.min(count.pause), is_quiet);
+        let (awake, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        let found = (awake.pause, awake.last);
+        drop(awake);
+        // At the end of the pause the glance tells the same.
+        let is_over = rest <= count.pause || !timeout.timed_out();
+        if is_over || count.has_grown(process::host_tasks()) {
+            return found;
+        }
+        registry = self::registry();
+    }
 }
 
-/// Says whether any of them used CPU time since the last look.
-fn look_at_all() -> Work {
-    let (numbers, jobs): (Vec<u64>, Vec<Watched>) =
-        registry().jobs.iter().map(|(number, job)| (*number, job.clone())).unzip();
-    let trees: Vec<_> = jobs.iter().map(|job| Arc::clone(&job.tree)).collect();
+/// The jobs that are watched, by their numbers.
+fn jobs() -> Vec<(u64, Watched)> {
+    registry().jobs.iter().map(|(number, job)| (*number, job.clone())).collect()
+}
+
+/// Ends the jobs with too many tasks in their cgroups. It costs a short read for each.
+fn count_tasks(jobs: &[(u64, Watched)]) {
+    for (number, job) in jobs.iter().filter(|(_, job)| job.processes.is_some()) {
+        let tasks = job.tree.tasks_in_cgroup().unwrap_or(0);
+        if let Some(which) = overuse::too_many(job.processes, tasks) {
+            end(*number, job, which, &Load::default());
+        }
+    }
+}
+
+/// Looks at all processes of the host, once for all jobs, and says whether any job used CPU time
+/// since the last look, which gave `before`. Memory is measured last, while `count` leaves time for it.
+fn look_at_all(count: TaskCount, before: Work) -> Work {
+    let mut jobs = jobs();
+    count_tasks(&jobs);
+    jobs.retain(|(_, job)| job.needs_survey());
+    if jobs.is_empty() {
+        // The kernel holds all limits, and nobody asked it about CPU time.
+        return Work::Done;
+    }
+    let trees: Vec<_> = jobs.iter().map(|(_, job)| Arc::clone(&job.tree)).collect();
+    let loads = process::survey(&trees);
+    let (many, rest): (Vec<_>, Vec<_>) = jobs.iter().zip(&loads).partition(|((_, job), load)| {
+        overuse::too_many(job.limits.processes, load.tasks).is_some()
+    });
+    for ((number, job), load) in many {
+        if let Some(which) = overuse::too_many(job.limits.processes, load.tasks) {
+            end(*number, job, which, load);
+        }
+    }
     let mut work = Work::None;
-    for ((number, job), load) in numbers.iter().zip(&jobs).zip(&process::survey(&trees)) {
-        let used = used(job, load);
+    let has_time = || count.has_time(process::host_tasks(), before);
+    for ((number, job), load) in rest {
+        let Some(used) = used(job, load, has_time) else { return Work::BrokenOff };
         let most = job.most.most(used);
         if most.cpu > job.most.cpu {
             work = Work::Done;
@@ -217,22 +289,37 @@ fn look_at_all() -> Work {
         let found = overuse::judge(&job.limits, &used, &most);
         if let Some(job) = registry().jobs.get_mut(number) {
             job.most = most;
-            job.standing = found.map_or(Standing::Over, Standing::Within);
+            if let (Standing::Within(room), Ok(left)) = (&mut job.standing, found) {
+                *room = left;
+            }
         }
         if let Err(which) = found {
-            job.actor.tell(JobMsg::LimitHit(which));
+            end(*number, job, which, load);
         }
     }
     work
 }
 
-/// What counts against a job's limits.
-fn used(job: &Watched, load: &Load) -> Used {
+/// Tells a job that it has passed this limit. What harms others is kept from growing here already:
+/// beside a fork bomb it may take long until the job's actor gets a processor, or a thread to end it on.
+fn end(number: u64, job: &Watched, which: LimitKind, load: &Load) {
+    if let Some(job) = registry().jobs.get_mut(&number) {
+        job.standing = Standing::Over;
+    }
+    // The actor hears of the limit before it hears of the leader's end, so the limit is the outcome.
+    job.actor.tell(JobMsg::LimitHit(which));
+    if is_urgent(which) {
+        job.tree.end_growth(load);
+    }
+}
+
+/// What counts against a job's limits; nothing where there was no time to measure its memory.
+fn used(job: &Watched, load: &Load, has_time: impl Fn() -> bool) -> Option<Used> {
     // Shared pages are counted in each process, which can only be too much.
     let is_enough = job.limits.memory.is_none_or(|limit| load.rss_bytes <= limit);
-    let memory = if is_enough { load.rss_bytes } else { load.proportional_bytes() };
+    let memory = if is_enough { load.rss_bytes } else { load.proportional_bytes(has_time)? };
     let in_all = job.limits.cpu.and_then(|_| job.tree.cpu_in_all());
-    Used { memory, tasks: load.tasks, cpu: in_all.unwrap_or(load.cpu) }
+    Some(Used { memory, tasks: load.tasks, cpu: in_all.unwrap_or(load.cpu) })
 }
 
 #[cfg(test)]

@@ -22,11 +22,12 @@ pub struct Glance {
 #[must_use]
 pub fn glance() -> Option<Glance> {
     let available_bytes = available_in(&short_file::read("/proc/meminfo").ok()?)?;
-    Some(Glance { tasks: tasks()?, available_bytes, jobs_cpu: cgroup::jobs_cpu() })
+    Some(Glance { tasks: host_tasks()?, available_bytes, jobs_cpu: cgroup::jobs_cpu() })
 }
 
-/// Processes and threads of the whole host.
-pub(super) fn tasks() -> Option<u64> {
+/// Processes and threads of the whole host, by one read of a short line.
+#[must_use]
+pub fn host_tasks() -> Option<u64> {
     tasks_in(&short_file::read("/proc/loadavg").ok()?)
 }
 

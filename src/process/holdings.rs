@@ -53,12 +53,15 @@ impl Holdings {
         }
     }
 
-    /// Ends every process by what reaches all of them at once, where there is such a thing.
-    pub(super) fn end_processes(&self) {
-        let ended = self.cgroup().is_some_and(|cgroup| cgroup.kill());
-        if let Some(namespace) = self.namespace.as_ref().filter(|_| !ended) {
-            namespace.end();
+    /// Ends every process by what reaches all of them at once, where there is such a thing, and
+    /// says by which means it did.
+    pub(super) fn end_processes(&self) -> KillMeans {
+        if self.cgroup().is_some_and(|cgroup| cgroup.kill()) {
+            return KillMeans::Cgroup;
         }
+        let Some(namespace) = &self.namespace else { return KillMeans::Walk };
+        namespace.end();
+        KillMeans::Namespace
     }
 
     pub(super) const fn kill_means(&self) -> KillMeans {

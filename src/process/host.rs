@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{
     DumpableBehavior, Pid, Resource, Rlimit, getpid, getrlimit, prlimit, set_child_subreaper,
-    set_dumpable_behavior, setrlimit,
+    set_dumpable_behavior, setpriority_process, setrlimit,
 };
 
 use super::birth;
@@ -21,6 +21,9 @@ use crate::spec::JOB_VARIABLE;
 use crate::telemetry::events;
 
 const MOST_OPEN_FILES: u64 = 1 << 20;
+
+/// The niceness of a thread that must not wait for jobs.
+const FIRST_NICE: i32 = -10;
 
 static HOST: OnceLock<Host> = OnceLock::new();
 
@@ -179,6 +182,12 @@ pub(super) fn limit_open_files(pid: Pid) {
 /// A tag that no other child has, where the host lets us put tags on processes.
 pub(super) fn new_tag() -> Option<Tag> {
     Some(HOST.get()?.tag.inherited()?.of_child(children::new_serial()))
+}
+
+/// Has the calling thread run before other work, where the server has the privilege for that.
+pub fn prefer_this_thread() {
+    // `None` is the calling thread: on Linux each has a niceness of its own.
+    setpriority_process(None, FIRST_NICE).ok();
 }
 
 /// Keeps the signals that children have ended for [`wait_for_a_child`]. To be called before there are

@@ -60,7 +60,7 @@ pub(super) fn end_all(find: impl Fn() -> Vec<Stat>, limit: Duration) -> Vec<u32>
 }
 
 /// Stops everybody, in rounds, until a look finds nobody who still moves.
-fn freeze(find: &impl Fn() -> Vec<Stat>) {
+pub(super) fn freeze(find: &impl Fn() -> Vec<Stat>) {
     for _ in 0..FREEZE_ROUNDS {
         let found = find();
         let moving = found.iter().filter(|stat| stat.state == State::Active);

@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
+use rustix::process::{Signal, kill_process_group};
+
 use super::confine::cgroup::JobCgroup;
-use super::tree::Tree;
+use super::holdings::Holdings;
+use super::killing;
+use super::survey::Load;
+use super::tree::{KillMeans, Tree};
 use crate::confinement::ResourceLimits;
 
 impl Tree {
@@ -12,6 +17,39 @@ impl Tree {
     #[must_use]
     pub fn unheld(&self, limits: &ResourceLimits) -> ResourceLimits {
         self.identity().cgroup(|cgroup| cgroup.unheld(limits)).unwrap_or(*limits)
+    }
+
+    /// Processes and threads in its cgroup, where it has one: cheap, and without those that left.
+    /// Where the kernel refused one because of a limit, there is one more than that limit.
+    #[must_use]
+    pub fn tasks_in_cgroup(&self) -> Option<u64> {
+        let tasks = self.identity().cgroup(JobCgroup::tasks).flatten()?;
+        // The first process of a namespace is ours and no part of the job.
+        let init = self.identity().holdings(Holdings::init).flatten();
+        Some(tasks.saturating_sub(u64::from(init.is_some())))
+    }
+
+    /// `true` if the kernel refused it a task because of the limit that it holds.
+    #[must_use]
+    pub fn was_refused_tasks(&self) -> bool {
+        self.identity().cgroup(JobCgroup::refused_tasks).unwrap_or(0) > 0
+    }
+
+    /// Keeps it from growing: ends its cgroup or its namespace by one call, else ends the group of a
+    /// leader that lives and stops the rest, `seen` first. [`Tree::kill`] has to follow. Blocks.
+    pub fn end_growth(&self, seen: &Load) {
+        let identity = self.identity();
+        let means = identity.holdings(Holdings::end_processes).unwrap_or(KillMeans::Walk);
+        if means != KillMeans::Walk {
+            return;
+        }
+        if !identity.is_leader_reaped() {
+            // The number is the leader's own until it is reaped. Gone is as good.
+            kill_process_group(identity.leader(), Signal::KILL).ok();
+        }
+        // Each that is stopped leaves more time to find the others.
+        seen.stop();
+        killing::freeze(&|| identity.members());
     }
 
     /// The most memory that it had, where the kernel ended it for want of more.

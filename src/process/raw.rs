@@ -111,6 +111,16 @@ fn wait(pid: Pid, options: c_int) -> Result<Option<Ended>, Errno> {
     Ok((found != 0).then_some(Ended { status, cpu, max_rss_bytes: rss_bytes(&usage) }))
 }
 
+/// CPU time that the calling thread has used.
+#[must_use]
+pub fn thread_cpu_time() -> Duration {
+    let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec; every kernel has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut used) };
+    let nanos = u32::try_from(used.tv_nsec).unwrap_or(0);
+    Duration::new(u64::try_from(used.tv_sec).unwrap_or(0), nanos)
+}
+
 /// Now, in the unit and on the clock of the start times in /proc/PID/stat.
 pub(super) fn boot_ticks() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::Signal;
+
+use super::killing;
 use super::members::{self, Identity};
 use super::proc_scan::{self, Snapshot, Stat};
 use super::tree::Tree;
@@ -21,12 +24,14 @@ pub struct Load {
 
 impl Load {
     /// Memory of its processes, shared pages counted once. Costs the kernel a walk over all of it,
-    /// so ask only where [`Load::rss_bytes`] is too much.
+    /// so ask only where [`Load::rss_bytes`] is too much. It asks before each process whether
+    /// there is still time for it; `None` if there was not.
     #[must_use]
-    pub fn proportional_bytes(&self) -> u64 {
+    pub fn proportional_bytes(&self, has_time: impl Fn() -> bool) -> Option<u64> {
         let bytes = |stat: &Stat| {
             // Of another user's process only the plain figure can be read.
-            proc_scan::proportional_bytes(stat.pid).unwrap_or_else(|| stat.rss_bytes())
+            let bytes = || proc_scan::proportional_bytes(stat.pid);
+            has_time().then(|| bytes().unwrap_or_else(|| stat.rss_bytes()))
         };
         self.members.iter().map(bytes).sum()
     }
@@ -35,6 +40,14 @@ impl Load {
         let mut load = Self::default();
         members.iter().for_each(|stat| load.add(stat));
         load
+    }
+
+    /// Stops the processes that were seen.
+    pub(super) fn stop(&self) {
+        for stat in &self.members {
+            // Gone already, or not ours to signal.
+            killing::send(stat, Signal::STOP).ok();
+        }
     }
 
     fn add(&mut self, stat: &Stat) {

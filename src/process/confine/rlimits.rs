@@ -68,15 +68,17 @@ fn whole_seconds(time: Duration) -> u64 {
 
 /// How many tasks the user may have while this job runs; none where the kernel would not hold it.
 ///
-/// In a user namespace of its own a job is counted alone. Elsewhere the kernel counts all that the
-/// user runs: then this only keeps a fork bomb from filling the host.
+/// In a user namespace of its own a job is counted alone, and twice its limit is the most that it
+/// can ever have: at the limit itself its programs would fail with errors of their own, instead of
+/// the watchdog ending the job for the limit. Elsewhere the kernel counts all that the user runs:
+/// then this only keeps a fork bomb from filling the host.
 pub(in crate::process) fn most_tasks(limits: &ResourceLimits, backend: Backend) -> Option<u64> {
     let processes = limits.processes?;
     match backend {
-        Backend::Namespaces => Some(processes),
+        Backend::Namespaces => Some(processes.saturating_mul(2)),
         Backend::Landlock | Backend::Seccomp | Backend::Nothing if getuid().is_root() => None,
         Backend::Landlock | Backend::Seccomp | Backend::Nothing => {
-            let now = glance::tasks()?;
+            let now = glance::host_tasks()?;
             Some(now.saturating_add(processes).saturating_add(ROOM_FOR_OTHERS))
         }
     }
@@ -121,7 +123,7 @@ mod tests {
     #[test]
     fn a_job_is_counted_alone_only_in_its_own_namespace() {
         let limits = ResourceLimits { processes: Some(512), ..ResourceLimits::NONE };
-        assert_eq!(most_tasks(&limits, Backend::Namespaces), Some(512));
+        assert_eq!(most_tasks(&limits, Backend::Namespaces), Some(1024));
         assert_eq!(most_tasks(&ResourceLimits::NONE, Backend::Namespaces), None);
         let others = most_tasks(&limits, Backend::Seccomp);
         assert!(others.is_none_or(|tasks| tasks > 512 + ROOM_FOR_OTHERS), "{others:?}");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{Shut, World, python};
+use super::world::{Means, Shut, World, python};
 use crate::harness::{Launch, Marker};
 
 const ALL: [Shut; 4] = [Shut::Open, Shut::Default, Shut::Workspace, Shut::ReadOnly];
@@ -57,7 +57,6 @@ fn a_file_does_not_grow_beyond_its_limit() {
 const BOMB: &str =
     "exec sh -c 'i=0; while [ $i -lt 600 ]; do sleep MARKER & i=$((i+1)); done; wait'";
 
-/// Either the job is ended, or the kernel lets it have no more processes than it may.
 #[test]
 fn a_fork_bomb_is_held_and_nothing_of_it_is_left() {
     for mut world in World::all() {
@@ -68,11 +67,34 @@ fn a_fork_bomb_is_held_and_nothing_of_it_is_left() {
             let bomb = BOMB.replace("MARKER", &marker.to_string());
             let limits = json!({"limits": {"processes": 50}, "wait_s": 60});
             let ended = world.call(shut, &bomb, limits);
-            let left = ended["background_pids"].as_array().map_or(0, Vec::len);
-            let failed = ended["exit_code"].as_i64().is_some_and(|code| code != 0);
-            let is_held = failed && (1..=50).contains(&left);
-            assert!(ended["limit"] == "processes" || is_held, "{}: {}", world.name(shut), ended.0);
-            world.yard.call("stop_jobs", json!({"jobs": [ended.job()]}));
+            assert_eq!(ended["limit"], "processes", "{}: {}", world.name(shut), ended.0);
+            marker.wait_gone();
+        }
+        unharmed(&mut world, other);
+    }
+}
+
+/// Each process writes a line, starts two more, and spins: 511 of them at most, for 20 s at most.
+const SPINNING_BOMB: &str = "exec bash -c 'b() { echo started; if [ $1 -gt 0 ]; then \
+    b $(($1-1)) & b $(($1-1)) & fi; while [ $SECONDS -lt 20 ]; do :; done; }; b 8 # MARKER'";
+
+/// The resident memory of so many shells adds up to more than the limit, although they share it.
+#[test]
+fn a_spinning_fork_bomb_is_ended_for_its_processes_whatever_memory_it_may_have() {
+    const PROCESSES: u64 = 100;
+    for mut world in World::each_user(Means::Namespaces, "") {
+        let bystander = Marker::new();
+        let other = world.yard.start(&format!("sleep {bystander}"));
+        for shut in [Shut::Open, Shut::Default, Shut::Workspace] {
+            let marker = Marker::new();
+            let bomb = SPINNING_BOMB.replace("MARKER", &marker.to_string());
+            let limits = json!({"processes": PROCESSES, "memory": "100 MB"});
+            let ended = world.call(shut, &bomb, json!({"limits": limits, "wait_s": 60}));
+            let name = world.name(shut);
+            assert_eq!(ended["outcome"], "limit", "{name}: {}", ended.0);
+            assert_eq!(ended["limit"], "processes", "{name}: {}", ended.0);
+            let started = ended["lines"].as_u64().unwrap();
+            assert!(started <= 2 * PROCESSES, "{name}: {started}");
             marker.wait_gone();
         }
         unharmed(&mut world, other);

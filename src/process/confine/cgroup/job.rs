@@ -131,6 +131,24 @@ impl JobCgroup {
         }
     }
 
+    /// Its processes and threads. Where the kernel refused one because of the limit that it holds,
+    /// there is one more than that.
+    pub(in crate::process) fn tasks(&self) -> Option<u64> {
+        let Some(limit) = self.held.processes else {
+            return Some(self.read("cgroup.threads")?.lines().count() as u64);
+        };
+        match self.refused_tasks() {
+            0 => self.read("pids.current")?.trim().parse().ok(),
+            1.. => Some(limit.saturating_add(1)),
+        }
+    }
+
+    /// How often the kernel refused a new task because of the limit that it holds.
+    pub(in crate::process) fn refused_tasks(&self) -> u64 {
+        let events = self.held.processes.and_then(|_| self.read("pids.events"));
+        events.and_then(|events| field(&events, "max")).unwrap_or(0)
+    }
+
     /// The most memory that was used in it, where the kernel ended it for want of more.
     pub(in crate::process) fn out_of_memory(&self) -> Option<u64> {
         let limit = self.held.memory?;

@@ -63,6 +63,25 @@ fn only_an_end_for_want_of_memory_reads_as_one() {
     fs::remove_dir_all(home).unwrap();
 }
 
+#[test]
+fn a_task_that_the_kernel_refused_counts() {
+    let (cgroup, home) = plain("refused", &[Controller::Pids]);
+    assert_eq!((cgroup.tasks(), cgroup.refused_tasks()), (None, 0));
+    assert!(cgroup.write("pids.current", "7\n") && cgroup.write("pids.events", "max 0\n"));
+    assert_eq!((cgroup.tasks(), cgroup.refused_tasks()), (Some(7), 0));
+    assert!(cgroup.write("pids.events", "max 3\n"));
+    assert_eq!((cgroup.tasks(), cgroup.refused_tasks()), (Some(65), 3));
+    fs::remove_dir_all(home).unwrap();
+}
+
+#[test]
+fn without_a_controller_threads_are_counted() {
+    let (cgroup, home) = plain("threads", &[]);
+    assert!(cgroup.write("cgroup.threads", "12\n14\n15\n"));
+    assert_eq!((cgroup.tasks(), cgroup.refused_tasks()), (Some(3), 0));
+    fs::remove_dir_all(home).unwrap();
+}
+
 /// Runs shell text in a cgroup, which the new process enters by itself.
 fn run_in(cgroup: &JobCgroup, text: &str) -> Child {
     let entrance = File::create(cgroup.dir.join("cgroup.procs")).unwrap();
