@@ -4,7 +4,7 @@
 //! status of a child that somebody waits for. So every child that we create is registered here, and
 //! orphans are reaped by number, only while no child is being created.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -32,12 +32,23 @@ struct Registry {
     dismissed: Vec<Pid>,
     /// Those that fell to us.
     orphans: Orphans,
+    /// The numbers of the creations that are under way.
+    creations: BTreeSet<u64>,
+    /// The number of the next creation.
+    next_creation: u64,
 }
 
 /// Where children are registered while they are being created.
 #[derive(Debug)]
 pub(super) struct Desk {
     _creating: RwLockReadGuard<'static, ()>,
+    number: u64,
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        with_registry(|registry| registry.creations.remove(&self.number));
+    }
 }
 
 impl Desk {
@@ -56,7 +67,9 @@ pub(super) fn new_serial() -> u32 {
 /// Creates children by `create`, which registers each before anybody could reap it. Not to be
 /// called inside itself.
 pub(super) fn creating<T>(create: impl FnOnce(&Desk) -> T) -> T {
-    create(&Desk { _creating: CREATING.read().unwrap_or_else(PoisonError::into_inner) })
+    let _creating = CREATING.read().unwrap_or_else(PoisonError::into_inner);
+    let number = with_registry(Registry::begin_creation);
+    create(&Desk { _creating, number })
 }
 
 /// A child that we created, and that only its owner may reap.
@@ -130,6 +143,13 @@ impl Drop for Child {
 }
 
 impl Registry {
+    fn begin_creation(&mut self) -> u64 {
+        let number = self.next_creation;
+        self.next_creation += 1;
+        self.creations.insert(number);
+        number
+    }
+
     /// Forgets a reaped child, unless its number is already that of a newer one.
     fn forget(&mut self, pid: Pid, serial: u32) {
         if self.owned.get(&pid) == Some(&serial) {
@@ -159,10 +179,20 @@ pub(super) fn is_owned(pid: Pid) -> bool {
     with_registry(|registry| registry.owned.contains_key(&pid))
 }
 
-/// `true` if we did not create this child. `false` as well while some child is being created, which
-/// may be this one: waiting for that would hold up all that come after.
-pub(super) fn is_surely_adopted(pid: Pid) -> bool {
-    CREATING.try_write().is_ok_and(|_all_registered| !is_owned(pid))
+/// The number of the next creation: a process that is there by now comes from none that has it or a
+/// higher one.
+pub(super) fn next_creation() -> u64 {
+    with_registry(|registry| registry.next_creation)
+}
+
+/// `true` if we did not create this child, which was there before the creation of this number.
+/// `false` as well while an earlier creation is under way: the child may be of that, and not be
+/// registered yet. Nobody is waited for: a creation may take long.
+pub(super) fn is_surely_adopted(pid: Pid, number: u64) -> bool {
+    with_registry(|registry| {
+        let is_open = registry.creations.first().is_some_and(|first| *first < number);
+        !is_open && !registry.owned.contains_key(&pid)
+    })
 }
 
 /// Does something with what is known of orphans. Not to be called inside itself.

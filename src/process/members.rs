@@ -1,6 +1,7 @@
 //! Which processes belong to a tree.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -137,15 +138,15 @@ impl Identity {
         self.tag.is_some() && tag.is_some() && tag != self.tag
     }
 
-    /// The evidence that an orphan carries in itself. Costs some reading.
+    /// The weak evidence that an orphan carries in itself. Costs some reading.
     pub(super) fn left_a_trace(&self, pid: Pid) -> bool {
-        if self.cgroup(|cgroup| cgroup.holds(pid)) == Some(true) {
-            return true;
-        }
-        if self.is_of_other_tree(pid) {
-            return false;
-        }
-        self.has_our_tag(pid) || self.has_our_marker(pid) || self.holds_our_output(pid)
+        self.has_our_marker(pid) || self.holds_our_output(pid)
+    }
+
+    /// The evidence that no process has by chance: its cgroup, or the tag in its limits.
+    pub(super) fn is_marked_by_kernel(&self, tag: Option<Tag>, cgroup: Option<&Path>) -> bool {
+        let is_inside = |path: &Path| self.cgroup(|cgroup| cgroup.holds(path)) == Some(true);
+        cgroup.is_some_and(is_inside) || (self.tag.is_some() && tag == self.tag)
     }
 
     /// `true` if this is the tag of another tree of this server.
@@ -159,10 +160,6 @@ impl Identity {
     /// `true` if orphans of the tree fall to the first process of its own namespace.
     pub(super) fn has_namespace(&self) -> bool {
         self.holdings(Holdings::init).flatten().is_some()
-    }
-
-    fn has_our_tag(&self, pid: Pid) -> bool {
-        self.tag.is_some() && Tag::read(pid) == self.tag
     }
 
     fn has_our_marker(&self, pid: Pid) -> bool {

@@ -51,7 +51,8 @@ enum Owner {
 /// Tells an orphan from a child of ours that is being created right now and not registered yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Certainty {
-    Unchecked,
+    /// It was first seen before the creation of this number; an earlier one may be its own.
+    SeenBefore(u64),
     Adopted,
 }
 
@@ -71,26 +72,34 @@ impl Orphans {
     /// Those of which the next look may tell more.
     fn without_owner_or_unchecked(&self) -> impl Iterator<Item = &Orphan> {
         self.known.values().filter(|orphan| match orphan.owner {
-            Owner::One(_) => orphan.certainty == Certainty::Unchecked,
+            Owner::One(_) => orphan.certainty != Certainty::Adopted,
             Owner::Several(_) => true,
         })
     }
 
-    /// The adopted orphans without an owner of which `select` approves, given all possible owners and
-    /// those that are not over.
+    /// The adopted orphans without an owner that is not over, of which `select` approves, given all
+    /// possible owners and those that are not over.
     fn without_owner(
         &self,
         select: impl Fn(&HashSet<TreeId>, &[TreeId]) -> bool,
     ) -> HashSet<ProcessKey> {
+        let is_open = |tree: &TreeId| self.trees.contains_key(tree);
         let is_selected = |orphan: &Orphan| match &orphan.owner {
-            Owner::One(_) => false,
+            Owner::One(tree) => !is_open(tree) && select(&HashSet::from([*tree]), &[]),
             Owner::Several(possible) => {
-                let is_open = |tree: &TreeId| self.trees.contains_key(tree);
                 let open: Vec<TreeId> = possible.iter().copied().filter(is_open).collect();
-                orphan.certainty == Certainty::Adopted && select(possible, &open)
+                select(possible, &open)
             }
         };
-        self.known.iter().filter(|(_, orphan)| is_selected(orphan)).map(|(key, _)| *key).collect()
+        let adopted = self.known.iter().filter(|(_, it)| it.certainty == Certainty::Adopted);
+        adopted.filter(|(_, orphan)| is_selected(orphan)).map(|(key, _)| *key).collect()
+    }
+
+    /// `true` if an orphan may turn out to be of this tree as soon as a creation has come to its end.
+    fn has_unchecked(&self, tree: TreeId) -> bool {
+        self.known.values().any(|orphan| {
+            orphan.owner == Owner::One(tree) && orphan.certainty != Certainty::Adopted
+        })
     }
 
     /// Those all of whose possible owners are over.
@@ -117,6 +126,11 @@ fn open_trees() -> Vec<Arc<Identity>> {
     children::with_orphans(|orphans| orphans.trees.values().filter_map(Weak::upgrade).collect())
 }
 
+/// `true` if an orphan may turn out to be of this tree in a moment.
+pub(super) fn may_tell_more(tree: TreeId) -> bool {
+    children::with_orphans(|orphans| orphans.has_unchecked(tree))
+}
+
 /// The tree that owns this child of the server, which the server did not create. `None` as well
 /// while that cannot be told for certain.
 pub(super) fn owner_of(stat: &Stat) -> Option<TreeId> {
@@ -125,15 +139,14 @@ pub(super) fn owner_of(stat: &Stat) -> Option<TreeId> {
     let orphan = match known {
         Some(orphan) => orphan,
         None => {
-            let owner = find_owner(stat)?;
-            let orphan = Orphan { owner, certainty: Certainty::Unchecked };
+            let orphan = find_owner(stat)?;
             children::with_orphans(|orphans| {
                 orphans.known.entry(key).or_insert_with(|| orphan.clone()).clone()
             })
         }
     };
-    if orphan.certainty == Certainty::Unchecked {
-        if !children::is_surely_adopted(stat.pid) {
+    if let Certainty::SeenBefore(creation) = orphan.certainty {
+        if !children::is_surely_adopted(stat.pid, creation) {
             return None;
         }
         children::with_orphans(|orphans| {
@@ -148,26 +161,33 @@ pub(super) fn owner_of(stat: &Stat) -> Option<TreeId> {
     }
 }
 
-fn find_owner(stat: &Stat) -> Option<Owner> {
+fn find_owner(stat: &Stat) -> Option<Orphan> {
+    let unchecked = Certainty::SeenBefore(children::next_creation());
     // A child that another thread of ours created, and that is not registered, is no orphan.
     let adopted = proc_scan::main_thread_children();
     if adopted.is_ok_and(|adopted| !adopted.contains(&stat.pid)) {
         return None;
     }
     let trees = open_trees();
-    if let Some(tree) = trees.iter().find(|tree| tree.left_a_trace(stat.pid)) {
-        return Some(Owner::One(tree.id()));
+    let (tag, cgroup) = (Tag::read(stat.pid), proc_scan::cgroup_path(stat.pid));
+    let is_marked = |tree: &&Arc<Identity>| tree.is_marked_by_kernel(tag, cgroup.as_deref());
+    if let Some(tree) = trees.iter().find(is_marked) {
+        // The only process of a tree that we created was registered before there was the tree.
+        return Some(Orphan { owner: Owner::One(tree.id()), certainty: Certainty::Adopted });
     }
     // The mark of a tree that is over, or not registered yet: it is of none of these.
-    if trees.iter().any(|tree| tree.is_of_sibling(Tag::read(stat.pid))) {
+    if trees.iter().any(|tree| tree.is_of_sibling(tag)) {
         return None;
+    }
+    if let Some(tree) = trees.iter().find(|tree| tree.left_a_trace(stat.pid)) {
+        return Some(Orphan { owner: Owner::One(tree.id()), certainty: unchecked });
     }
     let possible: Vec<_> = trees
         .iter()
         .filter(|tree| !tree.has_namespace())
         .map(|tree| (tree.id(), tree.born()))
         .collect();
-    possible_owner(stat.started, &possible)
+    possible_owner(stat.started, &possible).map(|owner| Orphan { owner, certainty: unchecked })
 }
 
 /// The living orphans that may belong to this tree or to others.
@@ -196,6 +216,10 @@ pub(super) fn has_unowned() -> bool {
 /// Ends the orphans all of whose possible owners are over. Blocks; does nothing where there are none.
 pub(super) fn end_unowned() {
     let keys = children::with_orphans(|orphans| orphans.unowned());
+    let (keys, gone): (HashSet<_>, HashSet<_>) =
+        keys.into_iter().partition(|key| proc_scan::is_alive(*key));
+    // Most ended by themselves, before their tree did.
+    children::with_orphans(|orphans| orphans.known.retain(|key, _| !gone.contains(key)));
     if keys.is_empty() {
         return;
     }
@@ -262,19 +286,19 @@ mod tests {
         Some(Owner::Several(trees.iter().copied().collect()))
     }
 
+    #[track_caller]
+    fn check_owner(trees: &[(TreeId, u64)], expected: Option<Owner>) {
+        assert_eq!(possible_owner(50, trees), expected, "{trees:?}");
+    }
+
     #[test]
     fn an_orphan_without_evidence_belongs_to_the_only_tree_that_was_there_before_it() {
-        let cases: [(u64, &[(TreeId, u64)], Option<Owner>); 6] = [
-            (50, &[], None),
-            (50, &[(1, 51)], None),
-            (50, &[(1, 50)], Some(Owner::One(1))),
-            (50, &[(1, 40), (2, 51)], Some(Owner::One(1))),
-            (50, &[(1, 40), (2, 50)], several(&[1, 2])),
-            (50, &[(1, 40), (2, 45), (3, 60)], several(&[1, 2])),
-        ];
-        for (started, trees, expected) in cases {
-            assert_eq!(possible_owner(started, trees), expected, "{started} {trees:?}");
-        }
+        check_owner(&[], None);
+        check_owner(&[(1, 51)], None);
+        check_owner(&[(1, 50)], Some(Owner::One(1)));
+        check_owner(&[(1, 40), (2, 51)], Some(Owner::One(1)));
+        check_owner(&[(1, 40), (2, 50)], several(&[1, 2]));
+        check_owner(&[(1, 40), (2, 45), (3, 60)], several(&[1, 2]));
     }
 
     #[test]
@@ -297,7 +321,9 @@ mod tests {
     fn nobody_is_ended_who_may_be_a_child_that_is_just_being_created() {
         let owner = Owner::Several(HashSet::new());
         let mut orphans = Orphans::default();
-        orphans.known.insert((Pid::INIT, 50), Orphan { owner, certainty: Certainty::Unchecked });
+        orphans
+            .known
+            .insert((Pid::INIT, 50), Orphan { owner, certainty: Certainty::SeenBefore(1) });
         assert_eq!(orphans.unowned().len(), 0);
     }
 }

@@ -263,9 +263,9 @@ fn parse_realtime_limit(limits: &str) -> Option<u64> {
 }
 
 /// The path of a process's cgroup of version 2, as the kernel names it.
-pub(super) fn cgroup_path(pid: Pid) -> Option<String> {
+pub(super) fn cgroup_path(pid: Pid) -> Option<PathBuf> {
     let cgroups = fs::read_to_string(file_of(pid, "cgroup")).ok()?;
-    cgroups.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
+    cgroups.lines().find_map(|line| line.strip_prefix("0::")).map(PathBuf::from)
 }
 
 /// What an open file of a process is: a path, or a word such as `pipe:[123]`.

@@ -1,6 +1,7 @@
 //! A process and everything that came out of it.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process, kill_process_group, test_kill_process_group};
@@ -19,6 +20,9 @@ const KILL_LIMIT: Duration = Duration::from_millis(1500);
 
 /// After so many looks at children that keep ending, everything is searched.
 const ADOPTION_LOOKS: u32 = 5;
+
+/// The time between two looks at a tree of which one look does not tell enough.
+const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
 /// A process and everything that came out of it, children that left its session included.
 ///
@@ -88,7 +92,12 @@ impl Tree {
     #[must_use = "who is still alive was not ended"]
     pub fn kill(&self) -> Vec<u32> {
         self.identity.holdings(Holdings::end_processes);
-        killing::end_all(|| self.identity.members_to_end(), KILL_LIMIT)
+        let alive = killing::end_all(|| self.identity.members_to_end(), KILL_LIMIT);
+        // Else whoever waits for the leader closes the tree.
+        if alive.is_empty() && self.identity.is_leader_reaped() {
+            self.close();
+        }
+        alive
     }
 
     /// Living processes that may belong to this tree or to another that is not over. They end with
@@ -124,6 +133,7 @@ impl Tree {
                 self.leaders_group_lives() || self.may_be_adopted()
             }
         };
+        let may_survive = may_survive || orphans::may_tell_more(self.identity.id());
         let survivors = if may_survive { in_place(|| self.alive()) } else { Vec::new() };
         if survivors.is_empty() {
             self.close();
@@ -174,10 +184,12 @@ impl Tree {
             // The namespace knows better: one look may miss who is just falling to its first process.
             let is_inhabited =
                 self.identity.holdings(Holdings::inhabitants) == Some(Inhabitants::Some);
-            if !is_inhabited || looks == ADOPTION_LOOKS {
+            let is_open = orphans::may_tell_more(self.identity.id());
+            if !is_inhabited && !is_open || looks == ADOPTION_LOOKS {
                 self.close();
                 return members;
             }
+            thread::sleep(LOOK_PAUSE);
         }
     }
 

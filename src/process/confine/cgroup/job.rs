@@ -19,7 +19,6 @@ use super::delegation::Controller;
 use super::idle::Idle;
 use super::yard::{self, Yard};
 use crate::confinement::ResourceLimits;
-use crate::process::proc_scan;
 
 static LAST: AtomicU64 = AtomicU64::new(0);
 
@@ -111,9 +110,9 @@ impl JobCgroup {
         members_below(&self.dir)
     }
 
-    /// `true` if a process is in it or in a cgroup below it.
-    pub(in crate::process) fn holds(&self, pid: Pid) -> bool {
-        proc_scan::cgroup_path(pid).is_some_and(|path| is_inside(Path::new(&path), &self.dir))
+    /// `true` if the cgroup that the kernel names by this path is this one or below it.
+    pub(in crate::process) fn holds(&self, path: &Path) -> bool {
+        is_inside(path, &self.dir)
     }
 
     /// Ends every process in it at once. False where the host cannot.

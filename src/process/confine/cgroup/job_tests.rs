@@ -213,3 +213,19 @@ fn no_more_are_kept_than_are_of_use() {
     idle.forget();
     assert_eq!(idle.take(), None);
 }
+
+#[test]
+fn a_process_is_in_a_cgroup_by_the_names_of_server_and_job() {
+    let dir = Path::new("/sys/fs/cgroup/unified/shellyard-7-8/job-1");
+    let cases = [
+        ("/shellyard-7-8/job-1", true),
+        ("/system.slice/shellyard-7-8/job-1/below", true),
+        ("/shellyard-7-8/job-12", false),
+        ("/shellyard-7-80/job-1", false),
+        ("/shellyard-7-8/server/job-1", false),
+        ("/", false),
+    ];
+    for (path, expected) in cases {
+        assert_eq!(is_inside(Path::new(path), dir), expected, "{path}");
+    }
+}
