@@ -9,6 +9,7 @@
 //! tasks is read between glances, before forks could use up what is left to any job. Once it has
 //! grown, the tasks of each job are counted, and memory is measured only after that.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -248,12 +249,36 @@ fn jobs() -> Vec<(u64, Watched)> {
     registry().jobs.iter().map(|(number, job)| (*number, job.clone())).collect()
 }
 
-/// Ends the jobs with too many tasks in their cgroups. It costs a short read for each.
+/// Ends the jobs with too many tasks in their cgroups, which costs a short read for each, or in
+/// their sessions, which costs one pass over the numbers of all processes.
 fn count_tasks(jobs: &[(u64, Watched)]) {
+    let sessions = LazyCell::new(process::session_sizes);
     for (number, job) in jobs.iter().filter(|(_, job)| job.processes.is_some()) {
-        let tasks = job.tree.tasks_in_cgroup().unwrap_or(0);
-        if let Some(which) = overuse::too_many(job.processes, tasks) {
-            end(*number, job, which, &Load::default());
+        match job.tree.tasks_in_cgroup() {
+            Some(tasks) => {
+                if let Some(which) = overuse::too_many(job.processes, tasks) {
+                    end(*number, job, which, &Load::default());
+                }
+            }
+            None => {
+                let tasks = job.tree.tasks_in_session(&sessions);
+                if overuse::too_many(job.processes, tasks).is_some() {
+                    count_stopped(*number, job);
+                }
+            }
+        }
+    }
+}
+
+/// Counts the tasks of a job whose session is too large. Processes that have ended and were not
+/// reaped yet are in a session too, so the job is stopped while those that live are counted.
+fn count_stopped(number: u64, job: &Watched) {
+    job.tree.pause_group();
+    let loads = process::survey(&[Arc::clone(&job.tree)]);
+    for load in &loads {
+        match overuse::too_many(job.processes, load.tasks) {
+            Some(which) => end(number, job, which, load),
+            None => job.tree.resume_group(),
         }
     }
 }

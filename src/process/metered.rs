@@ -1,8 +1,9 @@
 //! What the kernel itself measures of a tree, and holds it to.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use rustix::process::{Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::confine::cgroup::JobCgroup;
 use super::holdings::Holdings;
@@ -29,6 +30,32 @@ impl Tree {
         Some(tasks.saturating_sub(u64::from(init.is_some())))
     }
 
+    /// Processes in the session of its leader, while that lives: fewer than it has if some left the
+    /// session, and those included that have ended and were not reaped yet.
+    #[must_use]
+    pub fn tasks_in_session(&self, sizes: &HashMap<Pid, u64>) -> u64 {
+        let identity = self.identity();
+        let size = sizes.get(&identity.leader()).copied();
+        size.filter(|_| !identity.is_leader_reaped()).unwrap_or(0)
+    }
+
+    /// Stops the group of its leader, while that lives, by one call.
+    pub fn pause_group(&self) {
+        self.signal_leaders_group(Signal::STOP);
+    }
+
+    /// Lets the group of its leader go on.
+    pub fn resume_group(&self) {
+        self.signal_leaders_group(Signal::CONT);
+    }
+
+    fn signal_leaders_group(&self, signal: Signal) {
+        if !self.identity().is_leader_reaped() {
+            // The number is the leader's own until it is reaped. Gone is as good.
+            kill_process_group(self.identity().leader(), signal).ok();
+        }
+    }
+
     /// `true` if the kernel refused it a task because of the limit that it holds.
     #[must_use]
     pub fn was_refused_tasks(&self) -> bool {
@@ -43,10 +70,7 @@ impl Tree {
         if means != KillMeans::Walk {
             return;
         }
-        if !identity.is_leader_reaped() {
-            // The number is the leader's own until it is reaped. Gone is as good.
-            kill_process_group(identity.leader(), Signal::KILL).ok();
-        }
+        self.signal_leaders_group(Signal::KILL);
         // Each that is stopped leaves more time to find the others.
         seen.stop();
         killing::freeze(&|| identity.members());

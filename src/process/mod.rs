@@ -68,6 +68,6 @@ pub use pipe::{InputPipe, OutputPipe, wait_for_any};
 pub use raw::thread_cpu_time;
 pub use report::PipelineReport;
 pub use spawn::spawn;
-pub use survey::{Load, survey};
+pub use survey::{Load, session_sizes, survey};
 pub use tree::{KillMeans, Look, Tree};
 pub use variable::Variable;

@@ -92,6 +92,10 @@ impl Score {
             }
             attempts += 1;
             if attempts > BUSY_ATTEMPTS {
+                // The files of a process that has ended are root's until it is reaped.
+                if !proc_scan::stat(pid).is_some_and(|stat| stat.alive()) {
+                    return Ok(());
+                }
                 thread::sleep(PAUSE);
             }
         }
@@ -123,4 +127,20 @@ fn is_refused(error: &io::Error) -> bool {
 /// `true` if the process has ended and was reaped: it needs no score.
 fn is_gone(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::SRCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_gone_needs_no_score() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+        child.wait().unwrap();
+        let score = Score { number: 300, text: "300".to_owned(), set_by: SetBy::Parent };
+        assert!(score.put_on(pid).is_ok() && score.check(pid).is_ok());
+    }
 }

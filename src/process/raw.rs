@@ -111,6 +111,13 @@ fn wait(pid: Pid, options: c_int) -> Result<Option<Ended>, Errno> {
     Ok((found != 0).then_some(Ended { status, cpu, max_rss_bytes: rss_bytes(&usage) }))
 }
 
+/// The session of a process, by the number of its leader; nothing where there is no such process, or
+/// where it has none, as threads of the kernel have: the wrapper of `rustix` does not expect those.
+pub(super) fn session_of(pid: Pid) -> Option<Pid> {
+    // SAFETY: it takes a number and touches no memory.
+    Pid::from_raw(unsafe { libc::getsid(pid.as_raw_nonzero().get()) }.max(0))
+}
+
 /// CPU time that the calling thread has used.
 #[must_use]
 pub fn thread_cpu_time() -> Duration {
