@@ -1,6 +1,6 @@
 //! What it costs in memory to keep output.
 
-use super::{LogReader, LogSettings, LogWriter, open};
+use super::{Allowance, Keep, LogBounds, LogReader, LogSettings, LogWriter, open, open_bounded};
 use crate::allocation_tests::allocated;
 use crate::spec::Stream;
 
@@ -49,13 +49,14 @@ fn bytes_are_not_copied_on_their_way_to_a_file() {
 fn a_short_output_takes_little_more_than_itself() {
     let folder = tempfile::tempdir().unwrap();
     let settings = LogSettings { memory_bytes: BLOCK, spill_dir: folder.path().to_owned().into() };
-    // The first of all registers what is counted.
-    open(&settings).0.append(Stream::Stdout, b"hi\n");
+    // All logs of a server share one quota. The first of all registers what is counted.
+    let bounds = LogBounds { keep: Keep::All, allowance: Allowance::unlimited() };
+    open_bounded(&settings, bounds.clone()).0.append(Stream::Stdout, b"hi\n");
     let (seen, _log) = allocated(|| {
-        let (mut writer, reader) = open(&settings);
+        let (mut writer, reader) = open_bounded(&settings, bounds.clone());
         writer.append(Stream::Stdout, b"hi\n");
         writer.close();
         reader
     });
-    assert!(seen.bytes < 2048, "{seen:?}");
+    assert!(seen.bytes < 1536, "{seen:?}");
 }
