@@ -1,9 +1,10 @@
 //! What many trees use, by one look at /proc.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 use super::killing;
 use super::members::{self, Identity};
