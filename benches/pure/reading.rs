@@ -32,7 +32,8 @@ impl Log {
     fn write() -> Self {
         let folder = TempDir::new().expect("a temporary directory");
         let spill_dir = folder.path().to_owned();
-        let (mut writer, reader) = open(&LogSettings { memory_bytes: 64 << 10, spill_dir });
+        let (mut writer, reader) =
+            open(&LogSettings { memory_bytes: 64 << 10, spill_dir: spill_dir.into() });
         for number in 0..LINES {
             let level = if number % 997 == 0 { "error: connection" } else { "info: request" };
             let line = format!("{number:09} {level} took {} us\n", number * 7919 % 10_007);
