@@ -267,7 +267,10 @@ impl Job {
         let outcome = match exit {
             Ok(exit) => {
                 self.usage = exit.usage;
-                exit::outcome(exit.status, self.seat.spec(), out_of_memory, was_refused_tasks)
+                let spec = self.seat.spec();
+                let was_refused =
+                    was_refused_tasks || exit::survivors_reach_limit(spec, &self.survivors);
+                exit::outcome(exit.status, spec, out_of_memory, was_refused)
             }
             Err(error) => {
                 Outcome::Lost { why: format!("the system could not tell how it ended: {error}") }

@@ -27,6 +27,12 @@ pub(super) fn outcome(
     }
 }
 
+/// `true` if those who outlived the leader are as many as the job may have: with the leader they
+/// were too many. Not every kernel limit tells that it refused a process.
+pub(super) fn survivors_reach_limit(spec: &Spec, survivors: &[u32]) -> bool {
+    spec.resources.processes.is_some_and(|most| survivors.len() as u64 >= most)
+}
+
 fn limit(exit: ExitKind, spec: &Spec, out_of_memory: Option<u64>) -> Option<LimitKind> {
     let limits = &spec.resources;
     match signal(exit, &spec.program)? {
@@ -79,6 +85,17 @@ mod tests {
         let limit = Outcome::Limit { which: LimitKind::Processes(7) };
         assert_eq!([refused(ExitKind::Code(2)), refused(by(SIGKILL))], [limit.clone(), limit]);
         assert_eq!(refused(ExitKind::Code(0)), Outcome::Exited { code: 0 }, "it coped");
+    }
+
+    #[test]
+    fn as_many_survivors_as_the_limit_tell_of_a_refused_process() {
+        let resources = ResourceLimits { processes: Some(2), ..LIMITS };
+        let spec = Spec { resources, ..spec("true") };
+        assert_eq!(
+            [&[7][..], &[7, 8]].map(|left| survivors_reach_limit(&spec, left)),
+            [false, true]
+        );
+        assert!(!survivors_reach_limit(&Spec { resources: LIMITS, ..spec }, &[7, 8, 9]));
     }
 
     #[test]
