@@ -6,10 +6,12 @@
 //! with it; what a killed one left goes when the next one starts. The locks end with their
 //! process, however it ends.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -159,7 +161,9 @@ impl SessionDir {
 
     /// The directory, unless another server took it for abandoned before it was locked.
     fn try_make(sessions: &Path) -> io::Result<Option<Self>> {
-        let dir = TempDir::with_prefix_in(format!("{}-", std::process::id()), sessions)?;
+        let prefix = format!("{}-", std::process::id());
+        let own = Permissions::from_mode(0o700);
+        let dir = tempfile::Builder::new().prefix(&prefix).permissions(own).tempdir_in(sessions)?;
         let lock = File::open(dir.path())?;
         // A file system without locks on directories has no sweeps either.
         if let Err(TryLockError::WouldBlock) = lock.try_lock() {
