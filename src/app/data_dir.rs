@@ -56,14 +56,12 @@ impl ServerLock {
         let path = data_dir.join(PID_FILE);
         let file = match open(&path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                return Err(AppError::ServerLock { path, source: error });
-            }
             // Such a directory keeps no job numbers either, so that two servers share nothing.
-            Err(error) => {
+            Err(error) if cannot_be_written(&error) => {
                 events::data_dir_not_locked(&path, &error);
                 return Ok(Self { file: None });
             }
+            Err(error) => return Err(AppError::ServerLock { path, source: error }),
         };
         match lock_in_time(&file) {
             Ok(()) => {}
@@ -124,6 +122,15 @@ fn lock_in_time(file: &File) -> Result<(), TryLockError> {
             result => return result,
         }
     }
+}
+
+/// `true` if nothing can be made in the directory, or there is none.
+fn cannot_be_written(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem, StorageFull,
+    };
+    let kinds = [NotFound, NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull];
+    kinds.contains(&error.kind())
 }
 
 /// Words for the server that the text of a lock file names.
@@ -217,9 +224,13 @@ mod tests {
     #[test]
     fn only_a_file_of_ours_is_the_lock() {
         let folder = tempfile::tempdir().unwrap();
-        symlink("/dev/null", folder.path().join(PID_FILE)).unwrap();
-        let refused = ServerLock::take(folder.path()).unwrap_err();
-        assert!(matches!(refused, AppError::ServerLock { .. }), "{refused}");
+        let path = folder.path().join(PID_FILE);
+        let refused = || ServerLock::take(folder.path()).unwrap_err();
+        symlink("/dev/null", &path).unwrap();
+        assert!(matches!(refused(), AppError::ServerLock { .. }));
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(matches!(refused(), AppError::ServerLock { .. }));
         // A directory that is not there holds nothing that two servers could share.
         assert!(ServerLock::take(&folder.path().join("none")).unwrap().file.is_none());
     }

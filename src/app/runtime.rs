@@ -15,6 +15,8 @@ use crate::config::Environment;
 
 /// Threads of the runtime that may block. Work that finds no other thread waits for one of these.
 const RESERVED: usize = 4;
+/// The most of them. They stay once they were needed, and jobs need threads too; work beyond that waits.
+const MAX_BLOCKING: usize = 128;
 /// Threads beside the runtime's own: for the log, for spans, for the ends of children and for the end of the server.
 const BESIDE: usize = 4;
 
@@ -42,6 +44,7 @@ pub(super) fn server_runtime(environment: &Environment) -> Result<Runtime, AppEr
     // tokio panics when it has no thread that may block and gets none. Threads that stay are
     // always there: work waits for them.
     builder.worker_threads(worker_threads(environment)).thread_keep_alive(Duration::MAX);
+    builder.max_blocking_threads(MAX_BLOCKING);
     let runtime = builder.enable_all().build().map_err(AppError::Runtime)?;
     reserve_threads(&runtime);
     Ok(runtime)

@@ -323,7 +323,9 @@ fn make_private_dirs(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
+/// Removes what it can, and returns the first error.
 fn remove_leftovers(root: &Path) -> io::Result<()> {
+    let mut result = Ok(());
     for entry in std::fs::read_dir(root)? {
         let entry = entry?;
         if !entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
@@ -331,10 +333,10 @@ fn remove_leftovers(root: &Path) -> io::Result<()> {
         }
         // The others belong to servers that live, or are no directories of ours.
         if let Ok(leftover) = ServerDir::of_leftover(entry.path()) {
-            leftover.remove_everything()?;
+            result = result.and(leftover.remove_everything());
         }
     }
-    Ok(())
+    result
 }
 
 /// Makes a file without a name in a directory, which is made (mode 0700) where it is missing.

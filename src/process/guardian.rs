@@ -138,7 +138,7 @@ pub fn end_everything() -> io::Result<Vec<u32>> {
         Post::Unwanted | Post::Vacant(_) => None,
     };
     let kept: Vec<Pid> = guardian.into_iter().chain(spawner::pid()).collect();
-    Ok(left.end(&kept))
+    Ok(left.end_own(&kept))
 }
 
 impl Guardian {
@@ -205,7 +205,7 @@ pub fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCod
     set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
     wait_for_end_of_input();
     orders.read_record();
-    let mut sweeps = (0..SWEEPS).map(|_| orders.left.end(&[]));
+    let mut sweeps = (0..SWEEPS).map(|_| orders.left.end());
     let is_anybody_left = !sweeps.any(|left| left.is_empty());
     // While one of them lives, what keeps it from writing stays.
     if let Some(scratch) = orders.scratch.as_deref().filter(|_| !is_anybody_left) {
@@ -269,7 +269,7 @@ mod tests {
 
     async fn check_swept(process: Process, left: LeftBehind) {
         wait_for(&process, 3);
-        let alive = tokio::task::spawn_blocking(move || left.end(&[])).await.unwrap();
+        let alive = tokio::task::spawn_blocking(move || left.end()).await.unwrap();
         assert_eq!(alive, [0; 0]);
         assert_eq!(process.tree.alive(), [0; 0]);
         let status = process.leader.wait().await.unwrap().status;

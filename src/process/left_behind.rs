@@ -42,18 +42,25 @@ impl LeftBehind {
         Self { tag: host.inherited(), marker_prefix, server: getpid(), recorded: HashSet::new() }
     }
 
-    /// Ends every one of them with all that came out of it, but none of `kept`. Blocks; returns those
-    /// that are still alive.
-    pub(super) fn end(&self, kept: &[Pid]) -> Vec<u32> {
-        killing::end_all(|| self.find(kept), SWEEP_LIMIT)
+    /// Ends every one of them with all that came out of it. Blocks; returns those that are still
+    /// alive.
+    pub(super) fn end(&self) -> Vec<u32> {
+        killing::end_all(|| self.find(&[], |_| false), SWEEP_LIMIT)
     }
 
-    fn find(&self, kept: &[Pid]) -> Vec<Stat> {
+    /// The same for this process as the server: its children are among them, but none of `kept`.
+    pub(super) fn end_own(&self, kept: &[Pid]) -> Vec<u32> {
+        let own = number(getpid());
+        killing::end_all(|| self.find(kept, |stat| stat.parent == own), SWEEP_LIMIT)
+    }
+
+    fn find(&self, kept: &[Pid], is_child: impl Fn(&Stat) -> bool) -> Vec<Stat> {
         // By their cgroups first: what they carry in themselves they may have shed.
         let in_cgroups: HashSet<Pid> = cgroup::kill_jobs_of(self.server).into_iter().collect();
         let is_kept = |pid: Pid| pid == getpid() || pid == self.server || kept.contains(&pid);
         let mut found = Snapshot::take().with_descendants(|stat| {
-            let is_concerned = in_cgroups.contains(&stat.pid) || self.concerns(stat);
+            let is_concerned =
+                in_cgroups.contains(&stat.pid) || is_child(stat) || self.concerns(stat);
             stat.alive() && !is_kept(stat.pid) && is_concerned
         });
         found.retain(|stat| stat.alive() && !is_kept(stat.pid));
@@ -62,12 +69,7 @@ impl LeftBehind {
 
     /// `true` if this process itself is one of them.
     pub(super) fn concerns(&self, stat: &Stat) -> bool {
-        // Of a server that is gone the number may be somebody else's by now.
-        let is_child = || self.server == getpid() && stat.parent == number(self.server);
-        is_child()
-            || self.recorded.contains(&stat.key())
-            || self.is_tagged(stat.pid)
-            || self.is_marked(stat.pid)
+        self.recorded.contains(&stat.key()) || self.is_tagged(stat.pid) || self.is_marked(stat.pid)
     }
 
     fn is_tagged(&self, pid: Pid) -> bool {
@@ -101,7 +103,7 @@ impl ProcessRecord {
     pub fn begin(dir: &Path) -> io::Result<Self> {
         let written = LeftBehind::of(&host::prepare()?);
         let record = Self { dir: dir.to_owned(), boot: boot_id()?, written };
-        record.write()?;
+        record.write(&record.written)?;
         Ok(record)
     }
 
@@ -113,14 +115,16 @@ impl ProcessRecord {
         if self.written.recorded == look.processes {
             return Ok(());
         }
-        self.written.recorded = look.processes;
-        self.write()
+        let found = LeftBehind { recorded: look.processes, ..self.written.clone() };
+        self.write(&found)?;
+        self.written = found;
+        Ok(())
     }
 
     /// Whole or not at all: the server may be killed at any moment.
-    fn write(&self) -> io::Result<()> {
+    fn write(&self, left: &LeftBehind) -> io::Result<()> {
         let new = self.dir.join(NEW_FILE);
-        fs::write(&new, render(&self.boot, &self.written))?;
+        fs::write(&new, render(&self.boot, left))?;
         fs::rename(new, self.dir.join(FILE))
     }
 }
@@ -134,7 +138,7 @@ pub(super) fn read(dir: &Path) -> Option<LeftBehind> {
 /// Ends what the server left whose directory this was, and that is gone. Blocks; returns those that
 /// are still alive.
 pub(super) fn end_recorded(dir: &Path) -> Vec<u32> {
-    read(dir).map(|left| left.end(&[])).unwrap_or_default()
+    read(dir).map(|left| left.end()).unwrap_or_default()
 }
 
 fn boot_id() -> io::Result<String> {

@@ -62,7 +62,7 @@ impl Identity {
         self.leader
     }
 
-    /// A number that rises from tree to tree.
+    /// The tick (a hundredth of a second after the boot) before which no process of it started.
     pub(super) const fn born(&self) -> u64 {
         self.born
     }

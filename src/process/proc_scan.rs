@@ -70,23 +70,27 @@ impl Stat {
         let number = |field: usize| fields.get(field - 3)?.parse::<i64>().ok();
         let count = |field: usize| number(field).map(|value| u64::try_from(value).unwrap_or(0));
         let id = |field: usize| number(field).and_then(|value| i32::try_from(value).ok());
+        let threads = count(20)?;
         Some(Self {
             pid: Pid::from_raw(pid.parse().ok()?)?,
             parent: id(4)?,
             group: id(5)?,
             session: id(6)?,
-            state: State::of(fields.first()?),
+            state: State::of(fields.first()?, threads),
             started: count(22)?,
             cpu_ticks: count(14)? + count(15)? + count(16)? + count(17)?,
-            threads: count(20)?,
+            threads,
             rss_pages: count(24)?,
         })
     }
 }
 
 impl State {
-    fn of(letter: &str) -> Self {
+    /// The state by its letter. A process whose first thread has ended reads as a zombie while its
+    /// other threads run on.
+    fn of(letter: &str, threads: u64) -> Self {
         match letter {
+            "Z" if threads > 1 => Self::Active,
             "Z" | "X" | "x" => Self::Dead,
             "T" | "t" => Self::Stopped,
             "D" => Self::Uninterruptible,
@@ -312,6 +316,15 @@ mod tests {
     fn a_name_may_hold_anything() {
         for name in ["cat", "a b", ") Z 1 1", "((", "", "x) R 1 (y", "tab\tnew\nline"] {
             check_name(name);
+        }
+    }
+
+    #[test]
+    fn a_process_lives_on_in_threads_that_outlive_its_first() {
+        for (threads, lives) in [(1, false), (2, true)] {
+            let tail =
+                TAIL.replace("S 7", "Z 7").replace(" 1 0 9911", &format!(" {threads} 0 9911"));
+            assert_eq!(Stat::parse(&format!("42 (x) {tail}")).unwrap().alive(), lives, "{threads}");
         }
     }
 
