@@ -194,8 +194,8 @@ pub(super) fn audit(settings: &Settings) -> Result<Option<AuditTrail>, AppError>
         (Ok(log), _) => log,
         (Err(error), config::OnAuditFailure::Refuse) => return Err(error.into()),
         (Err(error), config::OnAuditFailure::Count) => {
-            events::audit_failed(&error);
-            Audit::unopened(place)
+            events::audit_failed(1, &error);
+            Audit::unopened(place)?
         }
     };
     Ok(Some(AuditTrail {

@@ -17,8 +17,8 @@ use crate::config::Environment;
 const RESERVED: usize = 4;
 /// The most of them. They stay once they were needed, and jobs need threads too; work beyond that waits.
 const MAX_BLOCKING: usize = 128;
-/// Threads beside the runtime's own: for the log, for spans, for the ends of children and for the end of the server.
-const BESIDE: usize = 4;
+/// Threads beside the runtime's own: for the log, for spans, for the audit log, for the ends of children and for the end of the server.
+const BESIDE: usize = 5;
 
 /// Threads that have ended are counted by the kernel for a moment longer.
 const END_PATIENCE: Duration = Duration::from_secs(1);

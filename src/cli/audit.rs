@@ -139,7 +139,9 @@ mod tests {
             AuditSettings { path: path.clone(), max_bytes: 150_000, keep: 1, max_queued: 0 };
         let audit = Audit::open(settings).unwrap();
         for _ in 0..entries {
-            audit.note(&NoteEntry { what: "test", detail: "" }).unwrap();
+            audit.note(&NoteEntry { what: "test", detail: "" });
+            // One by one, so that the log is rotated as soon as it is large enough.
+            audit.finish();
         }
         path
     }

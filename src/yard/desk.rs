@@ -134,7 +134,7 @@ impl Desk {
         let next_id = || reserved.unwrap_or_else(|| yard.tenancy.next_job(tenant));
         let confining = &defaults.confining;
         let passing = Passing { spec: &mut spec, caller, root, confining, approval };
-        let (id, cwd) = yard.gate.pass(passing, next_id)?;
+        let (id, cwd) = yard.gate.pass(passing, next_id).await?;
         let logged = match logged {
             Logged::Yes => self.redactor().mask_text(&spec.program.display()).into_owned(),
             Logged::No => "(not logged)".to_owned(),

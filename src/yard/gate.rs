@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 
 use super::approval::{Approval, Approvals, Matter};
 use super::confining::Confining;
@@ -19,8 +18,7 @@ use crate::process::OpenedDir;
 use crate::process::shell::{Dialect, Shell, judged_by};
 use crate::spec::{Program, ShellUse, Spec};
 use crate::supervisor::AtEnd;
-use crate::telemetry::audit::{Audit, AuditError, DecisionEntry, EndingEntry, NoteEntry, Verdict};
-use crate::telemetry::events;
+use crate::telemetry::audit::{Audit, DecisionEntry, EndingEntry, NoteEntry, Verdict};
 
 /// The variable that decides in which locale a shell reads its text.
 const LOCALE_NAME: &str = "LC_ALL";
@@ -100,7 +98,7 @@ impl Gate {
 
     /// Lets a spec pass, or says why not; either way it is written down first. Gives the directory
     /// that was judged: the job must start in that one, whatever its path leads to by then.
-    pub(super) fn pass(
+    pub(super) async fn pass(
         &self,
         passing: Passing<'_>,
         next_id: impl FnOnce() -> JobId,
@@ -122,7 +120,7 @@ impl Gate {
             cwd: &rules.redactor.mask_text(&cwd),
             confinement: spec.confinement,
         };
-        let written = self.write_decision(&note, decided.as_ref().map(|(_, passed)| passed));
+        let written = self.write_decision(&note, decided.as_ref().map(|(_, passed)| passed)).await;
         let (job, passed) = decided?;
         written?;
         if passed.cwd.is_some() {
@@ -154,7 +152,7 @@ impl Gate {
     }
 
     /// Writes a decision down; an error where nothing may happen without that.
-    pub(super) fn write_decision(
+    pub(super) async fn write_decision(
         &self,
         note: &Note<'_>,
         decided: Result<&Passed, &Refused>,
@@ -181,14 +179,10 @@ impl Gate {
             uncertain,
             trace_id: note.caller.trace.context.trace_id,
         };
-        match trail.log.decision(&entry) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                events::audit_failed(&error);
-                match trail.on_failure {
-                    OnAuditFailure::Count => Ok(()),
-                    OnAuditFailure::Refuse => Err(Refused::NoAudit { why: error.to_string() }),
-                }
+        match (trail.log.decision(&entry).await, trail.on_failure) {
+            (Ok(()), _) | (Err(_), OnAuditFailure::Count) => Ok(()),
+            (Err(error), OnAuditFailure::Refuse) => {
+                Err(Refused::NoAudit { why: error.to_string() })
             }
         }
     }
@@ -198,12 +192,18 @@ impl Gate {
         let AuditTrail { log, .. } = self.audit.clone()?;
         let (caller, redactor) = (caller.clone(), Arc::clone(&self.rules().redactor));
         Some(AtEnd::new(move |job, ending| {
-            let outcome = masked(ending.outcome.clone(), &redactor);
-            write_ending(log, caller, (job.id(), job.status().elapsed()), outcome);
+            log.ending(&EndingEntry {
+                tenant: caller.tenant.name(),
+                client: &caller.client,
+                job: job.id(),
+                outcome: &masked(ending.outcome.clone(), &redactor),
+                elapsed: job.status().elapsed(),
+                trace_id: caller.trace.context.trace_id,
+            });
         }))
     }
 
-    /// Writes what still waits for the lock of the audit log. Blocks for two seconds at most.
+    /// Waits until the audit log is written. Blocks for two seconds at most.
     pub(super) fn finish_audit(&self) {
         if let Some(trail) = &self.audit {
             trail.log.finish();
@@ -212,10 +212,8 @@ impl Gate {
 
     /// Writes down something that concerns no single job.
     pub(super) fn note(&self, what: &str, detail: &str) {
-        if let Some(trail) = &self.audit
-            && let Err(error) = trail.log.note(&NoteEntry { what, detail })
-        {
-            events::audit_failed(&error);
+        if let Some(trail) = &self.audit {
+            trail.log.note(&NoteEntry { what, detail });
         }
     }
 }
@@ -253,20 +251,6 @@ fn masked(outcome: Outcome, redactor: &Redactor) -> Outcome {
         | Outcome::Stopped { .. }
         | Outcome::Limit { .. }
         | Outcome::Lost { .. } => outcome,
-    }
-}
-
-/// Here, if nobody else writes just now: that takes less than to wake another thread for it. Else
-/// where it may wait.
-fn write_ending(log: Audit, caller: Caller, (job, elapsed): (JobId, Duration), outcome: Outcome) {
-    let write = move |how: fn(&Audit, &EndingEntry<'_>) -> Result<bool, AuditError>| {
-        let (tenant, client) = (caller.tenant.name(), caller.client.as_str());
-        let (outcome, trace_id) = (&outcome, caller.trace.context.trace_id);
-        let written = how(&log, &EndingEntry { tenant, client, job, outcome, elapsed, trace_id });
-        written.inspect_err(|error| events::audit_failed(error)).unwrap_or(true)
-    };
-    if !write(Audit::ending_at_once) {
-        tokio::task::spawn_blocking(move || write(|log, entry| log.ending(entry).map(|()| true)));
     }
 }
 

@@ -387,7 +387,7 @@ fn what_waits_for_a_lock_is_written_at_the_end() {
     let locker = Locker::hold(&log_of(&yard));
     yard.run("true");
     yard.signal(Signal::TERM);
-    yard.expect_talk("another process holds the lock of the audit log");
+    yard.expect_talk("another process holds its lock");
     drop(locker);
     yard.wait_exit();
     let log = log_of(&yard);

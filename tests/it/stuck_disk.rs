@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{Launch, Yard, bytes_of, eventually_some, private_dir};
+use crate::harness::{
+    Launch, Sandbox, Yard, bytes_of, eventually_some, private_dir, run_program, text,
+};
 
 /// More jobs than threads may wait for the disk.
 const WRITERS: usize = 24;
@@ -56,7 +59,8 @@ ssize_t write(int fd, const void *bytes, size_t count) {
 struct Pausable {
     yard: Yard,
     flag: PathBuf,
-    _places: [TempDir; 2],
+    data: TempDir,
+    _shim: TempDir,
 }
 
 impl Pausable {
@@ -73,7 +77,7 @@ impl Pausable {
         let text = |path: &Path| path.to_str().expect("a plain path").to_owned();
         let launch = launch.data(data.path()).env("LD_PRELOAD", &text(&library));
         let launch = launch.env("STUCK_DIR", &text(data.path())).env("STUCK_FLAG", &text(&flag));
-        Self { yard: launch.start(), flag, _places: [shim, data] }
+        Self { yard: launch.start(), flag, data, _shim: shim }
     }
 
     fn pause(&self) {
@@ -127,9 +131,34 @@ fn check_the_rest(yard: &mut Yard, small: u64, writers: &[u64]) {
     assert!(threads < 60.0, "{threads} threads");
 }
 
-/// Without an audit log: a call waits until its line is written, on whatever disk that is.
+const CONFIG: &str = "[queue]\nslots = 64\n";
+
 fn launch() -> Launch {
-    Launch::http().structured().config("[queue]\nslots = 64\n[audit]\nenabled = false\n")
+    Launch::http().structured().config(CONFIG)
+}
+
+fn audit_lines(log: &Path) -> Vec<Value> {
+    let lines = fs::read_to_string(log).expect("there is an audit log");
+    lines.lines().map(|line| serde_json::from_str(line).expect("one JSON object a line")).collect()
+}
+
+/// All decisions of this server come into the audit log, in the order of its jobs, and its chain holds.
+#[track_caller]
+fn check_audit(log: &Path, jobs: u64) {
+    let decided = || -> Vec<u64> {
+        let lines = audit_lines(log).into_iter().filter(|line| line["event"] == "decision");
+        lines.filter_map(|line| line["job"].as_u64()).collect()
+    };
+    let is_written = || (decided().len() as u64 == jobs).then_some(());
+    eventually_some("the audit log is written", is_written);
+    assert_eq!(decided(), (1..=jobs).collect::<Vec<_>>());
+    // Endings may still be written, between the log and its head as well.
+    let verified = || {
+        let path = log.to_str().expect("a path of ours");
+        let output = run_program(&Sandbox::new(), &["audit", "verify", path]);
+        text(&output.stdout).starts_with("ok: ").then_some(())
+    };
+    eventually_some("the audit log holds", verified);
 }
 
 #[test]
@@ -137,10 +166,14 @@ fn while_the_disk_is_paused_others_go_on_and_then_every_byte_is_there() {
     let mut server = Pausable::start(launch());
     let small = server.yard.run("echo small").job();
     let writers = start_writers(&mut server.yard);
+    // The audit log is in the data directory, so it is paused, too.
+    let log = server.data.path().join("audit.jsonl");
     server.pause();
     type_line(&mut server.yard, &writers);
     check_the_rest(&mut server.yard, small, &writers);
+    assert!(server.yard.metric("shellyard_audit_queued_lines") >= 3.0);
     server.resume();
+    check_audit(&log, WRITERS as u64 + 4);
     let yard = &mut server.yard;
     for job in &writers[1..] {
         eventually_some("it has written", || (total(yard, *job) == WRITTEN).then_some(()));
@@ -152,6 +185,40 @@ fn while_the_disk_is_paused_others_go_on_and_then_every_byte_is_there() {
         let page = yard.read_raw(*job, "bytes:299990", 100);
         assert_eq!(bytes_of(&page), b"xxxxxxxxxxlast\n");
     }
+}
+
+#[test]
+fn a_paused_audit_log_does_not_hold_up_the_end_of_the_server() {
+    let mut server = Pausable::start(launch());
+    server.yard.run("true");
+    server.pause();
+    for _ in 0..3 {
+        server.yard.run("true");
+    }
+    server.yard.signal(Signal::TERM);
+    let status = server.yard.wait_exit();
+    assert!(status.success(), "an end that was forced has another code: {status}");
+    server.yard.expect_talk("lines of the audit log are lost");
+}
+
+#[test]
+fn nothing_runs_before_its_line_is_written_where_no_line_may_wait() {
+    let config = format!("{CONFIG}[audit]\nmax_queued = 0\non_failure = \"refuse\"\n");
+    let mut server = Pausable::start(launch().config(&config));
+    server.yard.run("true");
+    server.pause();
+    for _ in 0..2 {
+        let refused = server.yard.call("run_command", json!({"command": "touch made"}));
+        assert_eq!(refused["error_code"], "no_audit", "{}", refused.0);
+    }
+    assert!(!server.yard.work().join("made").exists());
+    server.resume();
+    let yard = &mut server.yard;
+    eventually_some("it goes on", || {
+        let reply = yard.call("run_command", json!({"command": "touch made"}));
+        (reply["error_code"] != "no_audit").then_some(())
+    });
+    assert!(server.yard.work().join("made").exists());
 }
 
 /// A file system over a directory whose server never answers; gone on drop.
@@ -180,13 +247,17 @@ impl Drop for DeadDisk {
 
 #[test]
 fn a_disk_that_is_dead_holds_only_those_who_need_it() {
-    let mut yard = launch().start();
+    let data = private_dir();
+    let log = data.path().join("spill/audit.jsonl");
+    let config = format!("{CONFIG}[audit]\nfile = {log:?}\n");
+    let mut yard = launch().config(&config).data(data.path()).start();
     let small = yard.run("echo small").job();
     let writers = start_writers(&mut yard);
-    let disk = DeadDisk::over(yard.sandbox().data().join("spill"));
+    let disk = DeadDisk::over(data.path().join("spill"));
     type_line(&mut yard, &writers);
     check_the_rest(&mut yard, small, &writers);
     drop(disk);
+    check_audit(&log, WRITERS as u64 + 4);
     type_line(&mut yard, &writers[1..]);
     for job in &writers[1..] {
         // Whatever the disk did not take is counted.

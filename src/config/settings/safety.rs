@@ -55,7 +55,7 @@ pub struct AuditSettings {
     pub max_bytes: u64,
     /// Rotated files that are kept.
     pub keep: usize,
-    /// Bytes of lines that may wait in memory while another process holds the lock.
+    /// Bytes of lines that may wait in memory while the log does not answer.
     pub max_queued: u64,
     /// What a failed write leads to.
     pub on_failure: OnAuditFailure,

@@ -26,13 +26,19 @@ pub enum AuditError {
         /// What the system said.
         source: io::Error,
     },
-    /// Another process holds the lock, and as many entries wait for it as may.
-    #[error("another process holds the lock `{}`, and more than {most} bytes of audit entries would wait for it (audit.max_queued); end that process", path.display())]
+    /// The log does not answer, and as many entries wait for it as may.
+    #[error("the audit log `{}` does not answer, and more than {most} bytes of entries would wait for it (audit.max_queued); end the process that holds its lock, or check its disk", path.display())]
     QueueFull {
-        /// The head, which is the lock.
+        /// The log.
         path: PathBuf,
         /// The bytes that may wait.
         most: usize,
+    },
+    /// There is no thread that could write the log.
+    #[error("no thread for the audit log; raise the limit on processes")]
+    Thread {
+        /// What the system said.
+        source: io::Error,
     },
     /// The log or its head could not be read.
     #[error("cannot read the audit log `{}`; check its permissions", path.display())]
@@ -74,6 +80,7 @@ impl AuditError {
             Self::Folder { .. } => "audit_folder",
             Self::Lock { .. } => "audit_lock",
             Self::QueueFull { .. } => "audit_queue_full",
+            Self::Thread { .. } => "audit_thread",
             Self::Read { .. } => "audit_read",
             Self::Write { .. } => "audit_write",
             Self::Rotate { .. } => "audit_rotate",

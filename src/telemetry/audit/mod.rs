@@ -7,6 +7,8 @@
 //!   found too. It is also the lock: one entry is written at a time, by any number of processes.
 //! - **Rotation.** Above a size the log becomes `<log>.1`, `.1` becomes `.2`, and so on. The chain
 //!   goes on in the new file, whose first line is a note that says so.
+//! - **Thread.** One thread of the process writes, from a queue with a bound. A call waits for the
+//!   entry of its decision for a short time, so that a log that does not answer holds up no call.
 //! - **Failures.** A write that fails is undone and told to the caller; the next one goes on with
 //!   the chain. What a crash can leave (half a line, a line that the head does not know) stays,
 //!   and the next writer adds a note that says what it found.
@@ -28,9 +30,11 @@ mod digits;
 mod entry;
 mod error;
 mod files;
+mod handle;
 mod head;
 mod line;
 mod open;
+mod queue;
 mod resume;
 mod verify;
 mod writer;
@@ -42,5 +46,6 @@ pub use chain::{Mark, Place, Verified};
 pub use clock::rfc3339;
 pub use entry::{DecisionEntry, EndingEntry, NoteEntry, Verdict};
 pub use error::{AuditError, VerifyError};
+pub use handle::Audit;
 pub use verify::verify;
-pub use writer::{Audit, AuditSettings};
+pub use writer::AuditSettings;

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -112,6 +113,12 @@ fn decision(command: &str) -> DecisionEntry<'_> {
     }
 }
 
+/// Writes a decision down as a call does.
+fn decide(audit: &Audit, command: &str) -> Result<(), Arc<AuditError>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(audit.decision(&decision(command)))
+}
+
 fn write(audit: &Audit, entries: u64) {
     let outcome = Outcome::Exited { code: 0 };
     let elapsed = Duration::from_millis(12);
@@ -120,11 +127,12 @@ fn write(audit: &Audit, entries: u64) {
         let (tenant, client, trace_id) = ("local", "codex", TraceContext::root().trace_id);
         let ending = EndingEntry { tenant, client, job, outcome: &outcome, elapsed, trace_id };
         if number % 2 == 0 {
-            audit.decision(&decision("rm -rf /\n")).unwrap();
+            decide(audit, "rm -rf /\n").unwrap();
         } else {
-            audit.ending(&ending).unwrap();
+            audit.ending(&ending);
         }
     }
+    audit.finish();
 }
 
 #[test]
@@ -390,7 +398,7 @@ fn a_full_disk_is_an_error_and_a_later_entry_goes_on() {
     let audit = log.open();
     fs::remove_file(log.path()).unwrap();
     symlink("/dev/full", log.path()).unwrap();
-    let error = audit.decision(&decision("true")).unwrap_err();
+    let error = decide(&audit, "true").unwrap_err();
     assert_eq!(error.code(), "audit_write");
     assert!(error.to_string().contains("free space"), "{error}");
     fs::remove_file(log.path()).unwrap();
@@ -416,11 +424,12 @@ fn an_ending_waits_for_a_foreign_lock_and_nobody_waits_for_it() {
     let ending = EndingEntry { tenant, client, job, outcome: &outcome, elapsed, trace_id };
     let held = fs::File::open(log.head()).unwrap();
     held.lock().unwrap();
-    assert!(audit.ending_at_once(&ending).unwrap());
+    audit.ending(&ending);
     assert_eq!(log.lines(), [""; 0], "somebody else has the lock");
     held.unlock().unwrap();
     wait_for_lines(&log, 1);
-    assert!(audit.ending_at_once(&ending).unwrap());
+    audit.ending(&ending);
+    audit.finish();
     log.check_holds(2);
 }
 
@@ -448,11 +457,11 @@ fn entries_that_waited_are_written_in_order_and_before_later_ones() {
     let long: Vec<String> =
         (0..60).map(|number| format!("{number} {}", "x".repeat(4_000))).collect();
     for command in &long {
-        audit.decision(&decision(command)).unwrap();
+        decide(&audit, command).unwrap();
     }
     assert_eq!(log.lines(), [""; 0]);
     held.unlock().unwrap();
-    audit.decision(&decision("last")).unwrap();
+    decide(&audit, "last").unwrap();
     wait_for_lines(&log, 61);
     log.check_holds(61);
     assert_eq!(commands(&log), [long.as_slice(), &["last".to_owned()]].concat());
@@ -467,9 +476,9 @@ fn no_more_entries_wait_than_may_and_what_waits_is_written_at_the_end() {
     held.lock().unwrap();
     let command = "x".repeat(2_000);
     for _ in 0..4 {
-        audit.decision(&decision(&command)).unwrap();
+        decide(&audit, &command).unwrap();
     }
-    let refused = audit.decision(&decision(&command)).unwrap_err();
+    let refused = decide(&audit, &command).unwrap_err();
     assert_eq!(refused.code(), "audit_queue_full");
     assert!(refused.to_string().contains("audit.max_queued"), "{refused}");
     held.unlock().unwrap();
@@ -567,7 +576,7 @@ fn a_writer_without_room() {
     let before = fs::metadata("audit.jsonl").unwrap().len();
     let unlimited = getrlimit(Resource::Fsize);
     setrlimit(Resource::Fsize, Rlimit { current: Some(before + 100), ..unlimited }).unwrap();
-    assert_eq!(audit.decision(&decision("true")).unwrap_err().code(), "audit_write");
+    assert_eq!(decide(&audit, "true").unwrap_err().code(), "audit_write");
     assert_eq!(fs::metadata("audit.jsonl").unwrap().len(), before);
     setrlimit(Resource::Fsize, unlimited).unwrap();
     write(&audit, 1);

@@ -128,33 +128,36 @@ pub fn end_forced(after: Duration) {
     );
 }
 
-/// A line of the audit log could not be written.
-pub fn audit_failed(why: &dyn Display) {
+/// Lines of the audit log could not be written.
+pub fn audit_failed(lines: usize, why: &dyn Display) {
     let why = why.to_string();
-    tracing::error!(?why, "audit log cannot be written; check its disk and its permissions");
-    process::AUDIT_FAILURES.plain().increment(1);
+    tracing::error!(lines, ?why, "audit log cannot be written; check its disk and its permissions");
+    process::AUDIT_FAILURES.plain().increment(lines as u64);
 }
 
-/// Lines of the audit log wait for a lock that another process holds.
-pub fn audit_waits(lines: usize, is_news: bool) {
-    if is_news {
-        tracing::warn!(
-            "another process holds the lock of the audit log; its lines wait in memory until it lets go of it"
-        );
-    }
+/// So many lines of the audit log are not written yet.
+pub fn audit_queued(lines: usize) {
     process::AUDIT_QUEUED.set_to(lines);
 }
 
-/// All lines of the audit log that waited for a lock are written, or told to be lost.
-pub fn audit_goes_on() {
-    tracing::info!("no line of the audit log waits for a lock any more");
-    process::AUDIT_QUEUED.set_to(0);
+/// The audit log does not answer, and calls go on without it.
+pub fn audit_late() {
+    tracing::warn!(
+        "the audit log does not answer: another process holds its lock, or its disk is stuck; its lines wait in memory"
+    );
 }
 
-/// The server ends, and lines of the audit log still waited for a lock.
-pub fn audit_lines_lost(lines: usize, why: &dyn Display) {
-    let why = why.to_string();
-    tracing::error!(lines, ?why, "lines of the audit log are lost");
+/// The audit log answers again, and no line waits for it.
+pub fn audit_goes_on() {
+    tracing::info!("no line of the audit log waits any more");
+}
+
+/// The server ends, and lines of the audit log are not written.
+pub fn audit_lines_lost(lines: usize) {
+    tracing::error!(
+        lines,
+        "lines of the audit log are lost: another process holds its lock, or its disk is stuck"
+    );
     process::AUDIT_FAILURES.plain().increment(lines as u64);
 }
 

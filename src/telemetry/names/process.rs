@@ -38,10 +38,10 @@ pub const AUDIT_FAILURES: Counter = Counter(Metric {
     labels: PLAIN,
 });
 
-/// Lines of the audit log that wait for a lock.
+/// Lines of the audit log that are not written yet.
 pub const AUDIT_QUEUED: Gauge = Gauge(Metric {
     name: "shellyard_audit_queued_lines",
-    help: "Lines of the audit log that wait in memory for a lock that another process holds.",
+    help: "Lines of the audit log that wait in memory to be written.",
     unit: Unit::Count,
     labels: PLAIN,
 });

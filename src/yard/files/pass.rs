@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use tokio::runtime::Handle;
+
 use crate::confinement::Granted;
 use crate::policy::{Call, Policy, Request};
 use crate::process::OpenedDir;
@@ -15,7 +17,7 @@ pub(super) const WRITE_FILE: &str = "write_file";
 /// down first. An allow list speaks of commands, and none is run: what is denied, or must be asked
 /// for, holds here, and what `confined` says of that directory. A file that a line beside an allow
 /// list may not write is not written by this tool either. Gives the working directory that was
-/// judged.
+/// judged. For a thread of the runtime that may block.
 pub(super) fn pass(
     gate: &Gate,
     [tool, path]: [&str; 2],
@@ -52,7 +54,8 @@ pub(super) fn pass(
         // The server does it itself.
         confinement: Granted::NOTHING,
     };
-    let written = gate.write_decision(&note, decided.as_ref().map(|(_, passed)| passed));
+    let writing = gate.write_decision(&note, decided.as_ref().map(|(_, passed)| passed));
+    let written = Handle::current().block_on(writing);
     let (root, _) = decided?;
     written.map(|()| root)
 }
