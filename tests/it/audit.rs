@@ -26,6 +26,13 @@ fn of_event(log: &Path, event: &str) -> Vec<Value> {
     entries(log).into_iter().filter(|entry| entry["event"] == event).collect()
 }
 
+/// The decisions, once there are so many: a call goes on when its line takes long.
+#[track_caller]
+fn decisions(yard: &Yard, count: usize) -> Vec<Value> {
+    eventually("each decision is written", || of_event(&log_of(yard), "decision").len() >= count);
+    of_event(&log_of(yard), "decision")
+}
+
 #[track_caller]
 fn verify(log: &Path) -> Output {
     run_program(&Sandbox::new(), &["audit", "verify", log.to_str().expect("a path of ours")])
@@ -58,6 +65,7 @@ fn each_decision_and_each_ending_is_one_line() {
         yard.call("run_command", json!({"command": "ls; rm x"}));
         yard.call("run_command", json!({"command": "touch x"}));
         eventually("the ending is written", || of_event(&log, "ending").len() == 1);
+        eventually("each decision is written", || of_event(&log, "decision").len() == 3);
         let work = fs::canonicalize(yard.work()).expect("it is there");
         let decisions = of_event(&log, "decision");
         assert_eq!(decisions.len(), 3, "{decisions:?}");
@@ -90,7 +98,7 @@ fn what_was_let_pass_in_doubt_is_noted() {
     let mut yard = Launch::stdio().structured().config(config).start();
     yard.run("C=true; $C");
     yard.run("true");
-    let decisions = of_event(&log_of(&yard), "decision");
+    let decisions = decisions(&yard, 2);
     assert_eq!(decisions[0]["verdict"], "allowed");
     assert!(decisions[0]["uncertain"].is_string(), "{decisions:?}");
     assert!(decisions[1].get("uncertain").is_none(), "{decisions:?}");
@@ -103,11 +111,10 @@ fn a_command_cannot_write_lines_of_its_own_and_is_cut() {
     yard.run(forged);
     yard.run(&format!("true {}", "x".repeat(100_000)));
     let log = log_of(&yard);
+    let decisions = decisions(&yard, 2);
     let bytes = fs::read_to_string(&log).expect("there is an audit log");
     let is_plain = |letter: char| !letter.is_control() || letter == '\n';
     assert!(bytes.chars().all(is_plain), "control characters are escaped: {bytes:?}");
-    let decisions = of_event(&log, "decision");
-    assert_eq!(decisions.len(), 2);
     assert_eq!(decisions[0]["command"], forged, "nothing is lost by it");
     assert!(decisions[1]["command"].as_str().is_some_and(|it| it.len() < 5_000));
     assert_eq!(decisions[1]["command_bytes"], 100_005);
@@ -427,7 +434,7 @@ fn no_log_is_written_where_none_is_wanted() {
 fn what_was_allowed_names_the_rule_that_allowed_it() {
     let mut yard = Launch::stdio().config("[policy]\nallow = [\"ls\", \"echo\"]\n").start();
     yard.run("echo a; ls");
-    let decisions = of_event(&log_of(&yard), "decision");
+    let decisions = decisions(&yard, 1);
     assert_eq!(decisions[0]["rule"], "policy.allow[0], policy.allow[1]", "{decisions:?}");
 }
 
@@ -436,6 +443,7 @@ fn a_secret_in_the_name_of_a_directory_is_masked() {
     let secret = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
     let mut yard = Launch::stdio().start();
     yard.call("run_command", json!({"command": "true", "cwd": format!("/nope/{secret}")}));
+    decisions(&yard, 1);
     let log = fs::read_to_string(log_of(&yard)).expect("there is an audit log");
     assert!(log.contains("[redacted]") && !log.contains(secret), "{log}");
 }

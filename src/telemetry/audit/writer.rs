@@ -33,7 +33,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(1
 pub struct AuditSettings {
     /// The log. Its folder is made where it is missing.
     pub path: PathBuf,
-    /// The log is rotated before an entry when it is larger than this.
+    /// The log is rotated before entries are added when it is larger than this.
     pub max_bytes: u64,
     /// Rotated files that are kept; at least one is.
     pub keep: usize,

@@ -147,8 +147,7 @@ impl Hosted {
 
     #[track_caller]
     fn assert_audited(&self, note: &str) {
-        let notes = self.audited();
-        assert!(notes.iter().any(|found| found == note), "no `{note}` in {notes:#?}");
+        eventually(note, || self.audited().iter().any(|found| found == note));
     }
 }
 

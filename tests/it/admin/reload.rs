@@ -133,7 +133,7 @@ fn settings_that_cannot_be_used_change_nothing() {
     let refusals = |hosted: &Hosted| {
         hosted.audited().iter().filter(|note| note.starts_with("reload_refused: ")).count()
     };
-    assert_eq!(refusals(&hosted), 12);
+    eventually("each is written down", || refusals(&hosted) == 12);
     hosted.yard.signal(Signal::HUP);
     eventually("the signal is refused too", || refusals(&hosted) == 13);
     hosted.yard.expect_talk("reload refused, the old settings hold");

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{HttpConnection, Launch, Request, Yard};
+use crate::harness::{HttpConnection, Launch, Request, Yard, eventually};
 
 /// A host that can do nothing, and must not refuse.
 const DEGRADED: &str = "[confinement]\nprofile = \"workspace-write\"\nbackend = \"none\"\n\
@@ -80,7 +80,10 @@ fn decisions_are_written_down_with_the_confinement_and_so_are_refused_wishes() {
     let mut yard = Launch::stdio().structured().config(DEGRADED).start();
     yard.run("true");
     yard.call("run_command", json!({"command": "true", "network": "on"}));
-    let log = fs::read_to_string(yard.sandbox().data().join("audit.jsonl")).expect("a log");
+    let file = yard.sandbox().data().join("audit.jsonl");
+    let read = || fs::read_to_string(&file).expect("a log");
+    eventually("the wish is written down", || read().contains("confinement_loosened"));
+    let log = read();
     let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let entries: Vec<Value> = entries.collect();
     let decision = entries.iter().find(|entry| entry["event"] == "decision").expect("one");

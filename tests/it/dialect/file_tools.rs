@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::execute_command::fields;
 use super::speaking;
-use crate::harness::Yard;
+use crate::harness::{Yard, eventually};
 
 fn each(config: &str, check: impl Fn(&mut Yard)) {
     for launch in speaking("execute_command") {
@@ -144,8 +144,9 @@ fn rules_hold_for_files_as_for_commands_and_are_written_down() {
         assert!(!yard.work().join("new").exists());
         fields(yard.call("list_directory", json!({})));
         let log = yard.sandbox().data().join("audit.jsonl");
-        let entries: Vec<Value> = fs::read_to_string(log)
-            .expect("there is an audit log")
+        let read = || fs::read_to_string(&log).expect("there is an audit log");
+        eventually("both are written down", || read().contains("list_directory"));
+        let entries: Vec<Value> = read()
             .lines()
             .map(|line| serde_json::from_str(line).expect("JSON"))
             .filter(|entry: &Value| entry["event"] == "decision")
