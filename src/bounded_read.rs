@@ -8,7 +8,7 @@ use std::fs::Metadata;
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ use crate::private_files::{Links, explain_link};
 /// The largest file that is read.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The time that [`read_text`] waits for a file: local ones take less than a millisecond.
-const READ_TIME: Duration = Duration::from_secs(10);
+/// The time that a file system gets to answer: a local one takes less than a millisecond.
+pub const FILE_TIME: Duration = Duration::from_secs(10);
 
 /// The numbers of `/dev/null`, which reads as an empty file and never blocks.
 const NULL_DEVICE: (u32, u32) = (1, 3);
@@ -41,9 +41,6 @@ pub enum BoundedReadError {
     /// It holds more than such a file ever does.
     #[error("it is larger than {MAX_BYTES} bytes")]
     TooLarge,
-    /// The file system has not answered yet.
-    #[error("its file system does not answer; check that mount")]
-    Timeout,
 }
 
 impl BoundedReadError {
@@ -59,57 +56,67 @@ impl BoundedReadError {
         matches!(self, Self::Io(error) if error.kind() == ErrorKind::WouldBlock)
     }
 
+    /// The error of a file whose file system has not answered in time.
+    #[must_use]
+    pub fn timeout() -> Self {
+        no_answer().into()
+    }
+
     /// `true` if a reader that waits for the file would have been held up.
     #[must_use]
     pub fn would_block(&self) -> bool {
-        matches!(self, Self::NotRegular { .. } | Self::Timeout) || self.is_leased()
-    }
-}
-
-/// A read that a thread of its own does.
-#[derive(Debug)]
-pub struct PendingRead {
-    result: Receiver<Result<String, BoundedReadError>>,
-}
-
-impl PendingRead {
-    /// Begins to read a file. A thread that hangs in it ends when its file system answers.
-    #[must_use]
-    pub fn start(path: &Path, links: Links) -> Self {
-        let (sender, result) = mpsc::sync_channel(1);
-        let (file, to_reader) = (path.to_owned(), sender.clone());
-        // The receiver may be gone: then nobody wants the text any more.
-        let read = move || drop(to_reader.send(read_now(&file, links)));
-        let reader = thread::Builder::new().name("read-file".to_owned()).spawn(read);
-        if reader.is_err() {
-            // Without another thread the file is read here: it can be slow, but not a FIFO.
-            drop(sender.send(read_now(path, links)));
-        }
-        Self { result }
-    }
-
-    /// The result, if it is there within this time. To be called until it was.
-    #[must_use]
-    pub fn wait(&self, time: Duration) -> Option<Result<String, BoundedReadError>> {
-        match self.result.recv_timeout(time) {
-            Ok(result) => Some(result),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => {
-                Some(Err(io::Error::other("the thread that reads it has failed").into()))
+        match self {
+            Self::NotRegular { .. } => true,
+            Self::Io(error) => {
+                matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
             }
+            Self::TooLarge => false,
         }
     }
 }
 
-/// All of a text file. Blocks for ten seconds at most.
+/// Returns all of a text file. Blocks for ten seconds at most.
 ///
 /// # Errors
 /// When it cannot be read, is not a regular file, is too large, or does not come in time.
 pub fn read_text(path: &Path, links: Links) -> Result<String, BoundedReadError> {
-    PendingRead::start(path, links).wait(READ_TIME).unwrap_or(Err(BoundedReadError::Timeout))
+    let path = path.to_owned();
+    run_bounded(FILE_TIME, move || read_blocking(&path, links))
+        .unwrap_or_else(|no_result| Err(no_result.into()))
 }
 
-fn read_now(path: &Path, links: Links) -> Result<String, BoundedReadError> {
+/// Runs work on files on a thread of its own, and waits for its result at most for `time`. A thread
+/// that hangs ends when its file system answers.
+///
+/// # Errors
+/// `TimedOut` where the file system does not answer.
+pub fn run_bounded<T: Send + 'static>(
+    time: Duration,
+    work: impl FnOnce() -> T + Clone + Send + 'static,
+) -> io::Result<T> {
+    let (sender, result) = mpsc::sync_channel(1);
+    let apart = work.clone();
+    // The receiver may be gone: then nobody wants the result any more.
+    let run = move || drop(sender.send(apart()));
+    if thread::Builder::new().name("read-file".to_owned()).spawn(run).is_err() {
+        // Without another thread the work is done here: it can be slow, but it opens no FIFO.
+        return Ok(work());
+    }
+    result.recv_timeout(time).map_err(|error| match error {
+        RecvTimeoutError::Timeout => no_answer(),
+        RecvTimeoutError::Disconnected => io::Error::other("the thread that reads it has failed"),
+    })
+}
+
+fn no_answer() -> io::Error {
+    io::Error::new(ErrorKind::TimedOut, "its file system does not answer; check that mount")
+}
+
+/// Returns all of a text file. Blocks for as long as its file system does.
+///
+/// # Errors
+/// When it cannot be read, is not a regular file, or is too large.
+pub fn read_blocking(path: &Path, links: Links) -> Result<String, BoundedReadError> {
     // Looked at before it is opened: to open a device can have an effect.
     check_kind(&links.metadata(path)?)?;
     let file = links.options().read(true).open(path).map_err(explain_link)?;

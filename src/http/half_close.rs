@@ -26,7 +26,7 @@ struct Shared {
     input_ended: CancellationToken,
 }
 
-/// What a connection is at.
+/// The state of a connection as far as the end of its input matters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     /// A request is read, or none: hyper sees the end of the input itself.

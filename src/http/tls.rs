@@ -19,10 +19,10 @@ use crate::bounded_read::{BoundedReadError, read_text};
 use crate::private_files::Links;
 use crate::telemetry::events;
 
-/// How often the files are looked at, at most.
+/// The shortest interval between two looks at the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Why a certificate cannot be used.
+/// The reason why a certificate cannot be used.
 #[derive(Debug, Error)]
 pub enum TlsError {
     /// One of the two files is missing from the settings.
@@ -48,7 +48,7 @@ pub enum TlsError {
     Pem {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         source: pem::Error,
     },
     /// The two do not make a pair, or rustls does not know their kind.
@@ -58,12 +58,12 @@ pub enum TlsError {
         cert: PathBuf,
         /// The key.
         key: PathBuf,
-        /// What is wrong with them.
+        /// The cause.
         source: rustls::Error,
     },
 }
 
-/// Where a certificate chain and its key are.
+/// The files of a certificate chain and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TlsFiles {
     cert: PathBuf,
@@ -114,7 +114,7 @@ fn read(path: &Path) -> Result<String, TlsError> {
         .map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
 }
 
-/// What changes when a file is replaced or rewritten.
+/// The properties of a file that change when it is replaced or rewritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Print {
     inode: u64,
@@ -157,21 +157,21 @@ impl Certificates {
         Ok(Self { files, current: Mutex::new(current) })
     }
 
-    /// What shakes hands with the newest pair that was usable when the files were last looked at.
-    /// A pair that is not is logged once, and the one before it stays in use. A look that is due
+    /// Returns an acceptor with the newest pair that was usable when the files were last looked at.
+    /// A pair that is not usable is logged once, and the one before it stays in use. A look that is due
     /// begins beside it, since files can block: the connections after it get what it finds.
     pub(super) fn acceptor(self: &Arc<Self>) -> TlsAcceptor {
         let mut current = self.lock();
         if !current.is_looking && current.looked.elapsed() >= LOOK_EVERY {
             current.is_looking = true;
             let certificates = Arc::clone(self);
-            tokio::task::spawn_blocking(move || certificates.look());
+            tokio::task::spawn_blocking(move || certificates.reload_if_changed());
         }
         TlsAcceptor::from(Arc::clone(&current.config))
     }
 
     /// Reads the files if they have changed. Blocks, and holds nobody up meanwhile.
-    fn look(&self) {
+    fn reload_if_changed(&self) {
         let known = self.lock().prints;
         let prints = self.files.prints().ok();
         let loaded = (prints != known).then(|| self.files.load());
@@ -213,7 +213,7 @@ mod tests {
 
     /// Looks now, whenever the last look was.
     fn looked_at(certificates: &Certificates) -> Arc<ServerConfig> {
-        certificates.look();
+        certificates.reload_if_changed();
         Arc::clone(&certificates.lock().config)
     }
 

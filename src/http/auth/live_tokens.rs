@@ -47,8 +47,7 @@ impl LiveTokens {
         self.current.subscribe()
     }
 
-    /// One look at the file's metadata, some microseconds, and a read when that has changed: not
-    /// worth a thread of its own.
+    /// Looks at the file's metadata, and reads it when that has changed.
     fn refresh(&self) {
         let Some(file) = &self.file else { return };
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,7 +153,7 @@ mod tests {
         let asked = Asked::No.after(&read("alpha\nbeta\n"));
         let blocking = [
             Err(BoundedReadError::NotRegular { kind: "a FIFO" }),
-            Err(BoundedReadError::Timeout),
+            Err(BoundedReadError::timeout()),
             failed(io::ErrorKind::WouldBlock),
         ];
         for read in blocking {

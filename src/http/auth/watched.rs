@@ -4,9 +4,11 @@ use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crate::bounded_read::{BoundedReadError, PendingRead};
+use crate::bounded_read::{BoundedReadError, read_blocking};
 use crate::in_place::in_place;
 use crate::private_files::Links;
 
@@ -14,18 +16,108 @@ use crate::private_files::Links;
 /// system's clock for files is coarse.
 const UNSETTLED: Duration = Duration::from_millis(100);
 
-/// The time that a request waits for the text of a file that changed. After it, the server goes on
-/// with what it read before, and takes the text when it comes.
-const READ_TIME: Duration = Duration::from_secs(1);
+/// The time that a request waits for a look at the file. After it, the server goes on with what it
+/// read before, and takes what the look finds when it comes.
+const LOOK_TIME: Duration = Duration::from_secs(1);
+/// The part of that time in which nothing is done to let the runtime go on meanwhile: a disk that
+/// answers takes some microseconds.
+const SHORT_TIME: Duration = Duration::from_millis(1);
 
-/// A file, and what it looked like when it was read last.
+/// The text of a file that changed, or the reason why there is none.
+type Changed = Result<String, BoundedReadError>;
+
+/// A file that a thread of its own looks at, whenever somebody asks: no thread of the runtime waits
+/// for a file system that does not answer.
 #[derive(Debug)]
 pub(super) struct Watched {
     path: PathBuf,
     links: Links,
+    /// Started with the first look.
+    looker: Option<Looker>,
+}
+
+/// The thread that looks at a file. It ends with its sender, or when its file system answers.
+#[derive(Debug)]
+struct Looker {
+    asks: Sender<()>,
+    answers: Receiver<Option<Changed>>,
+    /// `true` while an answer is awaited that did not come in time. Nothing is asked meanwhile.
+    is_late: bool,
+}
+
+impl Watched {
+    /// A file that was not read yet.
+    pub(super) const fn new(path: PathBuf, links: Links) -> Self {
+        Self { path, links, looker: None }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns what is in it, unless that is what was there the last time. A look that takes too
+    /// long is told of once.
+    pub(super) fn changed(&mut self) -> Option<Changed> {
+        let looker = match &mut self.looker {
+            Some(looker) => looker,
+            None => match Looker::start(self.path.clone(), self.links) {
+                Ok(looker) => self.looker.insert(looker),
+                // Without a thread the file is read here: that can be slow, but not a FIFO.
+                Err(_) => return WatchedFile::new(self.path.clone(), self.links).changed(),
+            },
+        };
+        let answer = looker.ask();
+        if let Err(RecvTimeoutError::Disconnected) = answer {
+            // The next look has another thread.
+            self.looker = None;
+        }
+        match answer {
+            Ok(changed) => changed,
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                Some(Err(io::Error::other("the thread that reads it has failed").into()))
+            }
+        }
+    }
+}
+
+impl Looker {
+    fn start(path: PathBuf, links: Links) -> io::Result<Self> {
+        let (asks, asked) = mpsc::channel();
+        let (answer, answers) = mpsc::channel();
+        let look = move || {
+            let mut file = WatchedFile::new(path, links);
+            // Ends when nobody asks any more.
+            asked.iter().try_for_each(|()| answer.send(file.changed())).ok();
+        };
+        thread::Builder::new().name("watched-file".to_owned()).spawn(look)?;
+        Ok(Self { asks, answers, is_late: false })
+    }
+
+    /// Asks for a look and waits for its answer. Where that does not come, an error is told once,
+    /// and later calls get `Timeout` until it comes.
+    fn ask(&mut self) -> Result<Option<Changed>, RecvTimeoutError> {
+        if self.is_late {
+            let changed = self.answers.recv_timeout(Duration::ZERO)?;
+            self.is_late = false;
+            return Ok(changed);
+        }
+        self.asks.send(()).map_err(|_| RecvTimeoutError::Disconnected)?;
+        let answer = self.answers.recv_timeout(SHORT_TIME).or_else(|error| match error {
+            RecvTimeoutError::Timeout => in_place(|| self.answers.recv_timeout(LOOK_TIME)),
+            RecvTimeoutError::Disconnected => Err(error),
+        });
+        self.is_late = matches!(answer, Err(RecvTimeoutError::Timeout));
+        if self.is_late { Ok(Some(Err(BoundedReadError::timeout()))) } else { answer }
+    }
+}
+
+/// A file, and what it looked like when it was read last.
+#[derive(Debug)]
+struct WatchedFile {
+    path: PathBuf,
+    links: Links,
     seen: Option<Seen>,
-    /// A read that did not come in time. There is never more than one.
-    pending: Option<PendingRead>,
     /// Somebody holds a lease on the file, which was told.
     is_leased: bool,
 }
@@ -37,23 +129,14 @@ enum Seen {
     Failure(io::ErrorKind),
 }
 
-impl Watched {
-    /// A file that was not read yet.
-    pub(super) const fn new(path: PathBuf, links: Links) -> Self {
-        Self { path, links, seen: None, pending: None, is_leased: false }
+impl WatchedFile {
+    const fn new(path: PathBuf, links: Links) -> Self {
+        Self { path, links, seen: None, is_leased: false }
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// What is in it, unless that is what was there the last time.
-    pub(super) fn changed(&mut self) -> Option<Result<String, BoundedReadError>> {
-        if let Some(pending) = &self.pending {
-            let read = pending.wait(Duration::ZERO)?;
-            self.pending = None;
-            return Some(read);
-        }
+    /// Returns what is in it, unless that is what was there the last time. Blocks while the file
+    /// system does.
+    fn changed(&mut self) -> Option<Changed> {
         // Before it is read: what changes in between is then seen by the next look.
         let found = self.links.metadata(&self.path);
         let now = found.as_ref().map_or_else(|error| Seen::Failure(error.kind()), Seen::of);
@@ -67,12 +150,8 @@ impl Watched {
         }
     }
 
-    fn read(&mut self) -> Option<Result<String, BoundedReadError>> {
-        let reading = PendingRead::start(&self.path, self.links);
-        let Some(read) = in_place(|| reading.wait(READ_TIME)) else {
-            self.pending = Some(reading);
-            return Some(Err(BoundedReadError::Timeout));
-        };
+    fn read(&mut self) -> Option<Changed> {
+        let read = read_blocking(&self.path, self.links);
         let was_leased = self.is_leased;
         self.is_leased = read.as_ref().is_err_and(BoundedReadError::is_leased);
         if self.is_leased {
