@@ -1,22 +1,17 @@
-//! Which server uses the data directory, and the part of it that servers of one client have.
+//! The lock by which one server that many clients share uses a data directory.
 //!
 //! One `serve` at a time uses a data directory: two would hand out the same job numbers. It holds
-//! a lock on `server.pid`, which names it to the next one. A server of one client (`stdio`) or of
-//! one command (`run`) keeps its spill files in a directory of its own below `sessions`, which goes
-//! with it; what a killed one left goes when the next one starts. The locks end with their
-//! process, however it ends.
+//! a lock on `server.pid`, which names it to the next one. The lock ends with its process, however
+//! that ends. A server of one client (`stdio`) or of one command (`run`) hands out no such numbers:
+//! it needs no lock, and keeps its spill files apart from those of others (`output/spill_dir.rs`).
 
-use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
-};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
-
-use tempfile::TempDir;
 
 use super::error::AppError;
 use crate::bounded_read::read_text;
@@ -32,13 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The time between two tries.
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// The directory of all servers of one client.
-const SESSIONS: &str = "sessions";
-
-/// The number of times that a session directory is made anew: another server can take one that is
-/// not locked yet for a leftover.
-const TRIES: usize = 10;
 
 /// The lock of the server that many clients share.
 #[derive(Debug)]
@@ -90,7 +78,7 @@ impl ServerLock {
         self.write(&lines);
     }
 
-    /// The first line is the number of the process, as in any such file.
+    /// Writes the number of the process as the first line, as in any such file, and then these.
     fn write(&self, lines: &[String]) {
         let Some(mut file) = self.file.as_ref() else { return };
         let mut text = format!("{}\n", std::process::id());
@@ -144,64 +132,9 @@ fn describe(text: &str) -> String {
     format!("another server (process {pid}{listens})")
 }
 
-/// The directory of a server of one client; it goes when this is dropped.
-#[derive(Debug)]
-pub(super) struct SessionDir {
-    dir: TempDir,
-    /// Held for as long as the directory is in use.
-    _lock: File,
-}
-
-impl SessionDir {
-    /// Makes the directory, and removes those of servers that are gone.
-    pub(super) fn make(data_dir: &Path) -> io::Result<Self> {
-        let sessions = data_dir.join(SESSIONS);
-        DirBuilder::new().recursive(true).mode(0o700).create(&sessions)?;
-        remove_abandoned(&sessions)?;
-        for _ in 0..TRIES {
-            if let Some(made) = Self::try_make(&sessions)? {
-                return Ok(made);
-            }
-        }
-        Err(io::Error::other("other servers remove what is made there"))
-    }
-
-    /// The directory, unless another server took it for abandoned before it was locked.
-    fn try_make(sessions: &Path) -> io::Result<Option<Self>> {
-        let prefix = format!("{}-", std::process::id());
-        let own = Permissions::from_mode(0o700);
-        let dir = tempfile::Builder::new().prefix(&prefix).permissions(own).tempdir_in(sessions)?;
-        let lock = File::open(dir.path())?;
-        // A file system without locks on directories has no sweeps either.
-        if let Err(TryLockError::WouldBlock) = lock.try_lock() {
-            return Ok(None);
-        }
-        let is_there = fs::metadata(dir.path()).is_ok_and(|found| {
-            lock.metadata()
-                .is_ok_and(|locked| (locked.dev(), locked.ino()) == (found.dev(), found.ino()))
-        });
-        Ok(is_there.then_some(Self { dir, _lock: lock }))
-    }
-
-    pub(super) fn spill_dir(&self) -> PathBuf {
-        self.dir.path().join("spill")
-    }
-}
-
-fn remove_abandoned(sessions: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(sessions)?.flatten() {
-        let is_dir = entry.file_type().is_ok_and(|found| found.is_dir());
-        let Some(lock) = is_dir.then(|| File::open(entry.path()).ok()).flatten() else { continue };
-        if lock.try_lock().is_ok() {
-            // What cannot be removed is tried again by the next server.
-            fs::remove_dir_all(entry.path()).ok();
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
@@ -247,20 +180,5 @@ mod tests {
         ] {
             assert_eq!(describe(text), words);
         }
-    }
-
-    #[test]
-    fn the_directories_of_dead_servers_go_and_those_of_others_stay() {
-        let folder = tempfile::tempdir().unwrap();
-        let abandoned = folder.path().join(SESSIONS).join("12-left");
-        fs::create_dir_all(abandoned.join("spill")).unwrap();
-        let first = SessionDir::make(folder.path()).unwrap();
-        assert!(!abandoned.exists());
-        let second = SessionDir::make(folder.path()).unwrap();
-        assert!(first.dir.path().exists() && second.dir.path().exists());
-        assert_ne!(first.spill_dir(), second.spill_dir());
-        fs::create_dir(first.spill_dir()).unwrap();
-        drop((first, second));
-        assert_eq!(fs::read_dir(folder.path().join(SESSIONS)).unwrap().count(), 0);
     }
 }

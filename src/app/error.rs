@@ -36,6 +36,10 @@ pub(super) enum AppError {
         "the data directory `{}` is in use by {holder}; connect to that one (`shellyard stdio --connect`), stop it, or give this one its own with --data-dir DIR", .path.display()
     )]
     DataDirInUse { path: PathBuf, holder: String },
+    #[error(
+        "the data directory `{}` does not answer; check the file system that it is on, or name another with --data-dir DIR", .path.display()
+    )]
+    DataDirSilent { path: PathBuf, source: io::Error },
     #[error("cannot lock the data directory by `{}`; remove what is there", .path.display())]
     ServerLock { path: PathBuf, source: io::Error },
     #[error(transparent)]

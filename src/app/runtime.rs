@@ -17,8 +17,24 @@ use crate::config::Environment;
 const RESERVED: usize = 4;
 /// The most of them. They stay once they were needed, and jobs need threads too; work beyond that waits.
 const MAX_BLOCKING: usize = 128;
-/// Threads beside the runtime's own: for the log, for spans, for the audit log, for the ends of children and for the end of the server.
-const BESIDE: usize = 5;
+/// The threads beside the runtime's own that a server starts sooner or later and that stay.
+const BESIDE: [&str; 14] = [
+    "log",
+    "spans",
+    "children",
+    "end watchdog",
+    "job watchdog",
+    "process creation",
+    "job numbers",
+    "audit log",
+    "spill files",
+    "scratch directories",
+    "cgroups",
+    "token file",
+    "OAuth key file",
+    // Queries, compression and reads of settings have one while they last.
+    "short work",
+];
 
 /// Threads that have ended are counted by the kernel for a moment longer.
 const END_PATIENCE: Duration = Duration::from_secs(1);
@@ -30,7 +46,7 @@ const END_PAUSE: Duration = Duration::from_micros(200);
 /// # Errors
 /// Names the limit that is reached.
 pub(super) fn check_threads(environment: &Environment) -> Result<(), AppError> {
-    try_threads(worker_threads(environment) + RESERVED + BESIDE).map_err(AppError::no_thread)
+    try_threads(worker_threads(environment) + RESERVED + BESIDE.len()).map_err(AppError::no_thread)
 }
 
 /// The same for a program that only talks to a server, and has a thread for its log.

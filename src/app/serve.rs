@@ -27,20 +27,20 @@ use crate::stdio;
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 use crate::yard::{AfterDrain, Identity, Yard, YardSettings};
 
-/// How often histograms are folded into their buckets.
+/// The interval at which histograms are folded into their buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// The longest grace of jobs whose client has hung up: clients send SIGKILL soon after.
 const HUNG_UP_GRACE: Duration = Duration::from_secs(1);
 
-/// What the news of the end gets to reach proxies before calls are refused: what they hold back
-/// then runs on the next server.
+/// The time in which proxies hear of the end before calls are refused: calls that they hold back
+/// then run on the next server.
 const NEWS_TIME: Duration = Duration::from_millis(50);
 
-/// How long the end of the server may take to remove the files with output.
+/// The time that the end of the server may take to remove the files with output.
 const REMOVAL_TIME: Duration = Duration::from_secs(1);
 
-/// How often a server that is to end looks whether it is empty.
+/// The interval at which a server that is to end checks whether it is empty.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// A yard that runs, and what keeps it in order.
@@ -51,11 +51,11 @@ pub(super) struct App {
     reload: Reload,
     log: LogFilter,
     spill: SpillDir,
-    /// Only held: what is in it goes with us.
+    /// The directory for files of jobs, which is removed when this is dropped.
     _scratch: Option<ScratchRoot>,
 }
 
-/// What a server that runs needs to come to its end.
+/// The signals and the watchdog that end a running server.
 #[derive(Debug)]
 pub(super) struct Ending {
     signals: Signals,
@@ -71,7 +71,7 @@ impl Ending {
     }
 }
 
-/// What differs between a server that many share and one of a single client or command.
+/// The files that differ between a server that many share and one of a single client or command.
 #[derive(Debug)]
 pub(super) struct Places {
     /// The directory of spill files.
@@ -219,7 +219,7 @@ impl App {
         self.end_everything().await;
     }
 
-    /// Whatever no job could claim ends here: nothing of ours outlives us.
+    /// Ends every process that no job could claim, and removes the files with output.
     pub(super) async fn end_everything(&self) {
         let spill = self.spill.clone();
         let sweep = move || {
@@ -232,7 +232,7 @@ impl App {
         tokio::task::spawn_blocking(sweep).await.ok();
     }
 
-    /// What the queue looks like is asked for at each scrape.
+    /// Returns the text of all metrics, for which each scrape asks the queue for its figures.
     fn metrics(&self, exporter: Exporter) -> MetricsText {
         let (yard, gauges) = (self.yard.clone(), Arc::clone(&self.gauges));
         let exporter = exporter.with_data_dir(values::spill_dir(&self.settings));
@@ -242,9 +242,7 @@ impl App {
                 if let Some(figures) = yard.figures().await {
                     gauges.show(&figures);
                 }
-                // Asks the disk for its room, which a dead one keeps waiting.
-                let render = move || exporter.render();
-                tokio::task::spawn_blocking(render).await.unwrap_or_default()
+                exporter.render().await
             }
         })
     }

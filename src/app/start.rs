@@ -4,19 +4,20 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::data_dir::{ServerLock, SessionDir};
+use super::data_dir::ServerLock;
 use super::error::AppError;
 use super::runtime::{check_log_thread, check_threads, client_runtime, server_runtime};
 use super::serve::{App, Ending, Places};
 use super::signals::Signals;
 use super::{auth, confining, connect, rules, traces, values};
+use crate::bounded_read::{FILE_TIME, run_bounded};
 use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, talk};
 use crate::config::{Environment, FlagValue, Loaded, Settings, Sources, load};
 use crate::http::Server;
 use crate::private_files::{PrivateDirError, make_private_dir};
 use crate::process::host;
 use crate::proxy;
-use crate::telemetry::{Exporter, events, setup};
+use crate::telemetry::{Exporter, setup};
 
 /// Exit code of a server that could not start or go on.
 const FAILURE: u8 = 1;
@@ -156,7 +157,7 @@ impl Start {
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             let mut ending = Ending::listen(&loaded.settings, Duration::ZERO)?;
-            let (places, _session) = session_places(&loaded.settings);
+            let places = session_places(&loaded.settings);
             let app = App::start(loaded, self.sources, places, log).await?;
             app.serve_stdio(&mut ending).await?;
             Ok(0)
@@ -209,7 +210,7 @@ impl Start {
         let runtime = server_runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
-            let (places, _session) = session_places(&loaded.settings);
+            let places = session_places(&loaded.settings);
             let app = App::start(loaded, self.sources, places, log).await?;
             let result = cli::run::run(app.yard(), flags).await.map_err(AppError::Signals)?;
             app.yard().drain(Duration::ZERO, grace).await;
@@ -262,17 +263,15 @@ impl Start {
 /// Refuses a data directory in which other users could put or read files. One that cannot be made
 /// at all holds nothing of ours, and what cannot be kept then is told later.
 fn close_data_dir(settings: &Settings) -> Result<(), AppError> {
-    match make_private_dir(&settings.server.data_dir) {
+    let (path, silent) = (settings.server.data_dir.clone(), settings.server.data_dir.clone());
+    let made = run_bounded(FILE_TIME, move || make_private_dir(&path));
+    match made.map_err(|source| AppError::DataDirSilent { path: silent, source })? {
         Ok(()) | Err(PrivateDirError::Unusable { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The places of a server of one client or one command: a directory of its own, where the data
-/// directory can be written. It goes with what comes second.
-fn session_places(settings: &Settings) -> (Places, Option<SessionDir>) {
-    let session = SessionDir::make(&settings.server.data_dir);
-    let session = session.inspect_err(|error| events::session_dir_missing(error)).ok();
-    let spill = session.as_ref().map_or_else(|| values::spill_dir(settings), SessionDir::spill_dir);
-    (Places { spill, numbers: None }, session)
+/// The places of a server of one client or one command, whose job numbers begin anew.
+fn session_places(settings: &Settings) -> Places {
+    Places { spill: values::spill_dir(settings), numbers: None }
 }

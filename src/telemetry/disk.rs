@@ -1,10 +1,12 @@
 //! The disk that output is kept on.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread;
 use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 /// The time that a disk gets to tell its room.
 const LOOK_TIME: Duration = Duration::from_secs(1);
@@ -18,31 +20,27 @@ pub(super) struct DiskRoom {
     pub(super) size: u64,
 }
 
-/// Looks at one disk, for whoever scrapes. A disk that does not answer holds one thread and no
-/// scrape.
+/// Asks one disk for its room, for each scrape. A disk that does not answer holds one thread and
+/// delays a scrape by a second at most.
 #[derive(Debug, Default)]
 pub(super) struct DiskLook {
     is_under_way: Arc<AtomicBool>,
 }
 
 impl DiskLook {
-    /// The room on the disk of this directory; `None` where it is not told soon, or an earlier look
-    /// still waits.
-    pub(super) fn room_at(&self, dir: &Arc<Path>) -> Option<DiskRoom> {
+    /// Returns the room on the disk of this directory; `None` where it is not told soon, or an
+    /// earlier look still waits.
+    pub(super) async fn room_at(&self, dir: &Arc<Path>) -> Option<DiskRoom> {
         if self.is_under_way.swap(true, Ordering::AcqRel) {
             return None;
         }
-        let (tell, told) = mpsc::channel();
         let (dir, is_under_way) = (Arc::clone(dir), Arc::clone(&self.is_under_way));
         let look = move || {
             let room = room_at(&dir);
             is_under_way.store(false, Ordering::Release);
-            tell.send(room).ok();
+            room
         };
-        if thread::Builder::new().name("disk-room".to_owned()).spawn(look).is_err() {
-            self.is_under_way.store(false, Ordering::Release);
-        }
-        told.recv_timeout(LOOK_TIME).ok().flatten()
+        timeout(LOOK_TIME, spawn_blocking(look)).await.ok()?.ok()?
     }
 }
 

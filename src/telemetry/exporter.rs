@@ -81,10 +81,13 @@ impl Exporter {
         Self { data_dir: Some(dir.into()), ..self }
     }
 
-    /// All metrics in the Prometheus text format. Blocks for a moment where the disk does not answer.
-    #[must_use]
-    pub fn render(&self) -> String {
-        let room = self.data_dir.as_ref().and_then(|dir| self.disk.room_at(dir));
+    /// Returns all metrics in the Prometheus text format. Waits for a moment where the disk does not
+    /// answer.
+    pub async fn render(&self) -> String {
+        let room = match &self.data_dir {
+            Some(dir) => self.disk.room_at(dir).await,
+            None => None,
+        };
         events::scraped(room);
         self.handle.render()
     }

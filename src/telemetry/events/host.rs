@@ -114,12 +114,6 @@ pub fn data_dir_not_locked(path: &Path, why: &dyn Display) {
     );
 }
 
-/// There is no directory for the spill files of this server alone.
-pub fn session_dir_missing(why: &dyn Display) {
-    let why = why.to_string();
-    tracing::debug!(?why, "no directory of our own in the data directory");
-}
-
 /// The server did not end in time and is ended now, with whatever its threads are at.
 pub fn end_forced(after: Duration) {
     tracing::error!(

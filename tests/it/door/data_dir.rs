@@ -194,28 +194,29 @@ fn one_server_uses_it_and_a_second_one_hears_which() {
 #[test]
 fn servers_of_one_client_have_directories_of_their_own_that_go_with_them() {
     let data = private_dir();
-    let sessions = || {
-        let below = fs::read_dir(data.path().join("sessions")).expect("it is there");
-        below.map(|entry| entry.expect("it is there").path()).collect::<Vec<_>>()
-    };
+    let count = || fs::read_dir(data.path().join("spill")).expect("it is there").count();
     let mut shared = Launch::http().structured().data(data.path()).start();
     assert_eq!(shared.run("true").job(), 1);
     let launch = || Launch::stdio().structured().data(data.path()).start();
     let [mut ended, mut killed, mut last] = [launch(), launch(), launch()];
-    assert_eq!(sessions().len(), 3);
     for yard in [&mut ended, &mut killed, &mut last] {
         let job = yard.run("seq 1 100000").job();
         assert_eq!(job, 1, "each counts for itself");
         assert_eq!(yard.read_raw(job, "bytes:500000", 20)["total_bytes"], 588_895);
     }
+    assert_eq!(count(), 3);
+    for entry in fs::read_dir(data.path().join("spill")).expect("it is there").flatten() {
+        let mode = entry.metadata().expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{entry:?}");
+    }
     ended.stdio().hang_up();
     ended.wait_exit();
-    assert_eq!(sessions().len(), 2, "a directory goes with its server");
+    assert_eq!(count(), 2, "a directory goes with its server");
     killed.signal(Signal::KILL);
     killed.wait_exit();
-    assert_eq!(sessions().len(), 2, "SIGKILL leaves it");
+    assert_eq!(count(), 2, "SIGKILL leaves it");
     let next = launch();
-    assert_eq!(sessions().len(), 2, "the next server removes it, and no other");
+    eventually("the next server removes it, and no other", || count() == 1);
     for yard in [&mut last, &mut shared] {
         yard.run("seq 1 100000");
     }
