@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use rmcp::ErrorData;
 use rmcp::model::{ListResourcesResult, ReadResourceResult, ResourceTemplate};
-use tokio::task::spawn_blocking;
 
 use super::address::{Address, AddressError, TEMPLATES};
-use super::reply::{ContentsError, listed_resource, resource_contents};
+use super::reply::{ContentsError, listed_resources, resource_contents};
 use crate::ids::JobNumber;
-use crate::output::ReadBusy;
+use crate::output::{BlockingReader, ReadBusy};
 use crate::yard::{Desk, FindError, JobHandle};
 
 /// The memory of a read beside what it shows.
@@ -33,8 +32,7 @@ pub(super) async fn list(
     jobs.truncate(PAGE);
     let next = jobs.last().filter(|_| !is_all).map(|job| format!("before:{}", job.id()));
     let redactor = desk.redactor();
-    let describe = move || jobs.iter().map(|job| listed_resource(job, &redactor)).collect();
-    let resources = spawn_blocking(describe).await.map_err(broken)?;
+    let resources = listed_resources(&jobs, &redactor).await;
     let mut result = ListResourcesResult::with_all_items(resources);
     result.next_cursor = next;
     Ok(result)
@@ -73,9 +71,11 @@ pub(super) async fn read(
     let redactor = desk.redactor();
     let memory = job.output().reserve(BASE_MEMORY + MEMORY_PER_BYTE * max_bytes, MEMORY_WAIT);
     let memory = memory.await.map_err(busy)?;
-    let read = move || (resource_contents(&job, &address, max_bytes, &redactor), memory);
-    let (read, _memory) = spawn_blocking(read).await.map_err(broken)?;
-    match read {
+    let read = move |log: &BlockingReader| {
+        Ok((resource_contents(log, &address, max_bytes, &redactor), memory))
+    };
+    let read = job.output().read_with(read).await.map_err(ContentsError::Read);
+    match read.and_then(|(contents, _memory)| contents) {
         Ok(contents) => Ok(ReadResourceResult::new(vec![contents])),
         Err(error @ ContentsError::Outside { .. }) => {
             Err(ErrorData::invalid_params(error.to_string(), None))
@@ -113,8 +113,4 @@ pub(super) async fn find(desk: &Desk, uri: &str) -> Result<(Address, JobHandle),
 fn busy(error: ReadBusy) -> ErrorData {
     let data = serde_json::json!({ "error_code": error.code() });
     ErrorData::internal_error(error.to_string(), Some(data))
-}
-
-fn broken(error: tokio::task::JoinError) -> ErrorData {
-    ErrorData::internal_error(format!("reading broke off: {error}"), None)
 }

@@ -24,11 +24,11 @@ pub(crate) enum WaitEnd<T> {
 
 /// Waits for `event`, at most for `limit`. A client that asked for progress gets what `tell`
 /// says every now and then.
-pub(crate) async fn wait_for<T>(
+pub(crate) async fn wait_for<T, F: Future<Output = String>>(
     call: Call<'_>,
     limit: Duration,
     event: impl Future<Output = T>,
-    tell: impl Fn() -> String,
+    tell: impl Fn() -> F,
 ) -> WaitEnd<T> {
     let mut event = pin!(event);
     let mut over = pin!(sleep(limit));
@@ -48,7 +48,7 @@ pub(crate) async fn wait_for<T>(
         // be on its way when the result is, and arrive after it.
         if let Some(progress) = &progress {
             // The last line of output is in it.
-            let text = call.desk.redactor().mask_text(&tell()).into_owned();
+            let text = call.desk.redactor().mask_text(&tell().await).into_owned();
             progress.send(text).await;
         }
     }

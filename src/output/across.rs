@@ -2,8 +2,8 @@
 
 use std::io;
 
+use super::blocking_reader::BlockingReader;
 use super::patience::Patience;
-use super::reader::LogReader;
 use super::search::{Found, SearchRequest, search};
 
 /// Searches each log in turn until patience is over: what was found in those that were begun.
@@ -11,7 +11,7 @@ use super::search::{Found, SearchRequest, search};
 /// What is listed of all of them together stays within a few times the request's bytes: the
 /// more logs have had matches, the less is listed of the next one, down to its first match.
 pub fn search_each(
-    readers: &[LogReader],
+    readers: &[BlockingReader],
     request: &SearchRequest<'_>,
     patience: &Patience,
 ) -> Vec<io::Result<Found>> {

@@ -77,7 +77,7 @@ impl Log {
     }
 
     fn page(&self, from: u64, stream: Option<Stream>, max_bytes: usize) -> Page {
-        self.reader.page(&PageRequest { from, stream, max_bytes, max_lines: 0 }).unwrap()
+        self.reader.blocking().page(&PageRequest { from, stream, max_bytes, max_lines: 0 }).unwrap()
     }
 
     /// Reads on from `from`; checks each page, and gives the ranges that are there, the bytes
@@ -111,9 +111,13 @@ impl Log {
         let is_there = |offset: &u64| there.iter().any(|(from, to)| (*from..*to).contains(offset));
         for offset in (0..self.model.len() as u64).filter(is_there) {
             let line = self.newlines(offset as usize) + 1;
-            assert_eq!(self.reader.line_at(offset).unwrap(), line, "{offset} in {there:?}");
+            assert_eq!(
+                self.reader.blocking().line_at(offset).unwrap(),
+                line,
+                "{offset} in {there:?}"
+            );
             if let Ok(index) = starts.binary_search(&offset) {
-                let found = self.reader.offset_of_line(index as u64 + 1).unwrap();
+                let found = self.reader.blocking().offset_of_line(index as u64 + 1).unwrap();
                 let lies_before_hole = offset > 0 && !is_there(&(offset - 1));
                 assert!(found == Some(offset) || lies_before_hole, "line {} {found:?}", index + 1);
             }
@@ -128,15 +132,25 @@ impl Log {
         for stream in [Stream::Stdout, Stream::Stderr] {
             let places = (0..).zip(&self.model).filter(|(_, (of, _))| *of == stream);
             for (position, (offset, _)) in (0..).zip(places) {
-                let hole = self.reader.first_hole(Some(stream), position..position + 1).unwrap();
+                let hole = self
+                    .reader
+                    .blocking()
+                    .first_hole(Some(stream), position..position + 1)
+                    .unwrap();
                 assert_eq!(hole.is_none(), is_there(&offset), "{position} at {offset}");
                 if is_there(&offset) {
-                    assert_eq!(log_offset(&self.reader, stream, position).unwrap(), offset);
-                    assert_eq!(stream_offset(&self.reader, stream, offset).unwrap(), position);
-                    let range = position..position + 1;
-                    let mut byte = self.reader.raw(Some(stream), range).unwrap();
-                    let expected = self.expected(None, offset, offset + 1);
-                    assert_eq!(byte.next_block().unwrap(), Some(expected));
+                    assert_eq!(
+                        log_offset(&self.reader.blocking(), stream, position).unwrap(),
+                        offset
+                    );
+                    assert_eq!(
+                        stream_offset(&self.reader.blocking(), stream, offset).unwrap(),
+                        position
+                    );
+                    let (start, end) = (position, Some(position + 1));
+                    let byte = PartRequest { stream: Some(stream), start, end, max_bytes: 1 };
+                    let byte = self.reader.blocking().part(&byte).unwrap();
+                    assert_eq!(byte.bytes, self.expected(None, offset, offset + 1));
                 }
             }
         }
@@ -154,7 +168,7 @@ impl Log {
             max_matches: usize::MAX,
             max_bytes: usize::MAX,
         };
-        let found = search(&self.reader, &request, &patience).unwrap();
+        let found = search(&self.reader.blocking(), &request, &patience).unwrap();
         assert_eq!(found.lines.len() as u64, found.matches);
         for line in found.lines {
             let end = line.offset + line.text.len() as u64;
@@ -169,16 +183,16 @@ impl Log {
     fn check_excerpts(&self) {
         let budget = Budget::of_bytes(30);
         for from in [0, self.model.len() as u64 / 2] {
-            let shown = excerpt(&self.reader, from, budget).unwrap();
+            let shown = excerpt(&self.reader.blocking(), from, budget).unwrap();
             assert!(shown.from >= from && shown.gap_bytes == shown.from - from);
             for section in &shown.sections {
                 let line = self.newlines(section.start as usize) + 1;
                 assert_eq!(section.first_line, line);
             }
         }
-        let shown = tail(&self.reader, budget).unwrap();
+        let shown = tail(&self.reader.blocking(), budget).unwrap();
         assert!(shown.hidden.is_none() && (shown.gap_bytes == 0 || shown.sections.is_empty()));
-        let start = self.reader.tail_start(None, 20, 0).unwrap();
+        let start = self.reader.blocking().tail_start(None, 20, 0).unwrap();
         let page = self.page(start, None, 1 << 20);
         assert_eq!(page.end, page.total_bytes, "a tail crosses no hole");
         assert!(page.start == start || page.bytes.is_empty() && page.gap_bytes > 0);
@@ -301,11 +315,15 @@ fn a_hole_is_named_once_and_reading_goes_on_behind_it() {
     let rest = log.page(20, None, 1000);
     assert_eq!((rest.gap_bytes, rest.end_kind), (rest.start - 20, PageEnd::Complete));
     assert!(rest.start > 800 && rest.bytes.ends_with(b"line 098\nline 099\n"));
-    assert_eq!(log.reader.line_at(890).unwrap(), 99);
-    assert_eq!(log.reader.offset_of_line(99).unwrap(), Some(882));
-    assert_eq!(log.reader.offset_of_line(50).unwrap(), Some(20), "where the hole starts");
+    assert_eq!(log.reader.blocking().line_at(890).unwrap(), 99);
+    assert_eq!(log.reader.blocking().offset_of_line(99).unwrap(), Some(882));
+    assert_eq!(
+        log.reader.blocking().offset_of_line(50).unwrap(),
+        Some(20),
+        "where the hole starts"
+    );
     let budget = Budget::of_bytes(10_000);
-    let shown = excerpt(&log.reader, 0, budget).unwrap();
+    let shown = excerpt(&log.reader.blocking(), 0, budget).unwrap();
     let hidden = shown.hidden.unwrap();
     assert_eq!(shown.sections.len(), 2);
     // The first section ends with a whole line, inside of which the hole begins.
@@ -393,12 +411,12 @@ async fn readers_of_a_log_that_loses_its_middle_meanwhile_never_get_a_wrong_byte
         let (mut from, mut missing) = (0, 0);
         loop {
             let request = PageRequest { from, stream: None, max_bytes, max_lines: 0 };
-            let page = reader.page(&request).unwrap();
+            let page = reader.blocking().page(&request).unwrap();
             assert!(page.bytes == numbered(page.start, page.bytes.len()), "{}", page.start);
             assert_eq!((page.end - page.start) as usize, page.bytes.len());
             missing += page.gap_bytes;
             from = page.end;
-            let shown = excerpt(&reader, 0, Budget::of_bytes(1000)).unwrap();
+            let shown = excerpt(&reader.blocking(), 0, Budget::of_bytes(1000)).unwrap();
             for section in shown.sections {
                 let length = (section.end - section.start) as usize;
                 assert_eq!(section.text.into_bytes(), numbered(section.start, length));

@@ -5,12 +5,12 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
+use super::blocking_reader::BlockingReader;
 use super::digest::Reach;
 use super::hidden::look_through;
 pub use super::hidden::{ErrorLine, Hidden};
 use super::log::Progress;
 use super::page::whole_text;
-use super::reader::LogReader;
 use super::view::{Ansi, Charset, Fold, LINE_CHARS, Long, Shown, ViewOptions, shown};
 
 /// Raw bytes that are read for each byte of text that is wanted: views make text shorter, and a
@@ -92,7 +92,7 @@ pub struct Section {
 
 /// Shows the log from `from` on: all of it where it fits, else one fifth of the budget from its
 /// head and the rest from its tail, on whole lines where they fit.
-pub fn excerpt(reader: &LogReader, from: u64, budget: Budget) -> io::Result<Excerpt> {
+pub fn excerpt(reader: &BlockingReader, from: u64, budget: Budget) -> io::Result<Excerpt> {
     let reader = &reader.frozen();
     let frame = Frame::new(reader, from)?;
     let room = Room::of(budget);
@@ -105,7 +105,7 @@ pub fn excerpt(reader: &LogReader, from: u64, budget: Budget) -> io::Result<Exce
 }
 
 /// Shows the last lines that fit the budget, and tells of the errors before them.
-pub fn tail(reader: &LogReader, budget: Budget) -> io::Result<Excerpt> {
+pub fn tail(reader: &BlockingReader, budget: Budget) -> io::Result<Excerpt> {
     let reader = &reader.frozen();
     let mut frame = Frame::new(reader, 0)?;
     let part = frame.tail(0, Room::of(budget))?;
@@ -196,7 +196,7 @@ impl Part {
 /// The stretch of the log that an excerpt is made of, as it was at one moment.
 #[derive(Debug)]
 struct Frame<'a> {
-    reader: &'a LogReader,
+    reader: &'a BlockingReader,
     progress: Progress,
     from: u64,
     gap_bytes: u64,
@@ -206,7 +206,7 @@ struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    fn new(reader: &'a LogReader, from: u64) -> io::Result<Self> {
+    fn new(reader: &'a BlockingReader, from: u64) -> io::Result<Self> {
         let progress = reader.progress();
         let charset = reader.charset()?;
         let from = charset.aligned(from);
@@ -351,7 +351,7 @@ impl<'a> Frame<'a> {
 }
 
 /// How many of the last bytes are a character that has only begun.
-fn begun(reader: &LogReader, from: u64, total: u64, charset: Charset) -> io::Result<u64> {
+fn begun(reader: &BlockingReader, from: u64, total: u64, charset: Charset) -> io::Result<u64> {
     let start = charset.aligned(total.saturating_sub(LAST_BYTES).max(from)).min(total);
     let last = reader.read(start..total)?;
     let line = &last[charset.last_line_end(&last).unwrap_or(0)..];

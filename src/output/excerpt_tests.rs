@@ -57,7 +57,7 @@ fn check_cover(shown: &Excerpt, content: &[u8]) {
 #[test]
 fn what_fits_is_shown_in_one_section() {
     let (_writer, reader, _dir) = log(b"a\nb\nc");
-    let shown = excerpt(&reader, 0, Budget::of_bytes(100)).unwrap();
+    let shown = excerpt(&reader.blocking(), 0, Budget::of_bytes(100)).unwrap();
     assert_eq!(shown.sections.len(), 1);
     assert_eq!(shown.sections[0].text, "a\nb\nc");
     assert_eq!((shown.sections[0].first_line, shown.sections[0].last_line), (1, 3));
@@ -68,11 +68,11 @@ fn what_fits_is_shown_in_one_section() {
 fn an_empty_rest_has_no_sections() {
     let (mut writer, reader, _dir) = log(b"abc\n");
     for from in [4, 99] {
-        let shown = excerpt(&reader, from, Budget::of_bytes(100)).unwrap();
+        let shown = excerpt(&reader.blocking(), from, Budget::of_bytes(100)).unwrap();
         assert_eq!((shown.sections.len(), shown.hidden, shown.end), (0, None, from));
     }
     writer.close();
-    assert_eq!(tail(&reader, Budget::of_bytes(0)).unwrap().sections.len(), 0);
+    assert_eq!(tail(&reader.blocking(), Budget::of_bytes(0)).unwrap().sections.len(), 0);
 }
 
 #[test]
@@ -86,7 +86,8 @@ fn a_cut_names_its_lines_and_the_errors_in_it() {
     content += &numbered(500);
     let (_writer, reader, _dir) = log(content.as_bytes());
     let shown =
-        excerpt(&reader, 0, Budget { max_lines: 100, ..Budget::of_bytes(100_000) }).unwrap();
+        excerpt(&reader.blocking(), 0, Budget { max_lines: 100, ..Budget::of_bytes(100_000) })
+            .unwrap();
     check_cover(&shown, content.as_bytes());
     let [head, tail] = shown.sections.as_slice() else { panic!("{:?}", shown.sections) };
     assert_eq!((head.first_line, head.last_line), (1, 20));
@@ -107,7 +108,7 @@ fn a_long_progress_bar_is_one_short_line() {
     let bar: String = (0..=100).map(|percent| format!("\rdownloading {percent:3}%")).collect();
     let content = format!("start\n{bar}\nend\n");
     let (_writer, reader, _dir) = log(content.as_bytes());
-    let shown = excerpt(&reader, 0, Budget::of_bytes(400)).unwrap();
+    let shown = excerpt(&reader.blocking(), 0, Budget::of_bytes(400)).unwrap();
     assert_eq!(shown.sections.len(), 1);
     assert_eq!(shown.sections[0].text, "start\ndownloading 100%\nend\n");
 }
@@ -117,13 +118,13 @@ fn an_endless_line_is_shown_by_its_two_ends() {
     let content = vec![b'x'; 3 * 1024 * 1024];
     let (_writer, reader, _dir) = log(&content);
     let budget = Budget { max_lines: 100, ..Budget::of_bytes(10_000) };
-    let shown = excerpt(&reader, 0, budget).unwrap();
+    let shown = excerpt(&reader.blocking(), 0, budget).unwrap();
     check_cover(&shown, &content);
     assert_eq!(shown.sections.len(), 2);
     assert!(shown.sections.iter().all(|section| section.text.len() <= 1000));
     let hidden = shown.hidden.unwrap();
     assert_eq!((hidden.first_line, hidden.last_line, hidden.errors_count), (1, 1, 0));
-    assert_eq!(tail(&reader, budget).unwrap().sections[0].text.len(), 1000);
+    assert_eq!(tail(&reader.blocking(), budget).unwrap().sections[0].text.len(), 1000);
 }
 
 #[test]
@@ -131,9 +132,9 @@ fn a_long_line_is_whole_where_it_fits_and_cut_only_in_the_tail() {
     let long = "x".repeat(3000);
     let content = format!("one\n{long}\ntwo\n");
     let (_writer, reader, _dir) = log(content.as_bytes());
-    let roomy = excerpt(&reader, 0, Budget::of_bytes(4000)).unwrap();
+    let roomy = excerpt(&reader.blocking(), 0, Budget::of_bytes(4000)).unwrap();
     assert_eq!((roomy.sections.len(), roomy.sections[0].text.as_str()), (1, content.as_str()));
-    let tight = excerpt(&reader, 0, Budget::of_bytes(2000)).unwrap();
+    let tight = excerpt(&reader.blocking(), 0, Budget::of_bytes(2000)).unwrap();
     check_cover(&tight, content.as_bytes());
     let [head, tail] = tight.sections.as_slice() else { panic!("{:?}", tight.sections) };
     assert_eq!((head.text.as_str(), tight.hidden), ("one\n", None));
@@ -148,7 +149,10 @@ fn a_long_last_line_shows_its_end_however_long_it_is() {
             let content = format!("BEGIN{}ENDE{newline}", "é".repeat(filler));
             let (_writer, reader, _dir) = log(content.as_bytes());
             let budget = Budget::of_bytes(4_000);
-            let excerpts = [excerpt(&reader, 0, budget).unwrap(), tail(&reader, budget).unwrap()];
+            let excerpts = [
+                excerpt(&reader.blocking(), 0, budget).unwrap(),
+                tail(&reader.blocking(), budget).unwrap(),
+            ];
             for excerpt in excerpts {
                 let last = &excerpt.sections.last().expect("something").text;
                 assert!(last.ends_with(&format!("éENDE{newline}")), "{filler} {newline:?}: {last}");
@@ -162,11 +166,14 @@ fn a_long_last_line_shows_its_end_however_long_it_is() {
 fn the_tail_of_a_running_job_holds_a_begun_character_back() {
     let (mut writer, reader, _dir) = log("one\ntwo €".as_bytes());
     writer.append(Stream::Stdout, &"€".as_bytes()[..2]);
-    let shown = tail(&reader, Budget { max_lines: 1, ..Budget::of_bytes(100) }).unwrap();
+    let shown = tail(&reader.blocking(), Budget { max_lines: 1, ..Budget::of_bytes(100) }).unwrap();
     assert_eq!(shown.sections[0].text, "two €");
     assert_eq!((shown.from, shown.end, shown.total_bytes), (4, 11, 13));
     writer.close();
-    assert_eq!(tail(&reader, Budget { max_lines: 1, ..Budget::of_bytes(100) }).unwrap().end, 13);
+    assert_eq!(
+        tail(&reader.blocking(), Budget { max_lines: 1, ..Budget::of_bytes(100) }).unwrap().end,
+        13
+    );
 }
 
 fn any_content() -> impl Strategy<Value = Vec<u8>> {
@@ -195,10 +202,10 @@ proptest! {
         writer.close();
         let from = from.min(content.len());
         let budget = Budget { max_lines, ..Budget::of_bytes(max_bytes) };
-        let shown = excerpt(&reader, from as u64, budget).unwrap();
+        let shown = excerpt(&reader.blocking(), from as u64, budget).unwrap();
         check_cover(&shown, &content);
         prop_assert_eq!(shown.end, content.len() as u64);
-        for sections in [&shown.sections, &tail(&reader, budget).unwrap().sections] {
+        for sections in [&shown.sections, &tail(&reader.blocking(), budget).unwrap().sections] {
             let text: String = sections.iter().map(|section| section.text.as_str()).collect();
             prop_assert!(text.len() <= max_bytes);
             prop_assert!(max_lines == 0 || text.lines().count() <= max_lines);

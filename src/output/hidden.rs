@@ -3,8 +3,8 @@
 use std::io;
 use std::ops::Range;
 
+use super::blocking_reader::BlockingReader;
 use super::digest::{Digest, NumberedLine, Reach, digest_around};
-use super::reader::LogReader;
 
 /// A part of a log that is not shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub type ErrorLine = NumberedLine;
 /// Looks through an excerpt, of which a part that is not empty is hidden, in bounded memory and
 /// time.
 pub(super) fn look_through(
-    reader: &LogReader,
+    reader: &BlockingReader,
     excerpt: Range<u64>,
     hidden: Range<u64>,
     reach: Reach,
@@ -61,7 +61,7 @@ pub(super) fn look_through(
 /// Where a part of a log begins and ends. Lines are told by units of the character set: one that
 /// is wider than a byte may have a newline for its first.
 struct Edges<'a> {
-    reader: &'a LogReader,
+    reader: &'a BlockingReader,
     part: Range<u64>,
     unit: u64,
 }
@@ -105,7 +105,7 @@ mod tests {
         }
         let total = reader.progress().total_bytes;
         let look = |each_side, time| {
-            look_through(&reader, 0..total, 0..total, Reach { each_side, time }).unwrap()
+            look_through(&reader.blocking(), 0..total, 0..total, Reach { each_side, time }).unwrap()
         };
         let hidden = look(17, Duration::ZERO);
         assert!(!hidden.scanned_all);
@@ -127,7 +127,7 @@ mod tests {
             open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
         writer.append(Stream::Stdout, "error: again ".repeat(20_000).as_bytes());
         let all = 0..reader.progress().total_bytes;
-        let hidden = look_through(&reader, all.clone(), all, Reach::default()).unwrap();
+        let hidden = look_through(&reader.blocking(), all.clone(), all, Reach::default()).unwrap();
         assert_eq!((hidden.errors_count, hidden.errors.len()), (1, 1));
         assert!(hidden.errors[0].text.chars().count() < 250);
     }
@@ -142,7 +142,9 @@ mod tests {
         writer.append(Stream::Stdout, &bytes);
         let all = 0..bytes.len() as u64;
         let start = "\u{feff}one\n".encode_utf16().count() as u64 * 2;
-        let hidden = look_through(&reader, all.clone(), start..all.end, Reach::default()).unwrap();
+        let hidden =
+            look_through(&reader.blocking(), all.clone(), start..all.end, Reach::default())
+                .unwrap();
         assert_eq!((hidden.first_line, hidden.last_line), (2, 4));
         assert_eq!(hidden.in_part, Vec::<u64>::new());
         assert_eq!(hidden.errors, [ErrorLine { line: 3, text: "error: сломано".to_owned() }]);
@@ -158,7 +160,8 @@ mod tests {
             .append(Stream::Stdout, format!("{head} AssertionError: no {tail}\nfine\n").as_bytes());
         let all = 0..reader.progress().total_bytes;
         for start in [0, 49_000, 50_010] {
-            let look = look_through(&reader, all.clone(), start..all.end, Reach::default());
+            let look =
+                look_through(&reader.blocking(), all.clone(), start..all.end, Reach::default());
             let hidden = look.unwrap();
             assert_eq!(hidden.in_part, if start == 0 { vec![] } else { vec![1] });
             assert_eq!(hidden.errors_count, 1);

@@ -3,7 +3,9 @@
 //! ```text
 //! pump → LogWriter::append → part: store (memory, then one spill file) + index of runs → progress (watch)
 //!                                        ↓
-//!            LogReader::page / tail_start / offset_of_line / wait_past, any number of readers
+//!            LogReader::progress / wait_past / read_with, any number of readers
+//!                                        ↓ off the runtime
+//!            BlockingReader::page / tail_start / offset_of_line
 //!                                        ↓
 //!            view (bytes → text)   excerpt (what a reply shows)   scan → search   query
 //! ```
@@ -19,6 +21,7 @@
 mod account;
 mod assignments;
 mod block;
+mod blocking_reader;
 mod cursor;
 mod decoding;
 mod frame_cache;
@@ -62,6 +65,7 @@ pub mod query;
 pub mod search;
 pub mod view;
 
+pub use blocking_reader::BlockingReader;
 pub use cursor::{Cursor, CursorError, ParsedCursor};
 pub use gzip::{GzipError, Gzipped, gzip};
 pub use log::{LogBounds, LogSettings, LogWriter, Progress, open, open_bounded};
@@ -71,7 +75,7 @@ pub use parts::Keep;
 pub use quota::{Allowance, Answer, Cap, Quota, QuotaLimits, Shortage, Stored};
 pub use raw::{Part, PartRequest, RawReader};
 pub use read_memory::{ReadBusy, ReadMemory, ReadPermit};
-pub use reader::LogReader;
+pub use reader::{LogReader, scan_with};
 pub use spill_dir::{SpillDir, check_spill_dir};
 pub use tally::{Tally, count_lines, tally};
 pub use within::{log_offset, stream_offset};

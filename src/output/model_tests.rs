@@ -58,7 +58,7 @@ fn read_on(
 ) -> (Vec<u8>, u64, PageEnd) {
     let (mut bytes, mut at) = (Vec::new(), from);
     loop {
-        let page = reader.page(&request(at, stream, limits)).unwrap();
+        let page = reader.blocking().page(&request(at, stream, limits)).unwrap();
         assert_eq!(page.start, at);
         assert!(page.bytes.len() <= limits.0.max(4));
         let lines = page.bytes.iter().filter(|byte| **byte == b'\n').count();
@@ -127,12 +127,12 @@ proptest! {
         prop_assert_eq!(progress.stderr_bytes, expected(&writes, Some(Stream::Stderr), 0).len() as u64);
         for line in 0..starts.len() + 3 {
             let expected = line.checked_sub(1).and_then(|index| starts.get(index));
-            let found = reader.offset_of_line(line as u64).unwrap();
+            let found = reader.blocking().offset_of_line(line as u64).unwrap();
             prop_assert_eq!(found, expected.map(|offset| *offset as u64), "line {}", line);
         }
         for offset in 0..all.len() + 2 {
             let before = all[..offset.min(all.len())].iter().filter(|byte| **byte == b'\n').count();
-            prop_assert_eq!(reader.line_at(offset as u64).unwrap(), before as u64 + 1);
+            prop_assert_eq!(reader.blocking().line_at(offset as u64).unwrap(), before as u64 + 1);
         }
     }
 
@@ -149,7 +149,7 @@ proptest! {
             writer.append(*stream, bytes);
         }
         writer.close();
-        let start = reader.tail_start(stream, limits.0, limits.1).unwrap();
+        let start = reader.blocking().tail_start(stream, limits.0, limits.1).unwrap();
         let tail = expected(&writes, stream, start as usize);
         let all = expected(&writes, stream, 0);
         let fits = |from: &usize| {
@@ -173,11 +173,11 @@ fn a_page_past_the_end_is_empty_and_stays_where_it_was_asked_for() {
     let (mut writer, reader) = open(&settings);
     writer.append(Stream::Stdout, b"abc");
     for stream in [None, Some(Stream::Stdout)] {
-        let page = reader.page(&request(u64::MAX, stream, (10, 0))).unwrap();
+        let page = reader.blocking().page(&request(u64::MAX, stream, (10, 0))).unwrap();
         assert_eq!((page.start, page.end, page.end_kind), (u64::MAX, u64::MAX, PageEnd::CaughtUp));
     }
     writer.close();
-    let page = reader.page(&request(99, None, (10, 0))).unwrap();
+    let page = reader.blocking().page(&request(99, None, (10, 0))).unwrap();
     assert_eq!((page.bytes.len(), page.end, page.end_kind), (0, 99, PageEnd::Complete));
 }
 
@@ -186,7 +186,7 @@ fn a_stream_that_wrote_nothing_ends_with_the_log() {
     let (settings, _dir) = settings(0);
     let (mut writer, reader) = open(&settings);
     writer.append(Stream::Stdout, &[b'x'; 300_000]);
-    let page = reader.page(&request(0, Some(Stream::Stderr), (10, 0))).unwrap();
+    let page = reader.blocking().page(&request(0, Some(Stream::Stderr), (10, 0))).unwrap();
     assert_eq!((page.bytes.len(), page.end, page.end_kind), (0, 300_000, PageEnd::CaughtUp));
 }
 
@@ -195,11 +195,11 @@ fn a_cursor_taken_before_the_spill_reads_the_same_bytes_after() {
     let (settings, _dir) = settings(64 * 1024);
     let (mut writer, reader) = open(&settings);
     writer.append(Stream::Stdout, b"first\nsecond\n");
-    let before = reader.page(&request(6, None, (7, 0))).unwrap();
+    let before = reader.blocking().page(&request(6, None, (7, 0))).unwrap();
     writer.append(Stream::Stderr, &vec![b'x'; 200_000]);
     assert_eq!(memory_of(&reader).0, 0, "spilled");
     writer.close();
-    let after = reader.page(&request(6, None, (7, 0))).unwrap();
+    let after = reader.blocking().page(&request(6, None, (7, 0))).unwrap();
     assert_eq!(before.bytes, b"second\n");
     assert_eq!(before.bytes, after.bytes);
 }
@@ -217,10 +217,10 @@ fn what_the_disk_does_not_take_is_counted_and_later_writes_are_kept() {
     std::fs::remove_file(dir.path().join("spill")).unwrap();
     assert_eq!(writer.append(Stream::Stderr, b"kept").dropped_bytes, 6);
     writer.close();
-    let page = reader.page(&request(0, None, (100, 0))).unwrap();
+    let page = reader.blocking().page(&request(0, None, (100, 0))).unwrap();
     assert_eq!((page.bytes.as_slice(), page.gap_bytes), (b"01234567".as_slice(), 0));
     assert_eq!((page.end, page.end_kind), (8, PageEnd::More), "a page ends where bytes were lost");
-    let page = reader.page(&request(8, None, (100, 0))).unwrap();
+    let page = reader.blocking().page(&request(8, None, (100, 0))).unwrap();
     assert_eq!((page.bytes.as_slice(), page.gap_bytes), (b"kept".as_slice(), 6));
     assert_eq!(page.end_kind, PageEnd::Complete);
 }
@@ -263,11 +263,11 @@ fn an_endless_line_and_streams_that_take_turns_keep_memory_bounded() {
     }
     let (out, ..) = read_on(&reader, 0, Some(Stream::Stdout), (1000, 0));
     assert_eq!(out, [b'o'; 20_000]);
-    assert_eq!(reader.tail_start(Some(Stream::Stderr), 15_000, 0).unwrap(), 10_001);
+    assert_eq!(reader.blocking().tail_start(Some(Stream::Stderr), 15_000, 0).unwrap(), 10_001);
     writer.append(Stream::Stdout, &vec![b'x'; 80 * 1024 * 1024]);
     let (store, index) = memory_of(&reader);
     assert!(store == 0 && index <= BOUND, "{store} {index}");
-    assert_eq!(reader.line_at(80_000_000).unwrap(), 1);
+    assert_eq!(reader.blocking().line_at(80_000_000).unwrap(), 1);
 }
 
 #[test]
@@ -282,10 +282,10 @@ fn seeks_find_their_way_through_an_index_that_is_in_its_file() {
     }
     for (index, start) in starts.iter().enumerate() {
         let line = index as u64 + 1;
-        assert_eq!(reader.offset_of_line(line).unwrap(), Some(*start));
-        assert_eq!(reader.line_at(*start).unwrap(), line);
+        assert_eq!(reader.blocking().offset_of_line(line).unwrap(), Some(*start));
+        assert_eq!(reader.blocking().line_at(*start).unwrap(), line);
     }
-    let page = reader.page(&request(starts[100], Some(Stream::Stderr), (8, 0))).unwrap();
+    let page = reader.blocking().page(&request(starts[100], Some(Stream::Stderr), (8, 0))).unwrap();
     assert_eq!((page.bytes.as_slice(), page.end), (b"101\n103\n".as_slice(), starts[104]));
 }
 
@@ -311,7 +311,7 @@ fn a_spill_directory_is_only_made_when_it_is_needed() {
 async fn follow(reader: LogReader, stream: Option<Stream>, max_bytes: usize) -> Vec<u8> {
     let (mut bytes, mut at) = (Vec::new(), 0);
     loop {
-        let page = reader.page(&request(at, stream, (max_bytes, 0))).unwrap();
+        let page = reader.blocking().page(&request(at, stream, (max_bytes, 0))).unwrap();
         bytes.extend_from_slice(&page.bytes);
         at = page.end;
         match page.end_kind {

@@ -66,7 +66,7 @@ fn everything(reader: &LogReader) -> Vec<(Vec<u8>, u64)> {
         let mut from = 0;
         loop {
             let request = PageRequest { from, stream, max_bytes: 50_000, max_lines: 0 };
-            let page = reader.page(&request).unwrap();
+            let page = reader.blocking().page(&request).unwrap();
             let is_last = page.end_kind == PageEnd::Complete;
             from = page.end;
             seen.push((page.bytes, page.end));
@@ -74,11 +74,11 @@ fn everything(reader: &LogReader) -> Vec<(Vec<u8>, u64)> {
                 break;
             }
         }
-        seen.push((Vec::new(), reader.tail_start(stream, 10_000, 20).unwrap()));
+        seen.push((Vec::new(), reader.blocking().tail_start(stream, 10_000, 20).unwrap()));
     }
     for line in (1..reader.progress().lines).step_by(997) {
-        let offset = reader.offset_of_line(line).unwrap().unwrap();
-        assert_eq!(reader.line_at(offset).unwrap(), line);
+        let offset = reader.blocking().offset_of_line(line).unwrap().unwrap();
+        assert_eq!(reader.blocking().line_at(offset).unwrap(), line);
         seen.push((Vec::new(), offset));
     }
     seen
@@ -217,5 +217,5 @@ async fn a_log_stays_readable_where_there_is_no_room_for_a_compressed_one() {
     std::fs::write(&blocked, "").unwrap();
     Packer::new(1, SpillDir::new(blocked)).consider(&reader).expect("large enough").run().await;
     assert!(reader.packed().is_none());
-    assert!(reader.read(0..bytes.len() as u64).unwrap() == bytes);
+    assert!(reader.blocking().read(0..bytes.len() as u64).unwrap() == bytes);
 }

@@ -133,8 +133,13 @@ impl Parts {
         Kept { stretches: split_at_gaps(stretches, &gaps), progress }
     }
 
+    /// How far the log has come, with what is known to be cut off.
+    pub(super) fn progress(&self, published: &watch::Receiver<Progress>) -> Progress {
+        Progress { cut_bytes: self.cut_bytes(), ..*published.borrow() }
+    }
+
     /// How much is known to be cut off.
-    pub(super) fn cut_bytes(&self) -> u64 {
+    fn cut_bytes(&self) -> u64 {
         self.lock().each().map(|part| part.cut_bytes()).sum()
     }
 

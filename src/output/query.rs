@@ -9,6 +9,7 @@ use memchr::memchr;
 use thiserror::Error;
 
 use super::block::{Block, More};
+use super::blocking_reader::BlockingReader;
 use super::gathered::Gathered;
 use super::json::{self, Charge, Document, JsonText, List, Meter, Value, evaluate};
 use super::json_lines::{JsonLine, JsonLines};
@@ -101,7 +102,7 @@ pub enum QueryError {
         why: String,
     },
     /// The output could not be read.
-    #[error("the output could not be read; try again")]
+    #[error("the output could not be read ({0}); try again later")]
     Read(#[from] io::Error),
 }
 
@@ -160,7 +161,7 @@ pub fn memory_of(reader: &LogReader, stream: Option<Stream>) -> usize {
 /// JSON lines are an array of their values, without a last one that is still being written; of a query that begins with something that treats
 /// each of them by itself, such as `[?ok].name`, only what that leaves is held in memory.
 pub fn query(
-    reader: &LogReader,
+    reader: &BlockingReader,
     stream: Option<Stream>,
     expression: &str,
     memory: usize,
@@ -203,7 +204,7 @@ fn check_length(expression: &str) -> Result<(), QueryError> {
 }
 
 fn apply(
-    reader: &LogReader,
+    reader: &BlockingReader,
     stream: Option<Stream>,
     expression: &str,
     meter: &Meter<'_>,
@@ -450,7 +451,7 @@ fn parse<'a>(bytes: &'a [u8], meter: &'a Meter<'a>) -> Result<Document<'a>, Pars
 }
 
 fn whole_output<'a>(
-    reader: &LogReader,
+    reader: &BlockingReader,
     source: Source,
     meter: &'a Meter<'a>,
 ) -> Result<OwnedText<'a>, QueryError> {
@@ -492,7 +493,7 @@ mod tests {
         let (mut writer, reader, _dir) = log(out.as_bytes(), b"noise on stderr\n");
         writer.close();
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-        let result = query(&reader, Some(Stream::Stdout), expression, MEMORY, &patience);
+        let result = query(&reader.blocking(), Some(Stream::Stdout), expression, MEMORY, &patience);
         let result = result.as_ref().map(|result| result.text.as_str());
         assert_eq!(result.map_err(QueryError::code), expected, "{expression:?}");
     }
@@ -524,11 +525,13 @@ mod tests {
             ("max([*].n)", Ok("19")),
             ("max_by(@, &n).n", Err("too_large")),
         ] {
-            let result = query(&reader, None, expression, MEMORY, &patience);
+            let result = query(&reader.blocking(), None, expression, MEMORY, &patience);
             let result = result.as_ref().map(|result| result.text.as_str());
             assert_eq!(result.map_err(QueryError::code), expected, "{expression}");
         }
-        let error = query(&reader, None, "reverse(@)", MEMORY, &patience).unwrap_err().to_string();
+        let error = query(&reader.blocking(), None, "reverse(@)", MEMORY, &patience)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("[?level=='error'].msg"), "{error}");
     }
 
@@ -538,7 +541,7 @@ mod tests {
         writer.append(Stream::Stdout, &b"{}\n".repeat(100_000));
         let (patience, leash) = Patience::start(Duration::from_secs(3600));
         drop(leash);
-        let error = query(&reader, None, "[*].a", MEMORY, &patience).unwrap_err();
+        let error = query(&reader.blocking(), None, "[*].a", MEMORY, &patience).unwrap_err();
         assert_eq!(error.code(), "time_over");
     }
 
@@ -554,7 +557,7 @@ mod tests {
             let (mut writer, reader, _dir) = log(output, b"");
             writer.close();
             let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-            let error = query(&reader, None, "[*].a", MEMORY, &patience).unwrap_err();
+            let error = query(&reader.blocking(), None, "[*].a", MEMORY, &patience).unwrap_err();
             assert_eq!(error.code(), "not_json");
             assert!(error.to_string().contains(words), "{error}");
         }
@@ -575,7 +578,7 @@ mod tests {
             let array = format!("[{}]", values.join(","));
             let (_writer, reader, _dir) = log(lines.as_bytes(), b"");
             let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-            let streamed = query(&reader, Some(Stream::Stdout), expression, MEMORY, &patience);
+            let streamed = query(&reader.blocking(), Some(Stream::Stdout), expression, MEMORY, &patience);
             let whole: serde_json::Value = serde_json::from_str(&array).unwrap();
             let whole = jmespath::compile(expression).unwrap().search(whole);
             prop_assert_eq!(streamed.ok().map(|result| result.text), whole.ok().map(|value| value.to_string()));
@@ -591,14 +594,14 @@ mod tests {
         check("{}", &"a".repeat(MAX_QUERY + 1), Err("bad_query"));
         let (_writer, reader, _dir) = log(b"{}\n", b"noise\n");
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-        let error = query(&reader, None, "a", MEMORY, &patience).unwrap_err();
+        let error = query(&reader.blocking(), None, "a", MEMORY, &patience).unwrap_err();
         assert!(error.to_string().contains("line 1"), "{error}");
     }
 
     #[track_caller]
     fn asked(reader: &LogReader, expression: &str) -> Result<QueryResult, QueryError> {
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-        query(reader, None, expression, MEMORY, &patience)
+        query(&reader.blocking(), None, expression, MEMORY, &patience)
     }
 
     #[test]
@@ -651,8 +654,9 @@ mod tests {
         let (mut writer, reader, _dir) = log(b"oops\n", b"");
         writer.close();
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-        let error =
-            query(&reader, Some(Stream::Stdout), "a", MEMORY, &patience).unwrap_err().to_string();
+        let error = query(&reader.blocking(), Some(Stream::Stdout), "a", MEMORY, &patience)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("use grep") && !error.contains("one stream"), "{error}");
     }
 
@@ -672,14 +676,15 @@ mod tests {
             let (mut writer, reader, _dir) = log(b"[1]", b"");
             writer.close();
             let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-            let error = query(&reader, None, &expression, 2 << 20, &patience).unwrap_err();
+            let error =
+                query(&reader.blocking(), None, &expression, 2 << 20, &patience).unwrap_err();
             assert_eq!(error.code(), "too_large", "{expression}");
         }
         check(&"[".repeat(1000), "@", Err("too_large"));
         let (mut writer, reader, _dir) = log(million.as_bytes(), b"");
         writer.close();
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-        let error = query(&reader, None, "@", 16 << 20, &patience).unwrap_err();
+        let error = query(&reader.blocking(), None, "@", 16 << 20, &patience).unwrap_err();
         assert_eq!(error.code(), "too_large");
         assert!(error.to_string().contains("| jq"), "{error}");
     }
@@ -701,7 +706,7 @@ mod tests {
         let (patience, _leash) = Patience::start(Duration::from_millis(50));
         // Two values that share all they hold are compared part by part: a trillion of them.
         let slow = ["[@,@]"; 40].join("|") + " | [0] == [1]";
-        let error = query(&reader, None, &slow, MEMORY, &patience).unwrap_err();
+        let error = query(&reader.blocking(), None, &slow, MEMORY, &patience).unwrap_err();
         assert_eq!(error.code(), "time_over");
     }
 
@@ -714,7 +719,7 @@ mod tests {
         let (_writer, reader, _dir) = log(b"{}", b"");
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
         assert!(
-            query(&reader, None, &nested, MEMORY, &patience)
+            query(&reader.blocking(), None, &nested, MEMORY, &patience)
                 .is_ok_and(|result| result.text.len() < 2 * MAX_QUERY)
         );
     }

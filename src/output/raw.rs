@@ -5,9 +5,13 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
+use super::blocking_reader::BlockingReader;
+use super::kept::Kept;
 use super::log::Progress;
 use super::page::{PageEnd, Rest, cut};
+use super::pieces::{Pieces, Toward};
 use super::reader::LogReader;
 use super::view::Charset;
 use super::within::log_offset;
@@ -30,30 +34,48 @@ impl Progress {
     }
 }
 
-/// Reads a fixed range block by block, in bounded memory.
+/// Reads a fixed range block by block, in bounded memory. Whatever happens to the log meanwhile,
+/// what was there when the reader was made stays readable.
 #[derive(Debug)]
 pub struct RawReader {
     log: LogReader,
+    next: RawBlocks,
+}
+
+impl RawReader {
+    /// Returns the next bytes, at most 128 KiB; nothing at the end of the range. Dropping the future
+    /// loses nothing.
+    ///
+    /// # Errors
+    /// When the bytes cannot be read, or are no longer there.
+    pub async fn next_block(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let mut next = self.next.clone();
+        let read = move |_: &BlockingReader| Ok((next.read_block()?, next));
+        let (block, next) = self.log.read_with(read).await?;
+        self.next = next;
+        Ok(block)
+    }
+}
+
+/// The blocks of a range that were not read yet.
+#[derive(Debug, Clone)]
+struct RawBlocks {
+    kept: Arc<Kept>,
     stream: Option<Stream>,
     /// The log's offset from which to look for the next byte.
     at: u64,
     left: u64,
 }
 
-impl RawReader {
-    /// The next bytes, at most 128 KiB; nothing at the end of the range. Blocks while the disk
-    /// does.
-    ///
-    /// # Errors
-    /// When they cannot be read, or are no longer there.
-    pub fn next_block(&mut self) -> io::Result<Option<Vec<u8>>> {
+impl RawBlocks {
+    fn read_block(&mut self) -> io::Result<Option<Vec<u8>>> {
         if self.left == 0 {
             return Ok(None);
         }
         let wanted = self.left.min(BLOCK) as usize;
         let mut block = Vec::with_capacity(wanted);
-        let total = self.log.progress().total_bytes;
-        let mut pieces = self.log.pieces(self.stream, self.at, total);
+        let range = self.at..self.kept.total();
+        let mut pieces = Pieces::new(&self.kept, self.stream, range, Toward::End);
         while block.len() < wanted {
             let (offset, piece) = pieces.next()?.ok_or(io::ErrorKind::UnexpectedEof)?;
             // Where something is missing, nothing is better than other bytes in its place.
@@ -70,7 +92,7 @@ impl RawReader {
 
     fn read_all(mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        while let Some(block) = self.next_block()? {
+        while let Some(block) = self.read_block()? {
             bytes.extend_from_slice(&block);
         }
         Ok(bytes)
@@ -111,12 +133,18 @@ pub struct Part {
 }
 
 impl LogReader {
-    /// Starts to read a range of positions that have been published. Whatever happens to the log
-    /// meanwhile, what is there now stays readable.
+    /// Starts to read a range of positions that have been published.
     ///
     /// # Errors
     /// When the index cannot be read, or a byte of the range is not there.
-    pub fn raw(&self, stream: Option<Stream>, range: Range<u64>) -> io::Result<RawReader> {
+    pub async fn raw(&self, stream: Option<Stream>, range: Range<u64>) -> io::Result<RawReader> {
+        let next = self.read_with(move |log| log.raw_blocks(stream, range)).await?;
+        Ok(RawReader { log: self.clone(), next })
+    }
+}
+
+impl BlockingReader {
+    fn raw_blocks(&self, stream: Option<Stream>, range: Range<u64>) -> io::Result<RawBlocks> {
         let log = self.frozen();
         if log.first_hole(stream, range.clone())?.is_some() {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -126,7 +154,7 @@ impl LogReader {
             Some(stream) => log_offset(&log, stream, range.start)?,
         };
         let left = range.end.saturating_sub(range.start);
-        Ok(RawReader { log, stream, at, left })
+        Ok(RawBlocks { kept: log.kept(), stream, at, left })
     }
 
     /// Reads one part. Repeated with `start` set to the last one's `end`, this gives every byte
@@ -156,7 +184,7 @@ impl LogReader {
             Rest::Open
         };
         let range = start..start.saturating_add(limit);
-        let mut bytes = log.raw(request.stream, range)?.read_all()?;
+        let mut bytes = log.raw_blocks(request.stream, range)?.read_all()?;
         let (kept, end_kind) = cut(&bytes, Charset::Utf8, 0, rest);
         bytes.truncate(kept);
         let end = start + kept as u64;
@@ -184,7 +212,7 @@ mod tests {
     }
 
     fn part(log: &LogReader, start: u64, end: Option<u64>, max_bytes: usize) -> Part {
-        log.part(&PartRequest { stream: None, start, end, max_bytes }).unwrap()
+        log.blocking().part(&PartRequest { stream: None, start, end, max_bytes }).unwrap()
     }
 
     #[test]
@@ -235,7 +263,7 @@ mod tests {
                 prop_assert_eq!(reader.progress().bytes_of(stream), view.len() as u64);
                 let at = |share: f64| (share * (view.len() + 1) as f64) as usize;
                 let (start, end) = (at(ends.0.min(ends.1)), at(ends.0.max(ends.1)));
-                let read = reader.raw(stream, start as u64..end as u64).unwrap().read_all().unwrap();
+                let read = reader.blocking().raw_blocks(stream, start as u64..end as u64).unwrap().read_all().unwrap();
                 prop_assert_eq!(&read, &view[start..end]);
             }
         }
@@ -256,7 +284,7 @@ mod tests {
             loop {
                 let stream = Some(Stream::Stderr);
                 let request = PartRequest { stream, start, end: None, max_bytes };
-                let part = reader.part(&request).unwrap();
+                let part = reader.blocking().part(&request).unwrap();
                 read.extend_from_slice(&part.bytes);
                 start = part.end;
                 if part.end_kind == PageEnd::Complete {

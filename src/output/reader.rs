@@ -1,61 +1,32 @@
-//! Reading a log: pages, seeks and waiting.
+//! The reader side of a log: how far it has come, waiting for more, and reading off the runtime.
 
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 
-use super::kept::Kept;
+use super::blocking_reader::BlockingReader;
 use super::log::Progress;
-use super::page::{Page, PageEnd, PageRequest, Rest, cut};
 use super::parts::Parts;
-use super::pieces::{Pieces, Toward};
 use super::read_memory::{ReadBusy, ReadPermit};
-use super::tail::{TailLimits, tail_start};
-use super::view::{Charset, SAMPLE_BYTES};
-use super::within;
-use crate::in_place::in_place;
-use crate::spec::Stream;
 
-/// Logs up to this size are looked at by the threads of the runtime, where they are in memory.
+/// Logs up to this size are read by the threads of the runtime, where they are in memory.
 const SMALL_LOG: u64 = 256 * 1024;
-/// The time that a disk gets to answer. Pages and excerpts take a small part of it.
-const DISK_TIME: Duration = Duration::from_secs(30);
-
-fn no_answer() -> io::Error {
-    let why = "the disk that holds the output does not answer; try again later";
-    io::Error::new(io::ErrorKind::TimedOut, why)
-}
 
 /// Reads one log, while it is written and after. Cheap to clone; readers do not notice each other.
+///
+/// None of its methods waits for the disk on a thread of the runtime.
 #[derive(Debug, Clone)]
 pub struct LogReader {
     parts: Arc<Parts>,
     progress: watch::Receiver<Progress>,
-    /// Set where several reads must speak of the same moment.
-    frozen: Option<Arc<Kept>>,
 }
 
 impl LogReader {
     pub(super) const fn new(parts: Arc<Parts>, progress: watch::Receiver<Progress>) -> Self {
-        Self { parts, progress, frozen: None }
-    }
-
-    /// A reader of the log as it is now: it sees nothing that comes later, and whatever is there
-    /// stays there for it.
-    pub(super) fn frozen(&self) -> Self {
-        Self { frozen: Some(self.kept()), ..self.clone() }
-    }
-
-    pub(super) fn kept(&self) -> Arc<Kept> {
-        match &self.frozen {
-            Some(kept) => Arc::clone(kept),
-            None => Arc::new(self.parts.kept(&self.progress)),
-        }
+        Self { parts, progress }
     }
 
     /// Reserves the memory in which a read of this log is made, and which is bounded for all reads
@@ -70,62 +41,67 @@ impl LogReader {
     /// How far the log has come. All bytes that it speaks of can be read, or are in a hole.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        match &self.frozen {
-            Some(kept) => kept.progress,
-            None => Progress { cut_bytes: self.parts.cut_bytes(), ..*self.progress.borrow() },
-        }
+        self.parts.progress(&self.progress)
     }
 
     /// Looks whether the files of the log are still whole, so that [`Progress::cut_bytes`] is true.
+    ///
+    /// # Errors
+    /// `TimedOut` where the disk did not answer in time.
     pub async fn check(&self) -> io::Result<()> {
-        let look = |log: &Self| {
+        let check = |log: &BlockingReader| {
             drop(log.kept());
             Ok(())
         };
-        self.look(look).await
+        self.read_with(check).await
     }
 
-    /// What the log takes in memory or on the disk: less than its bytes once it is compressed.
+    /// Returns the bytes that the log takes in memory or on the disk: fewer than were written once
+    /// it is compressed.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         self.parts.all().iter().map(|part| part.stored_bytes()).sum()
     }
 
-    /// Looks at the log: here where it is in memory and small, else on a thread that may block. Only
-    /// so many such threads read at a time; the others wait without one.
+    /// Reads the log: here where it is in memory and small, else on a thread that may block. Only
+    /// so many such threads read at a time; other calls wait without one.
     ///
     /// # Errors
-    /// The error of the look; `TimedOut` where the disk did not answer in time.
-    pub async fn look<T: Send + 'static>(
+    /// The error of `read`; `TimedOut` where the disk did not answer in time.
+    pub async fn read_with<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Self) -> io::Result<T> + Send + 'static,
+        read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         if self.is_at_hand() {
-            return look(self);
+            return read(&self.blocking());
         }
-        let log = self.clone();
-        let away = async move {
-            let permit = log.parts.spill_dir().read_permit().await;
-            let act = move || {
-                let _permit = permit;
-                look(&log)
-            };
-            spawn_blocking(act).await.map_err(io::Error::other)?
-        };
-        timeout(DISK_TIME, away).await.unwrap_or_else(|_| Err(no_answer()))
+        self.read_apart_with(read).await
     }
 
-    /// Looks at the log for something that can be left out: nothing where too many threads wait for
-    /// the disk. While this one does, the runtime goes on with others.
-    pub fn look_if_idle<T>(&self, look: impl FnOnce(&Self) -> io::Result<T>) -> Option<T> {
+    /// Reads the log on a thread that may block, wherever the log is: for a `read` that writes to
+    /// the disk as well.
+    pub(super) async fn read_apart_with<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let log = self.blocking();
+        self.parts.spill_dir().read_with(Duration::ZERO, move || read(&log)).await
+    }
+
+    /// Reads something of the log that a caller can do without: nothing where it is on a disk that
+    /// is slow, or for which too many threads wait.
+    pub async fn read_if_idle_with<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
+    ) -> Option<T> {
+        let log = self.blocking();
         if self.is_at_hand() {
-            return look(self).ok();
+            return read(&log).ok();
         }
-        let _permit = self.parts.spill_dir().try_read_permit()?;
-        in_place(|| look(self)).ok()
+        self.parts.spill_dir().read_if_idle_with(move || read(&log)).await
     }
 
-    /// `true` if a look at it takes no time to speak of, whatever the disk does.
+    /// `true` if reading it takes no time to speak of, whatever the disk does.
     #[must_use]
     pub fn is_at_hand(&self) -> bool {
         self.progress().total_bytes <= SMALL_LOG && self.parts.are_in_memory()
@@ -137,103 +113,6 @@ impl LogReader {
         self.parts.all().first()?.packed()
     }
 
-    /// Reads one page. Repeated with `from` set to the last page's `end`, this gives every byte
-    /// of the log that is there, or of one of its streams, exactly once.
-    pub fn page(&self, request: &PageRequest) -> io::Result<Page> {
-        self.page_in(request, Charset::Utf8)
-    }
-
-    /// The same, ending on whole lines and characters of this character set.
-    pub fn page_in(&self, request: &PageRequest, charset: Charset) -> io::Result<Page> {
-        // One look at the log: a later look at `closed` could call a page complete although its
-        // last bytes arrived in between.
-        let kept = self.kept();
-        let total_bytes = kept.total();
-        let start = kept.resume(request.from);
-        let solid =
-            Solid { kept: &kept, stream: request.stream, range: start..kept.solid_end(start) };
-        let limit = request.byte_limit();
-        let mut bytes = solid.gather(limit.saturating_add(1))?;
-        let rest = if bytes.len() > limit {
-            Rest::Bytes
-        } else if solid.range.end < total_bytes {
-            Rest::Hole
-        } else if kept.progress.closed {
-            Rest::Closed
-        } else {
-            Rest::Open
-        };
-        bytes.truncate(limit);
-        let (length, end_kind) = cut(&bytes, charset, request.max_lines, rest);
-        let everything = length == bytes.len() && rest != Rest::Bytes;
-        bytes.truncate(length);
-        let end = if everything { solid.range.end } else { solid.offset_after(length as u64)? };
-        let gap_bytes = kept.missing(request.from..end) + self.lost(request.from, end, end_kind);
-        Ok(Page { bytes, start, end, end_kind, gap_bytes, total_bytes })
-    }
-
-    /// The character set of the log. The first 16 KiB decide, so it may change while there
-    /// are fewer, and never after.
-    pub fn charset(&self) -> io::Result<Charset> {
-        if let Some(settled) = self.parts.charset() {
-            return Ok(settled);
-        }
-        let kept = self.kept();
-        // The head of a log is kept, whatever else is not; unless somebody cut its file.
-        let length = kept.solid_end(0).min(SAMPLE_BYTES as u64);
-        let charset = Charset::of(&kept.read(0..length)?);
-        if length == SAMPLE_BYTES as u64 {
-            self.parts.settle_charset(charset);
-        }
-        Ok(charset)
-    }
-
-    /// The bytes of a page with the offset of each stretch that has no gap in it: those of one
-    /// stream may lie apart.
-    pub fn stretches(&self, request: &PageRequest, page: &Page) -> io::Result<Vec<(u64, Vec<u8>)>> {
-        let mut stretches: Vec<(u64, Vec<u8>)> = Vec::new();
-        let mut pieces = self.pieces(request.stream, page.start, page.end);
-        while let Some((offset, piece)) = pieces.next()? {
-            match stretches.last_mut() {
-                Some((start, bytes)) if *start + bytes.len() as u64 == offset => {
-                    bytes.extend_from_slice(piece);
-                }
-                Some(_) | None => stretches.push((offset, piece.to_vec())),
-            }
-        }
-        Ok(stretches)
-    }
-
-    /// Where a page of the last bytes and lines would start, whichever limit is hit first
-    /// (0 lines: any number): at the start of a line where a whole one fits, else of a character.
-    pub fn tail_start(
-        &self,
-        stream: Option<Stream>,
-        max_bytes: usize,
-        max_lines: usize,
-    ) -> io::Result<u64> {
-        let limits = TailLimits { bytes: max_bytes as u64, lines: max_lines };
-        tail_start(&self.kept(), stream, limits)
-    }
-
-    /// The offset of a line's first byte; lines are counted from 1. `None` for a line of which
-    /// no byte has been written yet. Of a line that is not there, where the hole starts.
-    pub fn offset_of_line(&self, line: u64) -> io::Result<Option<u64>> {
-        let kept = self.kept();
-        let Some(newlines) = line.checked_sub(1).filter(|before| *before <= kept.progress.lines)
-        else {
-            return Ok(None);
-        };
-        let offset = kept.offset_after_newlines(newlines)?;
-        Ok(Some(offset).filter(|offset| *offset < kept.total()))
-    }
-
-    /// The number of the line, counted from 1, that the byte at `offset` belongs to. Inside a
-    /// hole: of its last line; past the end: of the line that the next byte will belong to.
-    pub fn line_at(&self, offset: u64) -> io::Result<u64> {
-        self.kept().line_at(offset)
-    }
-
     /// Returns once the log holds more than `seen` bytes, or is closed. No wake-up is lost, and
     /// dropping the future loses nothing. After a page, wait past its `total_bytes`.
     pub async fn wait_past(&self, seen: u64) {
@@ -243,110 +122,36 @@ impl LogReader {
         progress.wait_for(is_past).await.ok();
     }
 
-    /// Starts a walk over all bytes from `from` to `to`, which must have been published. Holes
-    /// are skipped.
-    pub(super) fn pieces(&self, stream: Option<Stream>, from: u64, to: u64) -> Pieces {
-        Pieces::new(&self.kept(), stream, from..to, Toward::End)
+    pub(super) fn blocking(&self) -> BlockingReader {
+        BlockingReader::new(Arc::clone(&self.parts), self.progress.clone())
     }
 
-    /// The bytes of a range that has been published and has no hole.
-    pub(super) fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
-        self.kept().read(range)
-    }
-
-    /// The first byte at or after `offset` that is there; past all of them: the end.
-    pub(super) fn resume(&self, offset: u64) -> u64 {
-        self.kept().resume(offset)
-    }
-
-    /// The bytes around a hole-free range: from where the last hole before `end` ends, and to
-    /// where the first one after `start` begins.
-    pub(super) fn solid_around(&self, range: Range<u64>) -> Range<u64> {
-        let kept = self.kept();
-        kept.solid_start(range.end)..kept.solid_end(range.start)
-    }
-
-    /// The first hole in a range, where there is one; of one stream, in positions within it.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    pub fn first_hole(
-        &self,
-        stream: Option<Stream>,
-        range: Range<u64>,
-    ) -> io::Result<Option<Range<u64>>> {
-        let kept = self.kept();
-        match stream {
-            None => Ok(kept.first_hole(range)),
-            Some(stream) => within::first_hole(&kept, stream, range),
-        }
-    }
-
-    /// How many bytes of the range are not there; past the end there are none.
-    #[must_use]
-    pub fn missing(&self, range: Range<u64>) -> u64 {
-        self.kept().missing(range)
+    /// A reader for tests, which may block.
+    #[cfg(test)]
+    pub(crate) fn blocking_for_test(&self) -> BlockingReader {
+        self.blocking()
     }
 
     pub(super) fn parts(&self) -> &Parts {
         &self.parts
     }
-
-    /// Bytes that were lost in the part that a page covers.
-    pub(super) fn lost(&self, start: u64, end: u64, end_kind: PageEnd) -> u64 {
-        match end_kind {
-            // What is lost at the very end belongs to the next page, unless there is none.
-            PageEnd::Complete => self.parts.lost(start..=end),
-            PageEnd::More | PageEnd::CaughtUp => match end.checked_sub(1) {
-                Some(last) if last >= start => self.parts.lost(start..=last),
-                Some(_) | None => 0,
-            },
-        }
-    }
 }
 
-/// A range without holes, and the stream that is wanted of it.
-#[derive(Debug)]
-struct Solid<'a> {
-    kept: &'a Kept,
-    stream: Option<Stream>,
-    range: Range<u64>,
-}
-
-impl Solid<'_> {
-    fn pieces(&self) -> Pieces {
-        Pieces::new(self.kept, self.stream, self.range.clone(), Toward::End)
-    }
-
-    /// At most `limit` bytes of the wanted stream, from the start on.
-    fn gather(&self, limit: usize) -> io::Result<Vec<u8>> {
-        let Range { start, end } = self.range;
-        if self.stream.is_none() {
-            return self.kept.read(start..start + (end - start).min(limit as u64));
-        }
-        let mut bytes = Vec::new();
-        let mut pieces = self.pieces();
-        while bytes.len() < limit
-            && let Some((_, piece)) = pieces.next()?
-        {
-            bytes.extend_from_slice(&piece[..piece.len().min(limit - bytes.len())]);
-        }
-        Ok(bytes)
-    }
-
-    /// The offset after the first `length` bytes of the wanted stream.
-    fn offset_after(&self, length: u64) -> io::Result<u64> {
-        if self.stream.is_none() || length == 0 {
-            return Ok(self.range.start + length);
-        }
-        let mut left = length;
-        let mut pieces = self.pieces();
-        while let Some((offset, piece)) = pieces.next()? {
-            if piece.len() as u64 >= left {
-                return Ok(offset + left);
-            }
-            left -= piece.len() as u64;
-        }
-        Ok(self.range.end)
+/// Scans logs one after the other on one thread that may block. The scan itself may take `time`.
+///
+/// # Errors
+/// `TimedOut` where the disk did not answer in time; the error of the system where there is no
+/// thread for it.
+pub async fn scan_with<T: Send + 'static>(
+    logs: &[LogReader],
+    time: Duration,
+    scan: impl FnOnce(&[BlockingReader]) -> T + Send + 'static,
+) -> io::Result<T> {
+    let readers: Vec<BlockingReader> = logs.iter().map(LogReader::blocking).collect();
+    let scan = move || Ok(scan(&readers));
+    match logs.iter().find(|log| !log.is_at_hand()) {
+        Some(log) => log.parts.spill_dir().read_with(time, scan).await,
+        // These need a thread for the time that a scan takes, and no disk.
+        None => spawn_blocking(scan).await.map_err(io::Error::other)?,
     }
 }

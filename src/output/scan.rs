@@ -309,7 +309,7 @@ mod tests {
         let (_writer, reader, _dir) = log(bytes);
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
         let pattern = Pattern::new(pattern).unwrap();
-        let pieces = reader.pieces(None, 0, bytes.len() as u64);
+        let pieces = reader.blocking().pieces(None, 0, bytes.len() as u64);
         let mut scan = Scan::new(pieces, 0, Charset::Utf8, &pattern, &patience);
         let mut stretches = Vec::new();
         while let Some(stretch) = scan.next().unwrap() {
@@ -364,7 +364,7 @@ mod tests {
         let (_writer, reader, _dir) = log(&bytes);
         let (patience, leash) = Patience::start(Duration::from_secs(3600));
         let pattern = Pattern::new("x").unwrap();
-        let pieces = reader.pieces(None, 0, bytes.len() as u64);
+        let pieces = reader.blocking().pieces(None, 0, bytes.len() as u64);
         let mut scan = Scan::new(pieces, 0, Charset::Utf8, &pattern, &patience);
         let first = scan.next().unwrap().unwrap().bytes.len() as u64;
         drop(leash);

@@ -5,11 +5,11 @@ use std::io;
 
 use memchr::memchr_iter;
 
+use super::blocking_reader::BlockingReader;
 use super::index::RUN_BYTES;
 use super::page::PageEnd;
 use super::patience::Patience;
 use super::pattern::{Pattern, searchable};
-use super::reader::LogReader;
 use super::scan::{Kind, Scan, Stretch};
 use super::view::Charset;
 use crate::spec::Stream;
@@ -99,7 +99,7 @@ pub struct FoundLine {
 /// Searches from `from` to the end of the log, in bounded memory, as long as patience lasts.
 /// Lines over 64 KiB are searched in parts, and count once.
 pub fn search(
-    reader: &LogReader,
+    reader: &BlockingReader,
     request: &SearchRequest<'_>,
     patience: &Patience,
 ) -> io::Result<Found> {
@@ -166,7 +166,7 @@ struct Context {
 }
 
 impl<'a> Listing<'a> {
-    fn new(reader: &'a LogReader, request: SearchRequest<'a>, charset: Charset) -> Self {
+    fn new(reader: &'a BlockingReader, request: SearchRequest<'a>, charset: Charset) -> Self {
         let context = request.context.min(MAX_CONTEXT);
         let is_indexed = request.stream.is_none()
             && charset == Charset::Utf8
@@ -319,7 +319,7 @@ fn around<'t>(line: &'t [u8], pattern: &Pattern) -> &'t [u8] {
 /// is counted.
 #[derive(Debug)]
 struct LineNumbers<'a> {
-    reader: &'a LogReader,
+    reader: &'a BlockingReader,
     /// An offset whose line is known.
     last: Option<(u64, u64)>,
 }

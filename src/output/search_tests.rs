@@ -40,7 +40,7 @@ fn request(pattern: &Pattern) -> SearchRequest<'_> {
 
 fn search(reader: &LogReader, request: &SearchRequest<'_>) -> std::io::Result<Found> {
     let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-    super::search::search(reader, request, &patience)
+    super::search::search(&reader.blocking(), request, &patience)
 }
 
 fn listed(found: &Found) -> Vec<String> {
@@ -227,7 +227,7 @@ fn a_search_in_another_character_set_whose_time_is_over_gets_on_and_loses_nothin
     let mut at = SearchRequest { max_matches: 5000, max_bytes: 1 << 30, ..request(&pattern) };
     let mut numbers = Vec::new();
     loop {
-        let found = super::search::search(&reader, &at, &over).unwrap();
+        let found = super::search::search(&reader.blocking(), &at, &over).unwrap();
         numbers.extend(found.lines.iter().map(|line| line.number));
         let Some(next) = found.next else { break };
         assert!(next > at.from);
@@ -276,7 +276,7 @@ fn a_search_whose_time_is_over_tells_how_far_it_came_and_goes_on_from_there() {
         SearchRequest { max_matches: usize::MAX, max_bytes: usize::MAX, ..request(&pattern) };
     let (mut matches, mut rounds) = (0, 0);
     loop {
-        let found = super::search::search(&reader, &at, &over).unwrap();
+        let found = super::search::search(&reader.blocking(), &at, &over).unwrap();
         assert_eq!(found.matches as usize, found.lines.len());
         matches += found.matches;
         rounds += 1;
@@ -353,7 +353,7 @@ proptest! {
             matches.extend(of_page.map(|line| String::from_utf8(line.text.clone()).unwrap()));
             prop_assert!(found.lines.windows(2).all(|pair| pair[0].offset < pair[1].offset));
             for line in &found.lines {
-                prop_assert_eq!(line.number, reader.line_at(line.offset).unwrap());
+                prop_assert_eq!(line.number, reader.blocking().line_at(line.offset).unwrap());
             }
             let Some(next) = found.next else { break };
             prop_assert!(next > request.from);

@@ -22,8 +22,11 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, open, openat, unlinkat};
 use rustix::io::Errno;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::spill::counted;
+use crate::bounded_read::run_bounded;
 use crate::telemetry::{SpillOperation, events};
 
 /// Finished files that stay open after they were read.
@@ -32,6 +35,12 @@ const OPEN_FILES: usize = 16;
 const WRITERS: usize = 16;
 /// … and to give it.
 const READERS: usize = 32;
+/// The time that the disk gets to answer. Pages and excerpts take a small part of it.
+const DISK_TIME: Duration = Duration::from_secs(30);
+/// The time that the disk gets to answer before a server starts without it.
+const CHECK_TIME: Duration = Duration::from_secs(5);
+/// The time that the disk gets to answer a read that can be left out.
+const SHORT_DISK_TIME: Duration = Duration::from_secs(1);
 /// Directories of servers have names that begin like this.
 const PREFIX: &str = "run-";
 
@@ -51,6 +60,8 @@ struct SpillStore {
     last_number: AtomicU64,
     recent: Mutex<RecentFiles>,
     cleaner: Mutex<Option<Sender<Removal>>>,
+    /// The time that the disk gets to answer a read.
+    disk_time: Duration,
     writers: Arc<Semaphore>,
     readers: Arc<Semaphore>,
 }
@@ -61,8 +72,10 @@ type RecentFiles = VecDeque<(u64, Arc<File>)>;
 /// Something to remove, which may take as long as the disk takes.
 #[derive(Debug)]
 enum Removal {
-    /// One file.
-    File { dir: Arc<ServerDir>, number: u64 },
+    /// One file, which is closed as well: on some file systems a close waits.
+    File { dir: Arc<ServerDir>, number: u64, _open: [Option<Arc<File>>; 2] },
+    /// A file without a name, which is gone once it is closed.
+    Nameless { _open: Arc<File> },
     /// The directories of servers that hold no lock any more.
     Leftovers { root: PathBuf },
     /// All files of this server. Dropping the sender says that it is done.
@@ -73,12 +86,17 @@ impl SpillDir {
     /// Files will be made in a directory below this one.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self::with_disk_time(root, DISK_TIME)
+    }
+
+    fn with_disk_time(root: impl Into<PathBuf>, disk_time: Duration) -> Self {
         let store = SpillStore {
             root: root.into(),
             server_dir: Mutex::default(),
             last_number: AtomicU64::new(0),
             recent: Mutex::default(),
             cleaner: Mutex::default(),
+            disk_time,
             writers: Arc::new(Semaphore::new(WRITERS)),
             readers: Arc::new(Semaphore::new(READERS)),
         };
@@ -110,14 +128,33 @@ impl SpillDir {
         Arc::clone(&self.store.writers).acquire_owned().await.ok()
     }
 
-    /// Waits until another thread may read.
-    pub(super) async fn read_permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.store.readers).acquire_owned().await.ok()
+    /// Reads from the disk on a thread that may block. Only so many such threads read at a time;
+    /// other calls wait without one. The work beside the disk may take `time`.
+    ///
+    /// # Errors
+    /// The error of `read`; `TimedOut` where the disk did not answer in time.
+    pub(super) async fn read_with<T: Send + 'static>(
+        &self,
+        time: Duration,
+        read: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let apart = async {
+            let permit = Arc::clone(&self.store.readers).acquire_owned().await;
+            read_apart(permit.map_err(io::Error::other)?, read).await
+        };
+        timeout(self.store.disk_time.saturating_add(time), apart)
+            .await
+            .unwrap_or_else(|_| Err(no_answer()))
     }
 
-    /// Lets another thread read, unless as many do as may.
-    pub(super) fn try_read_permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.store.readers).try_acquire_owned().ok()
+    /// Reads something from the disk that a caller can do without: nothing where as many threads
+    /// read as may, or where the disk is slow.
+    pub(super) async fn read_if_idle_with<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> Option<T> {
+        let permit = Arc::clone(&self.store.readers).try_acquire_owned().ok()?;
+        timeout(SHORT_DISK_TIME, read_apart(permit, read)).await.ok()?.ok()
     }
 
     /// Makes a file (mode 0600) that is open for writing until [`SpillFile::end_writing`].
@@ -137,14 +174,19 @@ impl SpillDir {
             }
             made => (dir, made?),
         };
-        let identity = Identity::of(&file)?;
+        let id = FileId::of(&file)?;
         let writing = Mutex::new(Some(Arc::new(file)));
-        Ok(SpillFile { store: Arc::clone(&self.store), dir, number, identity, writing })
+        Ok(SpillFile { store: Arc::clone(&self.store), dir, number, id, writing })
     }
 
     /// Makes a file that has no name (mode 0600) and is gone once its last reader is.
     pub(super) fn create_nameless(&self) -> io::Result<File> {
         counted(SpillOperation::Create, nameless_file(&self.store.root))
+    }
+
+    /// Closes a file that has no name, off the runtime.
+    pub(super) fn remove_nameless(&self, file: Arc<File>) {
+        self.store.remove(Removal::Nameless { _open: file });
     }
 }
 
@@ -152,6 +194,23 @@ impl From<PathBuf> for SpillDir {
     fn from(root: PathBuf) -> Self {
         Self::new(root)
     }
+}
+
+/// Runs a read on a thread that may block, which holds the permit for as long as it takes.
+async fn read_apart<T: Send + 'static>(
+    permit: OwnedSemaphorePermit,
+    read: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let act = move || {
+        let _permit = permit;
+        read()
+    };
+    spawn_blocking(act).await.map_err(io::Error::other)?
+}
+
+fn no_answer() -> io::Error {
+    let why = "the disk that holds the output did not answer in time";
+    io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -197,12 +256,11 @@ impl SpillStore {
         drop(oldest);
     }
 
-    fn forget(&self, number: u64) {
+    /// Returns the file if it is open, and forgets it.
+    fn take_recent(&self, number: u64) -> Option<Arc<File>> {
         let mut recent = lock(&self.recent);
-        let at = recent.iter().position(|(known, _)| *known == number);
-        let found = at.and_then(|at| recent.remove(at));
-        drop(recent);
-        drop(found);
+        let at = recent.iter().position(|(known, _)| *known == number)?;
+        recent.remove(at).map(|(_, file)| file)
     }
 
     /// Removes something on a thread of its own: whoever drops a log may be a thread of the runtime.
@@ -232,7 +290,8 @@ fn run_cleaner(removals: &Receiver<Removal>) {
 impl Removal {
     fn carry_out(self) {
         let removed = match self {
-            Self::File { dir, number } => dir.remove_file(number),
+            Self::File { dir, number, _open } => dir.remove_file(number),
+            Self::Nameless { _open } => Ok(()),
             Self::Leftovers { root } => remove_leftovers(&root),
             Self::Everything { dir, .. } => dir.remove_everything(),
         };
@@ -353,22 +412,26 @@ fn nameless_file(dir: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes a file in the spill directory and writes to it, to find out whether that works.
+/// Makes a file in the spill directory and writes to it, to find out whether that works. Waits for
+/// the disk five seconds at most.
 ///
 /// # Errors
-/// The error of the system, where it does not.
+/// The error of the system, where it does not; `TimedOut` where the disk does not answer.
 pub fn check_spill_dir(dir: &Path) -> io::Result<()> {
-    counted(SpillOperation::Create, nameless_file(dir))?.write_all_at(b"x", 0)
+    let dir = dir.to_owned();
+    run_bounded(CHECK_TIME, move || {
+        counted(SpillOperation::Create, nameless_file(&dir))?.write_all_at(b"x", 0)
+    })?
 }
 
-/// Which file it is, whatever its name.
+/// The number of a file on its device, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Identity {
+struct FileId {
     device: u64,
     inode: u64,
 }
 
-impl Identity {
+impl FileId {
     fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         Ok(Self { device: metadata.dev(), inode: metadata.ino() })
@@ -381,7 +444,7 @@ pub(super) struct SpillFile {
     store: Arc<SpillStore>,
     dir: Arc<ServerDir>,
     number: u64,
-    identity: Identity,
+    id: FileId,
     /// Open for as long as something may be written.
     writing: Mutex<Option<Arc<File>>>,
 }
@@ -406,7 +469,7 @@ impl SpillFile {
             }
             opened => opened?,
         };
-        if Identity::of(&file)? != self.identity {
+        if FileId::of(&file)? != self.id {
             return Err(io::ErrorKind::NotFound.into());
         }
         let file = Arc::new(file);
@@ -440,9 +503,9 @@ impl SpillFile {
 
 impl Drop for SpillFile {
     fn drop(&mut self) {
-        self.store.forget(self.number);
         let (dir, number) = (Arc::clone(&self.dir), self.number);
-        self.store.remove(Removal::File { dir, number });
+        let _open = [self.store.take_recent(number), lock(&self.writing).take()];
+        self.store.remove(Removal::File { dir, number, _open });
     }
 }
 

@@ -1,9 +1,11 @@
 //! Spill files by name: how many are open, what others may do to them, and what is left of them.
 
 use std::os::unix::fs::symlink;
+use std::process::Command;
 use std::time::Instant;
 
 use rustix::fs::mkfifoat;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::super::{LogReader, LogSettings, PageRequest, open};
 use super::*;
@@ -50,11 +52,31 @@ fn closed_log(settings: &LogSettings, number: usize) -> LogReader {
 
 fn bytes_of(reader: &LogReader) -> Vec<u8> {
     let request = PageRequest { from: 0, stream: None, max_bytes: 1 << 20, max_lines: 0 };
-    reader.page(&request).unwrap().bytes
+    reader.blocking().page(&request).unwrap().bytes
 }
 
+/// Runs a test of this file again, in a process that may open so many files and never more.
+#[track_caller]
+fn run_limited(test: &str, files: u64) {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", &format!("output::spill_dir::tests::{test}"), "--nocapture"]);
+    let output = child.env(FILE_LIMIT, files.to_string()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// Names the limit to a process that [`run_limited`] starts.
+const FILE_LIMIT: &str = "SHELLYARD_TEST_FILE_LIMIT";
+
 #[test]
-fn five_thousand_finished_logs_need_few_descriptors_and_all_can_be_read() {
+fn five_thousand_finished_logs_can_be_read_under_a_limit_of_256_files() {
+    let Ok(limit) = std::env::var(FILE_LIMIT) else {
+        let test = "five_thousand_finished_logs_can_be_read_under_a_limit_of_256_files";
+        return run_limited(test, 256);
+    };
+    let limit = limit.parse().ok();
+    let limit = Rlimit { current: limit, maximum: limit };
+    setrlimit(Resource::Nofile, limit).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let settings = LogSettings { memory_bytes: 1000, spill_dir: SpillDir::new(dir.path()) };
     let logs: Vec<LogReader> = (0..5_000).map(|number| closed_log(&settings, number)).collect();
@@ -64,6 +86,7 @@ fn five_thousand_finished_logs_need_few_descriptors_and_all_can_be_read() {
         assert!(bytes_of(&logs[number]) == content(number), "{number}");
     }
     assert!(open_below(dir.path()) <= OPEN_FILES + 1);
+    assert_eq!(getrlimit(Resource::Nofile).maximum, Some(256));
     drop(logs);
     eventually("all files are removed", || files_below(dir.path()).is_empty());
     drop(settings);
@@ -85,16 +108,16 @@ fn a_file_and_its_directories_are_for_their_owner_alone() {
     drop(file);
 }
 
-#[test]
-fn whoever_reads_a_log_that_is_freed_reads_on() {
+#[tokio::test]
+async fn whoever_reads_a_log_that_is_freed_reads_on() {
     let dir = tempfile::tempdir().unwrap();
     let settings = LogSettings { memory_bytes: 1000, spill_dir: SpillDir::new(dir.path()) };
     let reader = closed_log(&settings, 7);
-    let mut raw = reader.raw(None, 0..content(7).len() as u64).unwrap();
+    let mut raw = reader.raw(None, 0..content(7).len() as u64).await.unwrap();
     drop(reader);
     // Others push it out of the files that are open.
     let others: Vec<LogReader> = (0..40).map(|number| closed_log(&settings, number)).collect();
-    assert!(raw.next_block().unwrap().unwrap() == content(7));
+    assert!(raw.next_block().await.unwrap().unwrap() == content(7));
     drop((raw, others));
     eventually("all files are removed", || files_below(dir.path()).is_empty());
 }
@@ -118,7 +141,7 @@ fn a_file_that_somebody_replaced_is_gone_and_never_read_or_waited_for() {
         std::fs::rename(&path, dir.path().join("moved")).unwrap();
         replace(&path);
         let request = PageRequest { from: 0, stream: None, max_bytes: 1 << 20, max_lines: 0 };
-        let page = reader.page(&request).unwrap();
+        let page = reader.blocking().page(&request).unwrap();
         let lost = content(7).len() as u64;
         assert_eq!((page.bytes.len(), page.gap_bytes), (0, lost), "case {case}");
         assert_eq!(reader.progress().cut_bytes, lost);
@@ -168,4 +191,26 @@ fn at_the_end_nothing_is_left() {
     spill.remove_everything(LONG);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     drop(files);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_that_the_disk_does_not_answer_fails_and_keeps_its_permit() {
+    let dir = tempfile::tempdir().unwrap();
+    let time = Duration::from_millis(50);
+    let spill = SpillDir::with_disk_time(dir.path(), time);
+    let (answer, answered) = mpsc::channel::<()>();
+    let answered = Arc::new(Mutex::new(answered));
+    for _ in 0..READERS {
+        let answered = Arc::clone(&answered);
+        let stuck = move || Ok(drop(lock(&answered).recv()));
+        let error = spill.read_with(Duration::ZERO, stuck).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(error.to_string().contains("disk"), "{error}");
+    }
+    // All threads that may wait for the disk do: the next one is not even begun.
+    let error = spill.read_with(time, || Ok(())).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    assert_eq!(spill.read_if_idle_with(|| Ok(())).await, None);
+    drop(answer);
+    assert!(spill.read_with(LONG, || Ok(7)).await.is_ok_and(|read| read == 7));
 }

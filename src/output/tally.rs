@@ -4,9 +4,9 @@ use std::io;
 
 use memchr::memchr_iter;
 
+use super::blocking_reader::BlockingReader;
 use super::digest::looks_like_error;
 use super::page::{PageEnd, PageRequest};
-use super::reader::LogReader;
 use crate::spec::Stream;
 
 /// What is read at a time.
@@ -22,7 +22,7 @@ pub struct Tally {
 }
 
 /// Counts the lines of one stream alone, which is much faster.
-pub fn count_lines(reader: &LogReader, stream: Stream) -> io::Result<u64> {
+pub fn count_lines(reader: &BlockingReader, stream: Stream) -> io::Result<u64> {
     let mut pieces = reader.pieces(Some(stream), 0, reader.progress().total_bytes);
     let (mut lines, mut is_line_open) = (0, false);
     while let Some((_, piece)) = pieces.next()? {
@@ -33,7 +33,7 @@ pub fn count_lines(reader: &LogReader, stream: Stream) -> io::Result<u64> {
 }
 
 /// Counts what one stream has so far, in bounded memory.
-pub fn tally(reader: &LogReader, stream: Stream) -> io::Result<Tally> {
+pub fn tally(reader: &BlockingReader, stream: Stream) -> io::Result<Tally> {
     let mut tally = Tally::default();
     let mut from = 0;
     let mut is_line_open = false;
@@ -66,12 +66,22 @@ mod tests {
         writer.append(Stream::Stdout, b"one\nerror: two\nthr");
         writer.append(Stream::Stderr, b"fatal: no\n");
         writer.append(Stream::Stdout, b"ee");
-        assert_eq!(tally(&reader, Stream::Stdout).unwrap(), Tally { lines: 3, errors: 1 });
-        assert_eq!(tally(&reader, Stream::Stderr).unwrap(), Tally { lines: 1, errors: 1 });
-        assert_eq!(count_lines(&reader, Stream::Stdout).unwrap(), 3);
-        assert_eq!(count_lines(&reader, Stream::Stderr).unwrap(), 1);
+        assert_eq!(
+            tally(&reader.blocking(), Stream::Stdout).unwrap(),
+            Tally { lines: 3, errors: 1 }
+        );
+        assert_eq!(
+            tally(&reader.blocking(), Stream::Stderr).unwrap(),
+            Tally { lines: 1, errors: 1 }
+        );
+        assert_eq!(count_lines(&reader.blocking(), Stream::Stdout).unwrap(), 3);
+        assert_eq!(count_lines(&reader.blocking(), Stream::Stderr).unwrap(), 1);
         writer.append(Stream::Stdout, &vec![b'x'; 3 * BLOCK]);
         writer.close();
-        assert_eq!(tally(&reader, Stream::Stdout).unwrap().lines, 3, "a long line is one");
+        assert_eq!(
+            tally(&reader.blocking(), Stream::Stdout).unwrap().lines,
+            3,
+            "a long line is one"
+        );
     }
 }

@@ -3,16 +3,16 @@
 use std::io;
 use std::ops::Range;
 
+use super::blocking_reader::BlockingReader;
 use super::kept::Kept;
 use super::pieces::{Pieces, Toward};
-use super::reader::LogReader;
 use super::shared::Stretch;
 use crate::spec::Stream;
 
 /// The log's offset of the byte that has `position` bytes of its stream before it; of one that is
 /// not there, where the log goes on; past the stream's end, the end of the log. Looks at the
 /// index alone.
-pub fn log_offset(reader: &LogReader, stream: Stream, position: u64) -> io::Result<u64> {
+pub fn log_offset(reader: &BlockingReader, stream: Stream, position: u64) -> io::Result<u64> {
     let kept = reader.kept();
     if kept.progress.bytes_of(Some(stream)) == kept.total() {
         return Ok(position.min(kept.total()));
@@ -35,7 +35,7 @@ pub fn log_offset(reader: &LogReader, stream: Stream, position: u64) -> io::Resu
 
 /// How many bytes of a stream come before an offset of the log; before one that is not there:
 /// how many before the next that is.
-pub fn stream_offset(reader: &LogReader, stream: Stream, offset: u64) -> io::Result<u64> {
+pub fn stream_offset(reader: &BlockingReader, stream: Stream, offset: u64) -> io::Result<u64> {
     let kept = reader.kept();
     let all = kept.progress.bytes_of(Some(stream));
     if all == kept.total() {
@@ -122,12 +122,12 @@ mod tests {
             let places = (0..).zip(&origin).filter(|(_, stream)| **stream == wanted);
             let places: Vec<u64> = places.map(|(offset, _)| offset).collect();
             for (position, offset) in (0..).zip(&places) {
-                prop_assert_eq!(log_offset(&reader, wanted, position).unwrap(), *offset);
-                prop_assert_eq!(stream_offset(&reader, wanted, *offset).unwrap(), position);
+                prop_assert_eq!(log_offset(&reader.blocking(), wanted, position).unwrap(), *offset);
+                prop_assert_eq!(stream_offset(&reader.blocking(), wanted, *offset).unwrap(), position);
             }
             let all = places.len() as u64;
-            prop_assert_eq!(log_offset(&reader, wanted, all + 3).unwrap(), total);
-            prop_assert_eq!(stream_offset(&reader, wanted, total + 3).unwrap(), all);
+            prop_assert_eq!(log_offset(&reader.blocking(), wanted, all + 3).unwrap(), total);
+            prop_assert_eq!(stream_offset(&reader.blocking(), wanted, total + 3).unwrap(), all);
         }
     }
 }

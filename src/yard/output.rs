@@ -59,27 +59,28 @@ impl JobOutput {
         self.then.closed
     }
 
-    /// What kind of content it is, by its first bytes that are there. Blocks while the disk does.
+    /// Returns what kind of content it is, by its first bytes that are there.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn kind(&self) -> io::Result<ContentKind> {
-        let start = match self.first_hole(0..self.length())? {
+    pub async fn kind(&self) -> io::Result<ContentKind> {
+        let start = match self.first_hole(0..self.length()).await? {
             Some(hole) if hole.start == 0 => hole.end,
             Some(_) | None => 0,
         };
         let end = self.length().min(start + SAMPLE);
-        let end = self.first_hole(start..end)?.map_or(end, |hole| hole.start);
-        Ok(kind_of(&self.read(start..end)?.next_block()?.unwrap_or_default()))
+        let end = self.first_hole(start..end).await?.map_or(end, |hole| hole.start);
+        Ok(kind_of(&self.read(start..end).await?.next_block().await?.unwrap_or_default()))
     }
 
-    /// The first bytes of a range that were not kept, where there are such; positions count its
-    /// own bytes. Blocks while the disk does.
+    /// Returns the first bytes of a range that were not kept, where there are such; positions
+    /// count its own bytes.
     ///
     /// # Errors
     /// When that cannot be read.
-    pub fn first_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
-        self.log.first_hole(self.stream, range)
+    pub async fn first_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+        let stream = self.stream;
+        self.log.read_with(move |log| log.first_hole(stream, range)).await
     }
 
     /// Bytes of the job, of either stream, that could not be kept. They have no positions.
@@ -88,13 +89,12 @@ impl JobOutput {
         self.then.dropped_bytes
     }
 
-    /// Starts to read a range of it; positions count its own bytes, from 0. Blocks while the
-    /// disk does.
+    /// Starts to read a range of it; positions count its own bytes, from 0.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn read(&self, range: Range<u64>) -> io::Result<RawReader> {
-        self.log.raw(self.stream, range)
+    pub async fn read(&self, range: Range<u64>) -> io::Result<RawReader> {
+        self.log.raw(self.stream, range).await
     }
 }
 

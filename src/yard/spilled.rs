@@ -104,10 +104,8 @@ impl Desk {
         if let Some(packed) = self.yard.spilled.kept(job.id(), stream) {
             return Ok(packed);
         }
-        let (log, redactor) = (job.output().clone(), self.redactor());
-        let dir = self.yard.spilled.dir.clone();
-        let made = tokio::task::spawn_blocking(move || gzip(&log, stream, &redactor, &dir));
-        let packed = Arc::new(made.await.map_err(std::io::Error::other)??);
+        let (redactor, dir) = (self.redactor(), &self.yard.spilled.dir);
+        let packed = Arc::new(gzip(job.output(), stream, &redactor, dir).await?);
         self.yard.spilled.keep(Kept { job: job.id(), stream, packed: Arc::clone(&packed) });
         Ok(packed)
     }

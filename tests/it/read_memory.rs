@@ -127,6 +127,78 @@ fn hundreds_of_queries_are_all_answered_and_memory_is_given_back() {
     assert_eq!(reply["output"], "8000");
 }
 
+/// Sends so many queries without waiting for an answer: over stdio on one connection, over HTTP on
+/// as many as one address may have, several requests on each.
+fn pipeline(yard: &mut Yard, job: u64, queries: usize, is_http: bool) -> Vec<Reply> {
+    const PER_CONNECTION: usize = 5;
+    let call = json!({"job": job, "query": "length(@)"});
+    if !is_http {
+        return call_side_by_side(yard, &vec![call; queries], false);
+    }
+    let mut connections: Vec<HttpConnection> = Vec::new();
+    for _ in 0..queries / PER_CONNECTION {
+        let mut connection = HttpConnection::open(yard.http().address());
+        for _ in 0..PER_CONNECTION {
+            let id = yard.fresh_id();
+            let params = json!({"name": "read_output", "arguments": call});
+            let message = yard.http().era().request(id, "tools/call", params);
+            connection.send(&yard.http().request(&message));
+        }
+        connections.push(connection);
+    }
+    let replies = connections.iter_mut().flat_map(|connection| {
+        (0..PER_CONNECTION).map(|_| reply_on(connection)).collect::<Vec<Reply>>()
+    });
+    replies.collect()
+}
+
+/// The next reply on a connection, with nothing left of it.
+fn reply_on(connection: &mut HttpConnection) -> Reply {
+    let mut answer = connection.answer();
+    let mut reply = None;
+    while let Some(message) = answer.message() {
+        if message.get("method").is_none() {
+            reply = Some(Reply(message));
+        }
+    }
+    reply.expect("a reply")
+}
+
+fn a_thousand_queries_are_bounded(launch: Launch, is_http: bool) {
+    let config = format!("{PATIENT}read_memory = \"32 MiB\"\n");
+    let mut yard = launch.structured().config(&config).start();
+    let job = json_job(&mut yard, 400);
+    let before = rss_kib(yard.pid());
+    let mut growth = Vec::new();
+    for queries in [100, 1000] {
+        let replies = pipeline(&mut yard, job, queries, is_http);
+        assert_eq!(replies.len(), queries);
+        let mut given = 0;
+        for reply in replies {
+            if reply.is_error() {
+                assert_eq!(reply["error_code"], "memory_busy", "{}", reply.text());
+            } else {
+                assert_eq!(reply["output"], "400");
+                given += 1;
+            }
+        }
+        assert!(given > 0, "nobody has an answer");
+        growth.push(peak_rss_kib(yard.pid()).saturating_sub(before));
+    }
+    // A hundred queries have taken what all of them together may have.
+    assert!(growth[1] < 3 * growth[0], "{growth:?} KiB");
+}
+
+#[test]
+fn a_thousand_queries_on_one_connection_are_all_answered_in_bounded_memory() {
+    a_thousand_queries_are_bounded(Launch::stdio(), false);
+}
+
+#[test]
+fn a_thousand_queries_over_http_are_all_answered_in_bounded_memory() {
+    a_thousand_queries_are_bounded(Launch::http(), true);
+}
+
 #[test]
 fn queries_wait_for_each_other_where_they_can() {
     let config = format!("{PATIENT}read_memory = \"16 MiB\"\n");

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::harness::{
-    Launch, Sandbox, Yard, bytes_of, eventually_some, private_dir, run_program, text,
+    HttpConnection, Launch, Request, Sandbox, Yard, bytes_of, eventually_some, private_dir,
+    run_program, text,
 };
 
 /// More jobs than threads may wait for the disk.
@@ -265,4 +266,110 @@ fn a_disk_that_is_dead_holds_only_those_who_need_it() {
         let field = |name: &str| end[name].as_u64().unwrap_or(0);
         assert_eq!(field("total_bytes") + field("dropped_bytes"), WRITTEN + 5, "{end}");
     }
+}
+
+/// Reads of every kind that wait for the disk: tool calls and paths of the HTTP API.
+fn waiting_reads(yard: &mut Yard, job: u64, chunk_uri: &Value) -> Vec<HttpConnection> {
+    let tool = |name: &str, arguments: Value| {
+        ("tools/call", json!({"name": name, "arguments": arguments}))
+    };
+    let calls = [
+        tool("read_output", json!({"job": job})),
+        tool("read_output", json!({"job": job, "grep": "59999"})),
+        tool("read_output", json!({"job": job, "query": "length(@)"})),
+        tool("read_output", json!({"grep": "59999"})),
+        tool("read_file_chunk", json!({"uri": chunk_uri})),
+        ("resources/read", json!({"uri": format!("shellyard://jobs/{job}/output")})),
+        ("resources/list", json!({})),
+    ];
+    let mut waiting = Vec::new();
+    for (method, params) in calls {
+        let id = yard.fresh_id();
+        let message = yard.http().era().request(id, method, params);
+        waiting.push(yard.http().post(&message));
+    }
+    let mut fetching = HttpConnection::open(yard.http().address());
+    fetching.send(&Request::get(&format!("/api/v1/jobs/{job}/output")));
+    waiting.push(fetching);
+    waiting
+}
+
+/// The threads of the server now.
+fn threads(yard: &Yard) -> usize {
+    fs::read_dir(format!("/proc/{}/task", yard.pid())).expect("the server runs").count()
+}
+
+#[test]
+fn reads_of_every_kind_wait_for_a_paused_disk_in_few_threads_and_others_go_on() {
+    const ROUNDS: usize = 20;
+    let mut server =
+        Pausable::start(launch().args(&["--dialect", "native", "--dialect", "shell_exec"]));
+    let small = server.yard.run("echo small").job();
+    let job = server.yard.run("printf '['; seq -s, 1 60000 | tr -d '\\n'; printf ']'").job();
+    let run = json!({"cmd": "seq", "args": ["1", "60000"], "on_large_output": "spill"});
+    let chunk_uri = server.yard.call("shell_exec", run).ok()["spill_uri"].clone();
+    assert!(chunk_uri.is_string(), "{chunk_uri}");
+    let before = threads(&server.yard);
+    server.pause();
+    let waiting: Vec<HttpConnection> =
+        (0..ROUNDS).flat_map(|_| waiting_reads(&mut server.yard, job, &chunk_uri)).collect();
+    for _ in 0..3 {
+        let reply = server.yard.run("echo there");
+        assert_eq!((&reply["exit_code"], &reply["output"]), (&json!(0), &json!("there\n")));
+        let read = server.yard.call("read_output", json!({"job": small})).ok();
+        assert_eq!(read["output"], "small\n");
+        let found = server.yard.call("read_output", json!({"job": small, "grep": "sma"})).ok();
+        assert_eq!(found["output"], "1: small\n");
+    }
+    // As many threads read as may, and some are for what goes on beside them.
+    let more = threads(&server.yard).saturating_sub(before);
+    assert!(more < 48, "{more} more threads for {} reads", waiting.len());
+    server.resume();
+    for mut connection in waiting {
+        let answer = connection.answer();
+        assert_eq!(answer.status, 200);
+        let text = answer.text();
+        assert!(!text.contains("could not be read") && !text.contains("broke off"), "{text}");
+    }
+}
+
+#[test]
+fn tokens_hold_while_the_disk_of_their_file_is_dead() {
+    let place = private_dir();
+    let file = place.path().join("tokens");
+    fs::write(&file, "secret-of-alice\n").expect("ours");
+    let config = format!("[http]\ntoken_file = {file:?}\n");
+    let yard = Launch::http().config(&config).start_silent();
+    let mut yard = yard;
+    let status = |yard: &mut Yard, token: &str| {
+        let mut connection = HttpConnection::open(yard.http().address());
+        let request = Request::get("/api/v1/jobs");
+        connection.send(&request.header("authorization", &format!("Bearer {token}")));
+        connection.answer().status
+    };
+    assert_eq!(status(&mut yard, "secret-of-alice"), 200);
+    let disk = DeadDisk::over(place.path().to_owned());
+    for _ in 0..3 {
+        assert_eq!(status(&mut yard, "secret-of-alice"), 200, "what was read holds");
+        assert_eq!(status(&mut yard, "secret-of-bob"), 401);
+    }
+    drop(disk);
+    fs::write(&file, "secret-of-bob\n").expect("ours");
+    eventually_some("the file is read again", || {
+        (status(&mut yard, "secret-of-bob") == 200).then_some(())
+    });
+    assert_eq!(status(&mut yard, "secret-of-alice"), 401);
+}
+
+#[test]
+fn a_server_starts_on_a_dead_spill_directory_and_names_it() {
+    let data = private_dir();
+    let spill = data.path().join("spill");
+    fs::create_dir(&spill).expect("ours");
+    let disk = DeadDisk::over(spill.clone());
+    let mut yard = launch().data(data.path()).start();
+    yard.expect_talk(&spill.display().to_string());
+    yard.expect_talk("does not answer");
+    assert_eq!(yard.run("echo there")["output"], "there\n");
+    drop(disk);
 }

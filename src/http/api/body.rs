@@ -29,22 +29,34 @@ impl Sending {
         Body::from_stream(stream::try_unfold(self, next))
     }
 
-    /// The next bytes to send. Blocks while the disk does.
-    fn advance(mut self) -> io::Result<Option<(Bytes, Self)>> {
-        while let Some(block) = self.blocks.next_block()? {
-            let ready = self.encoder.push(block)?;
+    /// Reads and encodes the next bytes to send.
+    async fn advance(mut self) -> io::Result<Option<(Bytes, Self)>> {
+        while let Some(block) = self.blocks.next_block().await? {
+            let (ready, sending) = self.encode(move |encoder| encoder.push(block)).await?;
+            self = sending;
             if !ready.is_empty() {
                 return Ok(Some((ready.into(), self)));
             }
         }
-        let rest = self.encoder.finish()?;
-        Ok((!rest.is_empty()).then_some((rest.into(), self)))
+        let (rest, sending) = self.encode(Encoder::finish).await?;
+        Ok((!rest.is_empty()).then_some((rest.into(), sending)))
+    }
+
+    /// Uses the encoder, off the runtime where it compresses.
+    async fn encode(
+        mut self,
+        act: impl FnOnce(&mut Encoder) -> io::Result<Vec<u8>> + Send + 'static,
+    ) -> io::Result<(Vec<u8>, Self)> {
+        let is_cheap = match &self.encoder {
+            Encoder::Identity | Encoder::Ended => true,
+            Encoder::Gzip(_) | Encoder::Zstd(_) => false,
+        };
+        let run = move || Ok((act(&mut self.encoder)?, self));
+        if is_cheap { run() } else { spawn_blocking(run).await.map_err(io::Error::other)? }
     }
 }
 
 async fn next(sending: Sending) -> io::Result<Option<(Bytes, Sending)>> {
     let job = sending.job;
-    let read = spawn_blocking(move || sending.advance()).await;
-    let read = read.unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
-    read.inspect_err(|error| events::output_unreadable(job, error))
+    sending.advance().await.inspect_err(|error| events::output_unreadable(job, error))
 }

@@ -62,7 +62,7 @@ pub(in crate::http) enum ApiError {
     )]
     NotKept { hole: Range<u64> },
     /// The stored bytes could not be read.
-    #[error("the output could not be read; it is still there if the disk is: try again")]
+    #[error("the output could not be read ({0}); it is still there if the disk is: try again")]
     Read(#[from] io::Error),
 }
 

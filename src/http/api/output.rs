@@ -14,7 +14,6 @@ use axum::http::header::{
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
-use tokio::task::spawn_blocking;
 
 use super::body::Sending;
 use super::coding::{Coding, Encoder};
@@ -157,17 +156,16 @@ impl Reply<'_> {
         range: Range<u64>,
         coding: Coding,
     ) -> Result<(ContentKind, Sending), ApiError> {
-        let (job, output) = (self.wish.job, self.output.clone());
-        let open = move || {
-            if let Some(hole) = output.first_hole(range.clone())? {
-                return Ok(Err(ApiError::NotKept { hole }));
-            }
-            let (kind, blocks) = (output.kind()?, output.read(range)?);
-            let encoder = Encoder::new(coding)?;
-            Ok(Ok((kind, Sending { job, blocks, encoder, permit: None })))
-        };
-        let opened = spawn_blocking(open).await.map_err(io::Error::other).flatten();
-        opened.inspect_err(|error| events::output_unreadable(job, error))?
+        let (job, output) = (self.wish.job, &self.output);
+        let unreadable = |error: &io::Error| events::output_unreadable(job, error);
+        let hole = output.first_hole(range.clone()).await.inspect_err(unreadable)?;
+        if let Some(hole) = hole {
+            return Err(ApiError::NotKept { hole });
+        }
+        let kind = output.kind().await.inspect_err(unreadable)?;
+        let blocks = output.read(range).await.inspect_err(unreadable)?;
+        let encoder = Encoder::new(coding)?;
+        Ok((kind, Sending { job, blocks, encoder, permit: None }))
     }
 
     /// What holds for every answer about this output.

@@ -1,5 +1,6 @@
 //! Submits, and asks somebody where a rule wants that.
 
+use std::future::ready;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::Duration;
 
@@ -89,7 +90,7 @@ async fn ask(call: Call<'_>, question: &Question) -> Result<Consent, NoConsent> 
         let sent = call.request.peer.send_request_with_option(request, options).await?;
         sent.await_response().await
     };
-    match wait_for(call, limit + LAST_WORD, asked, || asking_line(question)).await {
+    match wait_for(call, limit + LAST_WORD, asked, || ready(asking_line(question))).await {
         WaitEnd::Done(Ok(ClientResult::ElicitResult(said))) => {
             consent_in(&said).ok_or(NoConsent::Declined)
         }

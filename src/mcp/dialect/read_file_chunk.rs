@@ -2,7 +2,6 @@
 
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
-use tokio::task::spawn_blocking;
 
 use super::shell_exec::{Address, Chunk, ExecError, Limits, Packing, Span, Style};
 use super::shell_exec::{mime_of, place, stream_piece};
@@ -10,7 +9,7 @@ use crate::mcp::args::Args;
 use crate::mcp::reply::Foreign;
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
-use crate::output::Cursor;
+use crate::output::{BlockingReader, Cursor};
 use crate::yard::JobHandle;
 
 const DEFAULT_BYTES: usize = 65_536;
@@ -100,16 +99,15 @@ async fn plain(
     address: Address,
     (start, bytes): (u64, usize),
 ) -> Result<FileChunk, ExecError> {
-    let (log, redactor) = (job.output().clone(), call.desk.redactor());
-    let read = move || {
-        let piece = stream_piece(&log, address.stream, start, Limits { bytes, lines: 0 })?;
-        let data = Chunk::of(piece.bytes, Style::AS_WRITTEN, &redactor);
-        Ok(FileChunk { data, span: piece.span, mime: mime_of(&log, address.stream)? })
-    };
+    let redactor = call.desk.redactor();
     let memory = call.reserve(job.output(), MEMORY_PER_BYTE * bytes).await?;
-    let read = move || (read(), memory);
-    let (chunk, _memory) = spawn_blocking(read).await?;
-    chunk
+    let read = move |log: &BlockingReader| {
+        let piece = stream_piece(log, address.stream, start, Limits { bytes, lines: 0 })?;
+        let data = Chunk::of(piece.bytes, Style::AS_WRITTEN, &redactor);
+        Ok((FileChunk { data, span: piece.span, mime: mime_of(log, address.stream)? }, memory))
+    };
+    let (chunk, _memory) = job.output().read_with(read).await?;
+    Ok(chunk)
 }
 
 async fn packed(
@@ -119,15 +117,10 @@ async fn packed(
     (start, bytes): (u64, usize),
 ) -> Result<FileChunk, ExecError> {
     let packed = call.desk.packed(job, address.stream).await?;
-    let read = move || {
-        let bytes = packed.read(start, bytes)?;
-        let end = start + bytes.len() as u64;
-        let total = packed.total_bytes();
-        let span = Span { start, end, total, has_more: end < total };
-        Ok(FileChunk { data: Chunk::base64(&bytes), span, mime: "application/gzip" })
-    };
-    let memory = call.reserve(job.output(), MEMORY_PER_BYTE * bytes).await?;
-    let read = move || (read(), memory);
-    let (chunk, _memory) = spawn_blocking(read).await?;
-    chunk
+    let _memory = call.reserve(job.output(), MEMORY_PER_BYTE * bytes).await?;
+    let bytes = packed.read(start, bytes).await?;
+    let end = start + bytes.len() as u64;
+    let total = packed.total_bytes();
+    let span = Span { start, end, total, has_more: end < total };
+    Ok(FileChunk { data: Chunk::base64(&bytes), span, mime: "application/gzip" })
 }

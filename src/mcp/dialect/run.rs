@@ -10,7 +10,7 @@ use crate::mcp::tools::Call;
 use crate::mcp::turn::Turn;
 use crate::mcp::wait::{WaitEnd, wait_for};
 use crate::outcome::{Ending, Outcome, StopBy};
-use crate::output::{LogReader, PageEnd, PageRequest, ReadPermit};
+use crate::output::{BlockingReader, PageEnd, PageRequest, ReadPermit};
 use crate::spec::Stream;
 use crate::yard::{JobHandle, StopWish, Submission, SubmitError};
 
@@ -137,10 +137,10 @@ pub(super) async fn captured(
     stream: Option<Stream>,
     max: usize,
 ) -> io::Result<Captured> {
-    job.output().look(move |log| gather(log, stream, max)).await
+    job.output().read_with(move |log| gather(log, stream, max)).await
 }
 
-fn gather(log: &LogReader, stream: Option<Stream>, max: usize) -> io::Result<Captured> {
+fn gather(log: &BlockingReader, stream: Option<Stream>, max: usize) -> io::Result<Captured> {
     let mut bytes = Vec::new();
     let mut from = 0;
     loop {
@@ -189,12 +189,12 @@ mod tests {
     use super::*;
     use crate::output::{LogSettings, open};
 
-    fn log_of(bytes: &[u8]) -> LogReader {
+    fn log_of(bytes: &[u8]) -> BlockingReader {
         let (mut writer, reader) =
             open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() });
         writer.append(Stream::Stdout, bytes);
         writer.close();
-        reader
+        reader.blocking_for_test()
     }
 
     #[test]

@@ -9,20 +9,21 @@ use super::budget_tests::{job_of, log_of, redactor};
 use super::shown::Shown;
 use crate::allocation_tests::{Allocated, allocated};
 use crate::mcp::settings::ResultFormat;
-use crate::output::{LogReader, PageRequest};
+use crate::output::{BlockingReader, PageRequest};
 
 const PAGE: usize = 1 << 20;
 /// Verdict, fields, the looks at the index for the numbers of lines, and what patterns work with: they
 /// are shared with other tests, which may have it just then. Less than a page in any case.
 const BESIDE: usize = 512 * 1024;
 
-type Show = fn(&LogReader, &PageRequest) -> std::io::Result<Shown>;
+type Show = fn(&BlockingReader, &PageRequest) -> std::io::Result<Shown>;
 
 /// What a page takes from the log to the result, which is built the second time it is asked for:
 /// the first time compiles patterns.
 fn cost(line: &str, show: Show, format: ResultFormat) -> Allocated {
     let log = log_of(line.repeat(2 * PAGE / line.len()).as_bytes());
     let job = job_of(&log);
+    let log = log.blocking_for_test();
     let request = PageRequest { from: 0, stream: None, max_bytes: PAGE, max_lines: 0 };
     let answer = || -> CallToolResult {
         let bare = Answer::about(&job, None, ResultFormat::Both);

@@ -15,7 +15,7 @@ use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::Outcome;
 use crate::output::excerpt::{Budget, Excerpt, Section, excerpt, tail};
 use crate::output::view::Charset;
-use crate::output::{LogReader, Page, PageEnd, PageRequest, view};
+use crate::output::{BlockingReader, LogReader, Page, PageEnd, PageRequest, view};
 
 /// Where a caller wanted to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,17 +70,17 @@ pub(crate) async fn show_from(
 }
 
 /// All, or head and tail with room for the errors between them.
-pub(super) fn from_offset(log: &LogReader, from: u64, budget: Budget) -> io::Result<Shown> {
+pub(super) fn from_offset(log: &BlockingReader, from: u64, budget: Budget) -> io::Result<Shown> {
     shown_excerpt(log, excerpt(log, from, beside_errors(log, from, budget))?, budget)
 }
 
 /// The last lines, with room for the errors before them.
-fn last_lines(log: &LogReader, budget: Budget) -> io::Result<Shown> {
+fn last_lines(log: &BlockingReader, budget: Budget) -> io::Result<Shown> {
     shown_excerpt(log, tail(log, beside_errors(log, 0, budget))?, budget)
 }
 
 /// What is left of the budget for output from `from` on, where it is cut.
-fn beside_errors(log: &LogReader, from: u64, budget: Budget) -> Budget {
+fn beside_errors(log: &BlockingReader, from: u64, budget: Budget) -> Budget {
     let left = log.progress().total_bytes.saturating_sub(from);
     let is_cut = left > budget.max_bytes as u64;
     let kept = if is_cut { ERRORS_BYTES.min(budget.max_bytes / ERRORS_SHARE) } else { 0 };
@@ -114,7 +114,7 @@ pub(crate) async fn show_dump(
     read_page(job, log, request, shown_dump).await
 }
 
-fn shown_excerpt(log: &LogReader, mut excerpt: Excerpt, budget: Budget) -> io::Result<Shown> {
+fn shown_excerpt(log: &BlockingReader, mut excerpt: Excerpt, budget: Budget) -> io::Result<Shown> {
     if let Some(binary) = binary(log, &excerpt, budget)? {
         return Ok(binary);
     }
@@ -148,7 +148,7 @@ fn shown_excerpt(log: &LogReader, mut excerpt: Excerpt, budget: Budget) -> io::R
 
 /// The lines of a section. A tail behind a hidden part needs no count of what it skips: the mark
 /// between them has it.
-fn span(log: &LogReader, excerpt: &Excerpt, section: &Section) -> io::Result<Span> {
+fn span(log: &BlockingReader, excerpt: &Excerpt, section: &Section) -> io::Result<Span> {
     let Section { first_line: first, last_line: last, start, .. } = *section;
     let skipped_bytes = if start == excerpt.from { skipped_bytes(log, first, start)? } else { 0 };
     Ok(Span { first, last, skipped_bytes })
@@ -156,7 +156,7 @@ fn span(log: &LogReader, excerpt: &Excerpt, section: &Section) -> io::Result<Spa
 
 /// How many bytes of a line come before `start`, which is in that line. None where they are not
 /// all there: a gap is told by its own words.
-fn skipped_bytes(log: &LogReader, line: u64, start: u64) -> io::Result<u64> {
+fn skipped_bytes(log: &BlockingReader, line: u64, start: u64) -> io::Result<u64> {
     let line_start = log.offset_of_line(line)?.unwrap_or(start).min(start);
     let is_whole = log.missing(line_start..start) == 0;
     Ok(if is_whole { start - line_start } else { 0 })
@@ -177,7 +177,7 @@ fn head_of(excerpt: &Excerpt) -> Option<&Section> {
     excerpt.sections.first().filter(|section| section.start == excerpt.from)
 }
 
-fn end_of(log: &LogReader, end: u64) -> PageEnd {
+fn end_of(log: &BlockingReader, end: u64) -> PageEnd {
     let progress = log.progress();
     if progress.closed && end >= progress.total_bytes {
         PageEnd::Complete
@@ -218,19 +218,19 @@ fn joined(excerpt: &Excerpt) -> (String, Option<Cut>) {
     (text, Some(cut))
 }
 
-pub(super) fn shown_raw(log: &LogReader, request: &PageRequest) -> io::Result<Shown> {
+pub(super) fn shown_raw(log: &BlockingReader, request: &PageRequest) -> io::Result<Shown> {
     let page = log.page(request)?;
     let text = STANDARD.encode(&page.bytes);
     Ok(Shown { text, form: Form::Base64, ..placed(log, request, &page)? })
 }
 
-pub(super) fn shown_dump(log: &LogReader, request: &PageRequest) -> io::Result<Shown> {
+pub(super) fn shown_dump(log: &BlockingReader, request: &PageRequest) -> io::Result<Shown> {
     let page = log.page(request)?;
     let text = view::dump(&log.stretches(request, &page)?);
     Ok(Shown { text, form: Form::Hexdump, ..placed(log, request, &page)? })
 }
 
-pub(super) fn shown_page(log: &LogReader, request: &PageRequest) -> io::Result<Shown> {
+pub(super) fn shown_page(log: &BlockingReader, request: &PageRequest) -> io::Result<Shown> {
     let charset = log.charset()?;
     let request = &PageRequest { from: charset.aligned(request.from), ..*request };
     let page = log.page_in(request, charset)?;
@@ -245,7 +245,7 @@ pub(super) fn shown_page(log: &LogReader, request: &PageRequest) -> io::Result<S
 }
 
 /// Where a page lies; its text is still to come.
-fn placed(log: &LogReader, request: &PageRequest, page: &Page) -> io::Result<Shown> {
+fn placed(log: &BlockingReader, request: &PageRequest, page: &Page) -> io::Result<Shown> {
     let is_whole = page.start == 0 && page.end >= page.total_bytes;
     let spans = if is_whole || page.bytes.is_empty() {
         Vec::new()
@@ -269,7 +269,7 @@ fn placed(log: &LogReader, request: &PageRequest, page: &Page) -> io::Result<Sho
 }
 
 /// A description instead, where the output from `from` on is no text.
-fn binary(log: &LogReader, excerpt: &Excerpt, budget: Budget) -> io::Result<Option<Shown>> {
+fn binary(log: &BlockingReader, excerpt: &Excerpt, budget: Budget) -> io::Result<Option<Shown>> {
     let request =
         PageRequest { from: excerpt.from, stream: None, max_bytes: SNIFFED_BYTES, max_lines: 0 };
     let page = log.page_in(&request, excerpt.charset)?;
@@ -279,7 +279,7 @@ fn binary(log: &LogReader, excerpt: &Excerpt, budget: Budget) -> io::Result<Opti
 
 /// The description stands for all bytes of the page, so that a reader who goes on gets on.
 fn described(
-    log: &LogReader,
+    log: &BlockingReader,
     request: &PageRequest,
     page: &Page,
     room: usize,
@@ -328,7 +328,12 @@ mod tests {
 
     fn shown_of(log: &LogReader, max_bytes: usize) -> Shown {
         let budget = Budget::of_bytes(max_bytes);
-        shown_excerpt(log, excerpt(log, 0, budget).unwrap(), budget).unwrap()
+        shown_excerpt(
+            &log.blocking_for_test(),
+            excerpt(&log.blocking_for_test(), 0, budget).unwrap(),
+            budget,
+        )
+        .unwrap()
     }
 
     #[test]
@@ -383,7 +388,7 @@ mod tests {
         for stream in [None, Some(Stream::Stdout)] {
             let mut request = PageRequest { from: 0, stream, max_bytes: 4096, max_lines: 0 };
             loop {
-                let page = shown_page(&log, &request).unwrap();
+                let page = shown_page(&log.blocking_for_test(), &request).unwrap();
                 assert_eq!((page.start, page.stream), (request.from, stream));
                 if page.end_kind == PageEnd::Complete {
                     assert_eq!(page.end, mixed.len() as u64);
@@ -400,6 +405,9 @@ mod tests {
         let long = "x".repeat(5000) + "\n";
         let log = log_of(format!("{long}short\n").as_bytes());
         let request = PageRequest { from: 0, stream: None, max_bytes: 16_384, max_lines: 0 };
-        assert_eq!(shown_page(&log, &request).unwrap().text, format!("{long}short\n"));
+        assert_eq!(
+            shown_page(&log.blocking_for_test(), &request).unwrap().text,
+            format!("{long}short\n")
+        );
     }
 }

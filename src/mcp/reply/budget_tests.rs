@@ -104,10 +104,10 @@ fn any_wanted() -> impl Strategy<Value = Wanted> {
 fn shown(log: &LogReader, from: u64, wanted: Wanted, fit: &Fit) -> Shown {
     let request = PageRequest { from, stream: None, max_bytes: fit.size(), max_lines: 0 };
     match wanted {
-        Wanted::Excerpt => from_offset(log, from, fit.excerpt()).unwrap(),
-        Wanted::Page => shown_page(log, &request).unwrap(),
-        Wanted::Raw => shown_raw(log, &request).unwrap(),
-        Wanted::Hexdump => shown_dump(log, &request).unwrap(),
+        Wanted::Excerpt => from_offset(&log.blocking_for_test(), from, fit.excerpt()).unwrap(),
+        Wanted::Page => shown_page(&log.blocking_for_test(), &request).unwrap(),
+        Wanted::Raw => shown_raw(&log.blocking_for_test(), &request).unwrap(),
+        Wanted::Hexdump => shown_dump(&log.blocking_for_test(), &request).unwrap(),
     }
 }
 

@@ -15,7 +15,11 @@ fn digest_of(bytes: &[u8]) -> Digest {
         open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() });
     writer.append(Stream::Stdout, bytes);
     writer.close();
-    digest(&reader, &DigestRequest { stream: None, from: 0, reach: Reach::default() }).unwrap()
+    digest(
+        &reader.blocking_for_test(),
+        &DigestRequest { stream: None, from: 0, reach: Reach::default() },
+    )
+    .unwrap()
 }
 
 /// What an agent would read about a log.

@@ -3,7 +3,6 @@
 use std::io;
 
 use thiserror::Error;
-use tokio::task::JoinError;
 
 use super::answer::Answer;
 use super::structured::millis;
@@ -69,11 +68,11 @@ pub(crate) enum ToolError {
     #[error(transparent)]
     Busy(#[from] ReadBusy),
     /// A search or a query broke off.
-    #[error("the search broke off; try again, or search one job at a time")]
-    Search(#[from] JoinError),
+    #[error("the search broke off ({0}); try again, or search one job at a time")]
+    Search(#[source] io::Error),
     /// The output could not be read.
     #[error(
-        "the output of job {job} could not be read; it is still there if the disk is: try again"
+        "the output of job {job} could not be read ({source}); it is still there if the disk is: try again"
     )]
     Read {
         /// Whose.

@@ -48,7 +48,7 @@ pub(super) use question::{
     asking_line, client_words, consent_among, consent_in, is_answered, parked_line, question_form,
     question_requests, question_result,
 };
-pub(super) use resource::{ContentsError, listed_resource, resource_contents};
+pub(super) use resource::{ContentsError, listed_resources, resource_contents};
 pub(super) use search_call::SearchCall;
 pub(super) use shown::Shown;
 pub(super) use waited::{Listening, VainWait};

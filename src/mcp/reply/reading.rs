@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::error::ToolError;
 use super::shown::Shown;
 use crate::mcp::snapshot::Snapshot;
-use crate::output::{LogReader, PageRequest};
+use crate::output::{BlockingReader, LogReader, PageRequest};
 
 /// The memory of a read beside what it shows: blocks of the log, and what is remembered of it.
 const BASE_MEMORY: usize = 2 * 1024 * 1024;
@@ -19,9 +19,9 @@ const MEMORY_WAIT: Duration = Duration::from_secs(10);
 pub(super) async fn read<T: Send + 'static>(
     job: &Snapshot,
     log: &LogReader,
-    look: impl FnOnce(&LogReader) -> io::Result<T> + Send + 'static,
+    read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
 ) -> Result<T, ToolError> {
-    read_in(job, log, BASE_MEMORY, look).await
+    read_in(job, log, BASE_MEMORY, read).await
 }
 
 /// Reads one page of it.
@@ -29,10 +29,10 @@ pub(super) async fn read_page(
     job: &Snapshot,
     log: &LogReader,
     request: PageRequest,
-    look: fn(&LogReader, &PageRequest) -> io::Result<Shown>,
+    show: fn(&BlockingReader, &PageRequest) -> io::Result<Shown>,
 ) -> Result<Shown, ToolError> {
     let memory = BASE_MEMORY + MEMORY_PER_BYTE * request.max_bytes;
-    read_in(job, log, memory, move |log| look(log, &request)).await
+    read_in(job, log, memory, move |log| show(log, &request)).await
 }
 
 /// Reads a log in so much memory. It stays reserved until the read is over, also where nobody waits
@@ -41,12 +41,12 @@ async fn read_in<T: Send + 'static>(
     job: &Snapshot,
     log: &LogReader,
     memory: usize,
-    look: impl FnOnce(&LogReader) -> io::Result<T> + Send + 'static,
+    read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
 ) -> Result<T, ToolError> {
     let memory = match log.is_at_hand() {
         true => None,
         false => Some(log.reserve(memory, MEMORY_WAIT).await?),
     };
-    let found = log.look(move |log| (look(log), memory).0).await;
+    let found = log.read_with(move |log| (read(log), memory).0).await;
     found.map_err(|source| ToolError::Read { job: job.job, source })
 }

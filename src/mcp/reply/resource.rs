@@ -1,6 +1,7 @@
 //! A job's output as the contents of a resource.
 
-use std::io;
+use std::time::Duration;
+use std::{io, iter};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +11,7 @@ use thiserror::Error;
 use crate::mcp::address::{Address, ByteRange, of_output};
 use crate::output::redact::Redactor;
 use crate::output::view::{self, Ansi, Fold, Long, ViewOptions};
-use crate::output::{LogReader, PageEnd, Part, PartRequest};
+use crate::output::{BlockingReader, LogReader, PageEnd, Part, PartRequest, scan_with};
 use crate::spec::Stream;
 use crate::yard::JobHandle;
 
@@ -33,40 +34,52 @@ pub(crate) enum ContentsError {
         total_bytes: u64,
     },
     /// The stored bytes cannot be read.
-    #[error("the output could not be read; it is still there if the disk is: try again")]
+    #[error("the output could not be read ({0}); it is still there if the disk is: try again")]
     Read(#[from] io::Error),
 }
 
-/// What a list of resources says about a job's output. Blocks while the disk does.
-pub(crate) fn listed_resource(job: &JobHandle, redactor: &Redactor) -> Resource {
+/// Returns what a list of resources says about the output of these jobs.
+pub(crate) async fn listed_resources(jobs: &[JobHandle], redactor: &Redactor) -> Vec<Resource> {
+    let logs: Vec<LogReader> = jobs.iter().map(|job| job.output().clone()).collect();
+    let mimes = |logs: &[BlockingReader]| logs.iter().map(|log| mime(log).ok()).collect();
+    let mimes: io::Result<Vec<_>> = scan_with(&logs, Duration::ZERO, mimes).await;
+    // Output that cannot be read is listed all the same; reading it says why not.
+    let mimes = mimes.unwrap_or_default().into_iter().chain(iter::repeat(None));
+    jobs.iter().zip(mimes).map(|(job, mime)| listed_resource(job, mime, redactor)).collect()
+}
+
+fn mime(log: &BlockingReader) -> io::Result<&'static str> {
+    Ok(view::mime(&head(log, None)?))
+}
+
+fn listed_resource(job: &JobHandle, mime: Option<&str>, redactor: &Redactor) -> Resource {
     let spec = job.spec();
     let about = spec.description.clone().unwrap_or_else(|| spec.program.display());
     let about: String = redactor.mask_text(&about).chars().take(ABOUT_CHARS).collect();
     let resource = Resource::new(of_output(job.id()), format!("job {} output", job.id()))
         .with_description(about)
         .with_size(job.output().progress().total_bytes);
-    // One that cannot be read is listed all the same; reading it says why not.
-    match head(job.output(), None) {
-        Ok(head) => resource.with_mime_type(view::mime(&head)),
-        Err(_) => resource,
+    match mime {
+        Some(mime) => resource.with_mime_type(mime),
+        None => resource,
     }
 }
 
 /// The output at an address, at most `max_bytes` of it: text where it is text, with its secrets
 /// masked, else base64. The metadata tells how much there is, which bytes these are, and the
-/// address of the next ones where there are more, or may be. Blocks while the disk does.
+/// address of the next ones where there are more, or may be.
 pub(crate) fn resource_contents(
-    job: &JobHandle,
+    log: &BlockingReader,
     address: &Address,
     max_bytes: usize,
     redactor: &Redactor,
 ) -> Result<ResourceContents, ContentsError> {
     let Address { stream, range: ByteRange { start, end }, .. } = *address;
-    let part = job.output().part(&PartRequest { stream, start, end, max_bytes })?;
+    let part = log.part(&PartRequest { stream, start, end, max_bytes })?;
     if start > part.total_bytes {
         return Err(ContentsError::Outside { start, total_bytes: part.total_bytes });
     }
-    let head = head(job.output(), stream)?;
+    let head = head(log, stream)?;
     // The beginning tells what all of it is; what is shown may be more than that.
     let first = if start == 0 && part.bytes.len() > head.len() { &part.bytes } else { &head };
     let contents = if view::is_binary(first) || view::is_binary(&part.bytes) {
@@ -80,7 +93,7 @@ pub(crate) fn resource_contents(
 }
 
 /// The first bytes of an output.
-fn head(log: &LogReader, stream: Option<Stream>) -> io::Result<Vec<u8>> {
+fn head(log: &BlockingReader, stream: Option<Stream>) -> io::Result<Vec<u8>> {
     let request = PartRequest { stream, start: 0, end: Some(SAMPLE as u64), max_bytes: SAMPLE };
     Ok(log.part(&request)?.bytes)
 }

@@ -27,13 +27,13 @@ const LAST_LOOK: Duration = Duration::from_secs(10);
 pub(in crate::mcp) async fn created(call: Call<'_>, job: &JobHandle) -> CreateTaskResult {
     let now = call.look(job).await;
     let created = Moment::of(job.status().submitted);
-    CreateTaskResult::new(task(call, job, &now, created))
+    CreateTaskResult::new(task(call, job, &now, created).await)
 }
 
 /// How a task of that age stands; once it is over, with what its call would have answered.
 pub(super) async fn looked_at(call: Call<'_>, job: &JobHandle, created: Moment) -> GetTaskResult {
     let now = call.look(job).await;
-    let task = task(call, job, &now, created);
+    let task = task(call, job, &now, created).await;
     let payload = match Standing::of(&now.state) {
         Standing::Working => TaskPayload::Working,
         Standing::Cancelled => TaskPayload::Cancelled,
@@ -90,7 +90,7 @@ impl Standing {
     }
 }
 
-fn task(call: Call<'_>, job: &JobHandle, now: &Snapshot, created: Moment) -> Task {
+async fn task(call: Call<'_>, job: &JobHandle, now: &Snapshot, created: Moment) -> Task {
     let id = Named { job: job.id(), budget: call.budget, created }.id(call.desk);
     let (standing, status) = (Standing::of(&now.state), job.status());
     let ended = now.ending().map(|ending| ending.at);
@@ -98,7 +98,7 @@ fn task(call: Call<'_>, job: &JobHandle, now: &Snapshot, created: Moment) -> Tas
     let changed = moments.into_iter().flatten().fold(status.submitted, Instant::max);
     let changed = Moment::of(changed);
     let age = ended.unwrap_or_else(Instant::now).duration_since(status.submitted);
-    let message = call.desk.redactor().mask_text(&status_line(now, job)).into_owned();
+    let message = call.desk.redactor().mask_text(&status_line(now, job).await).into_owned();
     let (created, changed) = (created.to_string(), changed.to_string());
     let mut task = Task::new(id, standing.status(), created, changed).with_status_message(message);
     task.ttl_ms = call.desk.kept_for().map(millis);

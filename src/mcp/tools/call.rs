@@ -1,11 +1,13 @@
 //! What a tool has at hand while it works on one call.
 
+use std::io;
 use std::ops::Range;
+use std::pin::pin;
+use std::slice;
 use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
-use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
 use crate::mcp::approvals::Answered;
@@ -13,7 +15,7 @@ use crate::mcp::reply::{Answer, Fit, Shown, TokenBudget};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
 use crate::output::patience::Patience;
-use crate::output::{LogReader, ReadBusy, ReadPermit};
+use crate::output::{BlockingReader, LogReader, ReadBusy, ReadPermit, scan_with};
 use crate::yard::{Desk, JobHandle};
 
 /// What a tool has at hand while it works on one call.
@@ -72,20 +74,35 @@ impl Call<'_> {
         }
     }
 
-    /// Looks through output, away from the runtime's threads: until all is looked at, the time
-    /// for it is over, or the client no longer wants the answer. The memory is reserved until the
-    /// look is over, also where its caller is gone, and comes back with what was found.
-    pub(crate) async fn look_through<T: Send + 'static>(
+    /// Scans a log off the runtime: until all is scanned, the time for it is over, or the client
+    /// no longer wants the answer. The memory is reserved until the scan is over, also where its
+    /// caller is gone, and comes back with what was found.
+    ///
+    /// # Errors
+    /// `TimedOut` where the disk did not answer in time.
+    pub(crate) async fn scan<T: Send + 'static>(
         &self,
+        log: &LogReader,
         memory: ReadPermit,
-        look: impl FnOnce(&Patience) -> T + Send + 'static,
-    ) -> Result<(T, ReadPermit), JoinError> {
-        let look = move |patience: &_| {
-            let found = look(patience);
+        scan: impl FnOnce(&BlockingReader, &Patience) -> T + Send + 'static,
+    ) -> io::Result<(T, ReadPermit)> {
+        let scan = move |logs: &[BlockingReader], patience: &_| scan(&logs[0], patience);
+        self.scan_all(slice::from_ref(log), memory, scan).await
+    }
+
+    /// Scans several logs as [`Call::scan`] does one.
+    pub(crate) async fn scan_all<T: Send + 'static>(
+        &self,
+        logs: &[LogReader],
+        memory: ReadPermit,
+        scan: impl FnOnce(&[BlockingReader], &Patience) -> T + Send + 'static,
+    ) -> io::Result<(T, ReadPermit)> {
+        let scan = move |logs: &[BlockingReader], patience: &_| {
+            let found = scan(logs, patience);
             memory.trim();
             (found, memory)
         };
-        look_until(self.settings.search_time, &self.request.ct, look).await
+        scan_until(self.settings.search_time, &self.request.ct, logs, scan).await
     }
 
     /// Notes what an answer shows of a job's output: it is no news any more. The answer that starts a
@@ -107,21 +124,22 @@ fn to_answer(most: Duration) -> Duration {
     (most / 10).min(Duration::from_secs(2))
 }
 
-/// Runs `look` on a thread where it may block. Its patience is over after `time`, when the call
+/// Runs `scan` on a thread where it may block. Its patience is over after `time`, when the call
 /// is cancelled, or when this future is dropped.
-async fn look_until<T: Send + 'static>(
+async fn scan_until<T: Send + 'static>(
     time: Duration,
     cancelled: &CancellationToken,
-    look: impl FnOnce(&Patience) -> T + Send + 'static,
-) -> Result<T, JoinError> {
+    logs: &[LogReader],
+    scan: impl FnOnce(&[BlockingReader], &Patience) -> T + Send + 'static,
+) -> io::Result<T> {
     let (patience, leash) = Patience::start(time);
-    let mut looking = tokio::task::spawn_blocking(move || look(&patience));
+    let mut scanning = pin!(scan_with(logs, time, move |logs| scan(logs, &patience)));
     tokio::select! {
         biased;
-        looked = &mut looking => looked,
+        scanned = &mut scanning => scanned,
         () = cancelled.cancelled() => {
             drop(leash);
-            looking.await
+            scanning.await
         }
     }
 }
@@ -132,13 +150,18 @@ mod tests {
     use std::thread::yield_now;
 
     use super::*;
+    use crate::output::{LogSettings, open};
 
     const LONG: Duration = Duration::from_secs(3600);
     const SOON: Duration = Duration::from_secs(60);
 
-    /// Looks until patience is over, and tells when it begins and when it ends.
-    fn look_on(tell: Sender<()>) -> impl FnOnce(&Patience) + Send + 'static {
-        move |patience| {
+    fn log() -> LogReader {
+        open(&LogSettings { memory_bytes: 1, spill_dir: std::env::temp_dir().into() }).1
+    }
+
+    /// Scans until patience is over, and tells when it begins and when it ends.
+    fn scan_on(tell: Sender<()>) -> impl FnOnce(&[BlockingReader], &Patience) + Send + 'static {
+        move |_, patience| {
             tell.send(()).ok();
             while !patience.is_over() {
                 yield_now();
@@ -156,23 +179,25 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_cancelled_call_no_longer_looks() {
+    async fn a_cancelled_call_no_longer_scans() {
         let (tell, told) = channel();
         let cancelled = CancellationToken::new();
         let call = cancelled.clone();
-        let looking = tokio::spawn(async move { look_until(LONG, &call, look_on(tell)).await });
+        let scanning =
+            tokio::spawn(async move { scan_until(LONG, &call, &[log()], scan_on(tell)).await });
         told.recv_timeout(SOON).unwrap();
         cancelled.cancel();
-        tokio::time::timeout(SOON, looking).await.unwrap().unwrap().unwrap();
+        tokio::time::timeout(SOON, scanning).await.unwrap().unwrap().unwrap();
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_call_that_is_gone_no_longer_looks() {
+    async fn a_call_that_is_gone_no_longer_scans() {
         let (tell, told) = channel();
         let never = CancellationToken::new();
-        let looking = tokio::spawn(async move { look_until(LONG, &never, look_on(tell)).await });
+        let scanning =
+            tokio::spawn(async move { scan_until(LONG, &never, &[log()], scan_on(tell)).await });
         told.recv_timeout(SOON).unwrap();
-        looking.abort();
+        scanning.abort();
         told.recv_timeout(SOON).unwrap();
     }
 }

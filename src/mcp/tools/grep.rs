@@ -9,7 +9,7 @@ use crate::mcp::snapshot::Snapshot;
 use crate::output::across::search_each;
 use crate::output::pattern::Pattern;
 use crate::output::search::{Found, SearchRequest, Select, search};
-use crate::output::{LogReader, PageRequest};
+use crate::output::{BlockingReader, LogReader, PageRequest};
 use crate::yard::JobHandle;
 
 /// The most context lines that can be asked for.
@@ -83,9 +83,10 @@ pub(super) async fn in_job(
 ) -> Result<Answer, ToolError> {
     let asked = grep.asked.clone();
     let memory = call.reserve(&log, memory_of(page)).await?;
-    let look = move |patience: &_| search(&log, &grep.request(page), patience);
-    let (found, _memory) = call.look_through(memory, look).await?;
-    let found = found.map_err(|source| ToolError::Read { job: now.job, source })?;
+    let scan = move |log: &BlockingReader, patience: &_| search(log, &grep.request(page), patience);
+    let unreadable = |source| ToolError::Read { job: now.job, source };
+    let (found, _memory) = call.scan(&log, memory, scan).await.map_err(unreadable)?;
+    let found = found.map_err(unreadable)?;
     // Searched once; what has no room is left out of the listing and found by going on.
     loop {
         let mut found = found.clone();
@@ -146,8 +147,11 @@ async fn search_jobs(
     let mut across = Across::of(jobs.len());
     let Some(log) = logs.first() else { return Ok((Vec::new(), across)) };
     let memory = call.reserve(log, memory_of(page)).await?;
-    let look = move |patience: &_| search_each(&logs, &grep.request(page), patience);
-    let (found, _memory) = call.look_through(memory, look).await?;
+    let scan = move |logs: &[BlockingReader], patience: &_| {
+        search_each(logs, &grep.request(page), patience)
+    };
+    let scanned = call.scan_all(&logs, memory, scan).await;
+    let (found, _memory) = scanned.map_err(ToolError::Search)?;
     let pairs = jobs.into_iter().zip(found);
     let matching = pairs.filter_map(|(job, found)| {
         // What cannot be read counts as not searched.

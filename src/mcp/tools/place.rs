@@ -23,7 +23,7 @@ pub(super) async fn place_of_cursor(cursor: &str, job: &JobHandle) -> Result<Pla
 
 /// The place of a line's first byte. The first line is always there, if only to be written.
 pub(super) async fn place_of_line(line: u64, job: &JobHandle) -> Result<Place, ToolError> {
-    let offset = job.output().look(move |log| log.offset_of_line(line)).await;
+    let offset = job.output().read_with(move |log| log.offset_of_line(line)).await;
     let offset = offset.map_err(|source| ToolError::Read { job: job.id(), source })?;
     Ok(match offset {
         Some(offset) => Place::Offset(offset),

@@ -13,7 +13,7 @@ use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
 use crate::output::query::{memory_of, query};
-use crate::output::{LogReader, PageRequest};
+use crate::output::{BlockingReader, LogReader, PageRequest};
 use crate::spec::Stream;
 use crate::yard::JobHandle;
 
@@ -66,8 +66,12 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
             let expression = expression.clone();
             let memory = call.reserve(&log, memory_of(&log, page.stream)).await?;
             let most = memory.bytes();
-            let look = move |patience: &_| query(&log, page.stream, &expression, most, patience);
-            let (result, _memory) = call.look_through(memory, look).await?;
+            let scan = move |log: &BlockingReader, patience: &_| {
+                query(log, page.stream, &expression, most, patience)
+            };
+            let scanned = call.scan(&log, memory, scan).await;
+            let (result, _memory) =
+                scanned.map_err(|source| ToolError::Read { job: job.id(), source })?;
             let result = result?;
             loop {
                 let page = PageRequest { max_bytes: fit.size(), ..page };
@@ -256,8 +260,8 @@ impl Wish {
             Start::At(place) => Ok(place),
             Start::Tail => {
                 let (stream, max_lines) = (self.stream, self.max_lines);
-                let look = move |log: &LogReader| log.tail_start(stream, max_bytes, max_lines);
-                let start = job.output().look(look).await;
+                let find = move |log: &BlockingReader| log.tail_start(stream, max_bytes, max_lines);
+                let start = job.output().read_with(find).await;
                 start.map(Place::Offset).map_err(|source| ToolError::Read { job: job.id(), source })
             }
         }

@@ -1,5 +1,6 @@
 //! `send_input`: text, a key press or the end of input for a running job.
 
+use std::future::ready;
 use std::time::Duration;
 
 use super::call::Call;
@@ -47,7 +48,7 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     let job = call.desk.find(call.desk.job(id)).await?;
     let before = job.output().progress().total_bytes;
     job.send_input(input).await?;
-    wait_for(call, REACTION, job.output().wait_past(before), String::new).await;
+    wait_for(call, REACTION, job.output().wait_past(before), || ready(String::new())).await;
     let now = call.look(&job).await;
     let mut fit = call.fit(&call.about(&now, None));
     loop {

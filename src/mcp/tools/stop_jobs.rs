@@ -1,5 +1,6 @@
 //! `stop_jobs`: ends the whole tree of each job, and tells what came of it.
 
+use std::future::ready;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -52,7 +53,7 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     let grace = stopped.iter().map(|it| wish.grace.unwrap_or(it.job.spec().limits.grace)).max();
     let limit = call.wait(Some(grace.unwrap_or_default() + AFTER_KILL));
     let all_gone = join_all(stopped.iter().map(|it| gone(&it.job)));
-    wait_for(call, limit, all_gone, || "stopping".to_owned()).await;
+    wait_for(call, limit, all_gone, || ready("stopping".to_owned())).await;
     let mut parts = Vec::new();
     let mut open = Vec::new();
     for Stopped { job, lingering } in &stopped {

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use crate::output::pattern::Pattern;
-use crate::output::{LogReader, PageEnd, PageRequest, view};
+use crate::output::{BlockingReader, LogReader, PageEnd, PageRequest, view};
 
 /// How much output is looked at in one step.
 const STEP_BYTES: usize = 64 * 1024;
@@ -26,14 +26,14 @@ pub(super) async fn first_match(
     from: u64,
     pattern: &Pattern,
 ) -> io::Result<Option<Matched>> {
-    let mut at = log.look(move |log| line_start(log, from)).await?;
+    let mut at = log.read_with(move |log| line_start(log, from)).await?;
     loop {
         let request = PageRequest { from: at, stream: None, max_bytes: STEP_BYTES, max_lines: 0 };
-        let page = log.look(move |log| log.page(&request)).await?;
+        let page = log.read_with(move |log| log.page(&request)).await?;
         let known = usize::try_from(from.saturating_sub(at)).unwrap_or(usize::MAX);
         if let Some((index, end)) = matching_line(&page.bytes, known, pattern) {
             let end = at.saturating_add(end as u64).min(page.end);
-            let line = log.look(move |log| log.line_at(at)).await? + index;
+            let line = log.read_with(move |log| log.line_at(at)).await? + index;
             return Ok(Some(Matched { line, end }));
         }
         match page.end_kind {
@@ -55,7 +55,7 @@ pub(super) async fn first_match(
 
 /// The start of the line that the byte at `from` belongs to, or will belong to; no further away
 /// than one step.
-fn line_start(log: &LogReader, from: u64) -> io::Result<u64> {
+fn line_start(log: &BlockingReader, from: u64) -> io::Result<u64> {
     let start = log.offset_of_line(log.line_at(from)?)?.unwrap_or(from);
     Ok(start.clamp(from.saturating_sub(STEP_BYTES as u64), from))
 }

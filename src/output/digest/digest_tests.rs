@@ -28,7 +28,7 @@ fn log(parts: &[(Stream, Vec<u8>)]) -> (LogWriter, LogReader, tempfile::TempDir)
 
 fn digest_of(text: &str, request: &DigestRequest) -> Digest {
     let (_writer, reader, _dir) = log(&[(Stream::Stdout, text.as_bytes().to_vec())]);
-    digest(&reader, request).unwrap()
+    digest(&reader.blocking(), request).unwrap()
 }
 
 /// The one ending of a text, or none.
@@ -190,7 +190,7 @@ fn a_log_of_another_character_set_is_looked_through_as_it_is_shown() {
     for bytes in [marked, big, legacy] {
         let (mut writer, reader, _dir) = log(&[(Stream::Stdout, bytes.clone())]);
         writer.close();
-        let digest = digest(&reader, &ALL).unwrap();
+        let digest = digest(&reader.blocking(), &ALL).unwrap();
         assert_eq!((digest.lines, digest.scanned_bytes), (12, bytes.len() as u64));
         assert_eq!((digest.errors.count, digest.warnings.count), (3, 3));
         assert_eq!(digest.errors.numbers, [2, 6, 10]);
@@ -207,7 +207,7 @@ fn an_error_deep_in_a_long_line_of_another_character_set_is_in_sight() {
     let bytes: Vec<u8> =
         format!("\u{feff}{long}").encode_utf16().flat_map(u16::to_le_bytes).collect();
     let (_writer, reader, _dir) = log(&[(Stream::Stdout, bytes)]);
-    let digest = digest(&reader, &ALL).unwrap();
+    let digest = digest(&reader.blocking(), &ALL).unwrap();
     assert_eq!((digest.errors.count, digest.lines), (1, 2));
     let text = &digest.errors.listed[0].text;
     assert!(text.contains("ж error: глубоко я"), "{text}");
@@ -239,7 +239,7 @@ proptest! {
                 .flat_map(|(_, bytes)| bytes.clone())
                 .collect();
             let errors = bytes.split(|byte| *byte == b'\n').filter(|line| looks_like_error(line));
-            let digest = digest(&reader, &DigestRequest { stream, ..ALL }).unwrap();
+            let digest = digest(&reader.blocking(), &DigestRequest { stream, ..ALL }).unwrap();
             prop_assert_eq!(digest.errors.count, errors.count() as u64);
             prop_assert_eq!(digest.scanned_bytes, bytes.len() as u64);
             let lines = bytes.split_inclusive(|byte| *byte == b'\n').count() as u64;

@@ -8,7 +8,7 @@ use super::candidates::lines_from;
 use super::findings::{Findings, Spot};
 use super::made::{InContext, NumberedLine, Tally};
 use super::trouble::{readable, told};
-use crate::output::reader::LogReader;
+use crate::output::blocking_reader::BlockingReader;
 use crate::output::view::{Charset, cut_chars};
 use crate::spec::Stream;
 
@@ -30,7 +30,7 @@ const LISTED_EACH: usize = 5;
 /// What lines are read from.
 #[derive(Debug)]
 pub(super) struct Listing<'a> {
-    pub(super) reader: &'a LogReader,
+    pub(super) reader: &'a BlockingReader,
     pub(super) stream: Option<Stream>,
     pub(super) charset: Charset,
     pub(super) range: Range<u64>,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::endings::Ending;
 use super::listing::Listing;
 use super::scan::{Part, Scan};
-use crate::output::reader::LogReader;
+use crate::output::blocking_reader::BlockingReader;
 use crate::output::view::Charset;
 use crate::spec::Stream;
 
@@ -112,7 +112,7 @@ impl Default for Reach {
 }
 
 /// What matters from `from` to the log's present end, in bounded memory and time.
-pub fn digest(reader: &LogReader, request: &DigestRequest) -> io::Result<Digest> {
+pub fn digest(reader: &BlockingReader, request: &DigestRequest) -> io::Result<Digest> {
     let charset = reader.charset()?;
     let end = reader.progress().total_bytes;
     let range = charset.aligned(request.from).min(end)..end;
@@ -123,7 +123,7 @@ pub fn digest(reader: &LogReader, request: &DigestRequest) -> io::Result<Digest>
 /// What matters in all of `range`, and the errors in the part of it that is hidden. Only the
 /// hidden part can be too large to be looked through.
 pub(in crate::output) fn digest_around(
-    reader: &LogReader,
+    reader: &BlockingReader,
     range: Range<u64>,
     hidden: Range<u64>,
     reach: Reach,
@@ -133,7 +133,7 @@ pub(in crate::output) fn digest_around(
 }
 
 struct Maker<'a> {
-    reader: &'a LogReader,
+    reader: &'a BlockingReader,
     stream: Option<Stream>,
     charset: Charset,
     range: Range<u64>,

@@ -13,7 +13,7 @@ use super::findings::{Findings, Piece, Spot};
 use super::rows::Rows;
 use super::traceback::{Place, Traceback};
 use super::trouble::{Trouble, found_in, readable, told};
-use crate::output::reader::LogReader;
+use crate::output::blocking_reader::BlockingReader;
 use crate::output::view::Charset;
 use crate::spec::Stream;
 
@@ -30,7 +30,7 @@ pub(super) enum Part {
 /// What was found so far. Bounded, whatever the log is.
 #[derive(Debug)]
 pub(super) struct Scan<'a> {
-    reader: &'a LogReader,
+    reader: &'a BlockingReader,
     stream: Option<Stream>,
     charset: Charset,
     pub(super) errors: Findings,
@@ -52,7 +52,11 @@ pub(super) struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(reader: &'a LogReader, stream: Option<Stream>, charset: Charset) -> Self {
+    pub(super) fn new(
+        reader: &'a BlockingReader,
+        stream: Option<Stream>,
+        charset: Charset,
+    ) -> Self {
         Self {
             reader,
             stream,

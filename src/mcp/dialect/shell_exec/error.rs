@@ -4,7 +4,6 @@ use std::io;
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::task::JoinError;
 
 use super::piece::Limits;
 use crate::ids::JobId;
@@ -63,8 +62,6 @@ pub(crate) enum ExecError {
     Cancelled,
     #[error(transparent)]
     Busy(#[from] ReadBusy),
-    #[error("reading broke off; try again")]
-    BrokeOff(#[from] JoinError),
     #[error("the output could not be read: {0}; try again")]
     Read(#[from] io::Error),
 }

@@ -9,7 +9,7 @@ use crate::output::patience::Patience;
 use crate::output::pattern::Pattern;
 use crate::output::query::query;
 use crate::output::search::{SearchRequest, Select, search};
-use crate::output::{LogReader, PageEnd, PageRequest, log_offset, stream_offset};
+use crate::output::{BlockingReader, PageEnd, PageRequest, log_offset, stream_offset};
 use crate::spec::Stream;
 
 /// How much a page holds, whichever is hit first.
@@ -86,7 +86,7 @@ impl Piece {
 
 /// A page of what a filter leaves of stdout.
 pub(super) fn piece(
-    log: &LogReader,
+    log: &BlockingReader,
     filter: &Filter,
     (start, limits): (u64, Limits),
     (memory, patience): (usize, &Patience),
@@ -103,7 +103,7 @@ pub(super) fn piece(
 
 /// A page of a stream; offsets count the bytes of that stream alone.
 pub(crate) fn stream_piece(
-    log: &LogReader,
+    log: &BlockingReader,
     stream: Stream,
     start: u64,
     limits: Limits,
@@ -125,13 +125,13 @@ pub(crate) fn stream_piece(
 }
 
 /// How much a stream holds.
-pub(super) fn total(log: &LogReader, stream: Stream) -> u64 {
+pub(super) fn total(log: &BlockingReader, stream: Stream) -> u64 {
     log.progress().bytes_of(Some(stream))
 }
 
 /// The lines that match; offsets are those of stdout, of which a page passes over much.
 fn matching_lines(
-    log: &LogReader,
+    log: &BlockingReader,
     pattern: &Pattern,
     (start, limits): (u64, Limits),
     patience: &Patience,
@@ -181,7 +181,7 @@ mod tests {
 
     use crate::output::{LogSettings, open};
 
-    fn log_of(writes: &[(Stream, &[u8])]) -> LogReader {
+    fn log_of(writes: &[(Stream, &[u8])]) -> BlockingReader {
         let settings =
             LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() };
         let (mut writer, reader) = open(&settings);
@@ -189,16 +189,16 @@ mod tests {
             writer.append(*stream, bytes);
         }
         writer.close();
-        reader
+        reader.blocking_for_test()
     }
 
-    fn look(log: &LogReader, filter: &Filter, start: u64, limits: Limits) -> Piece {
+    fn look(log: &BlockingReader, filter: &Filter, start: u64, limits: Limits) -> Piece {
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
         piece(log, filter, (start, limits), (1 << 20, &patience)).unwrap()
     }
 
     /// Everything that the pieces give, one after the other.
-    fn all(log: &LogReader, filter: &Filter, limits: Limits) -> Vec<u8> {
+    fn all(log: &BlockingReader, filter: &Filter, limits: Limits) -> Vec<u8> {
         let (mut start, mut bytes) = (0, Vec::new());
         loop {
             let piece = look(log, filter, start, limits).without_half_newline();

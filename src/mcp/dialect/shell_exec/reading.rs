@@ -10,7 +10,7 @@ use crate::output::patience::Patience;
 use crate::output::query;
 use crate::output::redact::Redactor;
 use crate::output::view::{self, ViewOptions};
-use crate::output::{LogReader, Tally, count_lines, stream_offset, tally};
+use crate::output::{BlockingReader, LogReader, Tally, count_lines, stream_offset, tally};
 use crate::spec::Stream;
 
 /// The memory for each byte of a page: as it was written, as text and in a reply.
@@ -52,9 +52,9 @@ impl Reading {
         }
     }
 
-    /// Reads it all. Blocks while the disk does. A query takes at most `memory` bytes.
+    /// Reads it all. A query takes at most `memory` bytes.
     pub(super) fn of(
-        log: &LogReader,
+        log: &BlockingReader,
         wish: &Wish,
         redactor: &Redactor,
         (memory, patience): (usize, &Patience),
@@ -86,7 +86,7 @@ impl Reading {
 }
 
 /// The media type of what a stream holds.
-pub(crate) fn mime_of(log: &LogReader, stream: Stream) -> io::Result<&'static str> {
+pub(crate) fn mime_of(log: &BlockingReader, stream: Stream) -> io::Result<&'static str> {
     let limits = match total(log, stream) {
         // Whether it is JSON is known at the end only.
         0..=MIME_WHOLE => Limits { bytes: MIME_WHOLE as usize, lines: 0 },
@@ -95,13 +95,13 @@ pub(crate) fn mime_of(log: &LogReader, stream: Stream) -> io::Result<&'static st
     Ok(view::mime(&stream_piece(log, stream, 0, limits)?.bytes))
 }
 
-fn head(log: &LogReader, redactor: &Redactor) -> io::Result<String> {
+fn head(log: &BlockingReader, redactor: &Redactor) -> io::Result<String> {
     let shown = preview(&stream_piece(log, Stream::Stdout, 0, PREVIEW_READ)?.bytes, redactor);
     let end = shown.char_indices().nth(PREVIEW_CHARS).map_or(shown.len(), |(at, _)| at);
     Ok(shown[..end].to_owned())
 }
 
-fn tail(log: &LogReader, redactor: &Redactor) -> io::Result<String> {
+fn tail(log: &BlockingReader, redactor: &Redactor) -> io::Result<String> {
     let Limits { bytes, lines } = PREVIEW_READ;
     let from = log.tail_start(Some(Stream::Stdout), bytes, lines)?;
     let start = stream_offset(log, Stream::Stdout, from)?;

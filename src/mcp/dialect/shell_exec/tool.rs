@@ -14,7 +14,7 @@ use super::wish::{Large, Wish};
 use crate::mcp::reply::Foreign;
 use crate::mcp::tools::Call;
 use crate::outcome::{Outcome, signal_name};
-use crate::output::{Cursor, ParsedCursor, Tally};
+use crate::output::{BlockingReader, Cursor, ParsedCursor, Tally};
 use crate::spec::Stream;
 
 pub(crate) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
@@ -74,12 +74,14 @@ impl End {
 }
 
 async fn read(call: Call<'_>, run: &Run, wish: &Arc<Wish>) -> Result<Reading, ExecError> {
-    let (log, redactor) = (run.job.output().clone(), call.desk.redactor());
+    let (log, redactor) = (run.job.output(), call.desk.redactor());
     let wish = Arc::clone(wish);
-    let memory = call.reserve(&log, Reading::memory_of(&log, &wish)).await?;
+    let memory = call.reserve(log, Reading::memory_of(log, &wish)).await?;
     let most = memory.bytes();
-    let look = move |patience: &_| Reading::of(&log, &wish, &redactor, (most, patience));
-    let (reading, _memory) = call.look_through(memory, look).await?;
+    let scan = move |log: &BlockingReader, patience: &_| {
+        Reading::of(log, &wish, &redactor, (most, patience))
+    };
+    let (reading, _memory) = call.scan(log, memory, scan).await?;
     reading
 }
 
