@@ -129,12 +129,12 @@ impl JobHandle {
     /// A look at its processes; nothing when none was started or none is left.
     #[must_use]
     pub fn liveness(&self) -> Option<Liveness> {
-        let look = self.shared.tree.get()?.look();
-        (look.processes > 0).then_some(Liveness {
-            processes: look.processes,
-            cpu: look.cpu,
-            rss_bytes: look.rss_bytes,
-            waiting_for_input: look.waiting_for_input,
+        let activity = self.shared.tree.get()?.read_activity();
+        (activity.processes > 0).then_some(Liveness {
+            processes: activity.processes,
+            cpu: activity.cpu,
+            rss_bytes: activity.rss_bytes,
+            waiting_for_input: activity.waiting_for_input,
         })
     }
 

@@ -16,13 +16,14 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{DumpableBehavior, Pid, getpid, set_dumpable_behavior};
+use rustix::process::{DumpableBehavior, Pid, set_dumpable_behavior};
 
 use super::children::Child;
 use super::confine::scratch;
 use super::helper;
 use super::host::{self, HostTag};
 use super::left_behind::{self, LeftBehind};
+use super::proc_scan;
 use super::spawner;
 use super::tag::Tag;
 
@@ -130,7 +131,7 @@ pub fn let_go() {
 /// # Errors
 /// When the server was not prepared.
 pub fn end_everything() -> io::Result<Vec<u32>> {
-    let left = LeftBehind::of(&host::prepare()?);
+    let left = LeftBehind::of(&host::prepare()?)?;
     // Held, so that no guardian is started that would be taken for one of the left-behind.
     let post = post();
     let guardian = match &*post {
@@ -162,12 +163,14 @@ struct Orders {
 
 fn argv(host: &HostTag, scratch: Option<&Path>) -> io::Result<Vec<CString>> {
     let tag = host.inherited().map_or(0, Tag::to_number);
+    let (server, started) = proc_scan::own_key()?;
     let words = [
         "shellyard".to_owned(),
         GUARDIAN_ARG.to_owned(),
         tag.to_string(),
         host.marker_prefix(),
-        getpid().to_string(),
+        server.to_string(),
+        started.to_string(),
     ];
     let scratch = scratch.map(|path| path.as_os_str().as_bytes().to_vec());
     let words = words.into_iter().map(String::into_bytes).chain(scratch);
@@ -183,7 +186,7 @@ impl Orders {
         let tag = Tag::from_number(word()?.parse().ok()?);
         // Without its end a short prefix would match markers of others.
         let marker_prefix = word().filter(|prefix| prefix.ends_with(':'))?;
-        let server = Pid::from_raw(word()?.parse().ok()?)?;
+        let server = (Pid::from_raw(word()?.parse().ok()?)?, word()?.parse().ok()?);
         let left = LeftBehind { tag, marker_prefix, server, recorded: HashSet::new() };
         Some(Self { left, scratch: args.next().map(PathBuf::from) })
     }
@@ -246,7 +249,7 @@ mod tests {
 
     /// Of a server that is not this process, which all children are of here.
     fn left(tag: Option<Tag>, marker_prefix: &str) -> LeftBehind {
-        let server = Pid::from_raw(i32::MAX).unwrap();
+        let server = (Pid::from_raw(i32::MAX).unwrap(), 0);
         let recorded = HashSet::new();
         LeftBehind { tag, marker_prefix: marker_prefix.into(), server, recorded }
     }
@@ -261,8 +264,8 @@ mod tests {
     #[track_caller]
     fn wait_for(process: &Process, count: usize) {
         let deadline = std::time::Instant::now() + Duration::from_secs(30);
-        while process.tree.look().processes != count || sleeping(process) != count - 1 {
-            assert!(std::time::Instant::now() < deadline, "{:?}", process.tree.look());
+        while process.tree.read_activity().processes != count || sleeping(process) != count - 1 {
+            assert!(std::time::Instant::now() < deadline, "{:?}", process.tree.read_activity());
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -282,7 +285,7 @@ mod tests {
         let other = sleeper(vec![Variable::new("SHELLYARD_JOB", "swept2:1").unwrap()]);
         wait_for(&other, 3);
         check_swept(marked, left(None, "SHELLYARD_JOB=swept:")).await;
-        assert_eq!(other.tree.look().processes, 3);
+        assert_eq!(other.tree.read_activity().processes, 3);
         assert_eq!(other.tree.kill(), [0; 0]);
     }
 
@@ -291,7 +294,7 @@ mod tests {
         let process = sleeper(Vec::new());
         wait_for(&process, 3);
         let leader = Pid::from_raw(process.tree.leader_pid().cast_signed()).unwrap();
-        let key = super::super::proc_scan::stat(leader).unwrap().key();
+        let key = proc_scan::stat(leader).unwrap().key();
         let nobody = left(None, "SHELLYARD_JOB=nobody:");
         check_swept(process, LeftBehind { recorded: [key].into(), ..nobody }).await;
     }
@@ -314,18 +317,19 @@ mod tests {
         for scratch in [None, Some(PathBuf::from("/tmp/a b"))] {
             let args = argv(&host, scratch.as_deref()).unwrap().into_iter().skip(1);
             let args = args.map(|arg| OsString::from(arg.into_string().unwrap()));
-            assert_eq!(Orders::parse(args), Some(Orders { left: LeftBehind::of(&host), scratch }));
+            assert_eq!(Orders::parse(args), Some(Orders { left: LeftBehind::of(&host).unwrap(), scratch }));
         }
     }
 
     #[test]
     fn other_arguments_make_no_guardian() {
-        let calls: [&[&str]; 5] = [
+        let calls: [&[&str]; 6] = [
             &[],
             &["serve"],
             &[GUARDIAN_ARG],
             &[GUARDIAN_ARG, "0", "", "12"],
-            &[GUARDIAN_ARG, "0", "SHELLYARD_JOB=a:", "0"],
+            &[GUARDIAN_ARG, "0", "SHELLYARD_JOB=a:", "12"],
+            &[GUARDIAN_ARG, "0", "SHELLYARD_JOB=a:", "0", "7"],
         ];
         for args in calls {
             assert_eq!(Orders::parse(args.iter().map(OsString::from)), None, "{args:?}");

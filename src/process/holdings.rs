@@ -3,6 +3,7 @@
 use rustix::process::Pid;
 
 use super::confine::cgroup::JobCgroup;
+use super::killing::number;
 use super::proc_scan;
 use super::spawner::Namespace;
 use super::surroundings::Surroundings;
@@ -15,6 +16,9 @@ pub(super) struct Holdings {
     namespace: Option<Namespace>,
     surroundings: Surroundings,
 }
+
+/// The number that the kernel gives for processes which cannot be seen from this process namespace.
+const UNSEEN: u32 = 0;
 
 /// Whether somebody is left in a job's process namespace, its first process left out, or in its
 /// cgroup.
@@ -51,6 +55,25 @@ impl Holdings {
             (None, Some(_)) => Inhabitants::Some,
             (Some(Err(_)) | None, _) => Inhabitants::Unknown,
         }
+    }
+
+    /// The processes that the kernel lists in the job's cgroup, the namespace's first process left
+    /// out; empty once the kernel says that nobody is in it. To be asked after the leader was reaped.
+    ///
+    /// They are there although /proc may not show them, to this user or in this namespace.
+    /// [`UNSEEN`] stands for those that have no number here.
+    pub(super) fn listed_processes(&self) -> Vec<u32> {
+        let Some(cgroup) = self.cgroup().filter(|cgroup| !cgroup.is_vacated()) else {
+            return Vec::new();
+        };
+        let init = self.init();
+        let pids = cgroup.member_pids().into_iter().filter(|pid| Some(*pid) != init);
+        let listed: Vec<u32> = pids.map(number).collect();
+        // With a first process in it a cgroup is never vacated. The last one may have ended by now.
+        if listed.is_empty() && init.is_none() && !cgroup.is_vacated() {
+            return vec![UNSEEN];
+        }
+        listed
     }
 
     /// Ends every process by what reaches all of them at once, where there is such a thing, and

@@ -16,7 +16,7 @@ use rustix::process::{Pid, getpid};
 use super::confine::cgroup;
 use super::host::{self, HostTag};
 use super::killing;
-use super::orphans::TreesLook;
+use super::orphans::TreeScan;
 use super::proc_scan::{self, ProcessKey, Snapshot, Stat};
 use super::tag::Tag;
 
@@ -31,15 +31,17 @@ pub(super) struct LeftBehind {
     pub(super) tag: Option<Tag>,
     pub(super) marker_prefix: String,
     /// The server itself, which is none of them.
-    pub(super) server: Pid,
+    pub(super) server: ProcessKey,
     /// Those that were known by their numbers: they may carry neither tag nor marker.
     pub(super) recorded: HashSet<ProcessKey>,
 }
 
 impl LeftBehind {
-    pub(super) fn of(host: &HostTag) -> Self {
-        let marker_prefix = host.marker_prefix();
-        Self { tag: host.inherited(), marker_prefix, server: getpid(), recorded: HashSet::new() }
+    /// Describes what this process, as a server, would leave.
+    pub(super) fn of(host: &HostTag) -> io::Result<Self> {
+        let (marker_prefix, recorded) = (host.marker_prefix(), HashSet::new());
+        let server = proc_scan::own_key()?;
+        Ok(Self { tag: host.inherited(), marker_prefix, server, recorded })
     }
 
     /// Ends every one of them with all that came out of it. Blocks; returns those that are still
@@ -48,7 +50,7 @@ impl LeftBehind {
         killing::end_all(|| self.find(&[], |_| false), SWEEP_LIMIT)
     }
 
-    /// The same for this process as the server: its children are among them, but none of `kept`.
+    /// Does the same for this process as the server: its children are among them, but none of `kept`.
     pub(super) fn end_own(&self, kept: &[Pid]) -> Vec<u32> {
         let own = number(getpid());
         killing::end_all(|| self.find(kept, |stat| stat.parent == own), SWEEP_LIMIT)
@@ -56,14 +58,16 @@ impl LeftBehind {
 
     fn find(&self, kept: &[Pid], is_child: impl Fn(&Stat) -> bool) -> Vec<Stat> {
         // By their cgroups first: what they carry in themselves they may have shed.
-        let in_cgroups: HashSet<Pid> = cgroup::kill_jobs_of(self.server).into_iter().collect();
-        let is_kept = |pid: Pid| pid == getpid() || pid == self.server || kept.contains(&pid);
+        let in_cgroups: HashSet<ProcessKey> = cgroup::kill_jobs_of(self.server).into_iter().collect();
+        let is_kept = |stat: &Stat| {
+            stat.pid == getpid() || stat.key() == self.server || kept.contains(&stat.pid)
+        };
         let mut found = Snapshot::take().with_descendants(|stat| {
             let is_concerned =
-                in_cgroups.contains(&stat.pid) || is_child(stat) || self.concerns(stat);
-            stat.alive() && !is_kept(stat.pid) && is_concerned
+                in_cgroups.contains(&stat.key()) || is_child(stat) || self.concerns(stat);
+            stat.alive() && !is_kept(stat) && is_concerned
         });
-        found.retain(|stat| stat.alive() && !is_kept(stat.pid));
+        found.retain(|stat| stat.alive() && !is_kept(stat));
         found
     }
 
@@ -101,27 +105,27 @@ impl ProcessRecord {
     /// # Errors
     /// When it cannot be written, or when the server was not prepared.
     pub fn begin(dir: &Path) -> io::Result<Self> {
-        let written = LeftBehind::of(&host::prepare()?);
+        let written = LeftBehind::of(&host::prepare()?)?;
         let record = Self { dir: dir.to_owned(), boot: boot_id()?, written };
         record.write(&record.written)?;
         Ok(record)
     }
 
-    /// Notes the processes that a look has found, if they are others than before.
+    /// Notes the processes that a scan has found, if they are others than before.
     ///
     /// # Errors
     /// When the record cannot be written; the old one stays.
-    pub fn update(&mut self, look: TreesLook) -> io::Result<()> {
-        if self.written.recorded == look.processes {
+    pub fn update(&mut self, scan: TreeScan) -> io::Result<()> {
+        if self.written.recorded == scan.processes {
             return Ok(());
         }
-        let found = LeftBehind { recorded: look.processes, ..self.written.clone() };
+        let found = LeftBehind { recorded: scan.processes, ..self.written.clone() };
         self.write(&found)?;
         self.written = found;
         Ok(())
     }
 
-    /// Whole or not at all: the server may be killed at any moment.
+    /// Replaces the file whole or not at all: the server may be killed at any moment.
     fn write(&self, left: &LeftBehind) -> io::Result<()> {
         let new = self.dir.join(NEW_FILE);
         fs::write(&new, render(&self.boot, left))?;
@@ -147,7 +151,8 @@ fn boot_id() -> io::Result<String> {
 
 fn render(boot: &str, left: &LeftBehind) -> String {
     let tag = left.tag.map_or(0, Tag::to_number);
-    let mut text = format!("{boot}\n{} {tag} {}\n", left.server, left.marker_prefix);
+    let (server, started) = left.server;
+    let mut text = format!("{boot}\n{server} {started} {tag} {}\n", left.marker_prefix);
     for (pid, started) in &left.recorded {
         // Writing to a string does not fail.
         writeln!(text, "{pid} {started}").ok();
@@ -159,7 +164,7 @@ fn parse(text: &str, boot: &str) -> Option<LeftBehind> {
     let mut lines = text.lines();
     lines.next().filter(|found| *found == boot)?;
     let mut words = lines.next()?.split(' ');
-    let server = Pid::from_raw(words.next()?.parse().ok()?)?;
+    let server = (Pid::from_raw(words.next()?.parse().ok()?)?, words.next()?.parse().ok()?);
     let tag = Tag::from_number(words.next()?.parse().ok()?);
     // Without its end a short prefix would match markers of others.
     let marker_prefix = words.next().filter(|prefix| prefix.ends_with(':'))?.to_owned();
@@ -181,7 +186,7 @@ mod tests {
         LeftBehind {
             tag: Some(Tag::of_server(5)),
             marker_prefix: "SHELLYARD_JOB=a:".into(),
-            server: Pid::from_raw(6).unwrap(),
+            server: (Pid::from_raw(6).unwrap(), 60),
             recorded: recorded.into(),
         }
     }
@@ -201,10 +206,11 @@ mod tests {
             "",
             "b",
             "b\n",
-            "b\n6 0 x\n",
-            "b\n6 0 A=x:\n7\n",
-            "b\n0 0 A=x:\n",
-            "b\n6 0 A=x:\n7 x\n",
+            "b\n6 60 0 x\n",
+            "b\n6 0 A=x:\n",
+            "b\n6 60 0 A=x:\n7\n",
+            "b\n0 60 0 A=x:\n",
+            "b\n6 60 0 A=x:\n7 x\n",
         ] {
             assert_eq!(parse(text, "b"), None, "{text:?}");
         }
@@ -219,15 +225,15 @@ mod tests {
     }
 
     #[test]
-    fn the_record_is_replaced_by_each_look_that_found_something_else() {
+    fn the_record_is_replaced_by_each_scan_that_found_something_else() {
         let dir = tempfile::tempdir().unwrap();
         let mut record = ProcessRecord::begin(dir.path()).unwrap();
-        assert_eq!(read(dir.path()).unwrap(), LeftBehind::of(&host::prepare().unwrap()));
+        assert_eq!(read(dir.path()).unwrap(), LeftBehind::of(&host::prepare().unwrap()).unwrap());
         let processes = left().recorded;
-        let look = TreesLook { processes: processes.clone(), ..TreesLook::default() };
-        record.update(look).unwrap();
+        let scan = TreeScan { processes: processes.clone(), ..TreeScan::default() };
+        record.update(scan).unwrap();
         assert_eq!(read(dir.path()).unwrap().recorded, processes);
-        record.update(TreesLook::default()).unwrap();
+        record.update(TreeScan::default()).unwrap();
         assert!(read(dir.path()).unwrap().recorded.is_empty());
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Identity {
     leader_reaped: AtomicBool,
     /// What is held for the tree until it is over.
     holdings: Mutex<Option<Holdings>>,
-    /// Who was a member when we last looked: still one when all other evidence is gone.
+    /// The members that the last scan found: they stay members when all other evidence is gone.
     seen: Mutex<HashSet<ProcessKey>>,
 }
 
@@ -93,13 +93,13 @@ impl Identity {
         orphans::close_tree(self.id);
     }
 
-    /// All processes of the tree, zombies included, by one look at /proc: those of its cgroup, and
+    /// All processes of the tree, zombies included, by one scan of /proc: those of its cgroup, and
     /// those that [`attribute`] finds.
     pub(super) fn members(&self) -> Vec<Stat> {
         self.members_in(&Snapshot::take())
     }
 
-    /// The same, and the orphans that can be of no other tree any more.
+    /// The processes of the tree, and the orphans that can be of no other tree any more.
     pub(super) fn members_to_end(&self) -> Vec<Stat> {
         let snapshot = Snapshot::take();
         let mut members = self.members_in(&snapshot);
@@ -109,12 +109,13 @@ impl Identity {
 
     fn members_in(&self, snapshot: &Snapshot) -> Vec<Stat> {
         let mut members = attribute(snapshot, &[self]).pop().unwrap_or_default();
-        let found: HashSet<Pid> = members.iter().map(|stat| stat.pid).collect();
+        let found: HashSet<ProcessKey> = members.iter().map(Stat::key).collect();
         let init = self.holdings(Holdings::init).flatten();
         // Read after the snapshot: whoever is in the cgroup by now is a member, however it got there.
         let others = self.cgroup(JobCgroup::members).unwrap_or_default().into_iter();
-        let others = others.filter(|pid| !found.contains(pid) && Some(*pid) != init);
-        members.extend(others.filter_map(proc_scan::stat));
+        members.extend(
+            others.filter(|stat| !found.contains(&stat.key()) && Some(stat.pid) != init),
+        );
         self.remember(&members);
         members
     }
@@ -183,7 +184,7 @@ impl Identity {
         let alive: HashSet<ProcessKey> =
             members.iter().filter(|stat| stat.alive()).map(Stat::key).collect();
         let missing: Vec<ProcessKey> = self.lock_seen().difference(&alive).copied().collect();
-        // Another look may have seen later what this one could not see yet.
+        // Another scan may have seen later what this one could not see yet.
         let gone: Vec<_> = missing.into_iter().filter(|key| !proc_scan::is_alive(*key)).collect();
         let mut seen = self.lock_seen();
         seen.extend(alive);

@@ -5,7 +5,7 @@
 //! it inherited from its job. A process that shed all of that (`su` resets limits and variables) can
 //! only come from a tree that was there when it started. One such tree is its owner; of several none
 //! is, and the orphan ends when the last of them is over. The answer is kept: the evidence of later
-//! looks is weaker, and reading it costs time.
+//! scans is weaker, and reading it costs time.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -25,7 +25,7 @@ const END_LIMIT: Duration = Duration::from_millis(1500);
 /// Names a tree among all that this process ever had.
 pub(super) type TreeId = u32;
 
-/// The trees that are not over, and the orphans that were looked at.
+/// The trees that are not over, and the orphans that were seen.
 #[derive(Debug, Default)]
 pub(super) struct Orphans {
     trees: HashMap<TreeId, Weak<Identity>>,
@@ -69,7 +69,7 @@ fn possible_owner(started: u64, trees: &[(TreeId, u64)]) -> Option<Owner> {
 }
 
 impl Orphans {
-    /// Those of which the next look may tell more.
+    /// The orphans of which the next scan may tell more.
     fn without_owner_or_unchecked(&self) -> impl Iterator<Item = &Orphan> {
         self.known.values().filter(|orphan| match orphan.owner {
             Owner::One(_) => orphan.certainty != Certainty::Adopted,
@@ -102,7 +102,7 @@ impl Orphans {
         })
     }
 
-    /// Those all of whose possible owners are over.
+    /// The orphans all of whose possible owners are over.
     fn unowned(&self) -> HashSet<ProcessKey> {
         self.without_owner(|_, open| open.is_empty())
     }
@@ -116,7 +116,7 @@ pub(super) fn open_tree(identity: &Arc<Identity>) -> bool {
     })
 }
 
-/// No process of this tree is left.
+/// Forgets a tree of which no process is left.
 pub(super) fn close_tree(tree: TreeId) {
     children::with_orphans(|orphans| orphans.trees.remove(&tree));
 }
@@ -224,7 +224,7 @@ pub(super) fn end_unowned() {
         return;
     }
     let find = || Snapshot::take().with_descendants(|stat| keys.contains(&stat.key()));
-    // Who is still alive is tried again with the next look.
+    // Who is still alive is tried again with the next scan.
     killing::end_all(find, END_LIMIT);
     let ended: Vec<_> = keys.into_iter().filter(|key| !proc_scan::is_alive(*key)).collect();
     children::with_orphans(|orphans| {
@@ -232,22 +232,22 @@ pub(super) fn end_unowned() {
     });
 }
 
-/// The findings of one look at all trees.
+/// The findings of one scan of all trees.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct TreesLook {
+pub struct TreeScan {
     /// Every process of every tree, and every orphan that may belong to one.
     pub(super) processes: HashSet<ProcessKey>,
-    /// Orphans without an owner that were ended since the last look.
+    /// Orphans without an owner that were ended since the last scan.
     pub ended_orphans: usize,
-    /// `true` if every orphan has an owner: without a new process the next look finds nothing else.
+    /// `true` if every orphan has an owner: without a new process the next scan finds nothing else.
     pub is_settled: bool,
 }
 
-/// Looks at all trees at once, so that a process which is seen now stays its tree's when its parent
-/// ends, and ends the orphans that no tree is left for. Blocks; `None` without a look where there is
-/// no tree and no orphan.
+/// Scans all trees at once, so that a process which is seen now stays its tree's when its parent
+/// ends, and ends the orphans that no tree is left for. Blocks; `None` without a scan where there
+/// is no tree and no orphan.
 #[must_use]
-pub fn look_at_trees() -> Option<TreesLook> {
+pub fn scan_trees() -> Option<TreeScan> {
     let is_idle = children::with_orphans(|orphans| {
         orphans.trees.is_empty() && orphans.known.is_empty() && orphans.ended == 0
     });
@@ -274,7 +274,7 @@ pub fn look_at_trees() -> Option<TreesLook> {
         processes.extend(orphans.without_owner(|_, _| true));
         let ended_orphans = std::mem::take(&mut orphans.ended);
         let is_settled = orphans.without_owner_or_unchecked().next().is_none();
-        Some(TreesLook { processes, ended_orphans, is_settled })
+        Some(TreeScan { processes, ended_orphans, is_settled })
     })
 }
 

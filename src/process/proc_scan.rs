@@ -107,6 +107,15 @@ pub(super) fn stat(pid: Pid) -> Option<Stat> {
     Stat::parse(&String::from_utf8_lossy(line.get(..length)?))
 }
 
+/// The number and the start of this process.
+///
+/// # Errors
+/// When /proc does not show it.
+pub(super) fn own_key() -> io::Result<ProcessKey> {
+    let own = stat(getpid()).map(|stat| stat.key());
+    own.ok_or_else(|| io::Error::other("/proc does not show this process"))
+}
+
 /// `true` if this very process is there and is no zombie.
 pub(super) fn is_alive(key: ProcessKey) -> bool {
     stat(key.0).is_some_and(|stat| stat.key() == key && stat.alive())

@@ -101,6 +101,13 @@ impl Surroundings {
     }
 }
 
+#[cfg(test)]
+impl From<JobCgroup> for Surroundings {
+    fn from(cgroup: JobCgroup) -> Self {
+        Self { cgroup: Some(cgroup), files: None }
+    }
+}
+
 impl FilePlaces {
     fn make(launch: &Launch) -> Result<Self, StartError> {
         let confine = &launch.confine;

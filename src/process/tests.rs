@@ -327,26 +327,28 @@ async fn who_waits_for_input_is_seen() {
         let mut process = spawn(&with_stdin(stdin, sh(text))).unwrap();
         assert_eq!(first_line(&mut process.stdout).await, "up");
         if expected {
-            until(text, || process.tree.look().waiting_for_input).await;
+            until(text, || process.tree.read_activity().waiting_for_input).await;
         } else {
-            until(text, || process.tree.look().processes > 1).await;
+            until(text, || process.tree.read_activity().processes > 1).await;
             tokio::time::sleep(Duration::from_millis(50)).await;
-            assert!(!process.tree.look().waiting_for_input, "{text}");
+            assert!(!process.tree.read_activity().waiting_for_input, "{text}");
         }
         assert_eq!(kill(&process.tree).await, [0; 0]);
     }
 }
 
 #[tokio::test]
-async fn a_look_counts_processes_cpu_and_memory() {
+async fn the_activity_of_a_tree_counts_processes_cpu_and_memory() {
     let process = spawn(&sh("(while :; do :; done) & (while :; do :; done) & wait")).unwrap();
     until("three processes that work", || {
-        let look = process.tree.look();
-        look.processes == 3 && look.cpu >= Duration::from_millis(30) && look.rss_bytes > 100_000
+        let activity = process.tree.read_activity();
+        activity.processes == 3
+            && activity.cpu >= Duration::from_millis(30)
+            && activity.rss_bytes > 100_000
     })
     .await;
     assert_eq!(kill(&process.tree).await, [0; 0]);
-    assert_eq!(process.tree.look(), Look::default());
+    assert_eq!(process.tree.read_activity(), TreeActivity::default());
 }
 
 #[tokio::test]

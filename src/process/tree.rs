@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getpid, kill_process, kill_process_group, test_kill_process_group};
 
@@ -18,15 +18,15 @@ use crate::in_place::in_place;
 /// How long [`Tree::kill`] tries while nobody ends.
 const KILL_LIMIT: Duration = Duration::from_millis(1500);
 
-/// After so many looks at children that keep ending, everything is searched.
-const ADOPTION_LOOKS: u32 = 5;
+/// The number of scans after which children that keep ending are not waited for any more.
+const ADOPTION_SCANS: u32 = 5;
 
-/// The time between two looks at a tree of which one look does not tell enough.
-const LOOK_PAUSE: Duration = Duration::from_millis(5);
+/// The time between two scans of a tree of which one scan does not tell enough.
+const SCAN_PAUSE: Duration = Duration::from_millis(5);
 
 /// A process and everything that came out of it, children that left its session included.
 ///
-/// Every question is answered by looking at /proc: what it says was true a moment ago. Only
+/// Every question is answered by a scan of /proc: what it says was true a moment ago. Only
 /// verified descendants of this server are ever signalled. The calls read many small files: make
 /// them on a thread that may block.
 #[derive(Debug, Clone)]
@@ -34,16 +34,16 @@ pub struct Tree {
     identity: Arc<Identity>,
 }
 
-/// What a tree is doing.
+/// The activity of a tree at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Look {
-    /// How many of its processes are alive.
+pub struct TreeActivity {
+    /// The number of its processes that are alive.
     pub processes: usize,
     /// CPU time of those and of the children that they waited for.
     pub cpu: Duration,
     /// Memory that they hold, shared pages counted in each.
     pub rss_bytes: u64,
-    /// Whether one of them is blocked on reading what we could send.
+    /// `true` if one of them is blocked on reading what we could send.
     pub waiting_for_input: bool,
 }
 
@@ -87,12 +87,15 @@ impl Tree {
     /// Ends every process, those that they start meanwhile included. Blocks, for up to
     /// 1.5 s after the last one that ended.
     ///
-    /// Returns who is still alive, by a last look: nobody, unless a process is stuck in the
-    /// kernel or belongs to another user.
+    /// Returns who is still alive, by a last scan and by the list of the cgroup: nobody, unless a
+    /// process is stuck in the kernel or belongs to another user.
     #[must_use = "who is still alive was not ended"]
     pub fn kill(&self) -> Vec<u32> {
         self.identity.holdings(Holdings::end_processes);
-        let alive = killing::end_all(|| self.identity.members_to_end(), KILL_LIMIT);
+        let mut alive = killing::end_all(|| self.identity.members_to_end(), KILL_LIMIT);
+        if alive.is_empty() {
+            alive = self.wait_for_empty_cgroup();
+        }
         // Else whoever waits for the leader closes the tree.
         if alive.is_empty() && self.identity.is_leader_reaped() {
             self.close();
@@ -114,10 +117,15 @@ impl Tree {
         self.identity.holdings(Holdings::kill_means).unwrap_or(KillMeans::Walk)
     }
 
-    /// The processes that are alive.
+    /// The processes that are alive. Where /proc shows none of them, those that the kernel lists in
+    /// the cgroup: while there are any the tree is not over.
     #[must_use]
     pub fn alive(&self) -> Vec<u32> {
-        self.living().iter().map(|stat| number(stat.pid)).collect()
+        let living = self.living();
+        if living.is_empty() && self.identity.is_leader_reaped() {
+            return self.listed_in_cgroup();
+        }
+        living.iter().map(|stat| number(stat.pid)).collect()
     }
 
     /// The processes that are alive after the leader was waited for: cheap when there are none.
@@ -141,8 +149,8 @@ impl Tree {
         survivors
     }
 
-    /// Nobody is left: lets go of what was held for the tree, and ends the orphans that could only
-    /// have been its own.
+    /// Lets go of what was held for a tree of which nobody is left, and ends the orphans that could
+    /// only have been its own.
     fn close(&self) {
         self.identity.release();
         if orphans::has_unowned() {
@@ -150,11 +158,11 @@ impl Tree {
         }
     }
 
-    /// What the tree is doing.
+    /// Reads what the tree is doing.
     #[must_use]
-    pub fn look(&self) -> Look {
+    pub fn read_activity(&self) -> TreeActivity {
         let members = self.in_cgroup().unwrap_or_else(|| self.living());
-        Look {
+        TreeActivity {
             processes: members.len(),
             cpu: members.iter().map(Stat::cpu).sum(),
             rss_bytes: members.iter().map(Stat::rss_bytes).sum(),
@@ -162,34 +170,54 @@ impl Tree {
         }
     }
 
-    /// Who lives in its cgroup, where anybody does: found without a look at all processes of the
-    /// host. Who left it is not among them.
+    /// The processes in its cgroup, where anybody is in it: found without a scan of all processes of
+    /// the host. Those that left it are not among them.
     fn in_cgroup(&self) -> Option<Vec<Stat>> {
         let init = self.identity.holdings(Holdings::init).flatten();
-        let members = self.identity.cgroup(JobCgroup::members)?;
-        let members = members.into_iter().filter(|pid| Some(*pid) != init);
-        let living: Vec<Stat> = members.filter_map(proc_scan::stat).filter(Stat::alive).collect();
+        let mut living = self.identity.cgroup(JobCgroup::members)?;
+        living.retain(|stat| Some(stat.pid) != init && stat.alive());
         (!living.is_empty()).then_some(living)
     }
 
+    fn listed_in_cgroup(&self) -> Vec<u32> {
+        self.identity.holdings(Holdings::listed_processes).unwrap_or_default()
+    }
+
+    /// Waits until nobody is in the cgroup, where those are ended that /proc does not show. Returns
+    /// who is still there after [`KILL_LIMIT`].
+    fn wait_for_empty_cgroup(&self) -> Vec<u32> {
+        let deadline = Instant::now() + KILL_LIMIT;
+        loop {
+            let listed = self.listed_in_cgroup();
+            if listed.is_empty() || Instant::now() >= deadline {
+                return listed;
+            }
+            thread::sleep(SCAN_PAUSE);
+        }
+    }
+
+    /// The living processes that /proc shows. Closes the tree if nobody is left in it.
     fn living(&self) -> Vec<Stat> {
-        let mut looks = 0;
+        let mut scans = 0;
         loop {
             let mut members = self.identity.members();
             members.retain(Stat::alive);
-            looks += 1;
+            scans += 1;
             if !members.is_empty() || !self.identity.is_leader_reaped() {
                 return members;
             }
-            // The namespace knows better: one look may miss who is just falling to its first process.
+            // The namespace knows better: one scan may miss who is just falling to its first process.
             let is_inhabited =
                 self.identity.holdings(Holdings::inhabitants) == Some(Inhabitants::Some);
             let is_open = orphans::may_tell_more(self.identity.id());
-            if !is_inhabited && !is_open || looks == ADOPTION_LOOKS {
-                self.close();
+            if !is_inhabited && !is_open || scans == ADOPTION_SCANS {
+                // However long it takes, a tree is not over while somebody is in its cgroup.
+                if self.listed_in_cgroup().is_empty() {
+                    self.close();
+                }
                 return members;
             }
-            thread::sleep(LOOK_PAUSE);
+            thread::sleep(SCAN_PAUSE);
         }
     }
 
@@ -198,12 +226,12 @@ impl Tree {
     }
 
     fn may_be_adopted(&self) -> bool {
-        let mut looks = (0..ADOPTION_LOOKS).map(|_| self.look_at_adopted());
-        looks.find(|found| *found != Adopted::Changing) != Some(Adopted::NoneOfOurs)
+        let mut scans = (0..ADOPTION_SCANS).map(|_| self.scan_adopted());
+        scans.find(|found| *found != Adopted::Changing) != Some(Adopted::NoneOfOurs)
     }
 
-    /// One look at the children that we did not create.
-    fn look_at_adopted(&self) -> Adopted {
+    /// Scans the children that we did not create.
+    fn scan_adopted(&self) -> Adopted {
         let Ok(adopted) = proc_scan::main_thread_children() else { return Adopted::PerhapsOurs };
         let mut dead = Vec::new();
         for pid in adopted.into_iter().filter(|pid| !children::is_owned(*pid)) {
@@ -259,12 +287,12 @@ impl KillMeans {
     }
 }
 
-/// What a look at the adopted children shows.
+/// The result of a scan of the adopted children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Adopted {
     NoneOfOurs,
     PerhapsOurs,
-    /// One of them ended meanwhile: look again.
+    /// One of them ended meanwhile: scan again.
     Changing,
 }
 
@@ -272,4 +300,61 @@ enum Adopted {
 fn leaves_stopped(signal: Signal) -> bool {
     [Signal::STOP, Signal::TSTP, Signal::TTIN, Signal::TTOU, Signal::CONT, Signal::KILL]
         .contains(&signal)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use rustix::process::Pid;
+
+    use super::super::plumbing::FileNames;
+    use super::super::surroundings::Surroundings;
+    use super::*;
+
+    /// A number that no process has: above the highest that Linux gives out.
+    const HIDDEN: u32 = (1 << 22) + 1;
+
+    /// A tree whose leader was reaped, and whose cgroup has these files.
+    fn tree_in_cgroup(dir: &std::path::Path) -> Tree {
+        let mut leader = Command::new("true").spawn().unwrap();
+        leader.wait().unwrap();
+        let leader = Pid::from_raw(leader.id().cast_signed()).unwrap();
+        let cgroup = JobCgroup::in_directory(dir.to_owned());
+        let holdings = Holdings::new(None, Surroundings::from(cgroup));
+        let identity = Identity::new(leader, u64::MAX, None, None, FileNames::default());
+        identity.leader_was_reaped();
+        Tree::new(Arc::new(identity.holding(holdings)))
+    }
+
+    #[test]
+    fn a_tree_is_not_over_while_its_cgroup_is_populated() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| fs::write(dir.path().join(file), text).unwrap();
+        write("cgroup.events", "populated 1\nfrozen 0\n");
+        write("cgroup.procs", &format!("{HIDDEN}\n"));
+        let tree = tree_in_cgroup(dir.path());
+        let is_closed = || tree.identity.holdings(|_| ()).is_none();
+        assert_eq!(tree.survivors_after_exit(), [HIDDEN]);
+        assert_eq!(tree.alive(), [HIDDEN]);
+        assert_eq!(tree.read_activity().processes, 0, "nothing is known of it");
+        assert_eq!(tree.kill(), [HIDDEN]);
+        assert!(dir.path().join("cgroup.kill").exists());
+        // Processes of another namespace have no number here.
+        write("cgroup.procs", "0\n");
+        assert_eq!(tree.alive(), [0]);
+        assert!(!is_closed());
+        write("cgroup.events", "populated 0\nfrozen 0\n");
+        assert_eq!(tree.alive(), [0; 0]);
+        assert!(is_closed());
+    }
+
+    #[test]
+    fn a_tree_whose_cgroup_was_removed_can_be_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = tree_in_cgroup(dir.path());
+        assert_eq!((tree.alive(), tree.kill()), (Vec::new(), Vec::new()));
+        assert!(tree.identity.holdings(|_| ()).is_none());
+    }
 }

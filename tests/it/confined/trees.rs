@@ -62,7 +62,7 @@ fn survivors_are_known_and_live_on() {
             let survivors = process.tree.survivors_after_exit();
             assert_eq!(survivors.len(), 2, "{survivors:?}");
             assert!(survivors.iter().all(|pid| lives(*pid)));
-            assert_eq!(process.tree.look().processes, 2);
+            assert_eq!(process.tree.read_activity().processes, 2);
             assert_eq!(process.tree.kill(), [0; 0]);
             assert_eq!(process.tree.alive(), [0; 0]);
             yard.settle();

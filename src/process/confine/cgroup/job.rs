@@ -1,5 +1,6 @@
 //! The cgroup of one job.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -19,6 +20,7 @@ use super::delegation::Controller;
 use super::idle::Idle;
 use super::yard::{self, Yard};
 use crate::confinement::ResourceLimits;
+use crate::process::proc_scan::{self, Stat};
 
 static LAST: AtomicU64 = AtomicU64::new(0);
 
@@ -97,7 +99,11 @@ impl JobCgroup {
 
     /// Whether nobody is in it any more. To be asked once the job's first process has ended.
     pub(in crate::process) fn is_vacated(&self) -> bool {
-        let events = self.read_events().unwrap_or_default();
+        let events = match self.read_events() {
+            Ok(events) => events,
+            // Only an empty one can be removed.
+            Err(error) => return is_removed(&error),
+        };
         let is_vacated = field(&events, "populated") == Some(0);
         // A job can freeze its own: whoever came next would not run.
         let is_as_before = is_vacated && field(&events, "frozen").is_none_or(|frozen| frozen == 0);
@@ -105,8 +111,14 @@ impl JobCgroup {
         is_vacated
     }
 
-    /// The processes in it and in all cgroups below it.
-    pub(in crate::process) fn members(&self) -> Vec<Pid> {
+    /// The processes in it and in all cgroups below it, by their numbers alone. Those of other
+    /// process namespaces have none here.
+    pub(in crate::process) fn member_pids(&self) -> Vec<Pid> {
+        pids_below(&self.dir)
+    }
+
+    /// The processes in it and in all cgroups below it that /proc shows.
+    pub(in crate::process) fn members(&self) -> Vec<Stat> {
         members_below(&self.dir)
     }
 
@@ -198,8 +210,25 @@ impl Drop for JobCgroup {
     }
 }
 
-/// The processes in a cgroup and in all below it.
-pub(super) fn members_below(dir: &Path) -> Vec<Pid> {
+/// `true` if a file of a cgroup cannot be read because there is no such cgroup any more.
+fn is_removed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODEV)
+}
+
+/// The processes in a cgroup and in all below it that /proc shows. None of them is another process
+/// that got the number of a member which has ended: membership is read again after each was.
+pub(super) fn members_below(dir: &Path) -> Vec<Stat> {
+    let mut found: Vec<Stat> =
+        pids_below(dir).into_iter().filter_map(proc_scan::stat).collect();
+    if !found.is_empty() {
+        let members: HashSet<Pid> = pids_below(dir).into_iter().collect();
+        found.retain(|stat| members.contains(&stat.pid));
+    }
+    found
+}
+
+/// The numbers of the processes in a cgroup and in all below it.
+pub(super) fn pids_below(dir: &Path) -> Vec<Pid> {
     let numbers = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
     let mut members: Vec<Pid> =
         numbers.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect();
@@ -207,7 +236,7 @@ pub(super) fn members_below(dir: &Path) -> Vec<Pid> {
     if fs::metadata(dir).is_ok_and(|dir| dir.nlink() != LINKS_WITHOUT_CHILDREN) {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                members.extend(members_below(&entry.path()));
+                members.extend(pids_below(&entry.path()));
             }
         }
     }
@@ -241,6 +270,16 @@ pub(super) fn cpu_in(stat: &str) -> Option<Duration> {
 fn field(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     lines.find(|(found, _)| *found == name)?.1.trim().parse().ok()
+}
+
+#[cfg(test)]
+impl JobCgroup {
+    /// A cgroup whose directory holds the files that a test writes.
+    pub(in crate::process) fn in_directory(dir: PathBuf) -> Self {
+        let (vacated, killed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let held = ResourceLimits::NONE;
+        Self { dir, held, past: Past::ThisJob, next: None, vacated, killed }
+    }
 }
 
 #[cfg(test)]

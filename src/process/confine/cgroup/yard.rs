@@ -12,9 +12,10 @@ use rustix::process::{Pid, getpid};
 
 use super::delegation::{Controller, Delegation};
 use super::idle::Idle;
-use super::job::{cpu_in, members_below};
+use super::job::{cpu_in, members_below, pids_below};
 use super::{broom, place};
-use crate::process::{proc_scan, raw, short_file};
+use crate::process::proc_scan::{self, ProcessKey, Stat};
+use crate::process::short_file;
 
 const PREFIX: &str = "shellyard-";
 const SERVER: &str = "server";
@@ -67,29 +68,33 @@ pub fn leave() {
 
 /// Ends every process in the cgroups of the jobs of this server, which is this process or one that was
 /// in the same cgroup, and returns those that are still there. None where it had no such cgroups.
-pub(in crate::process) fn kill_jobs_of(server: Pid) -> Vec<Pid> {
+pub(in crate::process) fn kill_jobs_of(server: ProcessKey) -> Vec<ProcessKey> {
     let Ok(own) = place::own_directory() else { return Vec::new() };
     kill_jobs_below(&own, server)
 }
 
+/// The name of the directory of this server. The start is a part of it: the number alone may be
+/// that of another server by now.
+fn directory_name((pid, started): ProcessKey) -> String {
+    format!("{PREFIX}{pid}-{started}")
+}
+
 /// Its helpers are where the server was started, or moved down with it.
-fn kill_jobs_below(own: &Path, server: Pid) -> Vec<Pid> {
-    let prefix = format!("{PREFIX}{server}-");
-    let is_of_server = |dir: &Path| {
-        dir.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
-    };
+fn kill_jobs_below(own: &Path, server: ProcessKey) -> Vec<ProcessKey> {
+    let name = directory_name(server);
+    let is_of_server = |dir: &Path| dir.file_name().is_some_and(|found| *found == *name);
     let moved_down = own.parent().filter(|above| is_of_server(above)).map(Path::to_owned);
     let below = directories_in(own).filter(|dir| is_of_server(dir));
     let jobs = below.chain(moved_down).flat_map(|dir| directories_in(&dir));
     let jobs = jobs.filter(|dir| dir.file_name().is_some_and(|name| name != SERVER));
     let mut members = Vec::new();
     for job in jobs {
-        let living = members_below(&job);
-        if !living.is_empty() {
+        // Also where /proc does not show those that are in it.
+        if !pids_below(&job).is_empty() {
             // An older kernel has no such file; the caller ends who is left.
             fs::write(job.join("cgroup.kill"), "1").ok();
         }
-        members.extend(living);
+        members.extend(members_below(&job).iter().map(Stat::key));
     }
     members
 }
@@ -119,8 +124,8 @@ impl Yard {
         let members = home.join("cgroup.procs");
         File::options().write(true).open(&members).map_err(|error| refused(&members, &error))?;
         remove_stale(&home);
-        let started = proc_scan::stat(getpid()).map_or_else(raw::boot_ticks, |stat| stat.started);
-        let dir = home.join(format!("{PREFIX}{}-{started}", getpid()));
+        let own = proc_scan::own_key().map_err(|error| error.to_string())?;
+        let dir = home.join(directory_name(own));
         fs::create_dir(&dir).map_err(|error| refused(&home, &error))?;
         let lock = File::open(&dir).and_then(|dir| Ok(lock(&dir).map(|()| dir)?));
         let _lock = lock.map_err(|error| {
@@ -221,7 +226,13 @@ fn read(dir: &Path, file: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Child, Command};
+
     use super::*;
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("1000").spawn().unwrap()
+    }
 
     /// A directory that looks like a cgroup, as far as plain files can.
     fn home(name: &str, controllers: &str, members: &str) -> PathBuf {
@@ -287,23 +298,42 @@ mod tests {
     fn the_jobs_of_a_dead_server_are_found_beside_its_helpers_and_nobody_else_is() {
         let home = home("jobs", "", "");
         let dir = home.join("shellyard-77-5");
-        for (name, members) in [("server", "1\n"), ("job-1", "21\n22\n"), ("job-1/below", "23\n")] {
+        let children: Vec<Child> = (0..3).map(|_| sleeper()).collect();
+        let pids: Vec<u32> = children.iter().map(Child::id).collect();
+        let job = format!("{}\n{}\n", pids[0], pids[1]);
+        let below = format!("{}\n", pids[2]);
+        for (name, listed) in [("server", "1\n"), ("job-1", &job), ("job-1/below", &below)] {
             fs::create_dir_all(dir.join(name)).unwrap();
-            fs::write(dir.join(name).join("cgroup.procs"), members).unwrap();
+            fs::write(dir.join(name).join("cgroup.procs"), listed).unwrap();
         }
-        fs::create_dir_all(home.join("shellyard-778-5/job-1")).unwrap();
-        fs::write(home.join("shellyard-778-5/job-1/cgroup.procs"), "24\n").unwrap();
-        let server = Pid::from_raw(77).unwrap();
+        let key = |pid: &u32| {
+            let pid = Pid::from_raw(pid.cast_signed()).unwrap();
+            proc_scan::stat(pid).unwrap().key()
+        };
+        let members: Vec<ProcessKey> = pids.iter().map(key).collect();
+        // A server of another number, and a later one that got the same number.
+        let others = ["shellyard-778-5", "shellyard-77-6", "shellyard-77"];
+        for other in others.map(|name| home.join(name).join("job-1")) {
+            fs::create_dir_all(&other).unwrap();
+            fs::write(other.join("cgroup.procs"), format!("{}\n", getpid())).unwrap();
+        }
+        let server = (Pid::from_raw(77).unwrap(), 5);
         for own in [home.clone(), dir.join("server")] {
-            let mut found: Vec<i32> = kill_jobs_below(&own, server)
-                .into_iter()
-                .map(|pid| pid.as_raw_nonzero().get())
-                .collect();
-            found.sort_unstable();
-            assert_eq!(found, [21, 22, 23], "{own:?}");
+            let mut found = kill_jobs_below(&own, server);
+            found.sort_unstable_by_key(|(pid, _)| *pid);
+            let mut expected = members.clone();
+            expected.sort_unstable_by_key(|(pid, _)| *pid);
+            assert_eq!(found, expected, "{own:?}");
         }
         assert!(dir.join("job-1/cgroup.kill").exists());
         assert!(!dir.join("server/cgroup.kill").exists());
+        for other in others {
+            assert!(!home.join(other).join("job-1/cgroup.kill").exists(), "{other}");
+        }
+        for mut child in children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
         fs::remove_dir_all(home).unwrap();
     }
 
