@@ -96,6 +96,32 @@ pub(super) fn too_many(processes: Option<u64>, tasks: u64) -> Option<LimitKind> 
     processes.filter(|limit| tasks > *limit).map(LimitKind::Processes)
 }
 
+/// The processes of a job by the last quick count.
+///
+/// A quick count includes processes that have ended and were not reaped yet: above the limit it only
+/// says that the living tasks should be counted, which stops the job for a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct ProcessCount {
+    all: u64,
+    /// The ones that are known to have ended.
+    ended: u64,
+}
+
+impl ProcessCount {
+    /// Takes a new count, and returns `true` if more than `limit` of those processes may be alive.
+    pub(super) fn may_exceed(&mut self, limit: u64, all: u64) -> bool {
+        // Any that left may have been one of those that had ended.
+        self.ended = self.ended.saturating_sub(self.all.saturating_sub(all));
+        self.all = all;
+        all.saturating_sub(self.ended) > limit
+    }
+
+    /// Takes the number of the job's tasks that were found to be alive.
+    pub(super) fn found_alive(&mut self, tasks: u64) {
+        self.ended = self.all.saturating_sub(tasks);
+    }
+}
+
 /// What is left to a job that uses so much and had so much at the most, or the limit that it
 /// passed. Tasks come first: the memory of a fork bomb is a consequence of their number.
 pub(super) fn judge(limits: &ResourceLimits, now: &Used, most: &Used) -> Result<Room, LimitKind> {
@@ -112,9 +138,9 @@ pub(super) fn judge(limits: &ResourceLimits, now: &Used, most: &Used) -> Result<
     }
 }
 
-/// The last look at all processes: what decides when the next one is due.
+/// The last survey of all processes, which decides when the next one is due.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LastLook {
+pub(super) struct LastSurvey {
     /// The host at that moment, where it could be told.
     pub(super) glance: Option<Glance>,
     /// CPU time of all jobs at that moment, where it could be told and none came since.
@@ -127,7 +153,7 @@ pub(super) struct LastLook {
     pub(super) processors: u32,
 }
 
-impl LastLook {
+impl LastSurvey {
     /// Whether it is time to look again, given how long ago that was, for how long some job was not
     /// looked at, what the host has now, and the least that is left to any job.
     ///
@@ -203,7 +229,7 @@ impl LastLook {
     }
 }
 
-/// When the number of the host's tasks is worth a closer look.
+/// When the number of the host's tasks is worth a closer survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TaskCount {
     /// The time between two counts, in which no job can use up all that is left to it.
@@ -267,13 +293,30 @@ mod tests {
     };
     const AT_LIMIT: Used = Used { memory: 1000, tasks: 10, cpu: Duration::from_secs(59) };
     const HOST: Glance = Glance { tasks: 500, available_bytes: 10_000, jobs_cpu: None };
-    const LOOK: LastLook = LastLook {
+    const SURVEY: LastSurvey = LastSurvey {
         glance: Some(HOST),
         jobs_cpu: None,
         took: Duration::from_millis(1),
         calm: CALM,
         processors: 2,
     };
+
+    #[test]
+    fn processes_that_have_ended_are_counted_once() {
+        let mut count = ProcessCount::default();
+        assert!(!count.may_exceed(10, 10));
+        assert!(count.may_exceed(10, 30));
+        count.found_alive(4);
+        assert!(!count.may_exceed(10, 30), "it did not grow");
+        assert!(!count.may_exceed(10, 36), "ten of them live at most");
+        assert!(count.may_exceed(10, 37));
+        count.found_alive(4);
+        // Where ended ones were reaped, the rest may be alive.
+        assert!(!count.may_exceed(10, 14));
+        assert!(count.may_exceed(10, 21));
+        count.found_alive(12);
+        assert!(count.may_exceed(10, 21), "too many live");
+    }
 
     #[test]
     fn the_limit_itself_may_be_reached_and_not_passed() {
@@ -300,16 +343,16 @@ mod tests {
     fn tasks_are_counted_before_forks_could_use_up_what_is_left() {
         let room = |tasks| Room { tasks, ..Room::at_first(&LIMITS) };
         for (tasks, millis) in [(0, 10), (100, 10), (1000, 50), (8000, 400), (u64::MAX, 800)] {
-            let count = LOOK.count(&room(tasks));
+            let count = SURVEY.count(&room(tasks));
             assert_eq!(count.pause, Duration::from_millis(millis), "{tasks}");
         }
-        let count = LOOK.count(&room(100));
+        let count = SURVEY.count(&room(100));
         assert!(!count.has_grown(Some(550)) && count.has_grown(Some(551)));
         assert!(count.has_grown(None), "nobody can tell");
         assert!(count.has_time(Some(550), Work::Done) && count.has_time(None, Work::Done));
         assert!(!count.has_time(Some(551), Work::Done));
         assert!(count.has_time(Some(551), Work::BrokenOff), "not twice in a row");
-        assert!(!LOOK.count(&room(u64::MAX)).has_grown(Some(1 << 40)), "nobody has a limit");
+        assert!(!SURVEY.count(&room(u64::MAX)).has_grown(Some(1 << 40)), "nobody has a limit");
     }
 
     #[test]
@@ -323,13 +366,13 @@ mod tests {
 
     fn is_due(since_ms: u64, now: Option<Glance>, room: &Room) -> bool {
         let since = Duration::from_millis(since_ms);
-        LOOK.is_over(since, since, now, room)
+        SURVEY.is_over(since, since, now, room)
     }
 
     #[test]
     fn jobs_that_have_just_begun_are_not_looked_at_unless_something_grows() {
         let (room, unseen) = (Room::at_first(&LIMITS), Duration::from_millis(10));
-        let is_due = |now| LOOK.is_over(2 * CALM, unseen, now, &room);
+        let is_due = |now| SURVEY.is_over(2 * CALM, unseen, now, &room);
         assert!(!is_due(Some(HOST)));
         assert!(is_due(Some(Glance { tasks: 506, ..HOST })));
     }
@@ -349,13 +392,13 @@ mod tests {
     #[test]
     fn what_others_gave_back_hides_no_growth() {
         let (room, unseen) = (Room::at_first(&LIMITS), Duration::from_millis(10));
-        let mut look = LOOK;
+        let mut survey = SURVEY;
         let grown = Glance { available_bytes: 11_900, ..HOST };
-        assert!(!look.is_over(CALM, unseen, Some(grown), &room), "by what was seen so far");
-        look.rebase(Some(Glance { tasks: 400, available_bytes: 12_500, ..HOST }));
-        assert!(look.is_over(CALM, unseen, Some(grown), &room));
-        look.rebase(Some(Glance { tasks: 600, available_bytes: 1, ..HOST }));
-        let least = look.glance.unwrap();
+        assert!(!survey.is_over(CALM, unseen, Some(grown), &room), "by what was seen so far");
+        survey.rebase(Some(Glance { tasks: 400, available_bytes: 12_500, ..HOST }));
+        assert!(survey.is_over(CALM, unseen, Some(grown), &room));
+        survey.rebase(Some(Glance { tasks: 600, available_bytes: 1, ..HOST }));
+        let least = survey.glance.unwrap();
         assert_eq!((least.tasks, least.available_bytes), (400, 12_500), "growth is not forgotten");
     }
 
@@ -367,7 +410,7 @@ mod tests {
 
     fn pause_after(last_ms: u64, now: Option<Glance>, room: &Room) -> u128 {
         let glances = Glances { before: Some(HOST), now };
-        LOOK.pause(Duration::from_millis(last_ms), glances, room).as_millis()
+        SURVEY.pause(Duration::from_millis(last_ms), glances, room).as_millis()
     }
 
     #[test]
@@ -392,10 +435,10 @@ mod tests {
     fn jobs_that_use_no_cpu_time_are_left_alone_unless_much_is_taken_elsewhere() {
         let room = Room::at_first(&LIMITS);
         let cpu = |millis| Some(Duration::from_millis(millis));
-        let look = LastLook { jobs_cpu: cpu(7), ..LOOK };
+        let survey = LastSurvey { jobs_cpu: cpu(7), ..SURVEY };
         let is_over = |now, since| {
             let since = Duration::from_secs(since);
-            look.is_over(since, since, Some(now), &room)
+            survey.is_over(since, since, Some(now), &room)
         };
         let still = Glance { jobs_cpu: cpu(7), ..HOST };
         assert!(!is_over(still, 63) && is_over(still, 64));
@@ -406,22 +449,22 @@ mod tests {
 
     #[test]
     fn looks_become_rare_while_no_job_works() {
-        let mut look = LOOK;
+        let mut survey = SURVEY;
         for seconds in [2, 4, 8, 16, 16] {
-            look.calm = look.next_calm(Work::None);
-            assert_eq!(look.calm, Duration::from_secs(seconds));
+            survey.calm = survey.next_calm(Work::None);
+            assert_eq!(survey.calm, Duration::from_secs(seconds));
         }
         let room = Room::at_first(&LIMITS);
         for (seconds, expected) in [(15, false), (16, true)] {
             let since = Duration::from_secs(seconds);
-            assert_eq!(look.is_over(since, since, Some(HOST), &room), expected);
+            assert_eq!(survey.is_over(since, since, Some(HOST), &room), expected);
         }
         let many = Glance { tasks: 506, ..HOST };
         assert!(
-            look.is_over(GLANCE_PAUSE, GLANCE_PAUSE, Some(many), &room),
+            survey.is_over(GLANCE_PAUSE, GLANCE_PAUSE, Some(many), &room),
             "growth is looked at at once"
         );
-        assert_eq!(look.next_calm(Work::Done), CALM);
+        assert_eq!(survey.next_calm(Work::Done), CALM);
     }
 
     proptest! {
@@ -429,11 +472,11 @@ mod tests {
         fn looking_never_takes_more_than_its_share(
             took_ms in 0_u64..3000, since_ms in 0_u64..20_000, tasks in 0_u64..5000,
         ) {
-            let look = LastLook { took: Duration::from_millis(took_ms), ..LOOK };
+            let survey = LastSurvey { took: Duration::from_millis(took_ms), ..SURVEY };
             let now = Some(Glance { tasks, ..HOST });
             let nothing = Room { memory: 0, tasks: 0, cpu: Duration::ZERO };
             let since = Duration::from_millis(since_ms);
-            let due = look.is_over(since, since, now, &nothing);
+            let due = survey.is_over(since, since, now, &nothing);
             prop_assert_eq!(due, since_ms >= took_ms * 4);
         }
     }

@@ -1,9 +1,9 @@
-//! Watches over the limits that no kernel holds for a job as a whole: memory, CPU time, processes.
+//! The thread that watches over the limits that no kernel holds for a job as a whole: memory, CPU time, processes.
 //!
 //! One thread for all jobs of the process. While none is watched it sleeps; else it glances at the
-//! host ten times in a second, which costs three short reads, and looks at all processes, once for
+//! host ten times in a second, which costs three short reads, and surveys all processes, once for
 //! all jobs, when something has grown or a while has passed. While nothing grows glances become
-//! rare, and while no job works either, looks do (`overuse.rs`); a new job ends that.
+//! rare, and while no job works either, surveys do (`overuse.rs`); a new job ends that.
 //!
 //! Tasks come first, because a fork bomb grows while others are measured. The number of the host's
 //! tasks is read between glances, before forks could use up what is left to any job. Once it has
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::actor::JobMsg;
 use super::address::Address;
-use super::overuse::{self, CALM, GLANCE_PAUSE, Glances, LastLook, Room, TaskCount, Used, Work};
+use super::overuse::{self, CALM, GLANCE_PAUSE, Glances, LastSurvey, Room, ProcessCount, TaskCount, Used, Work};
 use super::state::is_urgent;
 use crate::confinement::ResourceLimits;
 use crate::outcome::LimitKind;
@@ -37,7 +37,7 @@ struct Registry {
     jobs: BTreeMap<u64, Watched>,
     last: u64,
     thread: Thread,
-    /// How long the thread sleeps before the next glance.
+    /// The time that the thread sleeps before the next glance.
     pause: Duration,
 }
 
@@ -54,17 +54,19 @@ enum Thread {
 #[derive(Debug, Clone)]
 struct Watched {
     tree: Arc<Tree>,
-    /// Those of its limits that the kernel does not hold.
+    /// The limits that the kernel does not hold for it.
     limits: ResourceLimits,
     /// The limit on its tasks. Where the kernel holds it, a job that was refused one is ended.
     processes: Option<u64>,
     actor: Address,
     since: Instant,
     most: Used,
+    /// Its processes by quick counts, where it has no cgroup.
+    quick_count: ProcessCount,
     standing: Standing,
 }
 
-/// How a job stands to its limits, by the last look.
+/// The standing of a job to its limits, by the last survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Within(Room),
@@ -92,7 +94,8 @@ impl Watch {
         registry.last += 1;
         let number = registry.last;
         let since = Instant::now();
-        let job = Watched { tree, limits, processes, actor, since, most, standing };
+        let quick_count = ProcessCount::default();
+        let job = Watched { tree, limits, processes, actor, since, most, quick_count, standing };
         registry.jobs.insert(number, job);
         registry.wake();
         Some(Self { number })
@@ -106,7 +109,7 @@ impl Drop for Watch {
 }
 
 impl Watched {
-    /// `true` if it has a limit for which all processes of the host have to be looked at.
+    /// `true` if it has a limit for which all processes of the host have to be surveyed.
     fn needs_survey(&self) -> bool {
         let ResourceLimits { memory, cpu, processes, .. } = self.limits;
         memory.is_some() || cpu.is_some() || processes.is_some()
@@ -129,14 +132,14 @@ impl Registry {
         }
     }
 
-    /// For how long the oldest job was not looked at, if all were at this moment.
-    fn longest_unseen(&self, looked: Instant) -> Duration {
+    /// The longest time for which a job was in no survey, if the last one was at this moment.
+    fn longest_unseen(&self, surveyed: Instant) -> Duration {
         let oldest = self.jobs.values().next();
-        oldest.map_or(Duration::ZERO, |job| job.since.max(looked).elapsed())
+        oldest.map_or(Duration::ZERO, |job| job.since.max(surveyed).elapsed())
     }
 
-    /// The least that is left to any job. Who has passed a limit is being ended, and needs no
-    /// closer look.
+    /// The least that is left to any job. A job that has passed a limit is being ended, and needs no
+    /// survey.
     fn least_room(&self) -> Room {
         let rooms = self.jobs.values().filter_map(|job| match job.standing {
             Standing::Within(room) => Some(room),
@@ -154,9 +157,9 @@ fn run() {
     // Beside hundreds of busy processes its turn would come late.
     process::host::prefer_this_thread();
     let processors = thread::available_parallelism().map_or(1, |count| count.get() as u32);
-    let mut looked = Instant::now();
+    let mut surveyed = Instant::now();
     let (glance, jobs_cpu, took) = (None, None, Duration::ZERO);
-    let mut last = LastLook { glance, jobs_cpu, took, calm: CALM, processors };
+    let mut last = LastSurvey { glance, jobs_cpu, took, calm: CALM, processors };
     let (mut before, mut newest) = (None, 0);
     let mut work = Work::Done;
     loop {
@@ -166,9 +169,7 @@ fn run() {
         let room = registry().least_room();
         let (pause, latest) = wait_for_the_next_glance(last.count(&room));
         let (room, now) = (registry().least_room(), process::glance());
-        if last.count(&room).has_grown(now.map(|now| now.tasks)) {
-            count_tasks(&jobs());
-        }
+        let has_grown = last.count(&room).has_grown(now.map(|now| now.tasks));
         let glances = Glances { before, now };
         if newest != latest || glances.have_stirred(&room) {
             last.calm = CALM;
@@ -177,18 +178,21 @@ fn run() {
             // It may be where its CPU time is not counted.
             last.jobs_cpu = None;
         }
-        let (since, unseen) = (looked.elapsed(), registry().longest_unseen(looked));
+        let (since, unseen) = (surveyed.elapsed(), registry().longest_unseen(surveyed));
         if last.is_over(since, unseen, now, &room) {
             // By CPU time: beside a fork bomb it takes long until this thread gets a processor.
             let begun = process::thread_cpu_time();
-            let count = LastLook { glance: now, ..last }.count(&room);
-            work = look_at_all(count, work);
+            let count = LastSurvey { glance: now, ..last }.count(&room);
+            work = survey_jobs(count, work);
             let calm = last.next_calm(work);
             let jobs_cpu = now.and_then(|now| now.jobs_cpu);
             let took = process::thread_cpu_time().saturating_sub(begun);
-            last = LastLook { glance: now, jobs_cpu, took, calm, processors };
-            looked = Instant::now();
+            last = LastSurvey { glance: now, jobs_cpu, took, calm, processors };
+            surveyed = Instant::now();
         } else {
+            if has_grown {
+                count_tasks(&jobs());
+            }
             last.rebase(now);
         }
         let pause = last.pause(pause, glances, &room);
@@ -200,7 +204,7 @@ fn run() {
     }
 }
 
-/// Whether there was nobody to watch over for a while.
+/// Says whether there was nobody to watch over for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slept {
     Yes,
@@ -249,11 +253,13 @@ fn jobs() -> Vec<(u64, Watched)> {
     registry().jobs.iter().map(|(number, job)| (*number, job.clone())).collect()
 }
 
-/// Ends the jobs with too many tasks in their cgroups, which costs a short read for each, or in
-/// their sessions, which costs one pass over the numbers of all processes.
+/// Ends the jobs with too many tasks. In a cgroup they are counted by a short read; elsewhere in the
+/// leader's session, by one pass over the numbers of all processes, and from parent to child, by a
+/// short read for each. A job that has passed a limit is being ended already.
 fn count_tasks(jobs: &[(u64, Watched)]) {
     let sessions = LazyCell::new(process::session_sizes);
-    for (number, job) in jobs.iter().filter(|(_, job)| job.processes.is_some()) {
+    for (number, job) in jobs.iter().filter(|(_, job)| job.standing != Standing::Over) {
+        let Some(limit) = job.processes else { continue };
         match job.tree.tasks_in_cgroup() {
             Some(tasks) => {
                 if let Some(which) = overuse::too_many(job.processes, tasks) {
@@ -261,31 +267,48 @@ fn count_tasks(jobs: &[(u64, Watched)]) {
                 }
             }
             None => {
-                let tasks = job.tree.tasks_in_session(&sessions);
-                if overuse::too_many(job.processes, tasks).is_some() {
-                    count_stopped(*number, job);
-                }
+                let in_session = job.tree.tasks_in_session(&sessions);
+                let processes = job.tree.count_descendants().max(in_session);
+                judge_quick_count(*number, job, limit, processes);
             }
         }
     }
 }
 
-/// Counts the tasks of a job whose session is too large. Processes that have ended and were not
-/// reaped yet are in a session too, so the job is stopped while those that live are counted.
+/// Ends a job with too many tasks, given a quick count of its processes. The job is stopped for a
+/// moment only if more than its limit of those may be alive.
+fn judge_quick_count(number: u64, job: &Watched, limit: u64, processes: u64) {
+    if with_job(number, |job| job.quick_count.may_exceed(limit, processes)) == Some(true) {
+        count_stopped(number, job);
+    }
+}
+
+/// Counts the living tasks of a job while it is stopped: the group of its leader first, which takes
+/// one call, and then those that left it.
 fn count_stopped(number: u64, job: &Watched) {
     job.tree.pause_group();
+    let stopped = job.tree.stop_descendants();
     let loads = process::survey(&[Arc::clone(&job.tree)]);
     for load in &loads {
         match overuse::too_many(job.processes, load.tasks) {
             Some(which) => end(number, job, which, load),
-            None => job.tree.resume_group(),
+            None => {
+                stopped.resume();
+                job.tree.resume_group();
+                with_job(number, |job| job.quick_count.found_alive(load.tasks));
+            }
         }
     }
 }
 
-/// Looks at all processes of the host, once for all jobs, and says whether any job used CPU time
-/// since the last look, which gave `before`. Memory is measured last, while `count` leaves time for it.
-fn look_at_all(count: TaskCount, before: Work) -> Work {
+/// Does something with what is known of a job, while it is watched.
+fn with_job<T>(number: u64, act: impl FnOnce(&mut Watched) -> T) -> Option<T> {
+    registry().jobs.get_mut(&number).map(act)
+}
+
+/// Surveys all processes of the host, once for all jobs, and says whether any job used CPU time
+/// since the last survey, which gave `before`. Memory is measured last, while `count` leaves time for it.
+fn survey_jobs(count: TaskCount, before: Work) -> Work {
     let mut jobs = jobs();
     count_tasks(&jobs);
     jobs.retain(|(_, job)| job.needs_survey());
@@ -312,12 +335,12 @@ fn look_at_all(count: TaskCount, before: Work) -> Work {
             work = Work::Done;
         }
         let found = overuse::judge(&job.limits, &used, &most);
-        if let Some(job) = registry().jobs.get_mut(number) {
+        with_job(*number, |job| {
             job.most = most;
             if let (Standing::Within(room), Ok(left)) = (&mut job.standing, found) {
                 *room = left;
             }
-        }
+        });
         if let Err(which) = found {
             end(*number, job, which, load);
         }
@@ -328,9 +351,7 @@ fn look_at_all(count: TaskCount, before: Work) -> Work {
 /// Tells a job that it has passed this limit. What harms others is kept from growing here already:
 /// beside a fork bomb it may take long until the job's actor gets a processor, or a thread to end it on.
 fn end(number: u64, job: &Watched, which: LimitKind, load: &Load) {
-    if let Some(job) = registry().jobs.get_mut(&number) {
-        job.standing = Standing::Over;
-    }
+    with_job(number, |job| job.standing = Standing::Over);
     // The actor hears of the limit before it hears of the leader's end, so the limit is the outcome.
     job.actor.tell(JobMsg::LimitHit(which));
     if is_urgent(which) {
@@ -338,7 +359,7 @@ fn end(number: u64, job: &Watched, which: LimitKind, load: &Load) {
     }
 }
 
-/// What counts against a job's limits; nothing where there was no time to measure its memory.
+/// Measures what counts against a job's limits; nothing where there was no time to measure its memory.
 fn used(job: &Watched, load: &Load, has_time: impl Fn() -> bool) -> Option<Used> {
     // Shared pages are counted in each process, which can only be too much.
     let is_enough = job.limits.memory.is_none_or(|limit| load.rss_bytes <= limit);

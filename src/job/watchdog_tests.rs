@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use ractor::Actor;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::*;
 use crate::ids::JobId;
@@ -85,6 +86,67 @@ async fn too_many_processes_end_a_job_wherever_they_hide() {
     let ending = ended(&job).await;
     assert_eq!(ending.outcome, Outcome::Limit { which: LimitKind::Processes(20) });
     assert_eq!((ending.survivors, job.pids()), (Vec::new(), Vec::new()));
+}
+
+/// The number and a copy of a job as it is watched.
+fn watched(job: &JobHandle) -> (u64, Watched) {
+    let pid = job.pids().first().copied();
+    let registry = registry();
+    let mut jobs = registry.jobs.iter();
+    let (number, job) = jobs.find(|(_, job)| Some(job.tree.leader_pid()) == pid).expect("watched");
+    (*number, job.clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tasks_of_a_job_that_is_being_ended_are_not_counted() {
+    let limits = ResourceLimits { processes: Some(1000), ..ResourceLimits::NONE };
+    let job = start("sleep 300 & sleep 300 & echo ready; wait", limits).await;
+    tokio::time::timeout(LONG, job.output().wait_past(5)).await.expect("it runs");
+    let (number, copy) = watched(&job);
+    count_tasks(&[(number, Watched { processes: Some(1), standing: Standing::Over, ..copy })]);
+    job.stop(crate::job::tests::now());
+    let ending = ended(&job).await;
+    assert!(matches!(ending.outcome, Outcome::Stopped { .. }), "{ending:?}");
+}
+
+/// Thirty processes that have ended and are not reaped, and a line for each time that it is continued.
+const ZOMBIES: &str = "exec python3 -c 'import os, signal
+signal.signal(signal.SIGCONT, lambda *_: os.write(1, b\"continued\\n\"))
+for _ in range(30):
+    if os.fork() == 0: os._exit(0)
+for pid in range(30): os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+os.write(1, b\"ready\\n\")
+while True: signal.pause()'";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_not_stopped_again_for_processes_that_have_ended() {
+    let limits = ResourceLimits { processes: Some(1000), ..ResourceLimits::NONE };
+    let job = start(ZOMBIES, limits).await;
+    let written = async |bytes: u64| {
+        tokio::time::timeout(LONG, job.output().wait_past(bytes)).await.expect("it writes");
+    };
+    written(5).await;
+    let (number, copy) = watched(&job);
+    let count = || {
+        // Where it has a cgroup, that would be asked instead.
+        let size = copy.tree.tasks_in_session(&process::session_sizes());
+        assert_eq!(size, 31);
+        judge_quick_count(number, &Watched { processes: Some(20), ..copy.clone() }, 20, size);
+    };
+    count();
+    let once = "ready\ncontinued\n".len() as u64;
+    written(once - 1).await;
+    for _ in 0..5 {
+        count();
+    }
+    // A signal to which it answers comes after all that were sent before.
+    kill_process(Pid::from_raw(job.pids()[0].cast_signed()).unwrap(), Signal::CONT).unwrap();
+    written(once + 9).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let bytes = job.output().progress().written_bytes();
+    assert_eq!(bytes, once + 10, "continued once by the count, once by the test");
+    job.stop(crate::job::tests::now());
+    assert!(matches!(ended(&job).await.outcome, Outcome::Stopped { .. }));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ use rustix::process::{Pid, getpid};
 use super::children;
 use super::confine::cgroup::JobCgroup;
 use super::holdings::Holdings;
-use super::orphans::{self, TreeId};
+use super::orphans::{self, AdoptedChildren, TreeId};
 use super::plumbing::FileNames;
 use super::proc_scan::{self, ProcessKey, Snapshot, Stat};
 use super::tag::Tag;
@@ -243,6 +243,7 @@ struct Owners<'a> {
     /// The first processes of namespaces, to which orphans fall.
     inits: HashMap<Pid, usize>,
     seen: HashMap<ProcessKey, usize>,
+    adopted: AdoptedChildren,
 }
 
 impl<'a> Owners<'a> {
@@ -259,7 +260,7 @@ impl<'a> Owners<'a> {
             inits.extend(init.map(|init| (init, index)));
             seen.extend(identity.lock_seen().iter().map(|key| (*key, index)));
         }
-        Self { trees, ids, leaders, inits, seen }
+        Self { trees, ids, leaders, inits, seen, adopted: orphans::adopted_children() }
     }
 
     fn find(&self, stat: &Stat, parent: Parent) -> Option<usize> {
@@ -283,6 +284,6 @@ impl<'a> Owners<'a> {
         if children::is_owned(stat.pid) {
             return None;
         }
-        orphans::owner_of(stat).and_then(|tree| self.ids.get(&tree).copied())
+        orphans::owner_of(stat, &self.adopted).and_then(|tree| self.ids.get(&tree).copied())
     }
 }

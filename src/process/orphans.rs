@@ -7,6 +7,7 @@
 //! is, and the orphan ends when the last of them is over. The answer is kept: the evidence of later
 //! scans is weaker, and reading it costs time.
 
+use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -108,6 +109,15 @@ impl Orphans {
     }
 }
 
+/// The children of the server's main thread, among which the kernel puts orphans; `None` where it does
+/// not tell. One list serves a whole scan: reading it for each of a thousand orphans would take long.
+pub(super) type AdoptedChildren = LazyCell<Option<HashSet<Pid>>>;
+
+/// The list, which is read when it is first needed: after the orphans that are looked for in it.
+pub(super) fn adopted_children() -> AdoptedChildren {
+    LazyCell::new(|| Some(proc_scan::main_thread_children().ok()?.into_iter().collect()))
+}
+
 /// Counts a tree as a possible owner of orphans, until [`close_tree`]. True if it is the only one.
 pub(super) fn open_tree(identity: &Arc<Identity>) -> bool {
     children::with_orphans(|orphans| {
@@ -131,15 +141,15 @@ pub(super) fn may_tell_more(tree: TreeId) -> bool {
     children::with_orphans(|orphans| orphans.has_unchecked(tree))
 }
 
-/// The tree that owns this child of the server, which the server did not create. `None` as well
-/// while that cannot be told for certain.
-pub(super) fn owner_of(stat: &Stat) -> Option<TreeId> {
+/// Finds the tree that owns this child of the server, which the server did not create. `None` as
+/// well while that cannot be told for certain.
+pub(super) fn owner_of(stat: &Stat, adopted: &AdoptedChildren) -> Option<TreeId> {
     let key = stat.key();
     let known = children::with_orphans(|orphans| orphans.known.get(&key).cloned());
     let orphan = match known {
         Some(orphan) => orphan,
         None => {
-            let orphan = find_owner(stat)?;
+            let orphan = find_owner(stat, adopted)?;
             children::with_orphans(|orphans| {
                 orphans.known.entry(key).or_insert_with(|| orphan.clone()).clone()
             })
@@ -161,11 +171,10 @@ pub(super) fn owner_of(stat: &Stat) -> Option<TreeId> {
     }
 }
 
-fn find_owner(stat: &Stat) -> Option<Orphan> {
+fn find_owner(stat: &Stat, adopted: &AdoptedChildren) -> Option<Orphan> {
     let unchecked = Certainty::SeenBefore(children::next_creation());
     // A child that another thread of ours created, and that is not registered, is no orphan.
-    let adopted = proc_scan::main_thread_children();
-    if adopted.is_ok_and(|adopted| !adopted.contains(&stat.pid)) {
+    if adopted.as_ref().is_some_and(|adopted| !adopted.contains(&stat.pid)) {
         return None;
     }
     let trees = open_trees();

@@ -233,10 +233,10 @@ impl Tree {
     /// Scans the children that we did not create.
     fn scan_adopted(&self) -> Adopted {
         let Ok(adopted) = proc_scan::main_thread_children() else { return Adopted::PerhapsOurs };
-        let mut dead = Vec::new();
+        let (mut dead, list) = (Vec::new(), orphans::adopted_children());
         for pid in adopted.into_iter().filter(|pid| !children::is_owned(*pid)) {
             match proc_scan::stat(pid).filter(Stat::alive) {
-                Some(stat) if orphans::owner_of(&stat) == Some(self.identity.id()) => {
+                Some(stat) if orphans::owner_of(&stat, &list) == Some(self.identity.id()) => {
                     return Adopted::PerhapsOurs;
                 }
                 Some(_) => {}

@@ -226,6 +226,7 @@ fn read(dir: &Path, file: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
     use std::process::{Child, Command};
 
     use super::*;
@@ -310,7 +311,7 @@ mod tests {
             let pid = Pid::from_raw(pid.cast_signed()).unwrap();
             proc_scan::stat(pid).unwrap().key()
         };
-        let members: Vec<ProcessKey> = pids.iter().map(key).collect();
+        let members: HashSet<ProcessKey> = pids.iter().map(key).collect();
         // A server of another number, and a later one that got the same number.
         let others = ["shellyard-778-5", "shellyard-77-6", "shellyard-77"];
         for other in others.map(|name| home.join(name).join("job-1")) {
@@ -319,11 +320,8 @@ mod tests {
         }
         let server = (Pid::from_raw(77).unwrap(), 5);
         for own in [home.clone(), dir.join("server")] {
-            let mut found = kill_jobs_below(&own, server);
-            found.sort_unstable_by_key(|(pid, _)| *pid);
-            let mut expected = members.clone();
-            expected.sort_unstable_by_key(|(pid, _)| *pid);
-            assert_eq!(found, expected, "{own:?}");
+            let found: HashSet<ProcessKey> = kill_jobs_below(&own, server).into_iter().collect();
+            assert_eq!(found, members, "{own:?}");
         }
         assert!(dir.join("job-1/cgroup.kill").exists());
         assert!(!dir.join("server/cgroup.kill").exists());
