@@ -193,7 +193,10 @@ mod tests {
         for cost in [ms(1), ms(20), ms(100), ms(700)] {
             let scans = scans_beside_ending_children(cost);
             assert!(scans > 0, "{cost:?}");
-            assert!(cost * scans * SHARE <= Duration::from_secs(600) + cost * SHARE, "{cost:?}: {scans}");
+            assert!(
+                cost * scans * SHARE <= Duration::from_secs(600) + cost * SHARE,
+                "{cost:?}: {scans}"
+            );
         }
     }
 

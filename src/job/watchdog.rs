@@ -17,7 +17,9 @@ use std::time::{Duration, Instant};
 
 use super::actor::JobMsg;
 use super::address::Address;
-use super::overuse::{self, CALM, GLANCE_PAUSE, Glances, LastSurvey, Room, ProcessCount, TaskCount, Used, Work};
+use super::overuse::{
+    self, CALM, GLANCE_PAUSE, Glances, LastSurvey, ProcessCount, Room, TaskCount, Used, Work,
+};
 use super::state::is_urgent;
 use crate::confinement::ResourceLimits;
 use crate::outcome::LimitKind;

@@ -317,7 +317,10 @@ mod tests {
         for scratch in [None, Some(PathBuf::from("/tmp/a b"))] {
             let args = argv(&host, scratch.as_deref()).unwrap().into_iter().skip(1);
             let args = args.map(|arg| OsString::from(arg.into_string().unwrap()));
-            assert_eq!(Orders::parse(args), Some(Orders { left: LeftBehind::of(&host).unwrap(), scratch }));
+            assert_eq!(
+                Orders::parse(args),
+                Some(Orders { left: LeftBehind::of(&host).unwrap(), scratch })
+            );
         }
     }
 

@@ -58,7 +58,8 @@ impl LeftBehind {
 
     fn find(&self, kept: &[Pid], is_child: impl Fn(&Stat) -> bool) -> Vec<Stat> {
         // By their cgroups first: what they carry in themselves they may have shed.
-        let in_cgroups: HashSet<ProcessKey> = cgroup::kill_jobs_of(self.server).into_iter().collect();
+        let in_cgroups: HashSet<ProcessKey> =
+            cgroup::kill_jobs_of(self.server).into_iter().collect();
         let is_kept = |stat: &Stat| {
             stat.pid == getpid() || stat.key() == self.server || kept.contains(&stat.pid)
         };

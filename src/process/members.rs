@@ -113,9 +113,8 @@ impl Identity {
         let init = self.holdings(Holdings::init).flatten();
         // Read after the snapshot: whoever is in the cgroup by now is a member, however it got there.
         let others = self.cgroup(JobCgroup::members).unwrap_or_default().into_iter();
-        members.extend(
-            others.filter(|stat| !found.contains(&stat.key()) && Some(stat.pid) != init),
-        );
+        members
+            .extend(others.filter(|stat| !found.contains(&stat.key()) && Some(stat.pid) != init));
         self.remember(&members);
         members
     }

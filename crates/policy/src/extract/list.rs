@@ -148,11 +148,22 @@ impl Walker<'_, '_> {
                 Some(("time", end)) if self.shell == Shell::Bash => {
                     self.pos = end;
                     self.time_option();
+                    self.check_timed()?;
                 }
                 Some(_) | None => return Ok(plain),
             }
             plain = false;
         }
+    }
+
+    /// In a substitution, bash 5.2 first takes `time` for the name of a program, and so finds the end
+    /// of `$(time case x in y) a;; esac)` at the first `)`.
+    fn check_timed(&mut self) -> Walk<()> {
+        let is_compound = self.keyword().is_some() || self.peek() == Some(b'(');
+        if is_compound && self.is_in_substitution() {
+            return self.syntax("`time` before a compound command inside a substitution");
+        }
+        Ok(())
     }
 
     fn time_option(&mut self) {

@@ -5,7 +5,7 @@ use super::cursor::{ends_word, in_name, starts_name};
 use super::list::Entry;
 use super::walker::{MAX_COMMANDS, Walk, Walker};
 use crate::command::{
-    Assignment, Lookup, Reach, Reason, Redirect, Shape, SimpleCommand, Value, Via, Word,
+    Assignment, Lookup, Reach, Reason, Redirect, Shape, SimpleCommand, Value, Word,
 };
 
 /// The builtins after which bash accepts `name=( … )` as an argument.
@@ -146,8 +146,7 @@ impl Walker<'_, '_> {
         self.elements(name)?;
         // Bash 5.2 writes a substitution out again before it runs it, and gets this one wrong.
         let escapes = self.since(start).replace("\\\n", "").contains('\\');
-        let rewritten = |via: &Via| matches!(via, Via::Substitution | Via::ProcessSubstitution);
-        if escapes && self.sink.path.iter().any(rewritten) {
+        if escapes && self.is_in_substitution() {
             return self.syntax("a backslash in an array inside a substitution");
         }
         // The word goes on behind the parenthesis: `a=()#b` is no comment.

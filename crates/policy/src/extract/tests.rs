@@ -159,6 +159,22 @@ fn names_that_are_known_only_when_they_run() {
 }
 
 #[test]
+fn time_in_a_substitution_is_certain_before_simple_commands_only() {
+    finds(
+        "a \"$(time b; time -p c)\"; time { d; }; time case x in y) e;; esac",
+        &["b", "c", "a", "d", "e"],
+    );
+    for text in [
+        "a \"$(time case 1 in ?) b '$(c)';; esac)\"",
+        "a \"$(time -p { b; })\"",
+        "a <(! time (b))",
+        "a \"$(time ! b)\"",
+    ] {
+        doubts(text);
+    }
+}
+
+#[test]
 fn arithmetic_follows_values() {
     finds("i=0; j=i; echo $((i + j))", &["echo"]);
     finds("((pwn))", &[]);

@@ -152,6 +152,13 @@ impl<'t, 's> Walker<'t, 's> {
         }
     }
 
+    /// `true` between the parentheses of `$(…)` or `<(…)`, at any depth.
+    pub(super) fn is_in_substitution(&self) -> bool {
+        let is_substitution =
+            |via: &Via| matches!(via, Via::Substitution | Via::ProcessSubstitution);
+        self.sink.path.iter().any(is_substitution)
+    }
+
     /// Goes one level down, within the bound.
     pub(super) fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Walk<T>) -> Walk<T> {
         if self.sink.depth >= MAX_DEPTH {

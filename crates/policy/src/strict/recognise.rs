@@ -149,15 +149,14 @@ impl ShellReader<'_> {
     /// Commands with `|` between them; `!` and `time` before them start nothing.
     fn pipeline(&mut self) -> Proven<()> {
         self.skip_blanks();
-        while self.next_word() == "!" || (self.next_word() == "time" && self.knows_time()) {
-            let is_time = self.next_word() == "time";
-            self.pos += self.next_word().len();
+        if self.at_time() {
+            self.time()?;
+        }
+        while self.next_word() == "!" {
+            self.pos += 1;
             self.skip_blanks();
-            if is_time && self.next_word() == "-p" {
-                self.pos += 2;
-                self.skip_blanks();
-            } else if is_time && self.next_word().starts_with('-') {
-                return self.refuse("an option of `time`");
+            if self.at_time() {
+                return self.refuse("`time` after `!`");
             }
         }
         let before = self.set.clone();
@@ -180,9 +179,28 @@ impl ShellReader<'_> {
         }
     }
 
-    /// `true` where `time` is a reserved word; to other shells it is a program.
-    fn knows_time(&self) -> bool {
-        self.bash_only("time").is_ok()
+    /// `true` at a `time` that is a reserved word; to other shells it is a program.
+    fn at_time(&self) -> bool {
+        self.next_word() == "time" && self.bash_only("time").is_ok()
+    }
+
+    /// `time` and `-p`, before a simple command. In a substitution, bash first takes `time` for the name of a program: in
+    /// `"$(time case x in y) a;; esac)"` the substitution ends at the first `)`, and what follows is text in double quotes.
+    /// Before a simple command both readings find the same end.
+    fn time(&mut self) -> Proven<()> {
+        self.pos += "time".len();
+        self.skip_blanks();
+        if self.next_word() == "-p" {
+            self.pos += 2;
+            self.skip_blanks();
+        } else if self.next_word().starts_with('-') {
+            return self.refuse("an option of `time`");
+        }
+        let word = self.next_word();
+        if RESERVED.contains(&word) || self.starts_with("(") || self.at_time() {
+            return self.refuse("`time` before something else than a simple command");
+        }
+        Ok(())
     }
 
     fn command(&mut self) -> Proven<()> {

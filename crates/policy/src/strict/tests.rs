@@ -58,6 +58,13 @@ fn lists_and_pipelines_start_each_of_their_commands() {
         ("{ }", "empty list"),
         ("a\rb", "control character"),
         ("time -x a", "time"),
+        ("time case a in b) c;; esac", "`time` before something else"),
+        ("a \"$(time case 1 in ?) b '$(c)';; esac)\"", "`time` before something else"),
+        ("a \"$(time -p { case 1 in ?) b;; esac; })\"", "`time` before something else"),
+        ("time (a)", "`time` before something else"),
+        ("time ! a", "`time` before something else"),
+        ("time time a", "`time` before something else"),
+        ("! time a", "`time` after `!`"),
     ] {
         refused(text, construct);
     }

@@ -30,7 +30,10 @@ pub(super) fn xargs(command: &SimpleCommand) -> Vec<Effect> {
         Ok(scan) => scan,
         Err(odd) => return vec![Effect::unclear("xargs", odd)],
     };
-    let rest = args.get(scan.rest..).unwrap_or_default();
+    // Without a command of its own it runs `echo`.
+    let echo = [Word::literal("echo")];
+    let given = args.get(scan.rest..).unwrap_or_default();
+    let rest = if given.is_empty() { echo.as_slice() } else { given };
     let place = match (scan.value(&["I"]), scan.value(&["replace"]), scan.has(&["replace"])) {
         (Some(word), ..) | (None, Some(word), _) => match word.value() {
             Some(text) => Some(text),
@@ -41,10 +44,7 @@ pub(super) fn xargs(command: &SimpleCommand) -> Vec<Effect> {
     };
     let words: Vec<Word> = match place {
         Some(place) => rest.iter().map(|word| with_input(word, place)).collect(),
-        None => {
-            let more = (!rest.is_empty()).then(|| Word::unknown("", Shape::Many));
-            rest.iter().cloned().chain(more).collect()
-        }
+        None => rest.iter().cloned().chain([Word::unknown("", Shape::Many)]).collect(),
     };
     Effect::runs(&words, Vec::new()).into_iter().collect()
 }

@@ -218,8 +218,7 @@ fn is_removed(error: &io::Error) -> bool {
 /// The processes in a cgroup and in all below it that /proc shows. None of them is another process
 /// that got the number of a member which has ended: membership is read again after each was.
 pub(super) fn members_below(dir: &Path) -> Vec<Stat> {
-    let mut found: Vec<Stat> =
-        pids_below(dir).into_iter().filter_map(proc_scan::stat).collect();
+    let mut found: Vec<Stat> = pids_below(dir).into_iter().filter_map(proc_scan::stat).collect();
     if !found.is_empty() {
         let members: HashSet<Pid> = pids_below(dir).into_iter().collect();
         found.retain(|stat| members.contains(&stat.pid));
