@@ -5,14 +5,14 @@
 //! children than the list says. So this holds up a fork bomb whose processes leave their session,
 //! where nothing else does: beside hundreds of busy processes the server gets little of a processor.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
 use super::children;
 use super::killing;
 use super::orphans;
-use super::proc_scan::{self, Stat, State};
+use super::proc_scan::{self, ProcessKey, Stat, State};
 use super::tree::Tree;
 
 /// The most passes over a tree that keeps growing while it is being stopped.
@@ -20,12 +20,12 @@ const STOP_PASSES: u32 = 20;
 
 /// The processes that were stopped, and that ran until then.
 #[derive(Debug, Default)]
-pub struct StoppedProcesses(Vec<Stat>);
+pub struct StoppedProcesses(HashMap<ProcessKey, Stat>);
 
 impl StoppedProcesses {
     /// Lets them go on.
     pub fn resume(&self) {
-        for stat in &self.0 {
+        for stat in self.0.values() {
             // Gone already, or not ours to signal.
             killing::send(stat, Signal::CONT).ok();
         }
@@ -49,8 +49,8 @@ impl Tree {
         found.len() as u64
     }
 
-    /// Stops the same processes, parents before their children, in passes until one finds nobody who
-    /// still runs. Blocks.
+    /// Stops the same processes, parents before their children, in passes until one finds no other
+    /// process that runs. Blocks.
     #[must_use = "who was stopped has to be resumed or ended"]
     pub fn stop_descendants(&self) -> StoppedProcesses {
         let mut stopped = StoppedProcesses::default();
@@ -64,11 +64,12 @@ impl Tree {
         stopped
     }
 
-    fn stop_in_one_pass(&self, stopped: &mut Vec<Stat>) {
+    fn stop_in_one_pass(&self, stopped: &mut HashMap<ProcessKey, Stat>) {
         let mut todo: Vec<(Pid, Pid)> =
             self.topmost().into_iter().map(|pid| (pid, getpid())).collect();
         while let Some((pid, parent)) = todo.pop() {
-            stopped.extend(stop_child(pid, parent));
+            // A process that was told to stop may still read as running for a moment.
+            stopped.extend(stop_child(pid, parent).map(|stat| (stat.key(), stat)));
             let below = proc_scan::children_of(pid).unwrap_or_default();
             todo.extend(below.into_iter().map(|child| (child, pid)));
         }
@@ -157,7 +158,7 @@ mod tests {
         let stopped = tree.stop_descendants();
         assert_eq!(stopped.0.len(), 4);
         eventually("all are stopped", || are_all(State::Stopped));
-        assert_eq!(tree.stop_descendants().0.len(), 0, "nobody runs");
+        assert!(tree.stop_descendants().0.is_empty(), "nobody runs");
         stopped.resume();
         eventually("all go on", || are_all(State::Active));
         assert_eq!(tree.kill(), [0; 0]);

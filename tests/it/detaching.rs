@@ -323,6 +323,71 @@ fn whatever_left_its_job_ends_after_a_server_that_was_killed() {
     });
 }
 
+/// Ends its main thread while another thread sleeps on: /proc shows such a process as a zombie.
+const WITHOUT_MAIN_THREAD: &str = "import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(300,)).start()
+ctypes.CDLL(None).pthread_exit(None)";
+
+/// Two processes without a main thread, by their numbers: the leader of a job, and one that left it.
+struct Headless([i32; 2]);
+
+impl Headless {
+    #[track_caller]
+    fn start(yard: &mut Yard) -> (u64, Self) {
+        let command = format!(
+            "(setsid python3 -c '{WITHOUT_MAIN_THREAD}' </dev/null >/dev/null 2>&1 & echo $!)\n\
+             echo $$\necho ready\nexec python3 -c '{WITHOUT_MAIN_THREAD}'"
+        );
+        let arguments = json!({"command": command, "wait_s": 60, "until": "ready"});
+        let reply = yard.call("run_command", arguments).ok();
+        let output = reply["output"].as_str().unwrap_or_default().to_owned();
+        let mut pids = output.lines().filter_map(|line| line.parse().ok());
+        let (Some(left), Some(leader)) = (pids.next(), pids.next()) else { panic!("{}", reply.0) };
+        let headless = Self([left, leader]);
+        eventually("both are without a main thread", || headless.alive().len() == 2);
+        (reply.job(), headless)
+    }
+
+    /// Those that are zombies with threads that live.
+    fn alive(&self) -> Vec<i32> {
+        let is_alive = |pid: &i32| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+            let threads = field("Threads:").and_then(|text| text.trim().parse().ok());
+            field("State:").is_some_and(|state| state.trim().starts_with('Z')) && threads > Some(1)
+        };
+        self.0.into_iter().filter(is_alive).collect()
+    }
+}
+
+impl Drop for Headless {
+    fn drop(&mut self) {
+        for pid in self.alive() {
+            signal(pid, Signal::KILL);
+        }
+    }
+}
+
+#[test]
+fn processes_whose_main_thread_has_ended_end_by_stop_and_after_a_server_that_was_killed() {
+    let cells = [User::Same, User::Nobody].into_iter().flat_map(|user| {
+        // With a namespace of its own a job does not know the numbers that the host has for it.
+        [Cell::without_cgroup(user), Cell::new(user, "none", Limits::Default)]
+    });
+    for cell in cells {
+        let mut yard = cell.start(Launch::http());
+        let (job, headless) = Headless::start(&mut yard);
+        let stopped = yard.call("stop_jobs", json!({"jobs": [job], "grace_s": 1})).ok();
+        assert_eq!(headless.alive(), Vec::<i32>::new(), "stopped in {cell:?}");
+        assert_tree_ended(stopped.only_job(), "stopped");
+
+        let (_, headless) = Headless::start(&mut yard);
+        yard.signal(Signal::KILL);
+        yard.wait_exit();
+        eventually("nobody outlives the server", || headless.alive().is_empty());
+    }
+}
+
 /// The guardian of this server: its command line has the server's number.
 fn guardian(yard: &Yard) -> Option<i32> {
     let end = format!("\0{}\0", yard.pid());

@@ -101,6 +101,29 @@ fn a_spinning_fork_bomb_is_ended_for_its_processes_whatever_memory_it_may_have()
     }
 }
 
+/// The same with a session for each process.
+const LEAVING_BOMB: &str = "exec bash -c 'b() { echo started; if [ $1 -gt 0 ]; then \
+    for i in 1 2; do setsid bash -c \"$(declare -f b); b $(($1-1))\" MARKER & done; fi; \
+    while [ $SECONDS -lt 20 ]; do :; done; }; b 8'";
+
+/// Without a sandbox, and without a cgroup where the user may make none: only ancestors tell what
+/// such a process belongs to.
+#[test]
+fn a_fork_bomb_that_leaves_its_session_is_ended_for_its_processes() {
+    for mut world in World::each_user(Means::Namespaces, "") {
+        let bystander = Marker::new();
+        let other = world.yard.start(&format!("sleep {bystander}"));
+        let marker = Marker::new();
+        let bomb = LEAVING_BOMB.replace("MARKER", &marker.to_string());
+        let limits = json!({"limits": {"processes": 100}, "wait_s": 60});
+        let ended = world.call(Shut::Open, &bomb, limits);
+        assert_eq!(ended["outcome"], "limit", "{}: {}", world.name(Shut::Open), ended.0);
+        assert_eq!(ended["limit"], "processes", "{}: {}", world.name(Shut::Open), ended.0);
+        marker.wait_gone();
+        unharmed(&mut world, other);
+    }
+}
+
 #[test]
 fn a_verdict_names_the_limit() {
     let mut yard = Launch::stdio().start();
