@@ -108,6 +108,11 @@ pub(super) struct ProcessCount {
 }
 
 impl ProcessCount {
+    /// The count of a job with this limit above which [`Self::may_exceed`] is true.
+    pub(super) const fn most_expected(&self, limit: u64) -> u64 {
+        limit.saturating_add(self.ended)
+    }
+
     /// Takes a new count, and returns `true` if more than `limit` of those processes may be alive.
     pub(super) fn may_exceed(&mut self, limit: u64, all: u64) -> bool {
         // Any that left may have been one of those that had ended.
@@ -116,9 +121,10 @@ impl ProcessCount {
         all.saturating_sub(self.ended) > limit
     }
 
-    /// Takes the number of the job's tasks that were found to be alive.
-    pub(super) fn found_alive(&mut self, tasks: u64) {
-        self.ended = self.all.saturating_sub(tasks);
+    /// Takes a whole count, and the number of the job's tasks that were found to be alive.
+    pub(super) fn found_alive(&mut self, all: u64, tasks: u64) {
+        self.all = all;
+        self.ended = all.saturating_sub(tasks);
     }
 }
 
@@ -305,16 +311,17 @@ mod tests {
     fn processes_that_have_ended_are_counted_once() {
         let mut count = ProcessCount::default();
         assert!(!count.may_exceed(10, 10));
-        assert!(count.may_exceed(10, 30));
-        count.found_alive(4);
+        assert!(count.may_exceed(10, 11), "more were not counted");
+        count.found_alive(30, 4);
+        assert_eq!(count.most_expected(10), 36);
         assert!(!count.may_exceed(10, 30), "it did not grow");
         assert!(!count.may_exceed(10, 36), "ten of them live at most");
         assert!(count.may_exceed(10, 37));
-        count.found_alive(4);
+        count.found_alive(37, 4);
         // Where ended ones were reaped, the rest may be alive.
         assert!(!count.may_exceed(10, 14));
         assert!(count.may_exceed(10, 21));
-        count.found_alive(12);
+        count.found_alive(21, 12);
         assert!(count.may_exceed(10, 21), "too many live");
     }
 

@@ -270,7 +270,8 @@ fn count_tasks(jobs: &[(u64, Watched)]) {
             }
             None => {
                 let in_session = job.tree.tasks_in_session(&sessions);
-                let processes = job.tree.count_descendants().max(in_session);
+                let most = job.quick_count.most_expected(limit);
+                let processes = in_session.max(job.tree.count_descendants(most));
                 judge_quick_count(*number, job, limit, processes);
             }
         }
@@ -297,7 +298,9 @@ fn count_stopped(number: u64, job: &Watched) {
             None => {
                 stopped.resume();
                 job.tree.resume_group();
-                with_job(number, |job| job.quick_count.found_alive(load.tasks));
+                let in_session = job.tree.tasks_in_session(&process::session_sizes());
+                let all = in_session.max(job.tree.count_descendants(u64::MAX));
+                with_job(number, |job| job.quick_count.found_alive(all, load.tasks));
             }
         }
     }

@@ -35,12 +35,13 @@ impl StoppedProcesses {
 impl Tree {
     /// Counts the leader, while it lives, the orphans that are known to be of this tree, and all that
     /// came out of them. Those are included that have ended and were not reaped yet; children of
-    /// other threads than a process's first are not.
+    /// other threads than a process's first are not. Counts no further than to the first above `most`:
+    /// beside a fork bomb each costs time.
     #[must_use]
-    pub fn count_descendants(&self) -> u64 {
+    pub fn count_descendants(&self, most: u64) -> u64 {
         let mut found = HashSet::new();
         let mut todo = self.topmost();
-        while let Some(pid) = todo.pop() {
+        while let Some(pid) = todo.pop().filter(|_| found.len() as u64 <= most) {
             if found.insert(pid) {
                 // Gone, or a kernel without such lists.
                 todo.extend(proc_scan::children_of(pid).unwrap_or_default());
@@ -152,7 +153,8 @@ mod tests {
         let process = scattered();
         let tree = &process.tree;
         // The shell, a child, and an orphan with a child.
-        eventually("all are there", || tree.count_descendants() == 4);
+        eventually("all are there", || tree.count_descendants(10) == 4);
+        assert_eq!(tree.count_descendants(2), 3, "the first above two");
         eventually("they are their programs", || states(&process).len() == 4);
         let are_all = |state| states(&process).iter().all(|found| *found == state);
         let stopped = tree.stop_descendants();

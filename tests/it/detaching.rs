@@ -336,16 +336,18 @@ impl Headless {
     fn start(yard: &mut Yard) -> (u64, Self) {
         let command = format!(
             "(setsid python3 -c '{WITHOUT_MAIN_THREAD}' </dev/null >/dev/null 2>&1 & echo $!)\n\
-             echo $$\necho ready\nexec python3 -c '{WITHOUT_MAIN_THREAD}'"
+             echo $$\nexec python3 -c '{WITHOUT_MAIN_THREAD}'"
         );
-        let arguments = json!({"command": command, "wait_s": 60, "until": "ready"});
-        let reply = yard.call("run_command", arguments).ok();
-        let output = reply["output"].as_str().unwrap_or_default().to_owned();
-        let mut pids = output.lines().filter_map(|line| line.parse().ok());
-        let (Some(left), Some(leader)) = (pids.next(), pids.next()) else { panic!("{}", reply.0) };
-        let headless = Self([left, leader]);
+        let job = yard.start(&command);
+        let headless = eventually_some("both say their numbers", || {
+            let page = yard.call("read_output", json!({"job": job})).ok();
+            let lines: Vec<&str> = page["output"].as_str()?.split_inclusive('\n').collect();
+            // A line that is not complete is not a whole number.
+            let whole = lines.iter().filter_map(|line| line.strip_suffix('\n')?.parse().ok());
+            Some(Self(whole.collect::<Vec<i32>>().try_into().ok()?))
+        });
         eventually("both are without a main thread", || headless.alive().len() == 2);
-        (reply.job(), headless)
+        (job, headless)
     }
 
     /// Those that are zombies with threads that live.
