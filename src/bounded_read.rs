@@ -151,6 +151,7 @@ mod tests {
     use std::fs::{self, File};
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
+    use std::sync::{Arc, Mutex};
 
     use rustix::fs::{CWD, Mode};
 
@@ -189,6 +190,17 @@ mod tests {
         assert!(refused.to_string().contains("symbolic link"), "{refused}");
         assert!(!refused.would_block() && !refused.is_missing());
         assert!(read_text(&folder.path().join("none"), Links::Follow).unwrap_err().is_missing());
+    }
+
+    #[test]
+    fn work_that_hangs_is_not_waited_for() {
+        let (answer, answered) = mpsc::channel::<()>();
+        let answered = Arc::new(Mutex::new(answered));
+        let hang = move || drop(answered.lock().unwrap().recv());
+        let error = run_bounded(Duration::from_millis(20), hang).unwrap_err();
+        assert!(BoundedReadError::from(error).would_block());
+        drop(answer);
+        assert_eq!(run_bounded(FILE_TIME, || 7).unwrap(), 7);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tokio::sync::{Notify, watch};
 
 use super::account::{Account, least_spare};
 use super::held::Held;
-use super::read_memory::{ReadBusy, ReadMemory, ReadPermit};
+use super::read_memory::{ReadBusy, ReadFrom, ReadMemory, ReadPermit};
 use crate::telemetry::{DropReason, Tier};
 
 /// A log reserves at least so much at once, and at most so much ahead of what it holds.
@@ -254,10 +254,11 @@ impl Allowance {
     /// Reserves memory for a read of a log of this tenant.
     pub(super) async fn reserve_read(
         &self,
+        from: ReadFrom,
         bytes: usize,
         wait: Duration,
     ) -> Result<ReadPermit, ReadBusy> {
-        self.quota.reads.reserve(self.tenant.read_line(), bytes, wait).await
+        self.quota.reads.reserve(from, self.tenant.read_line(), bytes, wait).await
     }
 
     /// An account of something that holds nothing yet.

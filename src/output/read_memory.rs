@@ -1,7 +1,9 @@
 //! The memory that queries, searches, digests and pages take together.
 //!
 //! Each of them reserves what it may take before it begins, and waits where that is not free.
-//! Small reads have a share of their own, so that a page never waits behind queries on large JSON;
+//! Small reads have a share of their own, so that a page never waits behind queries on large JSON.
+//! Half of that is for logs that are in memory, so that they never wait behind reads of a disk that
+//! does not answer;
 //! and of each tenant only one large read waits in the common line, so that a thousand queries of
 //! one tenant do not delay the one of another.
 
@@ -23,14 +25,25 @@ const SMALL_READ: usize = 64;
 /// After a read that took this much, memory that is free goes back to the system.
 const TRIM_FROM: usize = 8 * 1024 * 1024;
 
+/// The place from which a log is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReadFrom {
+    /// Memory alone: such a read is soon over.
+    Memory,
+    /// The disk, which may not answer.
+    Disk,
+}
+
 /// The memory for all reads of a server. A cheap clone.
 #[derive(Debug, Clone)]
 pub struct ReadMemory(Arc<Pools>);
 
 #[derive(Debug)]
 struct Pools {
-    small: Arc<Semaphore>,
+    small_from_memory: Arc<Semaphore>,
+    small_from_disk: Arc<Semaphore>,
     large: Arc<Semaphore>,
+    /// The units of each pool for small reads.
     small_units: u32,
     large_units: u32,
     /// A read that takes more units than this is not small.
@@ -64,11 +77,12 @@ impl ReadMemory {
     #[must_use]
     pub fn new(bytes: usize, trim: fn()) -> Self {
         let units = units(bytes).max(2);
-        let small_units = (units / SMALL_SHARE as u32).max(1);
-        let large_units = units - small_units;
+        let small_units = (units / SMALL_SHARE as u32 / 2).max(1);
+        let large_units = units.saturating_sub(2 * small_units).max(1);
         events::read_memory_limit_known(bytes as u64);
         Self(Arc::new(Pools {
-            small: Arc::new(Semaphore::new(small_units as usize)),
+            small_from_memory: Arc::new(Semaphore::new(small_units as usize)),
+            small_from_disk: Arc::new(Semaphore::new(small_units as usize)),
             large: Arc::new(Semaphore::new(large_units as usize)),
             small_units,
             large_units,
@@ -77,18 +91,23 @@ impl ReadMemory {
         }))
     }
 
-    /// Reserves `bytes`, or all that there is if it is less, once that is free. `line` is the one
-    /// in which the large reads of a tenant wait. Cancel-safe: nothing is reserved for a caller
+    /// Reserves `bytes` for a read from there, or all that there is if it is less, once that is
+    /// free. `line` is the one in which the large reads of a tenant wait. Cancel-safe: nothing is reserved for a caller
     /// that is gone.
     pub(super) async fn reserve(
         &self,
+        from: ReadFrom,
         line: &Semaphore,
         bytes: usize,
         wait: Duration,
     ) -> Result<ReadPermit, ReadBusy> {
         let wanted = units(bytes);
         let (pool, most, line) = if wanted <= self.0.small_read {
-            (&self.0.small, self.0.small_units, None)
+            let pool = match from {
+                ReadFrom::Memory => &self.0.small_from_memory,
+                ReadFrom::Disk => &self.0.small_from_disk,
+            };
+            (pool, self.0.small_units, None)
         } else {
             (&self.0.large, self.0.large_units, Some(line))
         };
@@ -109,7 +128,7 @@ impl ReadMemory {
 
     fn busy(&self) -> ReadBusy {
         events::read_refused();
-        ReadBusy { limit: (self.0.small_units + self.0.large_units) as usize * UNIT }
+        ReadBusy { limit: (2 * self.0.small_units + self.0.large_units) as usize * UNIT }
     }
 }
 
@@ -163,11 +182,11 @@ mod tests {
     #[tokio::test]
     async fn a_read_waits_until_there_is_memory_for_it() {
         let (memory, line) = memory();
-        let first = memory.reserve(&line, 200 * MIB, LONG).await.unwrap();
-        let refused = memory.reserve(&line, 100 * MIB, SHORT).await.unwrap_err();
+        let first = memory.reserve(ReadFrom::Disk, &line, 200 * MIB, LONG).await.unwrap();
+        let refused = memory.reserve(ReadFrom::Disk, &line, 100 * MIB, SHORT).await.unwrap_err();
         assert_eq!(refused.code(), "memory_busy");
         assert!(refused.to_string().contains("256 MiB"), "{refused}");
-        let second = memory.reserve(&line, 100 * MIB, LONG);
+        let second = memory.reserve(ReadFrom::Disk, &line, 100 * MIB, LONG);
         let (second, ()) = tokio::join!(second, async { drop(first) });
         assert_eq!(second.unwrap().bytes(), 100 * MIB);
     }
@@ -175,32 +194,43 @@ mod tests {
     #[tokio::test]
     async fn a_read_gets_at_most_what_there_is() {
         let (memory, line) = memory();
-        let all = memory.reserve(&line, usize::MAX, LONG).await.unwrap();
+        let all = memory.reserve(ReadFrom::Disk, &line, usize::MAX, LONG).await.unwrap();
         assert_eq!(all.bytes(), 224 * MIB);
     }
 
     #[tokio::test]
     async fn small_reads_do_not_wait_for_large_ones() {
         let (memory, line) = memory();
-        let _all = memory.reserve(&line, usize::MAX, LONG).await.unwrap();
-        let waiting = memory.reserve(&line, usize::MAX, LONG);
+        let _all = memory.reserve(ReadFrom::Disk, &line, usize::MAX, LONG).await.unwrap();
+        let waiting = memory.reserve(ReadFrom::Disk, &line, usize::MAX, LONG);
         tokio::select! {
             biased;
             _ = waiting => panic!("all memory is in use"),
-            small = memory.reserve(&line, MIB, LONG) => assert_eq!(small.unwrap().bytes(), MIB),
+            small = memory.reserve(ReadFrom::Disk, &line, MIB, LONG) => assert_eq!(small.unwrap().bytes(), MIB),
         }
+    }
+
+    #[tokio::test]
+    async fn small_reads_of_memory_do_not_wait_for_those_of_the_disk() {
+        let (memory, line) = memory();
+        let mut stuck = Vec::new();
+        while let Ok(permit) = memory.reserve(ReadFrom::Disk, &line, 4 * MIB, SHORT).await {
+            stuck.push(permit);
+        }
+        assert_eq!(stuck.len(), 4);
+        memory.reserve(ReadFrom::Memory, &line, 4 * MIB, LONG).await.unwrap();
     }
 
     #[tokio::test]
     async fn a_tenant_with_many_reads_does_not_delay_another() {
         let (memory, other) = memory();
         let busy = Arc::new(Semaphore::new(1));
-        let held = memory.reserve(&busy, usize::MAX, LONG).await.unwrap();
+        let held = memory.reserve(ReadFrom::Disk, &busy, usize::MAX, LONG).await.unwrap();
         let (ended, mut endings) = tokio::sync::mpsc::unbounded_channel();
         for _ in 0..20 {
             let (memory, busy, ended) = (memory.clone(), Arc::clone(&busy), ended.clone());
             tokio::spawn(async move {
-                let permit = memory.reserve(&busy, usize::MAX, LONG).await;
+                let permit = memory.reserve(ReadFrom::Disk, &busy, usize::MAX, LONG).await;
                 ended.send("busy").unwrap();
                 drop(permit);
             });
@@ -209,7 +239,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let late = async {
-            let permit = memory.reserve(&other, usize::MAX, LONG).await;
+            let permit = memory.reserve(ReadFrom::Disk, &other, usize::MAX, LONG).await;
             ended.send("other").unwrap();
             drop(permit);
         };

@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 use super::blocking_reader::BlockingReader;
 use super::log::Progress;
 use super::parts::Parts;
-use super::read_memory::{ReadBusy, ReadPermit};
+use super::read_memory::{ReadBusy, ReadFrom, ReadPermit};
 
 /// Logs up to this size are read by the threads of the runtime, where they are in memory.
 const SMALL_LOG: u64 = 256 * 1024;
@@ -35,7 +35,8 @@ impl LogReader {
     /// # Errors
     /// When others had all of it until then.
     pub async fn reserve(&self, bytes: usize, wait: Duration) -> Result<ReadPermit, ReadBusy> {
-        self.parts.allowance().reserve_read(bytes, wait).await
+        let from = if self.is_at_hand() { ReadFrom::Memory } else { ReadFrom::Disk };
+        self.parts.allowance().reserve_read(from, bytes, wait).await
     }
 
     /// How far the log has come. All bytes that it speaks of can be read, or are in a hole.

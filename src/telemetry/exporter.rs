@@ -179,6 +179,8 @@ mod tests {
     use super::super::queue_gauges::{
         LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage,
     };
+    use futures_util::FutureExt as _;
+
     use super::*;
     use crate::ids::{JobId, Tenant};
     use crate::outcome::{self, Ending, Outcome, StopBy};
@@ -191,7 +193,7 @@ mod tests {
         let (recorder, exporter) = Exporter::build().unwrap();
         metrics::with_local_recorder(&recorder, || {
             happen();
-            exporter.render()
+            exporter.render().now_or_never().unwrap()
         })
     }
 
