@@ -218,7 +218,8 @@ mod tests {
             stuck.push(permit);
         }
         assert_eq!(stuck.len(), 4);
-        memory.reserve(ReadFrom::Memory, &line, 4 * MIB, LONG).await.unwrap();
+        let small = memory.reserve(ReadFrom::Memory, &line, 4 * MIB, LONG).await;
+        assert_eq!(small.unwrap().bytes(), 4 * MIB);
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use rustix::fs::mkfifoat;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, getrlimit};
 
 use super::super::{LogReader, LogSettings, PageRequest, open};
 use super::*;
@@ -58,25 +58,20 @@ fn bytes_of(reader: &LogReader) -> Vec<u8> {
 /// Runs a test of this file again, in a process that may open so many files and never more.
 #[track_caller]
 fn run_limited(test: &str, files: u64) {
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", &format!("output::spill_dir::tests::{test}"), "--nocapture"]);
-    let output = child.env(FILE_LIMIT, files.to_string()).output().unwrap();
+    let mut child = Command::new("prlimit");
+    child.arg(format!("--nofile={files}:{files}")).arg(std::env::current_exe().unwrap());
+    let test = format!("output::spill_dir::tests::{test}");
+    let output = child.args(["--exact", &test, "--nocapture"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
-/// Names the limit to a process that [`run_limited`] starts.
-const FILE_LIMIT: &str = "SHELLYARD_TEST_FILE_LIMIT";
-
 #[test]
 fn five_thousand_finished_logs_can_be_read_under_a_limit_of_256_files() {
-    let Ok(limit) = std::env::var(FILE_LIMIT) else {
+    if getrlimit(Resource::Nofile).maximum != Some(256) {
         let test = "five_thousand_finished_logs_can_be_read_under_a_limit_of_256_files";
         return run_limited(test, 256);
-    };
-    let limit = limit.parse().ok();
-    let limit = Rlimit { current: limit, maximum: limit };
-    setrlimit(Resource::Nofile, limit).unwrap();
+    }
     let dir = tempfile::tempdir().unwrap();
     let settings = LogSettings { memory_bytes: 1000, spill_dir: SpillDir::new(dir.path()) };
     let logs: Vec<LogReader> = (0..5_000).map(|number| closed_log(&settings, number)).collect();
@@ -86,7 +81,6 @@ fn five_thousand_finished_logs_can_be_read_under_a_limit_of_256_files() {
         assert!(bytes_of(&logs[number]) == content(number), "{number}");
     }
     assert!(open_below(dir.path()) <= OPEN_FILES + 1);
-    assert_eq!(getrlimit(Resource::Nofile).maximum, Some(256));
     drop(logs);
     eventually("all files are removed", || files_below(dir.path()).is_empty());
     drop(settings);
@@ -202,7 +196,8 @@ async fn a_read_that_the_disk_does_not_answer_fails_and_keeps_its_permit() {
     let answered = Arc::new(Mutex::new(answered));
     for _ in 0..READERS {
         let answered = Arc::clone(&answered);
-        let stuck = move || Ok(drop(lock(&answered).recv()));
+        // Ends when there is nobody left to answer.
+        let stuck = move || lock(&answered).recv().map_err(io::Error::other);
         let error = spill.read_with(Duration::ZERO, stuck).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(error.to_string().contains("disk"), "{error}");
