@@ -1,5 +1,6 @@
 //! A process and everything that came out of it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,8 +19,11 @@ use crate::in_place::in_place;
 /// How long [`Tree::kill`] tries while nobody ends.
 const KILL_LIMIT: Duration = Duration::from_millis(1500);
 
-/// The number of scans after which children that keep ending are not waited for any more.
-const ADOPTION_SCANS: u32 = 5;
+/// The number of scans of all processes after which a tree counts as empty that shows nobody.
+const EMPTY_SCANS: u32 = 5;
+
+/// The number of readings of our children after which those that keep ending are not waited for.
+const CHILD_READINGS: u32 = 100;
 
 /// The time between two scans of a tree of which one scan does not tell enough.
 const SCAN_PAUSE: Duration = Duration::from_millis(5);
@@ -94,6 +98,9 @@ impl Tree {
         self.identity.holdings(Holdings::end_processes);
         let mut alive = killing::end_all(|| self.identity.members_to_end(), KILL_LIMIT);
         if alive.is_empty() {
+            alive = self.end_adopted();
+        }
+        if alive.is_empty() {
             alive = self.wait_for_empty_cgroup();
         }
         // Else whoever waits for the leader closes the tree.
@@ -138,7 +145,7 @@ impl Tree {
         let may_survive = match inhabitants.unwrap_or(Inhabitants::Unknown) {
             Inhabitants::Some => true,
             Inhabitants::None | Inhabitants::Unknown => {
-                self.leaders_group_lives() || self.may_be_adopted()
+                self.leaders_group_lives() || !matches!(self.adopted(), Adopted::None)
             }
         };
         let may_survive = may_survive || orphans::may_tell_more(self.identity.id());
@@ -206,11 +213,14 @@ impl Tree {
             if !members.is_empty() || !self.identity.is_leader_reaped() {
                 return members;
             }
+            if let Adopted::Members(missed) = self.adopted() {
+                return missed;
+            }
             // The namespace knows better: one scan may miss who is just falling to its first process.
             let is_inhabited =
                 self.identity.holdings(Holdings::inhabitants) == Some(Inhabitants::Some);
             let is_open = orphans::may_tell_more(self.identity.id());
-            if !is_inhabited && !is_open || scans == ADOPTION_SCANS {
+            if !is_inhabited && !is_open || scans == EMPTY_SCANS {
                 // However long it takes, a tree is not over while somebody is in its cgroup.
                 if self.listed_in_cgroup().is_empty() {
                     self.close();
@@ -225,30 +235,58 @@ impl Tree {
         test_kill_process_group(self.identity.leader()).is_ok()
     }
 
-    fn may_be_adopted(&self) -> bool {
-        let mut scans = (0..ADOPTION_SCANS).map(|_| self.scan_adopted());
-        scans.find(|found| *found != Adopted::Changing) != Some(Adopted::NoneOfOurs)
+    /// Finds the living processes of the tree among the children that we did not create, after the
+    /// leader was waited for: each process of the tree is one of those or descends from one.
+    ///
+    /// A scan of all processes takes long enough to miss a process that keeps handing over to a child
+    /// of its own: the parent ends before it is read, and the child began after the list was. Here
+    /// an ended child shows that this may have happened, and its children are in the next list.
+    fn adopted(&self) -> Adopted {
+        let mut known_dead = HashSet::new();
+        for _ in 0..CHILD_READINGS {
+            let Ok(listed) = proc_scan::main_thread_children() else { return Adopted::Unknown };
+            let adopted = orphans::adopted_children();
+            let (mut members, mut dead) = (Vec::new(), HashSet::new());
+            for pid in listed.into_iter().filter(|pid| !children::is_owned(*pid)) {
+                match proc_scan::stat(pid).filter(Stat::alive) {
+                    Some(stat)
+                        if orphans::owner_of(&stat, &adopted) == Some(self.identity.id()) =>
+                    {
+                        members.push(stat);
+                    }
+                    Some(_) => {}
+                    None => {
+                        dead.insert(pid);
+                    }
+                }
+            }
+            if !members.is_empty() {
+                return Adopted::Members(members);
+            }
+            if dead.is_subset(&known_dead) {
+                return Adopted::None;
+            }
+            children::reap_adopted(&dead.iter().copied().collect::<Vec<_>>());
+            known_dead = dead;
+        }
+        Adopted::Unknown
     }
 
-    /// Scans the children that we did not create.
-    fn scan_adopted(&self) -> Adopted {
-        let Ok(adopted) = proc_scan::main_thread_children() else { return Adopted::PerhapsOurs };
-        let (mut dead, list) = (Vec::new(), orphans::adopted_children());
-        for pid in adopted.into_iter().filter(|pid| !children::is_owned(*pid)) {
-            match proc_scan::stat(pid).filter(Stat::alive) {
-                Some(stat) if orphans::owner_of(&stat, &list) == Some(self.identity.id()) => {
-                    return Adopted::PerhapsOurs;
-                }
-                Some(_) => {}
-                None => dead.push(pid),
+    /// Ends the processes that scans of all processes miss (see [`Tree::adopted`]). Returns who is
+    /// still alive after [`KILL_LIMIT`].
+    fn end_adopted(&self) -> Vec<u32> {
+        let deadline = Instant::now() + KILL_LIMIT;
+        while let Adopted::Members(members) = self.adopted() {
+            if Instant::now() >= deadline {
+                return members.iter().map(|stat| number(stat.pid)).collect();
             }
+            for stat in &members {
+                // Gone already, or not ours to signal: the next reading tells.
+                killing::send(stat, Signal::KILL).ok();
+            }
+            thread::sleep(SCAN_PAUSE);
         }
-        if dead.is_empty() {
-            return Adopted::NoneOfOurs;
-        }
-        // Its children may have become ours only after we read the list.
-        children::reap_adopted(&dead);
-        Adopted::Changing
+        Vec::new()
     }
 
     fn is_in_leaders_group(&self, stat: &Stat) -> bool {
@@ -287,13 +325,13 @@ impl KillMeans {
     }
 }
 
-/// The result of a scan of the adopted children.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The processes of a tree among the children that we did not create.
+#[derive(Debug)]
 enum Adopted {
-    NoneOfOurs,
-    PerhapsOurs,
-    /// One of them ended meanwhile: scan again.
-    Changing,
+    None,
+    Members(Vec<Stat>),
+    /// The kernel does not list our children, or they end faster than they are read.
+    Unknown,
 }
 
 /// Signals after which a stopped process must stay so, or that need no waking.

@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::Command;
+use std::slice;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -321,6 +322,52 @@ fn whatever_left_its_job_ends_after_a_server_that_was_killed() {
             marker.wait_gone();
         }
     });
+}
+
+/// Ignores SIGTERM, and hands over to a child in a session of its own, again and again.
+const RELAY: &str = "import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for _ in range(2000):
+    time.sleep(0.02)
+    if os.fork():
+        os._exit(0)
+    os.setsid()";
+
+/// Starts a job with such a process in it, and waits until that has left the session.
+#[track_caller]
+fn start_relay(yard: &mut Yard) -> (u64, Marker) {
+    let marker = Marker::new();
+    let command =
+        format!("python3 -c '{RELAY}' {marker} </dev/null >/dev/null 2>&1 & echo $!; sleep 3000");
+    let job = yard.start(&command);
+    let first = eventually_some("it says its number", || {
+        let page = yard.call("read_output", json!({"job": job})).ok();
+        page["output"].as_str()?.strip_suffix('\n')?.parse::<i32>().ok()
+    });
+    eventually("it has handed over", || marker.alive().iter().any(|pid| *pid != first));
+    (job, marker)
+}
+
+#[test]
+fn a_process_that_keeps_handing_over_is_gone_when_the_reply_says_so() {
+    let cells = [
+        Cell::without_cgroup(User::Same),
+        Cell::without_cgroup(User::Nobody),
+        Cell::new(User::Nobody, "default", Limits::Default),
+    ];
+    for cell in &cells {
+        let mut yard = cell.start(Launch::stdio());
+        for _ in 0..4 {
+            let (job, marker) = start_relay(&mut yard);
+            let stopped = yard.call("stop_jobs", json!({"jobs": [job], "grace_s": 1})).ok();
+            // One scan could miss it, as those of the server can.
+            for _ in 0..30 {
+                assert_gone(slice::from_ref(&marker), &format!("stopped in {cell:?}"));
+                thread::sleep(Duration::from_millis(5));
+            }
+            assert_tree_ended(stopped.only_job(), "stopped");
+        }
+    }
 }
 
 /// Ends its main thread while another thread sleeps on: /proc shows such a process as a zombie.
