@@ -378,3 +378,16 @@ fn a_server_starts_on_a_dead_spill_directory_and_names_it() {
     assert_eq!(yard.run("echo there")["output"], "there\n");
     drop(disk);
 }
+
+#[test]
+fn a_server_does_not_start_on_a_dead_data_directory_and_names_it() {
+    let sandbox = Sandbox::new();
+    let data = private_dir();
+    let path = data.path().to_str().expect("a plain path");
+    let disk = DeadDisk::over(data.path().to_owned());
+    let output = run_program(&sandbox, &["serve", "--data-dir", path]);
+    drop(disk);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(said.contains(path) && said.contains("does not answer"), "{said}");
+}
