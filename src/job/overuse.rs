@@ -1,4 +1,4 @@
-//! What a job uses against what it may, and how soon to look again. Pure: no clock, no /proc.
+//! The use of a job against its limits, and the time of the next survey. Pure: no clock, no /proc.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ pub(super) const GLANCE_PAUSE: Duration = Duration::from_millis(100);
 /// The same while nothing on the host grows.
 const LONGEST_PAUSE: Duration = Duration::from_millis(800);
 
-/// How often every process is looked at when nothing grows.
+/// The time between two surveys when nothing grows.
 pub(super) const CALM: Duration = Duration::from_secs(1);
 
-/// The same where looking takes long.
+/// The time between two surveys where they take long.
 const CALMEST: Duration = Duration::from_secs(5);
 
-/// The same while no job works and nothing on the host grows.
+/// The time between two surveys while no job works and nothing on the host grows.
 const STILL: Duration = Duration::from_secs(16);
 
 /// The same while none has used any CPU time: who does nothing passes no limit. Some may have left the
@@ -160,8 +160,8 @@ pub(super) struct LastSurvey {
 }
 
 impl LastSurvey {
-    /// Whether it is time to look again, given how long ago that was, for how long some job was not
-    /// looked at, what the host has now, and the least that is left to any job.
+    /// Returns `true` if the next survey is due, given how long ago this one was, for how long some
+    /// job was in none, what the host has now, and the least that is left to any job.
     ///
     /// No job can have passed its limit while all processes together have grown by less than what
     /// is left to it, unless others shrank meanwhile: half of it is waited for, and never longer
@@ -194,7 +194,7 @@ impl LastSurvey {
         }
     }
 
-    /// How long the next look is good for, by what this one found: longer each time that no job had
+    /// The time for which the next survey is good, by what this one found: longer each time that no job had
     /// worked since the one before.
     pub(super) fn next_calm(&self, work: Work) -> Duration {
         match work {
@@ -260,12 +260,12 @@ impl TaskCount {
     }
 }
 
-/// Whether any job used CPU time between two looks.
+/// Says whether any job used CPU time between two surveys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
     Done,
     None,
-    /// It is not known: tasks grew too fast for the look to be finished.
+    /// It is not known: tasks grew too fast for the survey to be finished.
     BrokenOff,
 }
 
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_have_just_begun_are_not_looked_at_unless_something_grows() {
+    fn jobs_that_have_just_begun_are_not_surveyed_unless_something_grows() {
         let (room, unseen) = (Room::at_first(&LIMITS), Duration::from_millis(10));
         let is_due = |now| SURVEY.is_over(2 * CALM, unseen, now, &room);
         assert!(!is_due(Some(HOST)));
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_host_is_looked_at_slowly_and_a_growing_one_at_once() {
+    fn a_quiet_host_is_surveyed_slowly_and_a_growing_one_at_once() {
         let room = Room::at_first(&LIMITS);
         assert!(!is_due(100, Some(HOST), &room) && is_due(1000, Some(HOST), &room));
         let few = Glance { tasks: 505, ..HOST };
@@ -393,7 +393,7 @@ mod tests {
         assert!(!is_due(100, Some(few), &room) && is_due(100, Some(many), &room));
         let less = Glance { available_bytes: 9_400, ..HOST };
         assert!(is_due(100, Some(less), &room));
-        assert!(is_due(100, None, &room), "who cannot glance has to look");
+        assert!(is_due(100, None, &room), "a survey is due where a glance tells nothing");
     }
 
     #[test]
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_become_rare_while_no_job_works() {
+    fn surveys_become_rare_while_no_job_works() {
         let mut survey = SURVEY;
         for seconds in [2, 4, 8, 16, 16] {
             survey.calm = survey.next_calm(Work::None);
@@ -469,14 +469,14 @@ mod tests {
         let many = Glance { tasks: 506, ..HOST };
         assert!(
             survey.is_over(GLANCE_PAUSE, GLANCE_PAUSE, Some(many), &room),
-            "growth is looked at at once"
+            "growth brings a survey at once"
         );
         assert_eq!(survey.next_calm(Work::Done), CALM);
     }
 
     proptest! {
         #[test]
-        fn looking_never_takes_more_than_its_share(
+        fn surveys_never_take_more_than_their_share(
             took_ms in 0_u64..3000, since_ms in 0_u64..20_000, tasks in 0_u64..5000,
         ) {
             let survey = LastSurvey { took: Duration::from_millis(took_ms), ..SURVEY };

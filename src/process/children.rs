@@ -1,4 +1,4 @@
-//! Which children of the server are spoken for, and the reaping of those that are not.
+//! The children of the server that somebody waits for, and the reaping of all others.
 //!
 //! A subreaper gets the orphans of all its jobs and must reap them, but must never take the exit
 //! status of a child that somebody waits for. So every child that we create is registered here, and
@@ -16,8 +16,8 @@ use super::orphans::Orphans;
 use super::proc_scan;
 use super::raw::{self, Ended};
 
-/// Held for reading from before a child exists until it is registered; for writing while orphans
-/// are reaped. A child that ends at once would else look like an orphan.
+/// The lock that is held for reading from before a child exists until it is registered, and for
+/// writing while orphans are reaped. Otherwise a child that ends at once would pass for an orphan.
 static CREATING: RwLock<()> = RwLock::new(());
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
 static LAST_SERIAL: AtomicU32 = AtomicU32::new(0);
@@ -30,7 +30,7 @@ struct Registry {
     abandoned: Vec<Pid>,
     /// Children that were never more than a means of ours: nobody counts them.
     dismissed: Vec<Pid>,
-    /// Those that fell to us.
+    /// The orphans that fell to us.
     orphans: Orphans,
     /// The numbers of the creations that are under way.
     creations: BTreeSet<u64>,
@@ -38,7 +38,7 @@ struct Registry {
     next_creation: u64,
 }
 
-/// Where children are registered while they are being created.
+/// The permission to register children while they are being created.
 #[derive(Debug)]
 pub(super) struct Desk {
     _creating: RwLockReadGuard<'static, ()>,
@@ -174,7 +174,7 @@ impl Registry {
     }
 }
 
-/// Whether this is a child that we created ourselves and that was not reaped yet.
+/// Returns `true` for a child that we created ourselves and that was not reaped yet.
 pub(super) fn is_owned(pid: Pid) -> bool {
     with_registry(|registry| registry.owned.contains_key(&pid))
 }
@@ -185,7 +185,7 @@ pub(super) fn next_creation() -> u64 {
     with_registry(|registry| registry.next_creation)
 }
 
-/// `true` if we did not create this child, which was there before the creation of this number.
+/// Returns `true` if we did not create this child, which was there before the creation of this number.
 /// `false` as well while an earlier creation is under way: the child may be of that, and not be
 /// registered yet. Nobody is waited for: a creation may take long.
 pub(super) fn is_surely_adopted(pid: Pid, number: u64) -> bool {

@@ -274,7 +274,12 @@ mod tests {
         wait_for(&process, 3);
         let alive = tokio::task::spawn_blocking(move || left.end()).await.unwrap();
         assert_eq!(alive, [0; 0]);
-        assert_eq!(process.tree.alive(), [0; 0]);
+        // On a busy host it takes a while until a process that was told to end has ended.
+        let deadline = std::time::Instant::now() + Duration::from_secs(30);
+        while !process.tree.alive().is_empty() {
+            assert!(std::time::Instant::now() < deadline, "{:?}", process.tree.alive());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         let status = process.leader.wait().await.unwrap().status;
         assert_eq!(status, ExitKind::Signal { signal: 9, core: false });
     }

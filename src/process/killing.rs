@@ -29,29 +29,29 @@ pub(super) fn send(target: &Stat, signal: Signal) -> Result<(), Errno> {
 /// Ends every process that `find` gives, and whatever those start meanwhile. Blocks.
 ///
 /// They are stopped first, until nobody new turns up: who is stopped cannot start others. Returns
-/// those that are still alive when none has ended for as long as `limit`, by a last look.
+/// those that are still alive when none has ended for as long as `limit`, by a last scan.
 pub(super) fn end_all(find: impl Fn() -> Vec<Stat>, limit: Duration) -> Vec<u32> {
     freeze(&find);
     let mut deadline = Instant::now() + limit;
     let mut fewest = usize::MAX;
     let mut pause = FIRST_PAUSE;
-    let mut empty_looks = 0;
+    let mut empty_scans = 0;
     loop {
         let found = find();
         reap(&found);
         let alive: Vec<_> = found.iter().filter(|stat| stat.alive()).collect();
-        // One look may miss who was just being handed from a dying parent to us.
-        empty_looks = if alive.is_empty() { empty_looks + 1 } else { 0 };
+        // One scan may miss who was just being handed from a dying parent to us.
+        empty_scans = if alive.is_empty() { empty_scans + 1 } else { 0 };
         // The thousands of a fork bomb take their time to end.
         if alive.len() < fewest {
             fewest = alive.len();
             deadline = Instant::now() + limit;
         }
-        if empty_looks == 2 || Instant::now() >= deadline {
+        if empty_scans == 2 || Instant::now() >= deadline {
             return alive.iter().map(|stat| number(stat.pid)).collect();
         }
         for stat in &alive {
-            // Gone already, or not ours to signal: the next look tells.
+            // Gone already, or not ours to signal: the next scan tells.
             send(stat, Signal::KILL).ok();
         }
         thread::sleep(pause);
@@ -59,7 +59,7 @@ pub(super) fn end_all(find: impl Fn() -> Vec<Stat>, limit: Duration) -> Vec<u32>
     }
 }
 
-/// Stops everybody, in rounds, until a look finds nobody who still moves.
+/// Stops everybody, in rounds, until a scan finds nobody who still moves.
 pub(super) fn freeze(find: &impl Fn() -> Vec<Stat>) {
     for _ in 0..FREEZE_ROUNDS {
         let found = find();

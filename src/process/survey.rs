@@ -1,4 +1,4 @@
-//! What many trees use, by one look at /proc.
+//! The use that many trees make of the host, by one scan of /proc.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::proc_scan::{self, Snapshot, Stat};
 use super::raw;
 use super::tree::Tree;
 
-/// What one tree uses.
+/// The use that one tree makes of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Load {
     /// Processes and threads that are alive.
@@ -63,8 +63,8 @@ impl Load {
     }
 }
 
-/// How many processes each session has, by the number of its leader. One short call for each process
-/// of the host, which costs a tenth of a look at it.
+/// Counts the processes of each session, by the number of its leader. One short call for each process
+/// of the host, which costs a tenth of reading its state.
 #[must_use]
 pub fn session_sizes() -> HashMap<Pid, u64> {
     let mut sizes = HashMap::new();
@@ -74,7 +74,7 @@ pub fn session_sizes() -> HashMap<Pid, u64> {
     sizes
 }
 
-/// What each of these trees uses, in their order. Blocks: it reads one file for each process of
+/// Measures what each of these trees uses, in their order. Blocks: it reads one file for each process of
 /// the host, however many trees there are.
 #[must_use]
 pub fn survey(trees: &[Arc<Tree>]) -> Vec<Load> {
