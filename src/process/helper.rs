@@ -7,6 +7,8 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
+use super::host;
+use super::oom_score::OwnScore;
 use super::raw::{self, Action, Plan};
 
 /// It shall outlive a polite end of everything around it: it goes when we do.
@@ -25,5 +27,8 @@ pub(super) fn start(program: &CStr, argv: &[CString], line: BorrowedFd<'_>) -> R
         Action::Open { to: 1, path: c"/dev/null", flags: libc::O_WRONLY },
         Action::Copy { from: 1, to: 2 },
     ];
+    // It is no job: it has the score of the server.
+    let score = host::bequest().and_then(|bequest| bequest.score.as_ref());
+    let _kept = score.map(OwnScore::keep);
     raw::posix_spawn(&Plan { path: program, argv, env: &[], actions: &actions, blocked: &BLOCKED })
 }

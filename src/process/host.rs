@@ -5,7 +5,6 @@ use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rustix::io::Errno;
 use rustix::process::{
     DumpableBehavior, Pid, Resource, Rlimit, getpid, getrlimit, prlimit, set_child_subreaper,
     set_dumpable_behavior, setpriority_process, setrlimit,
@@ -13,7 +12,7 @@ use rustix::process::{
 
 use super::birth;
 use super::children;
-use super::oom_score::Score;
+use super::oom_score::OwnScore;
 use super::raw;
 use super::tag::Tag;
 use super::variable::Variable;
@@ -38,17 +37,15 @@ struct Host {
 pub(super) struct Bequest {
     /// The limit on open files that we were started with.
     open_files: Rlimit,
-    /// Where the kernel has such scores.
-    pub(super) score: Option<Score>,
+    /// The score of the server, which jobs inherit as it is raised while they are created; `None`
+    /// where the kernel has no such scores.
+    pub(super) score: Option<OwnScore>,
 }
 
 impl Bequest {
-    /// Puts the score on a process that the server created, where that process could not do it
-    /// itself. `failure` says why it could not, if it tried.
-    pub(super) fn complete(&self, pid: Pid, failure: Option<Errno>) {
-        let Some(score) = &self.score else { return };
-        let set = failure.map_or_else(|| score.put_on(pid), |errno| Err(errno.into()));
-        if let Err(error) = set {
+    /// Makes sure that a job which the server created has its score.
+    pub(super) fn complete(&self, pid: Pid) {
+        if let Some(Err(error)) = self.score.as_ref().map(|score| score.ensure_on(pid)) {
             events::oom_score_not_set(&error);
         }
     }
@@ -141,11 +138,12 @@ fn set_up(tag: Tag) -> Host {
     raw::close_inherited_on_exec().ok();
     raw::keep_exit_statuses();
     raw::survive_file_size_limit();
+    let score = OwnScore::open().ok();
     // Our environment and memory hold tokens: no job shall read them through /proc.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
     let carried = tag.put_on(None) && Tag::read(getpid()) == Some(tag);
     let carrier = if carried { Carrier::LimitAndEnvironment } else { Carrier::EnvironmentOnly };
-    let bequest = Bequest { open_files: raise_open_files(), score: Score::of_jobs().ok() };
+    let bequest = Bequest { open_files: raise_open_files(), score };
     // Without them a birth beside many files takes longer.
     birth::hold_low_numbers().ok();
     Host { tag: HostTag { tag, carrier }, bequest }
@@ -169,6 +167,14 @@ fn raise_open_files() -> Rlimit {
 /// What jobs get instead of what we have ourselves; nothing before [`prepare`].
 pub(super) fn bequest() -> Option<&'static Bequest> {
     HOST.get().map(|host| &host.bequest)
+}
+
+/// Restores the score of this process where it is still raised for a creation that takes long. To be
+/// called while one does.
+pub fn restore_oom_score() {
+    if let Some(score) = bequest().and_then(|bequest| bequest.score.as_ref()) {
+        score.restore();
+    }
 }
 
 /// Gives a child the limit on open files that jobs get now.

@@ -4,9 +4,9 @@ use std::fs;
 use std::process::Command;
 
 use rustix::process::geteuid;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::harness::{Launch, Marker, eventually};
+use crate::harness::{Launch, Marker, Yard, eventually};
 
 /// How much higher the out-of-memory score of a job is than that of its server.
 const MORE: i32 = 300;
@@ -41,15 +41,48 @@ fn every_job_has_a_higher_score_than_its_server_when_memory_is_short() {
             let mut start = || yard.call("run_command", arguments.clone()).ok().job();
             let jobs: Vec<u64> = (0..JOBS).map(|_| start()).collect();
             eventually("every job sleeps", || marker.sleeping() == JOBS);
-            // The server sets it a moment after the program began.
-            eventually(&format!("every process has {expected} ({profile})"), || {
-                marker.alive().into_iter().all(|pid| score_of(pid) == Some(expected))
-            });
+            let scores: Vec<_> = marker.alive().into_iter().map(score_of).collect();
+            assert_eq!(scores, [Some(expected); JOBS], "{profile}");
             yard.call("stop_jobs", json!({"jobs": jobs, "grace_s": 0})).ok();
             marker.wait_gone();
         }
         assert!(yard.metric(FAILURES) < 1.0, "{}", yard.metrics());
     }
+}
+
+#[test]
+fn every_job_has_its_score_from_its_first_instruction_on() {
+    const ROUNDS: usize = 6;
+    const PARALLEL: usize = 6;
+    // The shell itself, and a child that it forks at once.
+    let commands = [
+        "read -r score </proc/self/oom_score_adj; echo $score",
+        "cat /proc/self/oom_score_adj & wait",
+    ];
+    let expected = format!("{}\n", expected_score());
+    for launch in [Launch::stdio(), Launch::stdio().unprivileged()] {
+        let mut yard = launch.structured().config(UNCONFINED).start();
+        let server = i32::try_from(yard.pid()).expect("it fits");
+        let own = score_of(server);
+        for profile in ["none", "default", "workspace-write"] {
+            for (command, calls) in commands.into_iter().flat_map(|it| [(it, 1), (it, PARALLEL)]) {
+                let arguments = json!({"command": command, "confinement": profile});
+                for _ in 0..ROUNDS {
+                    let outputs = outputs_of(&mut yard, &arguments, calls);
+                    assert_eq!(outputs, vec![expected.clone(); calls], "{profile}: {command}");
+                    assert_eq!(score_of(server), own, "that of the server is as before");
+                }
+            }
+        }
+    }
+}
+
+/// The outputs of so many jobs that are started at one time.
+fn outputs_of(yard: &mut Yard, arguments: &Value, calls: usize) -> Vec<String> {
+    let begin = |_| yard.begin("run_command", arguments.clone());
+    let calls: Vec<u64> = (0..calls).map(begin).collect();
+    let output = |call| yard.finish(call).ok()["output"].as_str().unwrap_or_default().to_owned();
+    calls.into_iter().map(output).collect()
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::Pid;
@@ -34,6 +36,8 @@ pub(in crate::process) struct Newborn {
 struct Part<'a> {
     kit: Kit<'a>,
     ruleset: Option<BorrowedFd<'a>>,
+    /// The process sets this as the first thing it does.
+    exists: Arc<AtomicBool>,
     failure: Cell<Option<Failure>>,
 }
 
@@ -59,9 +63,13 @@ pub(in crate::process) fn create(
         None => (files, ruleset, None),
     };
     let kit = Kit { bequest, shares_files, ..Kit::pack(order, files)? };
-    let mut part = Part { kit, ruleset, failure: Cell::new(None) };
+    let exists = Arc::new(AtomicBool::new(false));
+    let mut part = Part { kit, ruleset, exists, failure: Cell::new(None) };
     let newborn = children::creating(|desk| {
+        let score = bequest.and_then(|bequest| bequest.score.as_ref());
+        let raised = score.map(|score| score.raise(Arc::clone(&part.exists)));
         let born = bear(&mut part, cgroup);
+        drop(raised);
         let (pid, pidfd) = born.map_err(|errno| Step::Birth.failed(errno))?;
         let child = desk.register(pid);
         match part.failure.get() {
@@ -73,7 +81,7 @@ pub(in crate::process) fn create(
         }
     })?;
     if let Some(bequest) = bequest {
-        bequest.complete(newborn.child.pid(), part.kit.score_failure.get());
+        bequest.complete(newborn.child.pid());
     }
     Ok(newborn)
 }
@@ -100,6 +108,7 @@ fn bear<'a>(part: &mut Part<'a>, cgroup: Option<BorrowedFd<'a>>) -> Result<(Pid,
 }
 
 fn live(part: &Part<'_>) -> ! {
+    part.exists.store(true, Ordering::Release);
     let Err(failure) = life::live(&part.kit, part.ruleset);
     part.failure.set(Some(failure));
     raw::leave(NOT_EXECUTED)

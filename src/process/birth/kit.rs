@@ -1,11 +1,10 @@
 //! All that a new process works with.
 
-use std::cell::Cell;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags, openat};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::retry_on_intr;
 use rustix::process::fchdir;
 
 use super::filters;
@@ -39,8 +38,6 @@ pub(in crate::process) struct Kit<'a> {
     pub(super) most_tasks: Option<u64>,
     /// What it gets instead of what its parent has.
     pub(super) bequest: Option<&'a Bequest>,
-    /// Why it could not set its out-of-memory score; its parent reads this after the birth.
-    pub(super) score_failure: Cell<Option<Errno>>,
     /// The signals that may mean something else to its parent than by default.
     pub(super) signals: SignalSet,
     /// The cgroup that it has still to enter.
@@ -63,7 +60,6 @@ impl<'a> Kit<'a> {
             filters,
             most_tasks,
             bequest,
-            score_failure: Cell::new(None),
             signals,
             cgroup,
             shares_files,

@@ -2,7 +2,6 @@
 //!
 //! Nothing here allocates, takes a lock or can panic: it runs in the memory of its parent.
 
-use std::cell::Cell;
 use std::convert::Infallible;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
@@ -45,9 +44,7 @@ pub(in crate::process) fn execute(
     ruleset: Option<BorrowedFd<'_>>,
 ) -> Result<Infallible, Failure> {
     let shut = kit.shut();
-    kit.bequest
-        .map_or(Ok(()), |it| inherit(it, &kit.score_failure))
-        .map_err(|errno| Step::Limits.failed(errno))?;
+    kit.bequest.map_or(Ok(()), inherit).map_err(|errno| Step::Limits.failed(errno))?;
     rlimits::apply(&shut.limits, kit.most_tasks).map_err(|error| Step::Limits.failed(error))?;
     capabilities::give_up(shut.confinement.profile)
         .map_err(|error| Step::Capabilities.failed(error))?;
@@ -63,12 +60,8 @@ pub(in crate::process) fn execute(
     Err(Step::Program.failed(kit.image.execute()))
 }
 
-/// Takes what jobs get. The limit on open files comes last: the parent may have more of them open.
-fn inherit(bequest: &Bequest, score_failure: &Cell<Option<Errno>>) -> Result<(), Errno> {
-    if let Some(score) = &bequest.score {
-        // Without it job and server are equals when memory is short: no reason not to run it.
-        score_failure.set(score.put_on_self().err());
-    }
+/// Takes what jobs get, after all files are open: the parent may have more of them open.
+fn inherit(bequest: &Bequest) -> Result<(), Errno> {
     setrlimit(Resource::Nofile, bequest.open_files(getrlimit(Resource::Nofile)))
 }
 

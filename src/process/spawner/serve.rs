@@ -16,7 +16,7 @@ use super::note::Note;
 use super::raw::{self, Birth};
 use super::wire;
 use crate::process::birth::{Failure, Kit, Step};
-use crate::process::oom_score::Score;
+use crate::process::oom_score;
 
 /// The first argument that makes the program a spawner.
 pub const SPAWNER_ARG: &str = "__spawner";
@@ -36,7 +36,7 @@ fn settle_in() -> io::Result<()> {
     raw::close_from(3);
     set_name(c"shellyard-spawn")?;
     // A higher score is for anybody to set; without it jobs and server are equals.
-    Score::of_jobs().and_then(|score| Ok(score.put_on_self()?)).ok();
+    oom_score::raise_for_good().ok();
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 

@@ -26,6 +26,13 @@ pub fn oom_score_not_set(why: &dyn Display) {
     process::OOM_SCORE_FAILURES.plain().increment(1);
 }
 
+/// The server may be ended before its jobs when memory is short: its score stays raised.
+pub fn own_oom_score_not_restored(why: &dyn Display) {
+    let why = why.to_string();
+    tracing::error!(?why, "the out-of-memory score of the server could not be restored");
+    process::OOM_SCORE_FAILURES.plain().increment(1);
+}
+
 /// Processes were ended that shed all signs of their job, after all jobs that they could have come from.
 pub fn unattributed_ended(count: u64) {
     tracing::warn!(
