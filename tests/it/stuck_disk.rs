@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,8 +12,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::harness::{
-    HttpConnection, Launch, Request, Sandbox, Yard, bytes_of, eventually_some, private_dir,
-    run_program, text,
+    HttpConnection, Launch, Request, Sandbox, Yard, bytes_of, eventually, eventually_some,
+    private_dir, run_program, text,
 };
 
 /// More jobs than threads may wait for the disk.
@@ -266,6 +267,41 @@ fn a_disk_that_is_dead_holds_only_those_who_need_it() {
         let field = |name: &str| end[name].as_u64().unwrap_or(0);
         assert_eq!(field("total_bytes") + field("dropped_bytes"), WRITTEN + 5, "{end}");
     }
+}
+
+fn score_of(pid: u32) -> Option<i32> {
+    fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).ok()?.trim().parse().ok()
+}
+
+/// The children of a process, whichever of its threads created them.
+fn children_of(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
+    let children = threads.filter_map(|it| fs::read_to_string(it.path().join("children")).ok());
+    let numbers = children
+        .flat_map(|text| text.split_whitespace().flat_map(str::parse).collect::<Vec<u32>>());
+    numbers.collect()
+}
+
+#[test]
+fn a_program_that_does_not_load_leaves_the_out_of_memory_score_of_the_server_as_it_was() {
+    let dir = private_dir();
+    let (disk, shell) = (dir.path().join("disk"), dir.path().join("bash"));
+    fs::create_dir(&disk).expect("the directory is ours");
+    std::os::unix::fs::symlink("/bin/sh", disk.join("sh")).expect("the directory is ours");
+    fs::write(&shell, format!("#!{}\n", disk.join("sh").display())).expect("it is ours");
+    fs::set_permissions(&shell, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    let config = format!("[job]\nshell = {shell:?}\n[confinement]\nprofile = \"none\"\n");
+    let mut yard = Launch::http().structured().config(&config).start();
+    let own = score_of(yard.pid()).expect("the kernel has scores");
+    let disk = DeadDisk::over(disk);
+    yard.call("run_command", json!({"command": "true", "wait_s": 0})).ok();
+    let server = yard.pid();
+    let is_loading =
+        || children_of(server).into_iter().any(|pid| score_of(pid).is_some_and(|it| it > own));
+    eventually("the program is being loaded", is_loading);
+    eventually("the score of the server is as before", || score_of(server) == Some(own));
+    assert!(is_loading(), "it still is");
+    drop(disk);
 }
 
 /// Reads of the HTTP API for each other read: they reserve no memory, so that there can be many.
