@@ -2,7 +2,6 @@
 //! processes that is reached later ends neither calls nor the server.
 
 use std::fs;
-use std::io;
 use std::num::NonZero;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
@@ -46,12 +45,12 @@ const END_PAUSE: Duration = Duration::from_micros(200);
 /// # Errors
 /// Names the limit that is reached.
 pub(super) fn check_threads(environment: &Environment) -> Result<(), AppError> {
-    try_threads(worker_threads(environment) + RESERVED + BESIDE.len()).map_err(AppError::no_thread)
+    try_threads(worker_threads(environment) + RESERVED + BESIDE.len())
 }
 
 /// The same for a program that only talks to a server, and has a thread for its log.
 pub(super) fn check_log_thread() -> Result<(), AppError> {
-    try_threads(1).map_err(AppError::no_thread)
+    try_threads(1)
 }
 
 /// The runtime of a server, after [`check_threads`].
@@ -94,15 +93,17 @@ fn reserve_threads(runtime: &Runtime) {
     drop(closed);
 }
 
-/// Has so many threads at one time, and none of them when it returns.
-fn try_threads(count: usize) -> io::Result<()> {
+/// Has so many threads at one time, and none of them when it returns. The limit that is reached is
+/// looked for while they exist: without them there may be room again.
+fn try_threads(count: usize) -> Result<(), AppError> {
     let before = count_threads();
     let gate = RwLock::new(());
     let made = thread::scope(|scope| {
         let _closed = gate.write().unwrap_or_else(PoisonError::into_inner);
-        (0..count).try_for_each(|_| {
+        let made = (0..count).try_for_each(|_| {
             thread::Builder::new().spawn_scoped(scope, || drop(gate.read())).map(drop)
-        })
+        });
+        made.map_err(AppError::no_thread)
     });
     let deadline = Instant::now() + END_PATIENCE;
     while count_threads() > before && Instant::now() < deadline {

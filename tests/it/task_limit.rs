@@ -163,7 +163,14 @@ fn a_cgroup_without_room_is_named_by_calls_and_at_the_start() {
         cgroup.limit("max");
         assert_goes_on(&mut yard, job);
     }
-    cgroup.limit("1");
-    let said = refused_start(&Sandbox::new(), "stdio", &enter);
-    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    // The threads that a start does get take all room, and leave it again when it fails.
+    for most in ["1", "2", "3", "5", "8"] {
+        cgroup.limit(most);
+        let limit = format!("(pids.max {most})");
+        let words = [words[0], &limit, words[2]];
+        for command in ["stdio", "serve"] {
+            let said = refused_start(&Sandbox::new(), command, &enter);
+            assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        }
+    }
 }
