@@ -11,6 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::error::AppError;
 use crate::config::Environment;
+use crate::process::bound_free_memory;
 
 /// Threads of the runtime that may block. Work that finds no other thread waits for one of these.
 const RESERVED: usize = 4;
@@ -55,6 +56,7 @@ pub(super) fn check_log_thread() -> Result<(), AppError> {
 
 /// The runtime of a server, after [`check_threads`].
 pub(super) fn server_runtime(environment: &Environment) -> Result<Runtime, AppError> {
+    bound_free_memory();
     let mut builder = Builder::new_multi_thread();
     // tokio panics when it has no thread that may block and gets none. Threads that stay are
     // always there: work waits for them.

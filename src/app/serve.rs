@@ -22,7 +22,7 @@ use crate::mcp::Handler;
 use crate::output::{self, SpillDir};
 use crate::process::confine::cgroup;
 use crate::process::confine::scratch::ScratchRoot;
-use crate::process::{ProcessRecord, guardian, host};
+use crate::process::{ProcessRecord, guardian, host, trim_memory};
 use crate::stdio;
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 use crate::yard::{AfterDrain, Identity, Yard, YardSettings};
@@ -104,6 +104,7 @@ impl App {
         let spill = SpillDir::new(spill);
         yard.job.log.spill_dir = spill.clone();
         spill.remove_leftovers();
+        tokio::spawn(yard.job.quota.read_memory().clone().trim_after_reads(trim_memory));
         let yard = Yard::open(YardSettings { numbers, ..yard }).await?;
         let pressure = watch::Sender::new(values::pressure(&loaded.settings));
         yard.watch_pressure(pressure.subscribe());

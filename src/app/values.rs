@@ -17,9 +17,9 @@ use crate::mcp::{
     RunShellCommandSettings, ServerName, ShellToolSettings,
 };
 use crate::output::{LogSettings, Quota, QuotaLimits, ReadMemory, SpillDir};
+use crate::process::Callers;
 use crate::process::host::HostTag;
 use crate::process::shell::Shell;
-use crate::process::{Callers, trim_memory};
 use crate::spec::{LargeOutput, Limits, Priority};
 use crate::telemetry::KnownNames;
 use crate::telemetry::setup::{Format, Logging};
@@ -230,10 +230,7 @@ fn job(
             memory_bytes: settings.output.memory,
             spill_dir: SpillDir::new(spill_dir(settings)),
         },
-        quota: Quota::new(
-            quota(settings),
-            ReadMemory::new(settings.output.read_memory, trim_memory),
-        ),
+        quota: Quota::new(quota(settings), ReadMemory::new(settings.output.read_memory)),
         mask: rules::at_write(loaded)?,
         drain_quiet: settings.job.drain_quiet,
         drain_max: settings.job.drain_max,

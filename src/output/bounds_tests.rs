@@ -38,7 +38,7 @@ impl Log {
         let settings = LogSettings { memory_bytes, spill_dir: dir.path().join("spill").into() };
         let (tenant_bytes, tenants) = (u64::MAX, HashMap::new());
         let limits = QuotaLimits { store_bytes, tenant_bytes, tenants };
-        let quota = Quota::new(limits, ReadMemory::new(1 << 20, || ()));
+        let quota = Quota::new(limits, ReadMemory::new(1 << 20));
         let bounds = LogBounds { keep, allowance: quota.allowance("me") };
         let (writer, reader) = open_bounded(&settings, bounds);
         Self { writer, reader, quota, model: Vec::new(), line_ends: Vec::new(), dir }

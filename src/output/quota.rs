@@ -122,7 +122,13 @@ impl Quota {
     pub fn unlimited() -> Arc<Self> {
         let (store_bytes, tenant_bytes) = (u64::MAX, u64::MAX);
         let limits = QuotaLimits { store_bytes, tenant_bytes, tenants: HashMap::new() };
-        Self::new(limits, ReadMemory::new(UNLIMITED_READS, || ()))
+        Self::new(limits, ReadMemory::new(UNLIMITED_READS))
+    }
+
+    /// The memory in which logs are read.
+    #[must_use]
+    pub const fn read_memory(&self) -> &ReadMemory {
+        &self.reads
     }
 
     /// From now on these caps hold, for logs that are being written too. Nothing that is stored
@@ -384,7 +390,7 @@ mod tests {
     }
 
     fn reads() -> ReadMemory {
-        ReadMemory::new(1 << 20, || ())
+        ReadMemory::new(1 << 20)
     }
 
     fn limits(store_bytes: u64, tenant_bytes: u64) -> QuotaLimits {

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
 
 use crate::telemetry::events;
 
@@ -22,8 +23,14 @@ const UNIT: usize = 1024;
 const SMALL_SHARE: usize = 8;
 /// A read is small if it takes at most one in this many of all memory.
 const SMALL_READ: usize = 64;
-/// After a read that took this much, memory that is free goes back to the system.
+/// After reads that took this much together, memory that is free goes back to the system.
 const TRIM_FROM: usize = 8 * 1024 * 1024;
+/// The pause between the end of such a read and that. It bounds how often memory goes back.
+const TRIM_PAUSE: Duration = Duration::from_millis(100);
+/// The pauses before memory goes back once more: a reply is freed when its client has taken it,
+/// later than the read ends.
+const LATER_TRIM_PAUSES: [Duration; 3] =
+    [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60)];
 
 /// The place from which a log is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +55,8 @@ struct Pools {
     large_units: u32,
     /// A read that takes more units than this is not small.
     small_read: u32,
-    trim: fn(),
+    /// The bytes of the reads that have ended since memory was last given back to the system.
+    ended: watch::Sender<usize>,
 }
 
 /// No memory was free for a read while its caller could wait.
@@ -73,9 +81,9 @@ impl ReadBusy {
 }
 
 impl ReadMemory {
-    /// This many bytes for all reads; `trim` gives memory that is free back to the system.
+    /// This many bytes for all reads.
     #[must_use]
-    pub fn new(bytes: usize, trim: fn()) -> Self {
+    pub fn new(bytes: usize) -> Self {
         let units = units(bytes).max(2);
         let small_units = (units / SMALL_SHARE as u32 / 2).max(1);
         let large_units = units.saturating_sub(2 * small_units).max(1);
@@ -87,8 +95,32 @@ impl ReadMemory {
             small_units,
             large_units,
             small_read: units / SMALL_READ as u32,
-            trim,
+            ended: watch::Sender::new(0),
         }))
+    }
+
+    /// Has `trim` give free memory back to the system after large reads, for ever. No read waits
+    /// for that.
+    pub async fn trim_after_reads(self, trim: fn()) {
+        let mut ended = self.0.ended.subscribe();
+        let is_much = |bytes: &usize| *bytes >= TRIM_FROM;
+        // We hold the sender: this does not fail.
+        while ended.wait_for(is_much).await.is_ok() {
+            sleep(TRIM_PAUSE).await;
+            self.trim_now(trim).await;
+            for pause in LATER_TRIM_PAUSES {
+                if timeout(pause, ended.wait_for(is_much)).await.is_ok() {
+                    break;
+                }
+                self.trim_now(trim).await;
+            }
+        }
+    }
+
+    async fn trim_now(&self, trim: fn()) {
+        self.0.ended.send_replace(0);
+        // It takes milliseconds. A panic in there is logged by itself.
+        spawn_blocking(trim).await.ok();
     }
 
     /// Reserves `bytes` for a read from there, or all that there is if it is less, once that is
@@ -123,7 +155,7 @@ impl ReadMemory {
         let permit = timeout(wait, reserved).await.ok().flatten().ok_or_else(|| self.busy())?;
         let bytes = units as usize * UNIT;
         events::read_memory_reserved(bytes as u64);
-        Ok(ReadPermit { bytes, trim: self.0.trim, _permit: permit })
+        Ok(ReadPermit { bytes, memory: self.clone(), _permit: permit })
     }
 
     fn busy(&self) -> ReadBusy {
@@ -142,7 +174,7 @@ fn units(bytes: usize) -> u32 {
 #[derive(Debug)]
 pub struct ReadPermit {
     bytes: usize,
-    trim: fn(),
+    memory: ReadMemory,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -152,23 +184,24 @@ impl ReadPermit {
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
-
-    /// Gives what a large read has freed back to the system. May take milliseconds.
-    pub fn trim(&self) {
-        if self.bytes >= TRIM_FROM {
-            (self.trim)();
-        }
-    }
 }
 
 impl Drop for ReadPermit {
     fn drop(&mut self) {
         events::read_memory_released(self.bytes as u64);
+        // Small reads wake nobody.
+        self.memory.0.ended.send_if_modified(|bytes| {
+            *bytes = bytes.saturating_add(self.bytes);
+            *bytes >= TRIM_FROM
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Instant;
+
     use super::*;
 
     const MIB: usize = 1024 * 1024;
@@ -176,7 +209,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(20);
 
     fn memory() -> (ReadMemory, Semaphore) {
-        (ReadMemory::new(256 * MIB, || ()), Semaphore::new(1))
+        (ReadMemory::new(256 * MIB), Semaphore::new(1))
     }
 
     #[tokio::test]
@@ -220,6 +253,33 @@ mod tests {
         assert_eq!(stuck.len(), 4);
         let small = memory.reserve(ReadFrom::Memory, &line, 4 * MIB, LONG).await;
         assert_eq!(small.unwrap().bytes(), 4 * MIB);
+    }
+
+    #[tokio::test]
+    async fn memory_goes_back_after_large_reads_and_again_when_their_replies_are_gone() {
+        static TRIMS: AtomicUsize = AtomicUsize::new(0);
+        let deadline = Instant::now() + LONG;
+        let trimmed = async |times| {
+            while TRIMS.load(Ordering::Relaxed) < times {
+                assert!(Instant::now() < deadline, "memory goes back");
+                sleep(SHORT).await;
+            }
+        };
+        let (memory, line) = memory();
+        let trim = || drop(TRIMS.fetch_add(1, Ordering::Relaxed));
+        let trimming = tokio::spawn(memory.clone().trim_after_reads(trim));
+        let woken = memory.0.ended.subscribe();
+        let read = async |bytes| {
+            drop(memory.reserve(ReadFrom::Disk, &line, bytes, LONG).await.unwrap());
+        };
+        read(TRIM_FROM / 2).await;
+        assert!(!woken.has_changed().unwrap(), "little was read");
+        read(TRIM_FROM / 2).await;
+        assert!(woken.has_changed().unwrap(), "reads count together");
+        trimmed(2).await;
+        read(100 * MIB).await;
+        trimmed(4).await;
+        trimming.abort();
     }
 
     #[tokio::test]

@@ -123,7 +123,7 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let (store_bytes, tenants) = (cap, [].into());
         let limits = QuotaLimits { store_bytes, tenant_bytes: cap, tenants };
-        let quota = Quota::new(limits, ReadMemory::new(1 << 20, || ()));
+        let quota = Quota::new(limits, ReadMemory::new(1 << 20));
         let recorder = PrometheusBuilder::new().build_recorder();
         let handle = recorder.handle();
         metrics::with_local_recorder(&recorder, || {

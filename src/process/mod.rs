@@ -57,7 +57,7 @@ mod tests;
 mod tree;
 mod variable;
 
-pub use allocator::trim_memory;
+pub use allocator::{bound_free_memory, trim_memory};
 pub use caller::Callers;
 pub use cwd::{Cwd, OpenedDir};
 pub use descent::StoppedProcesses;

@@ -99,6 +99,37 @@ fn twelve_queries_side_by_side_over_http_stay_small() {
     twelve_queries_stay_small(Launch::http(), true);
 }
 
+fn memory_of_large_pages_goes_back(launch: Launch, is_http: bool) {
+    const PAGE: usize = 1 << 19;
+    let mut yard = launch.structured().config(PATIENT).start();
+    let job = json_job(&mut yard, 74_000);
+    let page = json!({
+        "job": job, "view": "hexdump", "max_bytes": PAGE, "max_tokens": 400_000
+    });
+    let before = rss_kib(yard.pid());
+    for _ in 0..2 {
+        let calls = vec![page.clone(); 12];
+        for reply in call_side_by_side(&mut yard, &calls, is_http) {
+            let output = reply.ok()["output"].as_str().expect("a page").len();
+            assert!(output > PAGE / 2, "{output} bytes");
+        }
+        let peak = peak_rss_kib(yard.pid());
+        eventually("the memory of pages and replies goes back to the system", || {
+            rss_kib(yard.pid()).saturating_sub(before) < peak.saturating_sub(before) / 3
+        });
+    }
+}
+
+#[test]
+fn memory_of_large_pages_over_stdio_goes_back_to_the_system() {
+    memory_of_large_pages_goes_back(Launch::stdio(), false);
+}
+
+#[test]
+fn memory_of_large_pages_over_http_goes_back_to_the_system() {
+    memory_of_large_pages_goes_back(Launch::http(), true);
+}
+
 #[test]
 fn hundreds_of_queries_are_all_answered_and_memory_is_given_back() {
     // A call can wait for nothing beside its own search.

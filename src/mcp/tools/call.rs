@@ -97,11 +97,7 @@ impl Call<'_> {
         memory: ReadPermit,
         scan: impl FnOnce(&[BlockingReader], &Patience) -> T + Send + 'static,
     ) -> io::Result<(T, ReadPermit)> {
-        let scan = move |logs: &[BlockingReader], patience: &_| {
-            let found = scan(logs, patience);
-            memory.trim();
-            (found, memory)
-        };
+        let scan = move |logs: &[BlockingReader], patience: &_| (scan(logs, patience), memory);
         scan_until(self.settings.search_time, &self.request.ct, logs, scan).await
     }
 
