@@ -39,6 +39,22 @@ pub(super) struct Orphans {
 struct Orphan {
     owner: Owner,
     certainty: Certainty,
+    fate: Fate,
+}
+
+/// Tells the orphans that the server ends from those that end by themselves. Several threads may end
+/// one orphan at the same time: whoever forgets it counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Open,
+    /// The server has begun to end it, because it cannot tell whose it is.
+    BeingEnded,
+}
+
+impl Orphan {
+    const fn new(owner: Owner, certainty: Certainty) -> Self {
+        Self { owner, certainty, fate: Fate::Open }
+    }
 }
 
 /// The trees that an orphan may belong to.
@@ -101,6 +117,21 @@ impl Orphans {
         self.known.values().any(|orphan| {
             orphan.owner == Owner::One(tree) && orphan.certainty != Certainty::Adopted
         })
+    }
+
+    /// Notes that the server begins to end these.
+    fn begin_to_end(&mut self, keys: &HashSet<ProcessKey>) {
+        for key in keys {
+            if let Some(orphan) = self.known.get_mut(key) {
+                orphan.fate = Fate::BeingEnded;
+            }
+        }
+    }
+
+    /// Forgets these, which are gone, and counts those among them that the server ended.
+    fn forget(&mut self, gone: &HashSet<ProcessKey>) {
+        let forgotten = gone.iter().filter_map(|key| self.known.remove(key));
+        self.ended += forgotten.filter(|orphan| orphan.fate == Fate::BeingEnded).count();
     }
 
     /// The orphans all of whose possible owners are over.
@@ -182,21 +213,21 @@ fn find_owner(stat: &Stat, adopted: &AdoptedChildren) -> Option<Orphan> {
     let is_marked = |tree: &&Arc<Identity>| tree.is_marked_by_kernel(tag, cgroup.as_deref());
     if let Some(tree) = trees.iter().find(is_marked) {
         // The only process of a tree that we created was registered before there was the tree.
-        return Some(Orphan { owner: Owner::One(tree.id()), certainty: Certainty::Adopted });
+        return Some(Orphan::new(Owner::One(tree.id()), Certainty::Adopted));
     }
     // The mark of a tree that is over, or not registered yet: it is of none of these.
     if trees.iter().any(|tree| tree.is_of_sibling(tag)) {
         return None;
     }
     if let Some(tree) = trees.iter().find(|tree| tree.left_a_trace(stat.pid)) {
-        return Some(Orphan { owner: Owner::One(tree.id()), certainty: unchecked });
+        return Some(Orphan::new(Owner::One(tree.id()), unchecked));
     }
     let possible: Vec<_> = trees
         .iter()
         .filter(|tree| !tree.has_namespace())
         .map(|tree| (tree.id(), tree.born()))
         .collect();
-    possible_owner(stat.started, &possible).map(|owner| Orphan { owner, certainty: unchecked })
+    possible_owner(stat.started, &possible).map(|owner| Orphan::new(owner, unchecked))
 }
 
 /// The living orphans that may belong to this tree or to others.
@@ -207,9 +238,14 @@ pub(super) fn without_owner_beside(tree: TreeId) -> Vec<Pid> {
     keys.into_iter().filter(|key| proc_scan::is_alive(*key)).map(|(pid, _)| pid).collect()
 }
 
-/// The orphans that can belong to nobody but this tree any more, and all that came out of them.
+/// The orphans that can belong to nobody but this tree any more, and all that came out of them: the
+/// caller ends them with it.
 pub(super) fn left_to(tree: TreeId, snapshot: &Snapshot) -> Vec<Stat> {
-    let keys = children::with_orphans(|orphans| orphans.without_owner(|_, open| open == [tree]));
+    let keys = children::with_orphans(|orphans| {
+        let keys = orphans.without_owner(|_, open| open == [tree]);
+        orphans.begin_to_end(&keys);
+        keys
+    });
     if keys.is_empty() {
         Vec::new()
     } else {
@@ -228,17 +264,18 @@ pub(super) fn end_unowned() {
     let (keys, gone): (HashSet<_>, HashSet<_>) =
         keys.into_iter().partition(|key| proc_scan::is_alive(*key));
     // Most ended by themselves, before their tree did.
-    children::with_orphans(|orphans| orphans.known.retain(|key, _| !gone.contains(key)));
+    children::with_orphans(|orphans| {
+        orphans.forget(&gone);
+        orphans.begin_to_end(&keys);
+    });
     if keys.is_empty() {
         return;
     }
     let find = || Snapshot::take().with_descendants(|stat| keys.contains(&stat.key()));
     // Who is still alive is tried again with the next scan.
     killing::end_all(find, END_LIMIT);
-    let ended: Vec<_> = keys.into_iter().filter(|key| !proc_scan::is_alive(*key)).collect();
-    children::with_orphans(|orphans| {
-        orphans.ended += ended.iter().filter(|key| orphans.known.remove(key).is_some()).count();
-    });
+    let ended: HashSet<_> = keys.into_iter().filter(|key| !proc_scan::is_alive(*key)).collect();
+    children::with_orphans(|orphans| orphans.forget(&ended));
 }
 
 /// The findings of one scan of all trees.
@@ -279,7 +316,7 @@ pub fn scan_trees() -> Option<TreeScan> {
         .copied()
         .collect();
     children::with_orphans(|orphans| {
-        orphans.known.retain(|key, _| !gone.contains(key));
+        orphans.forget(&gone);
         processes.extend(orphans.without_owner(|_, _| true));
         let ended_orphans = std::mem::take(&mut orphans.ended);
         let is_settled = orphans.without_owner_or_unchecked().next().is_none();
@@ -315,7 +352,7 @@ mod tests {
         let key = (Pid::INIT, 50);
         let owner = several(&[1, 2]).unwrap();
         let mut orphans = Orphans::default();
-        orphans.known.insert(key, Orphan { owner, certainty: Certainty::Adopted });
+        orphans.known.insert(key, Orphan::new(owner, Certainty::Adopted));
         orphans.trees.extend([(1, Weak::new()), (2, Weak::new()), (3, Weak::new())]);
         assert_eq!(orphans.unowned().len(), 0);
         orphans.trees.remove(&1);
@@ -327,12 +364,25 @@ mod tests {
     }
 
     #[test]
+    fn an_orphan_that_was_ended_is_counted_once_whoever_notices_that_it_is_gone() {
+        let (ended, by_itself) = ((Pid::INIT, 50), (Pid::INIT, 51));
+        let mut orphans = Orphans::default();
+        for key in [ended, by_itself] {
+            orphans.known.insert(key, Orphan::new(Owner::One(1), Certainty::Adopted));
+        }
+        orphans.begin_to_end(&HashSet::from([ended]));
+        // One thread ends it, and a scan of another one finds it gone.
+        for _ in 0..2 {
+            orphans.forget(&HashSet::from([ended, by_itself]));
+        }
+        assert_eq!((orphans.ended, orphans.known.len()), (1, 0));
+    }
+
+    #[test]
     fn nobody_is_ended_who_may_be_a_child_that_is_just_being_created() {
         let owner = Owner::Several(HashSet::new());
         let mut orphans = Orphans::default();
-        orphans
-            .known
-            .insert((Pid::INIT, 50), Orphan { owner, certainty: Certainty::SeenBefore(1) });
+        orphans.known.insert((Pid::INIT, 50), Orphan::new(owner, Certainty::SeenBefore(1)));
         assert_eq!(orphans.unowned().len(), 0);
     }
 }

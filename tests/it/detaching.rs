@@ -484,24 +484,35 @@ fn a_process_of_unknown_origin_ends_with_the_last_job_that_may_own_it_and_is_nam
     let cell = Cell::without_cgroup(User::Same);
     let mut yard = cell.start(Launch::http());
     let unattributed = "shellyard_unattributed_processes_ended_total";
-    let (other, own) = (Marker::new(), Marker::new());
+    let other = Marker::new();
     let second = yard.start(&format!("sleep {other}"));
     other.wait_alive();
-    let first = yard.start(&shed(&own));
-    own.wait_alive();
-    let pid = own.alive()[0];
-    let stopped = yard.call("stop_jobs", json!({"jobs": [first], "grace_s": 1})).ok();
-    let stopped = stopped.only_job().clone();
-    assert_eq!(stopped["outcome"], "stopped", "{stopped}");
+    let mut tries = (0..20).map(|_| {
+        let own = Marker::new();
+        let first = yard.start(&shed(&own));
+        let pid = eventually_some("it is left behind", || settled(&own).first().copied());
+        let stopped = yard.call("stop_jobs", json!({"jobs": [first], "grace_s": 1})).ok();
+        let stopped = stopped.only_job().clone();
+        assert_eq!(stopped["outcome"], "stopped", "{stopped}");
+        (own, pid, stopped)
+    });
+    // A scan that saw the process before it shed all signs knows its job, with which it ends.
+    let stays = |own: &Marker| {
+        (0..10).all(|_| {
+            thread::sleep(Duration::from_millis(50));
+            !own.alive().is_empty()
+        })
+    };
+    let (own, pid, stopped) = tries.find(|(own, _, _)| stays(own)).expect("one of unknown origin");
+    let before = yard.metric(unattributed);
     assert_eq!(stopped["background_pids"], json!([pid]), "{stopped}");
     assert_eq!(stopped["killed"], "sent SIGTERM", "not seen to be empty: {stopped}");
     assert_eq!(own.alive(), [pid], "the second job may own it");
-    assert_eq!(yard.metric(unattributed), 0.0);
     let stopped = yard.call("stop_jobs", json!({"jobs": [second], "grace_s": 1})).ok();
     let stopped = stopped.only_job().clone();
     assert_eq!(stopped["killed"], "tree ended (SIGTERM)", "{stopped}");
     assert_eq!(own.alive(), Vec::<i32>::new());
-    eventually("it is counted", || yard.metric(unattributed) == 1.0);
+    eventually("it is counted", || yard.metric(unattributed) > before);
     yard.expect_talk("processes of unknown origin were ended");
 }
 
