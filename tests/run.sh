@@ -146,8 +146,7 @@ prometheus_tools
 policy_tools
 
 check "format" cargo fmt --all --check
-check "lints" cargo clippy --workspace --all-targets -- -D warnings
-check "lints, all features" cargo clippy --workspace --all-targets --all-features -- -D warnings
+check "lints" cargo clippy --workspace --all-targets --all-features -- -D warnings
 counted "tests" "${world[@]}" cargo test --workspace --no-fail-fast --all-features
 check "benchmark, quick" cargo bench --profile dev --all-features --bench shellyard-bench -- --quick
 check "benchmarks of pure parts, once" cargo bench --profile dev --all-features --bench pure -- --test
