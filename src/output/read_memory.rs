@@ -266,7 +266,9 @@ mod tests {
             }
         };
         let (memory, line) = memory();
-        let trim = || drop(TRIMS.fetch_add(1, Ordering::Relaxed));
+        let trim = || {
+            TRIMS.fetch_add(1, Ordering::Relaxed);
+        };
         let trimming = tokio::spawn(memory.clone().trim_after_reads(trim));
         let woken = memory.0.ended.subscribe();
         let read = async |bytes| {
