@@ -162,6 +162,11 @@ pub(super) fn close_tree(tree: TreeId) {
     children::with_orphans(|orphans| orphans.trees.remove(&tree));
 }
 
+/// `true` while a tree is not over.
+pub(super) fn has_open_trees() -> bool {
+    children::with_orphans(|orphans| !orphans.trees.is_empty())
+}
+
 /// The trees that are not over.
 fn open_trees() -> Vec<Arc<Identity>> {
     children::with_orphans(|orphans| orphans.trees.values().filter_map(Weak::upgrade).collect())

@@ -15,7 +15,7 @@ use tokio::net::UnixStream;
 
 use super::ancestry::{Ancestry, ancestry_of, has_job_processes};
 use super::socket_table::{self, Lookup, SocketEntry};
-use crate::process::{proc_scan, raw};
+use crate::process::{orphans, proc_scan, raw};
 
 /// Clients that are looked at first: most connections come from a process that came before.
 const MAX_RECENT: usize = 16;
@@ -51,8 +51,10 @@ impl Callers {
     /// Reads /proc, which takes up to some milliseconds on a machine with many processes.
     #[must_use]
     pub fn is_job_on_tcp(&self, server: SocketAddr, peer: SocketAddr) -> bool {
+        // Asked before the socket is: a job that holds it now may be over once its holder was looked for.
+        let had_trees = orphans::has_open_trees();
         match socket_table::find(peer, server) {
-            Ok(Lookup::Found(entry)) => self.is_jobs_socket(entry),
+            Ok(Lookup::Found(entry)) => self.is_jobs_socket(entry, had_trees),
             // The other end was closed before it could be examined, or is on another machine.
             Ok(Lookup::Missing) => {
                 let (server, peer) = (server.ip().to_canonical(), peer.ip().to_canonical());
@@ -64,7 +66,7 @@ impl Callers {
         }
     }
 
-    fn is_jobs_socket(&self, socket: SocketEntry) -> bool {
+    fn is_jobs_socket(&self, socket: SocketEntry, had_trees: bool) -> bool {
         if socket.inode == 0 {
             return true;
         }
@@ -73,7 +75,7 @@ impl Callers {
         if !own.is_root() && socket.uid != own.as_raw() {
             return false;
         }
-        !self.is_held_outside(socket) && has_job_processes()
+        !self.is_held_outside(socket) && (had_trees || has_job_processes())
     }
 
     /// Returns `true` if a process that is no job's holds this socket. Likely ones come first: those
@@ -181,6 +183,12 @@ mod tests {
         assert!(callers.is_job_on_tcp(server, peer));
         let elsewhere = "192.0.2.7:7".parse().unwrap();
         assert!(!callers.is_job_on_tcp(server, elsewhere));
+    }
+
+    #[test]
+    fn a_socket_whose_holder_ended_while_it_was_looked_for_is_a_jobs_if_there_was_one() {
+        let ended = SocketEntry { inode: u32::MAX.into(), uid: geteuid().as_raw() };
+        assert!(Callers::default().is_jobs_socket(ended, true));
     }
 
     #[tokio::test]
