@@ -89,16 +89,22 @@ fn exit(ended: Ended) -> Exit {
     Exit { status: decode(ended.status), usage: Usage { cpu: ended.cpu, max_rss_bytes } }
 }
 
-/// Whether this is more than the server itself ever had, as far as the kernel tells.
+/// `true` if this is more than the server itself ever had, as far as the kernel tells.
 fn is_above_our_peak(bytes: u64) -> bool {
-    /// As it was when we last looked: it only grows, so that most jobs need no look.
+    /// The highest peak that was read: it only grows, so most jobs need no reading.
     static OURS: AtomicU64 = AtomicU64::new(0);
-    if bytes <= OURS.load(Ordering::Relaxed) {
+    if is_within(bytes, OURS.load(Ordering::Relaxed)) {
         return false;
     }
     let ours = proc_scan::own_peak_bytes();
     OURS.fetch_max(ours.unwrap_or(0), Ordering::Relaxed);
-    ours.is_some_and(|ours| bytes > ours)
+    ours.is_some_and(|ours| !is_within(bytes, ours))
+}
+
+/// `true` if a peak that a child began with may be this one. The kernel adds up the pages of a process
+/// from counters of each processor, so two readings of one peak differ a little.
+const fn is_within(bytes: u64, peak: u64) -> bool {
+    bytes <= peak.saturating_add(peak / 8)
 }
 
 const fn decode(status: i32) -> ExitKind {
@@ -106,5 +112,16 @@ const fn decode(status: i32) -> ExitKind {
         ExitKind::Signal { signal: libc::WTERMSIG(status), core: libc::WCOREDUMP(status) }
     } else {
         ExitKind::Code(libc::WEXITSTATUS(status))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peak_that_differs_a_little_from_ours_may_be_ours() {
+        let [same, close, above] = [100, 112, 113].map(|bytes| is_within(bytes, 100));
+        assert!(same && close && !above);
     }
 }
