@@ -74,9 +74,9 @@ fn a_fork_bomb_is_held_and_nothing_of_it_is_left() {
     }
 }
 
-/// Each process writes a line, starts two more, and spins: 511 of them at most, for 20 s at most.
+/// Each process writes a line, starts two more, and spins: 511 of them at most, for 50 s at most.
 const SPINNING_BOMB: &str = "exec bash -c 'b() { echo started; if [ $1 -gt 0 ]; then \
-    b $(($1-1)) & b $(($1-1)) & fi; while [ $SECONDS -lt 20 ]; do :; done; }; b 8 # MARKER'";
+    b $(($1-1)) & b $(($1-1)) & fi; while [ $SECONDS -lt 50 ]; do :; done; }; b 8 # MARKER'";
 
 /// The resident memory of so many shells adds up to more than the limit, although they share it.
 #[test]
@@ -94,7 +94,10 @@ fn a_spinning_fork_bomb_is_ended_for_its_processes_whatever_memory_it_may_have()
             assert_eq!(ended["outcome"], "limit", "{name}: {}", ended.0);
             assert_eq!(ended["limit"], "processes", "{name}: {}", ended.0);
             let started = ended["lines"].as_u64().unwrap();
-            assert!(started <= 2 * PROCESSES, "{name}: {started}");
+            // Elsewhere no kernel limit holds it: how many start depends on the load of the machine.
+            if shut == Shut::Workspace && name.ends_with("nobody") {
+                assert!(started <= 2 * PROCESSES, "{name}: {started}");
+            }
             marker.wait_gone();
         }
         unharmed(&mut world, other);
@@ -104,7 +107,7 @@ fn a_spinning_fork_bomb_is_ended_for_its_processes_whatever_memory_it_may_have()
 /// The same with a session for each process.
 const LEAVING_BOMB: &str = "exec bash -c 'b() { echo started; if [ $1 -gt 0 ]; then \
     for i in 1 2; do setsid bash -c \"$(declare -f b); b $(($1-1))\" MARKER & done; fi; \
-    while [ $SECONDS -lt 20 ]; do :; done; }; b 8'";
+    while [ $SECONDS -lt 50 ]; do :; done; }; b 8'";
 
 /// Without a sandbox, and without a cgroup where the user may make none: only ancestors tell what
 /// such a process belongs to.
