@@ -70,7 +70,7 @@ struct Trees {
 }
 
 impl Trees {
-    /// Where no process began since the last scan, another would find nothing new.
+    /// The event of a wait that is over. If no process began since the last scan, another would find nothing new.
     fn time_passed(&self) -> Event {
         let has_begun = self.newest.is_none() || self.newest != newest_number();
         Event::TimePassed { has_begun }
@@ -79,7 +79,7 @@ impl Trees {
     fn scan_if_due(&mut self, event: Event) {
         let now = Instant::now();
         // Without a job it costs nothing to find that there is none.
-        if self.schedule.as_mut().is_none_or(|schedule| schedule.is_due(event, now)) {
+        if self.schedule.as_mut().is_none_or(|schedule| schedule.decide(event, now)) {
             self.scan();
         }
     }
@@ -142,8 +142,8 @@ impl Schedule {
         next.saturating_duration_since(now)
     }
 
-    /// Returns `true` if the trees are to be scanned now.
-    fn is_due(&mut self, event: Event, now: Instant) -> bool {
+    /// Takes an event, and returns `true` if the trees are to be scanned now.
+    fn decide(&mut self, event: Event, now: Instant) -> bool {
         let has_begun = match event {
             Event::ChildEnded => {
                 self.is_owed = true;
@@ -179,7 +179,7 @@ mod tests {
         while now < start + Duration::from_secs(600) {
             // The thread sleeps for so long after each such signal.
             now += REAP_PAUSE;
-            if schedule.is_due(Event::ChildEnded, now) {
+            if schedule.decide(Event::ChildEnded, now) {
                 scans += 1;
                 now += cost;
                 schedule = Schedule::after_scan(now, cost);
@@ -204,10 +204,10 @@ mod tests {
     fn a_scan_that_is_not_due_yet_is_made_up_for() {
         let start = Instant::now();
         let mut schedule = Schedule::after_scan(start, ms(20));
-        assert!(!schedule.is_due(Event::ChildEnded, start + ms(400)));
+        assert!(!schedule.decide(Event::ChildEnded, start + ms(400)));
         assert_eq!(schedule.wait(start + ms(400)), ms(600));
         let time_passed = Event::TimePassed { has_begun: false };
-        assert!(schedule.is_due(time_passed, start + ms(1000)), "no other process has begun");
+        assert!(schedule.decide(time_passed, start + ms(1000)), "no other process has begun");
     }
 
     #[test]
@@ -217,10 +217,10 @@ mod tests {
         for expected in [250, 500, 1000, 1000] {
             assert_eq!(schedule.wait(now), ms(expected));
             now += ms(expected);
-            assert!(!schedule.is_due(Event::TimePassed { has_begun: false }, now));
+            assert!(!schedule.decide(Event::TimePassed { has_begun: false }, now));
         }
         let mut other = schedule;
-        assert!(schedule.is_due(Event::ChildEnded, now + ms(1)));
-        assert!(other.is_due(Event::TimePassed { has_begun: true }, now + ms(1000)));
+        assert!(schedule.decide(Event::ChildEnded, now + ms(1)));
+        assert!(other.decide(Event::TimePassed { has_begun: true }, now + ms(1000)));
     }
 }

@@ -108,13 +108,13 @@ pub(super) struct ProcessCount {
 }
 
 impl ProcessCount {
-    /// The count of a job with this limit above which [`Self::may_exceed`] is true.
+    /// The count of a job with this limit above which [`Self::record`] is true.
     pub(super) const fn most_expected(&self, limit: u64) -> u64 {
         limit.saturating_add(self.ended)
     }
 
     /// Takes a new count, and returns `true` if more than `limit` of those processes may be alive.
-    pub(super) fn may_exceed(&mut self, limit: u64, all: u64) -> bool {
+    pub(super) fn record(&mut self, limit: u64, all: u64) -> bool {
         // Any that left may have been one of those that had ended.
         self.ended = self.ended.saturating_sub(self.all.saturating_sub(all));
         self.all = all;
@@ -310,19 +310,19 @@ mod tests {
     #[test]
     fn processes_that_have_ended_are_counted_once() {
         let mut count = ProcessCount::default();
-        assert!(!count.may_exceed(10, 10));
-        assert!(count.may_exceed(10, 11), "more were not counted");
+        assert!(!count.record(10, 10));
+        assert!(count.record(10, 11), "more were not counted");
         count.found_alive(30, 4);
         assert_eq!(count.most_expected(10), 36);
-        assert!(!count.may_exceed(10, 30), "it did not grow");
-        assert!(!count.may_exceed(10, 36), "ten of them live at most");
-        assert!(count.may_exceed(10, 37));
+        assert!(!count.record(10, 30), "it did not grow");
+        assert!(!count.record(10, 36), "ten of them live at most");
+        assert!(count.record(10, 37));
         count.found_alive(37, 4);
         // Where ended ones were reaped, the rest may be alive.
-        assert!(!count.may_exceed(10, 14));
-        assert!(count.may_exceed(10, 21));
+        assert!(!count.record(10, 14));
+        assert!(count.record(10, 21));
         count.found_alive(21, 12);
-        assert!(count.may_exceed(10, 21), "too many live");
+        assert!(count.record(10, 21), "too many live");
     }
 
     #[test]

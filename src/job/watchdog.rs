@@ -281,7 +281,7 @@ fn count_tasks(jobs: &[(u64, Watched)]) {
 /// Ends a job with too many tasks, given a quick count of its processes. The job is stopped for a
 /// moment only if more than its limit of those may be alive.
 fn judge_quick_count(number: u64, job: &Watched, limit: u64, processes: u64) {
-    if with_job(number, |job| job.quick_count.may_exceed(limit, processes)) == Some(true) {
+    if with_job(number, |job| job.quick_count.record(limit, processes)) == Some(true) {
         count_stopped(number, job);
     }
 }

@@ -49,7 +49,7 @@ impl BlockingReader {
         }
     }
 
-    /// How far the log has come. All bytes that it speaks of can be read, or are in a hole.
+    /// The progress of the log. All bytes that it counts can be read, or are in a hole.
     #[must_use]
     pub fn progress(&self) -> Progress {
         match &self.frozen {
@@ -125,7 +125,7 @@ impl BlockingReader {
         Ok(stretches)
     }
 
-    /// Where a page of the last bytes and lines would start, whichever limit is hit first
+    /// The offset at which a page of the last bytes and lines would start, whichever limit is hit first
     /// (0 lines: any number): at the start of a line where a whole one fits, else of a character.
     pub fn tail_start(
         &self,
@@ -194,7 +194,7 @@ impl BlockingReader {
         }
     }
 
-    /// How many bytes of the range are not there; past the end there are none.
+    /// The number of bytes of the range that are not there; past the end there are none.
     #[must_use]
     pub fn missing(&self, range: Range<u64>) -> u64 {
         self.kept().missing(range)

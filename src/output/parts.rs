@@ -133,7 +133,7 @@ impl Parts {
         Kept { stretches: split_at_gaps(stretches, &gaps), progress }
     }
 
-    /// How far the log has come, with what is known to be cut off.
+    /// The progress of the log, with what is known to be cut off.
     pub(super) fn progress(&self, published: &watch::Receiver<Progress>) -> Progress {
         Progress { cut_bytes: self.cut_bytes(), ..*published.borrow() }
     }

@@ -81,7 +81,7 @@ impl ReadBusy {
 }
 
 impl ReadMemory {
-    /// This many bytes for all reads.
+    /// Creates a budget of this many bytes for all reads.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         let units = units(bytes).max(2);

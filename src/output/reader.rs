@@ -39,7 +39,7 @@ impl LogReader {
         self.parts.allowance().reserve_read(from, bytes, wait).await
     }
 
-    /// How far the log has come. All bytes that it speaks of can be read, or are in a hole.
+    /// The progress of the log. All bytes that it counts can be read, or are in a hole.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.parts.progress(&self.progress)

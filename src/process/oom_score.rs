@@ -26,7 +26,7 @@ const HIGHEST: i32 = 1000;
 
 const OWN: &str = "/proc/self/oom_score_adj";
 
-/// How long one process waits for the kernel to finish with another: longer than any scheduling
+/// The time that one process waits for the kernel to finish with another: longer than any scheduling
 /// delay.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -67,7 +67,7 @@ impl OwnScore {
     /// Opens the score of this process. To be called while it can still be looked into.
     ///
     /// # Errors
-    /// Where the kernel has no such scores.
+    /// When the kernel has no such scores.
     pub(super) fn open() -> io::Result<Self> {
         score_in(OWN.as_ref())?;
         Ok(Self::in_file(OpenOptions::new().read(true).write(true).open(OWN).ok()))

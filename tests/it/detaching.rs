@@ -397,7 +397,7 @@ impl Headless {
         (job, headless)
     }
 
-    /// Those that are zombies with threads that live.
+    /// The processes that are zombies with threads that live.
     fn alive(&self) -> Vec<i32> {
         let is_alive = |pid: &i32| {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

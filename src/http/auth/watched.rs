@@ -122,7 +122,7 @@ struct WatchedFile {
     is_leased: bool,
 }
 
-/// What a file looks like without reading it.
+/// The metadata by which a changed file is recognised without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Seen {
     File { device: u64, inode: u64, size: u64, changed: (i64, i64), modified: (i64, i64) },

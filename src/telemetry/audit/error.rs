@@ -37,7 +37,7 @@ pub enum AuditError {
     /// There is no thread that could write the log.
     #[error("no thread for the audit log; raise the limit on processes")]
     Thread {
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The log or its head could not be read.

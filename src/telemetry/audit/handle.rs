@@ -54,7 +54,7 @@ impl Audit {
         Self::start(writer)
     }
 
-    /// The same without a try whether the log can be written: each entry tries anew.
+    /// Starts without opening the log, which could not be opened: each entry tries to.
     ///
     /// # Errors
     /// When there is no thread for it.
