@@ -1,9 +1,12 @@
 //! Where it was measured.
 
 use std::fs;
+use std::path::Path;
 use std::thread;
 
 use serde_json::{Value, json};
+
+use crate::server::BINARY;
 
 /// What figures depend on.
 #[derive(Debug)]
@@ -14,7 +17,8 @@ pub(crate) struct Machine {
     memory_gb: u64,
     /// Of the minute before the run: on a busy machine figures mean less.
     load: String,
-    build: &'static str,
+    /// The Cargo profile of the server: `release`, `dist` or `debug`.
+    profile: String,
 }
 
 impl Machine {
@@ -28,16 +32,16 @@ impl Machine {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             memory_gb: memory.parse::<u64>().unwrap_or(0) * 1024 / 1_000_000_000,
             load: read("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned(),
-            build: if cfg!(debug_assertions) { "debug" } else { "release" },
+            profile: profile_of(Path::new(BINARY)),
         }
     }
 
     /// For people.
     pub(crate) fn sentence(&self) -> String {
-        let Self { cores, cpu, kernel, memory_gb, load, build } = self;
+        let Self { cores, cpu, kernel, memory_gb, load, profile } = self;
         format!(
             "{cores} cores ({cpu}), {memory_gb} GB of memory, Linux {kernel}; \
-             load average {load} before the run; {build} build."
+             load average {load} before the run; Cargo profile `{profile}`."
         )
     }
 
@@ -48,9 +52,15 @@ impl Machine {
             "kernel": self.kernel,
             "memory_gb": self.memory_gb,
             "load_before": self.load,
-            "build": self.build,
+            "profile": self.profile,
         })
     }
+}
+
+/// The profile by which Cargo built a program: the name of the directory that it is in.
+fn profile_of(program: &Path) -> String {
+    let directory = program.parent().and_then(Path::file_name);
+    directory.map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 fn field(text: &str, name: &str) -> String {
