@@ -3,6 +3,7 @@
 //! catch a made-up violation as well.
 
 mod claims;
+mod dependencies;
 mod layers;
 mod rules;
 mod source;
