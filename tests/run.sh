@@ -1,11 +1,24 @@
 #!/usr/bin/env bash
-# Every test there is, on a machine that has Rust: installs the clients it needs under target/,
-# then runs format, lints, unit and end-to-end tests, the Python and TypeScript clients, the MCP
-# Inspector, the official MCP conformance suites, the dashboards against a real Prometheus and
-# Grafana's own types, and a quick benchmark. Nothing is skipped: what cannot be had is a failure.
-# The last line is `N passed, N failed`.
+# tests/run.sh [--quick]
+#
+# Runs every test on a machine that has Rust: installs the clients that it needs under target/, then
+# runs format, lints, documentation, dependencies, unit and end-to-end tests, the Python and
+# TypeScript clients, the MCP Inspector, the official MCP conformance suites, the dashboards against
+# a real Prometheus and Grafana's own types, and a quick benchmark. Nothing is skipped: a tool that
+# cannot be installed is a failure.
+#
+# --quick leaves out what needs another language or server: the clients, the conformance suites and
+# the dashboards.
+#
+# Prints the time of each step; the last line is `N passed, N failed`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+case "${1-}" in
+  "") quick=false ;;
+  --quick) quick=true ;;
+  *) printf 'usage: tests/run.sh [--quick]\n' >&2; exit 2 ;;
+esac
 
 readonly tools="target/clients"
 readonly mcp_python="mcp==2.3.0"
@@ -88,11 +101,25 @@ prometheus_tools() {
     debian --no-install-recommends prometheus
 }
 
-# Tools that can start programs: the policy is tested against the real ones.
-policy_tools() {
-  local tool missing=()
-  for tool in zip sqlite3 rsync; do command -v "$tool" >/dev/null || missing+=("$tool"); done
+# Programs that the tests run: tools that can start others (the policy is tested against the real
+# ones), and peers of the sandbox.
+system_tools() {
+  local package program missing=()
+  for package in python3 ripgrep:rg tmux openssh-client:ssh-agent zip sqlite3 rsync; do
+    program=${package#*:}
+    command -v "$program" >/dev/null || missing+=("${package%%:*}")
+  done
   ((${#missing[@]} == 0)) || debian --no-install-recommends "${missing[@]}"
+}
+
+client_tools() {
+  python_clients
+  node_and_npm
+  conformance_suites
+  mcp_inspector
+  typescript_client
+  grafana_types
+  prometheus_tools
 }
 
 # Some tests mount a small disk, to fill it. Who may not mount gets a world of its own to do so.
@@ -106,69 +133,105 @@ can_mount() {
 world=()
 can_mount || ! unshare -rm true 2>/dev/null || world=(unshare -rm)
 
-passed=0 failed=0 broken=()
+# Licences, banned packages and sources are tests (tests/it/tidy). Advisories need cargo-deny and its
+# database.
+advisories() {
+  if command -v cargo-deny >/dev/null && cargo deny fetch db 2>/dev/null; then
+    check "advisories" cargo deny --all-features check --disable-fetch advisories
+  else
+    say "advisories: not checked, since cargo-deny or its database cannot be had here"
+  fi
+}
 
-# add NAME PASSED FAILED: to the sums.
+passed=0 failed=0 broken=() times=()
+
+# add NAME PASSED FAILED SECONDS: to the sums.
 add() {
-  passed=$((passed + $2)) failed=$((failed + $3))
+  passed=$((passed + $2)) failed=$((failed + $3)) times+=("$4 s  $1")
   (($3 == 0)) || broken+=("$1")
 }
 
 # check NAME COMMAND…: one thing that must work.
 check() {
+  local start=$SECONDS
   say "$1"
-  if "${@:2}"; then add "$1" 1 0; else add "$1" 0 1; fi
+  if "${@:2}"; then add "$1" 1 0 $((SECONDS - start)); else add "$1" 0 1 $((SECONDS - start)); fi
 }
 
-# counted NAME COMMAND…: tests that say how many passed and failed. A run that broke off is a
-# failure, whatever it had counted until then.
-counted() {
-  say "$1"
-  local log="$tools/last.log" status=0 good bad
-  "${@:2}" 2>&1 | tee "$log" || status=$?
-  read -r good bad < <(grep -oE '[0-9]+ passed[,;] [0-9]+ failed' "$log" |
+# sum NAME LOG STATUS SECONDS: adds the tests that a log counts. A run that broke off is a failure,
+# whatever it had counted until then.
+sum() {
+  local good bad
+  read -r good bad < <(grep -oE '[0-9]+ passed[,;] [0-9]+ failed' "$2" |
     awk '{ good += $1; bad += $3 } END { print good + 0, bad + 0 }')
-  if ((bad == 0 && (status != 0 || good == 0))); then bad=1; fi
-  add "$1" "$good" "$bad"
+  if ((bad == 0 && ($3 != 0 || good == 0))); then bad=1; fi
+  add "$1" "$good" "$bad" "$4"
 }
 
-say "clients"
-python_clients
-command -v rg >/dev/null || debian ripgrep
-command -v tmux >/dev/null || debian tmux
-command -v ssh-agent >/dev/null || debian openssh-client
-node_and_npm
-conformance_suites
-mcp_inspector
-typescript_client
-grafana_types
-prometheus_tools
-policy_tools
+# counted NAME COMMAND…: tests that print how many passed and failed.
+counted() {
+  local start=$SECONDS log="$tools/last.log" status=0
+  say "$1"
+  "${@:2}" 2>&1 | tee "$log" || status=$?
+  sum "$1" "$log" "$status" $((SECONDS - start))
+}
+
+# beside NAME COMMAND…: starts such tests in the background; `gather` prints and counts them.
+beside_names=()
+beside() {
+  local log="$tools/beside-${#beside_names[@]}"
+  beside_names+=("$1")
+  {
+    local start=$SECONDS status=0
+    "${@:2}" >"$log.log" 2>&1 || status=$?
+    printf '%s %s\n' "$status" $((SECONDS - start)) >"$log.status"
+  } &
+}
+
+gather() {
+  local index status seconds
+  wait
+  for index in "${!beside_names[@]}"; do
+    say "${beside_names[$index]}"
+    cat "$tools/beside-$index.log"
+    read -r status seconds <"$tools/beside-$index.status"
+    sum "${beside_names[$index]}" "$tools/beside-$index.log" "$status" "$seconds"
+  done
+}
+
+say "tools"
+system_tools
+$quick || client_tools
 
 check "format" cargo fmt --all --check
 check "lints" cargo clippy --workspace --all-targets --all-features -- -D warnings
+check "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+advisories
 counted "tests" "${world[@]}" cargo test --workspace --no-fail-fast --all-features
 check "benchmark, quick" cargo bench --profile dev --all-features --bench shellyard-bench -- --quick
 check "benchmarks of pure parts, once" cargo bench --profile dev --all-features --bench pure -- --test
-check "build with fixtures" cargo build --all-features
-check "release build" cargo build --release
 
-python="$tools/python/bin/python"
-binary="${CARGO_TARGET_DIR:-target}/release/shellyard"
-with_fixtures="${CARGO_TARGET_DIR:-target}/debug/shellyard"
-counted "python client" "$python" tests/clients/client.py "$binary"
-counted "python client 1.x" "$tools/python-1/bin/python" tests/clients/client_v1.py "$binary"
-counted "typescript client" node "$tools/typescript/client.mjs" "$binary"
-counted "typescript tasks" node "$tools/typescript/tasks.mjs" "$binary"
-counted "inspector" "$python" tests/clients/inspector.py "$binary" \
-  "$tools/inspector/node_modules/.bin/mcp-inspector"
-counted "conformance suites" "$python" tests/clients/conformance.py "$with_fixtures" "$binary" \
-  "$tools/conformance/node_modules/.bin/conformance" \
-  "$tools/conformance-0.1/node_modules/.bin/conformance"
-check "dashboards, generated" "$python" dashboards/generate.py --check
-counted "dashboards, schema" "$python" tests/watch/schema/check.py "$tools/schema"
-counted "dashboards, real Prometheus" "$python" tests/watch/verify.py "$binary"
+if ! $quick; then
+  python="$tools/python/bin/python"
+  # Built by the tests above.
+  binary="${CARGO_TARGET_DIR:-target}/debug/shellyard"
+  check "dashboards, generated" "$python" dashboards/generate.py --check
+  beside "dashboards, real Prometheus" "$python" tests/watch/verify.py "$binary"
+  beside "conformance suites" "$python" tests/clients/conformance.py "$binary" \
+    "$tools/conformance/node_modules/.bin/conformance" \
+    "$tools/conformance-0.1/node_modules/.bin/conformance"
+  beside "python client" "$python" tests/clients/client.py "$binary"
+  beside "python client 1.x" "$tools/python-1/bin/python" tests/clients/client_v1.py "$binary"
+  beside "typescript client" node "$tools/typescript/client.mjs" "$binary"
+  beside "typescript tasks" node "$tools/typescript/tasks.mjs" "$binary"
+  beside "inspector" "$python" tests/clients/inspector.py "$binary" \
+    "$tools/inspector/node_modules/.bin/mcp-inspector"
+  beside "dashboards, schema" "$python" tests/watch/schema/check.py "$tools/schema"
+  gather
+fi
 
-((failed == 0)) || printf '\nfailed: %s\n' "${broken[*]}"
+printf '\n'
+printf '%s\n' "${times[@]}" | sort -rn
+((failed == 0)) || { printf '\nfailed:'; printf ' %s;' "${broken[@]}"; printf '\n'; }
 printf '\n%d passed, %d failed\n' "$passed" "$failed"
 ((failed == 0))
