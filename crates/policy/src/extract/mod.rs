@@ -7,20 +7,11 @@
 //! **Invariant**: each program that bash starts for a text is among `commands` by name, or
 //! `uncertain` is set. A differential fuzz against real bash holds it.
 
-mod ansi;
-mod arith;
-mod braces;
 mod compound;
-mod cond;
 mod cursor;
-mod dollar;
-mod emit;
-mod heredoc;
-mod list;
-mod param;
-mod redirect;
+mod expansion;
 mod scope;
-mod simple;
+mod simple_command;
 #[cfg(test)]
 mod tests;
 mod walker;

@@ -1,11 +1,15 @@
-//! The state of one reading, its bounds, and the way in.
+//! The state of one reading, its bounds, and the way in: lists of commands, and each command that
+//! is found.
 
-use super::heredoc::Pending;
-use super::scope::Scope;
-use super::simple::is_code;
+use super::compound::is_name;
+use super::scope::{Scope, Settled};
+use super::simple_command::{Pending, is_code};
 use crate::command::{
-    Assignment, Extraction, Lookup, Reason, Redirect, Shell, SimpleCommand, Uncertain, Via, Word,
+    Assignment, Extraction, Lookup, Reach, Reason, Redirect, Shape, Shell, SimpleCommand,
+    Uncertain, Value, Via, Word,
 };
+use crate::wrappers;
+use crate::wrappers::{Effect, Reader};
 
 /// A longer text is not read at all.
 pub const MAX_TEXT: usize = 64 * 1024;
@@ -235,4 +239,325 @@ impl Sink {
             uncertain: self.uncertain,
         }
     }
+}
+
+// Taking down what was found, and following the programs that run others.
+
+impl Walker<'_, '_> {
+    /// Takes a command down, with everything that it would run in turn.
+    pub(super) fn emit(&mut self, mut command: SimpleCommand) -> Walk<()> {
+        self.charge_command(&command)?;
+        let pending = self.pending.len() - heredocs(&command).min(self.pending.len());
+        let first = self.sink.commands.len();
+        command.path.clone_from(&self.sink.path);
+        self.check_program(&mut command);
+        command.args.iter_mut().for_each(|word| self.settle(word));
+        command.args.iter().for_each(|word| self.sink.scope.note_word(&word.text));
+        let effects = wrappers::effects(&command);
+        self.sink.commands.push(command);
+        for effect in effects {
+            self.carry_out(effect, first)?;
+        }
+        let readers = first..self.sink.commands.len();
+        self.feed(pending, &readers);
+        Ok(())
+    }
+
+    fn check_program(&mut self, command: &mut SimpleCommand) {
+        match command.program.value() {
+            None => self.doubt(Reason::Dynamic("the name of a command")),
+            Some(text) if text.starts_with('~') => {
+                self.doubt(Reason::Dynamic("a command in somebody's home directory"));
+            }
+            // The path of a program to zsh, which is among the POSIX shells here.
+            Some(text) if text.starts_with('=') => {
+                self.doubt(Reason::Dialect("a command that starts with `=`"));
+            }
+            Some(text) => {
+                if command.lookup == Lookup::Shell && self.sink.scope.defines(text) {
+                    command.lookup = Lookup::Function;
+                }
+            }
+        }
+    }
+
+    /// Uses what the text says about a variable that is a whole word.
+    fn settle(&mut self, word: &mut Word) {
+        if word.plain {
+            return self.sink.scope.rely_on_roots();
+        }
+        let Some(name) = word.variable.as_deref().filter(|name| is_name(name)) else { return };
+        match self.sink.scope.settle(name) {
+            Settled::Plain => word.plain = true,
+            Settled::File => word.shape = Shape::Glob,
+            Settled::Open => {}
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect, of: usize) -> Walk<()> {
+        let starter = self.sink.commands.get(of).and_then(SimpleCommand::name).unwrap_or_default();
+        let starter = starter.to_owned();
+        match effect {
+            Effect::Runs(mut inner) => {
+                if let Some(outer) = self.sink.commands.get(of) {
+                    inner.redirects.clone_from(&outer.redirects);
+                }
+                self.via(Via::Wrapper(starter), |walker| walker.emit(*inner))
+            }
+            Effect::Script { text, reader } => {
+                let shell = match reader {
+                    Reader::Same => self.shell,
+                    Reader::Other(shell) => shell,
+                };
+                self.script(&text, shell, Via::Script(starter))
+            }
+            Effect::Assigns { name, value, reach } => {
+                self.assign_word(&name, value, reach);
+                Ok(())
+            }
+            Effect::Evaluates(word) => {
+                self.evaluate_word(&word);
+                Ok(())
+            }
+            Effect::IsArray(name) => {
+                self.sink.scope.note_array(&name);
+                Ok(())
+            }
+            Effect::Declares(name) => {
+                self.sink.scope.note_declared(&name);
+                Ok(())
+            }
+            Effect::ReliesOnOneWord(names) => {
+                self.sink.scope.rely_on_one_word(names);
+                Ok(())
+            }
+            Effect::RemovesFunctions => {
+                self.sink.scope.remove_functions();
+                Ok(())
+            }
+            Effect::Unclear(reason) => {
+                self.doubt(reason);
+                Ok(())
+            }
+        }
+    }
+
+    /// A builtin sets `NAME` or `NAME[subscript]`.
+    fn assign_word(&mut self, target: &str, value: Value, reach: Reach) {
+        let (name, subscript) = target.split_once('[').unwrap_or((target, ""));
+        if !subscript.is_empty() && !self.sink.scope.evaluate_text(subscript.trim_end_matches(']'))
+        {
+            self.doubt(Reason::Code("a subscript"));
+        }
+        if !subscript.is_empty() {
+            self.sink.scope.note_array(name);
+        }
+        self.check_assignment(name, &value);
+        self.sink.scope.assign(name, value.clone());
+        self.sink.assignments.push(Assignment { name: name.to_owned(), value, reach });
+    }
+
+    /// Reads text that is run as commands. A doubt inside it does not hide what stands outside.
+    pub(super) fn script(&mut self, text: &str, shell: Shell, via: Via) -> Walk<()> {
+        // Another shell does not know this one's functions.
+        let own = via == Via::Backticks;
+        let functions = if own { None } else { Some(self.sink.scope.hide_functions()) };
+        self.sink.path.push(via);
+        let result = read(text, shell, Kind::Script, self.sink);
+        self.sink.path.pop();
+        if let Some(functions) = functions {
+            self.sink.scope.show_functions(functions);
+        }
+        if let Err(uncertain) = result {
+            self.sink.note(uncertain);
+        }
+        Ok(())
+    }
+}
+
+fn heredocs(command: &SimpleCommand) -> usize {
+    command.redirects.iter().filter(|redirect| **redirect == Redirect::Heredoc).count()
+}
+
+// Lists, chains and pipelines.
+
+/// What ends a list. Nothing here is taken: the construct around it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// The end of the text.
+    End,
+    /// A closing parenthesis.
+    Paren,
+    /// The end of a `case` clause.
+    Clause,
+    /// One of these reserved words.
+    Keywords(&'static [&'static str]),
+}
+
+/// What an entry of a list was, as far as its surroundings care.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// Nothing to remember.
+    Plain,
+    /// The definition of a function.
+    Definition(String),
+}
+
+impl Walker<'_, '_> {
+    /// Reads the whole text as a list.
+    pub(super) fn whole(&mut self) -> Walk<()> {
+        self.list(Until::End)?;
+        if !self.pending.is_empty() {
+            return self.syntax("a here-document without a body");
+        }
+        Ok(())
+    }
+
+    /// Reads a list up to its end and says how many entries it had.
+    pub(super) fn list(&mut self, until: Until) -> Walk<usize> {
+        let mut entries = 0;
+        loop {
+            self.skip_lines()?;
+            if self.at_end(until) {
+                return Ok(entries);
+            }
+            let entry = self.chain()?;
+            entries += 1;
+            self.skip_blanks();
+            let background = self.separator(until)?;
+            if let Entry::Definition(name) = entry
+                && self.nesting == 0
+                && background == Separator::Plain
+            {
+                self.sink.scope.define_function(name);
+            }
+        }
+    }
+
+    /// A list that must not be empty, and the reserved word after it.
+    pub(super) fn list_then(&mut self, keyword: &'static [&'static str]) -> Walk<()> {
+        if self.list(Until::Keywords(keyword))? == 0 {
+            return self.syntax("an empty list of commands");
+        }
+        Ok(())
+    }
+
+    fn at_end(&mut self, until: Until) -> bool {
+        match (until, self.peek()) {
+            (Until::End, next) => next.is_none(),
+            (Until::Paren, next) => next == Some(b')'),
+            (Until::Clause, Some(b';')) => {
+                matches!(self.peek_second(), Some(b';' | b'&'))
+            }
+            (Until::Clause, _) => matches!(self.keyword(), Some(("esac", _))),
+            (Until::Keywords(words), _) => {
+                self.keyword().is_some_and(|(found, _)| words.contains(&found))
+            }
+        }
+    }
+
+    fn separator(&mut self, until: Until) -> Walk<Separator> {
+        match self.peek() {
+            Some(b'\n') => {
+                self.end_line()?;
+                Ok(Separator::Plain)
+            }
+            _ if self.at_end(until) => Ok(Separator::Plain),
+            Some(b';') => {
+                self.pos += 1;
+                Ok(Separator::Plain)
+            }
+            Some(b'&') => {
+                self.pos += 1;
+                Ok(Separator::Background)
+            }
+            _ => self.syntax("something after the end of a command"),
+        }
+    }
+
+    /// Pipelines joined by `&&` and `||`.
+    fn chain(&mut self) -> Walk<Entry> {
+        let first = self.pipeline()?;
+        let mut joined = false;
+        loop {
+            self.skip_blanks();
+            if !self.eat_all("&&") && !self.eat_all("||") {
+                return Ok(if joined { Entry::Plain } else { first });
+            }
+            joined = true;
+            self.skip_lines()?;
+            self.inside(Self::pipeline)?;
+        }
+    }
+
+    /// Commands joined by `|`, with `time` and `!` before them.
+    fn pipeline(&mut self) -> Walk<Entry> {
+        let mut plain = self.prefixes()?;
+        let first = self.command()?;
+        loop {
+            self.skip_blanks();
+            if self.peek() != Some(b'|') || self.peek_second() == Some(b'|') {
+                break;
+            }
+            self.pos += 1;
+            if self.eat(b'&') {
+                self.bash_only("`|&`")?;
+            }
+            plain = false;
+            self.skip_lines()?;
+            self.inside(Self::command)?;
+        }
+        Ok(if plain { first } else { Entry::Plain })
+    }
+
+    /// Takes `time`, `time -p` and `!`; whether there was none.
+    fn prefixes(&mut self) -> Walk<bool> {
+        let mut plain = true;
+        loop {
+            self.skip_blanks();
+            match self.keyword() {
+                Some(("!", end)) => {
+                    self.pos = end;
+                    if self.peek() == Some(b'(') {
+                        // With `extglob` on, this is the pattern of a command's name.
+                        return self.syntax("`!(`");
+                    }
+                }
+                Some(("time", end)) if self.shell == Shell::Bash => {
+                    self.pos = end;
+                    self.time_option();
+                    self.check_timed()?;
+                }
+                Some(_) | None => return Ok(plain),
+            }
+            plain = false;
+        }
+    }
+
+    /// In a substitution, bash 5.2 first takes `time` for the name of a program, and so finds the end
+    /// of `$(time case x in y) a;; esac)` at the first `)`.
+    fn check_timed(&mut self) -> Walk<()> {
+        let is_compound = self.keyword().is_some() || self.peek() == Some(b'(');
+        if is_compound && self.is_in_substitution() {
+            return self.syntax("`time` before a compound command inside a substitution");
+        }
+        Ok(())
+    }
+
+    fn time_option(&mut self) {
+        self.skip_blanks();
+        for option in ["-p", "--"] {
+            let start = self.pos;
+            if !(self.eat_all(option) && matches!(self.peek(), None | Some(b' ' | b'\t' | b'\n'))) {
+                self.pos = start;
+            }
+            self.skip_blanks();
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Separator {
+    Plain,
+    Background,
 }

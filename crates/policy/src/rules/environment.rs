@@ -2,7 +2,7 @@
 //!
 //! Many programs run whatever some variable names: a pager, an editor, a wrapper, a library.
 
-use super::glob::fits;
+use super::matching::fits;
 
 /// Names that programs read, but that only change what they say, not what they do.
 const HARMLESS: [&str; 24] = [

@@ -1,7 +1,7 @@
 //! The files that a text may write when only listed programs may run.
 
-use super::glob::fits;
-use super::program::normal;
+use super::matching::fits;
+use super::matching::normal;
 use crate::command::{Redirect, Shape, SimpleCommand, Word, base_name};
 
 /// The surroundings of a text: its directory, and the places that it may write to.

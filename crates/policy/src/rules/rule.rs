@@ -1,9 +1,10 @@
-//! One rule: what it matches, for whom, and where it was written.
+//! One rule: what it matches, for whom, where it was written, and the forms that configurations
+//! write it in.
 
 use regex::{Regex, RegexBuilder};
+use thiserror::Error;
 
-use super::error::RuleError;
-use super::{args, program};
+use super::matching;
 use crate::command::SimpleCommand;
 
 /// A compiled expression may not take more memory than this.
@@ -204,11 +205,11 @@ impl Rule {
             return Match::Maybe;
         };
         match &self.matcher {
-            Matcher::Words { program, .. } if !program::is_meant(program, name, side) => Match::No,
+            Matcher::Words { program, .. } if !matching::is_meant(program, name, side) => Match::No,
             Matcher::Words { args, .. } if args.is_empty() => Match::Yes,
             Matcher::Words { args, .. } => match side {
-                Side::Allow => args::start_with(args, &command.args),
-                Side::Deny => args::mean(args, command),
+                Side::Allow => matching::start_with(args, &command.args),
+                Side::Deny => matching::mean(args, command),
             },
             Matcher::Line(regex) => line(regex, command, name, side),
         }
@@ -218,7 +219,7 @@ impl Rule {
 /// An allowed line must be known in full; a denied one is matched as far as it is known.
 fn line(regex: &Regex, command: &SimpleCommand, program: &str, side: Side) -> Match {
     let known = command.args.iter().all(|word| word.value().is_some());
-    if side == Side::Allow && !(known && program::is_meant(base(program), program, side)) {
+    if side == Side::Allow && !(known && matching::is_meant(base(program), program, side)) {
         return Match::No;
     }
     let mut line = base(program).to_owned();
@@ -231,4 +232,218 @@ fn line(regex: &Regex, command: &SimpleCommand, program: &str, side: Side) -> Ma
 
 fn base(program: &str) -> &str {
     crate::command::base_name(program)
+}
+
+// The forms in which configurations and flags write rules, all compiled into the same ones.
+
+/// The shell tool, under the names that tool lists use for it.
+const SHELL_TOOLS: [&str; 2] = ["run_shell_command", "ShellTool"];
+/// How alike a name must be to be taken for a mistyped one.
+const ALIKE: f64 = 0.85;
+
+/// A list of patterns; each place is `NAME[index]`.
+///
+/// # Errors
+/// The first pattern that makes no sense.
+pub fn patterns<'p>(
+    name: &str,
+    list: impl IntoIterator<Item = &'p str>,
+) -> Result<Vec<Rule>, RuleError> {
+    list.into_iter()
+        .enumerate()
+        .map(|(index, text)| Rule::pattern(text, format!("{name}[{index}]")))
+        .collect()
+}
+
+/// `--allow "ls*,cat*"` and `--deny`: patterns on the program, separated by commas.
+///
+/// # Errors
+/// An empty pattern between two commas.
+pub fn wildcards(flag: &str, list: &str) -> Result<Vec<Rule>, RuleError> {
+    patterns(flag, list.split(','))
+}
+
+/// `blocked_commands`: a program, or a program with the arguments that make it dangerous.
+///
+/// # Errors
+/// An empty entry.
+pub fn blocked_commands<'p>(
+    key: &str,
+    list: impl IntoIterator<Item = &'p str>,
+) -> Result<Vec<Rule>, RuleError> {
+    patterns(key, list)
+}
+
+/// What a `coreTools` list says about the shell tool.
+#[derive(Debug, Clone)]
+pub enum CoreTools {
+    /// The tool is listed without a restriction.
+    Everything,
+    /// Only commands that start like this; nothing at all if the list is empty.
+    Only(Vec<Rule>),
+}
+
+/// `coreTools`: `run_shell_command(PREFIX)` allows a prefix, `run_shell_command` everything.
+///
+/// A list without the shell tool leaves it out, so nothing is allowed.
+///
+/// # Errors
+/// An entry that is malformed, or almost the shell tool.
+pub fn core_tools<'p>(list: impl IntoIterator<Item = &'p str>) -> Result<CoreTools, RuleError> {
+    let mut rules = Vec::new();
+    let mut everything = false;
+    for entry in tool_entries("policy.coreTools", list) {
+        match entry? {
+            (_, Some("")) => everything = true,
+            (place, Some(prefix)) => rules.push(Rule::pattern(prefix, place)?),
+            (_, None) => {}
+        }
+    }
+    Ok(if everything { CoreTools::Everything } else { CoreTools::Only(rules) })
+}
+
+/// `excludeTools`: `run_shell_command(PREFIX)` denies a prefix, `run_shell_command` everything.
+///
+/// # Errors
+/// An entry that is malformed, or almost the shell tool.
+pub fn exclude_tools<'p>(list: impl IntoIterator<Item = &'p str>) -> Result<Vec<Rule>, RuleError> {
+    let mut rules = Vec::new();
+    for entry in tool_entries("policy.excludeTools", list) {
+        match entry? {
+            (place, Some("")) => rules.push(Rule::pattern("*", place)?),
+            (place, Some(prefix)) => rules.push(Rule::pattern(prefix, place)?),
+            (_, None) => {}
+        }
+    }
+    Ok(rules)
+}
+
+/// The place and the prefix of an entry: empty for the bare tool, none for another tool.
+type Entry<'p> = Result<(String, Option<&'p str>), RuleError>;
+
+fn tool_entries<'p>(
+    name: &str,
+    list: impl IntoIterator<Item = &'p str>,
+) -> impl Iterator<Item = Entry<'p>> {
+    list.into_iter().enumerate().map(move |(index, entry)| {
+        let place = format!("{name}[{index}]");
+        let entry = entry.trim();
+        let (tool, prefix) = match entry.split_once('(') {
+            Some((tool, rest)) => match rest.strip_suffix(')') {
+                Some(prefix) if !prefix.trim().is_empty() => (tool.trim(), prefix.trim()),
+                Some(_) | None => {
+                    return Err(RuleError::Shape { place, found: entry.to_owned() });
+                }
+            },
+            None => (entry, ""),
+        };
+        if SHELL_TOOLS.contains(&tool) {
+            return Ok((place, Some(prefix)));
+        }
+        match SHELL_TOOLS.into_iter().find(|known| strsim::jaro_winkler(known, tool) > ALIKE) {
+            Some(meant) => Err(RuleError::Tool { place, found: tool.to_owned(), meant }),
+            None => Ok((place, None)),
+        }
+    })
+}
+
+// Why a rule was not accepted.
+
+/// A rule that does not make sense. No policy is built from a list that holds one.
+#[derive(Debug, Error)]
+pub enum RuleError {
+    /// The rule says nothing.
+    #[error("{place} is empty; write a program's name, or remove it")]
+    Empty {
+        /// Where it stands.
+        place: String,
+    },
+    /// The regular expression does not compile.
+    #[error("{place} is not a regular expression; correct {pattern:?}")]
+    Regex {
+        /// Where it stands.
+        place: String,
+        /// What was written.
+        pattern: String,
+        /// What is wrong with it.
+        source: Box<regex::Error>,
+    },
+    /// A tool restriction that is almost, but not quite, one on the shell tool.
+    #[error("{place} restricts {found:?}, which is no tool; did you mean {meant:?}?")]
+    Tool {
+        /// Where it stands.
+        place: String,
+        /// What was written.
+        found: String,
+        /// The nearest tool.
+        meant: &'static str,
+    },
+    /// A shell line where one command is wanted.
+    #[error(
+        "{place} is {found:?}, which is a shell line; write one command, without quotes, and one rule for each"
+    )]
+    ShellLine {
+        /// Where it stands.
+        place: String,
+        /// What was written.
+        found: String,
+    },
+    /// A lane that there is not.
+    #[error("{place} is for lane {lane:?}, which there is not; the lanes are {}", .known.join(", "))]
+    UnknownLane {
+        /// Where it stands.
+        place: String,
+        /// What was written.
+        lane: String,
+        /// The lanes there are.
+        known: Vec<String>,
+    },
+    /// A scope that is none.
+    #[error(
+        "{place} begins with {found:?}; write [lane=NAME,…] or [tenant=NAME,…] before the rule"
+    )]
+    Scope {
+        /// Where it stands.
+        place: String,
+        /// What was written.
+        found: String,
+    },
+    /// A tool restriction whose parentheses do not match.
+    #[error("{place} is {found:?}; write run_shell_command(PREFIX)")]
+    Shape {
+        /// Where it stands.
+        place: String,
+        /// What was written.
+        found: String,
+    },
+}
+
+impl RuleError {
+    /// Where the rule stands: `policy.deny[2]`.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        match self {
+            Self::Empty { place }
+            | Self::Regex { place, .. }
+            | Self::Tool { place, .. }
+            | Self::ShellLine { place, .. }
+            | Self::UnknownLane { place, .. }
+            | Self::Scope { place, .. }
+            | Self::Shape { place, .. } => place,
+        }
+    }
+
+    /// The stable word that programs may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Empty { .. } => "rule_empty",
+            Self::Regex { .. } => "rule_regex",
+            Self::Tool { .. } => "rule_unknown_tool",
+            Self::ShellLine { .. } => "rule_shell_line",
+            Self::UnknownLane { .. } => "rule_unknown_lane",
+            Self::Scope { .. } => "rule_scope",
+            Self::Shape { .. } => "rule_malformed",
+        }
+    }
 }

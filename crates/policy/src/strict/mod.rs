@@ -5,21 +5,17 @@
 //! set of constructs, each with the reason why it starts no other program, and refuses everything
 //! else by name.
 //!
-//! - `recognise` reads commands, `redirects` redirections, `words` words and `expansions` what
-//!   stands for something else in them, all with the cursor of `reader`: the accepted grammar.
-//! - `facts` and `word` say what a word with variables in it can become.
+//! - `recognise` reads commands, `reader` redirections, `words` words and the expansions in them,
+//!   all with the cursor of `reader`: the accepted grammar.
+//! - `word` says what a word with variables in it can become.
 //! - `prove` follows the commands: `builtins` for the shell's own, `tools` for programs that can
-//!   start others, which are known by the options that are harmless, not by the dangerous ones.
-//! - `files` keeps a line from writing code that it runs.
+//!   start others, which are known by the options that are harmless, not by the dangerous ones. It
+//!   also keeps a line from writing code that it runs.
 
 mod builtins;
-mod expansions;
-mod facts;
-mod files;
 mod prove;
 mod reader;
 mod recognise;
-mod redirects;
 #[cfg(test)]
 mod tests;
 mod tools;

@@ -1,16 +1,18 @@
 //! From a text to the programs that it starts: reads it, then follows each command's arguments.
+//!
+//! A line may not write code that it runs: the files that it writes are compared with those.
 
+use super::reader::RawRedirect;
+use super::word::{Facts, ValueFacts};
 use crate::command::{
-    Assignment, Lookup, Reach, Reason, Redirect, Shell, SimpleCommand, Uncertain, Value, Via, Word,
-    base_name,
+    Assignment, Lookup, Reach, Reason, Redirect, Shape, Shell, SimpleCommand, Uncertain, Value,
+    Via, Word, base_name,
 };
 use crate::rules::SafeNames;
-use crate::strict::builtins::{self, Builtin};
-use crate::strict::facts::{Facts, ValueFacts};
-use crate::strict::files;
+use crate::strict::builtins;
+use crate::strict::builtins::Builtin;
 use crate::strict::reader::{Proven, ShellReader};
 use crate::strict::recognise::RawCommand;
-use crate::strict::redirects::RawRedirect;
 use crate::strict::tools::{Consequence, consequences, is_known};
 
 /// The longest text that is read.
@@ -75,7 +77,7 @@ struct Prover<'c> {
     depth: usize,
     proof: Proof,
     /// The code that commands run, each with the number of its command.
-    code: Vec<(usize, files::Code)>,
+    code: Vec<(usize, Code)>,
     /// The files that commands write by their arguments, each with the number of its command.
     made: Vec<(usize, Word)>,
     /// The places at or below which commands write files of any name.
@@ -107,10 +109,10 @@ impl<'c> Prover<'c> {
             let made = self.made.iter().filter(|(number, _)| is_other(*number));
             let made = made.map(|(_, word)| word);
             let targets: Vec<&Word> = redirected.map(|(_, word)| word).chain(made).collect();
-            files::check_code(code, targets.iter().copied()).map_err(refusal)?;
+            check_code(code, targets.iter().copied()).map_err(refusal)?;
             // Whatever the line has written can be moved to any name.
             let moved = self.beneath.iter().find(|(number, _)| is_other(*number));
-            if let (Some((_, word)), true) = (moved, files::has_content(&targets)) {
+            if let (Some((_, word)), true) = (moved, has_content(&targets)) {
                 let code = code.describe();
                 return Err(refusal(format!(
                     "a line that writes files, moves them to {word} and {code}"
@@ -191,7 +193,7 @@ impl<'c> Prover<'c> {
         let redirect = |redirect: &RawRedirect| match redirect {
             RawRedirect::Read(word) => {
                 let word = word.resolve(&self.facts);
-                files::check_read(&word).map_err(refusal)?;
+                check_read(&word).map_err(refusal)?;
                 Ok(Redirect::Read(word))
             }
             RawRedirect::Write(word) => Ok(Redirect::Write(word.resolve(&self.facts))),
@@ -266,7 +268,7 @@ impl<'c> Prover<'c> {
             }),
             Consequence::Script { text, shell } => self.nested(|prover| {
                 let path = with(path, Via::Script(name.to_owned()));
-                if files::starts_shell(name) {
+                if starts_shell(name) {
                     // The program starts a shell for the text, which must be listed as well.
                     let mut sh = SimpleCommand::of(vec![Word::literal("sh")]);
                     sh.iter_mut().for_each(|sh| sh.path.clone_from(&path));
@@ -288,20 +290,18 @@ impl<'c> Prover<'c> {
                 self.proof.writes.push(word);
                 Ok(())
             }
-            Consequence::ReadsCode(word)
-                if files::is_fed(&word) && !files::is_interpreter(name) =>
-            {
+            Consequence::ReadsCode(word) if is_fed(&word) && !is_interpreter(name) => {
                 Err(refusal(format!("{word}, which `{name}` runs as code,")))
             }
-            Consequence::ReadsCode(word) if files::is_configured_by_argument(name) => {
+            Consequence::ReadsCode(word) if is_configured_by_argument(name) => {
                 Err(refusal(format!("the file {word}, which may name programs for `{name}`,")))
             }
             Consequence::ReadsCode(word) => {
-                self.code.push((number, files::Code::File(word)));
+                self.code.push((number, Code::File(word)));
                 Ok(())
             }
             // The same code could be handed over as an argument.
-            Consequence::ReadsCodeFromInput if files::is_interpreter(name) => Ok(()),
+            Consequence::ReadsCodeFromInput if is_interpreter(name) => Ok(()),
             Consequence::ReadsCodeFromInput => {
                 Err(refusal(format!("the input of `{name}`, which it runs as code,")))
             }
@@ -310,7 +310,7 @@ impl<'c> Prover<'c> {
                 Ok(())
             }
             Consequence::Opaque => {
-                let code = files::conventional_code(name);
+                let code = conventional_code(name);
                 self.code.extend(code.map(|code| (number, code)));
                 Ok(())
             }
@@ -339,4 +339,149 @@ fn refusal(construct: impl Into<String>) -> Uncertain {
 fn assignment((name, value): &(String, crate::strict::word::RawWord)) -> Assignment {
     let value = value.literal().map_or(Value::Unknown, |text| Value::Text(text.to_owned()));
     Assignment { name: name.clone(), value, reach: Reach::Environment }
+}
+
+// Files that one command of a line writes and another one runs.
+
+/// Code that a command of the line runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Code {
+    /// The content of this file.
+    File(Word),
+    /// The files that this build tool looks for by itself: makefiles, manifests, settings.
+    Conventional(String),
+}
+
+impl Code {
+    /// Says in a refusal how the command runs the code.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::File(word) => format!("runs {word}"),
+            Self::Conventional(program) => format!("lets `{program}` run what it finds"),
+        }
+    }
+}
+
+/// Interpreters that run whatever code their arguments hold: a file that the same line writes gives
+/// them no power that `-c` does not.
+const INTERPRETERS: [&str; 13] = [
+    "python", "python3", "node", "deno", "bun", "perl", "ruby", "php", "lua", "luajit", "Rscript",
+    "julia", "tclsh",
+];
+
+/// Programs that read shell text themselves.
+const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash"];
+
+/// Endings of files that no tool runs or takes for its settings.
+const DATA: [&str; 18] = [
+    "log", "txt", "out", "err", "csv", "tsv", "diff", "patch", "md", "xml", "html", "json",
+    "jsonl", "bak", "tmp", "tgz", "gz", "zip",
+];
+/// Files with such an ending that tools do read.
+const SETTINGS: [&str; 11] = [
+    "CMakeLists.txt",
+    "package.json",
+    "package-lock.json",
+    "tsconfig.json",
+    "composer.json",
+    "deno.json",
+    "project.json",
+    "nx.json",
+    "lerna.json",
+    "pom.xml",
+    "build.xml",
+];
+
+/// `true` for the name of a file that no tool runs or takes for its settings.
+fn is_data_name(name: &str) -> bool {
+    let has_ending = name.rsplit_once('.').is_some_and(|(_, ending)| DATA.contains(&ending));
+    let is_settings = SETTINGS.contains(&name)
+        || name.starts_with('.')
+        || name.contains("config")
+        || name.contains("requirements");
+    has_ending && !is_settings
+}
+
+/// `true` for an interpreter whose code the line may as well hand over as an argument.
+pub(super) fn is_interpreter(program: &str) -> bool {
+    let is_version = |rest: &str| rest.chars().all(|c| c.is_ascii_digit() || c == '.');
+    INTERPRETERS.iter().any(|known| program.strip_prefix(known).is_some_and(is_version))
+}
+
+/// `true` for a program that starts a shell on this host for text that it is given. Shells read it
+/// themselves, and `ssh` has it read on another host.
+pub(super) fn starts_shell(program: &str) -> bool {
+    !SHELLS.contains(&program) && program != "ssh"
+}
+
+/// `true` for a program that is no build tool, but whose settings or batch file may name programs: an
+/// earlier line may have written the file.
+pub(super) fn is_configured_by_argument(program: &str) -> bool {
+    matches!(program, "ssh" | "scp" | "sftp")
+}
+
+/// `true` for a file that is an input of the command rather than a file: `-`, a pipe, `/dev/stdin`.
+pub(super) fn is_fed(word: &Word) -> bool {
+    let is_input =
+        |path: &str| path == "-" || path.starts_with("/dev/") || path.starts_with("/proc/");
+    word.shape == Shape::Process || word.value().is_some_and(is_input)
+}
+
+/// The code that a build tool finds by itself; `None` for an interpreter.
+pub(super) fn conventional_code(program: &str) -> Option<Code> {
+    (!is_interpreter(program)).then(|| Code::Conventional(program.to_owned()))
+}
+
+/// Checks that none of the files which a line writes is the code that a command of it runs.
+///
+/// # Errors
+/// Names the file that is written and the command that may run it.
+pub(super) fn check_code<'w>(
+    code: &Code,
+    mut targets: impl Iterator<Item = &'w Word>,
+) -> Result<(), String> {
+    let runner = code.describe();
+    match targets.find(|target| !is_data(target, code)) {
+        Some(target) => Err(format!("a line that writes {target} and {runner}")),
+        None => Ok(()),
+    }
+}
+
+/// `true` if one of these is more than a device or a pipe.
+pub(super) fn has_content(targets: &[&Word]) -> bool {
+    let is_device = |word: &Word| word.value().is_some_and(|path| path.starts_with("/dev/"));
+    targets.iter().any(|word| word.shape != Shape::Process && !is_device(word))
+}
+
+/// `true` for a file that is certainly not the code.
+fn is_data(target: &Word, code: &Code) -> bool {
+    if target.shape == Shape::Process {
+        return true;
+    }
+    let Some(path) = target.value() else { return false };
+    if path.starts_with("/dev/") {
+        return true;
+    }
+    let name = base_name(path);
+    let is_code = match code {
+        Code::File(word) => word.value().is_none_or(|file| base_name(file) == name),
+        Code::Conventional(_) => false,
+    };
+    is_data_name(name) && !is_code
+}
+
+/// Checks a file that is opened for reading: bash opens connections for `/dev/tcp/…`.
+///
+/// # Errors
+/// Names the file.
+pub(super) fn check_read(word: &Word) -> Result<(), String> {
+    let is_fine = match (word.shape, word.value()) {
+        (_, Some(path)) => {
+            !path.starts_with("/dev/") || path == "/dev/null" || path == "/dev/stdin"
+        }
+        (Shape::Process, None) => true,
+        (Shape::One, None) => word.plain && !word.text.is_empty() && !word.text.starts_with('/'),
+        (Shape::Glob | Shape::Many | Shape::Literal, None) => false,
+    };
+    if is_fine { Ok(()) } else { Err(format!("reading from {word}")) }
 }

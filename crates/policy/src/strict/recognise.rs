@@ -5,10 +5,10 @@
 //! `eval`, `select`, `coproc` and everything else that is not read are refused by name. Reading
 //! collects the simple commands; `prove` then looks at their arguments.
 
+use super::reader::RawRedirect;
+use super::word::{Facts, ValueFacts};
 use crate::command::Via;
-use crate::strict::facts::{Facts, ValueFacts};
 use crate::strict::reader::{Proven, ShellReader, ends_word, is_name};
-use crate::strict::redirects::RawRedirect;
 use crate::strict::word::{RawWord, WordPart};
 
 /// The most commands of one text.

@@ -1,8 +1,8 @@
 //! Builtins of bash that run text, or change how text is read.
 
 use super::dispatch::{Effect, Reader};
+use super::git;
 use super::options::{Grammar, NO_OPTIONS, scan};
-use super::variables;
 use crate::command::{Reason, Shape, SimpleCommand, Word};
 
 /// What a builtin leads to; `None` if it leads to nothing, or is none.
@@ -24,7 +24,7 @@ pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>
         "logout" | "suspend" | "history" if !args.is_empty() => {
             vec![Effect::unclear(name, "its arguments")]
         }
-        _ => return variables::effects(name, args),
+        _ => return git::effects(name, args),
     };
     Some(effects)
 }

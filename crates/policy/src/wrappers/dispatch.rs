@@ -1,8 +1,6 @@
 //! From a command's name to the table that knows it.
 
-use super::{
-    awk, builtins, containers, editors, exec_options, find, git, prefix, sed, shells, xargs,
-};
+use super::{awk, builtins, containers, editors, exec_options, find, git, prefix, sed, shells};
 use crate::command::{Assignment, Reach, Reason, Shell, SimpleCommand, Value, Word};
 
 /// What a command leads to besides itself.
@@ -87,8 +85,8 @@ pub(crate) fn effects(command: &SimpleCommand) -> Vec<Effect> {
         .or_else(|| match name {
             "find" => Some(find::find(command)),
             "fd" | "fdfind" => Some(find::fd(command)),
-            "xargs" => Some(xargs::xargs(command)),
-            "parallel" => Some(xargs::parallel(command)),
+            "xargs" => Some(find::xargs(command)),
+            "parallel" => Some(find::parallel(command)),
             "git" => Some(git::git(command)),
             "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => Some(awk::awk(command)),
             "sed" | "gsed" => Some(sed::sed(command)),

@@ -10,17 +10,12 @@ mod containers;
 mod dispatch;
 mod editors;
 mod exec_options;
-mod exec_table;
 mod find;
 mod git;
 mod options;
 mod prefix;
-mod prefix_system;
-mod prefix_table;
 mod sed;
 mod shells;
-mod variables;
-mod xargs;
 
 pub(super) use dispatch::{Effect, Reader, effects};
 pub(super) use exec_options::runs_shell_for;

@@ -8,9 +8,9 @@ use shellyard_policy::command::{Shell, base_name};
 use shellyard_policy::rules::patterns;
 use shellyard_policy::{Decision, Policy, decide};
 
+use super::check::{Answer, ask, list_everything, request, unnamed};
 use crate::check::run_unnamed;
 use crate::jail::Jail;
-use crate::judge::{Answer, ask, list_everything, request, unnamed};
 use crate::workers::{Worker, announce, run, texts};
 
 const CASES: &str = include_str!("../../../../tests/policy_cases.jsonl");

@@ -20,11 +20,7 @@ mod generate;
 #[cfg(test)]
 mod jail;
 #[cfg(test)]
-mod judge;
-#[cfg(test)]
 mod promises;
-#[cfg(test)]
-mod settings;
 #[cfg(test)]
 mod trace;
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::entry::download_into;
 use super::options::{Arguments, NO_OPTIONS, Options, is_operand, known, read, stays_one_word};
 use super::tool::written;
 use crate::command::{Shape, Word};
-use crate::strict::files::is_fed;
+use crate::strict::prove::is_fed;
 
 /// tar(1), without compression programs, scripts, checkpoint actions, remote shells, name
 /// transformations, absolute names and multi-volume archives, which ask and offer a shell.

@@ -7,7 +7,7 @@ use super::git_settings::{judge_pair, judge_setting};
 use super::options::{Arguments, NO_OPTIONS, Options, known, read, stays_one_word};
 use super::tool::{join, written};
 use crate::command::{Shape, Word};
-use crate::strict::files::is_fed;
+use crate::strict::prove::is_fed;
 
 /// Options before the subcommand, git(1) 2.47.3. `--exec-path=`, `--git-dir`, `--work-tree`,
 /// `--config-env` and `--bare` name other programs and settings.

@@ -1,9 +1,8 @@
 //! Constructs that have started programs past an allow list, with other names and values.
 
-use super::everyday::everyday;
-use super::fill::fill;
-use super::random::Random;
-use super::{flows, options, special};
+use super::everyday::{everyday, fill};
+use super::script::Random;
+use super::{options, variables};
 
 const ATTACKS: &[&str] = &[
     // Special variables, assigned and used in every combination.
@@ -361,9 +360,9 @@ const ATTACKS: &[&str] = &[
 /// An attack by itself, or before or after an everyday line.
 pub(super) fn attack(random: &mut Random) -> String {
     let text = match random.below(10) {
-        0 | 1 => special::assignment(random),
+        0 | 1 => variables::assignment(random),
         2..=4 => options::call(random),
-        5 | 6 => flows::flow(random),
+        5 | 6 => variables::flow(random),
         _ => fill(random.pick(ATTACKS), random),
     };
     match random.below(8) {

@@ -2,15 +2,9 @@
 
 mod attacks;
 mod everyday;
-mod fill;
-mod flows;
 mod grammar;
-mod mutate;
 mod options;
-mod random;
 mod script;
-mod special;
-mod twist;
-mod words;
+mod variables;
 
 pub(crate) use script::{Family, Mix, grammar_script, script};

@@ -1,8 +1,8 @@
 //! Calls of programs that can start programs, with options in any order: dangerous options,
 //! harmless ones, options that take the next word, abbreviations, clusters and `--`.
 
-use super::fill::fill;
-use super::random::Random;
+use super::everyday::fill;
+use super::script::Random;
 
 /// Tools and the words that their calls are made of, with two spaces or a line end between them.
 /// `sort` starts a compressor only if its input does not fit, so it reads a large file.

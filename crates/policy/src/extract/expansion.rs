@@ -1,11 +1,9 @@
-//! `${ … }`: every operator, with the words and the arithmetic inside it.
+//! Expansions: `$name`, `${ … }` with every operator, `$( … )` and arithmetic.
 
-use super::arith::Closing;
-use super::cursor::starts_name;
-use super::dollar::special_name;
+use super::super::command::{Reason, Redirect, Shape, SimpleCommand, Value, Via, Word};
+use super::cursor::{in_name, starts_name};
 use super::walker::{Walk, Walker};
 use super::word::{Draft, Quotes};
-use crate::command::{Reason, Shape, Value, Word};
 
 /// Which elements of a variable an expansion takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,5 +239,235 @@ impl Walker<'_, '_> {
         }
         draft.push(self.since(start));
         Ok(())
+    }
+}
+
+// Arithmetic, wherever it stands: what it reads is followed, what it cannot vouch for is uncertain.
+
+/// What ends a piece of arithmetic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Closing {
+    /// `))`.
+    Parens,
+    /// `))` of a `for`, with `;` inside.
+    Loop,
+    /// `]` of a subscript.
+    Bracket,
+    /// `}` of `${x:offset:length}`.
+    Brace,
+}
+
+/// How deep plain parentheses and brackets stand.
+#[derive(Debug, Default)]
+struct Open {
+    parens: usize,
+    brackets: usize,
+}
+
+impl Open {
+    const fn none(&self) -> bool {
+        self.parens == 0 && self.brackets == 0
+    }
+}
+
+impl Walker<'_, '_> {
+    /// The subscript of an assignment, `[` taken.
+    pub(super) fn subscript(&mut self) -> Walk<()> {
+        self.arithmetic(Closing::Bracket)
+    }
+
+    /// Arithmetic up to its end, which is taken.
+    ///
+    /// Text that is not plainly arithmetic is an error: `((` can also open two subshells.
+    pub(super) fn arithmetic(&mut self, closing: Closing) -> Walk<()> {
+        let mut open = Open::default();
+        loop {
+            let Some(byte) = self.peek() else {
+                return self.syntax("arithmetic without its end");
+            };
+            if open.none() && self.closes(byte, closing)? {
+                return Ok(());
+            }
+            match byte {
+                b'$' => self.arithmetic_dollar()?,
+                b'`' => {
+                    self.word_byte(&mut Draft::default(), byte)?;
+                    self.doubt(Reason::Code("arithmetic on what a command prints"));
+                }
+                b'"' | b'\'' => self.arithmetic_quotes(byte)?,
+                b'\n' if !self.pending.is_empty() => {
+                    return self.syntax("a line end before a here-document");
+                }
+                _ if starts_name(byte) => {
+                    let name = self.variable_name();
+                    self.sink.scope.touch(&name);
+                }
+                _ => self.arithmetic_sign(byte, closing, &mut open)?,
+            }
+        }
+    }
+
+    fn closes(&mut self, byte: u8, closing: Closing) -> Walk<bool> {
+        match (closing, byte) {
+            (Closing::Parens | Closing::Loop, b')') => {
+                if self.eat_all("))") {
+                    Ok(true)
+                } else {
+                    self.syntax("`((` that is no arithmetic")
+                }
+            }
+            (Closing::Bracket, b']') | (Closing::Brace, b'}') => {
+                self.pos += 1;
+                Ok(true)
+            }
+            (Closing::Parens | Closing::Loop | Closing::Bracket | Closing::Brace, _) => Ok(false),
+        }
+    }
+
+    fn arithmetic_sign(&mut self, byte: u8, closing: Closing, open: &mut Open) -> Walk<()> {
+        match byte {
+            b'(' => open.parens += 1,
+            b')' if open.parens > 0 => open.parens -= 1,
+            b'[' => open.brackets += 1,
+            b']' if open.brackets > 0 => open.brackets -= 1,
+            b';' if closing == Closing::Loop => {}
+            b'<' | b'>' if self.peek_second() == Some(b'(') => {
+                return self.syntax("`<(` in arithmetic");
+            }
+            b'0'..=b'9' | b' ' | b'\t' | b'\n' => {}
+            _ if b"+-*/%<>=!&|^~?:,#@.".contains(&byte) => {}
+            _ => return self.syntax("text in arithmetic"),
+        }
+        self.pos += 1;
+        Ok(())
+    }
+
+    /// An expansion inside arithmetic: its value is evaluated as an expression.
+    fn arithmetic_dollar(&mut self) -> Walk<()> {
+        let start = self.pos;
+        let mut draft = Draft::default();
+        self.dollar(&mut draft, Quotes::Double)?;
+        let word = draft.finish(self.since(start));
+        match (word.variable.as_deref(), word.shape) {
+            (Some("#"), _) => {}
+            (Some(name), _) => self.sink.scope.evaluate(name),
+            (None, Shape::Literal) => return self.syntax("`$` in arithmetic"),
+            (None, Shape::One | Shape::Many | Shape::Glob | Shape::Process) => {
+                self.doubt(Reason::Code("arithmetic on a value"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Quotes do not protect anything here, so only what needs no protection may stand in them.
+    fn arithmetic_quotes(&mut self, quote: u8) -> Walk<()> {
+        self.pos += 1;
+        loop {
+            match self.peek() {
+                Some(byte) if byte == quote => {
+                    self.pos += 1;
+                    return Ok(());
+                }
+                Some(b'$') if quote == b'"' => self.arithmetic_dollar()?,
+                Some(byte) if starts_name(byte) => {
+                    let name = self.variable_name();
+                    self.sink.scope.touch(&name);
+                }
+                Some(byte) if byte.is_ascii_digit() || b" .-/:+@%".contains(&byte) => self.pos += 1,
+                Some(_) | None => return self.syntax("quotes in arithmetic"),
+            }
+        }
+    }
+}
+
+// `$`: variables, substitutions, arithmetic, and the two quotes that start with it.
+
+impl Walker<'_, '_> {
+    /// What a `$` starts, or the `$` itself.
+    pub(super) fn dollar(&mut self, draft: &mut Draft, quotes: Quotes) -> Walk<()> {
+        let next = self.peek_second();
+        self.pos = self.past_continuations(self.pos + 1);
+        match next {
+            Some(b'(') => self.parens(draft, quotes),
+            Some(b'{') => {
+                self.pos += 1;
+                self.nested(|walker| walker.parameter(draft, quotes))
+            }
+            Some(b'[') => self.syntax("`$[`"),
+            Some(b'\'') if quotes == Quotes::None => {
+                self.bash_only("`$'`")?;
+                self.ansi_quoted(draft)
+            }
+            Some(b'"') if quotes == Quotes::None => {
+                self.bash_only("`$\"`")?;
+                self.pos += 1;
+                self.double_quoted(draft)
+            }
+            Some(byte) if starts_name(byte) => {
+                let name = self.variable_name();
+                draft.push_variable(quotes, &name);
+                Ok(())
+            }
+            Some(byte) if byte.is_ascii_digit() || b"@*#?$!-".contains(&byte) => {
+                self.pos += 1;
+                draft.push_variable(quotes, special_name(byte).as_str());
+                Ok(())
+            }
+            Some(_) | None => {
+                draft.push("$");
+                Ok(())
+            }
+        }
+    }
+
+    /// A name; line continuations inside it vanish.
+    pub(super) fn variable_name(&mut self) -> String {
+        let mut name = String::new();
+        while let Some(byte) = self.peek().filter(|byte| in_name(*byte)) {
+            name.push(char::from(byte));
+            self.pos += 1;
+        }
+        name
+    }
+
+    /// `$( … )` and `$(( … ))`.
+    fn parens(&mut self, draft: &mut Draft, quotes: Quotes) -> Walk<()> {
+        self.pos += 1;
+        if self.eat(b'(') {
+            self.nested(|walker| walker.arithmetic(Closing::Parens))?;
+            draft.push_variable(quotes, "#");
+            return Ok(());
+        }
+        let (first, loose) = (self.sink.commands.len(), self.sink.redirects.len());
+        self.via(Via::Substitution, Self::commands_in_parens)?;
+        match self.sink.commands.get(first..) {
+            Some([command]) if prints_number(command) && self.sink.redirects.len() == loose => {
+                if let Some(name) = command.name() {
+                    self.sink.scope.count_on(name);
+                }
+                draft.push_variable(quotes, "#");
+            }
+            _ => draft.push_unknown(if quotes == Quotes::None { Shape::Many } else { Shape::One }),
+        }
+        Ok(())
+    }
+}
+
+/// The name under which a special parameter is followed: `#` for all that are numbers.
+pub(super) fn special_name(byte: u8) -> String {
+    let name = if b"#?$!".contains(&byte) { b'#' } else { byte };
+    char::from(name).to_string()
+}
+
+/// Whether all that a command prints is one number.
+fn prints_number(command: &SimpleCommand) -> bool {
+    let args: Option<Vec<&str>> = command.args.iter().map(Word::value).collect();
+    let reads = command.redirects.iter().all(|redirect| matches!(redirect, Redirect::Read(_)));
+    match (command.program.value(), args.as_deref()) {
+        (Some("date"), Some(["+%s" | "+%s%N" | "+%s%3N"])) | (Some("nproc"), Some([])) => {
+            command.redirects.is_empty()
+        }
+        (Some("wc"), Some(["-l" | "-c" | "-w"])) => reads,
+        _ => false,
     }
 }

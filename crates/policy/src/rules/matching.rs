@@ -1,9 +1,56 @@
-//! Arguments in rules: exact beginnings to allow, meaning to deny.
+//! Matching a command against a rule: the program's name or path, and its arguments.
 
-use super::glob::fits;
-use super::rule::Match;
-use crate::command::{Shape, SimpleCommand, Word};
-use crate::wrappers::git_operands;
+use super::super::command::{Shape, SimpleCommand, Word, base_name};
+use super::super::wrappers::git_operands;
+use super::rule::{Match, Side};
+
+/// Directories in which a name is the program that everybody means.
+const TRUSTED: [&str; 6] =
+    ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"];
+
+/// Whether a program, as the text names it, is the one that a pattern means.
+///
+/// To deny, the last part of the path is enough: `/tmp/x/rm` is `rm`. To allow, the directory
+/// must be one of the system's, with no detour: `/tmp/x/git` and `./git` are not `git`.
+pub(super) fn is_meant(pattern: &str, program: &str, side: Side) -> bool {
+    if pattern == "*" {
+        return true;
+    }
+    // A wildcard of an allow rule does not stand for a way out of its directory.
+    let climbs = |path: &str| path.split('/').any(|part| part == "..");
+    if side == Side::Allow && climbs(program) && !climbs(pattern) {
+        return false;
+    }
+    if pattern.contains('/') {
+        return fits(pattern, program) || (side == Side::Deny && fits(pattern, &normal(program)));
+    }
+    match (side, program.rsplit_once('/')) {
+        (_, None) => fits(pattern, program),
+        (Side::Deny, Some(_)) => fits(pattern, base_name(program)),
+        (Side::Allow, Some((directory, name))) => {
+            TRUSTED.contains(&directory) && fits(pattern, name)
+        }
+    }
+}
+
+/// The path without empty parts, `.` and `..`, by its text alone.
+pub(super) fn normal(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => {
+                parts.pop();
+            }
+            ".." if path.starts_with('/') => {}
+            part => parts.push(part),
+        }
+    }
+    let root = if path.starts_with('/') { "/" } else { "" };
+    format!("{root}{}", parts.join("/"))
+}
+
+// Arguments in rules: exact beginnings to allow, meaning to deny.
 
 /// Whether the command's arguments start with the rule's, word for word.
 pub(super) fn start_with(rule: &[String], args: &[Word]) -> Match {
@@ -143,4 +190,89 @@ const fn long_name(letter: char) -> Option<&'static str> {
 fn is_short_for(given: &str, name: &str) -> bool {
     let given = given.split('=').next().unwrap_or(given);
     !given.is_empty() && name.starts_with(given)
+}
+
+// Wildcards: `*` for any text, `?` for one character.
+
+/// Returns whether the whole text fits the pattern. Quadratic at worst, without recursion or copies.
+pub fn fits(pattern: &str, text: &str) -> bool {
+    let (mut pattern, mut text) = (pattern.chars(), text.chars());
+    // Where to go on after the last `*` if what follows it does not fit here.
+    let mut retry: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
+    loop {
+        match (pattern.next(), text.clone().next()) {
+            (Some('*'), _) => retry = Some((pattern.clone(), text.clone())),
+            (None, None) => return true,
+            (Some(wanted), Some(found)) if wanted == '?' || wanted == found => {
+                text.next();
+            }
+            (Some(_) | None, _) => {
+                let Some((after_star, from)) = &mut retry else { return false };
+                if from.next().is_none() {
+                    return false;
+                }
+                (pattern, text) = (after_star.clone(), from.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Side, is_meant, normal};
+
+    #[test]
+    fn to_deny_the_name_is_enough_to_allow_the_directory_counts() {
+        for (pattern, program, denied, allowed) in [
+            ("rm", "rm", true, true),
+            ("rm", "/bin/rm", true, true),
+            ("rm", "//bin//rm", true, false),
+            ("rm", "/usr/bin/../bin/rm", true, false),
+            ("git", "/tmp/evil/git", true, false),
+            ("git", "./git", true, false),
+            ("./build.sh", "./build.sh", true, true),
+            ("./build.sh", "./sub/../build.sh", false, false),
+            ("/opt/x/run", "/opt//x/run", true, false),
+            ("*", "./anything", true, true),
+        ] {
+            assert_eq!(is_meant(pattern, program, Side::Deny), denied, "deny {pattern} {program}");
+            assert_eq!(
+                is_meant(pattern, program, Side::Allow),
+                allowed,
+                "allow {pattern} {program}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_path_is_cleaned_by_its_text_alone() {
+        assert_eq!(normal("/a/./b/../c//d"), "/a/c/d");
+        assert_eq!(normal("../a/../../b"), "../../b");
+        assert_eq!(normal("/../a"), "/a");
+    }
+}
+
+#[cfg(test)]
+mod glob_tests {
+    use super::fits;
+
+    #[test]
+    fn a_star_is_any_text_and_a_question_mark_one_character() {
+        for (pattern, text, expected) in [
+            ("rm", "rm", true),
+            ("rm", "rmdir", false),
+            ("rm*", "rmdir", true),
+            ("rm*", "rm", true),
+            ("*rm", "confirm", true),
+            ("r?", "rm", true),
+            ("r?", "r", false),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXbYbZ", false),
+            ("*", "", true),
+            ("", "", true),
+            ("", "x", false),
+        ] {
+            assert_eq!(fits(pattern, text), expected, "{pattern} on {text}");
+        }
+    }
 }

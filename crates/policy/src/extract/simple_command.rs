@@ -1,12 +1,18 @@
-//! Simple commands: assignments, words, redirections; and functions, which start like one.
+//! Simple commands: assignments, words, redirections and here-documents; and functions, which
+//! start like one.
 
-use super::compound::is_name;
-use super::cursor::{ends_word, in_name, starts_name};
-use super::list::Entry;
-use super::walker::{MAX_COMMANDS, Walk, Walker};
-use crate::command::{
+use std::ops::Range;
+
+use super::super::command::{
     Assignment, Lookup, Reach, Reason, Redirect, Shape, SimpleCommand, Value, Word,
 };
+use super::super::wrappers;
+use super::compound::is_name;
+use super::cursor::{ends_word, in_name, starts_name};
+use super::scope::is_address;
+use super::walker::Entry;
+use super::walker::{Kind, MAX_COMMANDS, Walk, Walker, read};
+use super::word::{Draft, Quotes};
 
 /// The builtins after which bash accepts `name=( … )` as an argument.
 const DECLARERS: [&str; 8] =
@@ -301,4 +307,255 @@ fn looks_like_assignment(text: &str) -> bool {
         let name = name.strip_suffix('+').unwrap_or(name);
         is_name(name.split_once('[').map_or(name, |(name, _)| name))
     })
+}
+
+// Redirections, before, between and after the words of a command.
+
+/// More digits than a descriptor can have make a word of them.
+const MAX_DIGITS: usize = 4;
+
+impl Walker<'_, '_> {
+    /// All redirections that stand here.
+    pub(super) fn redirects(&mut self) -> Walk<Vec<Redirect>> {
+        let mut found = Vec::new();
+        loop {
+            self.skip_blanks();
+            match self.redirect()? {
+                Some(redirect) => found.push(redirect),
+                None => return Ok(found),
+            }
+        }
+    }
+
+    /// The redirection that stands here.
+    pub(super) fn redirect(&mut self) -> Walk<Option<Redirect>> {
+        self.peek();
+        let start = self.pos;
+        self.descriptor()?;
+        let explicit = self.pos != start;
+        match (self.peek(), self.peek_second()) {
+            (Some(b'<' | b'>'), Some(b'(')) if !explicit => Ok(None),
+            (Some(b'<' | b'>'), Some(b'(')) => self.syntax("`n<(`"),
+            (Some(b'<'), _) => self.input().map(Some),
+            (Some(b'>'), _) => self.output().map(Some),
+            (Some(b'&'), Some(b'>')) if !explicit => {
+                self.bash_only("`&>`")?;
+                self.eat_all("&>");
+                self.eat(b'>');
+                self.file().map(|word| Some(Redirect::Write(word)))
+            }
+            _ => {
+                self.pos = start;
+                Ok(None)
+            }
+        }
+    }
+
+    /// `3` or `{name}` directly before a redirection; else nothing is taken.
+    fn descriptor(&mut self) -> Walk<()> {
+        let start = self.pos;
+        let name = self.eat(b'{');
+        let inner = self.pos;
+        while self
+            .peek()
+            .is_some_and(|byte| if name { in_name(byte) } else { byte.is_ascii_digit() })
+        {
+            self.pos += 1;
+        }
+        let length = self.pos - inner;
+        let text = self.since(inner).replace("\\\n", "");
+        let closed = !name || self.eat(b'}');
+        if length == 0 || !closed || !matches!(self.peek(), Some(b'<' | b'>')) {
+            self.pos = start;
+            return Ok(());
+        }
+        if !name && length > MAX_DIGITS {
+            return self.syntax("a large descriptor");
+        }
+        if name {
+            self.bash_only("`{name}>`")?;
+            if !text.bytes().next().is_some_and(starts_name) {
+                return self.syntax("a number in braces before a redirection");
+            }
+            self.assign(&text, Value::Number);
+        }
+        Ok(())
+    }
+
+    fn input(&mut self) -> Walk<Redirect> {
+        if self.eat_all("<<<") {
+            self.bash_only("`<<<`")?;
+            let word = self.target()?;
+            return Ok(Redirect::Text(word.value().map(str::to_owned)));
+        }
+        if self.eat_all("<<-") {
+            self.announce(true)?;
+            return Ok(Redirect::Heredoc);
+        }
+        if self.eat_all("<<") {
+            self.announce(false)?;
+            return Ok(Redirect::Heredoc);
+        }
+        if self.eat_all("<>") {
+            return self.file().map(Redirect::Write);
+        }
+        if self.eat_all("<&") {
+            self.target()?;
+            return Ok(Redirect::Duplicate);
+        }
+        self.eat(b'<');
+        self.file().map(Redirect::Read)
+    }
+
+    fn output(&mut self) -> Walk<Redirect> {
+        if self.eat_all(">&") {
+            let word = self.file()?;
+            let digits = word.text.strip_suffix('-').unwrap_or(&word.text);
+            if word.value().is_some() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Ok(Redirect::Duplicate);
+            }
+            self.bash_only("`>&word`")?;
+            return Ok(Redirect::Write(word));
+        }
+        if !self.eat_all(">>") && !self.eat_all(">|") {
+            self.eat(b'>');
+        }
+        self.file().map(Redirect::Write)
+    }
+
+    fn target(&mut self) -> Walk<Word> {
+        self.skip_blanks();
+        self.word()
+    }
+
+    /// The name of a file that is opened. Bash opens connections for some names.
+    fn file(&mut self) -> Walk<Word> {
+        let word = self.target()?;
+        let starts_like = |address: &str| address.starts_with(&word.text);
+        if is_address(&word.text) {
+            self.doubt(Reason::Connection);
+        } else if matches!(word.shape, Shape::One | Shape::Many | Shape::Glob)
+            && ["/dev/tcp/", "/dev/udp/"].into_iter().any(starts_like)
+        {
+            self.sink.scope.note_redirect();
+            if word.text.starts_with("/dev/") {
+                self.doubt(Reason::Connection);
+            }
+        }
+        Ok(word)
+    }
+}
+
+// Here-documents: their bodies start after the line on which they were announced.
+
+/// A here-document whose body is still to come.
+#[derive(Debug)]
+pub(super) struct Pending {
+    delimiter: String,
+    /// The delimiter was quoted: the body is plain data.
+    quoted: bool,
+    strip_tabs: bool,
+    /// The commands that read it, by their place among all that were found.
+    readers: Range<usize>,
+}
+
+impl Walker<'_, '_> {
+    /// Takes the delimiter after `<<` or `<<-`.
+    pub(super) fn announce(&mut self, strip_tabs: bool) -> Walk<()> {
+        self.skip_blanks();
+        let start = self.pos;
+        let word = self.word()?;
+        let source = self.since(start);
+        let odd = source.contains(['$', '`', '\n', '\t', '(', '<', '>']) || word.text.is_empty();
+        if odd || (word.quoted && word.value().is_none()) {
+            return self.syntax("an odd delimiter of a here-document");
+        }
+        // Patterns and braces mean nothing in a delimiter: the text as written is the value.
+        let delimiter = if word.value().is_some() { word.text } else { source.to_owned() };
+        let quoted = word.quoted;
+        self.pending.push(Pending { delimiter, quoted, strip_tabs, readers: 0..0 });
+        Ok(())
+    }
+
+    /// The here-documents announced since `first` are read by these commands.
+    pub(super) fn feed(&mut self, first: usize, readers: &Range<usize>) {
+        for pending in self.pending.iter_mut().skip(first) {
+            pending.readers = readers.clone();
+        }
+    }
+
+    /// Takes a line end, and the here-documents that start after it.
+    pub(super) fn end_line(&mut self) -> Walk<()> {
+        self.pos += 1;
+        for pending in std::mem::take(&mut self.pending) {
+            let body = self.body(&pending)?;
+            if !pending.quoted {
+                read(&body, self.shell, Kind::Heredoc, self.sink)?;
+            }
+            self.pass_to_readers(&pending, &body)?;
+        }
+        Ok(())
+    }
+
+    fn body(&mut self, pending: &Pending) -> Walk<String> {
+        let mut body = String::new();
+        loop {
+            if self.pos >= self.text.len() {
+                return self.syntax("a here-document without its end");
+            }
+            let line = self.line(pending.quoted);
+            let line = if pending.strip_tabs { line.trim_start_matches('\t') } else { &line };
+            if line == pending.delimiter {
+                return Ok(body);
+            }
+            body.push_str(line);
+            body.push('\n');
+        }
+    }
+
+    /// One line; in an unquoted here-document a backslash at its end joins the next one.
+    fn line(&mut self, quoted: bool) -> String {
+        let mut line = String::new();
+        while let Some(next) = self.text.get(self.pos..).and_then(|rest| rest.chars().next()) {
+            self.pos += next.len_utf8();
+            match (next, self.raw(self.pos)) {
+                ('\n', _) => break,
+                ('\\', Some(b'\n')) if !quoted => self.pos += 1,
+                ('\\', Some(b'\\')) if !quoted => {
+                    line.push_str("\\\\");
+                    self.pos += 1;
+                }
+                (other, _) => line.push(other),
+            }
+        }
+        line
+    }
+
+    /// A shell that reads its commands from the here-document runs them.
+    fn pass_to_readers(&mut self, pending: &Pending, body: &str) -> Walk<()> {
+        let plain = pending.quoted || !body.contains(['$', '`', '\\']);
+        for index in pending.readers.clone() {
+            let Some(command) = self.sink.commands.get(index) else { continue };
+            if wrappers::runs_shell_for(command, body) {
+                self.doubt(Reason::Code("a here-document"));
+                continue;
+            }
+            let Some((shell, via)) = wrappers::reads_commands(command) else { continue };
+            if plain {
+                self.script(body, shell, via)?;
+            } else {
+                self.doubt(Reason::Dynamic("a here-document that a shell runs"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the expansions in a body.
+    pub(super) fn heredoc_body(&mut self) -> Walk<()> {
+        let mut draft = Draft::default();
+        while let Some(byte) = self.peek() {
+            self.quoted_byte(&mut draft, byte, Quotes::Heredoc)?;
+        }
+        Ok(())
+    }
 }
