@@ -5,14 +5,15 @@
 //! the one ambiguity is `/`, which divides after an operand and begins a regular expression
 //! elsewhere.
 
-use super::consequence::{Consequence, Doubt};
+use super::consequence::{Consequence, Judged};
+use super::options::{Arguments, Doubt, known};
 use crate::command::{Shell, Word};
 
 /// Reads a program, and returns the files that it writes and the texts that it hands to a shell.
 ///
 /// # Errors
 /// Names the first token that is not known to be harmless.
-pub(super) fn read_program(program: &str) -> Result<Vec<Consequence>, Doubt> {
+pub(super) fn read_program(program: &str) -> Judged {
     let mut reader = Reader {
         rest: program,
         before: Before::Operator,
@@ -253,6 +254,11 @@ impl<'p> Reader<'p> {
         let is_whole = rest.is_empty() || rest.starts_with([';', '}', '\n']);
         (is_whole && !text.contains('\\')).then_some(text)
     }
+}
+
+pub(super) fn scan(found: &Arguments) -> Judged {
+    let Some(program) = found.operands.first() else { return Ok(Vec::new()) };
+    read_program(known(program)?)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! The effects of a command beyond its own process.
+//! The effects of a command beyond its own process, and the words that lead to them.
 
-use crate::command::{Shell, Word};
+use super::options::{Arguments, Doubt, stays_one_word};
+use crate::command::{Shape, Shell, Word};
 
 /// One effect of a command's arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,69 @@ pub(crate) enum Consequence {
     Opaque,
 }
 
-/// The argument that is not known to be harmless, as a refusal names it:
-/// "the option --use-compress-program", "the subcommand foreach", "the word $x".
-pub(crate) type Doubt = String;
+/// The effects of a command's arguments, or the argument that is in doubt.
+pub(super) type Judged = Result<Vec<Consequence>, Doubt>;
+
+/// Reports files as written. `-` is the standard output; a process substitution is a pipe.
+pub(super) fn written<'w>(words: impl IntoIterator<Item = &'w Word>) -> Vec<Consequence> {
+    let files = words.into_iter().filter(|word| !word.is("-") && word.shape != Shape::Process);
+    files.cloned().map(Consequence::Writes).collect()
+}
+
+/// The path of a file in a directory.
+pub(super) fn join(directory: &str, name: &str) -> Word {
+    let slash = if directory.ends_with('/') || directory.is_empty() { "" } else { "/" };
+    Word::literal(format!("{directory}{slash}{name}"))
+}
+
+/// The words behind the first `count`, which must each stay one word: another number of them would
+/// make a different word the command.
+pub(super) fn behind(words: &[Word], count: usize) -> Result<&[Word], Doubt> {
+    let (before, rest) = words.split_at(count.min(words.len()));
+    refuse(before, |word| !stays_one_word(word))?;
+    Ok(rest)
+}
+
+/// Files of unknown names and new content appear in a directory, or as this file: unlike files that
+/// are only moved or formatted, they may be code that the same line runs.
+pub(super) fn download_into(target: Word) -> [Consequence; 2] {
+    [Consequence::WritesBeneath(target.clone()), Consequence::Writes(target)]
+}
+
+/// The other command that the words are, without `--` in front of it.
+pub(super) fn command_of(words: &[Word]) -> Option<Consequence> {
+    let words = match words.split_first() {
+        Some((first, rest)) if first.is("--") => rest,
+        Some(_) | None => words,
+    };
+    (!words.is_empty()).then(|| Consequence::Runs(words.to_vec()))
+}
+
+/// `true` for a known text of letters, digits and `_ . / : + , @ % -`, which means nothing to a
+/// shell or a build tool that puts it into a command line.
+pub(super) fn is_plain_text(text: &str) -> bool {
+    text.chars().all(|letter| letter.is_ascii_alphanumeric() || "_./:+,@%-".contains(letter))
+}
+
+/// Refuses the first word for which `is_bad` holds.
+///
+/// # Errors
+/// Names that word.
+pub(super) fn refuse<'w>(
+    words: impl IntoIterator<Item = &'w Word>,
+    is_bad: impl Fn(&Word) -> bool,
+) -> Result<(), Doubt> {
+    match words.into_iter().find(|word| is_bad(word)) {
+        Some(word) => Err(format!("the word {word}")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses `@file`, which holds further options.
+///
+/// # Errors
+/// Names the file.
+pub(super) fn refuse_argument_files(found: &Arguments) -> Result<(), Doubt> {
+    let values = found.options.iter().filter_map(|given| given.value.as_ref());
+    refuse(found.operands.iter().chain(values), |word| word.text.starts_with('@'))
+}

@@ -1,233 +1,280 @@
-//! Entries of programs that are known by lists of options and subcommands.
+//! Entries of programs: the options, subcommands and operands that are known to be harmless.
+//!
+//! The keys of a block in a table:
+//!
+//! - `options`: the options, as `options` reads them. `*`: no option matters, none is looked at.
+//! - `shared`: options of all subcommands. They count in front of a subcommand only if `options`
+//!   lists them, too: there, a program may read an option of a subcommand without its value.
+//! - `order first`: options stand only before the first operand. Implied by `operands script`,
+//!   `operands command` and subcommands.
+//! - `tolerant`, `undashed`: see [`Habits`].
+//! - `operands`: see [`Operands`]; `data` if the key is missing.
+//! - `opaque`: an interpreter or a build tool, which runs code that is not looked into.
+//! - `code`: options whose value is a file, or a directory of files, that the program runs or is
+//!   configured by.
+//! - `writes`: options whose value is a file that the program writes.
+//! - `directories`: options whose value is a directory into which it writes files of other names.
+//! - `files`: files in the working directory that it runs or is configured by, without being told.
+//! - `inline`: options that give the code, or that make it do nothing but print.
+//! - `arguments`: the function that reads the arguments instead. It may use further keys.
 
-use super::consequence::{Consequence, Doubt};
-use super::option_spec::OptionSpec;
-use super::options::{Arguments, Given, Order, stays_one_word};
+use std::collections::HashMap;
+
+use super::consequence::{Consequence, Judged, behind, command_of, written};
+use super::options::{Arguments, Doubt, Given, Habits, OptionSet, Order, Reader, stays_one_word};
+use super::tables::Block;
 use crate::command::Word;
 
-/// A program, or a subcommand of one, with the arguments that are known to be harmless.
+/// Judges operands, and options where a table does not say enough.
+pub(super) type OperandJudge = fn(&Arguments) -> Judged;
+
+/// Reads the arguments of a program, which is called by this name.
+pub(super) type ArgumentJudge = fn(&Entry, &str, &[Word]) -> Judged;
+
+/// A function that a table names.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ToolEntry {
-    /// Its names, separated by spaces.
-    pub(super) names: &'static str,
-    /// Its options, as `option_spec` reads them. `*`: no option matters, none is looked at.
-    pub(super) options: &'static str,
-    /// Options of all its subcommands. They count in front of a subcommand only if `options` lists
-    /// them, too: there, a program may read an option of a subcommand without its value.
-    pub(super) shared: &'static str,
-    /// Its operands.
-    pub(super) operands: OperandRole,
-    /// `true` for interpreters and build tools, which run code that is not looked into.
-    pub(super) opaque: bool,
-    /// Options whose value is a file, or a directory of files, that it runs or is configured by.
-    pub(super) code: &'static str,
-    /// Options whose value is a file that it writes.
-    pub(super) writes: &'static str,
-    /// Options whose value is a directory into which it writes files of other names.
-    pub(super) directories: &'static str,
-    /// Files in the working directory that it runs or is configured by, without being told.
-    pub(super) files: &'static str,
-    /// Options that give the code, or that make it do nothing but print.
-    pub(super) inline: &'static str,
+pub(super) enum Judge {
+    Operands(OperandJudge),
+    Arguments(ArgumentJudge),
+}
+
+/// A program, or a subcommand of one, with the arguments that are known to be harmless.
+#[derive(Debug)]
+pub(super) struct Entry {
+    options: OptionSet,
+    shared: OptionSet,
+    habits: Habits,
+    /// No option matters, so none is looked at.
+    takes_any_option: bool,
+    operands: Operands,
+    arguments: Option<ArgumentJudge>,
+    block: Block,
 }
 
 /// The meaning of a program's operands.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum OperandRole {
-    /// Data: any words.
+#[derive(Debug)]
+enum Operands {
+    /// `data`: any words.
     Data,
-    /// There are none that are known to be harmless.
+    /// `nothing`: there are none that are known to be harmless.
     Nothing,
-    /// A file of code and its arguments; without one, the program reads code from its input.
+    /// `script`: a file of code and its arguments; without one, the program reads code from its
+    /// input.
     Script,
-    /// Files of code.
+    /// `code`: files of code.
     Code,
-    /// Files that the program formats: their new content comes from the old.
+    /// `formatted`: files that the program formats, so that their new content comes from the old.
     Formatted,
-    /// So many words, then another command.
+    /// `written`: files that the program writes.
+    Written,
+    /// `second_written`: the second, if there is one, is written (`uniq IN OUT`).
+    SecondWritten,
+    /// `command N`: so many words, then another command.
     Command(usize),
-    /// The name of a subcommand and its arguments.
-    Subcommand(&'static [ToolEntry]),
-    /// A meaning of its own.
-    Judged(fn(&Arguments) -> Result<Vec<Consequence>, Doubt>),
-    /// A meaning of its own, with options only before the first operand.
-    JudgedFirst(fn(&Arguments) -> Result<Vec<Consequence>, Doubt>),
+    /// Blocks `subcommand`: the name of a subcommand and its arguments.
+    Subcommands(Entries),
+    /// `judged NAME`: a meaning of its own.
+    Judged(OperandJudge),
 }
 
-/// An entry without options, whose operands are data.
-pub(super) const PLAIN: ToolEntry = ToolEntry {
-    names: "",
-    options: "",
-    shared: "",
-    operands: OperandRole::Data,
-    opaque: false,
-    code: "",
-    writes: "",
-    directories: "",
-    files: "",
-    inline: "",
-};
+/// Keys that `arguments` may use.
+const KEYS: &str = "options shared order tolerant undashed operands opaque code writes directories \
+    files inline arguments before assigns inspects bare_shell actions repository merges";
 
-/// An entry of a build tool or an interpreter.
-pub(super) const OPAQUE: ToolEntry = ToolEntry { opaque: true, ..PLAIN };
+/// Entries by their names.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    all: Vec<Entry>,
+    by_name: HashMap<&'static str, usize>,
+}
 
-/// An entry of which no argument matters: it starts nothing, whatever its options are.
-pub(super) const ANY: ToolEntry = ToolEntry { options: "*", ..PLAIN };
-
-impl OperandRole {
-    const fn order(self) -> Order {
-        match self {
-            Self::Script | Self::Command(_) | Self::Subcommand(_) | Self::JudgedFirst(_) => {
-                Order::First
-            }
-            Self::Data | Self::Nothing | Self::Code | Self::Formatted | Self::Judged(_) => {
-                Order::Anywhere
+impl Entries {
+    /// Adds the entry of a block. A block that is not understood refuses every argument.
+    pub(super) fn add(
+        &mut self,
+        block: &Block,
+        judge: fn(&str) -> Option<Judge>,
+        faults: &mut Vec<String>,
+    ) {
+        for name in &block.names {
+            if self.by_name.insert(name, self.all.len()).is_some() {
+                faults.push(format!("{name}: two entries"));
             }
         }
+        self.all.push(Entry::new(block, judge, faults));
+    }
+
+    /// Finds the entry of exactly this name.
+    pub(super) fn find(&self, name: &str) -> Option<&Entry> {
+        self.all.get(*self.by_name.get(name)?)
     }
 }
 
 /// The commands around a subcommand.
 #[derive(Debug, Default)]
-struct Outer {
+struct Outer<'e> {
     /// The options that their subcommands take as well.
-    shared: Vec<&'static str>,
+    shared: Vec<&'e OptionSet>,
     /// The options that were given in front of the subcommand.
     options: Vec<Given>,
 }
 
-impl Outer {
+impl Outer<'_> {
     /// Hands options that a subcommand knows on to it: `uv --python X run` is `uv run --python X`.
     fn keep_options(&mut self, found: &Arguments) {
-        let spec = OptionSpec { tokens: &self.shared, order: Order::First };
-        let known = found.options.iter().filter(|given| spec.knows(&given.name));
-        self.options = known.cloned().collect();
+        let is_shared = |given: &&Given| self.shared.iter().any(|set| set.knows(&given.name));
+        self.options = found.options.iter().filter(is_shared).cloned().collect();
     }
 }
 
-/// The words behind the first `count`, which must each stay one word: another number of them would
-/// make a different word the command.
-pub(super) fn behind(words: &[Word], count: usize) -> Result<&[Word], Doubt> {
-    let (before, rest) = words.split_at(count.min(words.len()));
-    refuse(before, |word| !stays_one_word(word))?;
-    Ok(rest)
-}
+impl Entry {
+    fn new(block: &Block, judge: fn(&str) -> Option<Judge>, faults: &mut Vec<String>) -> Self {
+        let mut reader = BlockReader { block, judge, faults };
+        reader.check_keys();
+        let arguments = reader.arguments();
+        let operands = reader.operands();
+        let is_first =
+            matches!(operands, Operands::Script | Operands::Command(_) | Operands::Subcommands(_))
+                || block.words("order") == ["first"];
+        let order = if is_first { Order::First } else { Order::Anywhere };
+        Self {
+            options: reader.option_set("options"),
+            shared: reader.option_set("shared"),
+            habits: Habits {
+                order,
+                is_tolerant: block.has("tolerant"),
+                is_undashed: block.has("undashed"),
+                is_negated: false,
+            },
+            takes_any_option: block.words("options") == ["*"],
+            operands,
+            arguments,
+            block: Block { subcommands: Vec::new(), ..block.clone() },
+        }
+    }
 
-/// Files of unknown names and new content appear in a directory, or as this file: unlike files that
-/// are only moved or formatted, they may be code that the same line runs.
-pub(super) fn download_into(target: Word) -> [Consequence; 2] {
-    [Consequence::WritesBeneath(target.clone()), Consequence::Writes(target)]
-}
+    /// The options, and how they are read.
+    pub(super) fn options(&self) -> (&OptionSet, Habits) {
+        (&self.options, self.habits)
+    }
 
-/// The other command that the words are, without `--` in front of it.
-pub(super) fn command_of(words: &[Word]) -> Option<Consequence> {
-    let words = match words.split_first() {
-        Some((first, rest)) if first.is("--") => rest,
-        Some(_) | None => words,
-    };
-    (!words.is_empty()).then(|| Consequence::Runs(words.to_vec()))
-}
+    /// The words of a key.
+    pub(super) fn words(&self, key: &str) -> &[&'static str] {
+        self.block.words(key)
+    }
 
-/// Finds the entry of exactly this name in a table.
-fn find<'t>(table: &'t [ToolEntry], name: &str) -> Option<&'t ToolEntry> {
-    table.iter().find(|entry| entry.names.split_ascii_whitespace().any(|known| known == name))
-}
+    /// `true` if the block has the key.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.block.has(key)
+    }
 
-/// A program's name without its version: `python3.11`, `gcc-12`.
-fn without_version(name: &str) -> &str {
-    let digits = |letter: char| letter.is_ascii_digit() || letter == '.';
-    name.trim_end_matches(digits).trim_end_matches('-')
-}
+    /// The subcommand of this name.
+    pub(super) fn subcommand(&self, name: &str) -> Option<&Self> {
+        match &self.operands {
+            Operands::Subcommands(entries) => entries.find(name),
+            Operands::Data
+            | Operands::Nothing
+            | Operands::Script
+            | Operands::Code
+            | Operands::Formatted
+            | Operands::Written
+            | Operands::SecondWritten
+            | Operands::Command(_)
+            | Operands::Judged(_) => None,
+        }
+    }
 
-/// Looks a program up in a table and judges its arguments.
-pub(super) fn judge_by(
-    table: &[ToolEntry],
-    program: &str,
-    args: &[Word],
-) -> Option<Result<Vec<Consequence>, Doubt>> {
-    let entry = find(table, program).or_else(|| find(table, without_version(program)));
-    entry.map(|entry| entry.judge(args))
-}
-
-impl ToolEntry {
     /// Returns what the arguments lead to.
     ///
     /// # Errors
     /// Names the argument that is not known to be harmless.
-    pub(super) fn judge(&self, args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+    pub(super) fn judge(&self, program: &str, args: &[Word]) -> Judged {
+        match self.arguments {
+            Some(judge) => judge(self, program, args),
+            None => self.judge_by_table(args),
+        }
+    }
+
+    /// Returns what the arguments lead to, without a look at the key `arguments`.
+    ///
+    /// # Errors
+    /// Names the argument that is not known to be harmless.
+    pub(super) fn judge_by_table(&self, args: &[Word]) -> Judged {
         self.judge_within(args, &mut Outer::default())
     }
 
-    fn judge_within(&self, args: &[Word], outer: &mut Outer) -> Result<Vec<Consequence>, Doubt> {
-        let mut found = self.read(args, &outer.shared)?;
+    /// Sorts the arguments into options and operands.
+    ///
+    /// # Errors
+    /// Names the first word that is not a known option and may be one when it runs.
+    pub(super) fn read(&self, args: &[Word]) -> Result<Arguments, Doubt> {
+        Reader { sets: &[&self.options], habits: self.habits }.read(args)
+    }
+
+    fn judge_within<'e>(&'e self, args: &[Word], outer: &mut Outer<'e>) -> Judged {
+        let mut found = self.read_within(args, &outer.shared)?;
         found.options.splice(0..0, outer.options.iter().cloned());
         let mut effects = self.effects_of_options(&found);
         effects.extend(self.effects_of_operands(&found, outer)?);
         Ok(effects)
     }
 
-    fn read(&self, args: &[Word], shared: &[&'static str]) -> Result<Arguments, Doubt> {
-        if self.options == "*" {
+    fn read_within(&self, args: &[Word], shared: &[&OptionSet]) -> Result<Arguments, Doubt> {
+        if self.takes_any_option {
             return Ok(Arguments { options: Vec::new(), operands: args.to_vec() });
         }
-        let mut tokens = shared.to_vec();
-        tokens.push(self.options);
-        if !matches!(self.operands, OperandRole::Subcommand(_)) {
-            tokens.push(self.shared);
+        let mut sets = shared.to_vec();
+        sets.push(&self.options);
+        if !matches!(self.operands, Operands::Subcommands(_)) {
+            sets.push(&self.shared);
         }
-        OptionSpec { tokens: &tokens, order: self.operands.order() }.read(args)
+        Reader { sets: &sets, habits: self.habits }.read(args)
     }
 
     fn effects_of_options(&self, found: &Arguments) -> Vec<Consequence> {
-        let names = |list: &'static str| list.split_ascii_whitespace().collect::<Vec<_>>();
         let mut effects = Vec::new();
-        if self.opaque {
+        if self.has("opaque") {
             effects.push(Consequence::Opaque);
         }
-        effects
-            .extend(names(self.files).into_iter().map(Word::literal).map(Consequence::ReadsCode));
-        effects.extend(found.values(&names(self.code)).cloned().map(Consequence::ReadsCode));
-        // `-o -` is the standard output.
-        let written = names(self.writes);
-        let written = found.values(&written).filter(|word| !word.is("-")).cloned();
-        effects.extend(written.map(Consequence::Writes));
-        let directories = names(self.directories);
-        effects.extend(found.values(&directories).cloned().map(Consequence::WritesBeneath));
+        let files = self.words("files").iter().copied().map(Word::literal);
+        effects.extend(files.map(Consequence::ReadsCode));
+        effects.extend(found.values(self.words("code")).cloned().map(Consequence::ReadsCode));
+        effects.extend(written(found.values(self.words("writes"))));
+        let directories = found.values(self.words("directories")).cloned();
+        effects.extend(directories.map(Consequence::WritesBeneath));
         effects
     }
 
-    fn effects_of_operands(
-        &self,
-        found: &Arguments,
-        outer: &mut Outer,
-    ) -> Result<Vec<Consequence>, Doubt> {
+    fn effects_of_operands<'e>(&'e self, found: &Arguments, outer: &mut Outer<'e>) -> Judged {
         let operands = found.operands.as_slice();
-        match self.operands {
-            OperandRole::Data => Ok(Vec::new()),
-            OperandRole::Nothing => match operands.first() {
-                Some(word) => Err(format!("the word {word}")),
-                None => Ok(Vec::new()),
+        Ok(match &self.operands {
+            Operands::Data => Vec::new(),
+            Operands::Nothing => match operands.first() {
+                Some(word) => return Err(format!("the word {word}")),
+                None => Vec::new(),
             },
-            OperandRole::Script => Ok(self.script(found).into_iter().collect()),
-            OperandRole::Code => Ok(operands.iter().cloned().map(Consequence::ReadsCode).collect()),
-            OperandRole::Formatted => {
-                Ok(operands.iter().cloned().map(Consequence::WritesBeneath).collect())
+            Operands::Script => self.script(found).into_iter().collect(),
+            Operands::Code => operands.iter().cloned().map(Consequence::ReadsCode).collect(),
+            Operands::Formatted => {
+                operands.iter().cloned().map(Consequence::WritesBeneath).collect()
             }
-            OperandRole::Command(skip) => {
-                Ok(command_of(behind(operands, skip)?).into_iter().collect())
-            }
-            OperandRole::Subcommand(table) => {
-                outer.shared.push(self.shared);
+            Operands::Written => written(operands),
+            // A word that becomes several shifts the others.
+            Operands::SecondWritten if !operands.iter().all(stays_one_word) => written(operands),
+            Operands::SecondWritten => written(operands.iter().skip(1)),
+            Operands::Command(skip) => command_of(behind(operands, *skip)?).into_iter().collect(),
+            Operands::Subcommands(entries) => {
+                outer.shared.push(&self.shared);
                 outer.keep_options(found);
-                judge_subcommand(table, operands, outer)
+                return judge_subcommand(entries, operands, outer);
             }
-            OperandRole::Judged(judge) | OperandRole::JudgedFirst(judge) => judge(found),
-        }
+            Operands::Judged(judge) => return judge(found),
+        })
     }
 
     /// The script of an interpreter.
     fn script(&self, found: &Arguments) -> Option<Consequence> {
-        if found.has(&self.inline.split_ascii_whitespace().collect::<Vec<_>>()) {
+        if found.has(self.words("inline")) {
             return None;
         }
         match found.operands.first() {
@@ -237,88 +284,97 @@ impl ToolEntry {
     }
 }
 
-fn judge_subcommand(
-    table: &[ToolEntry],
-    operands: &[Word],
-    outer: &mut Outer,
-) -> Result<Vec<Consequence>, Doubt> {
+fn judge_subcommand<'e>(entries: &'e Entries, operands: &[Word], outer: &mut Outer<'e>) -> Judged {
     let Some((name, args)) = operands.split_first() else {
         return Ok(Vec::new());
     };
     let Some(text) = name.value() else {
         return Err(format!("the word {name}"));
     };
-    match find(table, text) {
+    match entries.find(text) {
         Some(entry) => entry.judge_within(args, outer),
         None => Err(format!("the subcommand {name}")),
     }
 }
 
-/// `true` for a known text of letters, digits and `_ . / : + , @ % -`, which means nothing to a
-/// shell or a build tool that puts it into a command line.
-pub(super) fn is_plain_text(text: &str) -> bool {
-    text.chars().all(|letter| letter.is_ascii_alphanumeric() || "_./:+,@%-".contains(letter))
+/// Refuses every operand: for a block that names a function which is not there.
+fn refuse_all(_: &Entry, program: &str, _: &[Word]) -> Judged {
+    Err(format!("the arguments of {program}"))
 }
 
-/// Refuses the first word for which `is_bad` holds.
-///
-/// # Errors
-/// Names that word.
-pub(super) fn refuse<'w>(
-    words: impl IntoIterator<Item = &'w Word>,
-    is_bad: impl Fn(&Word) -> bool,
-) -> Result<(), Doubt> {
-    match words.into_iter().find(|word| is_bad(word)) {
-        Some(word) => Err(format!("the word {word}")),
-        None => Ok(()),
-    }
+/// Reads the fields of a block, and collects what is not understood.
+struct BlockReader<'b> {
+    block: &'b Block,
+    judge: fn(&str) -> Option<Judge>,
+    faults: &'b mut Vec<String>,
 }
 
-/// Refuses `@file`, which holds further options.
-///
-/// # Errors
-/// Names the file.
-pub(super) fn refuse_argument_files(found: &Arguments) -> Result<(), Doubt> {
-    let values = found.options.iter().filter_map(|given| given.value.as_ref());
-    refuse(found.operands.iter().chain(values), |word| word.text.starts_with('@'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::command::Shape;
-
-    #[test]
-    fn a_word_that_may_become_several_cannot_stand_in_front_of_a_command() {
-        let entry = ToolEntry { operands: OperandRole::Command(1), ..PLAIN };
-        let command = Word::literal("ls");
-        let glob = Word::unknown("c", Shape::Glob);
-        assert_eq!(entry.judge(&[glob, command.clone()]), Err("the word c…".to_owned()));
-        let one = Word::unknown("c", Shape::One);
-        assert_eq!(
-            entry.judge(&[one, command.clone()]),
-            Ok(vec![Consequence::Runs(vec![command])])
-        );
+impl BlockReader<'_> {
+    fn fault(&mut self, what: &str) {
+        self.faults.push(format!("{:?}: {what}", self.block.names));
     }
 
-    #[test]
-    fn an_option_of_a_subcommand_does_not_count_in_front_of_it() {
-        const INNER: &[ToolEntry] = &[ToolEntry { names: "get", ..PLAIN }];
-        let operands = OperandRole::Subcommand(INNER);
-        let entry = ToolEntry { options: "-n=", shared: "-n= -i", operands, ..PLAIN };
-        let judge =
-            |line: &str| entry.judge(&line.split(' ').map(Word::literal).collect::<Vec<_>>());
-        assert_eq!(judge("-n x get -i"), Ok(Vec::new()));
-        assert_eq!(judge("-i get"), Err("the option -i".to_owned()));
-        assert_eq!(judge("put"), Err("the subcommand put".to_owned()));
-    }
-
-    #[test]
-    fn a_version_belongs_to_the_name() {
-        const TABLE: &[ToolEntry] = &[ToolEntry { names: "gcc python", ..PLAIN }];
-        for name in ["gcc", "gcc-12", "python3", "python3.11"] {
-            assert!(judge_by(TABLE, name, &[]).is_some(), "{name}");
+    fn check_keys(&mut self) {
+        for (key, words) in &self.block.fields {
+            let is_known = KEYS.split_ascii_whitespace().any(|known| known == *key);
+            let is_flag = matches!(
+                *key,
+                "tolerant" | "undashed" | "opaque" | "assigns" | "bare_shell" | "merges"
+            );
+            if !is_known || is_flag != words.is_empty() {
+                self.fault(key);
+            }
         }
-        assert!(judge_by(TABLE, "gccx", &[]).is_none());
+        if self.block.has("order") && self.block.words("order") != ["first"] {
+            self.fault("order");
+        }
+    }
+
+    fn option_set(&mut self, key: &str) -> OptionSet {
+        for token in self.block.words(key).iter().filter(|token| **token != "*") {
+            if !OptionSet::is_token(token) {
+                self.fault(token);
+            }
+        }
+        OptionSet::from_tokens(self.block.words(key).iter().copied())
+    }
+
+    fn arguments(&mut self) -> Option<ArgumentJudge> {
+        let [name] = self.block.words("arguments") else { return None };
+        match (self.judge)(name) {
+            Some(Judge::Arguments(judge)) => Some(judge),
+            Some(Judge::Operands(_)) | None => {
+                self.fault(name);
+                Some(refuse_all)
+            }
+        }
+    }
+
+    fn operands(&mut self) -> Operands {
+        if !self.block.subcommands.is_empty() {
+            let mut entries = Entries::default();
+            for block in &self.block.subcommands {
+                entries.add(block, self.judge, self.faults);
+            }
+            return Operands::Subcommands(entries);
+        }
+        match self.block.words("operands") {
+            [] | ["data"] => Operands::Data,
+            ["nothing"] => Operands::Nothing,
+            ["script"] => Operands::Script,
+            ["code"] => Operands::Code,
+            ["formatted"] => Operands::Formatted,
+            ["written"] => Operands::Written,
+            ["second_written"] => Operands::SecondWritten,
+            ["command"] => Operands::Command(0),
+            ["command", "1"] => Operands::Command(1),
+            ["judged", name] if let Some(Judge::Operands(judge)) = (self.judge)(name) => {
+                Operands::Judged(judge)
+            }
+            words => {
+                self.fault(&words.join(" "));
+                Operands::Nothing
+            }
+        }
     }
 }

@@ -5,285 +5,50 @@
 //! so are suffixes of backups, which could turn a harmless name into that of a settings file.
 //! Versions: GNU coreutils 9.1, diffutils 3.8, patch 2.7.6, xxd 2022-01-14, moreutils 0.67.
 
-use super::consequence::{Consequence, Doubt};
-use super::dispatch::Judgement;
-use super::options::{NO_OPTIONS, Options, read, stays_one_word};
-use super::tool::{Operands, Tool, join, judge, written};
+use super::consequence::{Consequence, Judged, join, written};
+use super::entry::Entry;
+use super::options::{Arguments, stays_one_word};
 use crate::command::{Shape, Word, base_name};
 
-const TOOLS: &[Tool] = &[
-    Tool {
-        names: &["sort"],
-        options: Options {
-            flags: "bdfgiMhnRrVcCmsuz",
-            values: "koStT",
-            long: "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort \
-                ignore-nonprinting month-sort human-numeric-sort numeric-sort random-sort reverse \
-                version-sort debug merge stable unique zero-terminated help version sort= \
-                batch-size= files0-from= key= output= random-source= buffer-size= \
-                field-separator= temporary-directory= parallel= check=?",
-            ..NO_OPTIONS
-        },
-        writes: &["o", "output"],
-        operands: Operands::Read,
-    },
-    Tool {
-        names: &["shuf"],
-        options: Options {
-            flags: "erz",
-            values: "ino",
-            long: "echo input-range= head-count= output= random-source= repeat zero-terminated \
-                help version",
-            ..NO_OPTIONS
-        },
-        writes: &["o", "output"],
-        operands: Operands::Read,
-    },
-    Tool {
-        names: &["uniq"],
-        options: Options {
-            flags: "cdDiuz",
-            values: "fsw",
-            long: "count repeated all-repeated=? skip-fields= group=? ignore-case skip-chars= \
-                unique zero-terminated check-chars= help version",
-            numbers: true,
-            tolerant: true,
-            ..NO_OPTIONS
-        },
-        writes: &[],
-        operands: Operands::SecondWritten,
-    },
-    Tool {
-        names: &["tee"],
-        options: Options {
-            flags: "aip",
-            long: "append ignore-interrupts output-error=? help version",
-            tolerant: true,
-            ..NO_OPTIONS
-        },
-        writes: &[],
-        operands: Operands::Written,
-    },
-    Tool {
-        names: &["sponge"],
-        options: Options { flags: "a", tolerant: true, ..NO_OPTIONS },
-        writes: &[],
-        operands: Operands::Written,
-    },
-    Tool {
-        names: &["touch"],
-        options: Options {
-            flags: "acfhm",
-            values: "drt",
-            long: "no-create date= no-dereference reference= time= help version",
-            tolerant: true,
-            ..NO_OPTIONS
-        },
-        writes: &[],
-        operands: Operands::Written,
-    },
-    Tool {
-        names: &["truncate"],
-        options: Options {
-            flags: "co",
-            values: "rs",
-            long: "no-create io-blocks reference= size= help version",
-            tolerant: true,
-            ..NO_OPTIONS
-        },
-        writes: &[],
-        operands: Operands::Written,
-    },
-    Tool {
-        names: &["shred"],
-        options: Options {
-            flags: "fuvxz",
-            values: "ns",
-            long: "force iterations= random-source= size= remove=? verbose exact zero help version",
-            tolerant: true,
-            ..NO_OPTIONS
-        },
-        writes: &[],
-        operands: Operands::Written,
-    },
-    Tool {
-        names: &["fallocate"],
-        options: Options {
-            flags: "cdinpvxz",
-            values: "lo",
-            long: "collapse-range dig-holes insert-range length= keep-size offset= punch-hole \
-                zero-range posix verbose help version",
-            tolerant: true,
-            ..NO_OPTIONS
-        },
-        writes: &[],
-        operands: Operands::Written,
-    },
-    Tool {
-        names: &["diff"],
-        options: Options {
-            flags: "qscuenyptTrNiEZbwBad",
-            values: "CUWFxXSID",
-            long: "normal brief report-identical-files context=? unified=? ed rcs side-by-side \
-                width= left-column suppress-common-lines show-c-function show-function-line= \
-                label= expand-tabs initial-tab tabsize= suppress-blank-empty recursive \
-                no-dereference new-file unidirectional-new-file ignore-file-name-case \
-                no-ignore-file-name-case exclude= exclude-from= starting-file= from-file= to-file= \
-                ignore-case ignore-tab-expansion ignore-trailing-space ignore-space-change \
-                ignore-all-space ignore-blank-lines ignore-matching-lines= text strip-trailing-cr \
-                ifdef= old-group-format= new-group-format= unchanged-group-format= \
-                changed-group-format= line-format= old-line-format= new-line-format= \
-                unchanged-line-format= minimal horizon-lines= speed-large-files color=? palette= \
-                help version",
-            numbers: true,
-            // `--paginate` starts nothing but `pr`, which only prints.
-            tolerant: true,
-            ..NO_OPTIONS
-        },
-        writes: &[],
-        operands: Operands::Read,
-    },
-    Tool {
-        names: &["xxd"],
-        options: Options {
-            flags: "abCeEipruvdth",
-            values: "cgnlosR",
-            tolerant: true,
-            ..NO_OPTIONS
-        },
-        writes: &[],
-        operands: Operands::SecondWritten,
-    },
-    Tool {
-        names: &["iconv"],
-        options: Options {
-            flags: "cls",
-            values: "fto",
-            long: "from-code= to-code= list output= silent verbose help usage version",
-            ..NO_OPTIONS
-        },
-        writes: &["o", "output"],
-        operands: Operands::Read,
-    },
-    Tool {
-        names: &["dos2unix", "unix2dos", "mac2unix", "unix2mac"],
-        options: Options {
-            flags: "abfhklLmqrsv",
-            values: "c",
-            long: "ascii force keepdate quiet verbose help version",
-            ..NO_OPTIONS
-        },
-        writes: &[],
-        operands: Operands::Written,
-    },
-    Tool {
-        names: &["tree"],
-        options: Options {
-            flags: "adflxpughDFqNQsvtcUrinACSJXh",
-            values: "LPIoH",
-            long: "prune noreport dirsfirst filesfirst gitignore du si inodes device metafirst \
-                ignore-case matchdirs fromfile charset= filelimit= timefmt= sort= info help version",
-            undashed_values: true,
-            ..NO_OPTIONS
-        },
-        writes: &["o"],
-        operands: Operands::Read,
-    },
-];
-
-const CP: Options = Options {
-    flags: "abdfiHlLnPpRrsTuvxZ",
-    values: "t",
-    long: "archive attributes-only backup=? copy-contents force interactive link dereference \
-        no-clobber no-dereference preserve=? no-preserve= parents recursive reflink=? \
-        remove-destination sparse= strip-trailing-slashes symbolic-link target-directory= \
-        no-target-directory update verbose one-file-system context=? help version",
-    ..NO_OPTIONS
-};
-const MV: Options = Options {
-    flags: "bfinTuvZ",
-    values: "t",
-    long: "backup=? force interactive no-clobber strip-trailing-slashes target-directory= \
-        no-target-directory update verbose context help version",
-    ..NO_OPTIONS
-};
-const LN: Options = Options {
-    flags: "bdFfiLnPrsTv",
-    values: "t",
-    long: "backup=? directory force interactive logical no-dereference physical relative symbolic \
-        target-directory= no-target-directory verbose help version",
-    ..NO_OPTIONS
-};
-const INSTALL: Options = Options {
-    flags: "bcCDdpTvZ",
-    values: "gmot",
-    long: "backup=? compare directory group= mode= owner= preserve-timestamps target-directory= \
-        no-target-directory verbose preserve-context context=? help version",
-    ..NO_OPTIONS
-};
-const SPLIT: Options = Options {
-    flags: "deux",
-    values: "abClnt",
-    long: "suffix-length= bytes= line-bytes= numeric-suffixes=? hex-suffixes=? elide-empty-files \
-        lines= number= separator= unbuffered verbose additional-suffix= help version",
-    numbers: true,
-    ..NO_OPTIONS
-};
-const CSPLIT: Options = Options {
-    flags: "ksz",
-    values: "bfn",
-    long: "suffix-format= prefix= keep-files suppress-matched digits= quiet silent \
-        elide-empty-files help version",
-    ..NO_OPTIONS
-};
-const PATCH: Options = Options {
-    flags: "lcnuNREZTbtfsv",
-    values: "pFiorDd",
-    long: "strip= fuzz= ignore-whitespace context normal unified forward reverse input= output= \
-        reject-file= ifdef= merge=? remove-empty-files set-utc set-time quoting-style= backup \
-        backup-if-mismatch no-backup-if-mismatch batch force quiet silent verbose dry-run posix \
-        directory= reject-format= binary read-only= version help",
-    ..NO_OPTIONS
-};
 const DD_KEYS: [&str; 13] = [
     "if", "of", "bs", "ibs", "obs", "cbs", "count", "skip", "seek", "conv", "iflag", "oflag",
     "status",
 ];
 
-/// Judges the arguments of a program that writes files.
-pub(super) fn consequences(program: &str, args: &[Word]) -> Judgement {
-    let judgement = match program {
-        "cp" => copy(args, &CP, Copying::Copy),
-        "mv" => copy(args, &MV, Copying::Move),
-        "ln" | "link" => copy(args, &LN, Copying::Link),
-        "install" | "ginstall" => copy(args, &INSTALL, Copying::Copy),
-        "dd" => copy_blocks(args),
-        "split" => split(args),
-        "csplit" => split_by_context(args),
-        "patch" => patch(args),
-        _ => return judge(TOOLS, program, args),
-    };
-    Some(judgement)
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Copying {
     Copy,
+    Install,
     Move,
     Link,
 }
 
+pub(super) fn copy(found: &Arguments) -> Judged {
+    copied(found, Copying::Copy)
+}
+
+pub(super) fn install(found: &Arguments) -> Judged {
+    copied(found, Copying::Install)
+}
+
+pub(super) fn move_files(found: &Arguments) -> Judged {
+    copied(found, Copying::Move)
+}
+
+pub(super) fn link(found: &Arguments) -> Judged {
+    copied(found, Copying::Link)
+}
+
 /// The places that `cp`, `mv`, `ln` or `install` write.
-fn copy(args: &[Word], known: &Options, how: Copying) -> Result<Vec<Consequence>, Doubt> {
-    let found = read(args, known)?;
-    let makes_directories = known.values.contains('m') && found.has(&["d", "directory"]);
+fn copied(found: &Arguments, how: Copying) -> Judged {
+    let makes_directories = how == Copying::Install && found.has(&["-d", "--directory"]);
     if makes_directories {
         return Ok(Vec::new());
     }
-    let links = how == Copying::Link || found.has(&["l", "link", "s", "symbolic-link"]);
-    let is_deep =
-        how == Copying::Move || found.has(&["r", "R", "a", "recursive", "archive", "parents", "D"]);
-    let given = found.values(&["t", "target-directory"]).last().cloned();
+    let links = how == Copying::Link || found.has(&["-l", "--link", "-s", "--symbolic-link"]);
+    let is_deep = how == Copying::Move
+        || found.has(&["-r", "-R", "-a", "--recursive", "--archive", "--parents", "-D"]);
+    let given = found.values(&["-t", "--target-directory"]).last().cloned();
     let mut sources = found.operands.as_slice();
     let (target, is_directory) = match given {
         Some(target) => (target, true),
@@ -296,7 +61,7 @@ fn copy(args: &[Word], known: &Options, how: Copying) -> Result<Vec<Consequence>
             let Some((last, others)) = sources.split_last() else { return Ok(Vec::new()) };
             sources = others;
             let is_many = others.len() > 1 || others.iter().any(|word| !stays_one_word(word));
-            let is_exact = found.has(&["T", "no-target-directory"]);
+            let is_exact = found.has(&["-T", "--no-target-directory"]);
             (last.clone(), !is_exact && (is_many || is_certain_directory(last)))
         }
     };
@@ -365,7 +130,7 @@ impl Target {
     }
 }
 
-fn copy_blocks(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+pub(super) fn copy_blocks(_: &Entry, _: &str, args: &[Word]) -> Judged {
     let mut targets = Vec::new();
     for word in args {
         let setting = word.text.split_once('=').filter(|(key, _)| DD_KEYS.contains(key));
@@ -385,9 +150,8 @@ fn copy_blocks(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     Ok(written(targets.iter()))
 }
 
-fn split(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    let found = read(args, &SPLIT)?;
-    let ending = found.values(&["additional-suffix"]).last();
+pub(super) fn split(found: &Arguments) -> Judged {
+    let ending = found.values(&["--additional-suffix"]).last();
     let prefix = found.operands.get(1);
     let is_certain = found.operands.iter().chain(ending).all(|word| word.value().is_some());
     let ending = ending.and_then(Word::value).unwrap_or_default();
@@ -395,12 +159,11 @@ fn split(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     Ok(vec![if is_certain { piece(prefix, "aa", ending) } else { unknown_piece("") }])
 }
 
-fn split_by_context(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    let found = read(args, &CSPLIT)?;
-    let given = found.values(&["f", "prefix"]).last();
+pub(super) fn split_by_context(found: &Arguments) -> Judged {
+    let given = found.values(&["-f", "--prefix"]).last();
     let prefix = given.map_or("xx", |word| word.text.as_str());
     let is_certain = given.is_none_or(|word| word.value().is_some())
-        && !found.has(&["b", "suffix-format"])
+        && !found.has(&["-b", "--suffix-format"])
         && found.operands.iter().all(stays_one_word);
     Ok(vec![if is_certain { piece(prefix, "00", "") } else { unknown_piece(prefix) }])
 }
@@ -420,24 +183,33 @@ fn unknown_piece(prefix: &str) -> Consequence {
     Consequence::Writes(Word::unknown(prefix, Shape::One))
 }
 
-fn patch(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    let found = read(args, &PATCH)?;
-    if found.has(&["dry-run", "help", "version", "v"]) {
+pub(super) fn patch(found: &Arguments) -> Judged {
+    if found.has(&["--dry-run", "--help", "--version", "-v"]) {
         return Ok(Vec::new());
     }
     // Without a file to patch, the names come from the patch, and may be those of settings.
-    let is_named = !found.operands.is_empty() || found.has(&["o", "output"]);
-    if !is_named || found.has(&["d", "directory"]) {
+    let is_named = !found.operands.is_empty() || found.has(&["-o", "--output"]);
+    if !is_named || found.has(&["-d", "--directory"]) {
         return Err("the names of files in a patch".to_owned());
     }
-    let mut all = written(found.values(&["o", "output", "r", "reject-file"]));
+    let mut all = written(found.values(&["-o", "--output", "-r", "--reject-file"]));
     all.extend(written(found.operands.iter().take(1)));
     Ok(all)
 }
 
+pub(super) fn query(found: &Arguments) -> Judged {
+    if !found.has(&["-i", "--inplace"]) {
+        return Ok(Vec::new());
+    }
+    // The first operand is the expression, behind the name of a subcommand if there is one.
+    let is_name = |word: &Word| ["e", "ea", "eval", "eval-all"].iter().any(|name| word.is(name));
+    let before = 1 + usize::from(found.operands.first().is_some_and(is_name));
+    Ok(written(found.operands.iter().skip(before)))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{assert_doubts, assert_harmless, judged};
+    use crate::strict::tools::tests::{assert_doubts, assert_harmless, judged};
 
     #[test]
     fn options_that_start_programs_are_in_doubt() {

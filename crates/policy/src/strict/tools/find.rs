@@ -1,34 +1,28 @@
-//! `find` and `fd`: the expression is read as a language of known words.
+//! Programs that start a command for each file or line: `find`, `fd`, `xargs` and `parallel`.
 //!
-//! Versions: GNU findutils 4.9.0, find(1); fd 8.6.0.
+//! The expression of `find` is read as a language of known words. The inner command of the others
+//! gets words that are known only when it runs.
 
-use super::consequence::{Consequence, Doubt};
-use super::dispatch::Judgement;
-use super::options::{NO_OPTIONS, Options, known, read, stays_one_word};
-use super::tool::written;
+use super::consequence::{Consequence, Judged, written};
+use super::entry::Entry;
+use super::options::{Arguments, Doubt, known, stays_one_word};
 use crate::command::{Shape, Word};
+use crate::strict::builtins::{self, Builtin};
 
 /// Words of an expression without an argument.
 const ALONE: &str = "-daystart -depth -d -follow -ignore_readdir_race -noignore_readdir_race -mount \
     -xdev -noleaf -nowarn -warn -empty -executable -false -true -nogroup -nouser -readable \
     -writable -print -print0 -ls -prune -quit -delete -not -a -and -o -or ! ( ) , --help --version \
     -help -version";
+
 /// Words of an expression with one argument.
 const WITH_ARGUMENT: &str = "-amin -anewer -atime -cmin -cnewer -ctime -fstype -gid -group -ilname \
     -iname -inum -ipath -iregex -iwholename -links -lname -mmin -mtime -name -newer -path -perm \
     -regex -samefile -size -type -uid -used -user -wholename -xtype -context -maxdepth -mindepth \
     -regextype -printf";
+
 /// Words whose first argument is a file that find writes.
 const WRITING: [&str; 4] = ["-fprint", "-fprint0", "-fls", "-fprintf"];
-
-/// Judges the arguments of a program that walks directories.
-pub(super) fn consequences(program: &str, args: &[Word]) -> Judgement {
-    match program {
-        "find" | "gfind" => Some(find(args)),
-        "fd" | "fdfind" => Some(fd(args)),
-        _ => None,
-    }
-}
 
 /// Words with the place of the next one.
 struct Expression<'w> {
@@ -37,7 +31,7 @@ struct Expression<'w> {
     name: Word,
 }
 
-fn find(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+pub(super) fn find(_: &Entry, _: &str, args: &[Word]) -> Judged {
     let words = skip_options(args)?;
     let starts = words.iter().take_while(|word| !begins_expression(word)).count();
     let (starts, expression) = words.split_at(starts);
@@ -169,19 +163,7 @@ impl<'w> Expression<'w> {
     }
 }
 
-const FD: Options = Options {
-    flags: "HIusigFaLp01qhV",
-    values: "dEteSocj",
-    long: "hidden no-ignore no-ignore-vcs no-ignore-parent unrestricted case-sensitive ignore-case \
-        glob regex fixed-strings and= absolute-path follow full-path print0 max-depth= min-depth= \
-        exact-depth= exclude= prune type= extension= size= changed-within= changed-before= owner= \
-        batch-size= ignore-file= color= threads= max-results= quiet show-errors path-separator= \
-        search-path= strip-cwd-prefix one-file-system help version",
-    undashed_values: true,
-    ..NO_OPTIONS
-};
-
-fn fd(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+pub(super) fn fd(entry: &Entry, _: &str, args: &[Word]) -> Judged {
     let is_exec =
         |word: &Word| ["-x", "-X", "--exec", "--exec-batch"].iter().any(|option| word.is(option));
     let end = args.iter().position(is_exec).unwrap_or(args.len());
@@ -191,7 +173,7 @@ fn fd(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     if is_ended && !exec.is_empty() {
         return Err("the word --".to_owned());
     }
-    read(own, &FD)?;
+    entry.read(own)?;
     let Some((option, command)) = exec.split_first() else { return Ok(Vec::new()) };
     if command.is_empty() {
         return Err(format!("the option {option} without a value"));
@@ -218,9 +200,108 @@ fn fd(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     Ok(vec![Consequence::Runs(words)])
 }
 
+pub(super) fn xargs(found: &Arguments) -> Judged {
+    let slots = found.values(&["--process-slot-var"]);
+    let slots =
+        slots.map(|name| Ok(Consequence::Sets { name: known(name)?.to_owned(), value: None }));
+    let mut all = slots.collect::<Judged>()?;
+    let marks = ["-I", "-i", "--replace"];
+    if found.options.iter().filter(|given| marks.contains(&given.name.as_str())).count() > 1 {
+        return Err("two options that replace".to_owned());
+    }
+    let replaced = match found.values(&["-I", "-i", "--replace"]).last() {
+        Some(text) => Some(known(text)?),
+        None => found.has(&["-i", "--replace"]).then_some("{}"),
+    };
+    let mut words = found.operands.clone();
+    if words.is_empty() {
+        words.push(Word::literal("echo"));
+    }
+    if let Some(mark) = replaced.filter(|mark| !mark.is_empty()) {
+        words = words.iter().map(|word| replace(word, mark)).collect();
+    }
+    // These options and replacing exclude each other; the last one counts.
+    let appends = found.has(&["-n", "-L", "-l", "--max-args", "--max-lines"]);
+    if replaced.is_none() || appends {
+        words.push(Word::unknown("", Shape::Many));
+    }
+    all.push(Consequence::Runs(words));
+    Ok(all)
+}
+
+/// A word in which a line of the input stands for a mark.
+fn replace(word: &Word, mark: &str) -> Word {
+    match (word.shape, word.text.split_once(mark)) {
+        (Shape::Literal | Shape::One, Some((prefix, _))) => Word::unknown(prefix, Shape::One),
+        (_, Some((prefix, _))) => Word::unknown(prefix, Shape::Many),
+        (Shape::Literal, None) => word.clone(),
+        // The unknown part may hold the mark, and so does the source of a pattern.
+        (_, None) => Word { plain: false, ..word.clone() },
+    }
+}
+
+/// Replacement strings of parallel without an expression in Perl.
+const REPLACEMENTS: [&str; 7] = ["{}", "{.}", "{/}", "{//}", "{/.}", "{#}", "{%}"];
+
+pub(super) fn parallel(found: &Arguments) -> Judged {
+    let mut all = written(found.values(&["--joblog"]));
+    let is_source = |word: &&Word| word.text.starts_with(":::");
+    let end = found.operands.iter().position(|word| is_source(&word));
+    let (command, sources) = found.operands.split_at(end.unwrap_or(found.operands.len()));
+    // `parallel cmd -- a b` is the program of moreutils; unknown words could be `:::`.
+    let odd = |word: &&Word| word.is("--") || !stays_one_word(word) && word.text.is_empty();
+    if let Some(word) = sources.iter().find(odd) {
+        return Err(format!("the word {word}"));
+    }
+    if command.is_empty() {
+        return if sources.is_empty() {
+            all.push(Consequence::ReadsCodeFromInput);
+            Ok(all)
+        } else {
+            Err("the commands that parallel is given".to_owned())
+        };
+    }
+    let mut words = command.iter().map(template).collect::<Result<Vec<Word>, Doubt>>()?;
+    if words.iter().all(|word| word.shape == Shape::Literal) {
+        words.push(Word::unknown("", Shape::Many));
+    }
+    check_builtin(&words)?;
+    all.push(Consequence::Runs(words));
+    Ok(all)
+}
+
+/// The shell that reads the text of parallel runs its builtins itself; only those without an effect
+/// are like the programs of the same names.
+fn check_builtin(words: &[Word]) -> Result<(), Doubt> {
+    let Some((first, args)) = words.split_first() else { return Ok(()) };
+    // `time` is a word of the shell, which runs the rest itself.
+    if first.is("time") {
+        return check_builtin(args);
+    }
+    match first.value().and_then(|name| builtins::look_up(name, args)) {
+        None | Some(Ok(Builtin::Harmless)) => Ok(()),
+        Some(Ok(Builtin::Exports(_) | Builtin::Runs(_))) => Err(format!("the builtin {first}")),
+        Some(Err(what)) => Err(what),
+    }
+}
+
+/// A word of the text that parallel hands to a shell: nothing in it is special to the shell.
+fn template(word: &Word) -> Result<Word, Doubt> {
+    let text = known(word)?;
+    let plain = REPLACEMENTS.iter().fold(text.to_owned(), |text, mark| text.replace(mark, ""));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:,@%+-".contains(c);
+    if text.is_empty() || text == "--" || !plain.chars().all(is_plain) {
+        return Err(format!("the word {word}"));
+    }
+    Ok(match text.split_once('{') {
+        Some((prefix, _)) => Word::unknown(prefix, Shape::Many),
+        None => word.clone(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{assert_doubts, assert_harmless, judged};
+    use crate::strict::tools::tests::{assert_doubts, assert_harmless, judged};
 
     #[test]
     fn searching_is_harmless() {
@@ -293,5 +374,48 @@ mod tests {
             ("fd $x", "the word …"),
             ("fd -- a -x touch", "the word --"),
         ]);
+    }
+
+    #[test]
+    fn the_inner_command_gets_unknown_words() {
+        for (line, expected) in [
+            ("xargs", "runs echo …"),
+            ("xargs -n1 wc -l", "runs wc -l …"),
+            ("xargs -0 -n1 echo", "runs echo …"),
+            ("xargs -0 -r rm -f", "runs rm -f …"),
+            ("xargs -I{} cp {} out/", "runs cp … out/"),
+            ("xargs -I {} sh -c 'echo {}'", "runs sh -c echo …"),
+            ("xargs -i grep x src/{}", "runs grep x src/…"),
+            ("xargs -I{} -n1 cp {} out", "runs cp … out …"),
+            ("xargs -P 4 -L1 grep -n x", "runs grep -n x …"),
+            ("xargs -a list.txt -d , ls", "runs ls …"),
+            ("xargs --process-slot-var=LD_PRELOAD ls", "sets LD_PRELOAD, runs ls …"),
+            ("xargs --max-procs=4 --max-args 1 ls", "runs ls …"),
+            ("xargs --max 1 ls", "the option --max"),
+            ("xargs $x", "the word …"),
+            ("xargs -I $x ls", "the word …"),
+            ("xargs -- touch x", "runs touch x …"),
+            ("xargs -E -- touch x", "runs touch x …"),
+            ("parallel -j4 gzip {}", "runs gzip …"),
+            ("parallel gzip ::: a b", "runs gzip …"),
+            ("parallel wc -l {} ::: a b", "runs wc -l …"),
+            ("parallel", "code from input"),
+            ("parallel ::: 'touch x'", "the commands that parallel is given"),
+            ("parallel 'wc {}; touch x' ::: a", "the word wc {}; touch x"),
+            ("parallel 'wc {=system(1)=}'", "the word wc {=system(1)=}"),
+            ("parallel -S host ls", "the option -S"),
+            ("parallel ls -- a b", "the word --"),
+            ("parallel test -v", "… without quotes in a test"),
+            ("parallel time test -v", "… without quotes in a test"),
+            ("parallel printf", "the format … of `printf`"),
+            ("parallel read", "the word … of `read`"),
+            ("parallel eval", "the builtin `eval`"),
+            ("parallel command ls", "the builtin command"),
+            ("parallel env test -v", "runs env test -v …"),
+            ("parallel echo ::: a b", "runs echo …"),
+        ] {
+            let found = judged(line).unwrap_or_else(|doubt| doubt);
+            assert_eq!(found, expected, "{line}");
+        }
     }
 }

@@ -1,11 +1,8 @@
 //! git: its own options, settings given on the command line, and subcommands.
 
-use super::consequence::{Consequence, Doubt};
-use super::dispatch::Judgement;
-use super::git_options::{Repository, SUBCOMMANDS, Subcommand};
-use super::git_settings::{judge_pair, judge_setting};
-use super::options::{Arguments, NO_OPTIONS, Options, known, read, stays_one_word};
-use super::tool::{join, written};
+use super::consequence::{Consequence, Judged, join, written};
+use super::entry::Entry;
+use super::options::{Arguments, Doubt, Habits, Reader, known, stays_one_word};
 use crate::command::{Shape, Word};
 use crate::strict::prove::is_fed;
 
@@ -25,31 +22,23 @@ const GLOBAL: [&str; 12] = [
     "--no-lazy-fetch",
     "--no-advice",
 ];
+
 /// Options that print and end.
 const PRINTING: [&str; 8] =
     ["-v", "--version", "-h", "--help", "--exec-path", "--html-path", "--man-path", "--info-path"];
+
 /// git-merge(1): `-s NAME` starts `git-merge-NAME`.
 const STRATEGIES: [&str; 6] = ["ort", "recursive", "resolve", "octopus", "ours", "subtree"];
 
-const CONFIG: Options = Options {
-    flags: "lz",
-    long: "local global system worktree blob= null name-only show-origin show-scope show-names \
-        includes type= bool int bool-or-int bool-or-str path expiry-date default= get get-all \
-        get-regexp get-urlmatch get-color get-colorbool list add replace-all unset unset-all \
-        fixed-value all value= url= regexp append comment=",
-    negated: true,
-    ..NO_OPTIONS
-};
-
-/// Judges the arguments of git.
-pub(super) fn consequences(program: &str, args: &[Word]) -> Judgement {
+/// Judges the arguments of `git`, or of a program such as `git-log`.
+pub(super) fn git(entry: &Entry, program: &str, args: &[Word]) -> Judged {
     match program.strip_prefix("git-") {
-        Some(subcommand) => Some(judge_subcommand(subcommand, args)),
-        None => (program == "git").then(|| judge(args)),
+        Some(subcommand) => judge_subcommand(entry, subcommand, args),
+        None => judge(entry, args),
     }
 }
 
-fn judge(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+fn judge(entry: &Entry, args: &[Word]) -> Judged {
     let mut all = Vec::new();
     let mut directory: Option<Word> = None;
     let mut words = args.iter();
@@ -74,7 +63,7 @@ fn judge(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
                 return Err(format!("the option {name}"));
             }
             _ => {
-                let found = judge_subcommand(text, words.as_slice())?;
+                let found = judge_subcommand(entry, text, words.as_slice())?;
                 all.extend(found.into_iter().map(|it| moved(it, directory.as_ref())));
                 return Ok(all);
             }
@@ -104,20 +93,20 @@ fn moved(consequence: Consequence, directory: Option<&Word>) -> Consequence {
     }
 }
 
-fn judge_subcommand(name: &str, args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    if name == "config" {
-        return configure(args);
-    }
-    let subcommand = SUBCOMMANDS.iter().find(|subcommand| subcommand.name == name);
-    let Some(subcommand) = subcommand else { return Err(format!("the subcommand {name}")) };
+fn judge_subcommand(git: &Entry, name: &str, args: &[Word]) -> Judged {
+    let Some(entry) = git.subcommand(name) else { return Err(format!("the subcommand {name}")) };
+    let subcommand = Subcommand { name, entry };
     let found = subcommand.read(args)?;
+    if name == "config" {
+        return configure(&found);
+    }
     subcommand.check_action(&found)?;
     subcommand.check_strategy(&found)?;
     subcommand.check_repository(&found)?;
     check_editor(name, &found)?;
-    let mut all = written(found.values(subcommand.writes));
+    let mut all = written(found.values(entry.words("writes")));
     if name == "clone" {
-        for setting in found.values(&["c", "config"]) {
+        for setting in found.values(&["-c", "--config"]) {
             all.extend(judge_setting(setting)?);
         }
     }
@@ -134,13 +123,14 @@ fn judge_subcommand(name: &str, args: &[Word]) -> Result<Vec<Consequence>, Doubt
 /// switch, reset, merge, pull, rebase, cherry-pick, revert, stash, submodule) report nothing:
 /// whatever the line itself has put there keeps the name under which it was written, and that write
 /// counts; a repository on this host, which the line may have made, is reported as code.
-fn files_of_work_tree(name: &str, found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+fn files_of_work_tree(name: &str, found: &Arguments) -> Judged {
     let here = || Word::literal(".");
     let is_add = found.operands.first().is_some_and(|action| action.is("add"));
     Ok(match name {
         "apply" if is_dry(found) => Vec::new(),
         "apply" | "am" => {
-            let goes_on = ["continue", "resolved", "r", "skip", "abort", "quit", "retry"];
+            let goes_on =
+                ["--continue", "--resolved", "-r", "--skip", "--abort", "--quit", "--retry"];
             let is_from_input = found.operands.is_empty() && !found.has(&goes_on);
             // Such a patch may be part of the line, and may hold a repository with settings.
             if is_from_input || found.operands.iter().any(is_fed) {
@@ -161,8 +151,8 @@ fn files_of_work_tree(name: &str, found: &Arguments) -> Result<Vec<Consequence>,
 
 /// `true` if `git apply` only looks at a patch.
 fn is_dry(found: &Arguments) -> bool {
-    found.has(&["check", "stat", "numstat", "summary"])
-        && !found.has(&["apply", "no-check", "no-stat", "no-numstat", "no-summary"])
+    found.has(&["--check", "--stat", "--numstat", "--summary"])
+        && !found.has(&["--apply", "--no-check", "--no-stat", "--no-numstat", "--no-summary"])
 }
 
 /// The directory that `git clone` makes: the last operand, or the last part of the repository.
@@ -176,34 +166,50 @@ fn clone_target(found: &Arguments) -> Option<Word> {
     Some(Word::literal(name.strip_suffix(".git").unwrap_or(name)))
 }
 
-impl Subcommand {
+/// A subcommand and its entry. Keys of its own:
+///
+/// - `actions`: the words that may follow as a second name; without the key the operands are free.
+/// - `repository first`, `repository any`: the operands that may be a repository, which may name a
+///   transport.
+/// - `merges`: the option `-s` names a merge strategy.
+struct Subcommand<'e> {
+    name: &'e str,
+    entry: &'e Entry,
+}
+
+impl Subcommand<'_> {
     /// Sorts the arguments into options and operands.
     fn read(&self, args: &[Word]) -> Result<Arguments, Doubt> {
-        let found = read(args, &self.options)?;
+        let (options, habits) = self.entry.options();
+        let habits = Habits { is_negated: true, ..habits };
+        let found = Reader { sets: &[options], habits }.read(args)?;
         if !EDITING.contains(&self.name) || keeps_editor_out(self.name, &found) {
             return Ok(found);
         }
         let takes_patterns = self.name == "add" || self.name == "reset";
         let is_pattern = |word: &&Word| takes_patterns && is_pattern_with_ending(word);
         let others: Vec<Word> = args.iter().filter(|word| !is_pattern(word)).cloned().collect();
-        read(&others, &Options { tolerant: false, ..self.options })?;
+        let habits = Habits { is_tolerant: false, ..habits };
+        Reader { sets: &[options], habits }.read(&others)?;
         Ok(found)
     }
 
     /// Checks the second name: `git stash pop`, `git bisect start`.
     fn check_action(&self, found: &Arguments) -> Result<(), Doubt> {
-        let Some(action) = found.operands.first().filter(|_| !self.actions.is_empty()) else {
+        let actions = self.entry.words("actions");
+        let Some(action) = found.operands.first().filter(|_| !actions.is_empty()) else {
             return Ok(());
         };
         let action_name = known(action)?;
-        if self.actions.split_whitespace().any(|known| known == action_name) {
+        if actions.contains(&action_name) {
             return Ok(());
         }
         Err(format!("the subcommand {} {action}", self.name))
     }
 
     fn check_strategy(&self, found: &Arguments) -> Result<(), Doubt> {
-        let names: &[&str] = if self.merges { &["s", "strategy"] } else { &["strategy"] };
+        let merges = self.entry.has("merges");
+        let names: &[&str] = if merges { &["-s", "--strategy"] } else { &["--strategy"] };
         for value in found.values(names) {
             if !STRATEGIES.contains(&known(value)?) {
                 return Err(format!("the strategy {value}"));
@@ -212,24 +218,26 @@ impl Subcommand {
         Ok(())
     }
 
+    /// The number of operands that may be a repository.
+    fn repositories(&self, found: &Arguments) -> usize {
+        match self.entry.words("repository") {
+            ["first"] => 1,
+            ["any"] => found.operands.len(),
+            _ => 0,
+        }
+    }
+
     /// The repositories on this host whose files the command fetches.
     fn local_repositories(&self, found: &Arguments) -> impl Iterator<Item = Word> {
-        let count = match (self.name, self.repository) {
-            ("push" | "ls-remote", _) | (_, Repository::None) => 0,
-            (_, Repository::First) => 1,
-            (_, Repository::Any) => found.operands.len(),
-        };
+        let sends = matches!(self.name, "push" | "ls-remote");
+        let count = if sends { 0 } else { self.repositories(found) };
         let local = found.operands.iter().take(count).filter(|word| is_local(word));
         local.cloned().collect::<Vec<_>>().into_iter()
     }
 
     /// Checks that no operand names a transport: `ext::command` starts the command.
     fn check_repository(&self, found: &Arguments) -> Result<(), Doubt> {
-        let count = match self.repository {
-            Repository::None => 0,
-            Repository::First => 1,
-            Repository::Any => found.operands.len(),
-        };
+        let count = self.repositories(found);
         let may_be_helper = |index: usize, word: &Word| match word.shape {
             Shape::Literal => after_scheme(word).starts_with("::"),
             Shape::One | Shape::Many | Shape::Glob | Shape::Process if index < count => {
@@ -270,37 +278,37 @@ fn check_editor(name: &str, found: &Arguments) -> Result<(), Doubt> {
     let is_interactive =
         |word: &Word| !["true", "false", "merges", "m"].iter().any(|mode| word.is(mode));
     let edits = match name {
-        "add" => found.has(&["e", "edit", "i", "interactive", "p", "patch"]),
-        "commit" => found.has(&["e", "edit", "interactive", "p", "patch"]),
-        "checkout" | "restore" | "reset" => found.has(&["p", "patch"]),
-        "stash" => found.has(&["p", "patch"]) && !is_action(&["show", "list"]),
-        "am" => found.has(&["i", "interactive"]),
-        "tag" | "merge" | "cherry-pick" | "revert" => found.has(&["e", "edit"]),
-        "pull" => found.has(&["edit"]) || found.values(&["r", "rebase"]).any(is_interactive),
-        "rebase" => found.has(&["i", "interactive", "edit-todo"]),
-        "branch" => found.has(&["edit-description"]),
+        "add" => found.has(&["-e", "--edit", "-i", "--interactive", "-p", "--patch"]),
+        "commit" => found.has(&["-e", "--edit", "--interactive", "-p", "--patch"]),
+        "checkout" | "restore" | "reset" => found.has(&["-p", "--patch"]),
+        "stash" => found.has(&["-p", "--patch"]) && !is_action(&["show", "list"]),
+        "am" => found.has(&["-i", "--interactive"]),
+        "tag" | "merge" | "cherry-pick" | "revert" => found.has(&["-e", "--edit"]),
+        "pull" => found.has(&["--edit"]) || found.values(&["-r", "--rebase"]).any(is_interactive),
+        "rebase" => found.has(&["-i", "--interactive", "--edit-todo"]),
+        "branch" => found.has(&["--edit-description"]),
         _ => false,
     };
-    let messages = ["m", "message", "F", "file", "C", "reuse-message"];
+    let messages = ["-m", "--message", "-F", "--file", "-C", "--reuse-message"];
     let has_message = found.has(&messages);
     let lacks_message = match name {
         "commit" => {
             let is_plain = |word: &Word| !word.text.contains(':') || word.text.starts_with(":/");
-            let mut fixups = found.values(&["fixup"]).peekable();
+            let mut fixups = found.values(&["--fixup"]).peekable();
             let only_fixes = fixups.peek().is_some() && fixups.all(is_plain);
-            let has_odd_fixup = found.has(&["fixup"]) && !only_fixes;
-            let prints = found.has(&["dry-run", "short", "porcelain", "long", "no-edit"]);
+            let has_odd_fixup = found.has(&["--fixup"]) && !only_fixes;
+            let prints = found.has(&["--dry-run", "--short", "--porcelain", "--long", "--no-edit"]);
             has_odd_fixup
-                || found.has(&["c", "reedit-message"])
+                || found.has(&["-c", "--reedit-message"])
                 || !(has_message || only_fixes || prints)
         }
         "tag" => {
-            let annotates = ["a", "annotate", "s", "sign", "u", "local-user", "trailer"];
+            let annotates = ["-a", "--annotate", "-s", "--sign", "-u", "--local-user", "--trailer"];
             found.has(&annotates) && !has_message
         }
         "notes" => {
             is_action(&["add", "append", "edit"]) && !has_message
-                || found.has(&["c", "reedit-message"])
+                || found.has(&["-c", "--reedit-message"])
         }
         _ => false,
     };
@@ -317,30 +325,30 @@ const EDITING: [&str; 8] = ["add", "commit", "checkout", "restore", "reset", "am
 /// `true` if the options that are given make git refuse those that open an editor.
 fn keeps_editor_out(name: &str, found: &Arguments) -> bool {
     match name {
-        "tag" => found.has(&["d", "delete", "l", "list", "v", "verify"]),
-        "reset" => found.has(&["hard", "soft", "mixed", "merge", "keep"]),
+        "tag" => found.has(&["-d", "--delete", "-l", "--list", "-v", "--verify"]),
+        "reset" => found.has(&["--hard", "--soft", "--mixed", "--merge", "--keep"]),
         "branch" => {
             const MODES: [&str; 14] = [
-                "d",
-                "delete",
-                "m",
-                "move",
-                "c",
-                "copy",
-                "l",
-                "list",
-                "show-current",
-                "contains",
-                "no-contains",
-                "merged",
-                "no-merged",
-                "points-at",
+                "-d",
+                "--delete",
+                "-m",
+                "--move",
+                "-c",
+                "--copy",
+                "-l",
+                "--list",
+                "--show-current",
+                "--contains",
+                "--no-contains",
+                "--merged",
+                "--no-merged",
+                "--points-at",
             ];
             let unknown = found.operands.iter().filter(|word| word.value().is_none());
             let shapes: Vec<Shape> = unknown.map(|word| word.shape).collect();
             // `--no-delete` could switch the mode off, but then no word is left for an editor.
             let is_single = matches!(shapes.as_slice(), [] | [Shape::One]);
-            found.has(&["D", "M", "C"]) || (is_single && found.has(&MODES))
+            found.has(&["-D", "-M", "-C"]) || (is_single && found.has(&MODES))
         }
         _ => false,
     }
@@ -364,15 +372,22 @@ fn after_scheme(word: &Word) -> &str {
     word.text.trim_start_matches(is_scheme)
 }
 
-fn configure(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    let found = read(args, &CONFIG)?;
-    let reads =
-        ["l", "list", "get", "get-all", "get-regexp", "get-urlmatch", "get-color", "get-colorbool"];
-    let lists = found.has(&["l", "list"]);
+fn configure(found: &Arguments) -> Judged {
+    let reads = [
+        "-l",
+        "--list",
+        "--get",
+        "--get-all",
+        "--get-regexp",
+        "--get-urlmatch",
+        "--get-color",
+        "--get-colorbool",
+    ];
+    let lists = found.has(&["-l", "--list"]);
     if found.has(&reads) && (!lists || found.operands.is_empty()) {
         return Ok(Vec::new());
     }
-    let unsets = found.has(&["unset", "unset-all"]);
+    let unsets = found.has(&["--unset", "--unset-all"]);
     let editor = match found.operands.as_slice() {
         [] => None,
         [action, ..] if action.is("list") || action.is("get") => None,
@@ -386,9 +401,94 @@ fn configure(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     Ok(editor.into_iter().collect())
 }
 
+/// Settings that name no program, no file of settings and no directory of hooks, whatever their
+/// value is. In lower case, and exact: `diff.renamesx.textconv` is another setting.
+const SETTINGS: &str = "advice.addignoredfile advice.detachedhead advice.diverging advice.statushints \
+    advice.pushupdaterejected advice.skippedcherrypicks apply.whitespace blame.date \
+    blame.coloring blame.showemail branch.autosetupmerge branch.autosetuprebase branch.sort \
+    checkout.defaultremote checkout.guess clean.requireforce clone.defaultremotename \
+    color.branch color.diff color.grep color.pager color.status color.ui column.ui \
+    commit.cleanup commit.gpgsign commit.status commit.verbose core.abbrev core.autocrlf \
+    core.bigfilethreshold core.commentchar core.compression core.eol core.filemode \
+    core.ignorecase core.logallrefupdates core.longpaths core.precomposeunicode \
+    core.preloadindex core.quotepath core.safecrlf core.symlinks core.untrackedcache \
+    core.whitespace diff.algorithm diff.colormoved diff.colormovedws diff.context diff.dirstat \
+    diff.ignoresubmodules diff.indentheuristic diff.interhunkcontext diff.mnemonicprefix \
+    diff.noprefix diff.relative diff.renamelimit diff.renames diff.statgraphwidth diff.submodule \
+    diff.suppressblankempty diff.wordregex diff.wserrorhighlight fetch.fsckobjects \
+    fetch.parallel fetch.prune fetch.prunetags fetch.recursesubmodules fetch.showforcedupdates \
+    fetch.writecommitgraph gc.auto gc.autodetach gc.pruneexpire grep.column grep.extendedregexp \
+    grep.fullname grep.linenumber grep.patterntype grep.threads http.extraheader \
+    http.lowspeedlimit http.lowspeedtime http.maxrequests http.postbuffer http.sslverify \
+    http.version index.threads index.version init.defaultbranch log.abbrevcommit log.date \
+    log.decorate log.follow log.mailmap log.showroot maintenance.auto merge.autostash \
+    merge.conflictstyle merge.directoryrenames merge.ff merge.log merge.renamelimit \
+    merge.renames merge.stat merge.verbosity notes.rewritemode pack.threads pack.windowmemory \
+    protocol.version pull.ff pull.octopus push.autosetupremote push.default \
+    push.followtags rebase.abbreviatecommands rebase.autosquash rebase.autostash \
+    rebase.missingcommitscheck rebase.stat rebase.updaterefs rerere.autoupdate rerere.enabled \
+    stash.showpatch stash.showstat status.aheadbehind status.branch status.relativepaths \
+    status.renames status.short status.showstash status.showuntrackedfiles submodule.fetchjobs \
+    submodule.recurse tag.sort transfer.fsckobjects user.email user.name \
+    user.useconfigonly worktree.guessremote";
+
+/// Settings with the values that switch a feature off, or that open no editor.
+const SWITCHED_OFF: &[(&str, &[&str])] = &[
+    ("core.pager", &["cat", ""]),
+    ("core.editor", &[":"]),
+    ("sequence.editor", &[":"]),
+    ("core.fsmonitor", &["false", ""]),
+    ("core.hookspath", &["/dev/null"]),
+    ("core.askpass", &[""]),
+    ("credential.helper", &[""]),
+    ("diff.external", &[""]),
+    ("pager.branch", &["false"]),
+    ("pager.diff", &["false"]),
+    ("pager.log", &["false"]),
+    ("pager.show", &["false"]),
+    ("log.showsignature", &["false"]),
+    ("pull.rebase", &["true", "false", "merges"]),
+    ("tag.gpgsign", &["false"]),
+];
+
+/// Settings that name an editor. An editor that only succeeds is a program like others.
+const EDITORS: [&str; 2] = ["core.editor", "sequence.editor"];
+
+/// Judges `name=value`, or a name alone, which switches the setting on.
+///
+/// # Errors
+/// Names the setting.
+fn judge_setting(word: &Word) -> Result<Option<Consequence>, Doubt> {
+    match word.text.split_once('=') {
+        Some((name, value)) if stays_one_word(word) => {
+            judge_pair(name, (word.shape == Shape::Literal).then_some(value))
+        }
+        None if word.shape == Shape::Literal => judge_pair(&word.text, Some("true")),
+        _ => Err(format!("the word {word}")),
+    }
+}
+
+/// Judges a setting and its value, where that is known.
+///
+/// # Errors
+/// Names the setting.
+fn judge_pair(name: &str, value: Option<&str>) -> Result<Option<Consequence>, Doubt> {
+    let lower = name.to_ascii_lowercase();
+    let is_off = |(known, values): &(&str, &[&str])| {
+        *known == lower && value.is_some_and(|value| values.contains(&value))
+    };
+    if SETTINGS.split_whitespace().any(|known| known == lower) || SWITCHED_OFF.iter().any(is_off) {
+        return Ok(None);
+    }
+    if EDITORS.contains(&lower.as_str()) && value == Some("true") {
+        return Ok(Some(Consequence::Runs(vec![Word::literal("true")])));
+    }
+    Err(format!("the setting {name}"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{assert_doubts, assert_harmless, judged};
+    use crate::strict::tools::tests::{assert_doubts, assert_harmless, judged};
 
     const EVERYDAY: &[&str] = &[
         "git",

@@ -1,312 +1,11 @@
-//! Interpreters of programming languages, and debuggers.
-//!
-//! The code that an interpreter is given is not looked into: a user who lists `python` trusts
-//! Python code. Its options are, because some name other programs, agents or configurations.
-//!
-//! An entry marked "Unchecked", or without a version, has yet to be compared with the program's own
-//! help; the version is the one that it is meant for.
+//! Interpreters, debuggers and clients of databases, whose languages can start programs.
 
-use super::consequence::{Consequence, Doubt};
-use super::dispatch::Judgement;
-use super::entry::{OPAQUE, OperandRole, PLAIN, ToolEntry, judge_by};
-use super::options::Arguments;
+use super::consequence::{Consequence, Judged, behind, is_plain_text, refuse};
+use super::options::{Arguments, Doubt};
 use crate::command::Word;
 
-const SCRIPT: ToolEntry = ToolEntry { operands: OperandRole::Script, ..OPAQUE };
-
-const TABLE: &[ToolEntry] = &[
-    // CPython 3.11.7, python3 --help.
-    ToolEntry {
-        names: "python pypy python-dbg pythonw",
-        options: "-b -B -d -E -h -i -I -O -P -q -s -S -u -v -V -x -W= -X= -c=> -m=> -? \
-            --version --help --help-all --help-env --help-xoptions --check-hash-based-pycs=",
-        operands: OperandRole::JudgedFirst(python),
-        ..OPAQUE
-    },
-    // Node.js 20.20.2, node --help and --v8-options; unchecked: options of Node.js 22.
-    ToolEntry {
-        names: "node nodejs",
-        options: "-c --check -e= --eval= -p= --print= -i --interactive -h --help -v --version \
-            -r= --require= --import= --loader= --experimental-loader= -C= --conditions= --test \
-            --test-only --test-name-pattern= --test-reporter= --test-concurrency= --test-timeout= \
-            --test-skip-pattern= --test-force-exit --test-shard= --experimental-test-coverage \
-            --watch --watch-path= --watch-preserve-output --input-type= --no-warnings --no-deprecation \
-            --trace-warnings --trace-uncaught --trace-deprecation --throw-deprecation --pending-deprecation \
-            --unhandled-rejections= --stack-trace-limit= --max-old-space-size= --max-semi-space-size= \
-            --stack-size= --expose-gc --enable-source-maps --experimental-strip-types --no-experimental-fetch \
-            --experimental-vm-modules --experimental-sqlite --experimental-websocket \
-            --experimental-transform-types --preserve-symlinks --preserve-symlinks-main \
-            --inspect? --inspect-brk? --dns-result-order= --disable-warning= --no-addons \
-            --no-global-search-paths --use-openssl-ca --use-bundled-ca --tls-min-v1.2 --v8-options",
-        code: "-r --require --import --loader --experimental-loader",
-        inline: "-e --eval -p --print -v --version -h --help --test --v8-options -i --interactive",
-        ..SCRIPT
-    },
-    // Unchecked. Deno 2.1, deno help.
-    ToolEntry {
-        names: "deno",
-        options: "-h --help -V --version",
-        shared: "-q --quiet -L= --log-level= --unstable -c= --config= --no-config --import-map= \
-            --no-remote --no-npm --no-lock --lock= --frozen? --reload? -r --cached-only --check? \
-            --no-check? --node-modules-dir? --vendor? --no-prompt",
-        operands: OperandRole::Subcommand(&[
-            ToolEntry {
-                names: "run serve",
-                options: "-A --allow-all -R? --allow-read? -W? --allow-write? -N? --allow-net? \
-                    -E? --allow-env? -S? --allow-sys? --deny-read? --deny-write? --deny-net? \
-                    --deny-env? --watch? --env? --allow-import? --port= --host=",
-                code: "-c --config --import-map",
-                ..SCRIPT
-            },
-            ToolEntry {
-                names: "test bench",
-                options: "-A --allow-all -R? --allow-read? -W? --allow-write? -N? --allow-net? \
-                    -E? --allow-env? --filter= --fail-fast? --parallel --watch --no-run --doc \
-                    --permit-no-files --coverage? --reporter= --ignore= --shuffle?",
-                code: "-c --config --import-map",
-                operands: OperandRole::Code,
-                ..OPAQUE
-            },
-            ToolEntry {
-                names: "fmt lint check cache info doc",
-                options: "--check --fix --json --all --rules --ignore= --ext= --line-width= \
-                    --indent-width= --single-quote --no-semicolons --use-tabs --doc --compact",
-                code: "-c --config --import-map",
-                ..OPAQUE
-            },
-            ToolEntry { names: "task eval types upgrade", options: "-p --print --ext=", ..OPAQUE },
-        ]),
-        ..OPAQUE
-    },
-    // Perl 5.36, perlrun(1).
-    ToolEntry {
-        names: "perl",
-        options: "-a -c -f -h -n -p -s -t -T -u -U -v -w -W -X -l? -0? -F= -i? -I= -M= -m= -e== \
-            -E== -C? -D= -x? -S -V?",
-        operands: OperandRole::JudgedFirst(perl),
-        code: "-I",
-        ..OPAQUE
-    },
-    // Ruby 3.1.2, ruby --help.
-    ToolEntry {
-        names: "ruby jruby truffleruby",
-        options: "-a -c -d -l -n -p -s -S -v -w -h -W? -0? -C= -e== -E= -F= -i? -I= -r= -x? -y \
-            --debug --encoding= --external-encoding= --internal-encoding= --jit --yjit --mjit \
-            --copyright --version --help --verbose --backtrace-limit= --enable= --disable= --dump=",
-        operands: OperandRole::JudgedFirst(perl),
-        code: "-I -r",
-        ..OPAQUE
-    },
-    // PHP 8.2, php --help. `-d` and `-c` change settings that load extensions.
-    ToolEntry {
-        names: "php",
-        options: "-a -n -e -f= -h -i -l -m -r== -B== -R== -F= -E== -H -S= -t= -s -v -w --ini --rf= \
-            --rc= --re= --rz= --ri= --version --help",
-        code: "-f -F -t",
-        inline: "-f -F -r -R -B -h -i -m -v -S -a --ini --rf --rc --re --rz --ri --version --help",
-        ..SCRIPT
-    },
-    // Lua 5.4, lua(1).
-    ToolEntry { names: "lua luajit", options: "-e= -i -l= -v -E -W", inline: "-e -v", ..SCRIPT },
-    ToolEntry { names: "luac", options: "-l -o= -p -s -v", writes: "-o", ..PLAIN },
-    // Unchecked. R 4.2, Rscript --help.
-    ToolEntry {
-        names: "Rscript",
-        options: "--help --version --verbose -e= --default-packages= --vanilla --no-save \
-            --no-environ --no-site-file --no-init-file --no-restore --slave --quiet --no-echo",
-        inline: "-e --help --version",
-        ..SCRIPT
-    },
-    // Unchecked. Julia 1.10, julia --help.
-    ToolEntry {
-        names: "julia",
-        options: "-h --help -v --version -e= --eval= -E= --print= --project? -t= --threads= -p= \
-            -q --quiet -i --startup-file= --color= -O? --optimize= --check-bounds= --history-file= \
-            --banner= --depwarn=",
-        code: "--project",
-        inline: "-e --eval -E --print -h --help -v --version",
-        ..SCRIPT
-    },
-    // OpenJDK 17, java --help. `-XX:OnError`, agents and argument files start programs or load
-    // code.
-    ToolEntry {
-        names: "java",
-        options: "-cp= -classpath= --class-path= -p= --module-path= -jar=> -m=> --module=> -D* \
-            --add-modules= --add-opens= --add-exports= --add-reads= --enable-preview --source= \
-            --list-modules --describe-module= --dry-run --validate-modules --enable-native-access= \
-            -verbose -verbose:* -version --version -showversion --show-version -? -h -help --help -X \
-            --help-extra -ea* -da* -enableassertions* -disableassertions* -esa -dsa -client -server \
-            -Xmx* -Xms* -Xmn* -Xss* -Xint -Xcomp -Xmixed -Xshare:* -Xrs -XX:+UseG1GC \
-            -XX:+UseSerialGC -XX:+UseParallelGC -XX:+UseZGC -XX:MaxRAMPercentage= \
-            -XX:InitialRAMPercentage= -XX:MaxMetaspaceSize= -XX:TieredStopAtLevel= -XX:+PrintFlagsFinal",
-        code: "-cp -classpath --class-path -p --module-path -jar",
-        operands: OperandRole::JudgedFirst(java),
-        ..OPAQUE
-    },
-    // OpenJDK 17, javac --help. Annotation processors run code of the class path.
-    ToolEntry {
-        names: "javac javadoc",
-        options: "-d= -cp= -classpath= --class-path= -sourcepath= --source-path= -source= -target= \
-            --source= --target= --release= -encoding= -g -g:* -nowarn -verbose -deprecation \
-            -parameters -Xlint -Xlint:* -Werror -proc:none -version --version -help --help \
-            --enable-preview -Xdoclint:* -quiet -private -public -protected -package",
-        code: "-cp -classpath --class-path",
-        directories: "-d",
-        operands: OperandRole::Judged(no_argument_files),
-        ..OPAQUE
-    },
-    ToolEntry {
-        names: "jar",
-        options: "-c -t -x -u -i -v -f= -m= -e= -C= -0 -M --create --list --extract --update \
-            --file= --manifest= --main-class= --verbose --version --help",
-        operands: OperandRole::Judged(no_argument_files),
-        writes: "-f --file",
-        ..PLAIN
-    },
-    // Unchecked. groovy 2.4, scala 2.13, kotlinc 1.9.
-    ToolEntry {
-        names: "groovy scala scala-cli kotlin kotlinc-jvm",
-        options: "-version --version -v -h -help --help -e= -cp= -classpath= --classpath=",
-        code: "-cp -classpath --classpath",
-        inline: "-version --version -v -h -help --help -e",
-        ..SCRIPT
-    },
-    // Unchecked. Tcl 8.6, expect 5.45, GNU Guile 3.0, Racket 8, Gauche: only a script, a text or a
-    // version.
-    ToolEntry { names: "tclsh wish expect slsh newlisp", options: "", ..SCRIPT },
-    ToolEntry {
-        names: "guile racket gosh chicken-scheme csi gsi",
-        options: "-c= -e= -v --version -h --help -q --no-auto-compile",
-        inline: "-c -e -v --version -h --help",
-        ..SCRIPT
-    },
-    // Unchecked. GHC 9, runghc: options of GHC name preprocessors (-pgmF) and plugins.
-    ToolEntry {
-        names: "ghc",
-        options: "-o= -O -O0 -O1 -O2 -Wall -Wextra -Werror -Wcompat -package= -threaded -v --make -c \
-            -fno-code -outputdir= --version --numeric-version --help -dynamic -g",
-        writes: "-o",
-        directories: "-outputdir",
-        operands: OperandRole::Code,
-        ..OPAQUE
-    },
-    ToolEntry {
-        names: "runghc runhaskell ghci",
-        options: "--version --help",
-        inline: "--version --help",
-        ..SCRIPT
-    },
-    // Unchecked. Erlang/OTP 25, Elixir 1.14.
-    ToolEntry {
-        names: "erl",
-        options: "-noshell -noinput -version -eval= -s= -pa= -pz= -sname= -name=",
-        code: "-pa -pz",
-        inline: "-eval -s -version",
-        ..SCRIPT
-    },
-    ToolEntry { names: "escript", options: "-n -s -c", ..SCRIPT },
-    ToolEntry {
-        names: "elixir iex elixirc",
-        options: "-v --version -h --help -e= --eval= -r= -pa= -pz= -S=> --no-halt",
-        code: "-r -pa -pz",
-        inline: "-v --version -h --help -e --eval -S",
-        ..SCRIPT
-    },
-    ToolEntry {
-        names: "mix",
-        options: "--version --help -h",
-        operands: OperandRole::Subcommand(&[ToolEntry {
-            names: "test compile deps.get deps.compile deps.update deps format credo dialyzer \
-                phx.server phx.routes ecto.migrate ecto.create ecto.rollback hex.info clean \
-                local.hex local.rebar run help docs",
-            options: "--force --trace --cover --only= --exclude= --include= --stale --failed --seed= \
-                --max-failures= --warnings-as-errors --all --check-formatted --strict --no-start \
-                --no-compile --no-deps-check --no-halt -e=",
-            operands: OperandRole::Code,
-            ..OPAQUE
-        }]),
-        files: "mix.exs",
-        ..OPAQUE
-    },
-    // Unchecked. Swift 5.9. Compiler options name plugins and linkers.
-    ToolEntry {
-        names: "swift",
-        options: "--version --help -h",
-        shared: "-c= --configuration= -v --verbose -q --quiet --package-path= --disable-sandbox \
-            -j= --jobs= --skip-build --filter= --skip= --parallel --enable-code-coverage \
-            --product= --target= --build-tests --show-bin-path",
-        operands: OperandRole::Subcommand(&[ToolEntry {
-            names: "build test run package",
-            files: "Package.swift",
-            ..OPAQUE
-        }]),
-        ..OPAQUE
-    },
-    // Unchecked. .NET SDK 8, dotnet --help. MSBuild properties and loggers name code.
-    ToolEntry {
-        names: "dotnet",
-        options: "--version --info --list-sdks --list-runtimes -h --help -d --diagnostics",
-        shared: "-c= --configuration= -v= --verbosity= -f= --framework= -r= --runtime= -o= --output= \
-            --no-restore --no-build --nologo --project= -h --help --filter= --no-incremental \
-            --self-contained? --collect= --results-directory= --list-tests -t --blame --force \
-            --interactive --no-dependencies --no-launch-profile --launch-profile= --verify-no-changes \
-            --include= --exclude= --version= --source= --prerelease --dry-run -n= --name= --language=",
-        operands: OperandRole::Subcommand(&[
-            ToolEntry {
-                names: "build test restore clean publish pack run watch format add remove list new \
-                    sln nuget",
-                directories: "-o --output --results-directory",
-                operands: OperandRole::Judged(no_argument_files),
-                ..OPAQUE
-            },
-            ToolEntry {
-                names: "tool",
-                options: "-g --global --tool-path= --local",
-                operands: OperandRole::Subcommand(&[ToolEntry {
-                    names: "install list restore uninstall update",
-                    options: "-g --global --local",
-                    ..OPAQUE
-                }]),
-                ..OPAQUE
-            },
-            ToolEntry { names: "--version --info", ..PLAIN },
-        ]),
-        ..OPAQUE
-    },
-    // Unchecked. GNU Octave 7.
-    ToolEntry {
-        names: "octave octave-cli",
-        options: "--eval= -q --quiet --silent --no-gui -f --norc --no-init-file -W --no-window-system \
-            -v --version -h --help --no-history -H",
-        inline: "--eval -v --version -h --help",
-        ..SCRIPT
-    },
-    // GNU gdb 13.1, gdb --help. Commands of gdb start programs, so only a few are known.
-    ToolEntry {
-        names: "gdb",
-        options: "--batch -batch --batch-silent -q -quiet --quiet --silent -n -nx --nx --nh -nh \
-            -ex== --eval-command= -p= --pid= -pid= -c= --core= -core= --args -args --readnow --version \
-            --help --cd= --nw -nw --return-child-result --configuration -d= --directory=",
-        operands: OperandRole::JudgedFirst(gdb),
-        ..PLAIN
-    },
-    // Unchecked. LLDB 14: the same.
-    ToolEntry {
-        names: "lldb",
-        options: "-b --batch -x --no-lldbinit -p= --attach-pid= -c= --core= -o== --one-line= -v \
-            --version -h --help",
-        operands: OperandRole::JudgedFirst(gdb),
-        ..PLAIN
-    },
-];
-
-/// Judges an interpreter.
-pub(super) fn consequences(program: &str, args: &[Word]) -> Judgement {
-    judge_by(TABLE, program, args)
-}
-
 /// `python -m name` looks for the module in the working directory first.
-fn python(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+pub(super) fn python(found: &Arguments) -> Judged {
     let inline = ["-c", "-h", "-V", "-?", "--version", "--help", "--help-all", "--help-env"];
     if found.has(&inline) || found.has(&["--help-xoptions"]) {
         return Ok(Vec::new());
@@ -320,7 +19,7 @@ fn python(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 }
 
 /// Perl and Ruby: with `-i` the operands are files that change.
-fn perl(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+pub(super) fn perl(found: &Arguments) -> Judged {
     let mut operands = found.operands.as_slice();
     let mut effects = Vec::new();
     if !found.has(&["-e", "-E", "-h", "-v", "-V", "--version", "--help", "--copyright"]) {
@@ -342,7 +41,7 @@ fn script_of(operands: &[Word]) -> Consequence {
 
 /// A class, or a source file. `@file` holds further options, and so does one behind `-jar`, as
 /// long as the name of the program has not been read.
-fn java(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+pub(super) fn java(found: &Arguments) -> Judged {
     let has_main = found.has(&["-jar", "-m", "--module"]);
     match found.operands.first() {
         Some(word) if !has_main && word.text.starts_with('@') => Err(format!("the word {word}")),
@@ -357,7 +56,7 @@ fn java(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
 }
 
 /// Refuses `@file`, which holds further options, and `/p:name=value`, which is one for MSBuild.
-fn no_argument_files(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+pub(super) fn no_argument_files(found: &Arguments) -> Judged {
     let values = found.options.iter().filter_map(|given| given.value.as_ref());
     let is_option = |word: &&Word| {
         word.text.starts_with('@') || (word.text.starts_with('/') && word.text.contains(':'))
@@ -394,7 +93,7 @@ const DEBUGGER_COMMANDS: [&str; 22] = [
     "set pagination off",
 ];
 
-fn gdb(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
+pub(super) fn gdb(found: &Arguments) -> Judged {
     let is_run = |word: &&Word| ["run", "r", "start"].iter().any(|name| word.is(name));
     let commands: Vec<_> = found.values(&["-ex", "--eval-command", "-o", "--one-line"]).collect();
     let unknown =
@@ -417,66 +116,258 @@ fn gdb(found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
     Ok(effects)
 }
 
+/// The words of SQL in lower case: everything that is not a letter, digit or `_` separates them.
+fn sql_words(text: &str) -> Vec<String> {
+    let lower = text.to_ascii_lowercase();
+    let words = lower.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// Accepts text in which each statement starts with a known verb and no refused word stands
+/// anywhere, not even in a string: names in quotes are names, too.
+fn check_sql(word: &Word, refused: &[&str]) -> Result<(), Doubt> {
+    const VERBS: [&str; 27] = [
+        "select", "insert", "update", "delete", "with", "explain", "create", "drop", "alter",
+        "pragma", "begin", "commit", "rollback", "values", "replace", "vacuum", "analyze",
+        "reindex", "show", "describe", "desc", "use", "set", "truncate", "grant", "revoke",
+        "table",
+    ];
+    let doubt = || format!("the word {word}");
+    let text = word.value().ok_or_else(doubt)?;
+    // A backslash starts a command of the client, and so does a dot in front of a line.
+    let has_dot = text.lines().any(|line| line.trim_start().starts_with('.'));
+    if text.contains('\\') || has_dot || text.contains('\0') {
+        return Err(doubt());
+    }
+    let words = sql_words(text);
+    if words.iter().any(|found| refused.contains(&found.as_str())) {
+        return Err(doubt());
+    }
+    for statement in text.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+        let verb = sql_words(statement).into_iter().next().unwrap_or_default();
+        let starts_with_verb = statement.to_ascii_lowercase().starts_with(&verb);
+        if !starts_with_verb || !VERBS.contains(&verb.as_str()) {
+            return Err(doubt());
+        }
+    }
+    Ok(())
+}
+
+/// `sqlite3 FILE SQL…`; without SQL it reads SQL and dot commands from its input.
+pub(super) fn sqlite(found: &Arguments) -> Judged {
+    // These functions and statements load libraries, start an editor and write files.
+    const REFUSED: [&str; 6] =
+        ["load_extension", "edit", "writefile", "attach", "into_file", "fts3_tokenizer"];
+    if found.has(&["-version", "--version", "-help", "--help"]) {
+        return Ok(Vec::new());
+    }
+    let Some(file) = found.operands.first() else {
+        return Ok(vec![Consequence::ReadsCodeFromInput]);
+    };
+    let statements = behind(&found.operands, 1)?;
+    let mut effects = vec![Consequence::Writes(file.clone())];
+    if found.has(&["-readonly", "--readonly"]) || file.is(":memory:") {
+        effects.clear();
+    }
+    if statements.is_empty() {
+        effects.push(Consequence::ReadsCodeFromInput);
+    }
+    for statement in statements {
+        check_sql(statement, &REFUSED)?;
+        let words = sql_words(&statement.text);
+        // `vacuum into` writes another file.
+        if words.iter().any(|word| word == "vacuum") && words.iter().any(|word| word == "into") {
+            return Err(format!("the word {statement}"));
+        }
+    }
+    Ok(effects)
+}
+
+pub(super) fn psql(found: &Arguments) -> Judged {
+    // Words by which the server starts programs or reads and writes its own files.
+    const REFUSED: [&str; 9] = [
+        "program",
+        "lo_export",
+        "lo_import",
+        "pg_file_write",
+        "language",
+        "extension",
+        "copy",
+        "load",
+        "system",
+    ];
+    for word in found.values(&["-v", "--set", "--variable", "-P", "--pset"]) {
+        const KNOWN: [&str; 9] = [
+            "ON_ERROR_STOP",
+            "AUTOCOMMIT",
+            "QUIET",
+            "VERBOSITY",
+            "format",
+            "border",
+            "pager",
+            "null",
+            "footer",
+        ];
+        let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
+        if !KNOWN.contains(&name) || word.value().is_none() || !is_plain_text(value) {
+            return Err(format!("the setting {name}"));
+        }
+    }
+    // A connection may take its key from an engine, which is a library.
+    let databases = found.operands.iter().chain(found.values(&["-d", "--dbname"]));
+    refuse(databases, |word| word.value().is_none_or(|text| text.contains("engine")))?;
+    let commands: Vec<_> = found.values(&["-c", "--command"]).collect();
+    for command in &commands {
+        if !is_listing(command) {
+            check_sql(command, &REFUSED)?;
+        }
+    }
+    let is_told = found.has(&["-f", "--file", "-l", "--list", "-V", "--version", "-?", "--help"]);
+    let from_input = found.values(&["-f", "--file"]).any(|word| word.is("-"));
+    let reads_input = from_input || (commands.is_empty() && !is_told);
+    Ok(reads_input.then_some(Consequence::ReadsCodeFromInput).into_iter().collect())
+}
+
+/// `\dt`, `\d+ table`, `\l`: commands of psql that only list.
+fn is_listing(word: &Word) -> bool {
+    let Some(command) = word.value().and_then(|text| text.strip_prefix('\\')) else {
+        return false;
+    };
+    let (name, rest) = command.split_once(' ').unwrap_or((command, ""));
+    let is_name = name == "l" || name == "conninfo" || name == "l+" || name == "z";
+    let is_describe = name.starts_with('d')
+        && name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'+')
+        && name.len() <= 4;
+    let is_pattern = |letter: char| letter.is_ascii_alphanumeric() || "_.*\"".contains(letter);
+    (is_name || is_describe) && rest.chars().all(is_pattern)
+}
+
+pub(super) fn mysql(found: &Arguments) -> Judged {
+    const REFUSED: [&str; 14] = [
+        "system",
+        "source",
+        "pager",
+        "nopager",
+        "tee",
+        "edit",
+        "outfile",
+        "dumpfile",
+        "delimiter",
+        "load",
+        "sys_exec",
+        "sys_eval",
+        "plugin",
+        "soname",
+    ];
+    let commands: Vec<_> = found.values(&["-e", "--execute"]).collect();
+    commands.iter().try_for_each(|command| check_sql(command, &REFUSED))?;
+    let is_told = found.has(&["-V", "--version", "-?", "--help"]);
+    let reads_input = commands.is_empty() && !is_told;
+    Ok(reads_input.then_some(Consequence::ReadsCodeFromInput).into_iter().collect())
+}
+
+/// Commands of Redis that read or change keys, not the server.
+const REDIS_COMMANDS: &str = "get set del exists keys scan type ttl pttl expire persist incr decr \
+    incrby append strlen mget mset hget hset hgetall hkeys hvals hdel hlen lrange llen lpush rpush \
+    lpop rpop smembers sadd srem scard sismember zrange zadd zrem zcard zscore zrevrange xlen xrange \
+    xinfo xread ping info dbsize time echo publish subscribe memory object rename unlink flushdb \
+    flushall monitor role lastsave randomkey select client slowlog pubsub";
+
+pub(super) fn redis(found: &Arguments) -> Judged {
+    const MODES: [&str; 11] = [
+        "--stat",
+        "--latency",
+        "--latency-history",
+        "--bigkeys",
+        "--memkeys",
+        "--hotkeys",
+        "--scan",
+        "--version",
+        "-v",
+        "--help",
+        "--askpass",
+    ];
+    let Some(first) = found.operands.first() else {
+        let reads_input = !found.has(&MODES);
+        return Ok(reads_input.then_some(Consequence::ReadsCodeFromInput).into_iter().collect());
+    };
+    let name = first.value().unwrap_or_default().to_ascii_lowercase();
+    let is_config_get = name == "config"
+        && found.operands.get(1).is_some_and(|word| word.text.eq_ignore_ascii_case("get"));
+    let is_known = REDIS_COMMANDS.split_ascii_whitespace().any(|command| command == name);
+    if is_known || is_config_get { Ok(Vec::new()) } else { Err(format!("the command {first}")) }
+}
+
+pub(super) fn mongo(found: &Arguments) -> Judged {
+    let scripts = found.operands.iter().filter(|word| word.text.ends_with(".js"));
+    let mut effects: Vec<_> = scripts.cloned().map(Consequence::ReadsCode).collect();
+    let is_told = found.has(&["--eval", "-f", "--file", "--version", "-h", "--help"]);
+    if effects.is_empty() && !is_told {
+        effects.push(Consequence::ReadsCodeFromInput);
+    }
+    Ok(effects)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::table_checks::{check, harmless};
+    use crate::strict::tools::tests::{check, harmless};
 
     #[test]
     fn everyday_use_of_interpreters_is_known() {
         harmless(
             "python -m pytest -q tests/test_api.py::test_login
-            python3 -c 'print(1); print(2)'
-            python3 -u -W ignore script.py --flag -x
-            python3 -m venv .venv
-            python3 -m pip install -r requirements.txt
-            python3 -m json.tool data.json
-            python3 -m http.server 8000
-            python3.11 -X dev -m unittest discover -s tests
-            python3 --version
-            python -V
-            python manage.py migrate
-            node --version
-            node -e 'console.log(1)'
-            node -p process.version
-            node --test
-            node --test --test-reporter=spec test/
-            node --max-old-space-size=4096 build.js --watch
-            node --experimental-vm-modules node_modules/jest/bin/jest.js --ci
-            node -r dotenv/config server.js
-            node --check index.js
-            deno run --allow-net main.ts
-            deno test -A
-            deno fmt --check
-            deno task build
-            ruby -v
-            ruby -Ilib -Itest test/x_test.rb
-            ruby -e 'puts 1'
-            ruby -rjson -e 'puts 1'
-            perl -ne 'print if /x/' file.txt
-            perl -pi -e 's/a/b/' file.txt
-            perl -MData::Dumper -e 'print 1'
-            perl -lane 'print $F[0]' f
-            perl script.pl a b
-            php -v
-            php -l index.php
-            php artisan migrate --force
-            php -r 'echo 1;'
-            php -S localhost:8000 -t public
-            lua script.lua
-            Rscript -e '1+1'
-            julia --project=. test/runtests.jl
-            java -version
-            java -jar app.jar --server.port=8080
-            java -Xmx2g -cp build/classes:lib/x.jar com.example.Main -x
-            java Main.java
-            javac -d out src/Main.java
-            dotnet build -c Release
-            dotnet test --no-build --filter Name=x
-            swift build -c release
-            mix test test/x_test.exs
-            gdb -batch -ex bt ./app core
-            gdb -p 1234 --batch -ex 'thread apply all bt'
-            octave --eval 1+1",
+        python3 -c 'print(1); print(2)'
+        python3 -u -W ignore script.py --flag -x
+        python3 -m venv .venv
+        python3 -m pip install -r requirements.txt
+        python3 -m json.tool data.json
+        python3 -m http.server 8000
+        python3.11 -X dev -m unittest discover -s tests
+        python3 --version
+        python -V
+        python manage.py migrate
+        node --version
+        node -e 'console.log(1)'
+        node -p process.version
+        node --test
+        node --test --test-reporter=spec test/
+        node --max-old-space-size=4096 build.js --watch
+        node --experimental-vm-modules node_modules/jest/bin/jest.js --ci
+        node -r dotenv/config server.js
+        node --check index.js
+        deno run --allow-net main.ts
+        deno test -A
+        deno fmt --check
+        deno task build
+        ruby -v
+        ruby -Ilib -Itest test/x_test.rb
+        ruby -e 'puts 1'
+        ruby -rjson -e 'puts 1'
+        perl -ne 'print if /x/' file.txt
+        perl -pi -e 's/a/b/' file.txt
+        perl -MData::Dumper -e 'print 1'
+        perl -lane 'print $F[0]' f
+        perl script.pl a b
+        php -v
+        php -l index.php
+        php artisan migrate --force
+        php -r 'echo 1;'
+        php -S localhost:8000 -t public
+        lua script.lua
+        Rscript -e '1+1'
+        julia --project=. test/runtests.jl
+        java -version
+        java -jar app.jar --server.port=8080
+        java -Xmx2g -cp build/classes:lib/x.jar com.example.Main -x
+        java Main.java
+        javac -d out src/Main.java
+        dotnet build -c Release
+        dotnet test --no-build --filter Name=x
+        swift build -c release
+        mix test test/x_test.exs
+        gdb -batch -ex bt ./app core
+        gdb -p 1234 --batch -ex 'thread apply all bt'
+        octave --eval 1+1",
         );
     }
 
@@ -484,23 +375,23 @@ mod tests {
     fn scripts_are_named() {
         check(
             "python x.py -c => opaque; code x.py
-            python -m tool.x => code tool/x.py; code tool/x/__main__.py
-            python => code from input
-            python - => code from input
-            node => code from input
-            node -r ./hook.js app.js => code ./hook.js; code app.js
-            perl x.pl => code x.pl
-            perl -pi -e 's/a/b/' f g => writes f; writes g
-            perl => code from input
-            ruby -I lib x.rb => code lib; code x.rb
-            php => code from input
-            java -cp x.jar Main => code x.jar
-            java -jar x.jar => code x.jar
-            tclsh => code from input
-            gdb --args ./app x => runs ./app x
-            gdb -batch -ex run ./app => runs ./app
-            gdb ./app => code from input
-            lua -e 1 => opaque",
+        python -m tool.x => code tool/x.py; code tool/x/__main__.py
+        python => code from input
+        python - => code from input
+        node => code from input
+        node -r ./hook.js app.js => code ./hook.js; code app.js
+        perl x.pl => code x.pl
+        perl -pi -e 's/a/b/' f g => writes f; writes g
+        perl => code from input
+        ruby -I lib x.rb => code lib; code x.rb
+        php => code from input
+        java -cp x.jar Main => code x.jar
+        java -jar x.jar => code x.jar
+        tclsh => code from input
+        gdb --args ./app x => runs ./app x
+        gdb -batch -ex run ./app => runs ./app
+        gdb ./app => code from input
+        lua -e 1 => opaque",
         );
     }
 
@@ -508,31 +399,107 @@ mod tests {
     fn options_that_name_programs_are_in_doubt() {
         check(
             "node --openssl-config=x a.js => the option --openssl-config
-            node --env-file=.env a.js => the option --env-file
-            java -XX:OnError=id Main => the option -XX:OnError
-            java -XX:OnOutOfMemoryError=id Main => the option -XX:OnOutOfMemoryError
-            java -javaagent:x.jar Main => the option -javaagent:x.jar
-            java -agentlib:jdwp=launch=id Main => the option -agentlib:jdwp
-            java @args => the word @args
-            javac @args => the word @args
-            javac -J-XX:OnError=id X.java => the option -J-XX:OnError
-            javac -processor X X.java => the option -processor
-            php -d extension=x.so a.php => the option -d
-            php -c . a.php => the option -c
-            php -z x.so => the option -z
-            gdb -batch -ex '!id' => the command !id
-            gdb -batch -ex 'shell id' => the command shell id
-            gdb -x cmds => the option -x
-            lldb -b -o 'platform shell id' => the command platform shell id
-            ghc -pgmF ./x a.hs => the option -pgmF
-            ghc -e 1 => the option -e
-            dotnet exec x.dll => the subcommand exec
-            dotnet build -p:X=Y => the option -p
-            dotnet build /p:X=Y => the word /p:X=Y
-            mix cmd id => the subcommand cmd
-            swift build -Xlinker x => the option -X
-            deno repl => the subcommand repl
-            octave --persist => the option --persist",
+        node --env-file=.env a.js => the option --env-file
+        java -XX:OnError=id Main => the option -XX:OnError
+        java -XX:OnOutOfMemoryError=id Main => the option -XX:OnOutOfMemoryError
+        java -javaagent:x.jar Main => the option -javaagent:x.jar
+        java -agentlib:jdwp=launch=id Main => the option -agentlib:jdwp
+        java @args => the word @args
+        javac @args => the word @args
+        javac -J-XX:OnError=id X.java => the option -J-XX:OnError
+        javac -processor X X.java => the option -processor
+        php -d extension=x.so a.php => the option -d
+        php -c . a.php => the option -c
+        php -z x.so => the option -z
+        gdb -batch -ex '!id' => the command !id
+        gdb -batch -ex 'shell id' => the command shell id
+        gdb -x cmds => the option -x
+        lldb -b -o 'platform shell id' => the command platform shell id
+        ghc -pgmF ./x a.hs => the option -pgmF
+        ghc -e 1 => the option -e
+        dotnet exec x.dll => the subcommand exec
+        dotnet build -p:X=Y => the option -p
+        dotnet build /p:X=Y => the word /p:X=Y
+        mix cmd id => the subcommand cmd
+        swift build -Xlinker x => the option -X
+        deno repl => the subcommand repl
+        octave --persist => the option --persist",
+        );
+    }
+
+    #[test]
+    fn plain_sql_is_known() {
+        harmless(
+            "sqlite3 app.db 'select count(*) from users;'
+        sqlite3 -header -column app.db 'SELECT * FROM t LIMIT 5'
+        sqlite3 -json app.db 'select 1'
+        sqlite3 --version
+        sqlite3 app.db 'insert into t values (1); select 2'
+        psql -c 'select 1'
+        psql -h localhost -U postgres -d app -tAc 'SELECT version()'
+        psql -U postgres -c '\\dt'
+        psql -c '\\d+ public.users'
+        psql -l
+        psql -f schema.sql
+        psql -v ON_ERROR_STOP=1 -f schema.sql
+        psql --version
+        mysql -u root -e 'show databases'
+        mysql -uroot -psecret app -e 'select * from t'
+        mysqldump -u root app
+        pg_dump -Fc -f out.dump app
+        pg_isready -h localhost
+        redis-cli ping
+        redis-cli -h localhost get key
+        redis-cli KEYS pattern
+        redis-cli config get maxmemory
+        mongosh --quiet --eval 'db.stats()'",
+        );
+    }
+
+    #[test]
+    fn commands_of_clients_are_in_doubt() {
+        check(
+            "sqlite3 => code from input
+        sqlite3 :memory: => code from input
+        sqlite3 a.db 'select 1' => writes a.db
+        sqlite3 a.db '.shell id' => the word .shell id
+        sqlite3 a.db ' .system id' => the word  .system id
+        sqlite3 a.db 'select load_extension(1)' => the word select load_extension(1)
+        sqlite3 a.db 'select edit (1, 2)' => the word select edit (1, 2)
+        sqlite3 a.db 'select writefile(1,2)' => the word select writefile(1,2)
+        sqlite3 a.db 'vacuum into 1' => the word vacuum into 1
+        sqlite3 a.db 'attach 1 as x' => the word attach 1 as x
+        sqlite3 a.db -cmd '.shell id' => the option -cmd
+        sqlite3 -init x a.db => the option -init
+        sqlite3 --cmd x => the option --cmd
+        sqlite3 -A c => the option -A
+        psql => code from input
+        psql -c '\\! id' => the word \\! id
+        psql -c '\\dt `id`' => the word \\dt `id`
+        psql -c 'select 1 \\g |id' => the word select 1 \\g |id
+        psql -c 'copy t from program x' => the word copy t from program x
+        psql -c 'COPY t TO PROGRAM x' => the word COPY t TO PROGRAM x
+        psql -o '|id' -c 'select 1' => the option -o
+        psql -v PROMPT1=x => the setting PROMPT1
+        psql 'sslkey=engine:x' -c 'select 1' => the word sslkey=engine:x
+        psql -f - => code from input
+        psql -P pager_x=1 -c 'select 1' => the setting pager_x
+        mysql -e 'system id' => the word system id
+        mysql -e '\\! id' => the word \\! id
+        mysql --pager=id -e 'select 1' => the option --pager
+        mysql -e 'select 1 into outfile 2' => the word select 1 into outfile 2
+        mysql --plugin-dir=x => the option --plugin-dir
+        mysql --defaults-file=x => the option --defaults-file
+        mysql db => code from input
+        redis-cli config set dir /x => the command config
+        redis-cli eval x 0 => the command eval
+        redis-cli module load x => the command module
+        redis-cli --eval x => the option --eval
+        redis-cli -x set k => the option -x
+        redis-cli => code from input
+        mongosh => code from input
+        mongosh x.js => code x.js
+        duckdb x => the word x",
         );
     }
 }

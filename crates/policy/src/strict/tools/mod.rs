@@ -1,49 +1,35 @@
 //! The effects of a listed program's arguments.
 //!
-//! A program that can start others, or that writes files which others execute, has an entry that
-//! lists the options and subcommands known to be harmless, taken from the help of a named version
-//! (or marked as unchecked). Anything that an entry does not list is in doubt, and the doubt names
-//! it. Programs that start nothing are listed in `inert`. Every other program is unknown: only a rule
-//! that ends in `*` lets it run.
+//! A program that can start others, or that writes files which others execute, has an entry in one
+//! of the tables of `crates/policy/tables/`. The entry lists the options and subcommands known to be
+//! harmless, taken from the help of a named version (or marked as unchecked). Anything that an entry
+//! does not list is in doubt, and the doubt names it. Programs that start nothing are in the table
+//! `inert`. Every other program is unknown: only a rule that ends in `*` lets it run.
+//!
+//! - `tables` reads the text of the tables, `entry` one block of it, `options` a list of options.
+//! - `programs` finds the entry of a program.
+//! - The other files hold the functions that tables name, where a list does not say enough.
 
-mod archive;
+mod archives;
 mod awk;
 mod build;
-mod checkers;
 mod cloud;
-mod compilers;
 mod consequence;
-mod containers;
-mod databases;
-mod dispatch;
 mod entry;
 mod files;
 mod find;
 mod git;
-mod git_options;
-mod git_settings;
-mod inert;
 mod interpreters;
 mod network;
-mod option_spec;
 mod options;
-mod package_operands;
+mod other;
 mod packages;
-mod rest;
+mod programs;
 mod sed;
-mod shells;
-mod system_packages;
+mod tables;
 #[cfg(test)]
-mod table_checks;
-#[cfg(test)]
-mod testing;
-mod text;
-mod tool;
-mod transfer;
-mod unread;
-mod viewers;
+mod tests;
 mod wrappers;
-mod xargs;
 
 pub(crate) use consequence::Consequence;
-pub(crate) use dispatch::{consequences, is_known};
+pub(crate) use programs::{consequences, is_known};

@@ -1,72 +1,149 @@
-//! Reading arguments by a list of known options.
+//! Reading arguments by the options that are known, written as in a program's help.
+//!
+//! A list of options is a text of tokens, each an option in its own spelling:
+//!
+//! - `-v`, `--verbose`, `-version`: the option alone.
+//! - `--name=`: with a value, behind `=` or in the next word. The next word may not look like an
+//!   option, because many programs then read it as one.
+//! - `--name==`: the same for programs that take the next word whatever it is.
+//! - `--name?`: with a value behind `=`, or none.
+//! - `-c=>`: with a value; all words behind the value are operands.
+//! - `-args>`: without a value; all words behind it are operands.
+//! - `-W*`: any word that starts like this.
+//! - `-#`: a dash and a number.
+//!
+//! Short options may be joined (`-xq`) unless the text has a long option behind a single dash.
+//! Names are exact: an abbreviation, which GNU programs accept, is an unknown option here.
 
-use super::consequence::Doubt;
 use crate::command::{Shape, Word};
 
-/// The options of a program that are known to be harmless. Names are exact: an abbreviation, which
-/// GNU programs accept, is an unknown option here.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Options {
-    /// Short options without a value.
-    pub(super) flags: &'static str,
-    /// Short options with a value, in the same word or the next.
-    pub(super) values: &'static str,
-    /// Short options whose value, if any, is in the same word (`sed -i.bak`).
-    pub(super) attached: &'static str,
-    /// Long options without a value.
-    pub(super) long_flags: &'static [&'static str],
-    /// Long options with a value, after `=` or in the next word.
-    pub(super) long_values: &'static [&'static str],
-    /// Long options whose value, if any, stands after `=` (`--color=auto`).
-    pub(super) long_attached: &'static [&'static str],
-    /// Further long options in one text, separated by white space: `name`, `name=` with a value
-    /// after `=` or in the next word, `name=?` with a value, if any, after `=`.
-    pub(super) long: &'static str,
-    /// Every known long option `--name` has a form `--no-name`, as in git.
-    pub(super) negated: bool,
-    /// No option of the program does harm, also none that is not listed, so a word that may become
-    /// an option is taken as an operand. Options that are written out are still checked.
-    pub(super) tolerant: bool,
-    /// A value in a word of its own may not begin with a dash. For programs with several option
-    /// parsers, which may not agree on whether an option takes the next word.
-    pub(super) undashed_values: bool,
-    /// `-20` is an option.
-    pub(super) numbers: bool,
-    /// The place of options among the words.
-    pub(super) order: Order,
+/// The argument that is not known to be harmless, as a refusal names it:
+/// "the option --use-compress-program", "the subcommand foreach", "the word $x".
+pub(crate) type Doubt = String;
+
+/// A list of options. Of two tokens for one option the first counts.
+#[derive(Debug, Default)]
+pub(super) struct OptionSet {
+    /// Sorted by name.
+    forms: Vec<(&'static str, Takes)>,
+    prefixes: Vec<&'static str>,
+    has_numbers: bool,
+    has_long_behind_one_dash: bool,
+}
+
+/// The form in which an option takes its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Nothing,
+    Word,
+    AnyWord,
+    Attached,
+    /// A value, and then nothing else is an option.
+    Rest,
+    /// No value, but then nothing else is an option.
+    End,
+}
+
+/// The marks behind the names of tokens, longest first.
+const MARKS: [(&str, Takes); 5] = [
+    ("==", Takes::AnyWord),
+    ("=>", Takes::Rest),
+    ("=", Takes::Word),
+    ("?", Takes::Attached),
+    (">", Takes::End),
+];
+
+impl OptionSet {
+    /// Reads tokens that are separated by white space.
+    pub(super) fn parse(text: &'static str) -> Self {
+        Self::from_tokens(text.split_ascii_whitespace())
+    }
+
+    pub(super) fn from_tokens(tokens: impl IntoIterator<Item = &'static str>) -> Self {
+        let mut set = Self::default();
+        for token in tokens {
+            if token == "-#" {
+                set.has_numbers = true;
+                continue;
+            }
+            let bare = token.trim_end_matches(['=', '?', '>', '*']);
+            set.has_long_behind_one_dash |= !token.starts_with("--") && bare.chars().count() > 2;
+            if let Some(prefix) = token.strip_suffix('*') {
+                set.prefixes.push(prefix);
+                continue;
+            }
+            let marked = MARKS
+                .iter()
+                .find_map(|(mark, takes)| token.strip_suffix(mark).map(|name| (name, *takes)));
+            set.forms.push(marked.unwrap_or((token, Takes::Nothing)));
+        }
+        // A stable sort, so that the first token of a name stays the first.
+        set.forms.sort_by_key(|(name, _)| *name);
+        set.forms.dedup_by_key(|(name, _)| *name);
+        set
+    }
+
+    /// `true` for a token as the list of options is written in.
+    pub(super) fn is_token(text: &str) -> bool {
+        let name = MARKS.iter().find_map(|(mark, _)| text.strip_suffix(mark)).unwrap_or(text);
+        text.starts_with('-') && (text.ends_with('*') || text == "-#" || !name.contains('='))
+    }
+
+    /// Sorts arguments into options and operands, where options stand before operands only or
+    /// anywhere.
+    ///
+    /// # Errors
+    /// Names the first word that is not a known option and may be one when it runs.
+    pub(super) fn read(&self, args: &[Word], order: Order) -> Result<Arguments, Doubt> {
+        let habits = Habits { order, ..Habits::default() };
+        Reader { sets: &[self], habits }.read(args)
+    }
+
+    fn find(&self, name: &str) -> Option<Takes> {
+        let index = self.forms.binary_search_by_key(&name, |(known, _)| known).ok()?;
+        self.forms.get(index).map(|(_, takes)| *takes)
+    }
+
+    /// `true` if the option is listed.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.find(name).is_some() || self.prefixes.contains(&name)
+    }
+
+    /// `true` if the option may take the next word as its value.
+    pub(super) fn takes_word(&self, name: &str) -> bool {
+        matches!(self.find(name), Some(Takes::Word | Takes::AnyWord))
+    }
 }
 
 /// The place of options among the words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Order {
     /// Anywhere before `--`, as GNU programs read them.
+    #[default]
     Anywhere,
     /// Only before the first operand: what follows belongs to another command.
     First,
 }
 
-/// A program without options.
-pub(super) const NO_OPTIONS: Options = Options {
-    flags: "",
-    values: "",
-    attached: "",
-    long_flags: &[],
-    long_values: &[],
-    long_attached: &[],
-    long: "",
-    negated: false,
-    tolerant: false,
-    undashed_values: false,
-    numbers: false,
-    order: Order::Anywhere,
-};
+/// How a program reads its options.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Habits {
+    pub(super) order: Order,
+    /// No option of the program does harm, also none that is not listed, so a word that may become
+    /// an option is taken as an operand. Options that are written out are still checked.
+    pub(super) is_tolerant: bool,
+    /// A value in a word of its own may not begin with a dash, even behind `==`. For programs with
+    /// several option parsers, which may not agree on whether an option takes the next word.
+    pub(super) is_undashed: bool,
+    /// Every known long option `--name` has a form `--no-name`, as in git.
+    pub(super) is_negated: bool,
+}
 
 /// One option that was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Given {
-    /// Its name without dashes.
+    /// The name with its dashes.
     pub(super) name: String,
-    /// Its value, if it has one.
     pub(super) value: Option<Word>,
 }
 
@@ -90,36 +167,155 @@ impl Arguments {
     }
 }
 
-impl Options {
-    /// Finds out how a long option takes its value; `None` for an option that is not known.
-    fn find_long(&self, name: &str) -> Option<Takes> {
-        let is = |takes: Takes, names: &[&str]| names.contains(&name).then_some(takes);
-        is(Takes::Nothing, self.long_flags)
-            .or_else(|| is(Takes::Value, self.long_values))
-            .or_else(|| is(Takes::Attached, self.long_attached))
-            .or_else(|| self.long.split_whitespace().find_map(|entry| read_entry(entry, name)))
-            .or_else(|| {
-                let positive = name.strip_prefix("no-").filter(|_| self.negated)?;
-                self.find_long(positive).map(|_| Takes::Nothing)
-            })
+/// Reads arguments by the options of a program, and of the commands around it.
+pub(super) struct Reader<'s> {
+    pub(super) sets: &'s [&'s OptionSet],
+    pub(super) habits: Habits,
+}
+
+/// The next word that an option needs.
+struct Needs {
+    takes: Takes,
+    name: String,
+}
+
+impl Reader<'_> {
+    /// Sorts arguments into options and operands.
+    ///
+    /// # Errors
+    /// Names the first word that is not a known option and may be one when it runs.
+    pub(super) fn read(&self, args: &[Word]) -> Result<Arguments, Doubt> {
+        let mut found = Arguments::default();
+        let mut words = args.iter();
+        while let Some(word) = words.next() {
+            if word.is("--") {
+                found.operands.extend(words.cloned());
+                break;
+            }
+            let is_operand = match is_operand(word) {
+                Err(_) if self.habits.is_tolerant => true,
+                other => other?,
+            };
+            if is_operand {
+                found.operands.push(word.clone());
+                if self.habits.order == Order::First {
+                    found.operands.extend(words.cloned());
+                    break;
+                }
+                continue;
+            }
+            let Some(needs) = self.read_option(word, &mut found.options)? else {
+                continue;
+            };
+            if needs.takes == Takes::End {
+                found.operands.extend(words.cloned());
+                break;
+            }
+            let value = words.next();
+            let value =
+                value.ok_or_else(|| format!("the option {} without a value", needs.name))?;
+            if !self.is_value(value, needs.takes) {
+                return Err(format!("the word {value}"));
+            }
+            if let Some(given) = found.options.last_mut() {
+                given.value = Some(value.clone());
+            }
+            if needs.takes == Takes::Rest {
+                found.operands.extend(words.cloned());
+                break;
+            }
+        }
+        Ok(found)
     }
-}
 
-/// The form in which an option takes its value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Takes {
-    Nothing,
-    Value,
-    Attached,
-}
+    /// Reads one word of options; returns the last of them if it needs the next word.
+    fn read_option(&self, word: &Word, given: &mut Vec<Given>) -> Result<Option<Needs>, Doubt> {
+        let text = word.text.as_str();
+        let is_literal = word.shape == Shape::Literal;
+        if is_literal && let Some(takes) = self.find(text) {
+            given.push(Given { name: text.to_owned(), value: None });
+            let needs_word = !matches!(takes, Takes::Nothing | Takes::Attached);
+            return Ok(needs_word.then(|| Needs { takes, name: text.to_owned() }));
+        }
+        if let Some((name, value)) = text.split_once('=')
+            && name.len() > 2
+            && let Some(Takes::Word | Takes::AnyWord | Takes::Attached) = self.find(name)
+        {
+            given.push(Given { name: name.to_owned(), value: Some(rest_of(word, value)) });
+            return Ok(None);
+        }
+        if let Some(prefix) = self.prefix(text) {
+            let value = text.get(prefix.len()..).unwrap_or_default();
+            given.push(Given { name: prefix.to_owned(), value: Some(rest_of(word, value)) });
+            return Ok(None);
+        }
+        let digits = text.get(1..).unwrap_or_default();
+        let is_number = is_literal && digits.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number && self.sets.iter().any(|set| set.has_numbers) {
+            return Ok(None);
+        }
+        if text.starts_with("--") || self.sets.iter().any(|set| set.has_long_behind_one_dash) {
+            return Err(format!("the option {}", text.split('=').next().unwrap_or(text)));
+        }
+        self.read_cluster(word, given)
+    }
 
-/// Reads one entry of [`Options::long`]; `None` if it is another option.
-fn read_entry(entry: &str, name: &str) -> Option<Takes> {
-    match entry.strip_prefix(name)? {
-        "" => Some(Takes::Nothing),
-        "=" => Some(Takes::Value),
-        "=?" => Some(Takes::Attached),
-        _ => None,
+    /// Reads `-abc`.
+    fn read_cluster(&self, word: &Word, given: &mut Vec<Given>) -> Result<Option<Needs>, Doubt> {
+        let cluster = word.text.get(1..).unwrap_or_default();
+        let is_literal = word.shape == Shape::Literal;
+        for (index, letter) in cluster.char_indices() {
+            let name = format!("-{letter}");
+            let rest = cluster.get(index + letter.len_utf8()..).unwrap_or_default();
+            let takes = self.find(&name).ok_or_else(|| format!("the option {name}"))?;
+            match takes {
+                Takes::Nothing => given.push(Given { name, value: None }),
+                Takes::Attached => {
+                    let value = (!rest.is_empty() || !is_literal).then(|| rest_of(word, rest));
+                    given.push(Given { name, value });
+                    return Ok(None);
+                }
+                Takes::Rest | Takes::End if !rest.is_empty() => {
+                    return Err(format!("the word {word}"));
+                }
+                Takes::Word | Takes::AnyWord | Takes::Rest | Takes::End if rest.is_empty() => {
+                    // `-n$x`: an empty value would take the next word instead.
+                    if !is_literal {
+                        return Err(format!("the word {word}"));
+                    }
+                    given.push(Given { name: name.clone(), value: None });
+                    return Ok(Some(Needs { takes, name }));
+                }
+                Takes::Word | Takes::AnyWord | Takes::Rest | Takes::End => {
+                    given.push(Given { name, value: Some(rest_of(word, rest)) });
+                    return Ok(None);
+                }
+            }
+        }
+        if is_literal { Ok(None) } else { Err(format!("the word {word}")) }
+    }
+
+    fn find(&self, name: &str) -> Option<Takes> {
+        self.sets.iter().find_map(|set| set.find(name)).or_else(|| {
+            let positive = name.strip_prefix("--no-").filter(|_| self.habits.is_negated)?;
+            self.find(&format!("--{positive}")).map(|_| Takes::Nothing)
+        })
+    }
+
+    fn prefix(&self, text: &str) -> Option<&'static str> {
+        let prefixes = self.sets.iter().flat_map(|set| set.prefixes.iter().copied());
+        prefixes.filter(|prefix| text.starts_with(prefix)).max_by_key(|prefix| prefix.len())
+    }
+
+    /// `true` if the word can be the value of an option that takes its value like this.
+    fn is_value(&self, word: &Word, takes: Takes) -> bool {
+        let is_dashed = self.habits.is_undashed && word.text.starts_with('-');
+        match takes {
+            // A word that may vanish or split would make the next word an option or an operand.
+            Takes::AnyWord | Takes::Rest => stays_one_word(word) && !is_dashed,
+            Takes::Word => stays_one_word(word) && is_operand(word) == Ok(true),
+            Takes::Nothing | Takes::Attached | Takes::End => false,
+        }
     }
 }
 
@@ -129,49 +325,6 @@ fn read_entry(entry: &str, name: &str) -> Option<Takes> {
 /// Names the word.
 pub(super) fn known(word: &Word) -> Result<&str, Doubt> {
     word.value().ok_or_else(|| format!("the word {word}"))
-}
-
-/// Sorts arguments by the options that are known.
-///
-/// # Errors
-/// Names the first word that is no known option and may be one when it runs.
-pub(super) fn read(args: &[Word], known: &Options) -> Result<Arguments, Doubt> {
-    let mut found = Arguments::default();
-    let mut words = args.iter();
-    while let Some(word) = words.next() {
-        if word.is("--") {
-            found.operands.extend(words.cloned());
-            break;
-        }
-        let is_operand = match is_operand(word) {
-            Err(_) if known.tolerant => true,
-            other => other?,
-        };
-        if is_operand {
-            found.operands.push(word.clone());
-            if known.order == Order::First {
-                found.operands.extend(words.cloned());
-                break;
-            }
-            continue;
-        }
-        let needs_value = match word.text.strip_prefix("--") {
-            Some(long) => read_long(word, long, known, &mut found.options)?,
-            None => read_cluster(word, known, &mut found.options)?,
-        };
-        if let Some(name) = needs_value {
-            let value = words.next().ok_or_else(|| format!("the option {name} without a value"))?;
-            // A word that may vanish or split would make the next word an option or an operand.
-            let is_dashed = known.undashed_values && value.text.starts_with('-');
-            if !stays_one_word(value) || is_dashed {
-                return Err(format!("the word {value}"));
-            }
-            if let Some(given) = found.options.last_mut() {
-                given.value = Some(value.clone());
-            }
-        }
-    }
-    Ok(found)
 }
 
 /// `true` for a word that can be no option, whatever its unknown part is.
@@ -198,69 +351,6 @@ pub(super) fn stays_one_word(word: &Word) -> bool {
     }
 }
 
-/// Reads `--name` or `--name=value`; returns the name if the next word is its value.
-fn read_long(
-    word: &Word,
-    long: &str,
-    known: &Options,
-    given: &mut Vec<Given>,
-) -> Result<Option<String>, Doubt> {
-    let unknown = || Err(format!("the option {}", shown(word)));
-    let (name, value) = match long.split_once('=') {
-        Some((name, value)) => (name, Some(rest_of(word, value))),
-        None if word.shape == Shape::Literal => (long, None),
-        None => return unknown(),
-    };
-    let needs_next = match known.find_long(name) {
-        Some(Takes::Nothing) if value.is_none() => false,
-        Some(Takes::Value) => value.is_none(),
-        Some(Takes::Attached) => false,
-        Some(Takes::Nothing) | None => return unknown(),
-    };
-    given.push(Given { name: name.to_owned(), value });
-    Ok(needs_next.then(|| format!("--{name}")))
-}
-
-/// Reads `-abc`; returns the last option if the next word is its value.
-fn read_cluster(
-    word: &Word,
-    known: &Options,
-    given: &mut Vec<Given>,
-) -> Result<Option<String>, Doubt> {
-    let cluster = word.text.get(1..).unwrap_or_default();
-    let is_literal = word.shape == Shape::Literal;
-    if known.numbers && is_literal && cluster.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Ok(None);
-    }
-    for (index, letter) in cluster.char_indices() {
-        let name = letter.to_string();
-        let rest = cluster.get(index + letter.len_utf8()..).unwrap_or_default();
-        if known.flags.contains(letter) {
-            given.push(Given { name, value: None });
-        } else if known.attached.contains(letter) {
-            let value = (!rest.is_empty() || !is_literal).then(|| rest_of(word, rest));
-            given.push(Given { name, value });
-            return Ok(None);
-        } else if known.values.contains(letter) {
-            let is_here = !rest.is_empty();
-            // `-n$x`: an empty value would take the next word instead.
-            if !is_here && !is_literal {
-                return Err(format!("the word {word}"));
-            }
-            given.push(Given { name, value: is_here.then(|| rest_of(word, rest)) });
-            return Ok((!is_here).then(|| format!("-{letter}")));
-        } else {
-            return Err(format!("the option -{letter}"));
-        }
-    }
-    if is_literal { Ok(None) } else { Err(format!("the word {word}")) }
-}
-
-/// An option as a refusal names it: without its value.
-fn shown(word: &Word) -> &str {
-    word.text.split('=').next().unwrap_or(&word.text)
-}
-
 /// The part of a word behind an option's name.
 fn rest_of(word: &Word, rest: &str) -> Word {
     let source = if word.shape == Shape::Literal { String::new() } else { word.source.clone() };
@@ -271,19 +361,12 @@ fn rest_of(word: &Word, rest: &str) -> Word {
 mod tests {
     use super::*;
 
-    const KNOWN: Options = Options {
-        flags: "qv",
-        values: "o",
-        attached: "i",
-        long_flags: &["quiet"],
-        long: "output= color=? verbose",
-        numbers: true,
-        ..NO_OPTIONS
-    };
+    const NEGATED: Habits =
+        Habits { order: Order::Anywhere, is_tolerant: true, is_undashed: false, is_negated: true };
 
-    /// Literal words, split at spaces; `$x` is a word of unknown value.
+    /// Words, split at spaces; `$x` is a word of unknown value.
     fn words(line: &str) -> Vec<Word> {
-        line.split(' ').map(word).collect()
+        line.split(' ').filter(|word| !word.is_empty()).map(word).collect()
     }
 
     fn word(text: &str) -> Word {
@@ -293,69 +376,100 @@ mod tests {
         }
     }
 
-    #[track_caller]
-    fn operands(line: &str, known: &Options) -> Result<Vec<String>, Doubt> {
-        let found = read(&words(line), known)?;
+    fn read(tokens: &'static str, habits: Habits, line: &str) -> Result<Vec<String>, Doubt> {
+        let set = OptionSet::parse(tokens);
+        let found = Reader { sets: &[&set], habits }.read(&words(line))?;
         Ok(found.operands.iter().map(ToString::to_string).collect())
     }
 
-    #[test]
-    fn known_options_are_read_in_all_their_forms() {
-        for line in [
-            "-qv a",
-            "-qo out a",
-            "-oout a",
-            "-i a",
-            "-i.bak a",
-            "-20 a",
-            "--quiet a",
-            "--output out a",
-            "--output=out a",
-            "--output -- a",
-            "--color a",
-            "--color=auto a",
-            "--output=$x a",
-            "-o$x a",
-            "-o $x a",
-        ] {
-            let expected = if line == "-o$x a" { None } else { Some(vec!["a".to_owned()]) };
-            assert_eq!(operands(line, &KNOWN).ok(), expected, "{line}");
-        }
+    #[track_caller]
+    fn check(tokens: &'static str, line: &str, expected: Result<(&[&str], &[&str]), &str>) {
+        let found = OptionSet::parse(tokens).read(&words(line), Order::Anywhere).map(|found| {
+            let options = found.options.into_iter().map(|given| match given.value {
+                Some(value) => format!("{}:{}", given.name, value.text),
+                None => given.name,
+            });
+            let operands = found.operands.into_iter().map(|word| word.text);
+            (options.collect::<Vec<_>>(), operands.collect::<Vec<_>>())
+        });
+        let expected = expected.map_err(str::to_owned).map(|(options, operands)| {
+            let owned = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
+            (owned(options), owned(operands))
+        });
+        assert_eq!(found, expected, "{line}");
     }
 
     #[test]
-    fn an_unknown_option_is_named() {
-        for (line, doubt) in [
-            ("-qx a", "the option -x"),
-            ("--quie a", "the option --quie"),
-            ("--quiet=1 a", "the option --quiet"),
-            ("--no-quiet a", "the option --no-quiet"),
-            ("--$x a", "the option --"),
-            ("$x", "the word …"),
-            ("-$x", "the word -…"),
-            ("-o", "the option -o without a value"),
-        ] {
-            assert_eq!(operands(line, &KNOWN), Err(doubt.to_owned()), "{line}");
-        }
+    fn options_are_read_as_they_are_listed() {
+        check("-v -n= --all", "-vn5 a --all b", Ok((&["-v", "-n:5", "--all"], &["a", "b"])));
+        check("-n= --color?", "-n 5 --color --color=x y", {
+            Ok((&["-n:5", "--color", "--color:x"], &["y"]))
+        });
+        check("-v", "-- -x", Ok((&[], &["-x"])));
+        check("-c=> -q", "-q -c code -x", Ok((&["-q", "-c:code"], &["-x"])));
+        check("-args> -v", "-v x -args -x", Ok((&["-v", "-args"], &["x", "-x"])));
+        check("-jar= -D*", "-Da=b -jar x", Ok((&["-D:a=b", "-jar:x"], &[])));
+        check("-#", "-20 x", Ok((&[], &["x"])));
+        check("--since==", "--since -1h", Ok((&["--since:-1h"], &[])));
+        check("-i? -q", "-qi.bak a", Ok((&["-q", "-i:.bak"], &["a"])));
+    }
+
+    #[test]
+    fn a_word_that_is_not_listed_is_named() {
+        check("-v --verbose", "--verb", Err("the option --verb"));
+        check("-v --verbose", "--verbose=x", Err("the option --verbose"));
+        check("-v --verbose", "--no-verbose", Err("the option --no-verbose"));
+        check("-v --verbose", "--$x a", Err("the option --"));
+        check("-v --verbose", "$x", Err("the word …"));
+        check("-v --verbose", "-$x", Err("the word -…"));
+        check("-v", "-vx", Err("the option -x"));
+        check("-v -x -xv=", "-vx", Err("the option -vx"));
+        check("--name=", "--name --other", Err("the word --other"));
+        check("--name=", "--name --", Err("the word --"));
+        check("--name=", "--name", Err("the option --name without a value"));
+        check("-n=", "-5", Err("the option -5"));
     }
 
     #[test]
     fn two_dashes_end_options_unless_they_are_a_value() {
-        assert_eq!(operands("-- -x", &KNOWN), Ok(vec!["-x".to_owned()]));
-        assert_eq!(operands("-o -- -x", &KNOWN), Err("the option -x".to_owned()));
+        check("-o==", "-- -x", Ok((&[], &["-x"])));
+        check("-o==", "-o -- -x", Err("the option -x"));
     }
 
     #[test]
     fn a_value_may_have_to_begin_without_a_dash() {
-        let undashed = Options { undashed_values: true, ..KNOWN };
-        assert_eq!(operands("-o -- a", &undashed), Err("the word --".to_owned()));
-        assert_eq!(operands("-o x a", &undashed), Ok(vec!["a".to_owned()]));
+        let habits = Habits { is_undashed: true, ..Habits::default() };
+        assert_eq!(read("-o==", habits, "-o -- a"), Err("the word --".to_owned()));
+        assert_eq!(read("-o==", habits, "-o x a"), Ok(vec!["a".to_owned()]));
+        assert_eq!(read("-o==", habits, "-o $x a"), Ok(vec!["a".to_owned()]));
     }
 
     #[test]
     fn a_tolerant_program_takes_unknown_words_and_still_refuses_unknown_options() {
-        let tolerant = Options { tolerant: true, negated: true, ..KNOWN };
-        assert_eq!(operands("$x --no-quiet", &tolerant), Ok(vec!["…".to_owned()]));
-        assert_eq!(operands("$x --other", &tolerant), Err("the option --other".to_owned()));
+        assert_eq!(read("--quiet", NEGATED, "$x --no-quiet"), Ok(vec!["…".to_owned()]));
+        assert_eq!(read("--quiet", NEGATED, "$x --other"), Err("the option --other".to_owned()));
+    }
+
+    #[test]
+    fn the_first_of_two_tokens_counts() {
+        check("-n -n=", "-n 5", Ok((&["-n"], &["5"])));
+    }
+
+    #[test]
+    fn unknown_parts_may_only_be_values() {
+        let set = OptionSet::parse("-n= --name= --any== -v");
+        let read = |words: &[Word]| set.read(words, Order::Anywhere).is_ok();
+        let first = |word: &Word| read(&[word.clone(), Word::literal("x")]);
+        assert!(first(&Word::unknown("--name=", Shape::One)));
+        assert!(first(&Word::unknown("-n5", Shape::One)));
+        assert!(!first(&Word::unknown("-n", Shape::One)));
+        assert!(!first(&Word::unknown("-v", Shape::One)));
+        assert!(!first(&Word::unknown("--na", Shape::One)));
+        assert!(!first(&Word::unknown("", Shape::One)));
+        assert!(!first(&Word::unknown("", Shape::Glob)));
+        let value = |option: &str, shape| read(&[Word::literal(option), Word::unknown("", shape)]);
+        assert!(value("--any", Shape::One));
+        assert!(!value("--any", Shape::Many));
+        assert!(!value("--name", Shape::One));
     }
 }

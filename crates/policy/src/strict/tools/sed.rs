@@ -4,14 +4,15 @@
 //! hands text to a shell: both are reported. `e` alone and the flag `e` of `s` run what they read,
 //! so they are not known. Where GNU sed and others read a script differently, it is in doubt.
 
-use super::consequence::{Consequence, Doubt};
-use crate::command::{Shell, Word};
+use super::consequence::{Consequence, Judged};
+use super::options::{Arguments, Doubt, known};
+use crate::command::{Shape, Shell, Word};
 
 /// Reads a script, and returns the files that it writes and the texts that it hands to a shell.
 ///
 /// # Errors
 /// Names the first command or text that is not known to be harmless.
-pub(super) fn read_script(script: &str) -> Result<Vec<Consequence>, Doubt> {
+pub(super) fn read_script(script: &str) -> Judged {
     let mut reader = Reader { rest: script, depth: 0, found: Vec::new() };
     while !reader.rest.is_empty() {
         reader.command()?;
@@ -312,9 +313,42 @@ impl<'s> Reader<'s> {
     }
 }
 
+pub(super) fn edit(found: &Arguments) -> Judged {
+    let pieces: Vec<&Word> = found.values(&["-e", "--expression"]).collect();
+    let (script, files) = if pieces.is_empty() {
+        let Some((script, files)) = found.operands.split_first() else { return Ok(Vec::new()) };
+        (known(script)?.to_owned(), files)
+    } else {
+        let pieces = pieces.into_iter().map(known).collect::<Result<Vec<&str>, Doubt>>()?;
+        (pieces.join("\n"), found.operands.as_slice())
+    };
+    let mut all = read_script(&script)?;
+    if found.has(&["-i", "--in-place"]) {
+        all.extend(files.iter().cloned().map(Consequence::Writes));
+        all.extend(backups(found, files)?);
+    }
+    Ok(all)
+}
+
+/// The copies that `sed -i.bak` leaves.
+fn backups(found: &Arguments, files: &[Word]) -> Judged {
+    let Some(suffix) = found.values(&["-i", "--in-place"]).last() else { return Ok(Vec::new()) };
+    let suffix = known(suffix)?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '~' | '_' | '-');
+    if !suffix.chars().all(is_plain) {
+        return Err(format!("the suffix {suffix}"));
+    }
+    let copy = |file: &Word| match file.shape {
+        Shape::Literal => Word::literal(format!("{}{suffix}", file.text)),
+        Shape::One | Shape::Many | Shape::Glob | Shape::Process => file.clone(),
+    };
+    Ok(files.iter().map(copy).map(Consequence::Writes).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::strict::tools::tests::{assert_doubts, assert_harmless, judged};
 
     #[test]
     fn everyday_scripts_are_known() {
@@ -429,5 +463,87 @@ mod tests {
         ] {
             assert_eq!(read_script(script), Err(doubt.to_owned()), "{script:?}");
         }
+    }
+
+    #[test]
+    fn everyday_lines_have_no_doubt() {
+        assert_harmless(&[
+            "sed -n '10,40p' src/lib.rs",
+            "sed -n -e 1p -e '$p' f",
+            "sed -E 's/(a|b)+/x/g' f",
+            "sed 's/e/E/g; s/w/W/' victim",
+            "sed --expression='s/a/b/' f",
+            "sed -n '/start/,/end/p' ./*.log",
+            "sed 's/a/b/' -- $x",
+            "sed -e 'a\\' -e 1e f",
+            "sed --version",
+            "awk '{print $1}' access.log",
+            "awk -F: '{print $1}' /etc/passwd",
+            "awk -F , -v n=$x '$1 > n {print \"a|b\"}' victim",
+            "awk '{print}' $x *.log @m",
+            "awk 'NR==1' -f",
+            "gawk --version",
+            "rg -n 'fn main' src",
+            "rg -l --hidden -g '!target' -e $x",
+            "rg --type rust -C 3 foo",
+            "rg -c TODO -- $x",
+            "ag -l foo src",
+            "yq .a.b f.yaml",
+            "yq -r .a f.yaml",
+        ]);
+    }
+
+    #[test]
+    fn text_written_files_are_reported() {
+        for (line, expected) in [
+            ("sed -i s/a/b/ f g", "writes f, writes g"),
+            ("sed -i.bak s/a/b/ f", "writes f, writes f.bak"),
+            ("sed -i -e s/a/b/ src/*.rs", "writes src/*.rs"),
+            ("sed --in-place=.orig s/a/b/ f", "writes f, writes f.orig"),
+            ("sed -n 'w .git/config' f", "writes .git/config"),
+            ("sed -ni p f", "writes f"),
+            ("sed -n -e p -e '1e pwn' victim", "Posix script pwn"),
+            ("awk '{print | \"sort -n\"}' f", "Posix script sort -n"),
+            ("awk '{print > \"out\"}' f", "writes out"),
+            ("yq -i '.a = 1' f.yaml", "writes f.yaml"),
+        ] {
+            assert_eq!(judged(line), Ok(expected.to_owned()), "{line}");
+        }
+    }
+
+    #[test]
+    fn options_and_scripts_that_start_programs_are_in_doubt() {
+        assert_doubts(&[
+            ("sed -n -e p -e 1e victim", "the sed command e"),
+            ("sed f '1e' -e p -e 1e", "the sed command e"),
+            ("sed -f x.sed f", "the option -f"),
+            ("sed --file=x.sed f", "the option --file"),
+            ("sed --expr=1e f", "the option --expr"),
+            ("sed s/a/$x/ f", "the word s/a/…"),
+            ("sed s/a/b/ $x", "the word …"),
+            ("sed s/a/b/ *.txt", "the word *.txt"),
+            ("sed -e $x f", "the word …"),
+            ("sed -i/../.git/config s/a/b/ f", "the suffix /../.git/config"),
+            ("sed -e 'a\\' -e x -e 1e f", "the sed command e"),
+            ("awk 'BEGIN{system(\"pwn\")}'", "the awk function system"),
+            ("awk -f x.awk f", "the option -f"),
+            ("gawk -i x '{print}'", "the option -i"),
+            ("gawk -l x '{print}'", "the option -l"),
+            ("gawk -e 'BEGIN{system(1)}'", "the option -e"),
+            ("mawk -W exec x", "the option -W"),
+            ("gawk -p.git/config '{print}'", "the option -p"),
+            ("awk $x f", "the word …"),
+            ("awk -F $x -- $y", "the word …"),
+            ("rg --pre sh x", "the option --pre"),
+            ("rg --pre=sh x", "the option --pre"),
+            ("rg -z x", "the option -z"),
+            ("rg x --engine --pre=sh", "the word --pre=sh"),
+            ("rg --hostname-bin=./x y", "the option --hostname-bin"),
+            ("rg $x", "the word …"),
+            ("ag --pager sh x", "the option --pager"),
+            ("ack --pager=sh x", "the arguments of ack"),
+            ("rename 's/a/b/e' f", "the arguments of rename"),
+            ("m4 x", "the arguments of m4"),
+        ]);
     }
 }

@@ -1,378 +1,80 @@
-//! Programs that start the command behind their own options: `env`, `timeout`, `sudo`, `strace`.
+//! Shells, and programs that start the command behind their own options: `env`, `timeout`, `sudo`.
 //!
-//! Options that change the directory or the root are left out: the inner command's relative paths
-//! would mean other files than they seem to. So are options that clear the environment: without
-//! PATH bash also looks for programs in the current directory.
-//! Versions: GNU coreutils 9.1, util-linux 2.38.1, procps 4.0.2, sudo 1.9.13, strace 6.1,
-//! time 1.9, moreutils 0.67, expect 5.45.4, entr 5.3.
+//! The text of a shell is read by the recogniser; script files count as code.
 
-use super::consequence::{Consequence, Doubt};
-use super::dispatch::Judgement;
-use super::options::{Arguments, NO_OPTIONS, Options, Order, known, read, stays_one_word};
-use super::tool::written;
+use super::consequence::{Consequence, Judged, behind, written};
+use super::entry::Entry;
+use super::options::{Arguments, Doubt, Order, is_operand, known, stays_one_word};
 use crate::command::{Shape, Shell, Word};
 
-/// A program that starts the command in its operands.
-struct Wrapper {
-    names: &'static [&'static str],
-    options: Options,
-    /// The operands in front of the command (`timeout 5 make`).
-    before: usize,
-    /// `NAME=value` may stand in front of the command.
-    assigns: bool,
-    /// Options whose value is a file that is written.
-    writes: &'static [&'static str],
-    /// Options with which the operands are no command.
-    inspects: &'static [&'static str],
-    /// It does nothing of interest without a command. Otherwise it starts a shell.
-    may_be_bare: bool,
+/// Judges a program that starts the command in its operands. Keys of its own:
+///
+/// - `before`: the number of operands in front of the command (`timeout 5 make`).
+/// - `assigns`: `NAME=value` may stand in front of the command.
+/// - `inspects`: options with which the operands are no command.
+/// - `bare_shell`: without a command the program starts a shell.
+pub(super) fn wrap(entry: &Entry, program: &str, args: &[Word]) -> Judged {
+    let found = entry.read(args)?;
+    let mut all = output_files(entry, &found)?;
+    for name in found.values(&["-u", "--unset"]).filter(|_| program == "env") {
+        all.extend(unset(known(name)?));
+    }
+    if found.has(entry.words("inspects")) {
+        return Ok(all);
+    }
+    let mut words = found.operands.as_slice();
+    while entry.has("assigns")
+        && let Some((name, value, rest)) = read_assignment(words)?
+    {
+        all.push(Consequence::Sets { name, value });
+        words = rest;
+    }
+    let before = usize::from(entry.words("before") == ["1"]);
+    let command = behind(words, before)?;
+    let is_bare_harmless =
+        !entry.has("bare_shell") || found.has(&["-h", "-V", "--help", "--version"]);
+    match command.first() {
+        Some(_) => all.push(Consequence::Runs(command.to_vec())),
+        None if is_bare_harmless => {}
+        None => return Err(format!("{program} without a command, which starts a shell")),
+    }
+    Ok(all)
 }
 
-const BASE: Options = Options { order: Order::First, ..NO_OPTIONS };
-const PLAIN: Wrapper = Wrapper {
-    names: &[],
-    options: BASE,
-    before: 0,
-    assigns: false,
-    writes: &[],
-    inspects: &[],
-    may_be_bare: true,
-};
-
-const WRAPPERS: &[Wrapper] = &[
-    Wrapper {
-        names: &["env"],
-        options: Options {
-            flags: "0v",
-            values: "u",
-            long: "null debug unset= block-signal=? default-signal=? ignore-signal=? \
-                list-signal-handling help version",
-            ..BASE
-        },
-        assigns: true,
-        ..PLAIN
-    },
-    Wrapper {
-        names: &["timeout", "gtimeout"],
-        options: Options {
-            flags: "v",
-            values: "ks",
-            long: "foreground kill-after= preserve-status signal= verbose help version",
-            ..BASE
-        },
-        before: 1,
-        ..PLAIN
-    },
-    Wrapper {
-        names: &["nice"],
-        options: Options { values: "n", long: "adjustment= help version", numbers: true, ..BASE },
-        ..PLAIN
-    },
-    Wrapper { names: &["nohup"], options: Options { long: "help version", ..BASE }, ..PLAIN },
-    Wrapper {
-        names: &["stdbuf"],
-        options: Options { values: "ioe", long: "input= output= error= help version", ..BASE },
-        ..PLAIN
-    },
-    Wrapper {
-        names: &["setsid"],
-        options: Options { flags: "cfwhV", long: "ctty fork wait help version", ..BASE },
-        ..PLAIN
-    },
-    Wrapper {
-        names: &["ionice"],
-        options: Options {
-            flags: "thV",
-            values: "cnpPu",
-            long: "class= classdata= pid= pgid= uid= ignore help version",
-            ..BASE
-        },
-        inspects: &["p", "P", "u", "pid", "pgid", "uid"],
-        ..PLAIN
-    },
-    Wrapper {
-        names: &["taskset"],
-        options: Options { flags: "apchV", long: "all-tasks pid cpu-list help version", ..BASE },
-        before: 1,
-        inspects: &["p", "pid"],
-        ..PLAIN
-    },
-    Wrapper {
-        names: &["chrt"],
-        options: Options {
-            flags: "bdfiorRampvhV",
-            values: "TPD",
-            long: "batch deadline fifo idle other rr reset-on-fork sched-runtime= sched-period= \
-                sched-deadline= all-tasks max pid verbose help version",
-            ..BASE
-        },
-        before: 1,
-        inspects: &["p", "pid", "m", "max"],
-        ..PLAIN
-    },
-    Wrapper {
-        names: &["prlimit"],
-        options: Options {
-            flags: "hV",
-            values: "po",
-            attached: "cdefilmnqrstuvxy",
-            long: "pid= output= noheadings raw verbose help version core=? data=? nice=? fsize=? \
-                sigpending=? memlock=? rss=? nofile=? msgqueue=? rtprio=? stack=? cpu=? nproc=? \
-                as=? locks=? rttime=?",
-            ..BASE
-        },
-        ..PLAIN
-    },
-    Wrapper {
-        names: &["unshare"],
-        options: Options {
-            flags: "muinpUCTfrchV",
-            long: "mount uts ipc net pid user cgroup time fork map-user= map-group= map-root-user \
-                map-current-user map-auto kill-child=? mount-proc keep-caps help version",
-            ..BASE
-        },
-        may_be_bare: false,
-        ..PLAIN
-    },
-    Wrapper {
-        names: &["nsenter"],
-        options: Options {
-            flags: "amuinpCUTFZhV",
-            values: "t",
-            long: "all target= mount uts ipc net pid cgroup user time preserve-credentials no-fork \
-                follow-context help version",
-            ..BASE
-        },
-        may_be_bare: false,
-        ..PLAIN
-    },
-    Wrapper {
-        names: &["sudo"],
-        options: Options {
-            flags: "BbEHKklnPSVv",
-            values: "CgpTUu",
-            long: "bell background preserve-env=? set-home remove-timestamp reset-timestamp list \
-                non-interactive preserve-groups stdin version validate close-from= group= prompt= \
-                command-timeout= other-user= user= help",
-            undashed_values: true,
-            ..BASE
-        },
-        assigns: true,
-        ..PLAIN
-    },
-    Wrapper {
-        names: &["doas"],
-        options: Options { flags: "nL", values: "u", undashed_values: true, ..BASE },
-        may_be_bare: true,
-        ..PLAIN
-    },
-    Wrapper {
-        names: &["time", "gtime"],
-        options: Options {
-            flags: "apqvhV",
-            values: "fo",
-            long: "append format= output= portability quiet verbose help version",
-            ..BASE
-        },
-        writes: &["o", "output"],
-        ..PLAIN
-    },
-    Wrapper {
-        names: &["strace"],
-        options: Options {
-            flags: "AcCDdfhiknqrtTvVwxyzZ",
-            values: "IbeaosXOSPpUu",
-            long: "follow-forks output= output-append-mode output-separately string-limit= trace= \
-                signal= status= trace-path= successful-only failed-only columns= abbrev= verbose= \
-                raw= read= write= quiet=? decode-fds=? instruction-pointer stack-traces \
-                syscall-number relative-timestamps=? absolute-timestamps=? syscall-times=? \
-                summary summary-only summary-sort-by= attach= user= seccomp-bpf help version",
-            ..BASE
-        },
-        writes: &["o", "output"],
-        ..PLAIN
-    },
-    Wrapper {
-        names: &["ltrace"],
-        options: Options {
-            flags: "bcCfhiLrStTV",
-            values: "aAenopsux",
-            long: "align= output= indent= demangle no-signals help version",
-            ..BASE
-        },
-        writes: &["o", "output"],
-        ..PLAIN
-    },
-    Wrapper { names: &["chronic"], options: Options { flags: "ve", ..BASE }, ..PLAIN },
-    Wrapper { names: &["unbuffer"], options: Options { flags: "p", ..BASE }, ..PLAIN },
-    Wrapper { names: &["ifne"], options: Options { flags: "n", ..BASE }, ..PLAIN },
-    Wrapper {
-        names: &["tini", "dumb-init"],
-        options: Options {
-            flags: "cgsvwVh",
-            values: "ep",
-            long: "single-child help version",
-            ..BASE
-        },
-        ..PLAIN
-    },
-    Wrapper { names: &["gosu", "su-exec"], before: 1, ..PLAIN },
-    Wrapper { names: &["eatmydata", "fakeroot"], may_be_bare: false, ..PLAIN },
-    Wrapper {
-        names: &["busybox", "toybox"],
-        options: Options { long: "help list", ..BASE },
-        ..PLAIN
-    },
-];
-
-/// Programs that start others in ways that no table here follows: at a later time, in another
-/// root, from a language of their own, or by applets that have no entry.
-const UNREAD: &[&str] = &[
-    "at",
-    "batch",
-    "builtin",
-    "bwrap",
-    "cgexec",
-    "chpst",
-    "chroot",
-    "command",
-    "coreutils",
-    "crond",
-    "cttyhack",
-    "daemonize",
-    "dbus-launch",
-    "dbus-run-session",
-    "direnv",
-    "envdir",
-    "envuidgid",
-    "eval",
-    "exec",
-    "faketime",
-    "firejail",
-    "gnome-terminal",
-    "hyperfine",
-    "i386",
-    "inetd",
-    "konsole",
-    "lckdo",
-    "linux32",
-    "linux64",
-    "linuxrc",
-    "lockrun",
-    "mdev",
-    "mispipe",
-    "newgrp",
-    "nodemon",
-    "nq",
-    "numactl",
-    "openvt",
-    "pee",
-    "perf",
-    "pkexec",
-    "proot",
-    "proxychains",
-    "proxychains4",
-    "pueue",
-    "run-init",
-    "run-one",
-    "run-parts",
-    "runcon",
-    "runsv",
-    "runsvdir",
-    "setarch",
-    "setlock",
-    "setpriv",
-    "setuidgid",
-    "sudoedit",
-    "svlogd",
-    "switch_root",
-    "systemd-inhibit",
-    "systemd-run",
-    "tcpsvd",
-    "telnetd",
-    "torsocks",
-    "trickle",
-    "tsocks",
-    "tsp",
-    "uclampset",
-    "udhcpc",
-    "udpsvd",
-    "uevent",
-    "vidir",
-    "vipe",
-    "watchexec",
-    "watchdog",
-    "x86_64",
-    "xterm",
-    "xvfb-run",
-    "zrun",
-];
-
-/// Judges the arguments of a program that starts another one.
-pub(super) fn consequences(program: &str, args: &[Word]) -> Judgement {
-    let judgement = match program {
-        "watch" => watch(args),
-        "flock" => lock(args),
-        "script" => record(args),
-        "su" => switch_user(args),
-        "runuser" => run_as_user(args),
-        "entr" => run_on_change(args),
-        "crontab" if matches!(args, [list] if list.is("-l")) => Ok(Vec::new()),
-        "ts" if args.iter().all(|word| word.text.starts_with(['-', '%'])) => Ok(Vec::new()),
-        "crontab" | "ts" => Err(arguments_of(program)),
-        _ if UNREAD.contains(&program) => Err(arguments_of(program)),
-        _ => {
-            let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&program))?;
-            wrapper.judge(program, args)
-        }
+/// The files that are written. `strace -o '|command'` starts a program instead.
+fn output_files(entry: &Entry, found: &Arguments) -> Judged {
+    let starts_pipe = |word: &&Word| match word.text.chars().next() {
+        Some(first) => matches!(first, '|' | '!'),
+        None => true,
     };
-    Some(judgement)
+    match found.values(entry.words("writes")).find(starts_pipe) {
+        Some(word) => Err(format!("the output file {word}")),
+        None => Ok(written(found.values(entry.words("writes")))),
+    }
+}
+
+/// Refuses a program that starts others at a later time, in another root, from a language of its
+/// own, or by applets that have no entry.
+pub(super) fn refuse_command(_: &Entry, program: &str, _: &[Word]) -> Judged {
+    Err(arguments_of(program))
+}
+
+pub(super) fn crontab(_: &Entry, program: &str, args: &[Word]) -> Judged {
+    if matches!(args, [list] if list.is("-l")) {
+        Ok(Vec::new())
+    } else {
+        Err(arguments_of(program))
+    }
+}
+
+/// `ts` prints the time in front of each line; with a command it is another program.
+pub(super) fn timestamps(_: &Entry, program: &str, args: &[Word]) -> Judged {
+    let is_format = args.iter().all(|word| word.text.starts_with(['-', '%']));
+    if is_format { Ok(Vec::new()) } else { Err(arguments_of(program)) }
 }
 
 fn arguments_of(program: &str) -> Doubt {
     format!("the command that {program} is given")
-}
-
-impl Wrapper {
-    fn judge(&self, program: &str, args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-        let found = read(args, &self.options)?;
-        let mut all = self.files(&found)?;
-        for name in found.values(&["u", "unset"]).filter(|_| program == "env") {
-            all.extend(unset(known(name)?));
-        }
-        if found.has(self.inspects) {
-            return Ok(all);
-        }
-        let mut words = found.operands.as_slice();
-        while self.assigns
-            && let Some((name, value, rest)) = read_assignment(words)?
-        {
-            all.push(Consequence::Sets { name, value });
-            words = rest;
-        }
-        let (before, command) = words.split_at(self.before.min(words.len()));
-        if let Some(word) = before.iter().find(|word| !stays_one_word(word)) {
-            return Err(format!("the word {word}"));
-        }
-        match command.first() {
-            Some(_) => all.push(Consequence::Runs(command.to_vec())),
-            None if self.may_be_bare || found.has(&["h", "V", "help", "version"]) => {}
-            None => return Err(format!("{program} without a command, which starts a shell")),
-        }
-        Ok(all)
-    }
-
-    /// The files that are written. `strace -o '|command'` starts a program instead.
-    fn files(&self, found: &Arguments) -> Result<Vec<Consequence>, Doubt> {
-        let starts_pipe = |word: &&Word| match word.text.chars().next() {
-            Some(first) => matches!(first, '|' | '!'),
-            None => true,
-        };
-        match found.values(self.writes).find(starts_pipe) {
-            Some(word) => Err(format!("the output file {word}")),
-            None => Ok(written(found.values(self.writes))),
-        }
-    }
 }
 
 /// Variables without which programs are found or text is read in another way.
@@ -406,35 +108,18 @@ fn script(text: &Word) -> Result<Consequence, Doubt> {
     Ok(Consequence::Script { text: known(text)?.to_owned(), shell: Shell::Posix })
 }
 
-fn watch(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    const WATCH: Options = Options {
-        flags: "bcegptwxhv",
-        values: "nq",
-        attached: "d",
-        long: "beep color differences=? errexit chgexit equexit= interval= precise no-title \
-            no-wrap exec help version",
-        ..BASE
-    };
-    let found = read(args, &WATCH)?;
+pub(super) fn watch(found: &Arguments) -> Judged {
     if found.operands.is_empty() {
         return Ok(Vec::new());
     }
-    if found.has(&["x", "exec"]) {
-        return Ok(vec![Consequence::Runs(found.operands)]);
+    if found.has(&["-x", "--exec"]) {
+        return Ok(vec![Consequence::Runs(found.operands.clone())]);
     }
     let words = found.operands.iter().map(known).collect::<Result<Vec<&str>, Doubt>>()?;
     Ok(vec![script(&Word::literal(words.join(" ")))?])
 }
 
-fn lock(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    const FLOCK: Options = Options {
-        flags: "sexunoFhV",
-        values: "wE",
-        long: "shared exclusive unlock nonblock nb timeout= wait= conflict-exit-code= close \
-            no-fork verbose help version",
-        ..BASE
-    };
-    let found = read(args, &FLOCK)?;
+pub(super) fn lock(found: &Arguments) -> Judged {
     match found.operands.as_slice() {
         [] | [_] => Ok(Vec::new()),
         [file, ..] if !stays_one_word(file) => Err(format!("the word {file}")),
@@ -444,18 +129,10 @@ fn lock(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     }
 }
 
-fn record(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    const SCRIPT: Options = Options {
-        flags: "aefqhV",
-        values: "IOBTmcEo",
-        long: "log-in= log-out= log-io= log-timing= logging-format= append command= return flush \
-            echo= output-limit= quiet help version",
-        ..NO_OPTIONS
-    };
-    let found = read(args, &SCRIPT)?;
-    let logs = ["I", "O", "B", "T", "log-in", "log-out", "log-io", "log-timing"];
+pub(super) fn record(found: &Arguments) -> Judged {
+    let logs = ["-I", "-O", "-B", "-T", "--log-in", "--log-out", "--log-io", "--log-timing"];
     let mut all = written(found.values(&logs).chain(&found.operands));
-    let commands: Vec<&Word> = found.values(&["c", "command"]).collect();
+    let commands: Vec<&Word> = found.values(&["-c", "--command"]).collect();
     match commands.as_slice() {
         [] => Err("script without a command, which starts a shell".to_owned()),
         texts => {
@@ -467,17 +144,9 @@ fn record(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     }
 }
 
-const SU: Options = Options {
-    flags: "lmpfPhV",
-    values: "cgGu",
-    long: "login preserve-environment fast pty command= group= supp-group= user= help version",
-    ..NO_OPTIONS
-};
-
-fn switch_user(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    let found = read(args, &SU)?;
+pub(super) fn switch_user(found: &Arguments) -> Judged {
     let users = found.operands.iter().filter(|word| !word.is("-")).count();
-    let texts: Vec<&Word> = found.values(&["c", "command"]).collect();
+    let texts: Vec<&Word> = found.values(&["-c", "--command"]).collect();
     match texts.as_slice() {
         // Further operands are arguments of the user's shell.
         [text] if users <= 1 && found.operands.iter().all(stays_one_word) => {
@@ -487,19 +156,22 @@ fn switch_user(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     }
 }
 
-fn run_as_user(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    let found = read(args, &Options { order: Order::First, ..SU })?;
+pub(super) fn run_as_user(entry: &Entry, _: &str, args: &[Word]) -> Judged {
+    let options = entry.options().0;
+    let found = options.read(args, Order::First)?;
     match found.operands.as_slice() {
-        [_, ..] if found.has(&["u", "user"]) && !found.has(&["c", "command", "l", "login"]) => {
+        [_, ..]
+            if found.has(&["-u", "--user"])
+                && !found.has(&["-c", "--command", "-l", "--login"]) =>
+        {
             Ok(vec![Consequence::Runs(found.operands)])
         }
-        _ => switch_user(args),
+        _ => switch_user(&options.read(args, Order::Anywhere)?),
     }
 }
 
-fn run_on_change(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    let found = read(args, &Options { flags: "acdnprsxz", ..BASE })?;
-    if found.has(&["s"]) {
+pub(super) fn run_on_change(found: &Arguments) -> Judged {
+    if found.has(&["-s"]) {
         return match found.operands.as_slice() {
             [text] => Ok(vec![script(text)?]),
             _ => Err(arguments_of("entr")),
@@ -507,12 +179,99 @@ fn run_on_change(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     }
     // The absolute path of the file that changed stands for `/_`.
     let change = |word: Word| if word.is("/_") { Word::unknown("/", Shape::One) } else { word };
-    Ok(vec![Consequence::Runs(found.operands.into_iter().map(change).collect())])
+    Ok(vec![Consequence::Runs(found.operands.iter().cloned().map(change).collect())])
+}
+
+/// Options that change neither the files that a shell reads first nor how it reads text: `-e`,
+/// `-u`, `-x`, `-v`, `-n`, `-f` and `-b`, in any combination with `-c`.
+const FLAGS: &str = "euxvnfb";
+
+/// `set -o` options of the same kind.
+const NAMED: [&str; 7] =
+    ["errexit", "nounset", "xtrace", "verbose", "noexec", "noglob", "pipefail"];
+
+/// bash(1): options that make it read fewer files.
+const LONG: [&str; 2] = ["--norc", "--noprofile"];
+
+pub(super) fn shell(_: &Entry, program: &str, args: &[Word]) -> Judged {
+    let shell = if program == "bash" { Shell::Bash } else { Shell::Posix };
+    let mut words = args.iter();
+    let mut takes_text = false;
+    while let Some(word) = words.next() {
+        if word.is("--") {
+            return finish(words.next(), takes_text, shell);
+        }
+        // `sh -` ends the options, too.
+        if word.is("-") {
+            return Err("the option -".to_owned());
+        }
+        if word.text.starts_with('+') || word.text.is_empty() {
+            return Err(format!("the word {word}"));
+        }
+        if is_operand(word)? {
+            return finish(Some(word), takes_text, shell);
+        }
+        let text = known(word)?;
+        if LONG.contains(&text) && shell == Shell::Bash {
+            continue;
+        }
+        if matches!(text, "--version" | "--help") {
+            return Ok(Vec::new());
+        }
+        if text.starts_with("--") {
+            return Err(format!("the option {text}"));
+        }
+        for letter in text.chars().skip(1) {
+            match letter {
+                'c' => takes_text = true,
+                'o' => {
+                    let name = words.next().ok_or("the option -o without a value")?;
+                    let name = known(name)?;
+                    if !NAMED.contains(&name) {
+                        return Err(format!("the option -o {name}"));
+                    }
+                }
+                _ if FLAGS.contains(letter) => {}
+                _ => return Err(format!("the option -{letter}")),
+            }
+        }
+    }
+    finish(None, takes_text, shell)
+}
+
+/// Judges the first operand: the text with `-c`, else a script. Further words are parameters.
+fn finish(operand: Option<&Word>, takes_text: bool, shell: Shell) -> Judged {
+    match operand {
+        Some(text) if takes_text => {
+            Ok(vec![Consequence::Script { text: known(text)?.to_owned(), shell }])
+        }
+        None if takes_text => Err("the option -c without a value".to_owned()),
+        Some(file) => {
+            known(file)?;
+            Ok(vec![Consequence::ReadsCode(file.clone())])
+        }
+        None => Ok(vec![Consequence::ReadsCodeFromInput]),
+    }
+}
+
+/// A shell whose text is not read: only a script file without options is accepted.
+pub(super) fn foreign_shell(_: &Entry, program: &str, args: &[Word]) -> Judged {
+    match args.first() {
+        None => Ok(vec![Consequence::ReadsCodeFromInput]),
+        Some(word) if word.is("--version") => Ok(Vec::new()),
+        Some(word) if word.text.starts_with(['-', '+']) => {
+            Err(format!("the option {word} of {program}"))
+        }
+        Some(file) => {
+            known(file)?;
+            Ok(vec![Consequence::ReadsCode(file.clone())])
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{assert_doubts, assert_harmless, judged};
+    use crate::strict::tools::tests::{assert_doubts, assert_harmless, judged};
 
     #[test]
     fn the_inner_command_is_reported() {
@@ -613,5 +372,42 @@ mod tests {
     #[test]
     fn inspecting_is_harmless() {
         assert_harmless(&["crontab -l", "ts", "ts %H:%M", "nohup --version", "sudo -v", "timeout"]);
+    }
+
+    #[test]
+    fn text_scripts_and_input_are_told_apart() {
+        for (line, expected) in [
+            ("bash -c 'ls -l'", "Bash script ls -l"),
+            ("bash -euo pipefail -c 'ls | wc'", "Bash script ls | wc"),
+            ("bash -c -e ls", "Bash script ls"),
+            ("sh -c 'ls' a b $x", "Posix script ls"),
+            ("sh -ec ls", "Posix script ls"),
+            ("bash --norc -c -- ls", "Bash script ls"),
+            ("bash build.sh --release $x", "code build.sh"),
+            ("sh -x run.sh", "code run.sh"),
+            ("bash", "code from input"),
+            ("bash -x", "code from input"),
+            ("bash --version", ""),
+            ("zsh run.zsh", "code run.zsh"),
+            ("zsh --version", ""),
+            ("bash -s", "the option -s"),
+            ("bash -lc ls", "the option -l"),
+            ("bash -ic ls", "the option -i"),
+            ("bash --rcfile x -ic ls", "the option --rcfile"),
+            ("bash --init-file x", "the option --init-file"),
+            ("bash -O extglob -c ls", "the option -O"),
+            ("bash +O extglob -c ls", "the word +O"),
+            ("bash -o posix -c ls", "the option -o posix"),
+            ("bash -c $x", "the word …"),
+            ("bash $x", "the word …"),
+            ("bash -$x", "the word -…"),
+            ("bash - x", "the option -"),
+            ("bash -c", "the option -c without a value"),
+            ("zsh -c ls", "the option -c of zsh"),
+            ("fish -c ls", "the option -c of fish"),
+        ] {
+            let found = judged(line).unwrap_or_else(|doubt| doubt);
+            assert_eq!(found, expected, "{line}");
+        }
     }
 }

@@ -3,80 +3,11 @@
 //! Versions: GNU tar 1.34, Info-ZIP zip 3.0 and unzip 6.00, GNU cpio 2.13, gzip 1.12, bzip2 1.0.8,
 //! xz 5.4.1, zstd 1.5.4, 7-Zip 25.01, GNU binutils 2.40.
 
-use super::consequence::{Consequence, Doubt};
-use super::dispatch::Judgement;
-use super::entry::download_into;
-use super::options::{Arguments, NO_OPTIONS, Options, is_operand, known, read, stays_one_word};
-use super::tool::written;
+use super::consequence::{Consequence, Judged, download_into, written};
+use super::entry::Entry;
+use super::options::{Arguments, Doubt, is_operand, known, stays_one_word};
 use crate::command::{Shape, Word};
 use crate::strict::prove::is_fed;
-
-/// tar(1), without compression programs, scripts, checkpoint actions, remote shells, name
-/// transformations, absolute names and multi-volume archives, which ask and offer a shell.
-const TAR: Options = Options {
-    flags: "AcdrtuxGnSkUWOmpsBiaJjzZhlRvwo",
-    values: "CXfbHVKNT",
-    long: "catenate concatenate create delete diff compare append test-label list update extract \
-        get check-device incremental ignore-failed-read level= no-check-device no-seek seek \
-        occurrence=? sparse add-file= directory= exclude= exclude-backups exclude-caches \
-        exclude-caches-all exclude-caches-under exclude-ignore= exclude-ignore-recursive= \
-        exclude-tag= exclude-tag-all= exclude-tag-under= exclude-vcs exclude-vcs-ignores null \
-        no-recursion recursion files-from= verbatim-files-from exclude-from= anchored ignore-case \
-        no-anchored no-ignore-case no-wildcards no-wildcards-match-slash wildcards \
-        wildcards-match-slash keep-directory-symlink keep-newer-files keep-old-files \
-        no-overwrite-dir overwrite overwrite-dir recursive-unlink remove-files skip-old-files \
-        unlink-first verify to-stdout atime-preserve=? clamp-mtime delay-directory-restore group= \
-        mode= mtime= touch no-delay-directory-restore no-same-owner no-same-permissions \
-        numeric-owner owner= preserve-permissions same-permissions same-owner sort= \
-        preserve-order same-order acls no-acls no-selinux no-xattrs selinux xattrs \
-        xattrs-exclude= xattrs-include= force-local file= blocking-factor= read-full-records \
-        ignore-zeros record-size= format= old-archive portability pax-option= posix label= \
-        auto-compress bzip2 xz lzip lzma lzop no-auto-compress zstd gzip gunzip ungzip compress \
-        uncompress hard-dereference dereference starting-file= newer-mtime= newer= after-date= \
-        one-file-system strip-components= checkpoint=? full-time check-links no-quote-chars= \
-        quote-chars= quoting-style= block-number show-defaults show-omitted-dirs \
-        show-transformed-names show-stored-names totals=? utc verbose warning= interactive \
-        confirmation help usage version",
-    ..NO_OPTIONS
-};
-
-/// zip(1). Letters that begin an option of two letters with a value, and `T`, which starts unzip,
-/// are left out.
-const ZIP: Options = Options {
-    flags: "0123456789rqvjumdfyXDogexi@",
-    values: "P",
-    long: "recurse-paths quiet verbose junk-paths update move delete freshen symlinks \
-        no-dir-entries exclude include",
-    ..NO_OPTIONS
-};
-
-/// unzip(1), without `-:`, which leaves the directory, and the pager.
-const UNZIP: Options = Options { flags: "pflutzvTxnqoajUCLXVKcbBsW1h", values: "dP", ..NO_OPTIONS };
-
-const CPIO: Options = Options {
-    flags: "iotBcvVbfnsSAla0Ldmu",
-    values: "CHRWEFIODM",
-    long: "extract create list block-size= io-size= force-local format= quiet owner= verbose dot \
-        warning= file= message= swap nonmatching numeric-uid-gid swap-bytes swap-halfwords \
-        to-stdout pattern-file= only-verify-crc append device-independent reproducible \
-        ignore-devno renumber-inodes no-absolute-filenames null reset-access-time dereference \
-        make-directories preserve-modification-time no-preserve-owner sparse unconditional help \
-        usage version",
-    ..NO_OPTIONS
-};
-
-/// The options of gzip(1), bzip2(1), xz(1), zstd(1), lz4(1) and compress(1) together; none of
-/// them starts a program.
-const COMPRESSOR: Options = Options {
-    flags: "0123456789acdfhHklLmnNqrRtTvVzesC",
-    values: "bopMD",
-    long: "ascii stdout to-stdout decompress uncompress compress force help keep list license \
-        no-name name quiet recursive rsyncable synchronous test verbose version fast best small \
-        extreme threads=? format= check= memlimit= rm long=? ultra adapt=? no-progress processes= \
-        single-stream no-sparse",
-    tolerant: true,
-    ..NO_OPTIONS
-};
 
 /// The commands of 7z that change or read archives, with what they write. `rn` is left out: it gives
 /// packed data another name, such as that of a makefile.
@@ -98,45 +29,35 @@ enum Packing {
     Reads,
 }
 
-/// Judges the arguments of a program that packs or unpacks files.
-pub(super) fn consequences(program: &str, args: &[Word]) -> Judgement {
-    let judgement = match program {
-        "tar" | "gtar" => tar(args),
-        "zip" => zip(args),
-        "unzip" => unzip(args),
-        "cpio" => cpio(args),
-        "gzip" | "bzip2" | "xz" | "lzma" | "zstd" | "lz4" | "compress" | "pigz" | "pbzip2"
-        | "lbzip2" | "lzip" | "plzip" | "pixz" => compress(program, args, false),
-        "gunzip" | "bunzip2" | "unxz" | "unlzma" | "unzstd" | "unlz4" | "uncompress" | "unpigz" => {
-            compress(program, args, true)
-        }
-        "7z" | "7za" | "7zr" | "7zz" | "p7zip" => seven_zip(args),
-        "ar" | "llvm-ar" => ar(args),
-        "bsdtar" | "star" | "pax" | "unar" | "rar" | "unrar" | "atool" | "aunpack" | "dtrx"
-        | "bsdcpio" | "zipcloak" | "zipsplit" => Err(format!("the arguments of {program}")),
-        _ => return None,
-    };
-    Some(judgement)
-}
-
-fn tar(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    let found = read(&with_dashes(args)?, &TAR)?;
+pub(super) fn tar(entry: &Entry, _: &str, args: &[Word]) -> Judged {
+    let found = entry.read(&with_dashes(entry, args)?)?;
     check_lists(&found)?;
-    let archives: Vec<&Word> = found.values(&["f", "file"]).collect();
-    if !found.has(&["force-local"])
+    let archives: Vec<&Word> = found.values(&["-f", "--file"]).collect();
+    if !found.has(&["--force-local"])
         && let Some(word) = archives.iter().find(|it| may_be_remote(it))
     {
         return Err(format!("the archive {word}, which may be on another host"));
     }
-    let extracts = found.has(&["x", "extract", "get"]);
-    let creates = ["c", "r", "u", "A", "create", "append", "update", "delete", "catenate"];
-    if found.has(&creates) || found.has(&["concatenate"]) {
+    let extracts = found.has(&["-x", "--extract", "--get"]);
+    let creates = [
+        "-c",
+        "-r",
+        "-u",
+        "-A",
+        "--create",
+        "--append",
+        "--update",
+        "--delete",
+        "--catenate",
+        "--concatenate",
+    ];
+    if found.has(&creates) {
         return Ok(written(archives.into_iter()));
     }
-    if !extracts || found.has(&["O", "to-stdout"]) {
+    if !extracts || found.has(&["-O", "--to-stdout"]) {
         return Ok(Vec::new());
     }
-    let directories: Vec<&Word> = found.values(&["C", "directory"]).collect();
+    let directories: Vec<&Word> = found.values(&["-C", "--directory"]).collect();
     // Without an archive, tar reads its standard input.
     let is_from_input = archives.is_empty() || archives.into_iter().any(is_fed);
     match directories.as_slice() {
@@ -157,7 +78,7 @@ fn unpack(directory: Word, is_from_input: bool) -> Vec<Consequence> {
 }
 
 /// Rewrites the old form of options, `tar cfb x.tar 20`, as `tar -c -f x.tar -b 20`.
-fn with_dashes(args: &[Word]) -> Result<Vec<Word>, Doubt> {
+fn with_dashes(entry: &Entry, args: &[Word]) -> Result<Vec<Word>, Doubt> {
     let Some((first, rest)) = args.split_first() else { return Ok(Vec::new()) };
     if first.text.starts_with('-') {
         return Ok(args.to_vec());
@@ -165,8 +86,10 @@ fn with_dashes(args: &[Word]) -> Result<Vec<Word>, Doubt> {
     let mut words = Vec::new();
     let mut rest = rest.iter();
     for letter in known(first)?.chars() {
-        words.push(Word::literal(format!("-{letter}")));
-        if TAR.values.contains(letter) {
+        let option = format!("-{letter}");
+        let takes_word = entry.options().0.takes_word(&option);
+        words.push(Word::literal(option));
+        if takes_word {
             let value =
                 rest.next().ok_or_else(|| format!("the option {letter} without a value"))?;
             words.push(value.clone());
@@ -182,7 +105,7 @@ fn check_lists(found: &Arguments) -> Result<(), Doubt> {
     let position = |names: &[&str]| {
         found.options.iter().position(|given| names.contains(&given.name.as_str()))
     };
-    match (position(&["T", "files-from"]), position(&["null", "verbatim-files-from"])) {
+    match (position(&["-T", "--files-from"]), position(&["--null", "--verbatim-files-from"])) {
         (Some(list), Some(verbatim)) if verbatim < list => Ok(()),
         (None, _) => Ok(()),
         (Some(_), _) => Err("the option -T without --verbatim-files-from".to_owned()),
@@ -197,12 +120,12 @@ fn may_be_remote(word: &Word) -> bool {
     }
 }
 
-fn zip(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+pub(super) fn zip(entry: &Entry, _: &str, args: &[Word]) -> Judged {
     // A list of names and `--` are read in ways that differ between options.
     if let Some(word) = args.iter().find(|word| word.is("--")) {
         return Err(format!("the word {word}"));
     }
-    let found = read(args, &ZIP)?;
+    let found = entry.read(args)?;
     let Some(archive) = found.operands.first() else { return Ok(Vec::new()) };
     let mut all = written(std::iter::once(archive));
     if let Some(name) = archive.value().filter(|name| *name != "-") {
@@ -211,44 +134,50 @@ fn zip(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
     Ok(all)
 }
 
-fn unzip(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    let found = read(args, &UNZIP)?;
-    if found.has(&["p", "l", "t", "z", "v", "c", "h"]) || found.operands.is_empty() {
+pub(super) fn unzip(found: &Arguments) -> Judged {
+    if found.has(&["-p", "-l", "-t", "-z", "-v", "-c", "-h"]) || found.operands.is_empty() {
         return Ok(Vec::new());
     }
-    let directory = found.values(&["d"]).last().cloned();
+    let directory = found.values(&["-d"]).last().cloned();
     let is_from_input = found.operands.first().is_some_and(is_fed);
     Ok(unpack(directory.unwrap_or_else(|| Word::literal(".")), is_from_input))
 }
 
-fn cpio(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
-    let found = read(args, &CPIO)?;
-    let files = ["F", "I", "O", "file"];
-    if !found.has(&["force-local"])
+pub(super) fn cpio(found: &Arguments) -> Judged {
+    let files = ["-F", "-I", "-O", "--file"];
+    if !found.has(&["--force-local"])
         && let Some(word) = found.values(&files).find(|word| may_be_remote(word))
     {
         return Err(format!("the archive {word}, which may be on another host"));
     }
-    if found.has(&["o", "create"]) {
-        return Ok(written(found.values(&["F", "O", "file"])));
+    if found.has(&["-o", "--create"]) {
+        return Ok(written(found.values(&["-F", "-O", "--file"])));
     }
-    if found.has(&["t", "list", "to-stdout"]) || !found.has(&["i", "extract"]) {
+    if found.has(&["-t", "--list", "--to-stdout"]) || !found.has(&["-i", "--extract"]) {
         return Ok(Vec::new());
     }
-    if !found.has(&["no-absolute-filenames"]) {
+    if !found.has(&["--no-absolute-filenames"]) {
         return Err("the option -i without --no-absolute-filenames".to_owned());
     }
-    let directory = found.values(&["D", "directory"]).last().cloned();
-    let mut archives = found.values(&["F", "I", "file"]).peekable();
+    let directory = found.values(&["-D", "--directory"]).last().cloned();
+    let mut archives = found.values(&["-F", "-I", "--file"]).peekable();
     let is_from_input = archives.peek().is_none() || archives.any(is_fed);
     Ok(unpack(directory.unwrap_or_else(|| Word::literal(".")), is_from_input))
 }
 
-fn compress(program: &str, args: &[Word], unpacks: bool) -> Result<Vec<Consequence>, Doubt> {
-    let found = read(args, &COMPRESSOR)?;
-    let mut all = written(found.values(&["o"]));
-    let prints = found.has(&["c", "stdout", "to-stdout", "t", "test", "l", "list"]);
-    let unpacks = unpacks || found.has(&["d", "decompress", "uncompress"]);
+pub(super) fn compress(entry: &Entry, program: &str, args: &[Word]) -> Judged {
+    let found = entry.read(args)?;
+    let unpacks = found.has(&["-d", "--decompress", "--uncompress"]);
+    recompress(program, &found, unpacks)
+}
+
+pub(super) fn uncompress(entry: &Entry, program: &str, args: &[Word]) -> Judged {
+    recompress(program, &entry.read(args)?, true)
+}
+
+fn recompress(program: &str, found: &Arguments, unpacks: bool) -> Judged {
+    let mut all = written(found.values(&["-o"]));
+    let prints = found.has(&["-c", "--stdout", "--to-stdout", "-t", "--test", "-l", "--list"]);
     if prints {
         return Ok(all);
     }
@@ -260,10 +189,10 @@ fn compress(program: &str, args: &[Word], unpacks: bool) -> Result<Vec<Consequen
         return Ok(all);
     }
     // The name would come from the archive.
-    if found.has(&["N", "name"]) {
+    if found.has(&["-N", "--name"]) {
         return Err("the option --name".to_owned());
     }
-    let is_deep = found.has(&["r", "recursive"]);
+    let is_deep = found.has(&["-r", "--recursive"]);
     for file in found.operands.iter().filter(|word| !word.is("-")) {
         let unpacked = match (file.value(), file.value().and_then(|name| name.rsplit_once('.'))) {
             (Some(_), _) if is_deep => Consequence::WritesBeneath(file.clone()),
@@ -277,7 +206,7 @@ fn compress(program: &str, args: &[Word], unpacks: bool) -> Result<Vec<Consequen
     Ok(all)
 }
 
-fn seven_zip(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+pub(super) fn seven_zip(_: &Entry, _: &str, args: &[Word]) -> Judged {
     let Some((command, rest)) = args.split_first() else { return Ok(Vec::new()) };
     let command = known(command)?;
     let packing = SEVEN_ZIP.iter().find(|(name, _)| *name == command);
@@ -328,7 +257,7 @@ fn check_object_words(args: &[Word]) -> Result<(), Doubt> {
 }
 
 /// ar(1): the first word names the operation.
-fn ar(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
+pub(super) fn ar(_: &Entry, _: &str, args: &[Word]) -> Judged {
     check_object_words(args)?;
     let Some((operation, rest)) = args.split_first() else { return Ok(Vec::new()) };
     let letters = known(operation)?.trim_start_matches('-');
@@ -356,7 +285,7 @@ fn ar(args: &[Word]) -> Result<Vec<Consequence>, Doubt> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{assert_doubts, assert_harmless, judged};
+    use crate::strict::tools::tests::{assert_doubts, assert_harmless, judged};
 
     #[test]
     fn written_files_are_reported() {

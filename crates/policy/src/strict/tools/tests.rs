@@ -1,7 +1,8 @@
 //! Shared by the tests of the entries: commands as text, and consequences as text.
 
-use super::consequence::{Consequence, Doubt};
-use super::dispatch::consequences;
+use super::consequence::Consequence;
+use super::options::Doubt;
+use super::programs;
 use crate::command::{Shape, Word};
 
 /// Reads a command: words are split at spaces, `'…'` keeps spaces, `$x` is one unknown word, `@m`
@@ -50,12 +51,15 @@ fn word(text: &str, quoted: bool) -> Word {
     }
 }
 
-/// The consequences of a command, in words.
-pub(super) fn judged(line: &str) -> Result<String, Doubt> {
+fn judge(line: &str) -> Result<Vec<Consequence>, Doubt> {
     let words = words(line);
     let (program, args) = words.split_first().expect("a program");
-    let found = consequences(&program.text, args)?;
-    Ok(found.iter().map(shown).collect::<Vec<_>>().join(", "))
+    programs::judge(&program.text, args).unwrap_or_else(|| Err("no entry".to_owned()))
+}
+
+/// The consequences of a command, in words.
+pub(super) fn judged(line: &str) -> Result<String, Doubt> {
+    Ok(judge(line)?.iter().map(shown).collect::<Vec<_>>().join(", "))
 }
 
 fn shown(consequence: &Consequence) -> String {
@@ -89,4 +93,54 @@ pub(super) fn assert_harmless(lines: &[&str]) {
     for line in lines {
         assert_eq!(judged(line), Ok(String::new()), "{line}");
     }
+}
+
+/// Checks lines of which everything is known, one per line, and that none starts another command.
+#[track_caller]
+pub(super) fn harmless(lines: &str) {
+    let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty());
+    let failures: Vec<_> = lines.filter_map(why_not_harmless).collect();
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+fn why_not_harmless(line: &str) -> Option<String> {
+    let is_other = |effect: &&Consequence| {
+        matches!(
+            effect,
+            Consequence::Runs(_)
+                | Consequence::Script { .. }
+                | Consequence::Sets { .. }
+                | Consequence::ReadsCodeFromInput
+        )
+    };
+    match judge(line) {
+        Err(doubt) => Some(format!("{line}: {doubt}")),
+        Ok(effects) => effects.iter().find(is_other).map(|effect| format!("{line}: {effect:?}")),
+    }
+}
+
+/// Checks `line => doubt` or `line => consequence; consequence`, one per line. Consequences that
+/// are not named are not checked.
+#[track_caller]
+pub(super) fn check(lines: &str) {
+    let cases = lines.lines().map(str::trim).filter(|line| !line.is_empty());
+    let failures: Vec<_> = cases.filter_map(why_different).collect();
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+fn why_different(case: &str) -> Option<String> {
+    let (line, expected) = case.split_once(" => ").expect("a line and what it leads to");
+    let found = match judge(line) {
+        Err(doubt) if doubt == expected => return None,
+        Err(doubt) => doubt,
+        Ok(effects) => {
+            let shown: Vec<_> = effects.iter().map(shown).collect();
+            let has = |text: &str| shown.iter().any(|effect| effect == text);
+            if expected.split("; ").all(has) {
+                return None;
+            }
+            format!("{shown:?}")
+        }
+    };
+    Some(format!("{line} => {expected}: {found}"))
 }

@@ -1,0 +1,228 @@
+//! The text of the tables of programs in `tables/`, read into blocks.
+//!
+//! ```text
+//! # A comment takes a whole line.
+//! set NAME WORD …             words that other lists insert as @NAME
+//! template NAME               fields that other blocks start from
+//!     KEY WORD …
+//! program NAME …
+//!     like TEMPLATE
+//!     KEY WORD …
+//!         WORD …              more words of the line above
+//!     subcommand NAME …
+//!         KEY WORD …
+//! ```
+//!
+//! Each level is indented by four spaces. A line that is indented by eight spaces more than its
+//! block goes on with the line above.
+
+use std::collections::HashMap;
+
+/// A program, a subcommand or a template, with the fields of its own.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Block {
+    pub(super) names: Vec<&'static str>,
+    pub(super) fields: Vec<(&'static str, Vec<&'static str>)>,
+    pub(super) subcommands: Vec<Block>,
+}
+
+impl Block {
+    /// The words of a field; none if the field is not there.
+    pub(super) fn words(&self, key: &str) -> &[&'static str] {
+        let field = self.fields.iter().find(|(name, _)| *name == key);
+        field.map(|(_, words)| words.as_slice()).unwrap_or_default()
+    }
+
+    /// `true` if the field is there.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.fields.iter().any(|(name, _)| *name == key)
+    }
+
+    /// Adds the fields and subcommands of a template that the block does not have itself.
+    fn extend(&mut self, template: &Self) {
+        for field in &template.fields {
+            if !self.has(field.0) {
+                self.fields.push(field.clone());
+            }
+        }
+        if self.subcommands.is_empty() {
+            self.subcommands.clone_from(&template.subcommands);
+        }
+    }
+}
+
+/// A table of programs.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) programs: Vec<Block>,
+    pub(super) sets: HashMap<&'static str, Vec<&'static str>>,
+    /// A name must be written as in the table. Elsewhere a version may follow: `python3.11`.
+    pub(super) has_exact_names: bool,
+    /// Lines that were not understood, and are left out.
+    pub(super) faults: Vec<String>,
+    templates: HashMap<&'static str, Block>,
+}
+
+impl Table {
+    /// Reads the text of a table.
+    pub(super) fn parse(text: &'static str) -> Self {
+        let mut table = Self::default();
+        let lines = joined_lines(text);
+        let mut rest = lines.as_slice();
+        while let Some((line, below)) = rest.split_first() {
+            let inner = below.iter().take_while(|line| line.indent > 0).count();
+            let (inner, after) = below.split_at(inner);
+            rest = after;
+            table.add(line, inner);
+        }
+        table
+    }
+
+    fn add(&mut self, line: &Line, inner: &[Line]) {
+        let words = line.words.as_slice();
+        match (line.key, words) {
+            ("names", ["exact"]) => self.has_exact_names = true,
+            ("set", [name, words @ ..]) => {
+                let words = self.insert_sets(words);
+                self.sets.insert(name, words);
+            }
+            ("template", [name]) => {
+                let block = self.block(Vec::new(), inner, 4);
+                self.templates.insert(name, block);
+            }
+            ("program", [_, ..]) => {
+                let block = self.block(words.to_vec(), inner, 4);
+                self.programs.push(block);
+            }
+            _ => self.faults.push(format!("{} {}", line.key, words.join(" "))),
+        }
+    }
+
+    fn block(&mut self, names: Vec<&'static str>, lines: &[Line], indent: usize) -> Block {
+        let mut block = Block { names, ..Block::default() };
+        let mut template = None;
+        let mut rest = lines;
+        while let Some((line, below)) = rest.split_first() {
+            let inner = below.iter().take_while(|line| line.indent > indent).count();
+            let (inner, after) = below.split_at(inner);
+            rest = after;
+            match line.key {
+                "subcommand" if !line.words.is_empty() => {
+                    let subcommand = self.block(line.words.clone(), inner, indent + 4);
+                    block.subcommands.push(subcommand);
+                }
+                "like" => template = line.words.first().copied(),
+                key if block.has(key) || !inner.is_empty() || line.indent != indent => {
+                    self.faults.push(format!("{:?}: {key}", block.names));
+                }
+                key => {
+                    let words = self.insert_sets(&line.words);
+                    block.fields.push((key, words));
+                }
+            }
+        }
+        match template.map(|name| self.templates.get(name)) {
+            Some(Some(template)) => block.extend(template),
+            Some(None) => self.faults.push(format!("{:?}: like {template:?}", block.names)),
+            None => {}
+        }
+        block
+    }
+
+    /// The words with those of sets in the place of `@NAME`.
+    fn insert_sets(&mut self, words: &[&'static str]) -> Vec<&'static str> {
+        let mut all = Vec::new();
+        for word in words {
+            let name = word.strip_prefix('@').filter(|name| !name.is_empty());
+            match name.map(|name| self.sets.get(name)) {
+                Some(Some(set)) => all.extend(set),
+                Some(None) => self.faults.push(format!("the set {word}")),
+                None => all.push(*word),
+            }
+        }
+        all
+    }
+}
+
+/// A line with those that go on with it.
+#[derive(Debug)]
+struct Line {
+    indent: usize,
+    key: &'static str,
+    words: Vec<&'static str>,
+}
+
+fn joined_lines(text: &'static str) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    // The indentation of the innermost block.
+    let mut block = 0;
+    for line in text.lines() {
+        let content = line.trim_start();
+        if content.is_empty() || content.starts_with('#') {
+            continue;
+        }
+        let indent = line.len() - content.len();
+        let mut words = content.split_ascii_whitespace();
+        if indent >= block + 8
+            && let Some(last) = lines.last_mut()
+        {
+            last.words.extend(words);
+            continue;
+        }
+        let Some(key) = words.next() else { continue };
+        let opens_block = indent == 0 || key == "subcommand";
+        block = if opens_block { indent } else { indent.saturating_sub(4) };
+        lines.push(Line { indent, key, words: words.collect() });
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_have_fields_sets_templates_and_subcommands() {
+        let table = Table::parse(
+            "# A comment.
+set common -a
+        -b
+template base
+    files x
+    options -z
+program one two
+        three
+    like base
+    options @common
+        -c
+    subcommand get
+        options -d
+            -e
+    opaque
+program four
+",
+        );
+        assert_eq!(table.faults, Vec::<String>::new());
+        let [first, second] = table.programs.as_slice() else { panic!("{table:?}") };
+        assert_eq!(first.names, ["one", "two", "three"]);
+        assert_eq!(first.words("options"), ["-a", "-b", "-c"]);
+        assert_eq!(first.words("files"), ["x"]);
+        assert!(first.has("opaque"));
+        let [inner] = first.subcommands.as_slice() else { panic!("{first:?}") };
+        assert_eq!(inner.words("options"), ["-d", "-e"]);
+        assert!(!inner.has("opaque"));
+        assert_eq!(second.names, ["four"]);
+    }
+
+    #[test]
+    fn lines_that_are_not_understood_are_faults() {
+        for text in [
+            "odd x",
+            "program a\n    like b",
+            "program a\n    options @b",
+            "program a\n  options -b",
+        ] {
+            assert!(!Table::parse(text).faults.is_empty(), "{text}");
+        }
+    }
+}
