@@ -1,74 +1,38 @@
-//! The rmcp handler: what the protocol asks for, answered from one shared state.
+//! The rmcp handler: protocol requests in, results from one shared state out.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use axum::http::request::Parts;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
     CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetPromptRequestParams,
     GetPromptResponse, GetTaskParams, GetTaskResult, InitializeRequestParams, InitializeResult,
     ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
-    UpdateTaskParams,
+    MetaObject, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ServerConfig, SubscribeRequestParams, SubscriptionFilter, TaskPayload,
+    Tool, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::{Value, json};
 
-use super::answering::answer;
 use super::approvals::Answered;
-use super::caller::Callers;
-use super::completion;
-use super::dialect::Dialect;
-use super::introduction::{self, INSTRUCTIONS, OTHER_INSTRUCTIONS};
-use super::offer::Offer;
+use super::instrumented_handler::Place;
 use super::reply::TokenBudget;
-use super::resources;
+use super::server_info::{Eras, METHODS, server_config};
 use super::settings::{McpSettings, ServerName};
-use super::sight::note_job;
-use super::stamp::{is_modern, meta_of};
 use super::subscriptions::Subscriptions;
-use super::tasks;
-use super::tools::Call;
-use super::turn::Turn;
-use crate::telemetry::events;
-use crate::yard::{Identity, Yard};
+use super::tool_set::Offer;
+use super::tool_set::answer;
+use super::tools::{Call, Turn};
+use super::{resources, server_info, tasks};
+use crate::ids::Tenant;
+use crate::telemetry::{events, labels};
+use crate::yard::{Desk, Identity, JobHandle, Role, Yard};
 
 /// How long clients may keep what cannot change while the server runs.
 const TTL_MS: u64 = 3_600_000;
-
-/// The methods that this server answers, by era; anything else is not found. There is no
-/// prompt, and the list says so: the protocol's own caching tests want that list from everyone.
-pub const METHODS: [(&str, Eras); 17] = [
-    ("completion/complete", Eras::Both),
-    ("initialize", Eras::Legacy),
-    ("ping", Eras::Legacy),
-    ("prompts/get", Eras::Both),
-    ("prompts/list", Eras::Both),
-    ("resources/list", Eras::Both),
-    ("resources/read", Eras::Both),
-    ("resources/subscribe", Eras::Legacy),
-    ("resources/templates/list", Eras::Both),
-    ("resources/unsubscribe", Eras::Legacy),
-    ("server/discover", Eras::Modern),
-    ("subscriptions/listen", Eras::Modern),
-    ("tasks/cancel", Eras::Modern),
-    ("tasks/get", Eras::Modern),
-    ("tasks/update", Eras::Modern),
-    ("tools/call", Eras::Both),
-    ("tools/list", Eras::Both),
-];
-
-/// In which eras of the protocol a method exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Eras {
-    /// In those that begin with a handshake.
-    Legacy,
-    /// From 2026-07-28 on.
-    Modern,
-    /// In all of them.
-    Both,
-}
 
 /// The MCP server of one yard. A cheap clone, which stands for the same connection.
 #[derive(Debug, Clone)]
@@ -94,7 +58,7 @@ impl Handler {
     pub fn new(yard: Yard, settings: McpSettings) -> Self {
         let offer = Offer::of(&settings.dialects, &settings.dialect);
         events::tools_offered(offer.names());
-        let info = info(&settings);
+        let info = server_config(&settings);
         let shared = Arc::new(Shared { yard, settings, offer, info });
         Self { shared, subscriptions: Arc::default(), callers: Callers::Each, cwd: None }
     }
@@ -255,7 +219,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let desk = self.desk(&context)?;
-        let mut result = CompleteResult::new(completion::complete(&desk, &request).await?);
+        let mut result = CompleteResult::new(resources::complete(&desk, &request).await?);
         self.stamp_modern(&context, &mut result.meta);
         Ok(result)
     }
@@ -354,32 +318,6 @@ impl ServerHandler for Handler {
     }
 }
 
-/// What the server says of itself.
-fn info(settings: &McpSettings) -> ServerConfig {
-    // What it says of the native tools would mislead those who do not see them.
-    let has_native = settings.dialects.contains(&Dialect::Native);
-    let instructions = if has_native { INSTRUCTIONS } else { OTHER_INSTRUCTIONS };
-    let tools = ServerCapabilities::builder().enable_tools();
-    match settings.server_name {
-        ServerName::Shellyard => {
-            let tools = if has_native { tools.enable_tasks() } else { tools };
-            let capabilities = tools
-                .enable_resources()
-                .enable_resources_subscribe()
-                .enable_resources_list_changed()
-                .enable_prompts()
-                .enable_completions()
-                .build();
-            ServerConfig::new(capabilities)
-                .with_server_info(introduction::of_shellyard())
-                .with_instructions(instructions)
-        }
-        ServerName::McpzShell => {
-            ServerConfig::new(tools.build()).with_server_info(introduction::of("mcpz-shell"))
-        }
-    }
-}
-
 /// What is wrong with the params of a request that rmcp could not read; nothing where the method
 /// is not there.
 fn misfit(request: &CustomRequest, era: Eras) -> Option<ErrorData> {
@@ -395,10 +333,174 @@ fn misfit(request: &CustomRequest, era: Eras) -> Option<ErrorData> {
     Some(ErrorData::invalid_params(format!("the params of {method} do not fit{why}"), None))
 }
 
+/// Where a handler learns who calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Callers {
+    /// All requests of this connection come from one.
+    One(Identity),
+    /// The HTTP guard left it beside each request.
+    Each,
+}
+
+impl Callers {
+    /// Who sent this request; an error where nobody said, since guessing would open a door.
+    pub(super) fn of(self, context: &RequestContext<RoleServer>) -> Result<Identity, ErrorData> {
+        match self {
+            Self::One(identity) => Ok(identity),
+            Self::Each => {
+                let parts = context.extensions.get::<Parts>();
+                let identity = parts.and_then(|parts| parts.extensions.get::<Identity>());
+                identity.copied().ok_or_else(|| {
+                    ErrorData::internal_error("the caller of this request is not known", None)
+                })
+            }
+        }
+    }
+}
+
+const SERVER: &str = "io.modelcontextprotocol/serverInfo";
+
+/// The first version of the modern era.
+const MODERN: ProtocolVersion = ProtocolVersion::V_2026_07_28;
+
+impl Handler {
+    /// Names this server in a result's metadata, as the modern era wants it on each result.
+    pub(super) fn stamp_modern(
+        &self,
+        context: &RequestContext<RoleServer>,
+        meta: &mut Option<MetaObject>,
+    ) {
+        if is_modern(context) {
+            meta.get_or_insert_default().insert(SERVER.to_owned(), self.name());
+        }
+    }
+
+    /// The same in what a task tells, and in the result that one has which is over.
+    pub(super) fn stamp_task(&self, looked: &mut GetTaskResult) {
+        if let TaskPayload::Completed { result } = &mut looked.task.payload {
+            result.insert("_meta".to_owned(), json!({SERVER: self.name()}));
+        }
+        looked.meta.get_or_insert_default().insert(SERVER.to_owned(), self.name());
+    }
+
+    fn name(&self) -> Value {
+        server_info::stamp(&self.shared.info.server_info)
+    }
+}
+
+/// Whether a request is of the modern era.
+pub(super) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| version >= MODERN)
+}
+
+/// Where the metadata of a response stands.
+pub(super) fn meta_of(response: &mut CallToolResponse) -> Option<&mut Option<MetaObject>> {
+    match response {
+        CallToolResponse::Complete(result) => Some(&mut result.meta),
+        CallToolResponse::InputRequired(result) => Some(&mut result.meta),
+        CallToolResponse::Task(result) => Some(&mut result.meta),
+        _ => None,
+    }
+}
+
+impl Handler {
+    /// What the caller of a request sees of the yard.
+    pub(super) fn desk(&self, context: &RequestContext<RoleServer>) -> Result<Desk, ErrorData> {
+        let client = context.client_info().map(|info| info.name);
+        let identity = self.callers.of(context)?;
+        let desk = self.shared.yard.desk(identity, client.as_deref().unwrap_or("unknown"));
+        let desk = match Place::trace(context) {
+            Some(trace) => desk.in_trace(trace),
+            None => desk,
+        };
+        Ok(match &self.cwd {
+            Some(cwd) => desk.in_directory(Arc::clone(cwd)),
+            None => desk,
+        })
+    }
+
+    /// Whose request it is, where that is known.
+    pub(super) fn tenant_of(&self, context: &RequestContext<RoleServer>) -> Option<Tenant> {
+        self.callers.of(context).ok().map(|identity| identity.tenant)
+    }
+
+    /// The word under which calls of this tool are counted: its name, if it is offered.
+    pub(super) fn tool_word(&self, name: &str) -> &'static str {
+        self.shared.offer.names().find(|offered| *offered == name).unwrap_or(labels::OTHER)
+    }
+
+    /// Whether this dialect was chosen.
+    #[cfg(feature = "conformance")]
+    pub(super) fn speaks(&self, dialect: super::settings::Dialect) -> bool {
+        self.shared.settings.dialects.contains(&dialect)
+    }
+
+    /// The jobs of all tenants, newest first.
+    pub(super) async fn all(&self) -> Vec<JobHandle> {
+        self.shared.yard.all_jobs().await
+    }
+
+    /// What a caller sees of the yard who is no MCP client.
+    pub(super) fn desk_of(&self, identity: Identity) -> Desk {
+        self.shared.yard.desk(identity, "api")
+    }
+
+    /// Whether this message calls a tool that runs, types, writes or stops, or changes a task.
+    /// What is no message, or calls nothing that there is, does not.
+    #[must_use]
+    pub fn needs_run(&self, message: &[u8]) -> bool {
+        match Called::by(message) {
+            Some(Called::Tool(name)) => {
+                self.shared.offer.find(&name).is_ok_and(|tool| !tool.is_for(Role::Read))
+            }
+            Some(Called::TaskChange) => true,
+            None => false,
+        }
+    }
+
+    /// What a caller sees of the yard who asks for a task; those who came before tasks know none.
+    pub(super) fn task_desk(
+        &self,
+        method: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Desk, ErrorData> {
+        if is_modern(context) { self.desk(context) } else { Err(self.unknown_method(method)) }
+    }
+}
+
+/// Tells which job a request was about, if it was about one.
+pub(super) fn note_job(desk: &Desk, context: &RequestContext<RoleServer>) {
+    if let Some(job) = desk.first_job() {
+        Place::note_job(context, job);
+    }
+}
+
+/// What a message does that not everybody may do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Called {
+    /// It calls the tool of this name.
+    Tool(String),
+    /// It ends a task, or answers one.
+    TaskChange,
+}
+
+impl Called {
+    /// Read as rmcp reads it: the last of two equal keys counts.
+    pub(super) fn by(message: &[u8]) -> Option<Self> {
+        let message: Value = serde_json::from_slice(message).ok()?;
+        match message.get("method")?.as_str()? {
+            "tools/call" => {
+                let name = message.get("params")?.get("name")?.as_str()?;
+                Some(Self::Tool(name.to_owned()))
+            }
+            "tasks/cancel" | "tasks/update" => Some(Self::TaskChange),
+            _ => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
 
     #[test]
@@ -416,5 +518,23 @@ mod tests {
         assert!(told("initialize", None, Eras::Legacy).is_some());
         assert_eq!(told("initialize", None, Eras::Modern), None);
         assert!(told("server/discover", None, Eras::Modern).is_some());
+    }
+
+    #[test]
+    fn what_a_message_calls_is_found_in_any_form() {
+        let call = json!({"id": 1, "method": "tools/call", "params": {"name": "run_command"}});
+        let tool = |name: &str| Some(Called::Tool(name.to_owned()));
+        assert_eq!(Called::by(call.to_string().as_bytes()), tool("run_command"));
+        let twice = br#"{"method":"ping","params":{"name":"a","name":"b"},"method":"tools/call"}"#;
+        assert_eq!(Called::by(twice), tool("b"));
+        for change in ["tasks/cancel", "tasks/update"] {
+            let message = json!({"method": change}).to_string();
+            assert_eq!(Called::by(message.as_bytes()), Some(Called::TaskChange));
+        }
+        let look = r#"{"method":"tasks/get","params":{"taskId":"1"}}"#;
+        let list = r#"{"method":"tools/list","params":{"name":"run_command"}}"#;
+        for other in ["", "[]", "{}", look, list] {
+            assert_eq!(Called::by(other.as_bytes()), None, "{other}");
+        }
     }
 }

@@ -10,47 +10,34 @@
 //! arguments, asks the yard, and hands facts to `reply`, which alone writes wire text.
 //! **Invariant:** a call ends: on the job's end, when its wait is over, or on cancellation.
 
-mod address;
-mod answering;
 mod approvals;
 mod args;
-mod called;
-mod caller;
-mod completion;
 mod dialect;
 #[cfg(feature = "conformance")]
+#[path = "../../tests/conformance/mod.rs"]
 mod fixtures;
-mod follower;
 mod handler;
-mod introduction;
-mod offer;
-mod operation;
-#[cfg(test)]
-mod operation_tests;
+mod instrumented_handler;
+mod job_status;
 mod reply;
 mod resources;
 mod schema;
+mod server_info;
 mod settings;
-mod sight;
 mod snapshot;
-mod stamp;
-mod status;
 mod subscriptions;
 mod tasks;
+mod tool_set;
 mod tools;
-mod turn;
-mod wait;
-mod watched;
 
-pub use dialect::{
-    Dialect, DialectSettings, ExecuteCommandSettings, ExecuteSettings, RunShellCommandSettings,
-    ShellToolSettings,
+pub use handler::Handler;
+pub use instrumented_handler::{Network, Watched};
+pub use job_status::JobState;
+pub use server_info::{Eras, METHODS};
+pub use settings::{
+    Dialect, DialectSettings, ExecuteCommandSettings, ExecuteSettings, McpSettings, ResultFormat,
+    RunShellCommandSettings, ServerName, ShellToolSettings,
 };
-pub use handler::{Eras, Handler, METHODS};
-pub use operation::Network;
-pub use settings::{McpSettings, ResultFormat, ServerName};
-pub use status::JobState;
-pub use watched::Watched;
 
-pub(crate) use operation::context_of_headers;
-pub(crate) use turn::Turn;
+pub(crate) use instrumented_handler::context_of_headers;
+pub(crate) use tools::Turn;

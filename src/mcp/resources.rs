@@ -1,14 +1,24 @@
-//! Each job's output as a resource, for clients that attach resources to a conversation.
+//! Each job's output as a resource: addresses, lists, contents and completions.
 
 use std::time::Duration;
+use std::{fmt, io, iter};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rmcp::ErrorData;
-use rmcp::model::{ListResourcesResult, ReadResourceResult, ResourceTemplate};
+use rmcp::model::{
+    CompleteRequestParams, CompletionInfo, ListResourcesResult, MetaObject, ReadResourceResult,
+    Reference, Resource, ResourceContents, ResourceTemplate,
+};
+use thiserror::Error;
 
-use super::address::{Address, AddressError, TEMPLATES};
-use super::reply::{ContentsError, listed_resources, resource_contents};
 use crate::ids::JobNumber;
-use crate::output::{BlockingReader, ReadBusy};
+use crate::output::redact::Redactor;
+use crate::output::view::{Ansi, Fold, Long, ViewOptions};
+use crate::output::{
+    BlockingReader, LogReader, PageEnd, Part, PartRequest, ReadBusy, scan_with, view,
+};
+use crate::spec::Stream;
 use crate::yard::{Desk, FindError, JobHandle};
 
 /// The memory of a read beside what it shows.
@@ -113,4 +123,329 @@ pub(super) async fn find(desk: &Desk, uri: &str) -> Result<(Address, JobHandle),
 fn busy(error: ReadBusy) -> ErrorData {
     let data = serde_json::json!({ "error_code": error.code() });
     ErrorData::internal_error(error.to_string(), Some(data))
+}
+
+/// How much decides what kind of content an output is.
+const SAMPLE: usize = 8 * 1024;
+/// Characters of a command or description that are listed.
+const ABOUT_CHARS: usize = 200;
+
+/// Why the contents of a resource cannot be given.
+#[derive(Debug, Error)]
+pub(crate) enum ContentsError {
+    /// The range begins behind the end.
+    #[error(
+        "start={start} is behind the end: there are {total_bytes} bytes; give a start from 0 to {total_bytes}"
+    )]
+    Outside {
+        /// Where it begins.
+        start: u64,
+        /// How much there is.
+        total_bytes: u64,
+    },
+    /// The stored bytes cannot be read.
+    #[error("the output could not be read ({0}); it is still there if the disk is: try again")]
+    Read(#[from] io::Error),
+}
+
+/// Returns what a list of resources says about the output of these jobs.
+pub(crate) async fn listed_resources(jobs: &[JobHandle], redactor: &Redactor) -> Vec<Resource> {
+    let logs: Vec<LogReader> = jobs.iter().map(|job| job.output().clone()).collect();
+    let mimes = |logs: &[BlockingReader]| logs.iter().map(|log| mime(log).ok()).collect();
+    let mimes: io::Result<Vec<_>> = scan_with(&logs, Duration::ZERO, mimes).await;
+    // Output that cannot be read is listed all the same; reading it says why not.
+    let mimes = mimes.unwrap_or_default().into_iter().chain(iter::repeat(None));
+    jobs.iter().zip(mimes).map(|(job, mime)| listed_resource(job, mime, redactor)).collect()
+}
+
+fn mime(log: &BlockingReader) -> io::Result<&'static str> {
+    Ok(view::mime(&head(log, None)?))
+}
+
+fn listed_resource(job: &JobHandle, mime: Option<&str>, redactor: &Redactor) -> Resource {
+    let spec = job.spec();
+    let about = spec.description.clone().unwrap_or_else(|| spec.program.display());
+    let about: String = redactor.mask_text(&about).chars().take(ABOUT_CHARS).collect();
+    let resource = Resource::new(of_output(job.id()), format!("job {} output", job.id()))
+        .with_description(about)
+        .with_size(job.output().progress().total_bytes);
+    match mime {
+        Some(mime) => resource.with_mime_type(mime),
+        None => resource,
+    }
+}
+
+/// The output at an address, at most `max_bytes` of it: text where it is text, with its secrets
+/// masked, else base64. The metadata tells how much there is, which bytes these are, and the
+/// address of the next ones where there are more, or may be.
+pub(crate) fn resource_contents(
+    log: &BlockingReader,
+    address: &Address,
+    max_bytes: usize,
+    redactor: &Redactor,
+) -> Result<ResourceContents, ContentsError> {
+    let Address { stream, range: ByteRange { start, end }, .. } = *address;
+    let part = log.part(&PartRequest { stream, start, end, max_bytes })?;
+    if start > part.total_bytes {
+        return Err(ContentsError::Outside { start, total_bytes: part.total_bytes });
+    }
+    let head = head(log, stream)?;
+    // The beginning tells what all of it is; what is shown may be more than that.
+    let first = if start == 0 && part.bytes.len() > head.len() { &part.bytes } else { &head };
+    let contents = if view::is_binary(first) || view::is_binary(&part.bytes) {
+        ResourceContents::blob(STANDARD.encode(&part.bytes), address.uri())
+    } else {
+        let options = ViewOptions { ansi: Ansi::Strip, fold: Fold::Off, long: Long::Keep };
+        let text = view::text(&part.bytes, options).text;
+        ResourceContents::text(redactor.mask_text(&text).into_owned(), address.uri())
+    };
+    Ok(contents.with_mime_type(view::mime(first)).with_meta(place(&part, address)))
+}
+
+/// The first bytes of an output.
+fn head(log: &BlockingReader, stream: Option<Stream>) -> io::Result<Vec<u8>> {
+    let request = PartRequest { stream, start: 0, end: Some(SAMPLE as u64), max_bytes: SAMPLE };
+    Ok(log.part(&request)?.bytes)
+}
+
+/// Which bytes a part is, and where it goes on.
+fn place(part: &Part, address: &Address) -> MetaObject {
+    let mut meta = MetaObject::default();
+    meta.insert("total_bytes".to_owned(), part.total_bytes.into());
+    meta.insert("bytes_start".to_owned(), part.start.into());
+    meta.insert("bytes_end".to_owned(), part.end.into());
+    let (dropped, gap) = (part.progress.dropped_bytes, part.gap_bytes);
+    for (name, bytes) in [("dropped_bytes", dropped), ("gap_bytes", gap)] {
+        if bytes > 0 {
+            meta.insert(name.to_owned(), bytes.into());
+        }
+    }
+    let is_past = address.range.end.is_some_and(|end| end <= part.start);
+    match part.end_kind {
+        // Nothing of what was asked for is there: this is where the output goes on.
+        PageEnd::Complete if gap > 0 && is_past && part.end < part.total_bytes => {
+            let range = ByteRange { start: part.end, end: None };
+            meta.insert("next".to_owned(), Address { range, ..*address }.uri().into());
+        }
+        PageEnd::Complete => {}
+        PageEnd::More | PageEnd::CaughtUp => {
+            let range = ByteRange { start: part.end, ..address.range };
+            meta.insert("next".to_owned(), Address { range, ..*address }.uri().into());
+        }
+    }
+    meta
+}
+
+/// The values that the argument can have and that begin as it does so far: jobs newest first.
+pub(super) async fn complete(
+    desk: &Desk,
+    request: &CompleteRequestParams,
+) -> Result<CompletionInfo, ErrorData> {
+    check_template(&request.r#ref)?;
+    let argument = &request.argument;
+    let values = match argument.name.as_str() {
+        "job" => desk.list().await.iter().map(|job| job.id().to_string()).collect(),
+        "stream" => [Stream::Stdout, Stream::Stderr].map(|it| it.name().to_owned()).to_vec(),
+        // A position can be any number.
+        "start" | "end" => Vec::new(),
+        _ => return Err(refused("the arguments of the templates are job, stream, start and end")),
+    };
+    beginning_with(&argument.value, values)
+}
+
+fn check_template(of: &Reference) -> Result<(), ErrorData> {
+    if let Reference::Resource(template) = of
+        && TEMPLATES.contains(&template.uri.as_str())
+    {
+        return Ok(());
+    }
+    Err(refused("resources/templates/list lists the templates, and there are no prompts"))
+}
+
+fn refused(why: &str) -> ErrorData {
+    ErrorData::invalid_params(format!("there is nothing to complete: {why}"), None)
+}
+
+/// As many of them as one answer holds, and how many there are.
+fn beginning_with(given: &str, mut values: Vec<String>) -> Result<CompletionInfo, ErrorData> {
+    values.retain(|value| value.starts_with(given));
+    let total = values.len();
+    values.truncate(CompletionInfo::MAX_VALUES);
+    let has_more = total > values.len();
+    CompletionInfo::with_pagination(values, u32::try_from(total).ok(), has_more)
+        .map_err(|error| ErrorData::internal_error(error, None))
+}
+
+/// The forms of all such addresses, as URI templates.
+pub(super) const TEMPLATES: [&str; 4] = [
+    "shellyard://jobs/{job}/output",
+    "shellyard://jobs/{job}/output/{stream}",
+    "shellyard://jobs/{job}/output{?start,end}",
+    "shellyard://jobs/{job}/output/{stream}{?start,end}",
+];
+
+/// The address of a job's output, of one stream of it, or of a part of either:
+/// `shellyard://jobs/12/output/stderr?start=100&end=200`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) job: JobNumber,
+    /// One stream alone; its positions then count its own bytes.
+    pub(super) stream: Option<Stream>,
+    pub(super) range: ByteRange,
+}
+
+/// Bytes from `start` on, up to `end` where one is named; `end` itself is not among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct ByteRange {
+    pub(super) start: u64,
+    pub(super) end: Option<u64>,
+}
+
+impl ByteRange {
+    /// Everything.
+    pub(super) const WHOLE: Self = Self { start: 0, end: None };
+}
+
+/// Why a text is no address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(super) enum AddressError {
+    /// It names nothing of ours.
+    #[error("job outputs are at {}", TEMPLATES[0])]
+    Foreign,
+    /// It names an output, but no part that an output can have.
+    #[error(
+        "a range reads ?start=100&end=200: whole numbers, start not above end, either may be left out"
+    )]
+    Range,
+}
+
+impl Address {
+    /// Reads an address.
+    pub(super) fn parse(uri: &str) -> Result<Self, AddressError> {
+        let (path, query) = uri.split_once('?').map_or((uri, None), |(path, it)| (path, Some(it)));
+        let (job, stream) = job_and_stream(path).ok_or(AddressError::Foreign)?;
+        let range = query.map_or(Ok(ByteRange::WHOLE), range)?;
+        Ok(Self { job, stream, range })
+    }
+
+    /// The text that stands for it.
+    pub(super) fn uri(&self) -> String {
+        let stream = self.stream.map(|stream| format!("/{}", stream.name())).unwrap_or_default();
+        let whole = format!("{}{stream}", of_output(self.job));
+        match self.range {
+            ByteRange::WHOLE => whole,
+            ByteRange { start, end: None } => format!("{whole}?start={start}"),
+            ByteRange { start, end: Some(end) } => format!("{whole}?start={start}&end={end}"),
+        }
+    }
+}
+
+/// The address of all of this job's output.
+pub(super) fn of_output(job: impl fmt::Display) -> String {
+    format!("shellyard://jobs/{job}/output")
+}
+
+fn job_and_stream(path: &str) -> Option<(JobNumber, Option<Stream>)> {
+    let (job, rest) = path.strip_prefix("shellyard://jobs/")?.split_once('/')?;
+    let stream = match rest {
+        "output" => None,
+        "output/stdout" => Some(Stream::Stdout),
+        "output/stderr" => Some(Stream::Stderr),
+        _ => return None,
+    };
+    Some((job.parse().ok()?, stream))
+}
+
+fn range(query: &str) -> Result<ByteRange, AddressError> {
+    let (mut start, mut end) = (None, None);
+    for pair in query.split('&') {
+        let (name, value) = pair.split_once('=').ok_or(AddressError::Range)?;
+        let position: u64 = value.parse().map_err(|_| AddressError::Range)?;
+        let earlier = match name {
+            "start" => start.replace(position),
+            "end" => end.replace(position),
+            _ => return Err(AddressError::Range),
+        };
+        if earlier.is_some() {
+            return Err(AddressError::Range);
+        }
+    }
+    let start = start.unwrap_or(0);
+    if end.is_some_and(|end| end < start) {
+        return Err(AddressError::Range);
+    }
+    Ok(ByteRange { start, end })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        let values = |count: u64| (1..=count).rev().map(|job| job.to_string()).collect();
+        let some = beginning_with("1", values(12)).unwrap();
+        assert_eq!(some.values, ["12", "11", "10", "1"]);
+        assert_eq!((some.total, some.has_more), (Some(4), Some(false)));
+        let many = beginning_with("", values(250)).unwrap();
+        assert_eq!((many.values.len(), many.total, many.has_more), (100, Some(250), Some(true)));
+    }
+
+    #[test]
+    fn only_our_own_templates_are_completed() {
+        check_template(&Reference::for_resource(TEMPLATES[3])).unwrap();
+        for foreign in [Reference::for_resource("file:///{path}"), Reference::for_prompt("x")] {
+            assert_eq!(check_template(&foreign).unwrap_err().code.0, -32602);
+        }
+    }
+
+    const OUTPUT: &str = "shellyard://jobs/12/output";
+
+    fn address(stream: Option<Stream>, start: u64, end: Option<u64>) -> Address {
+        Address { job: JobNumber::new(12), stream, range: ByteRange { start, end } }
+    }
+
+    #[test]
+    fn an_address_names_job_stream_and_range() {
+        for (uri, expected) in [
+            (OUTPUT.to_owned(), address(None, 0, None)),
+            (format!("{OUTPUT}/stderr"), address(Some(Stream::Stderr), 0, None)),
+            (format!("{OUTPUT}?start=5"), address(None, 5, None)),
+            (format!("{OUTPUT}/stdout?start=5&end=9"), address(Some(Stream::Stdout), 5, Some(9))),
+            (format!("{OUTPUT}?start=0&end=0"), address(None, 0, Some(0))),
+        ] {
+            assert_eq!(Address::parse(&uri), Ok(expected));
+            assert_eq!(expected.uri(), uri);
+        }
+        assert_eq!(Address::parse(&format!("{OUTPUT}?end=9")), Ok(address(None, 0, Some(9))));
+        assert_eq!(TEMPLATES[0].replace("{job}", "12"), of_output(JobNumber::new(12)));
+    }
+
+    #[test]
+    fn what_names_nothing_is_told_from_a_range_that_is_none() {
+        for uri in [
+            "",
+            "shellyard://jobs/0/output",
+            "shellyard://jobs/x/output",
+            "http://jobs/1/output",
+            "shellyard://jobs/1/output/",
+            "shellyard://jobs/1/output/both",
+            "shellyard://jobs/1",
+        ] {
+            assert_eq!(Address::parse(uri), Err(AddressError::Foreign), "{uri}");
+        }
+        for query in [
+            "",
+            "start",
+            "start=",
+            "start=-1",
+            "start=x",
+            "start=9&end=5",
+            "from=1",
+            "start=1&start=2",
+        ] {
+            let uri = format!("{OUTPUT}?{query}");
+            assert_eq!(Address::parse(&uri), Err(AddressError::Range), "{uri}");
+        }
+    }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
+use super::run::DialectReply;
 use super::run::{Captured, Output, submit, to_its_end};
 use crate::mcp::args::{ArgError, Args};
-use crate::mcp::reply::Foreign;
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
 use crate::outcome::{Ending, Outcome};
@@ -48,14 +48,14 @@ pub(super) fn schema() -> Value {
     })
 }
 
-pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
+pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> DialectReply {
     match execute(call, arguments).await {
         Ok(reply) => reply,
-        Err(text) => Foreign::failure(text),
+        Err(text) => DialectReply::failure(text),
     }
 }
 
-async fn execute(call: Call<'_>, arguments: JsonObject) -> Result<Foreign, String> {
+async fn execute(call: Call<'_>, arguments: JsonObject) -> Result<DialectReply, String> {
     let most = u64::try_from(call.desk.max_timeout().as_millis()).unwrap_or(u64::MAX);
     let submission = submission(arguments, most)?;
     let job = submit(call, submission).await.map_err(|error| failure(&error.to_string()))?;
@@ -71,7 +71,7 @@ async fn execute(call: Call<'_>, arguments: JsonObject) -> Result<Foreign, Strin
             let most = call.settings.dialect.execute.max_output;
             let output = Output::together(&job, most).await.map_err(|_| failure("read failed"))?;
             log(call, &job, &output);
-            Ok(Foreign::fields(fields(&job, &ending, &output)))
+            Ok(DialectReply::fields(fields(&job, &ending, &output)))
         }
     }
 }

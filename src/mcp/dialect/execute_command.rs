@@ -1,20 +1,25 @@
-//! `execute_command`: shell text; its output and its return code back.
+//! `execute_command` and its file tools: shell text in, output and return code back; `read_file`,
+//! `write_file` and `list_directory` work beneath the working directory.
 
 use std::io;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
+use super::run::DialectReply;
 use super::run::{captured, reserve, submit, to_its_end};
 use crate::mcp::args::{ArgError, Args};
-use crate::mcp::reply::Foreign;
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
 use crate::outcome::Outcome;
 use crate::spec::{Program, Stream};
 use crate::telemetry::events;
-use crate::yard::{JobHandle, Refused, Submission, SubmitError};
+use crate::yard::{
+    FilePage, JobHandle, Listed, Listing, Refused, Submission, SubmitError, Written,
+};
 
 const FIELDS: [Field; 1] = [Field::required("command", Kind::Text, "")];
 
@@ -33,10 +38,10 @@ pub(super) fn schema() -> Value {
     })
 }
 
-pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
+pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> DialectReply {
     let command = match command(arguments) {
         Ok(command) => command,
-        Err(text) => return Foreign::failure(text),
+        Err(text) => return DialectReply::failure(text),
     };
     let Ran { output, return_code } = match execute(call, &command).await {
         Ok(ran) => ran,
@@ -50,7 +55,7 @@ pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
     fields.insert("command".into(), command.into());
     fields.insert("output".into(), output.into());
     fields.insert("return_code".into(), return_code.into());
-    Foreign::pretty(fields)
+    DialectReply::pretty(fields)
 }
 
 fn command(arguments: JsonObject) -> Result<String, String> {
@@ -186,6 +191,162 @@ fn tell(call: Call<'_>, event: impl FnOnce(&str), text: &str) {
     }
 }
 
+const READ_FILE_FIELDS: [Field; 2] =
+    [Field::required("path", Kind::Text, ""), Field::optional("offset", Kind::Whole, "")];
+
+pub(super) const READ_FILE_ABOUT: &str = "Read a file in the working directory";
+
+pub(super) fn read_file_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "Path of the file"},
+            "offset": {"type": "integer", "minimum": 0, "description": "First byte to read"}
+        },
+        "required": ["path"]
+    })
+}
+
+pub(super) async fn read_file(call: Call<'_>, arguments: JsonObject) -> DialectReply {
+    let (path, offset) = match read_file_args(arguments) {
+        Ok(args) => args,
+        Err(error) => return DialectReply::failure(error.to_string()),
+    };
+    let most = call.settings.dialect.execute_command.max_output;
+    match call.desk.read_file(&path, offset, most).await {
+        Ok(page) => DialectReply::pretty(read_file_fields(path, offset, &page)),
+        Err(error) => DialectReply::failure(error.to_string()),
+    }
+}
+
+fn read_file_args(arguments: JsonObject) -> Result<(String, u64), ArgError> {
+    let mut args = Args::strict(arguments, &READ_FILE_FIELDS)?;
+    let path = args.text("path")?.unwrap_or_default();
+    // No file is longer than what a seek can be given.
+    Ok((path, args.whole("offset", 0..=i64::MAX as u64)?.unwrap_or(0)))
+}
+
+fn read_file_fields(path: String, offset: u64, page: &FilePage) -> JsonObject {
+    let (encoding, content, shown) = content(page);
+    let mut fields = JsonObject::new();
+    fields.insert("path".into(), path.into());
+    fields.insert("encoding".into(), encoding.into());
+    fields.insert("content".into(), content.into());
+    fields.insert("size".into(), page.size.into());
+    fields.insert("truncated".into(), page.is_cut.into());
+    if page.is_cut {
+        fields.insert("next_offset".into(), (offset + shown as u64).into());
+    }
+    fields
+}
+
+/// The encoding, the content in it, and how many bytes that is. What is no text goes as base64,
+/// so that no byte is lost; a cut through a character goes before it.
+fn content(page: &FilePage) -> (&'static str, String, usize) {
+    let bytes = &page.bytes;
+    let whole = match std::str::from_utf8(bytes) {
+        Ok(_) => Some(bytes.len()),
+        Err(error) if page.is_cut && error.error_len().is_none() => Some(error.valid_up_to()),
+        Err(_) => None,
+    };
+    match whole.filter(|length| *length > 0 || bytes.is_empty()) {
+        Some(length) => ("utf-8", String::from_utf8_lossy(&bytes[..length]).into_owned(), length),
+        None => ("base64", STANDARD.encode(bytes), bytes.len()),
+    }
+}
+
+const WRITE_FILE_FIELDS: [Field; 2] =
+    [Field::required("path", Kind::Text, ""), Field::required("content", Kind::Text, "")];
+
+pub(super) const WRITE_FILE_ABOUT: &str = "Write a file in the working directory";
+
+pub(super) fn write_file_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "Path of the file"},
+            "content": {"type": "string", "description": "All of its new content"}
+        },
+        "required": ["path", "content"]
+    })
+}
+
+pub(super) async fn write_file(call: Call<'_>, arguments: JsonObject) -> DialectReply {
+    let (path, content) = match write_file_args(arguments) {
+        Ok(args) => args,
+        Err(error) => return DialectReply::failure(error.to_string()),
+    };
+    let bytes = content.len();
+    match call.desk.write_file(&path, content).await {
+        Ok(written) => DialectReply::pretty(write_file_fields(path, bytes, written)),
+        Err(error) => DialectReply::failure(error.to_string()),
+    }
+}
+
+fn write_file_args(arguments: JsonObject) -> Result<(String, String), ArgError> {
+    let mut args = Args::strict(arguments, &WRITE_FILE_FIELDS)?;
+    let path = args.text("path")?.unwrap_or_default();
+    Ok((path, args.text("content")?.unwrap_or_default()))
+}
+
+fn write_file_fields(path: String, bytes: usize, written: Written) -> JsonObject {
+    let is_new = match written {
+        Written::Created => true,
+        Written::Replaced => false,
+    };
+    let mut fields = JsonObject::new();
+    fields.insert("path".into(), path.into());
+    fields.insert("bytes_written".into(), bytes.into());
+    fields.insert("created".into(), is_new.into());
+    fields
+}
+
+/// The most that a reply lists.
+const MAX_ENTRIES: usize = 10_000;
+
+const LIST_DIRECTORY_FIELDS: [Field; 1] = [Field::optional("path", Kind::Text, "")];
+
+pub(super) const LIST_DIRECTORY_ABOUT: &str = "List a directory in the working directory";
+
+pub(super) fn list_directory_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "path": {
+                "type": "string",
+                "description": "Path of the directory; default: the working directory"
+            }
+        }
+    })
+}
+
+pub(super) async fn list_directory(call: Call<'_>, arguments: JsonObject) -> DialectReply {
+    let path = match list_directory_args(arguments) {
+        Ok(path) => path,
+        Err(error) => return DialectReply::failure(error.to_string()),
+    };
+    match call.desk.list_directory(&path, MAX_ENTRIES).await {
+        Ok(listing) => DialectReply::pretty(list_directory_fields(path, listing)),
+        Err(error) => DialectReply::failure(error.to_string()),
+    }
+}
+
+fn list_directory_args(arguments: JsonObject) -> Result<String, ArgError> {
+    let path = Args::strict(arguments, &LIST_DIRECTORY_FIELDS)?.text("path")?;
+    Ok(path.unwrap_or_else(|| ".".to_owned()))
+}
+
+fn list_directory_fields(path: String, listing: Listing) -> JsonObject {
+    let entry =
+        |Listed { name, kind, size }| json!({"name": name, "type": kind.word(), "size": size});
+    let entries: Vec<Value> = listing.entries.into_iter().map(entry).collect();
+    let mut fields = JsonObject::new();
+    fields.insert("path".into(), path.into());
+    fields.insert("entries".into(), entries.into());
+    fields.insert("truncated".into(), listing.is_cut.into());
+    fields
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,5 +381,31 @@ mod tests {
             assert_eq!(with_note(text.to_owned(), Some("N".to_owned())), expected);
         }
         assert_eq!(with_note("a".to_owned(), None), "a");
+    }
+
+    #[track_caller]
+    fn check(bytes: &[u8], is_cut: bool, expected: (&str, &str, usize)) {
+        let page = FilePage { bytes: bytes.to_vec(), is_cut, size: 9 };
+        let (encoding, content, shown) = content(&page);
+        assert_eq!((encoding, content.as_str(), shown), expected);
+    }
+
+    #[test]
+    fn text_stays_text_and_no_byte_is_lost() {
+        check(b"", false, ("utf-8", "", 0));
+        check("é\n".as_bytes(), false, ("utf-8", "é\n", 3));
+        check(b"a\xc3", true, ("utf-8", "a", 1));
+        check(b"a\xc3", false, ("base64", "YcM=", 2));
+        check(b"a\xff", true, ("base64", "Yf8=", 2));
+        // One byte at a time still goes on.
+        check(b"\xc3", true, ("base64", "ww==", 1));
+    }
+
+    #[test]
+    fn what_is_cut_says_where_it_goes_on() {
+        let page = FilePage { bytes: b"ab".to_vec(), is_cut: true, size: 9 };
+        assert_eq!(read_file_fields("f".to_owned(), 5, &page)["next_offset"], 7);
+        let last = FilePage { is_cut: false, ..page };
+        assert!(!read_file_fields("f".to_owned(), 5, &last).contains_key("next_offset"));
     }
 }

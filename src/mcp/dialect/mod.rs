@@ -6,22 +6,12 @@
 
 mod execute;
 mod execute_command;
-mod list_directory;
-mod name;
-mod read_file;
 mod read_file_chunk;
 mod run;
 mod run_shell_command;
-mod settings;
 mod shell;
 mod shell_exec;
 mod tool;
-mod write_file;
 
-pub use name::Dialect;
-pub use settings::{
-    DialectSettings, ExecuteCommandSettings, ExecuteSettings, RunShellCommandSettings,
-    ShellToolSettings,
-};
-
+pub(super) use run::DialectReply;
 pub(super) use tool::DialectTool;

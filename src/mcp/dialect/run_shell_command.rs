@@ -8,9 +8,9 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use super::run::DialectReply;
 use super::run::{Captured, Output, submit, to_its_end};
 use crate::mcp::args::{ArgError, Args};
-use crate::mcp::reply::Foreign;
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
 use crate::outcome::{Ending, Outcome, StartError};
@@ -64,11 +64,13 @@ pub(super) fn schema() -> Value {
     })
 }
 
-pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
-    run(call, arguments).await.unwrap_or_else(|text| Foreign::failure(format!("Error: {text}")))
+pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> DialectReply {
+    run(call, arguments)
+        .await
+        .unwrap_or_else(|text| DialectReply::failure(format!("Error: {text}")))
 }
 
-async fn run(call: Call<'_>, arguments: JsonObject) -> Result<Foreign, String> {
+async fn run(call: Call<'_>, arguments: JsonObject) -> Result<DialectReply, String> {
     let wish = Wish::read(arguments)?;
     let mut submission = wish.submission;
     let marker = &call.settings.dialect.run_shell_command.marker;
@@ -81,7 +83,7 @@ async fn run(call: Call<'_>, arguments: JsonObject) -> Result<Foreign, String> {
     let report = Report::of(call, &job, wish.told, ending).await;
     let report = report.map_err(|error| format!("the output cannot be read: {error}"))?;
     let failed = matches!(&report.ending, Some(Ending { outcome: Outcome::FailedToStart(_), .. }));
-    Ok(Foreign { is_error: failed, ..report.reply(&job) })
+    Ok(DialectReply { is_error: failed, ..report.reply(&job) })
 }
 
 /// A directory is given by another argument here than elsewhere.
@@ -219,11 +221,11 @@ impl Report {
         Ok(Self { told, output, ending, pids: job.survivors() })
     }
 
-    fn reply(&self, job: &JobHandle) -> Foreign {
+    fn reply(&self, job: &JobHandle) -> DialectReply {
         let rows = self.rows(job);
         let text: Vec<String> = rows.iter().map(|(name, value)| row(name, value)).collect();
         let fields = rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        Foreign { structured: Some(fields), ..Foreign::text(text.join("\n")) }
+        DialectReply { structured: Some(fields), ..DialectReply::text(text.join("\n")) }
     }
 
     /// The document's fields, in its order.

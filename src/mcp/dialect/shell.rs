@@ -8,10 +8,10 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
 use super::run::{Captured, Output, submit, to_its_end};
-use super::settings::ShellToolSettings;
+use super::run::{DialectReply, Words};
 use crate::mcp::args::{ArgError, Args};
-use crate::mcp::reply::{Foreign, Words};
 use crate::mcp::schema::{Field, Kind};
+use crate::mcp::settings::ShellToolSettings;
 use crate::mcp::tools::Call;
 use crate::outcome::{Ending, Outcome, StartError, signal_name};
 use crate::output::view;
@@ -61,12 +61,12 @@ pub(super) fn schema(settings: &ShellToolSettings) -> Value {
     })
 }
 
-pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> Foreign {
+pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> DialectReply {
     let settings = &call.settings.dialect.shell;
     let reply = match submission(arguments, settings) {
         Ok(submission) => run(call, submission).await,
         // There was no command that could have failed.
-        Err(text) => return Foreign::failure(text),
+        Err(text) => return DialectReply::failure(text),
     };
     if let Some(path) = settings.abort_file.as_ref().filter(|_| reply.is_error) {
         let reply = reply.clone().masked(&call.desk.redactor());
@@ -91,7 +91,7 @@ fn submission(arguments: JsonObject, settings: &ShellToolSettings) -> Result<Sub
     read().map_err(|error: ArgError| error.to_string())
 }
 
-async fn run(call: Call<'_>, submission: Submission) -> Foreign {
+async fn run(call: Call<'_>, submission: Submission) -> DialectReply {
     let asked = json!(submission.program.display());
     let job = match submit(call, submission).await {
         Ok(job) => job,
@@ -104,13 +104,13 @@ async fn run(call: Call<'_>, submission: Submission) -> Foreign {
             reply(&job, &ending, &output, advice)
         }
         Err(error) => {
-            Foreign::failure(format!("The output of the command could not be read: {error}"))
+            DialectReply::failure(format!("The output of the command could not be read: {error}"))
         }
     }
 }
 
 /// Nothing was run.
-fn refused(command: Value, error: &SubmitError) -> Foreign {
+fn refused(command: Value, error: &SubmitError) -> DialectReply {
     let text = match error {
         SubmitError::Rules(Refused::Unreadable(error)) => {
             format!("Command refused, nothing was run: {}", in_words_of_ours(error))
@@ -128,7 +128,7 @@ fn refused(command: Value, error: &SubmitError) -> Foreign {
     fields.insert("command".into(), command);
     fields.insert("error".into(), text.as_str().into());
     fields.insert("error_code".into(), error.code().into());
-    Foreign { is_error: true, ..with_metadata(text, fields) }
+    DialectReply { is_error: true, ..with_metadata(text, fields) }
 }
 
 /// What to do about a command that was not found, or that may not be run.
@@ -162,7 +162,12 @@ async fn advice(call: Call<'_>, ending: &Ending, output: &Output) -> Option<Stri
     }
 }
 
-fn reply(job: &JobHandle, ending: &Ending, output: &Output, advice: Option<String>) -> Foreign {
+fn reply(
+    job: &JobHandle,
+    ending: &Ending,
+    output: &Output,
+    advice: Option<String>,
+) -> DialectReply {
     let mut fields = JsonObject::new();
     fields.insert("command".into(), job.spec().program.display().into());
     fields.insert("working_directory".into(), job.spec().cwd.display().to_string().into());
@@ -187,18 +192,18 @@ fn reply(job: &JobHandle, ending: &Ending, output: &Output, advice: Option<Strin
         fields.insert("suggestion".into(), advice.into());
     }
     let is_error = !matches!(ending.outcome, Outcome::Exited { code: 0 });
-    Foreign { is_error, ..with_metadata(text, fields) }
+    DialectReply { is_error, ..with_metadata(text, fields) }
 }
 
 /// The sentence, and the metadata in each of the places where a client may look for it.
-fn with_metadata(text: String, fields: JsonObject) -> Foreign {
+fn with_metadata(text: String, fields: JsonObject) -> DialectReply {
     let mut meta = JsonObject::new();
     meta.insert("metadata".into(), Value::Object(fields.clone()));
-    Foreign {
+    DialectReply {
         detail: Some(Words::Pretty(fields.clone())),
         structured: Some(fields),
         meta: Some(meta),
-        ..Foreign::text(text)
+        ..DialectReply::text(text)
     }
 }
 

@@ -1,16 +1,13 @@
-//! The tools of the dialects: what each says about itself, and who runs it.
+//! The tools of the dialects by name, with their definitions.
 
 use std::sync::Arc;
 
 use rmcp::model::{JsonObject, Tool};
 
-use super::settings::DialectSettings;
-use super::{
-    execute, execute_command, list_directory, read_file, read_file_chunk, run_shell_command, shell,
-    shell_exec, write_file,
-};
-use crate::mcp::reply::Foreign;
+use super::run::DialectReply;
+use super::{execute, execute_command, read_file_chunk, run_shell_command, shell, shell_exec};
 use crate::mcp::schema::Effect;
+use crate::mcp::settings::{Dialect, DialectSettings};
 use crate::mcp::tools::Call;
 
 /// A tool that a document describes.
@@ -28,6 +25,22 @@ pub(crate) enum DialectTool {
 }
 
 impl DialectTool {
+    /// The tools of a dialect, in the order in which they are listed; our own are not among them.
+    pub(crate) const fn of(dialect: Dialect) -> &'static [Self] {
+        match dialect {
+            Dialect::Native => &[],
+            #[cfg(feature = "conformance")]
+            Dialect::Conformance => &[],
+            Dialect::Shell => &[Self::Shell],
+            Dialect::Execute => &[Self::Execute],
+            Dialect::RunShellCommand => &[Self::RunShellCommand],
+            Dialect::ExecuteCommand => {
+                &[Self::ExecuteCommand, Self::ReadFile, Self::WriteFile, Self::ListDirectory]
+            }
+            Dialect::ShellExec => &[Self::ShellExec, Self::ReadFileChunk],
+        }
+    }
+
     /// Its name on the wire.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -55,9 +68,15 @@ impl DialectTool {
             Self::Execute => (execute::ABOUT, execute::schema()),
             Self::RunShellCommand => (run_shell_command::ABOUT, run_shell_command::schema()),
             Self::ExecuteCommand => (execute_command::ABOUT, execute_command::schema()),
-            Self::ReadFile => (read_file::ABOUT, read_file::schema()),
-            Self::WriteFile => (write_file::ABOUT, write_file::schema()),
-            Self::ListDirectory => (list_directory::ABOUT, list_directory::schema()),
+            Self::ReadFile => {
+                (execute_command::READ_FILE_ABOUT, execute_command::read_file_schema())
+            }
+            Self::WriteFile => {
+                (execute_command::WRITE_FILE_ABOUT, execute_command::write_file_schema())
+            }
+            Self::ListDirectory => {
+                (execute_command::LIST_DIRECTORY_ABOUT, execute_command::list_directory_schema())
+            }
             Self::ShellExec => (shell_exec::ABOUT, shell_exec::schema()),
             Self::ReadFileChunk => (read_file_chunk::ABOUT, read_file_chunk::schema()),
         };
@@ -68,15 +87,15 @@ impl DialectTool {
     }
 
     /// Runs it.
-    pub(crate) async fn call(self, call: Call<'_>, arguments: JsonObject) -> Foreign {
+    pub(crate) async fn call(self, call: Call<'_>, arguments: JsonObject) -> DialectReply {
         match self {
             Self::Shell => shell::call(call, arguments).await,
             Self::Execute => execute::call(call, arguments).await,
             Self::RunShellCommand => run_shell_command::call(call, arguments).await,
             Self::ExecuteCommand => execute_command::call(call, arguments).await,
-            Self::ReadFile => read_file::call(call, arguments).await,
-            Self::WriteFile => write_file::call(call, arguments).await,
-            Self::ListDirectory => list_directory::call(call, arguments).await,
+            Self::ReadFile => execute_command::read_file(call, arguments).await,
+            Self::WriteFile => execute_command::write_file(call, arguments).await,
+            Self::ListDirectory => execute_command::list_directory(call, arguments).await,
             Self::ShellExec => shell_exec::call(call, arguments).await,
             Self::ReadFileChunk => read_file_chunk::call(call, arguments).await,
         }
@@ -99,7 +118,7 @@ impl DialectTool {
 
 #[cfg(test)]
 mod tests {
-    use crate::mcp::dialect::{Dialect, DialectSettings};
+    use super::*;
 
     #[test]
     fn every_tool_says_what_it_takes() {
@@ -110,7 +129,7 @@ mod tests {
             Dialect::ExecuteCommand,
             Dialect::ShellExec,
         ];
-        for tool in dialects.iter().flat_map(|dialect| dialect.tools()) {
+        for tool in dialects.into_iter().flat_map(DialectTool::of) {
             let definition = tool.definition(&DialectSettings::default());
             assert_eq!(definition.input_schema["type"], "object", "{}", tool.name());
             assert!(definition.input_schema["properties"].is_object(), "{}", tool.name());

@@ -1,413 +1,316 @@
-//! The body of an answer: which part of a job's output is shown, and as what.
+//! The part of a job's output that one reply shows, and the marks for what is left out.
 
-use std::io;
-use std::ops::RangeInclusive;
+use std::ops::Range;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use super::digest::{cut, in_short};
+use super::format::size;
+use crate::output::PageEnd;
+use crate::output::digest::Digest;
+use crate::output::excerpt::{ErrorLine, Hidden};
+use crate::spec::Stream;
 
-use super::error::ToolError;
-use super::hidden::{list_what_fits, mark};
-use super::reading::{read, read_page};
-use super::shown::{Cut, Form, Shown, Span};
-use super::words::{count, size, thousands};
-use crate::mcp::snapshot::{Snapshot, State};
-use crate::outcome::Outcome;
-use crate::output::excerpt::{Budget, Excerpt, Section, excerpt, tail};
-use crate::output::view::Charset;
-use crate::output::{BlockingReader, LogReader, Page, PageEnd, PageRequest, view};
+/// The part of a job's output that is in one answer, already as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// What is shown, marks for what is left out included.
+    pub(crate) text: String,
+    /// What comes before it and is not shown, of a job that runs.
+    pub(crate) before: Option<Hidden>,
+    /// The lines that are shown, where not all are; empty when nothing was cut.
+    pub(crate) spans: Vec<Span>,
+    /// What is left out in the middle, where something is.
+    pub(crate) cut: Option<Cut>,
+    /// The bytes read without a break, from the first one shown.
+    pub(crate) start: u64,
+    /// Where a reader who wants every byte goes on.
+    pub(crate) end: u64,
+    /// What follows there.
+    pub(crate) end_kind: PageEnd,
+    /// Bytes asked for that are no longer there.
+    pub(crate) gap_bytes: u64,
+    /// Bytes that were no text and were replaced.
+    pub(crate) bad_bytes: u64,
+    /// How `text` is to be understood.
+    pub(crate) form: Form,
+    /// The one stream that was asked for, if only one was.
+    pub(crate) stream: Option<Stream>,
+}
 
-/// Where a caller wanted to start.
+/// A cut in the middle of what is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// How much of the text comes before it and stands for the bytes from `start` to `end`.
+    pub(crate) head: usize,
+    /// Where in the text the tail begins.
+    pub(crate) tail: usize,
+    /// The offset of the tail's first byte.
+    pub(crate) tail_start: u64,
+    /// The first line that is left out, or not shown whole.
+    pub(crate) first_hidden: u64,
+    /// Lines that are left out and look like errors: how many, and some of them.
+    pub(crate) errors_count: u64,
+    pub(crate) errors: Vec<ErrorLine>,
+    /// What matters in all of it, where lines are left out.
+    pub(crate) digest: Option<Digest>,
+}
+
+/// Lines from `first` to `last`, counted from 1, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// At this offset, which may lie beyond the end.
-    Offset(u64),
-    /// At a line of which no byte is there.
-    NoSuchLine(u64),
+pub(crate) struct Span {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    /// Bytes of the first line that come before the ones shown.
+    pub(crate) skipped_bytes: u64,
 }
 
-/// What decides whether output is text.
-const SNIFFED_BYTES: usize = 8 * 1024;
-
-/// How much of bytes that are no text is shown: so much, but less where there is less room. A byte
-/// takes about five in a hexdump.
-const DUMPED_BYTES: RangeInclusive<usize> = 32..=256;
-const ROOM_OF_DUMPED: usize = 8;
-
-/// Where output is cut, so much of the room is kept for the error lines inside the cut …
-const ERRORS_BYTES: usize = 2560;
-/// … but at most one part of so many.
-const ERRORS_SHARE: usize = 4;
-
-/// What an answer about a job shows: of one that ended all, or head and tail; of one that
-/// runs the tail; of one that never ran nothing.
-pub(crate) async fn show(
-    job: &Snapshot,
-    log: &LogReader,
-    budget: Budget,
-) -> Result<Option<Shown>, ToolError> {
-    let shown = match &job.state {
-        State::Queued(_) => return Ok(None),
-        State::Finished(ending) if matches!(ending.outcome, Outcome::FailedToStart(_)) => {
-            return Ok(None);
+impl Span {
+    /// `7`, `7-9`, or `7 without its first 3 KB`.
+    fn text(self) -> String {
+        let Self { first, last, skipped_bytes } = self;
+        let lines = if first == last { first.to_string() } else { format!("{first}-{last}") };
+        match (skipped_bytes, first == last) {
+            (0, _) => lines,
+            (skipped, true) => format!("{lines} without its first {}", size(skipped)),
+            (skipped, false) => {
+                format!("{lines}, line {first} without its first {}", size(skipped))
+            }
         }
-        State::Running(_) | State::Stopping => {
-            read(job, log, move |log| last_lines(log, budget)).await?
+    }
+}
+
+/// How shown text is to be understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As text.
+    Text,
+    /// As text that was written in another character set than UTF-8.
+    Decoded {
+        /// Which one.
+        charset: String,
+    },
+    /// As base64 of the bytes as they were written.
+    Base64,
+    /// As a hexdump of the bytes as they were written.
+    Hexdump,
+    /// As a description of bytes that are no text.
+    Binary {
+        /// What they look like.
+        mime: String,
+    },
+}
+
+impl Shown {
+    /// What is shown, as text.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What an answer has below its verdict: the text, and before it the errors that came before.
+    pub(crate) fn body(&self) -> String {
+        let matters =
+            |hidden: &&Hidden| hidden.errors_count > 0 || !hidden.digest.endings.is_empty();
+        let mark = self.before.as_ref().filter(matters).map(mark);
+        mark.unwrap_or_default() + &self.text
+    }
+
+    /// Whether an answer has the output below its verdict, and nothing else.
+    pub(crate) const fn is_all_output(&self) -> bool {
+        self.before.is_none() && self.cut.is_none()
+    }
+
+    /// The field of the structured form that holds it.
+    pub(crate) const fn field(&self) -> &'static str {
+        match self.stream {
+            None => "output",
+            Some(Stream::Stdout) => "stdout",
+            Some(Stream::Stderr) => "stderr",
         }
-        State::Finished(_) => read(job, log, move |log| from_offset(log, 0, budget)).await?,
-    };
-    Ok(Some(shown))
-}
-
-/// What a job wrote from `from` on: all, or head and tail.
-pub(crate) async fn show_from(
-    job: &Snapshot,
-    log: &LogReader,
-    from: u64,
-    budget: Budget,
-) -> Result<Shown, ToolError> {
-    read(job, log, move |log| from_offset(log, from, budget)).await
-}
-
-/// All, or head and tail with room for the errors between them.
-pub(super) fn from_offset(log: &BlockingReader, from: u64, budget: Budget) -> io::Result<Shown> {
-    shown_excerpt(log, excerpt(log, from, beside_errors(log, from, budget))?, budget)
-}
-
-/// The last lines, with room for the errors before them.
-fn last_lines(log: &BlockingReader, budget: Budget) -> io::Result<Shown> {
-    shown_excerpt(log, tail(log, beside_errors(log, 0, budget))?, budget)
-}
-
-/// What is left of the budget for output from `from` on, where it is cut.
-fn beside_errors(log: &BlockingReader, from: u64, budget: Budget) -> Budget {
-    let left = log.progress().total_bytes.saturating_sub(from);
-    let is_cut = left > budget.max_bytes as u64;
-    let kept = if is_cut { ERRORS_BYTES.min(budget.max_bytes / ERRORS_SHARE) } else { 0 };
-    Budget { max_bytes: budget.max_bytes - kept, ..budget }
-}
-
-/// One page, as text.
-pub(crate) async fn show_page(
-    job: &Snapshot,
-    log: &LogReader,
-    request: PageRequest,
-) -> Result<Shown, ToolError> {
-    read_page(job, log, request, shown_page).await
-}
-
-/// One page, as base64 of the bytes as they were written.
-pub(crate) async fn show_raw(
-    job: &Snapshot,
-    log: &LogReader,
-    request: PageRequest,
-) -> Result<Shown, ToolError> {
-    read_page(job, log, request, shown_raw).await
-}
-
-/// One page, as a hexdump of the bytes as they were written.
-pub(crate) async fn show_dump(
-    job: &Snapshot,
-    log: &LogReader,
-    request: PageRequest,
-) -> Result<Shown, ToolError> {
-    read_page(job, log, request, shown_dump).await
-}
-
-fn shown_excerpt(log: &BlockingReader, mut excerpt: Excerpt, budget: Budget) -> io::Result<Shown> {
-    if let Some(binary) = binary(log, &excerpt, budget)? {
-        return Ok(binary);
     }
-    for hidden in [&mut excerpt.hidden, &mut excerpt.before].into_iter().flatten() {
-        list_what_fits(hidden, room_for_errors(budget), budget.cost);
+
+    /// Whether it gives the bytes as they are, in a form that is text.
+    pub(crate) const fn is_encoded(&self) -> bool {
+        match self.form {
+            Form::Base64 | Form::Hexdump => true,
+            Form::Text | Form::Decoded { .. } | Form::Binary { .. } => false,
+        }
     }
-    let is_whole = excerpt.from == 0 && excerpt.hidden.is_none();
-    let span = |section: &Section| span(log, &excerpt, section);
-    let sections = if is_whole { [].iter() } else { excerpt.sections.iter() };
-    let spans = sections.map(span).collect::<io::Result<_>>()?;
-    let bad_bytes = excerpt.sections.iter().map(|section| section.bad_bytes as u64).sum();
-    let (text, cut) = joined(&excerpt);
-    let (end, end_kind) = match cut {
-        Some(_) => (head_of(&excerpt).map_or(excerpt.from, |head| head.end), PageEnd::More),
-        None => (excerpt.end, end_of(log, excerpt.end)),
-    };
-    Ok(Shown {
-        text,
-        before: excerpt.before,
-        spans,
-        cut,
-        start: excerpt.from,
-        end,
-        end_kind,
-        gap_bytes: excerpt.gap_bytes,
-        bad_bytes,
-        form: text_form(excerpt.charset),
-        stream: None,
-    })
+
+    /// The bytes that are no news any more to whoever was shown this. Of one stream alone, something
+    /// between may be missing.
+    pub(crate) fn news(&self) -> Option<Range<u64>> {
+        self.stream.is_none().then_some(self.start..self.end)
+    }
+
+    /// Whether output of the job is left out on purpose, to keep the answer short.
+    pub(crate) const fn is_cut(&self) -> bool {
+        !self.spans.is_empty()
+    }
+
+    /// Whether it is text, and the job's output has more of it.
+    pub(crate) const fn is_part_of_text(&self) -> bool {
+        self.is_cut() && matches!(self.form, Form::Text | Form::Decoded { .. })
+    }
+
+    /// The text that stands for the bytes from `start` to `end`.
+    pub(crate) fn head(&self) -> &str {
+        self.cut.as_ref().map_or(&self.text, |cut| &self.text[..cut.head])
+    }
+
+    /// The same, without a copy.
+    pub(crate) fn into_head(self) -> String {
+        let mut text = self.text;
+        text.truncate(self.cut.map_or(usize::MAX, |cut| cut.head));
+        text
+    }
+
+    /// Whether the text only describes bytes that are no text.
+    pub(crate) const fn is_binary(&self) -> bool {
+        matches!(self.form, Form::Binary { .. })
+    }
+
+    /// `showing 1-15 and 1033-1138`, where something was cut.
+    pub(crate) fn spans_text(&self) -> Option<String> {
+        let spans: Vec<String> = self.spans.iter().map(|span| span.text()).collect();
+        (!spans.is_empty()).then(|| format!("showing {}", spans.join(" and ")))
+    }
 }
 
-/// The lines of a section. A tail behind a hidden part needs no count of what it skips: the mark
-/// between them has it.
-fn span(log: &BlockingReader, excerpt: &Excerpt, section: &Section) -> io::Result<Span> {
-    let Section { first_line: first, last_line: last, start, .. } = *section;
-    let skipped_bytes = if start == excerpt.from { skipped_bytes(log, first, start)? } else { 0 };
-    Ok(Span { first, last, skipped_bytes })
+/// The texts of error lines are cut to fewer and fewer bytes before lines are left out.
+const TEXT_BYTES: [usize; 6] = [1000, 400, 200, 120, 80, 60];
+
+/// Shortens the texts of error lines, then leaves lines out from the middle of the list, until it
+/// has room. One is always listed, and their number stays.
+pub(super) fn list_what_fits(hidden: &mut Hidden, room: usize, cost: fn(&str) -> usize) {
+    let cost_of = |error: &ErrorLine| cost(&error.text) + "  123456: \n".len();
+    for text_bytes in TEXT_BYTES {
+        if hidden.errors.iter().map(cost_of).sum::<usize>() <= room {
+            return;
+        }
+        for error in &mut hidden.errors {
+            error.text = cut(std::mem::take(&mut error.text), text_bytes);
+        }
+    }
+    while hidden.errors.len() > 1 && hidden.errors.iter().map(cost_of).sum::<usize>() > room {
+        // The first half is the larger one, so that there is always a first.
+        hidden.errors.remove(hidden.errors.len() / 2);
+    }
 }
 
-/// How many bytes of a line come before `start`, which is in that line. None where they are not
-/// all there: a gap is told by its own words.
-fn skipped_bytes(log: &BlockingReader, line: u64, start: u64) -> io::Result<u64> {
-    let line_start = log.offset_of_line(line)?.unwrap_or(start).min(start);
-    let is_whole = log.missing(line_start..start) == 0;
-    Ok(if is_whole { start - line_start } else { 0 })
+/// `[… lines 16-1032 hidden; 75 look like errors:`, those lines, the digest in short, and `]`.
+pub(super) fn mark(hidden: &Hidden) -> String {
+    let what = place(hidden);
+    let digest = in_short(&hidden.digest).map(|digest| format!("  digest: {digest}\n"));
+    if hidden.errors_count == 0 {
+        return match digest {
+            Some(digest) => format!("[… {what}:\n{digest}]\n"),
+            None => format!("[… {what}]\n"),
+        };
+    }
+    let many = if hidden.scanned_all { "" } else { "at least " };
+    let verb = if hidden.errors_count == 1 { "looks like an error" } else { "look like errors" };
+    let title = format!("[… {what}; {many}{} {verb}:\n", hidden.errors_count);
+    title + &errors(hidden) + &digest.unwrap_or_default() + "]\n"
 }
 
-/// Plain text, or text with the name of what it was decoded from.
-fn text_form(charset: Charset) -> Form {
-    charset.name().map_or(Form::Text, |charset| Form::Decoded { charset })
-}
-
-/// What error lines may take where output is cut.
-fn room_for_errors(budget: Budget) -> usize {
-    ERRORS_BYTES.max(budget.max_bytes / ERRORS_SHARE).min(budget.max_bytes / 2)
-}
-
-/// The section before the hidden part; where there is no room for one, the only one is the tail.
-fn head_of(excerpt: &Excerpt) -> Option<&Section> {
-    excerpt.sections.first().filter(|section| section.start == excerpt.from)
-}
-
-fn end_of(log: &BlockingReader, end: u64) -> PageEnd {
-    let progress = log.progress();
-    if progress.closed && end >= progress.total_bytes {
-        PageEnd::Complete
+/// `lines 16-1032 hidden (16 in part)`.
+fn place(hidden: &Hidden) -> String {
+    let Hidden { first_line, last_line, .. } = hidden;
+    let (what, in_part) = if first_line == last_line {
+        (format!("{} of line {first_line}", size(hidden.bytes)), String::new())
     } else {
-        PageEnd::CaughtUp
+        (format!("lines {first_line}-{last_line}"), in_part(&hidden.in_part))
+    };
+    match hidden.missing_bytes {
+        0 => format!("{what} hidden{in_part}"),
+        missing => format!("{what} hidden{in_part}, {} of it not kept", size(missing)),
     }
 }
 
-/// The sections, with what is hidden named where it lies. A tail that nothing is hidden before
-/// has lines that are cut: its first line is where to read on.
-fn joined(excerpt: &Excerpt) -> (String, Option<Cut>) {
-    let head = head_of(excerpt);
-    let tail = excerpt.sections.get(usize::from(head.is_some()));
-    let mut text = head.map(|head| head.text.clone()).unwrap_or_default();
-    let head = text.len();
-    let hidden = excerpt.hidden.as_ref();
-    let Some(first_hidden) =
-        hidden.map(|hidden| hidden.first_line).or(tail.map(|tail| tail.first_line))
-    else {
-        return (text, None);
-    };
-    if let Some(hidden) = hidden {
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
-        }
-        text.push_str(&mark(hidden));
+fn in_part(lines: &[u64]) -> String {
+    match lines {
+        [] => String::new(),
+        [line] => format!(" ({line} in part)"),
+        [first, .., last] => format!(" ({first} and {last} in part)"),
     }
-    let cut = Cut {
-        head,
-        tail: text.len(),
-        tail_start: tail.map_or(excerpt.end, |tail| tail.start),
-        first_hidden,
-        errors_count: hidden.map_or(0, |hidden| hidden.errors_count),
-        errors: hidden.map(|hidden| hidden.errors.clone()).unwrap_or_default(),
-        digest: hidden.map(|hidden| hidden.digest.clone()),
-    };
-    text.extend(tail.map(|tail| tail.text.as_str()));
-    (text, Some(cut))
 }
 
-pub(super) fn shown_raw(log: &BlockingReader, request: &PageRequest) -> io::Result<Shown> {
-    let page = log.page(request)?;
-    let text = STANDARD.encode(&page.bytes);
-    Ok(Shown { text, form: Form::Base64, ..placed(log, request, &page)? })
-}
-
-pub(super) fn shown_dump(log: &BlockingReader, request: &PageRequest) -> io::Result<Shown> {
-    let page = log.page(request)?;
-    let text = view::dump(&log.stretches(request, &page)?);
-    Ok(Shown { text, form: Form::Hexdump, ..placed(log, request, &page)? })
-}
-
-pub(super) fn shown_page(log: &BlockingReader, request: &PageRequest) -> io::Result<Shown> {
-    let charset = log.charset()?;
-    let request = &PageRequest { from: charset.aligned(request.from), ..*request };
-    let page = log.page_in(request, charset)?;
-    if view::is_binary_in(&page.bytes, charset) {
-        return described(log, request, &page, request.max_bytes);
-    }
-    let options = view::ViewOptions { long: view::Long::KeepFirst, ..Default::default() };
-    let placed = placed(log, request, &page)?;
-    let text = view::text_in(page.bytes, charset, options);
-    let (bad_bytes, form) = (text.bad_bytes as u64, text_form(charset));
-    Ok(Shown { text: text.text, bad_bytes, form, ..placed })
-}
-
-/// Where a page lies; its text is still to come.
-fn placed(log: &BlockingReader, request: &PageRequest, page: &Page) -> io::Result<Shown> {
-    let is_whole = page.start == 0 && page.end >= page.total_bytes;
-    let spans = if is_whole || page.bytes.is_empty() {
-        Vec::new()
-    } else {
-        let (first, last) = (log.line_at(page.start)?, log.line_at(page.end - 1)?);
-        vec![Span { first, last, skipped_bytes: skipped_bytes(log, first, page.start)? }]
-    };
-    Ok(Shown {
-        text: String::new(),
-        before: None,
-        spans,
-        cut: None,
-        start: page.start,
-        end: page.end,
-        end_kind: page.end_kind,
-        gap_bytes: page.gap_bytes,
-        bad_bytes: 0,
-        form: Form::Text,
-        stream: request.stream,
-    })
-}
-
-/// A description instead, where the output from `from` on is no text.
-fn binary(log: &BlockingReader, excerpt: &Excerpt, budget: Budget) -> io::Result<Option<Shown>> {
-    let request =
-        PageRequest { from: excerpt.from, stream: None, max_bytes: SNIFFED_BYTES, max_lines: 0 };
-    let page = log.page_in(&request, excerpt.charset)?;
-    let is_binary = view::is_binary_in(&page.bytes, excerpt.charset);
-    is_binary.then(|| described(log, &request, &page, budget.max_bytes)).transpose()
-}
-
-/// The description stands for all bytes of the page, so that a reader who goes on gets on.
-fn described(
-    log: &BlockingReader,
-    request: &PageRequest,
-    page: &Page,
-    room: usize,
-) -> io::Result<Shown> {
-    let mime = view::mime(&page.bytes).to_owned();
-    let amount = size(page.total_bytes.saturating_sub(page.start));
-    let dumped = (room / ROOM_OF_DUMPED).clamp(*DUMPED_BYTES.start(), *DUMPED_BYTES.end());
-    let dump = view::hexdump(&page.bytes[..page.bytes.len().min(dumped)]);
-    Ok(Shown {
-        text: format!("[binary output: {mime}, {amount}]\n{dump}"),
-        // Lines mean nothing in it.
-        spans: Vec::new(),
-        form: Form::Binary { mime },
-        ..placed(log, request, page)?
-    })
-}
-
-/// Said instead of an empty page that lies beyond the end.
-pub(crate) fn beyond_end(job: &Snapshot, place: Place) -> Option<String> {
-    let total = job.output.total_bytes;
-    let asked = match place {
-        Place::Offset(offset) if offset > total => format!("bytes:{offset}"),
-        Place::Offset(_) => return None,
-        Place::NoSuchLine(line) => format!("line {}", thousands(line)),
-    };
-    let lines = count(job.lines(), "line", "lines");
-    Some(format!(
-        "nothing at {asked}: the output of job {} ends at bytes:{total} ({lines})",
-        job.job
-    ))
+/// Those that are listed, and between the first and the last of them how many are not.
+fn errors(hidden: &Hidden) -> String {
+    let line = |error: &ErrorLine| format!("  {}: {}\n", error.line, error.text);
+    let (first, last) = hidden.errors.split_at(hidden.errors.len().div_ceil(2));
+    let skipped = hidden.errors_count.saturating_sub(hidden.errors.len() as u64);
+    let gap = (skipped > 0).then(|| format!("  … {skipped} more\n"));
+    first.iter().map(line).chain(gap).chain(last.iter().map(line)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::{LogSettings, open};
-    use crate::spec::Stream;
+    use crate::output::digest::Digest;
 
-    fn log_of(bytes: &[u8]) -> LogReader {
-        let (mut writer, reader) =
-            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() });
-        writer.append(Stream::Stdout, bytes);
-        writer.close();
-        reader
-    }
-
-    fn shown_of(log: &LogReader, max_bytes: usize) -> Shown {
-        let budget = Budget::of_bytes(max_bytes);
-        shown_excerpt(
-            &log.blocking_for_test(),
-            excerpt(&log.blocking_for_test(), 0, budget).unwrap(),
-            budget,
-        )
-        .unwrap()
-    }
-
-    #[test]
-    fn a_reader_who_follows_the_cursor_misses_no_byte() {
-        let text: String = (1..=1000).map(|line| format!("line {line}\n")).collect();
-        let log = log_of(text.as_bytes());
-        let whole = shown_of(&log, 1 << 20);
-        assert_eq!((whole.text.as_str(), whole.end_kind), (text.as_str(), PageEnd::Complete));
-        assert!(!whole.is_cut());
-        let cut = shown_of(&log, 500);
-        assert!(cut.is_cut() && cut.spans.len() == 2, "{cut:?}");
-        assert_eq!(cut.end_kind, PageEnd::More);
-        let end = usize::try_from(cut.end).unwrap();
-        assert!(cut.text.starts_with(&text[..end]), "the bytes before the cursor are all shown");
-        assert_eq!(cut.head(), &text[..end], "and nothing else is in the head");
-        let middle = cut.cut.unwrap();
-        assert_eq!(middle.first_hidden, cut.spans[0].last + 1);
-        let tail_start = usize::try_from(middle.tail_start).unwrap();
-        assert_eq!(&cut.text[middle.tail..], &text[tail_start..]);
-    }
-
-    #[test]
-    fn before_a_line_that_is_cut_a_reader_has_to_read_on() {
-        let text = format!("one\n{}\ntwo\n", "x".repeat(3000));
-        let cut = shown_of(&log_of(text.as_bytes()), 2000);
-        assert!(cut.text.starts_with("one\nxxx") && cut.text.ends_with("xxx\ntwo\n"));
-        assert_eq!((cut.head(), cut.end, cut.end_kind), ("one\n", 4, PageEnd::More));
-        assert!(!cut.is_cut(), "each line is shown, if not whole");
-        assert_eq!(cut.cut.unwrap().first_hidden, 2);
-    }
-
-    #[test]
-    fn without_room_for_a_head_nothing_counts_as_read() {
-        let text: String = (1..=1000).map(|line| format!("line {line}\n")).collect();
-        let cut = shown_of(&log_of(text.as_bytes()), 12);
-        assert_eq!((cut.head(), cut.start, cut.end), ("", 0, 0), "{cut:?}");
-    }
-
-    #[test]
-    fn bytes_that_are_no_text_are_described() {
-        let shown = shown_of(&log_of(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff\xfe"), 1 << 20);
-        assert_eq!(shown.form, Form::Binary { mime: "image/png".to_owned() });
-        assert_eq!((shown.start, shown.end, shown.end_kind), (0, 18, PageEnd::Complete));
-        assert!(shown.text.starts_with("[binary output: image/png, 18 bytes]\n00000000  89 50"));
-    }
-
-    #[test]
-    fn following_the_cursor_comes_to_the_end_of_any_bytes() {
-        let numbers: String = (1..=5000).map(|line| format!("{line}\n")).collect();
-        let mixed = [numbers.as_bytes(), &[0; 20_000], numbers.as_bytes()].concat();
-        let log = log_of(&mixed);
-        for stream in [None, Some(Stream::Stdout)] {
-            let mut request = PageRequest { from: 0, stream, max_bytes: 4096, max_lines: 0 };
-            loop {
-                let page = shown_page(&log.blocking_for_test(), &request).unwrap();
-                assert_eq!((page.start, page.stream), (request.from, stream));
-                if page.end_kind == PageEnd::Complete {
-                    assert_eq!(page.end, mixed.len() as u64);
-                    break;
-                }
-                assert!(page.end > page.start, "{page:?}");
-                request.from = page.end;
-            }
+    fn hidden(errors_count: u64, listed: &[u64]) -> Hidden {
+        let error = |line: &u64| ErrorLine { line: *line, text: "AssertionError: no".to_owned() };
+        Hidden {
+            first_line: 16,
+            last_line: 1032,
+            in_part: Vec::new(),
+            bytes: 30_000,
+            missing_bytes: 0,
+            errors_count,
+            errors: listed.iter().map(error).collect(),
+            scanned_all: true,
+            digest: Digest::default(),
         }
     }
 
     #[test]
-    fn a_page_that_starts_with_a_long_line_shows_it_whole() {
-        let long = "x".repeat(5000) + "\n";
-        let log = log_of(format!("{long}short\n").as_bytes());
-        let request = PageRequest { from: 0, stream: None, max_bytes: 16_384, max_lines: 0 };
+    fn what_is_hidden_is_named_with_the_errors_in_it() {
+        assert_eq!(mark(&hidden(0, &[])), "[… lines 16-1032 hidden]\n");
         assert_eq!(
-            shown_page(&log.blocking_for_test(), &request).unwrap().text,
-            format!("{long}short\n")
+            mark(&hidden(1, &[22])),
+            "[… lines 16-1032 hidden; 1 looks like an error:\n  22: AssertionError: no\n]\n"
         );
+        let some = mark(&hidden(75, &[22, 900]));
+        assert!(
+            some.starts_with("[… lines 16-1032 hidden; 75 look like errors:\n  22: "),
+            "{some}"
+        );
+        assert!(some.contains("\n  … 73 more\n  900: "), "{some}");
+        let one_line = Hidden { last_line: 16, ..hidden(0, &[]) };
+        assert_eq!(mark(&one_line), "[… 30 KB of line 16 hidden]\n");
+        let holed = Hidden { missing_bytes: 20_000, ..hidden(0, &[]) };
+        assert_eq!(mark(&holed), "[… lines 16-1032 hidden, 20 KB of it not kept]\n");
+        let unsure = Hidden { scanned_all: false, ..hidden(2, &[20, 21]) };
+        assert!(mark(&unsure).contains("hidden; at least 2 look like errors"));
+        let begun = Hidden { in_part: vec![16, 1032], ..hidden(0, &[]) };
+        assert_eq!(mark(&begun), "[… lines 16-1032 hidden (16 and 1032 in part)]\n");
+    }
+
+    #[test]
+    fn what_is_left_out_of_the_list_is_named_where_it_is_missing() {
+        let listed: Vec<u64> = (1..=5).chain(796..=800).collect();
+        for room in (0..400).rev() {
+            let mut some = hidden(800, &listed);
+            list_what_fits(&mut some, room, str::len);
+            let lines: Vec<u64> = some.errors.iter().map(|error| error.line).collect();
+            let is_first = |line: &&u64| **line <= 5;
+            let first = lines.iter().filter(is_first).count();
+            assert!(first == lines.len().div_ceil(2) && lines.is_sorted(), "{lines:?}");
+            let gap = format!("  {}: AssertionError: no\n  … {} more\n", first, 800 - lines.len());
+            assert!(mark(&some).contains(&gap), "{}", mark(&some));
+        }
+    }
+
+    #[test]
+    fn long_texts_are_shortened_before_lines_are_left_out() {
+        let mut long = hidden(10, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        for error in &mut long.errors {
+            error.text = "漢".repeat(200);
+        }
+        list_what_fits(&mut long, 1000, str::len);
+        assert_eq!(long.errors.len(), 10);
+        list_what_fits(&mut long, 0, str::len);
+        assert_eq!((long.errors.len(), long.errors[0].line), (1, 1));
+        assert!(long.errors[0].text.starts_with("漢漢") && long.errors[0].text.len() <= 60);
     }
 }

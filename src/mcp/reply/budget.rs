@@ -1,22 +1,15 @@
-//! How much an answer may take of its reader's context, and how answers are made to fit.
+//! The token budget of a reply, and the cutting of replies that exceed it.
 
+use std::io;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 
 use rmcp::model::JsonObject;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::answer::Answer;
-use crate::mcp::settings::ResultFormat;
-use crate::output::excerpt::Budget;
-use crate::output::redact::Redactor;
+use super::format::{count, size};
 
 /// A token stands for two and a half bytes.
 const BYTES_OF_TWO_TOKENS: u64 = 5;
-/// What an answer says about output that it shows, beside the output: where it lies, how to go on.
-const ABOUT_OUTPUT: usize = 400;
-/// So often an answer is made again with less output before it gets none.
-const TRIES: usize = 8;
 /// The most that JSON makes of one byte: `\u0000`.
 const WORST_ESCAPE: u64 = 6;
 
@@ -83,86 +76,8 @@ impl TokenBudget {
     }
 }
 
-/// Makes an answer fit its budget: it is made with less and less output until it does.
-#[derive(Debug)]
-pub(crate) struct Fit {
-    budget: TokenBudget,
-    format: ResultFormat,
-    redactor: Arc<Redactor>,
-    /// What the answer takes without output.
-    bare: usize,
-    /// How much output the next try may show.
-    size: usize,
-    tries: usize,
-}
-
-impl Fit {
-    /// For answers that have, beside output, what `bare` has.
-    pub(crate) fn new(
-        budget: TokenBudget,
-        format: ResultFormat,
-        redactor: Arc<Redactor>,
-        bare: &Answer,
-    ) -> Self {
-        let bare = bare.size(format) + ABOUT_OUTPUT;
-        Self { budget, format, redactor, bare, size: budget.bytes().saturating_sub(bare), tries: 0 }
-    }
-
-    /// The same, for a page of so many bytes as they are in the log. A program that reads
-    /// structured answers gets the page that it asks for.
-    pub(crate) fn for_page(mut self, asked: Option<usize>, default: usize) -> Self {
-        if let (Some(asked), ResultFormat::Structured) = (asked, self.format) {
-            self.budget = self.budget.holding(asked);
-        }
-        self.size = asked.unwrap_or(default);
-        self
-    }
-
-    /// How much output the next try may show.
-    pub(crate) const fn size(&self) -> usize {
-        self.size
-    }
-
-    /// All of it, for one excerpt.
-    pub(crate) fn excerpt(&self) -> Budget {
-        self.excerpt_of(self.size)
-    }
-
-    /// A share of it, for one of several excerpts.
-    pub(crate) fn excerpt_of(&self, share: usize) -> Budget {
-        let cost = match self.format {
-            ResultFormat::Text => str::len,
-            ResultFormat::Structured | ResultFormat::Both => escaped_len,
-        };
-        Budget { cost, ..Budget::of_bytes(share) }
-    }
-
-    /// The answer, masked, whether it fits or not.
-    pub(crate) fn try_on(&self, answer: Answer) -> Answer {
-        answer.masked(&self.redactor).with_budget(self.budget)
-    }
-
-    /// Whether an answer fits.
-    pub(crate) fn holds(&self, answer: &Answer) -> bool {
-        answer.size(self.format) <= self.budget.bytes()
-    }
-
-    /// The answer, masked, if it fits or shows no output any more; else the next one has to be made with
-    /// less.
-    pub(crate) fn settle(&mut self, answer: Answer) -> Option<Answer> {
-        let answer = answer.masked(&self.redactor);
-        let (limit, takes) = (self.budget.bytes(), answer.size(self.format));
-        if takes <= limit || self.size == 0 {
-            return Some(answer.with_budget(self.budget));
-        }
-        self.tries += 1;
-        self.size = if self.tries < TRIES { less(self.size, (limit, takes), self.bare) } else { 0 };
-        None
-    }
-}
-
 /// How much output to try next: a little less than in proportion, so that it soon fits.
-fn less(size: usize, (limit, takes): (usize, usize), bare: usize) -> usize {
+pub(super) fn less(size: usize, limit: usize, takes: usize, bare: usize) -> usize {
     let room = limit.saturating_sub(bare) as u64;
     let taken = takes.saturating_sub(bare).max(1) as u64;
     let scaled = (size as u64).saturating_mul(room) / taken;
@@ -202,6 +117,140 @@ static ESCAPED: [u8; 256] = {
     escaped[b'\\' as usize] = 2;
     escaped
 };
+
+/// Texts of the structured form are cut to so many bytes.
+const TEXT_BYTES: usize = 120;
+/// Lists of numbers are cut to so many.
+const LISTED: usize = 8;
+/// The field that says how many jobs are left out of `jobs`.
+const LEFT_OUT: &str = "jobs_left_out";
+
+/// At most `limit` bytes of a text, cut after a whole line where there is one, and how much is
+/// missing.
+pub(super) fn trim_text(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let mark = |kept: usize| {
+        let cut = size((text.len() - kept) as u64);
+        format!("\n[… {cut} cut to keep the reply in its token budget]")
+    };
+    let room = limit.saturating_sub(mark(0).len());
+    let end = text.floor_char_boundary(room);
+    let end = text[..end].rfind('\n').unwrap_or(end);
+    let whole = format!("{}{}", &text[..end], mark(end));
+    whole[..whole.floor_char_boundary(limit)].to_owned()
+}
+
+/// Cuts the structured form until it takes at most `limit` bytes. How tools ended goes first; then
+/// output, as a whole, so that the bytes it stands for stay true; then the errors that were hidden
+/// in it; then long texts and lists; then jobs.
+pub(super) fn trim_fields(fields: &mut JsonObject, limit: usize) {
+    let steps: [fn(&mut JsonObject); 4] =
+        [without_endings, without_output, without_hidden_errors, shortened];
+    for step in steps {
+        if json_size(fields) <= limit {
+            return;
+        }
+        each_job(fields, step);
+    }
+    let mut left_out = 0_u64;
+    while json_size(fields) > limit {
+        let Some(Value::Array(jobs)) = fields.get_mut("jobs") else { return };
+        // Some at a time where there are many: each look at the size costs a walk.
+        let fewer = jobs.len() - jobs.len().div_ceil(8);
+        left_out += (jobs.len() - fewer) as u64;
+        if fewer == jobs.len() {
+            return;
+        }
+        jobs.truncate(fewer);
+        fields.insert(LEFT_OUT.to_owned(), left_out.into());
+        let hint = format!("{} left out: ask about fewer", count(left_out, "job is", "jobs are"));
+        fields.insert("hint".to_owned(), hint.into());
+    }
+}
+
+/// The bytes of the structured form.
+pub(super) fn json_size(fields: &JsonObject) -> usize {
+    let mut counted = Counted(0);
+    serde_json::to_writer(&mut counted, fields).map_or(usize::MAX, |()| counted.0)
+}
+
+/// Counts what is written, and keeps nothing of it.
+struct Counted(usize);
+
+impl io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn each_job(fields: &mut JsonObject, step: fn(&mut JsonObject)) {
+    if let Some(Value::Array(jobs)) = fields.get_mut("jobs") {
+        jobs.iter_mut().filter_map(Value::as_object_mut).for_each(step);
+    }
+    step(fields);
+}
+
+fn without_endings(fields: &mut JsonObject) {
+    if let Some(Value::Object(digest)) = fields.get_mut("digest") {
+        digest.remove("endings");
+    }
+}
+
+/// Their number stays.
+fn without_hidden_errors(fields: &mut JsonObject) {
+    fields.remove("hidden_errors");
+}
+
+/// Takes output out: reading starts again where it would have started.
+fn without_output(fields: &mut JsonObject) {
+    let shown = ["output", "stdout", "stderr"].into_iter().find(|name| fields.contains_key(*name));
+    let (Some(shown), Some(start)) = (shown, fields.get("bytes_start").cloned()) else { return };
+    for name in ["tail", "tail_bytes_start"] {
+        fields.remove(name);
+    }
+    let cursor = format!("bytes:{start}");
+    for (name, value) in [
+        (shown, json!("")),
+        ("bytes_end", start),
+        ("next_cursor", json!(cursor)),
+        ("end", json!("more")),
+        ("truncated", json!(true)),
+    ] {
+        fields.insert(name.to_owned(), value);
+    }
+}
+
+fn shortened(fields: &mut JsonObject) {
+    let mut is_cut = false;
+    for value in fields.values_mut() {
+        match value {
+            Value::String(text) if text.len() > TEXT_BYTES => {
+                let kept = text.floor_char_boundary(TEXT_BYTES);
+                *text = format!("{}… [+{}]", &text[..kept], size((text.len() - kept) as u64));
+            }
+            Value::Array(items) if items.len() > LISTED && items.iter().all(Value::is_number) => {
+                items.truncate(LISTED);
+                is_cut = true;
+            }
+            Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_)
+            | Value::Null
+            | Value::Bool(_)
+            | Value::Number(_) => {}
+        }
+    }
+    if is_cut {
+        fields.insert("truncated".to_owned(), true.into());
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -260,7 +309,57 @@ mod tests {
             over in 1..1_000_000_usize,
             bare in 0..50_000_usize,
         ) {
-            prop_assert!(less(size, (limit, limit + over), bare) < size);
+            prop_assert!(less(size, limit, limit + over, bare) < size);
+        }
+    }
+
+    fn object(value: Value) -> JsonObject {
+        value.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn a_text_is_cut_after_a_whole_line_and_says_how_much_is_missing() {
+        let text = "line\n".repeat(100);
+        let cut = trim_text(&text, 100);
+        assert!(cut.len() <= 100 && cut.starts_with("line\nline"), "{cut}");
+        assert!(
+            cut.ends_with("line\n[… 461 bytes cut to keep the reply in its token budget]"),
+            "{cut}"
+        );
+        assert_eq!(trim_text("short", 5), "short");
+    }
+
+    #[test]
+    fn without_its_output_an_answer_says_where_reading_starts() {
+        let mut fields = object(json!({
+            "job": 1, "output": "x".repeat(500), "tail": "y", "tail_bytes_start": 600,
+            "bytes_start": 7, "bytes_end": 507, "end": "complete",
+        }));
+        trim_fields(&mut fields, 200);
+        assert_eq!(
+            Value::Object(fields),
+            json!({
+                "job": 1, "output": "", "bytes_start": 7, "bytes_end": 7, "end": "more",
+                "next_cursor": "bytes:7", "truncated": true,
+            })
+        );
+    }
+
+    #[test]
+    fn jobs_that_have_no_room_are_counted() {
+        let job = json!({"job": 1, "command": "x".repeat(5000), "background_pids": vec![1; 50]});
+        let mut fields = object(json!({"jobs": vec![job; 100]}));
+        trim_fields(&mut fields, 3000);
+        assert!(json_size(&fields) <= 3000);
+        let shown = fields["jobs"].as_array().unwrap().len() as u64;
+        assert!(shown > 3 && fields["jobs_left_out"] == 100 - shown, "{shown}");
+        assert_eq!(fields["jobs"][0]["background_pids"].as_array().unwrap().len(), 8);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_within_its_limit(text in any::<String>(), limit in 0..200_usize) {
+            prop_assert!(trim_text(&text, limit).len() <= limit);
         }
     }
 }

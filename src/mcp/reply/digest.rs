@@ -1,23 +1,10 @@
-//! What matters in an output, as text.
+//! The error and warning summary of a log, as text and as fields.
 
-use super::answer::Answer;
-use super::budget::Fit;
-use super::detail::{COUNTS, DETAILS, Detail};
-use super::digest_fields::{fields, short_fields};
-use super::error::ToolError;
-use super::reading::read;
-use super::structured;
-use super::verdict::verdict;
-use super::words::{count, size};
-use crate::mcp::settings::ResultFormat;
-use crate::mcp::snapshot::Snapshot;
-use crate::output::digest::{
-    Counts, Digest, DigestRequest, Ending, InContext, NumberedLine, Reach, Tally, digest,
-};
-use crate::output::{LogReader, PageEnd, PageRequest};
+use serde_json::{Map, Value, json};
 
-/// The text form is no longer than this.
-const TEXT_BYTES: usize = 3000;
+use super::format::count;
+use crate::output::digest::{Counts, Digest, Ending, EndingLine, InContext, NumberedLine, Tally};
+
 /// The short form is no longer than this.
 const SHORT_BYTES: usize = 600;
 /// An ending takes no more than this of the text form, and of the short form.
@@ -27,74 +14,8 @@ const SHORT_ENDING_BYTES: usize = 200;
 const NAMES: usize = 10;
 const SHORT_NAMES: usize = 3;
 
-/// What matters in a job's output, from the request's offset on: as much of it as fits. The output
-/// is looked through once.
-pub(crate) async fn show_digest(
-    job: &Snapshot,
-    log: &LogReader,
-    request: PageRequest,
-    fit: &Fit,
-) -> Result<Answer, ToolError> {
-    let PageRequest { from, stream, .. } = request;
-    let wanted = DigestRequest { stream, from, reach: Reach::default() };
-    let digest = read(job, log, move |log| digest(log, &wanted)).await?;
-    let room = request.max_bytes.min(TEXT_BYTES);
-    let has_room = |detail: &Detail| told(&digest, *detail).len() <= room;
-    let tried = |detail: Detail| fit.try_on(answer(job, &digest, from, detail));
-    let mut answers = DETAILS.into_iter().filter(has_room).map(tried);
-    Ok(answers.find(|answer| fit.holds(answer)).unwrap_or_else(|| tried(COUNTS)))
-}
-
-/// What matters in all of a job's output, by a glance at it.
-pub(crate) async fn glance(
-    job: &Snapshot,
-    log: &LogReader,
-    request: PageRequest,
-) -> Result<Digest, ToolError> {
-    let wanted = DigestRequest { stream: request.stream, from: 0, reach: Reach::GLANCE };
-    read(job, log, move |log| digest(log, &wanted)).await
-}
-
-/// The same answer, saying below what it shows what matters in all of it, if anything does.
-pub(crate) fn with_glance(answer: Answer, digest: &Digest) -> Answer {
-    let Some(short) = in_short(digest) else { return answer };
-    let part = if digest.complete {
-        format!("all {}", count(digest.lines, "line", "lines"))
-    } else {
-        format!("{}{}", count(digest.lines, "line", "lines"), looked_at(digest))
-    };
-    answer
-        .with_note(&format!("[digest of {part}: {short}]"))
-        .with_field("digest", short_fields(digest))
-}
-
-fn answer(job: &Snapshot, digest: &Digest, from: u64, detail: Detail) -> Answer {
-    let lines = count(digest.lines, "line", "lines");
-    let headline = format!("digest of {lines}{} · {}", looked_at(digest), verdict(job, None));
-    let hint = digest
-        .errors
-        .numbers
-        .first()
-        .map(|line| format!("around an error: read_output(job={}, line={line})", job.job));
-    let end_kind = if job.output.closed { PageEnd::Complete } else { PageEnd::CaughtUp };
-    Answer::about(job, None, ResultFormat::Both)
-        .with_place(structured::place_fields(from.min(digest.end), digest.end, end_kind))
-        .with_verdict(headline)
-        .with_body(told(digest, detail))
-        .with_hint(hint)
-        .with_field("digest", fields(digest, detail))
-}
-
-/// How much was looked at, where that is not all.
-fn looked_at(digest: &Digest) -> String {
-    if digest.complete {
-        return String::new();
-    }
-    format!(" ({} of it looked at)", size(digest.scanned_bytes))
-}
-
 /// Endings first, then counts, then the first and the last error.
-fn told(digest: &Digest, detail: Detail) -> String {
+pub(super) fn told(digest: &Digest, detail: Detail) -> String {
     let left_out = digest.endings.len().saturating_sub(detail.endings);
     let endings = digest.endings.iter().skip(left_out).map(|line| {
         let names = detail.names.min(NAMES);
@@ -239,4 +160,316 @@ pub(super) fn cut(mut text: String, max_bytes: usize) -> String {
         text.push('…');
     }
     text
+}
+
+/// How much of a digest is told. Whatever has less room tells no more of anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Detail {
+    /// Endings: the last ones.
+    pub(super) endings: usize,
+    /// Bytes of each.
+    pub(super) ending_bytes: usize,
+    /// Names of failed tests in each.
+    pub(super) names: usize,
+    /// The first and the last error: 2, 1 or 0 of them.
+    pub(super) errors: usize,
+    /// Lines before and after each.
+    pub(super) around: usize,
+    /// Numbers of lines of one kind, from each side.
+    pub(super) numbers: usize,
+    /// Lines of one kind that are listed with their texts, from each side.
+    pub(super) listed: usize,
+    /// Bytes of each line's text.
+    pub(super) text_bytes: usize,
+}
+
+const ALL: Detail = Detail {
+    endings: 12,
+    ending_bytes: 820,
+    names: 20,
+    errors: 2,
+    around: 3,
+    numbers: 20,
+    listed: 5,
+    text_bytes: 900,
+};
+const SOME: Detail = Detail { numbers: 5, ending_bytes: 320, names: 10, text_bytes: 300, ..ALL };
+const FEW: Detail =
+    Detail { around: 0, numbers: 3, ending_bytes: 200, names: 3, text_bytes: 120, ..SOME };
+const BRIEF: Detail = Detail {
+    endings: 6,
+    ending_bytes: 120,
+    names: 2,
+    numbers: 1,
+    listed: 0,
+    text_bytes: 80,
+    ..FEW
+};
+
+/// The least that is told: how many there are.
+pub(super) const COUNTS: Detail =
+    Detail { endings: 0, ending_bytes: 0, names: 0, errors: 0, numbers: 0, text_bytes: 0, ..BRIEF };
+
+/// From the most to the least: each tells of everything at least as much as the next.
+pub(super) const DETAILS: [Detail; 18] = [
+    ALL,
+    Detail { numbers: 10, names: 10, ..ALL },
+    Detail { numbers: 10, names: 10, ending_bytes: 320, ..ALL },
+    Detail { numbers: 10, names: 10, ending_bytes: 320, text_bytes: 450, ..ALL },
+    SOME,
+    Detail { text_bytes: 200, ..SOME },
+    Detail { around: 1, text_bytes: 160, ..SOME },
+    Detail { around: 0, text_bytes: 160, ..SOME },
+    Detail { listed: 3, ..FEW },
+    Detail { listed: 1, ..FEW },
+    Detail { listed: 0, ..FEW },
+    Detail { endings: 12, ..BRIEF },
+    BRIEF,
+    Detail { errors: 1, ..BRIEF },
+    Detail { errors: 0, ..BRIEF },
+    Detail { errors: 0, endings: 3, ending_bytes: 80, names: 1, ..BRIEF },
+    Detail { errors: 0, endings: 1, ending_bytes: 60, names: 0, ..BRIEF },
+    COUNTS,
+];
+
+/// The short form takes no more than this, unless its counts alone do.
+const SHORT_FIELDS_BYTES: usize = 2000;
+
+/// The digest with so much detail.
+pub(super) fn fields(digest: &Digest, detail: Detail) -> Value {
+    let mut fields = Map::new();
+    fields.insert("lines".into(), digest.lines.into());
+    fields.insert("errors".into(), digest.errors.count.into());
+    fields.insert("warnings".into(), digest.warnings.count.into());
+    for (kind, tally) in [("error", &digest.errors), ("warning", &digest.warnings)] {
+        fields.insert(format!("{kind}_lines"), listed(tally, detail));
+        if tally.numbers.len() > listed_count(tally, detail) && detail.numbers > 0 {
+            fields.insert(format!("{kind}_line_numbers"), numbers(tally, detail));
+        }
+    }
+    let errors = [("first_error", &digest.first_error), ("last_error", &digest.last_error)];
+    for (name, error) in errors.into_iter().take(detail.errors) {
+        if let Some(error) = error {
+            fields.insert(name.into(), context_fields(error, detail));
+        }
+    }
+    fields.insert("endings".into(), endings(digest, detail));
+    fields.insert("scanned_bytes".into(), digest.scanned_bytes.into());
+    fields.insert("complete".into(), digest.complete.into());
+    Value::Object(fields)
+}
+
+/// What goes with a reply that is cut: its `hidden_errors` list the lines.
+pub(super) fn short_fields(digest: &Digest) -> Value {
+    let short = |detail: Detail| {
+        json!({
+            "errors": digest.errors.count,
+            "warnings": digest.warnings.count,
+            "endings": endings(digest, detail),
+            "complete": digest.complete,
+        })
+    };
+    let mut forms = DETAILS.into_iter().map(short);
+    forms.find(|form| form.to_string().len() <= SHORT_FIELDS_BYTES).unwrap_or_else(|| short(COUNTS))
+}
+
+fn listed(tally: &Tally, detail: Detail) -> Value {
+    let (first, last) = sides(&tally.listed, detail.listed);
+    let line = |line: &NumberedLine| json!({"line": line.line, "text": cut(line.text.clone(), detail.text_bytes)});
+    first.iter().chain(last).map(line).collect()
+}
+
+fn listed_count(tally: &Tally, detail: Detail) -> usize {
+    tally.listed.len().min(detail.listed * 2)
+}
+
+fn numbers(tally: &Tally, detail: Detail) -> Value {
+    let (first, last) = sides(&tally.numbers, detail.numbers);
+    first.iter().chain(last).copied().collect()
+}
+
+fn context_fields(error: &InContext, detail: Detail) -> Value {
+    let text = |line: &NumberedLine| cut(line.text.clone(), detail.text_bytes);
+    let left_out = error.before.len().saturating_sub(detail.around);
+    json!({
+        "line": error.line.line,
+        "text": text(&error.line),
+        "before": error.before.iter().skip(left_out).map(text).collect::<Vec<_>>(),
+        "after": error.after.iter().take(detail.around).map(text).collect::<Vec<_>>(),
+    })
+}
+
+/// The last ones.
+fn endings(digest: &Digest, detail: Detail) -> Value {
+    let left_out = digest.endings.len().saturating_sub(detail.endings);
+    digest.endings.iter().skip(left_out).map(|line| ending_fields(line, detail)).collect()
+}
+
+fn ending_fields(line: &EndingLine, detail: Detail) -> Value {
+    let EndingLine { line, ending } = line;
+    let mut fields = Map::new();
+    fields.insert("tool".into(), ending.tool.into());
+    fields.insert("line".into(), (*line).into());
+    fields.insert("text".into(), cut(ending.text.clone(), detail.ending_bytes).into());
+    let counts = &ending.counts;
+    for (name, number) in [
+        ("passed", counts.passed),
+        ("failed", counts.failed),
+        ("skipped", counts.skipped),
+        ("errors", counts.errors),
+        ("warnings", counts.warnings),
+    ] {
+        if let Some(number) = number {
+            fields.insert(name.into(), number.into());
+        }
+    }
+    let names: Vec<String> = ending.failed.iter().take(detail.names).cloned().collect();
+    if !names.is_empty() {
+        fields.insert("failed_names".into(), names.into());
+    }
+    Value::Object(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+    use crate::output::digest::{DigestRequest, Reach, digest};
+    use crate::output::{LogSettings, open};
+    use crate::spec::Stream;
+
+    #[test]
+    fn each_detail_tells_at_least_as_much_of_everything_as_the_next() {
+        let parts = |it: Detail| {
+            let ending = [it.endings, it.ending_bytes, it.names];
+            (ending, [it.errors, it.around, it.numbers, it.listed, it.text_bytes])
+        };
+        for pair in DETAILS.windows(2) {
+            let ((ending, rest), (less_ending, less_rest)) = (parts(pair[0]), parts(pair[1]));
+            let more = ending.iter().chain(&rest);
+            let less = less_ending.iter().chain(&less_rest);
+            assert!(more.zip(less).all(|(more, less)| more >= less), "{pair:?}");
+            assert_ne!(pair[0], pair[1]);
+        }
+    }
+
+    fn digest_of(bytes: &[u8]) -> Digest {
+        let (mut writer, reader) =
+            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() });
+        writer.append(Stream::Stdout, bytes);
+        writer.close();
+        digest(
+            &reader.blocking_for_test(),
+            &DigestRequest { stream: None, from: 0, reach: Reach::default() },
+        )
+        .unwrap()
+    }
+
+    /// What an agent would read about a log.
+    fn told(bytes: &[u8]) -> String {
+        let digest = digest_of(bytes);
+        let short = in_short(&digest).unwrap_or_else(|| "nothing to tell".to_owned());
+        let lines = count(digest.lines, "line", "lines");
+        format!("digest of {lines}\n{}in short: {short}\n", text(&digest, 3000))
+    }
+
+    /// The logs that `tests/logs/make.sh` made.
+    fn logs() -> Vec<PathBuf> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs");
+        let mut logs: Vec<PathBuf> = fs::read_dir(folder)
+            .expect("the logs are there")
+            .map(|entry| entry.expect("a readable folder").path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
+            .collect();
+        logs.sort();
+        logs
+    }
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "whoever runs the tests says it in the environment"
+    )]
+    fn each_log_of_the_corpus_has_the_digest_beside_it() {
+        let logs = logs();
+        assert!(logs.len() >= 30, "{} logs", logs.len());
+        let mut wrong = Vec::new();
+        for path in logs {
+            let told = told(&fs::read(&path).expect("a log"));
+            let expected = path.with_extension("digest");
+            if std::env::var_os("UPDATE_DIGESTS").is_some() {
+                fs::write(&expected, &told).expect("the folder of the logs is ours");
+            }
+            let written = fs::read_to_string(&expected).unwrap_or_default();
+            if told != written {
+                wrong.push(format!("{}:\n{told}", expected.display()));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn both_forms_keep_their_bounds_whatever_the_log() {
+        let wide = "€".repeat(5000);
+        let noisy: String = (0..300)
+            .map(|number| format!("test error_{number}_{wide} ... FAILED\nerror: {wide}\n"))
+            .collect();
+        let digest =
+            digest_of(format!("{noisy}test result: FAILED. 1 passed; 300 failed;\n").as_bytes());
+        assert_eq!(digest.errors.count, 601);
+        for most in [0, 10, 500, 3000] {
+            assert!(text(&digest, most).len() <= most);
+        }
+        let short = in_short(&digest).unwrap();
+        assert!(short.len() <= 600, "{}", short.len());
+        assert!(
+            short.starts_with("601 errors (1 … 601) · cargo test: 1 passed, 300 failed: "),
+            "{short}"
+        );
+    }
+
+    #[test]
+    fn numbers_of_lines_are_listed_with_a_gap_where_some_are_missing() {
+        let all = text(&digest_of(b"error: a\nfine\nerror: b\n"), 3000);
+        assert!(all.starts_with("2 errors: lines 1, 3; no warnings\n"), "{all}");
+        let many = text(&digest_of("warning: x\n".repeat(50).as_bytes()), 3000);
+        let numbers = |range: std::ops::RangeInclusive<u32>| {
+            range.map(|number| number.to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let listed = format!("{} … {}", numbers(1..=20), numbers(31..=50));
+        assert_eq!(many, format!("no errors; 50 warnings: lines {listed}\n"));
+    }
+
+    #[test]
+    fn with_more_room_a_digest_tells_no_less() {
+        let wide = "漢".repeat(5000);
+        let log: String =
+            (0..200).map(|number| format!("error: number {number} {wide}\n")).collect();
+        let digest = digest_of(format!("{log}fatal: the end\n").as_bytes());
+        let texts: Vec<String> = (0..400).map(|step| text(&digest, step * 10)).collect();
+        assert!(texts.windows(2).all(|pair| pair[0].len() <= pair[1].len()));
+        for (room, text) in texts.iter().enumerate().skip(30) {
+            assert!(
+                text.starts_with("git: fatal: the end (line 201)\n201 errors: "),
+                "{room}: {text}"
+            );
+            assert!(!text.ends_with("error:\n"), "{room}: {text}");
+        }
+        assert!(texts[60].contains("\nfirst error:\n1: error: number 0 漢"), "{}", texts[60]);
+        assert!(texts[60].contains("\nlast error:\n201: fatal: the end\n"), "{}", texts[60]);
+    }
+
+    #[test]
+    fn the_short_form_of_a_digest_is_bounded_in_both_forms() {
+        let name = "n".repeat(110);
+        let failed: String =
+            (0..30).map(|number| format!("test {name}{number} ... FAILED\n")).collect();
+        let digest =
+            digest_of(format!("{failed}test result: FAILED. 1 passed; 30 failed;\n").as_bytes());
+        let short = short_fields(&digest);
+        assert!(short.to_string().len() <= 2000, "{short}");
+        assert_eq!((&short["errors"], &short["endings"][0]["failed"]), (&31.into(), &30.into()));
+    }
 }

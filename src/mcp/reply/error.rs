@@ -1,11 +1,11 @@
-//! Why a tool could not do what it was asked, and the answer that says so.
+//! Errors of the native tools, and the reply that says so.
 
 use std::io;
 
 use thiserror::Error;
 
-use super::answer::Answer;
 use super::structured::millis;
+use super::tool_reply::Answer;
 use crate::ids::{JobId, JobNumber};
 use crate::mcp::args::ArgError;
 use crate::output::pattern::PatternError;

@@ -1,8 +1,10 @@
-//! The one `→` line: what to do next.
+//! The `→` line of a reply: the next call to make.
 
-use super::confined;
-use super::shown::{Form, Shown};
-use super::words::size;
+use super::body::{Form, Shown};
+use crate::confinement::{Confinement, Network};
+use std::time::Duration;
+
+use super::format::{size, soon};
 use crate::ids::JobId;
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{Ending, Outcome};
@@ -26,7 +28,7 @@ pub(crate) fn after_job(job: &Snapshot, shown: Option<&Shown>) -> Option<String>
                     "{kept}: read_output(job={id}, line={line}) or read_output(job={id}, grep=\"…\")"
                 )
             });
-            let said: Vec<String> = confined::hint(job, shown).into_iter().chain(cut).collect();
+            let said: Vec<String> = after_confined(job, shown).into_iter().chain(cut).collect();
             (!said.is_empty()).then(|| said.join("; "))
         }
     }
@@ -110,5 +112,105 @@ fn after_text(job: &Snapshot, shown: &Shown) -> Option<String> {
         PageEnd::CaughtUp => Some(format!(
             "so far all: wait_jobs(jobs=[{id}]), then read_output(job={id}, cursor=\"bytes:{end}\")"
         )),
+    }
+}
+
+/// From so many waits in a row on that brought nothing, a caller is told to do something else.
+const TOO_MANY: u32 = 3;
+
+/// A wait that was over before anything came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct VainWait {
+    /// It and those before it of the same caller for the same jobs.
+    pub(crate) in_a_row: u32,
+    /// How long it was, where that is less than was asked for.
+    pub(crate) cut_to: Option<Duration>,
+    /// Where a line was looked for, where what is before that was shown to the caller earlier.
+    pub(crate) looked_from: Option<u64>,
+}
+
+impl VainWait {
+    /// What to do next about jobs that go on: what else there is to say, and not to poll.
+    pub(crate) fn said(self, open: &[JobId], next: Option<String>) -> Option<String> {
+        let [first, others @ ..] = open else { return next };
+        if self.in_a_row >= TOO_MANY {
+            let (waits, jobs) = (self.in_a_row, list(open));
+            let them = if others.is_empty() { "it" } else { "them" };
+            return Some(format!(
+                "{waits} waits in a row brought nothing: stop polling, do other work or end your \
+                 turn; read_output(job={first}, view=\"tail\") shows how far job {first} is, \
+                 stop_jobs(jobs=[{jobs}]) ends {them}"
+            ));
+        }
+        let cut = self.cut_to.map(|most| format!("{} is the longest wait of one call", soon(most)));
+        let looked = self.looked_from.map(|from| {
+            format!("until was looked for from cursor=\"bytes:{from}\" on: what is before was shown to you")
+        });
+        let said: Vec<String> = looked.into_iter().chain(cut).chain(next).collect();
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+}
+
+/// What programs say where they may not write.
+const NO_WRITE: [&str; 3] =
+    ["read-only file system", "permission denied", "operation not permitted"];
+
+/// What programs say where there is no network.
+const NO_NETWORK: [&str; 6] = [
+    "name resolution",
+    "could not resolve",
+    "network is unreachable",
+    "enetunreach",
+    "eai_again",
+    "address family not supported",
+];
+
+/// Why a job that failed may have failed, where what it wrote reads like that.
+fn after_confined(job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
+    if matches!(job.ending()?.outcome, Outcome::Exited { code: 0 }) {
+        return None;
+    }
+    let Confinement { profile, network } = job.confinement.given;
+    if !profile.limits_files() && network != Network::Off {
+        return None;
+    }
+    let text = shown?.text().to_lowercase();
+    let says = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
+    if profile.limits_files() && says(&NO_WRITE) {
+        let places = job.writable.iter().map(|path| path.display().to_string());
+        let places: Vec<String> = places.chain(["$TMPDIR".to_owned()]).collect();
+        let (places, profile) = (places.join(" and "), profile.word());
+        return Some(format!("the job may write only to {places} (confinement {profile})"));
+    }
+    let offline = network == Network::Off && says(&NO_NETWORK);
+    offline.then(|| format!("the job has no network (confinement {})", job.confinement.given))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{JobNumber, Tenant};
+
+    #[test]
+    fn who_polls_is_told_to_stop_and_who_waited_long_why_it_came_back() {
+        let open = [JobNumber::new(7).of(Tenant::LOCAL)];
+        let said = |in_a_row, cut_to, open: &[JobId]| {
+            VainWait { in_a_row, cut_to, looked_from: None }
+                .said(open, Some("next".to_owned()))
+                .unwrap()
+        };
+        assert_eq!(said(1, None, &open), "next");
+        let cut = said(2, Some(Duration::from_secs(50)), &open);
+        assert_eq!(cut, "50s is the longest wait of one call; next");
+        let enough = said(3, None, &open);
+        assert!(enough.starts_with("3 waits in a row brought nothing: stop polling"), "{enough}");
+        let next =
+            "read_output(job=7, view=\"tail\") shows how far job 7 is, stop_jobs(jobs=[7]) ends it";
+        assert!(enough.ends_with(next), "{enough}");
+        assert_eq!(said(9, None, &[]), "next", "all have ended");
+        let looked = VainWait { in_a_row: 1, cut_to: None, looked_from: Some(40) };
+        let looked = looked.said(&open, Some("next".to_owned())).unwrap();
+        assert!(looked.starts_with("until was looked for from cursor=\"bytes:40\" on"), "{looked}");
+        assert!(looked.ends_with("; next"), "{looked}");
     }
 }

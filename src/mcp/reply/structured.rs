@@ -5,11 +5,11 @@
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::confined;
-use super::digest_fields::short_fields;
-use super::shown::{Cut, Form, Shown};
-use super::words::kill_note;
-use crate::mcp::address;
+use super::body::{Cut, Form, Shown};
+use super::digest::short_fields;
+use super::format::kill_note;
+use crate::confinement::Granted;
+use crate::mcp::resources;
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{Ending, LimitKind, Outcome, signal_name};
 use crate::output::PageEnd;
@@ -41,8 +41,8 @@ pub(crate) fn fields(job: &Snapshot, shown: Option<&Shown>) -> JsonObject {
     fields.put_if(removed > 0, "removed_bytes", removed);
     fields.put_if(job.waits_for_input(), "waiting_for_input", true);
     fields.put_if(!job.survivors.is_empty(), "background_pids", job.survivors.clone());
-    fields.put("confinement", confined::field(job.confinement, job.doubt.as_deref()));
-    fields.put("uri", address::of_output(job.job));
+    fields.put("confinement", confinement_field(job.confinement, job.doubt.as_deref()));
+    fields.put("uri", resources::of_output(job.job));
     if let Some(trace_id) = job.trace_id {
         fields.put("trace_id", trace_id.to_string());
     }
@@ -217,4 +217,22 @@ const fn end_word(end: PageEnd) -> &'static str {
 
 pub(super) fn millis(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// How a job is confined.
+pub(super) fn confinement_field(granted: Granted, doubt: Option<&str>) -> Value {
+    let Granted { asked, given, backend } = granted;
+    let mut field = json!({
+        "profile": given.profile.word(),
+        "network": given.network.word(),
+        "backend": backend.word(),
+        "degraded": granted.is_degraded(),
+    });
+    if let Some(doubt) = doubt {
+        field["because"] = json!(doubt);
+    }
+    if granted.is_degraded() {
+        field["asked"] = json!({"profile": asked.profile.word(), "network": asked.network.word()});
+    }
+    field
 }

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::answer::Answer;
-use super::body::{Place, beyond_end};
+use super::body::{Cut, Form, Shown, Span};
+use super::excerpt::{Place, beyond_end};
 use super::hint::{after_page, reused_key};
-use super::listing::{Counts, list_headline, list_line};
-use super::part::Part;
-use super::shown::{Cut, Form, Shown, Span};
+use super::job_list::Part;
+use super::job_list::{Counts, list_headline, list_line};
+use super::tool_reply::Answer;
 use super::verdict::verdict;
 use crate::confinement::{Backend, Confinement, Granted, Network, Profile};
 use crate::ids::JobId;
@@ -17,6 +17,7 @@ use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{Ending, KillNote, LimitKind, Outcome, StartError, StopBy, Usage};
 use crate::output::excerpt::ErrorLine;
+use crate::output::redact::Redactor;
 use crate::output::{PageEnd, Progress};
 use crate::yard::{FindError, Liveness, QueuePlace, WaitsFor};
 
@@ -487,7 +488,7 @@ fn each_format_carries_what_its_clients_read() {
 
 #[test]
 fn what_is_added_after_masking_is_masked_as_well() {
-    let redactor = super::budget_tests::redactor();
+    let redactor = Redactor::with_known_secrets(&[]).unwrap();
     const SECRET: &str = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
     let answer = Answer::about(&exited(1, 1, 0), None, ResultFormat::Text).masked(&redactor);
     let text = answer.with_note(SECRET).masked(&redactor).text();

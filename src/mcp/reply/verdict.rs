@@ -1,12 +1,13 @@
-//! The first line of an answer: what became of the job, in one line.
+//! The verdict: the state of a job in one line, which is the first line of a reply.
 
-use super::confined;
-use super::shown::{Form, Shown};
-use super::words::{bound, count, exact, kill_note, rough, size, soon, thousands};
+use super::body::{Form, Shown};
+use super::format::{bound, count, exact, kill_note, rough, size, soon, thousands};
+use crate::confinement::{Backend, Confinement, Granted, Network, Profile};
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{Ending, LimitKind, Outcome, StopBy, signal_name};
+use crate::output::excerpt::{Budget, tail};
 use crate::telemetry::DropReason;
-use crate::yard::{DEFAULT_LANE, QueuePlace};
+use crate::yard::{DEFAULT_LANE, JobHandle, QueuePlace};
 
 /// What became of a job, in one line; with what is shown of its output, if any is.
 pub(crate) fn verdict(job: &Snapshot, shown: Option<&Shown>) -> String {
@@ -156,7 +157,7 @@ fn remarks(job: &Snapshot, shown: Option<&Shown>) -> Vec<String> {
     if job.waits_for_input() {
         remarks.push("waiting for input".to_owned());
     }
-    remarks.extend(confined::remark(job.confinement));
+    remarks.extend(confinement_remark(job.confinement));
     remarks.extend(job.doubt.as_ref().map(|doubt| format!("sandboxed because {doubt}")));
     remarks.extend(survivors(&job.survivors));
     if job.output.dropped_bytes > 0 {
@@ -221,5 +222,130 @@ fn survivors(pids: &[u32]) -> Option<String> {
             thousands(pids.len() as u64),
             named.join(", ")
         )),
+    }
+}
+
+/// The last output line, with room for any usual one.
+const LAST_LINE: Budget = Budget { max_lines: 1, ..Budget::of_bytes(200) };
+
+/// How far the first of these jobs that is not over has come.
+pub(crate) async fn progress_line<'a>(jobs: impl IntoIterator<Item = &'a JobHandle>) -> String {
+    let open = jobs.into_iter().find(|job| job.status().ending().is_none());
+    match open {
+        Some(job) => line(job).await,
+        None => String::new(),
+    }
+}
+
+/// How a job stands, in one line, with its last line of output.
+pub(crate) async fn status_line(now: &Snapshot, job: &JobHandle) -> String {
+    let mut text = verdict(now, None);
+    if let Some(last) = last_line(job).await {
+        text.push_str(" · ");
+        text.push_str(&last);
+    }
+    text
+}
+
+async fn line(job: &JobHandle) -> String {
+    let status = job.status();
+    if status.started.is_none() {
+        return format!("job {} queued {}", job.id(), rough(status.queued_for()));
+    }
+    let output = job.output().progress();
+    let lines = count(output.lines + u64::from(output.open_line), "line", "lines");
+    let mut text = format!("job {} running {} · {lines}", job.id(), rough(status.elapsed()));
+    if let Some(last) = last_line(job).await {
+        text.push_str(" · ");
+        text.push_str(&last);
+    }
+    text
+}
+
+async fn last_line(job: &JobHandle) -> Option<String> {
+    let tail = job.output().read_if_idle_with(|log| tail(log, LAST_LINE)).await;
+    let section = tail?.sections.pop()?;
+    let text = section.text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// What a verdict says of a confinement; nothing where a job may do nearly everything.
+fn confinement_remark(granted: Granted) -> Option<String> {
+    if granted.is_degraded() {
+        return Some(degraded(granted));
+    }
+    let Confinement { profile, network } = granted.given;
+    match (profile, network) {
+        (Profile::None | Profile::Default, Network::On) => None,
+        (Profile::None | Profile::Default, Network::Off) => Some("confined: no network".to_owned()),
+        (Profile::WorkspaceWrite | Profile::ReadOnly, Network::On) => {
+            Some(format!("confined: {}", profile.word()))
+        }
+        (Profile::WorkspaceWrite | Profile::ReadOnly, Network::Off) => {
+            Some(format!("confined: {}, no network", profile.word()))
+        }
+    }
+}
+
+/// `confinement degraded: workspace-write asked, default given (no namespaces, no Landlock)`
+fn degraded(Granted { asked, given, backend }: Granted) -> String {
+    let lost = if asked.network == given.network { "" } else { " without network" };
+    let missing = match backend {
+        Backend::Namespaces | Backend::Landlock | Backend::Seccomp => "no namespaces, no Landlock",
+        Backend::Nothing => "no seccomp",
+    };
+    let (asked, given) = (asked.profile.word(), given.profile.word());
+    format!("confinement degraded: {asked}{lost} asked, {given} given ({missing})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::reply::structured::confinement_field;
+
+    const fn asked(profile: Profile, network: Network) -> Confinement {
+        Confinement { profile, network }
+    }
+
+    #[track_caller]
+    fn check(asked: Confinement, given: Confinement, backend: Backend, expected: Option<&str>) {
+        let granted = Granted { asked, given, backend };
+        assert_eq!(confinement_remark(granted).as_deref(), expected, "{granted:?}");
+        assert_eq!(confinement_field(granted, None)["degraded"], asked != given);
+        assert_eq!(confinement_field(granted, None)["profile"], given.profile.word());
+    }
+
+    #[test]
+    fn a_verdict_tells_what_a_reader_could_stumble_over() {
+        let usual = asked(Profile::Default, Network::On);
+        check(usual, usual, Backend::Seccomp, None);
+        let offline = asked(Profile::Default, Network::Off);
+        check(offline, offline, Backend::Seccomp, Some("confined: no network"));
+        let files = asked(Profile::WorkspaceWrite, Network::Off);
+        let told = Some("confined: workspace-write, no network");
+        check(files, files, Backend::Namespaces, told);
+        let online = asked(Profile::ReadOnly, Network::On);
+        check(online, online, Backend::Landlock, Some("confined: read-only"));
+    }
+
+    #[test]
+    fn what_the_host_could_not_give_is_told() {
+        let files = asked(Profile::WorkspaceWrite, Network::Off);
+        check(
+            files,
+            asked(Profile::Default, Network::Off),
+            Backend::Seccomp,
+            Some(
+                "confinement degraded: workspace-write asked, default given (no namespaces, no Landlock)",
+            ),
+        );
+        check(
+            files,
+            Confinement::NONE,
+            Backend::Nothing,
+            Some(
+                "confinement degraded: workspace-write without network asked, none given (no seccomp)",
+            ),
+        );
     }
 }

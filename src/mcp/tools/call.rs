@@ -1,22 +1,27 @@
-//! What a tool has at hand while it works on one call.
+//! One call of a tool: its context, its wait, its turn on the connection, and its reply.
 
-use std::io;
+use std::future::Future;
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::slice;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{io, slice};
 
+use futures_util::FutureExt;
 use rmcp::RoleServer;
-use rmcp::service::RequestContext;
-use tokio_util::sync::CancellationToken;
+use rmcp::model::{CallToolResult, ProgressNotificationParam, ProgressToken};
+use rmcp::service::{Peer, RequestContext};
+use tokio::time::{MissedTickBehavior, interval_at, sleep};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::mcp::approvals::Answered;
-use crate::mcp::reply::{Answer, Fit, Shown, TokenBudget};
+use crate::mcp::reply::{Answer, Fit, Shown, TokenBudget, ToolError};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
 use crate::output::patience::Patience;
 use crate::output::{BlockingReader, LogReader, ReadBusy, ReadPermit, scan_with};
-use crate::yard::{Desk, JobHandle};
+use crate::yard::{Desk, JobHandle, Parked, Question};
 
 /// What a tool has at hand while it works on one call.
 #[derive(Debug, Clone, Copy)]
@@ -109,6 +114,12 @@ impl Call<'_> {
         }
     }
 
+    /// An answer as it goes to the client: secrets masked, within the budget.
+    pub(crate) fn result(&self, answer: Answer) -> CallToolResult {
+        let format = self.settings.result_format;
+        answer.masked(&self.desk.redactor()).within(self.budget, format).into_result(format)
+    }
+
     /// Looks at a job now.
     pub(crate) async fn look(&self, job: &JobHandle) -> Snapshot {
         Snapshot::take(self.desk, job).await
@@ -136,6 +147,135 @@ async fn scan_until<T: Send + 'static>(
         () = cancelled.cancelled() => {
             drop(leash);
             scanning.await
+        }
+    }
+}
+
+/// What a tool has to say to a call.
+#[derive(Debug)]
+pub(crate) enum Response {
+    /// All that there is to say.
+    Answer(Answer),
+    /// The job goes on, and the client looks after it as a task.
+    Task(JobHandle),
+    /// Somebody must say yes first; then the call comes again.
+    Ask(Question),
+    /// The same, with the client looking after it as a task.
+    Parked(Box<Parked>),
+}
+
+impl From<Answer> for Response {
+    fn from(answer: Answer) -> Self {
+        Self::Answer(answer)
+    }
+}
+
+/// What is said to a call. A failure is said as well, and so is a panic: without an answer the
+/// caller would wait for ever.
+pub(crate) async fn answer_of<T: From<Answer>>(
+    tool: &str,
+    run: impl Future<Output = Result<T, ToolError>>,
+) -> T {
+    match AssertUnwindSafe(Box::pin(run)).catch_unwind().await {
+        Ok(Ok(said)) => said,
+        Ok(Err(error)) => error.into_answer().into(),
+        Err(_) => Answer::failure(
+            format!("{tool} failed inside the server; list_jobs shows what runs"),
+            "internal",
+        )
+        .into(),
+    }
+}
+
+/// Why a wait came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitEnd<T> {
+    /// What was waited for has happened.
+    Done(T),
+    /// The time is over.
+    Over,
+    /// The client no longer wants the answer.
+    Cancelled,
+}
+
+/// Waits for `event`, at most for `limit`. A client that asked for progress gets what `tell`
+/// says every now and then.
+pub(crate) async fn wait_for<T, F: Future<Output = String>>(
+    call: Call<'_>,
+    limit: Duration,
+    event: impl Future<Output = T>,
+    tell: impl Fn() -> F,
+) -> WaitEnd<T> {
+    let mut event = pin!(event);
+    let mut over = pin!(sleep(limit));
+    let every = call.settings.progress_every;
+    let mut ticks = interval_at(tokio::time::Instant::now() + every, every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let progress = Progress::of(call);
+    loop {
+        tokio::select! {
+            biased;
+            outcome = &mut event => return WaitEnd::Done(outcome),
+            () = call.request.ct.cancelled() => return WaitEnd::Cancelled,
+            () = &mut over => return WaitEnd::Over,
+            _ = ticks.tick(), if progress.is_some() => {}
+        }
+        // Sent outside the select: a notification that was dropped half-way could still
+        // be on its way when the result is, and arrive after it.
+        if let Some(progress) = &progress {
+            // The last line of output is in it.
+            let text = call.desk.redactor().mask_text(&tell().await).into_owned();
+            progress.send(text).await;
+        }
+    }
+}
+
+/// The way back to a client that asked for progress.
+struct Progress<'a> {
+    peer: &'a Peer<RoleServer>,
+    token: ProgressToken,
+    since: Instant,
+}
+
+impl<'a> Progress<'a> {
+    fn of(call: Call<'a>) -> Option<Self> {
+        let token = call.request.meta.get_progress_token()?;
+        Some(Self { peer: &call.request.peer, token, since: Instant::now() })
+    }
+
+    /// Sends the seconds since the start of the wait, which always increase.
+    async fn send(&self, message: String) {
+        let seconds = self.since.elapsed().as_secs_f64();
+        let params =
+            ProgressNotificationParam::new(self.token.clone(), seconds).with_message(message);
+        // A client that is gone is noticed by its transport.
+        if let Err(error) = self.peer.notify_progress(params).await {
+            tracing::debug!(%error, "progress not sent");
+        }
+    }
+}
+
+/// A call's turn to start. A transport that reads calls one after the other sends it along with
+/// each, in its extensions, and hands on the next one when the turn is over: once the call has
+/// started its work, or was dropped.
+#[derive(Debug, Clone)]
+pub(crate) struct Turn {
+    over: CancellationToken,
+    _over_when_dropped: Arc<DropGuard>,
+}
+
+impl Turn {
+    /// A turn, and what is cancelled when it is over.
+    pub(crate) fn new() -> (Self, CancellationToken) {
+        let over = CancellationToken::new();
+        let guard = Arc::new(over.clone().drop_guard());
+        (Self { over: over.clone(), _over_when_dropped: guard }, over)
+    }
+
+    /// Lets the call after this one start, where it waits for that.
+    pub(crate) fn end(context: &RequestContext<RoleServer>) {
+        if let Some(turn) = context.extensions.get::<Self>() {
+            turn.over.cancel();
         }
     }
 }
@@ -195,5 +335,15 @@ mod tests {
         told.recv_timeout(SOON).unwrap();
         scanning.abort();
         told.recv_timeout(SOON).unwrap();
+    }
+
+    #[test]
+    fn a_turn_is_over_when_its_last_clone_is_gone() {
+        let (turn, over) = Turn::new();
+        let clone = turn.clone();
+        drop(turn);
+        assert!(!over.is_cancelled());
+        drop(clone);
+        assert!(over.is_cancelled());
     }
 }

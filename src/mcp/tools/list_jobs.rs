@@ -3,7 +3,8 @@
 use rmcp::model::JsonObject;
 
 use super::call::Call;
-use super::grep::{self, Grep};
+use super::search;
+use super::search::Grep;
 use crate::mcp::args::Args;
 use crate::mcp::reply::{Answer, Counts, Part, ToolError, clipped, list_headline, list_line};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
@@ -12,7 +13,7 @@ use crate::yard::{JobHandle, Phase};
 const DEFAULT_LIMIT: u64 = 20;
 const MAX_LIMIT: u64 = 200;
 
-pub(super) const SPEC: ToolSpec = ToolSpec {
+pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "list_jobs",
     about: "Lists jobs, newest first, each with its state, the age of its last output, and its \
             place in the queue.",
@@ -64,7 +65,7 @@ const STATES: [(&str, Wanted); 5] = [
     ("all", Wanted::All),
 ];
 
-pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
+pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
     let wanted = args.choice("state", &STATES)?.unwrap_or(Wanted::All);
     let text = args.text("text")?.map(|text| text.to_lowercase());
     let grep = args.text("grep")?.as_deref().map(Grep::lines).transpose()?;
@@ -76,7 +77,7 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
     };
     let wanted = jobs.into_iter().filter(is_wanted).collect();
     let (matching, unsearched) = match grep {
-        Some(grep) => grep::count(call, wanted, grep).await?,
+        Some(grep) => search::count(call, wanted, grep).await?,
         None => (wanted.into_iter().map(|job| (job, None)).collect(), None),
     };
     let shown = &matching[..matching.len().min(usize::try_from(limit).unwrap_or(usize::MAX))];

@@ -1,23 +1,24 @@
 //! `read_output`: any part of a job's output, at any time. Never blocks, never consumes.
 
 use super::call::Call;
-use super::grep::{self, Grep};
-use super::place::{offset_of, place_of_cursor, place_of_line, target_of_uri};
+use super::search;
+use super::search::Grep;
 use crate::ids::JobNumber;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{
     Answer, Place, Shown, TokenBudget, ToolError, after_page, beyond_end, glance, query_answer,
     show_digest, show_dump, show_page, show_raw, with_glance,
 };
+use crate::mcp::resources::{Address, ByteRange};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
 use crate::output::query::{memory_of, query};
-use crate::output::{BlockingReader, LogReader, PageRequest};
+use crate::output::{BlockingReader, Cursor, LogReader, PageRequest, ParsedCursor};
 use crate::spec::Stream;
 use crate::yard::JobHandle;
 
-pub(super) const SPEC: ToolSpec = ToolSpec {
+pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "read_output",
     about: "Reads a job's output, while it runs or after: a page from cursor or line on (default: \
             from the start), head, tail; as text, hexdump, base64 or raw (base64); or digest \
@@ -45,7 +46,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     ],
 };
 
-pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
+pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
     let Some((id, stream)) = target(&mut args)? else { return search_all(call, args).await };
     let job = call.desk.find(call.desk.job(id)).await?;
     let wish = Wish::read(args, &job, stream, call.settings).await?;
@@ -58,7 +59,7 @@ pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolE
         Form::Grep(grep) => {
             let page = wish.request(&job, fit.size()).await?;
             let place = wish.place(&job, fit.size()).await?;
-            let answer = grep::in_job(call, &now, log, grep.clone(), (page, fit)).await?;
+            let answer = search::in_job(call, &now, log, grep.clone(), (page, fit)).await?;
             Ok(with_notice(answer, &now, place))
         }
         Form::Query(expression) => {
@@ -119,7 +120,7 @@ async fn search_all(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError>
     let bare = call.fit(&Answer::several(None, Vec::new()));
     let fit = bare.for_page(max_bytes, call.settings.page_bytes);
     let page = PageRequest { max_bytes: fit.size(), ..page };
-    grep::in_all_jobs(call, grep, (page, fit)).await
+    search::in_all_jobs(call, grep, (page, fit)).await
 }
 
 fn page(call: Call<'_>, (now, shown): (&Snapshot, Shown), place: Place) -> Answer {
@@ -342,5 +343,48 @@ fn form(args: &mut Args, view: Option<View>) -> Result<Form, ToolError> {
                  view and cursor alone",
         )
         .into()),
+    }
+}
+
+/// The place that a cursor stands for in the output of `job`.
+pub(super) async fn place_of_cursor(cursor: &str, job: &JobHandle) -> Result<Place, ToolError> {
+    let parsed: ParsedCursor = cursor.parse()?;
+    match parsed.job {
+        Some(of) if of != job.id().in_tenant() => {
+            Err(ToolError::ForeignCursor { job: job.id(), of })
+        }
+        Some(_) | None => match parsed.cursor {
+            Cursor::Bytes(offset) => Ok(Place::Offset(offset)),
+            Cursor::Line(line) => place_of_line(line, job).await,
+        },
+    }
+}
+
+/// The place of a line's first byte. The first line is always there, if only to be written.
+pub(super) async fn place_of_line(line: u64, job: &JobHandle) -> Result<Place, ToolError> {
+    let offset = job.output().read_with(move |log| log.offset_of_line(line)).await;
+    let offset = offset.map_err(|source| ToolError::Read { job: job.id(), source })?;
+    Ok(match offset {
+        Some(offset) => Place::Offset(offset),
+        None if line <= 1 => Place::Offset(0),
+        None => Place::NoSuchLine(line),
+    })
+}
+
+/// Where reading starts; of a line that is not there, the end.
+pub(super) fn offset_of(place: Place, log: &LogReader) -> u64 {
+    match place {
+        Place::Offset(offset) => offset,
+        Place::NoSuchLine(_) => log.progress().total_bytes,
+    }
+}
+
+/// The job, and the one stream if any, whose output an address names.
+pub(super) fn target_of_uri(uri: &str) -> Result<(JobNumber, Option<Stream>), ToolError> {
+    let given = || uri.chars().take(80).collect();
+    let address = Address::parse(uri).map_err(|_| ToolError::BadUri { given: given() })?;
+    match address.range {
+        ByteRange::WHOLE => Ok((address.job, address.stream)),
+        ByteRange { .. } => Err(ToolError::UriRange),
     }
 }

@@ -3,19 +3,18 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use super::call::Call;
-use super::confinement;
-use super::response::Response;
+use super::call::{Call, Response, Turn, WaitEnd, wait_for};
+use crate::confinement::Profile;
 use crate::mcp::approvals::submit;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{Answer, Shown, TokenBudget, ToolError, progress_line, reused_key, show};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::snapshot::Snapshot;
-use crate::mcp::turn::Turn;
-use crate::mcp::wait::{WaitEnd, wait_for};
 use crate::outcome::StopBy;
 use crate::spec::{LargeOutput, Priority, Program, Stdin};
-use crate::yard::{Desk, Input, JobHandle, StopWish, Submission};
+use crate::yard::{
+    Bound, Desk, Input, JobHandle, LimitTerms, NetworkRule, StopWish, Submission, Terms,
+};
 
 /// How long a job in the background gets to start before the call answers.
 const START: Duration = Duration::from_secs(1);
@@ -24,7 +23,7 @@ const START: Duration = Duration::from_secs(1);
 /// connection that ends waits for its last answers.
 const LAST_LOOK: Duration = Duration::from_millis(200);
 
-pub(super) const SPEC: ToolSpec = ToolSpec {
+pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "run_command",
     about: "Runs a shell command as a job. Answers when it ends, or after wait_s while it goes on \
             as a job; then use wait_jobs, do not poll. All output is kept: read_output. Standard \
@@ -64,7 +63,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     ],
 };
 
-pub(super) async fn call(call: Call<'_>, args: Args) -> Result<Response, ToolError> {
+pub(in crate::mcp) async fn call(call: Call<'_>, args: Args) -> Result<Response, ToolError> {
     let called = Instant::now();
     let Wish { submission, typed, wait } = Wish::read(args)?;
     let key = submission.key.clone();
@@ -160,7 +159,7 @@ impl Wish {
             description: args.text("description")?,
             lane: args.text("lane")?,
             priority: args.choice("priority", &Priority::WORDS)?,
-            confinement: confinement::terms(&mut args)?,
+            confinement: terms(&mut args)?,
             key: args.text("key")?,
             ..Submission::new(program)
         };
@@ -196,8 +195,44 @@ async fn type_in(job: JobHandle, text: String) {
     job.send_input(input).await.ok();
 }
 
+/// What `limits` may hold.
+const LIMITS: [Field; 6] = [
+    Field::optional("memory", Kind::Text, ""),
+    Field::optional("cpu_s", Kind::Seconds, ""),
+    Field::optional("processes", Kind::Whole, ""),
+    Field::optional("open_files", Kind::Whole, ""),
+    Field::optional("file_size", Kind::Text, ""),
+    Field::optional("nice", Kind::Whole, ""),
+];
+
+/// Takes what a call says about its confinement.
+pub(super) fn terms(args: &mut Args) -> Result<Terms, ArgError> {
+    Ok(Terms {
+        profile: args.choice("confinement", &Profile::WORDS)?,
+        network: args.choice("network", &NetworkRule::WORDS)?,
+        limits: match args.object("limits")? {
+            None => LimitTerms::NOTHING,
+            Some(limits) => read_limits(Args::new(Some(limits), &LIMITS)?)?,
+        },
+    })
+}
+
+fn read_limits(mut args: Args) -> Result<LimitTerms, ArgError> {
+    const ANY: std::ops::RangeInclusive<u64> = 1..=u64::MAX;
+    Ok(LimitTerms {
+        memory: args.size("memory")?.map(Bound::AtMost),
+        cpu: args.seconds("cpu_s")?.map(Bound::AtMost),
+        processes: args.whole("processes", ANY)?.map(Bound::AtMost),
+        open_files: args.whole("open_files", ANY)?.map(Bound::AtMost),
+        file_size: args.size("file_size")?.map(Bound::AtMost),
+        nice: args.whole("nice", 0..=19)?.and_then(|nice| u8::try_from(nice).ok()),
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::{Value, json};
 
     use super::*;
@@ -233,5 +268,48 @@ mod tests {
             wish(json!({"command": "ls", "args": []})).submission.program,
             Program::Direct { program: "ls".into(), args: vec![] }
         );
+    }
+
+    const FIELDS: [Field; 3] = [
+        Field::optional("confinement", Kind::Text, ""),
+        Field::optional("network", Kind::Text, ""),
+        Field::optional("limits", Kind::Object, ""),
+    ];
+
+    fn read(given: &Value) -> Result<Terms, ArgError> {
+        terms(&mut Args::new(given.as_object().cloned(), &FIELDS).unwrap())
+    }
+
+    #[test]
+    fn sizes_are_bytes_or_have_a_unit() {
+        let limits = json!({"memory": "2 GB", "file_size": 4096, "cpu_s": 1.5, "nice": "3"});
+        let said = read(&json!({"confinement": "read-only", "limits": limits})).unwrap();
+        let limits = LimitTerms {
+            memory: Some(Bound::AtMost(2_000_000_000)),
+            file_size: Some(Bound::AtMost(4096)),
+            cpu: Some(Bound::AtMost(Duration::from_millis(1500))),
+            nice: Some(3),
+            ..LimitTerms::NOTHING
+        };
+        let profile = Some(Profile::ReadOnly);
+        assert_eq!(said, Terms { profile, network: None, limits });
+        assert_eq!(read(&json!({})).unwrap(), Terms::NOTHING);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_by_name() {
+        for (given, words) in [
+            (json!({"confinement": "jail"}), "read-only"),
+            (json!({"network": "auto"}), "one of on, off"),
+            (json!({"limits": 5}), "limits"),
+            (json!({"limits": {"memroy": 5}}), "`memory`"),
+            (json!({"limits": {"memory": "lots"}}), "2 GB"),
+            (json!({"limits": {"memory": 0}}), "memory"),
+            (json!({"limits": {"processes": 0}}), "at least 1"),
+            (json!({"limits": {"nice": 20}}), "from 0 to 19"),
+        ] {
+            let told = read(&given).unwrap_err().to_string();
+            assert!(told.contains(words), "{given}: {told}");
+        }
     }
 }

@@ -4,10 +4,10 @@ use std::future::ready;
 use std::time::Duration;
 
 use super::call::Call;
+use super::call::wait_for;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{Answer, ToolError, show_from};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
-use crate::mcp::wait::wait_for;
 use crate::yard::{Input, InputEnd, Key};
 
 /// How long to wait for a sign of what the input led to.
@@ -28,7 +28,7 @@ const KEYS: [&str; 12] = [
     "backspace",
 ];
 
-pub(super) const SPEC: ToolSpec = ToolSpec {
+pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "send_input",
     about: "Sends input to a running job: text (add \\n for Enter), then key, then the end of \
             input. Answers with what the job writes right after. It needs a job with \
@@ -42,7 +42,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     ],
 };
 
-pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
+pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
     let id = args.job("job")?.ok_or(ArgError::Conflict("`job` is needed"))?;
     let input = input(args)?;
     let job = call.desk.find(call.desk.job(id)).await?;

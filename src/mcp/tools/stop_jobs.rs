@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::call::Call;
+use super::call::wait_for;
 use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{Answer, Part, ToolError, wait_for_jobs};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
-use crate::mcp::wait::wait_for;
 use crate::outcome::{StopBy, signal_name};
 use crate::yard::{FindError, JobHandle, StopWish};
 
@@ -20,7 +20,7 @@ const AFTER_KILL: Duration = Duration::from_secs(2);
 /// How often a job that is over is asked whether its last processes are gone.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-pub(super) const SPEC: ToolSpec = ToolSpec {
+pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "stop_jobs",
     about: "Ends jobs with their whole process trees: the signal, then SIGKILL after grace_s. \
             Answers with what became of each. Their output stays readable.",
@@ -32,7 +32,7 @@ pub(super) const SPEC: ToolSpec = ToolSpec {
     ],
 };
 
-pub(super) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
+pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError> {
     let jobs = args.jobs("jobs")?;
     if jobs.is_empty() {
         return Err(ArgError::Conflict("`jobs` is empty; name at least one, such as [12]").into());

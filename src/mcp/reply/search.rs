@@ -1,0 +1,548 @@
+//! Replies to `grep` over one job or all, and to `query`.
+
+use std::fmt::Write as _;
+
+use rmcp::model::JsonObject;
+use serde_json::{Value, json};
+
+use super::body::{Form, Shown};
+use super::format::{count, rough, size, thousands};
+use super::job_list::{Part, one_line};
+use super::tool_reply::Answer;
+use super::verdict::{ended, verdict};
+use crate::ids::JobId;
+use crate::mcp::settings::ResultFormat;
+use crate::mcp::snapshot::{Snapshot, State};
+use crate::output::query::{QueryInput, QueryResult};
+use crate::output::search::{Found, FoundLine, Select};
+use crate::output::{PageEnd, PageRequest};
+use crate::spec::Stream;
+
+/// The lines of a job that were looked for, with their numbers and their context.
+pub(crate) fn matches_answer(
+    job: &Snapshot,
+    found: &Found,
+    asked: &SearchCall,
+    request: PageRequest,
+) -> Answer {
+    let tally = tally(found, asked.select, request);
+    let headline = [Some(tally), searched(job, found), missing(found), Some(verdict(job, None))];
+    let headline: Vec<String> = headline.into_iter().flatten().collect();
+    let call = asked.on(job.job, request.stream, Some(found.resume));
+    let hint = match found.end_kind {
+        PageEnd::More => Some(format!("more: {call}")),
+        PageEnd::CaughtUp => {
+            Some(format!("so far all: wait_jobs(jobs=[{}]), then {call}", job.job))
+        }
+        PageEnd::Complete => None,
+    };
+    Answer::about(job, Some(listed(found, request)), ResultFormat::Both)
+        .with_verdict(headline.join(" · "))
+        .with_hint(hint)
+        .with_field("matches", found.matches)
+        .with_field("searched_bytes", searched_bytes(found, request.from))
+}
+
+/// The listing as the part of the output that is shown.
+pub(super) fn listed(found: &Found, request: PageRequest) -> Shown {
+    Shown {
+        start: request.from.min(found.searched_to),
+        end: found.resume,
+        end_kind: found.end_kind,
+        gap_bytes: found.missing_bytes,
+        ..plain(listing(found), request)
+    }
+}
+
+/// How far a search came whose time was over.
+pub(super) fn searched(job: &Snapshot, found: &Found) -> Option<String> {
+    found.time_over.then(|| {
+        let (to, total) = (found.searched_to, job.output.total_bytes.max(1));
+        let percent = to.saturating_mul(100) / total;
+        format!("time is over: searched up to {} of {} ({percent} %)", size(to), size(total))
+    })
+}
+
+/// How many bytes were looked at.
+fn searched_bytes(found: &Found, from: u64) -> u64 {
+    let passed = found.searched_to.saturating_sub(from);
+    if found.time_over { passed } else { passed.saturating_sub(found.missing_bytes) }
+}
+
+/// How much there was nothing left of to search.
+pub(super) fn missing(found: &Found) -> Option<String> {
+    (found.missing_bytes > 0).then(|| format!("{} not there to search", size(found.missing_bytes)))
+}
+
+/// `1 of 12 lines matches`, of those that were searched: of one stream, or from a place on.
+pub(super) fn tally(found: &Found, select: Select, request: PageRequest) -> String {
+    let lines = match request.stream {
+        Some(stream) => {
+            let (one, many) =
+                (format!("{} line", stream.name()), format!("{} lines", stream.name()));
+            count(found.searched_lines, &one, &many)
+        }
+        None => count(found.searched_lines, "line", "lines"),
+    };
+    let verb = verb(found.matches, found.searched_lines, select);
+    let tally = format!("{} of {lines} {verb}", thousands(found.matches));
+    match request.from {
+        0 => tally,
+        from => format!("{tally} from bytes:{from} on"),
+    }
+}
+
+fn verb(matches: u64, lines: u64, select: Select) -> &'static str {
+    let is_one = matches == 1 || lines == 1;
+    match (select, is_one) {
+        (Select::Matching, true) => "matches",
+        (Select::Matching, false) => "match",
+        (Select::Others, true) => "does not match",
+        (Select::Others, false) => "do not match",
+    }
+}
+
+/// `22: a match`, `21- its context`, and `--` between what does not follow on each other.
+fn listing(found: &Found) -> String {
+    let mut text = String::new();
+    let mut expected = None;
+    for line in &found.lines {
+        if expected.is_some_and(|expected| line.number > expected) {
+            text.push_str("--\n");
+        }
+        let mark = if line.is_match { ':' } else { '-' };
+        let shown = String::from_utf8_lossy(&line.text).replace('\0', "␀");
+        // Writing to a string cannot fail.
+        writeln!(text, "{}{mark} {shown}", line.number).ok();
+        expected = Some(line.number + 1);
+    }
+    text
+}
+
+/// What a query on the output gave.
+pub(crate) fn query_answer(job: &Snapshot, result: &QueryResult, request: PageRequest) -> Answer {
+    let of_lines = about_lines(result);
+    let (text, hint) = cut(&result.text, request.max_bytes);
+    let truncated = hint.is_some();
+    let hint = hint.or(of_lines);
+    let shown = Shown {
+        end: job.output.total_bytes,
+        end_kind: if job.output.closed { PageEnd::Complete } else { PageEnd::CaughtUp },
+        ..plain(text, request)
+    };
+    let answer = Answer::about(job, Some(shown), ResultFormat::Both)
+        .with_verdict(format!("query result · {}", verdict(job, None)))
+        .with_hint(hint);
+    if truncated { answer.with_field("truncated", true) } else { answer }
+}
+
+/// That lines are an array, where a query found nothing in it and may have meant one of them.
+fn about_lines(result: &QueryResult) -> Option<String> {
+    match result.input {
+        QueryInput::Value => None,
+        QueryInput::Lines => (result.text == "null").then(|| {
+            "the output is JSON lines, which a query sees as one array: begin with `[*].` to ask \
+             each line, or with `[0].` for the first"
+                .to_owned()
+        }),
+    }
+}
+
+/// A result that is too long is cut at a character, and says so.
+fn cut(text: &str, max_bytes: usize) -> (String, Option<String>) {
+    if text.len() <= max_bytes {
+        return (text.to_owned(), None);
+    }
+    let end = text.floor_char_boundary(max_bytes);
+    let hidden = size((text.len() - end) as u64);
+    (
+        text[..end].to_owned(),
+        Some(format!("{hidden} of the result are cut off: narrow the query, or raise max_bytes")),
+    )
+}
+
+fn plain(text: String, request: PageRequest) -> Shown {
+    Shown {
+        text,
+        before: None,
+        spans: Vec::new(),
+        cut: None,
+        start: request.from,
+        end: request.from,
+        end_kind: PageEnd::More,
+        gap_bytes: 0,
+        bad_bytes: 0,
+        form: Form::Text,
+        stream: request.stream,
+    }
+}
+
+/// About what the line costs that names a job.
+const HEADING_BYTES: usize = 120;
+/// About what the number of a line costs.
+const NUMBER_BYTES: usize = 8;
+/// So many of the jobs without room are named.
+const NAMED_JOBS: usize = 20;
+
+/// What was found in one job.
+#[derive(Debug, Clone)]
+pub(crate) struct FoundIn {
+    pub(crate) job: Snapshot,
+    pub(crate) command: String,
+    pub(crate) found: Found,
+}
+
+/// How a search over several jobs went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Across {
+    /// Jobs that were to be searched.
+    pub(crate) jobs: usize,
+    /// Those that were, to their end.
+    pub(crate) searched: usize,
+    /// Those in which something was found.
+    pub(crate) matching: usize,
+    /// Lines that were found in all of them.
+    pub(crate) matches: u64,
+    /// Bytes that were looked at.
+    pub(crate) bytes: u64,
+    /// Matching jobs for which there was no room, and how much was found in each.
+    pub(crate) unshown: Vec<(JobId, u64)>,
+}
+
+impl Across {
+    /// Before the search of so many jobs.
+    pub(crate) const fn of(jobs: usize) -> Self {
+        Self { jobs, searched: 0, matching: 0, matches: 0, bytes: 0, unshown: Vec::new() }
+    }
+
+    /// Counts what was found in one more job.
+    pub(crate) fn note(&mut self, found: &Found) {
+        self.searched += usize::from(!found.time_over);
+        self.matching += usize::from(found.matches > 0);
+        self.matches += found.matches;
+        self.bytes += found.searched_to;
+    }
+
+    /// That not all jobs were searched, where it is so.
+    pub(crate) fn unsearched(&self) -> Option<String> {
+        (self.searched < self.jobs).then(|| {
+            let jobs = count((self.jobs - self.searched) as u64, "job", "jobs");
+            format!("{jobs} not searched to the end, the time was over or they could not be read")
+        })
+    }
+}
+
+/// Cuts listings so that together they fit on a page: first one match of each job while there
+/// is room, then the jobs take turns, line by line. Says how many jobs have room.
+pub(crate) fn share<'f>(found: impl Iterator<Item = &'f mut Found>, page: PageRequest) -> usize {
+    let mut found: Vec<&mut Found> = found.collect();
+    let lines = if page.max_lines == 0 { usize::MAX } else { page.max_lines };
+    let mut room = Room { bytes: page.max_bytes, lines };
+    let mut taken: Vec<usize> = Vec::new();
+    for found in &found {
+        let first = to_first_match(found);
+        let fits = room.take(HEADING_BYTES, 0) && room.take(cost(&found.lines[..first]), first);
+        if !fits && !taken.is_empty() {
+            break;
+        }
+        taken.push(first);
+    }
+    take_turns(&found, &mut taken, &mut room);
+    found.iter_mut().zip(&taken).for_each(|(found, taken)| cut_listing(found, *taken));
+    taken.len()
+}
+
+/// What is still free on a page.
+#[derive(Debug)]
+struct Room {
+    bytes: usize,
+    lines: usize,
+}
+
+impl Room {
+    /// Takes so much, if it is there.
+    fn take(&mut self, bytes: usize, lines: usize) -> bool {
+        let fits = bytes <= self.bytes && lines <= self.lines;
+        if fits {
+            self.bytes -= bytes;
+            self.lines -= lines;
+        }
+        fits
+    }
+}
+
+fn take_turns(found: &[&mut Found], taken: &mut [usize], room: &mut Room) {
+    let mut took = true;
+    while took {
+        took = false;
+        for (found, taken) in found.iter().zip(taken.iter_mut()) {
+            let Some(line) = found.lines.get(*taken) else { continue };
+            if room.take(cost(std::slice::from_ref(line)), 1) {
+                *taken += 1;
+                took = true;
+            }
+        }
+    }
+}
+
+/// How many lines of a listing it takes to show a match.
+fn to_first_match(found: &Found) -> usize {
+    let before = found.lines.iter().take_while(|line| !line.is_match).count();
+    found.lines.len().min(before + 1)
+}
+
+fn cost(lines: &[FoundLine]) -> usize {
+    lines.iter().map(|line| NUMBER_BYTES + line.text.len()).sum()
+}
+
+/// Leaves so many lines of a listing; the rest is found by going on.
+fn cut_listing(found: &mut Found, lines: usize) {
+    if let Some(first) = found.lines.get(lines) {
+        (found.next, found.resume) = (Some(first.offset), first.offset);
+        found.end_kind = PageEnd::More;
+        found.lines.truncate(lines);
+    }
+}
+
+/// What was found in all jobs, newest first.
+pub(crate) fn jobs_answer(
+    shown: &[FoundIn],
+    across: &Across,
+    asked: &SearchCall,
+    page: PageRequest,
+) -> Answer {
+    let parts = shown.iter().map(|found| part(found, asked.select, page)).collect();
+    let answer = Answer::several(Some(headline(across, asked.select)), parts)
+        .with_hint(hint(shown, across, asked, page.stream))
+        .with_field("matches", across.matches)
+        .with_field("matching_jobs", across.matching)
+        .with_field("searched_jobs", across.searched)
+        .with_field("searched_bytes", across.bytes);
+    let unshown: Vec<Value> = across
+        .unshown
+        .iter()
+        .take(NAMED_JOBS)
+        .map(|(job, matches)| json!({"job": job.number(), "matches": matches}))
+        .collect();
+    let unsearched = across.jobs - across.searched;
+    let more = [
+        ("unshown_jobs", !unshown.is_empty(), Value::from(unshown)),
+        ("unsearched_jobs", unsearched > 0, unsearched.into()),
+    ];
+    more.into_iter()
+        .filter(|(_, applies, _)| *applies)
+        .fold(answer, |answer, (name, _, value)| answer.with_field(name, value))
+}
+
+/// `7 lines match, in 2 of 5 jobs`.
+fn headline(across: &Across, select: Select) -> String {
+    let verb = match (select, across.matches) {
+        (Select::Matching, 1) => "matches",
+        (Select::Matching, _) => "match",
+        (Select::Others, 1) => "does not match",
+        (Select::Others, _) => "do not match",
+    };
+    let lines = count(across.matches, "line", "lines");
+    let jobs = count(across.jobs as u64, "job", "jobs");
+    let said = format!("{lines} {verb}, in {} of {jobs}", thousands(across.matching as u64));
+    [Some(said), across.unsearched()].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+fn part(in_job: &FoundIn, select: Select, page: PageRequest) -> Part {
+    let FoundIn { job, command, found } = in_job;
+    let mut names = JsonObject::new();
+    names.insert("command".into(), command.as_str().into());
+    names.insert("matches".into(), found.matches.into());
+    names.insert("searched_bytes".into(), found.searched_to.into());
+    let heading = [
+        Some(format!("job {}", job.job)),
+        Some(state(job)),
+        Some(one_line(command)),
+        Some(tally(found, select, page)),
+        searched(job, found),
+        missing(found),
+    ];
+    let heading: Vec<String> = heading.into_iter().flatten().collect();
+    Part::found(job, heading.join(" · "), &listed(found, page), names)
+}
+
+fn state(job: &Snapshot) -> String {
+    match &job.state {
+        State::Queued(_) => "queued".to_owned(),
+        State::Running(_) => format!("running {}", rough(job.elapsed)),
+        State::Stopping => "stopping".to_owned(),
+        State::Finished(ending) => ended(job, ending),
+    }
+}
+
+/// How to see what there was no room for.
+fn hint(
+    shown: &[FoundIn],
+    across: &Across,
+    asked: &SearchCall,
+    stream: Option<Stream>,
+) -> Option<String> {
+    let unshown = across.unshown.first().map(|(first, _)| {
+        let named = across.unshown.iter().take(NAMED_JOBS);
+        let named: Vec<String> =
+            named.map(|(job, matches)| format!("{job} ({})", thousands(*matches))).collect();
+        let dots = if across.unshown.len() > NAMED_JOBS { ", …" } else { "" };
+        let jobs = count(across.unshown.len() as u64, "more job matches", "more jobs match");
+        let named = named.join(", ");
+        format!("{jobs}: {named}{dots}: {}", asked.on(*first, stream, None))
+    });
+    let mut cut = shown.iter().filter_map(|found| Some((found.job.job, found.found.next?)));
+    let more = cut.next().map(|(job, next)| {
+        let others: Vec<String> = cut
+            .take(NAMED_JOBS)
+            .map(|(job, next)| format!(", job={job} cursor=\"bytes:{next}\""))
+            .collect();
+        format!("more: {}{}", asked.on(job, stream, Some(next)), others.concat())
+    });
+    let said: Vec<String> = unshown.into_iter().chain(more).collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+/// A longer pattern is not repeated.
+const PATTERN_BYTES: usize = 200;
+
+/// What was searched for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SearchCall {
+    /// The regex as it was given.
+    pub(crate) pattern: String,
+    /// Which lines are found.
+    pub(crate) select: Select,
+    /// Lines around each of them.
+    pub(crate) context: usize,
+}
+
+impl SearchCall {
+    /// The same search in one job, from the start or from an offset on.
+    pub(super) fn on(&self, job: JobId, stream: Option<Stream>, cursor: Option<u64>) -> String {
+        let mut call = format!("read_output(job={job}, grep={}", self.quoted());
+        // Writing to a string cannot fail.
+        if self.context > 0 {
+            write!(call, ", context={}", self.context).ok();
+        }
+        match self.select {
+            Select::Matching => {}
+            Select::Others => call.push_str(", invert=true"),
+        }
+        if let Some(stream) = stream {
+            write!(call, ", stream=\"{}\"", stream.name()).ok();
+        }
+        if let Some(offset) = cursor {
+            write!(call, ", cursor=\"bytes:{offset}\"").ok();
+        }
+        call + ")"
+    }
+
+    fn quoted(&self) -> String {
+        let quoted = Value::from(self.pattern.as_str()).to_string();
+        if quoted.len() > PATTERN_BYTES { "\"…\"".to_owned() } else { quoted }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Stream;
+
+    #[test]
+    fn a_tally_reads_well_with_any_numbers() {
+        let whole = PageRequest { from: 0, stream: None, max_bytes: 0, max_lines: 0 };
+        for (matches, lines, expected) in [
+            (0, 1, "0 of 1 line matches"),
+            (1, 1, "1 of 1 line matches"),
+            (0, 2, "0 of 2 lines match"),
+            (1, 12, "1 of 12 lines matches"),
+            (1_200, 9_000, "1,200 of 9,000 lines match"),
+        ] {
+            assert_eq!(tally(&found(matches, lines), Select::Matching, whole), expected);
+        }
+        let others = |matches| tally(&found(matches, 12), Select::Others, whole);
+        assert_eq!(others(1), "1 of 12 lines does not match");
+        assert_eq!(others(4), "4 of 12 lines do not match");
+        let part = PageRequest { from: 9, stream: Some(Stream::Stderr), ..whole };
+        let said = tally(&found(4, 12), Select::Matching, part);
+        assert_eq!(said, "4 of 12 stderr lines match from bytes:9 on");
+    }
+
+    fn found(matches: u64, searched_lines: u64) -> Found {
+        Found {
+            lines: Vec::new(),
+            matches,
+            searched_lines,
+            searched_to: 0,
+            time_over: false,
+            missing_bytes: 0,
+            next: None,
+            resume: 0,
+            end_kind: PageEnd::Complete,
+        }
+    }
+
+    #[test]
+    fn a_call_has_all_that_the_search_had() {
+        let plain =
+            SearchCall { pattern: r#"a "b"\d"#.to_owned(), select: Select::Matching, context: 0 };
+        assert_eq!(
+            plain.on(JobId::local(7), None, Some(9)),
+            r#"read_output(job=7, grep="a \"b\"\\d", cursor="bytes:9")"#
+        );
+        let others = SearchCall { select: Select::Others, context: 2, ..plain };
+        assert_eq!(
+            others.on(JobId::local(7), Some(Stream::Stderr), None),
+            r#"read_output(job=7, grep="a \"b\"\\d", context=2, invert=true, stream="stderr")"#
+        );
+        let long = SearchCall { pattern: "x".repeat(100_000), ..others };
+        assert!(long.on(JobId::local(7), None, None).len() < 300);
+    }
+}
+
+#[cfg(test)]
+mod found_jobs_tests {
+    use super::*;
+
+    fn found(lines: usize, bytes: usize) -> Found {
+        let line = |number: u64| {
+            let text = vec![b'x'; bytes];
+            FoundLine { number, offset: number * 1000, is_match: true, text }
+        };
+        Found {
+            lines: (1..=lines as u64).map(line).collect(),
+            matches: lines as u64,
+            searched_lines: lines as u64,
+            searched_to: 0,
+            time_over: false,
+            missing_bytes: 0,
+            next: None,
+            resume: 0,
+            end_kind: PageEnd::Complete,
+        }
+    }
+
+    #[track_caller]
+    fn check(mut jobs: Vec<Found>, max_bytes: usize, max_lines: usize, expected: &[usize]) {
+        let page = PageRequest { from: 0, stream: None, max_bytes, max_lines };
+        let room = share(jobs.iter_mut(), page);
+        let lines: Vec<usize> = jobs[..room].iter().map(|found| found.lines.len()).collect();
+        assert_eq!(lines, expected);
+        for (found, lines) in jobs.iter().zip(lines) {
+            let is_cut = lines < found.matches as usize;
+            assert_eq!(found.next, is_cut.then_some((lines as u64 + 1) * 1000));
+            assert_eq!(found.end_kind == PageEnd::More, is_cut);
+        }
+    }
+
+    #[test]
+    fn jobs_share_a_page_fairly_and_the_newest_is_always_there() {
+        check(vec![found(3, 10), found(2, 10)], 10_000, 0, &[3, 2]);
+        check(vec![found(1000, 92), found(2, 92), found(1000, 92)], 1360, 0, &[4, 2, 4]);
+        check(vec![found(5, 92), found(5, 92)], 230, 0, &[1]);
+        check(vec![found(5, 500), found(5, 10)], 100, 0, &[1]);
+        check(vec![found(5, 10), found(5, 10), found(5, 10)], 10_000, 5, &[2, 2, 1]);
+        check(vec![], 100, 0, &[]);
+    }
+}

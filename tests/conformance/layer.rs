@@ -1,0 +1,259 @@
+//! The handler, with fixtures beside what it offers.
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+    CompleteResult, CustomRequest, CustomResult, DiscoverResult, GetPromptRequestParams,
+    GetPromptResponse, GetTaskParams, GetTaskResult, InitializeRequestParams, InitializeResult,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+    Reference, ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestParams, UpdateTaskParams,
+};
+use rmcp::service::{RequestContext, SubscriptionContext};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+
+use super::play;
+use super::stored::{OFFER, Offer, filled};
+use crate::ids::Tenant;
+use crate::mcp::handler::Handler;
+use crate::mcp::handler::{is_modern, meta_of};
+use crate::mcp::settings::Dialect;
+
+/// The handler, with fixtures beside what it offers where they are asked for.
+#[derive(Debug, Clone)]
+pub(in crate::mcp) struct WithFixtures {
+    handler: Handler,
+    offer: Option<&'static Offer>,
+}
+
+impl WithFixtures {
+    /// This handler, which says whether fixtures are asked for.
+    pub(in crate::mcp) fn over(handler: Handler) -> Self {
+        let is_asked_for = handler.speaks(Dialect::Conformance);
+        Self { handler, offer: is_asked_for.then(|| &*OFFER) }
+    }
+
+    /// Whose request it is, where that is known.
+    pub(in crate::mcp) fn tenant_of(&self, context: &RequestContext<RoleServer>) -> Option<Tenant> {
+        self.handler.tenant_of(context)
+    }
+
+    /// The word under which calls of this tool are counted.
+    pub(in crate::mcp) fn tool_word(&self, name: &str) -> &'static str {
+        self.handler.tool_word(name)
+    }
+
+    /// Adds what fixtures need to what the handler can do.
+    fn extend(&self, capabilities: &mut ServerCapabilities) {
+        if self.offer.is_some() {
+            capabilities.logging.get_or_insert_default();
+            capabilities.completions.get_or_insert_default();
+            capabilities.tools.get_or_insert_default().list_changed = Some(true);
+            capabilities.prompts.get_or_insert_default().list_changed = Some(true);
+        }
+    }
+
+    fn offers_resource(&self, uri: &str) -> bool {
+        self.offer.is_some_and(|offer| offer.contents_at(uri).is_some())
+    }
+}
+
+/// Methods that the handler answers by itself.
+macro_rules! delegated {
+    ($($name:ident($($request:ident: $params:ty)?) -> $result:ty;)+) => {
+        $(async fn $name(
+            &self,
+            $($request: $params,)?
+            context: RequestContext<RoleServer>,
+        ) -> Result<$result, ErrorData> {
+            self.handler.$name($($request,)? context).await
+        })+
+    };
+}
+
+impl ServerHandler for WithFixtures {
+    delegated! {
+        ping() -> ();
+        get_task(request: GetTaskParams) -> GetTaskResult;
+        update_task(request: UpdateTaskParams) -> ();
+        cancel_task(request: CancelTaskParams) -> ();
+        on_custom_request(request: CustomRequest) -> CustomResult;
+    }
+
+    fn get_info(&self) -> ServerConfig {
+        let mut info = self.handler.get_info();
+        self.extend(&mut info.capabilities);
+        info
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let mut result = self.handler.initialize(request, context).await?;
+        self.extend(&mut result.capabilities);
+        Ok(result)
+    }
+
+    async fn discover(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> Result<DiscoverResult, ErrorData> {
+        let mut result = self.handler.discover(context).await?;
+        self.extend(&mut result.capabilities);
+        Ok(result)
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        let fixture = || Some(self.offer?.tool(name)?.definition.clone());
+        self.handler.get_tool(name).or_else(fixture)
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let mut result = self.handler.list_tools(request, context).await?;
+        let fixtures = self.offer.iter().flat_map(|offer| &offer.tools);
+        result.tools.extend(fixtures.map(|tool| tool.definition.clone()));
+        Ok(result)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(act) = self.offer.and_then(|offer| offer.tool(&request.name)) else {
+            return self.handler.call_tool(request, context).await;
+        };
+        let mut response = play::tool(act, request, &context, &self.handler).await?;
+        if let Some(meta) = meta_of(&mut response) {
+            self.handler.stamp_modern(&context, meta);
+        }
+        Ok(response)
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let mut result = self.handler.list_prompts(request, context).await?;
+        let fixtures = self.offer.iter().flat_map(|offer| &offer.prompts);
+        result.prompts.extend(fixtures.map(|prompt| prompt.definition.clone()));
+        Ok(result)
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        match self.offer.and_then(|offer| offer.prompt(&request.name)) {
+            Some(act) => play::prompt(act, request, &context),
+            None => self.handler.get_prompt(request, context).await,
+        }
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        match (&request.r#ref, self.offer) {
+            (Reference::Prompt(prompt), Some(offer)) if offer.prompt(&prompt.name).is_some() => {
+                Ok(CompleteResult::default())
+            }
+            _ => self.handler.complete(request, context).await,
+        }
+    }
+
+    #[expect(deprecated, reason = "legacy clients set it")]
+    async fn set_level(
+        &self,
+        request: rmcp::model::SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if self.offer.is_some() && !is_modern(&context) {
+            return Ok(());
+        }
+        self.handler.set_level(request, context).await
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let mut result = self.handler.list_resources(request, context).await?;
+        if result.next_cursor.is_none() {
+            let fixtures = self.offer.iter().flat_map(|offer| &offer.resources);
+            result.resources.extend(fixtures.map(|document| document.definition.clone()));
+        }
+        Ok(result)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let mut result = self.handler.list_resource_templates(request, context).await?;
+        let fixtures = self.offer.iter().flat_map(|offer| &offer.templates);
+        result.resource_templates.extend(fixtures.map(|document| document.definition.clone()));
+        Ok(result)
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let Some((contents, values)) = self.offer.and_then(|offer| offer.contents_at(&request.uri))
+        else {
+            return self.handler.read_resource(request, context).await;
+        };
+        let mut result = ReadResourceResult::new(vec![filled(contents, &values)?]);
+        self.handler.stamp_modern(&context, &mut result.meta);
+        Ok(result.into())
+    }
+
+    #[expect(deprecated, reason = "legacy clients follow resources by it")]
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if self.offers_resource(&request.uri) {
+            return Ok(());
+        }
+        self.handler.subscribe(request, context).await
+    }
+
+    #[expect(deprecated, reason = "legacy clients follow resources by it")]
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.handler.unsubscribe(request, context).await
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        self.handler.accepted_subscription_filter(requested)
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let sink = context.sink().clone();
+        tokio::select! {
+            answered = self.handler.listen(context) => answered,
+            () = play::pass_on(sink), if self.offer.is_some() => Ok(()),
+        }
+    }
+}

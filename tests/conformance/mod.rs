@@ -1,0 +1,21 @@
+//! What the official conformance suite wants every server to offer for its tests: tools, prompts
+//! and resources that answer as the suite's own descriptions say.
+//!
+//! ```text
+//! transport → Watched → WithFixtures → Handler
+//!                            ↓
+//!             offer.json (what each fixture does) → play (does it)
+//! ```
+//!
+//! Only builds with the feature `conformance` have them, and only servers that are asked for the
+//! dialect `conformance` offer them. They stand beside the real handler, which still answers for
+//! all that is its own, so that the suite tests the stack that everyone uses.
+//!
+//! **Invariant:** what a fixture does is data. The code here plays any such data and knows no
+//! fixture by name.
+
+mod layer;
+mod play;
+mod stored;
+
+pub(super) use layer::WithFixtures;

@@ -1,0 +1,299 @@
+//! Plays what is stored of a tool or a prompt.
+
+use std::panic::resume_unwind;
+use std::sync::LazyLock;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use ring::hmac::{HMAC_SHA256, Key, sign, verify};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, GetPromptRequestParams,
+    GetPromptResponse, InputRequest, InputRequests, InputRequiredResult, InputResponses,
+    JsonObject, Prompt, ServerNotification, Tool,
+};
+use rmcp::service::{RequestContext, SubscriptionSink};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::stored::{Act, filled};
+use crate::mcp::handler::{Handler, is_modern};
+
+/// Answers a call of a tool. What it runs is run by `handler`, as anyone's.
+pub(super) async fn tool(
+    act: &Act<Tool>,
+    request: CallToolRequestParams,
+    context: &RequestContext<RoleServer>,
+    handler: &Handler,
+) -> Result<CallToolResponse, ErrorData> {
+    let capabilities = context.client_capabilities().unwrap_or_default();
+    require(&act.requires, &capabilities)?;
+    let given = Given {
+        responses: request.input_responses.as_ref(),
+        state: request.request_state.as_deref(),
+        capabilities: &capabilities,
+    };
+    let answered = match step(act, given)? {
+        Step::Ask(asked) => return Ok(asked.into()),
+        Step::Answered(answered) => answered,
+    };
+    if let Some(words) = &act.panics {
+        resume_unwind(Box::new(words.clone()));
+    }
+    let mut values = request.arguments.unwrap_or_default();
+    values.insert("answer".to_owned(), answered);
+    if let Some(runs) = &act.runs {
+        let run = CallToolRequestParams::new("run_command").with_arguments(filled(runs, &values)?);
+        return handler.call_tool(run, context.clone()).await;
+    }
+    for notice in &act.notices {
+        notify(notice.clone(), context).await;
+    }
+    if let Some(change) = &act.change {
+        tell(change.clone());
+    }
+    if let Some(asks) = &act.asks {
+        values.insert("answer".to_owned(), ask(asks, &values, context).await?);
+    }
+    filled::<rmcp::model::CallToolResult>(&act.result, &values).map(Into::into)
+}
+
+/// Answers a request for a prompt.
+pub(super) fn prompt(
+    act: &Act<Prompt>,
+    request: GetPromptRequestParams,
+    context: &RequestContext<RoleServer>,
+) -> Result<GetPromptResponse, ErrorData> {
+    let given = Given {
+        responses: request.input_responses.as_ref(),
+        state: request.request_state.as_deref(),
+        capabilities: &context.client_capabilities().unwrap_or_default(),
+    };
+    let answered = match step(act, given)? {
+        Step::Ask(asked) => return Ok(asked.into()),
+        Step::Answered(answered) => answered,
+    };
+    let mut values = request.arguments.unwrap_or_default();
+    values.insert("answer".to_owned(), answered);
+    filled::<rmcp::model::GetPromptResult>(&act.result, &values).map(Into::into)
+}
+
+/// An error for a client that has not declared what is required.
+fn require(required: &JsonObject, capabilities: &ClientCapabilities) -> Result<(), ErrorData> {
+    let declared = serde_json::to_value(capabilities).unwrap_or_default();
+    let required = Value::Object(required.clone());
+    if declares(&declared, &required) {
+        return Ok(());
+    }
+    let required: ClientCapabilities = filled(&required, &JsonObject::new())?;
+    Err(ErrorData::missing_required_client_capability(required))
+}
+
+/// Whether every name of `required` is in `declared` too, at its place.
+fn declares(declared: &Value, required: &Value) -> bool {
+    let names = required.as_object().into_iter().flatten();
+    let mut inner = names.map(|(name, required)| (declared.get(name), required));
+    inner.all(|(declared, required)| declared.is_some_and(|declared| declares(declared, required)))
+}
+
+/// Sends what the client wants to hear: progress where it gave a token, and in the modern era a
+/// log message where it named a level.
+async fn notify(mut notice: ServerNotification, context: &RequestContext<RoleServer>) {
+    let is_wanted = if let ServerNotification::ProgressNotification(progress) = &mut notice {
+        let token = context.meta.get_progress_token();
+        token.map(|token| progress.params.progress_token = token).is_some()
+    } else if let ServerNotification::LoggingMessageNotification(_) = &notice {
+        !is_modern(context) || context.meta.log_level().is_some()
+    } else {
+        true
+    };
+    if is_wanted {
+        // A client that is gone hears nothing.
+        context.peer.send_notification(notice).await.ok();
+    }
+}
+
+/// What a legacy client answers to a request.
+async fn ask(
+    asks: &Value,
+    values: &JsonObject,
+    context: &RequestContext<RoleServer>,
+) -> Result<Value, ErrorData> {
+    let answer = context.peer.send_request(filled(asks, values)?).await;
+    let answer = answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+    Ok(serde_json::to_value(answer).unwrap_or_default())
+}
+
+/// What came with a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Given<'a> {
+    pub(super) responses: Option<&'a InputResponses>,
+    pub(super) state: Option<&'a str>,
+    pub(super) capabilities: &'a ClientCapabilities,
+}
+
+/// What follows from it.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// The client is asked.
+    Ask(InputRequiredResult),
+    /// All was answered, with this.
+    Answered(Value),
+}
+
+/// The next step of an act. A state that is not ours is an error.
+pub(super) fn step<T>(act: &Act<T>, given: Given<'_>) -> Result<Step, ErrorData> {
+    let rounds: Vec<InputRequests> =
+        act.rounds.iter().map(|round| within(round, given.capabilities)).collect();
+    let asked = asked(act, given)?;
+    let is_answered = asked.checked_sub(1).and_then(|last| rounds.get(last)).is_some_and(|round| {
+        round.keys().all(|key| {
+            given.responses.and_then(|responses| responses.get(key)).is_some_and(Value::is_object)
+        })
+    });
+    let next = if is_answered { asked } else { asked.saturating_sub(1) };
+    Ok(match rounds.into_iter().nth(next) {
+        Some(round) => {
+            let state = act.sealed.then(|| seal(next + 1));
+            Step::Ask(InputRequiredResult::new(Some(round), state))
+        }
+        None => Step::Answered(serde_json::to_value(given.responses).unwrap_or_default()),
+    })
+}
+
+/// How many rounds were asked, at least if their answers are there.
+fn asked<T>(act: &Act<T>, given: Given<'_>) -> Result<usize, ErrorData> {
+    match given.state {
+        Some(state) if act.sealed => open(state)
+            .ok_or_else(|| ErrorData::invalid_params("the requestState is not ours", None)),
+        None if act.sealed => Ok(0),
+        Some(_) | None => Ok(usize::from(given.responses.is_some())),
+    }
+}
+
+/// The requests that a client has declared to answer.
+fn within(round: &InputRequests, capabilities: &ClientCapabilities) -> InputRequests {
+    let can = |request: &InputRequest| match request {
+        InputRequest::CreateMessage(_) => capabilities.sampling.is_some(),
+        InputRequest::Elicitation(_) => capabilities.elicitation.is_some(),
+        InputRequest::ListRoots(_) => capabilities.roots.is_some(),
+        _ => false,
+    };
+    let declared = round.iter().filter(|(_, request)| can(request));
+    declared.map(|(key, request)| (key.clone(), request.clone())).collect()
+}
+
+/// Nothing is behind it that would be worth a secret.
+const KEY: &[u8] = b"the rounds of a fixture are no secret";
+
+/// A state that says how many rounds were asked.
+pub(super) fn seal(asked: usize) -> String {
+    let tag = sign(&key(), asked.to_string().as_bytes());
+    format!("{asked}.{}", BASE64.encode(tag.as_ref()))
+}
+
+/// What a state says, if it is one of ours.
+pub(super) fn open(state: &str) -> Option<usize> {
+    let (asked, tag) = state.split_once('.')?;
+    let tag = BASE64.decode(tag).ok()?;
+    verify(&key(), asked.as_bytes(), &tag).ok()?;
+    asked.parse().ok()
+}
+
+fn key() -> Key {
+    Key::new(HMAC_SHA256, KEY)
+}
+
+/// Changes that a slow listener may be behind; it misses those before.
+const BEHIND: usize = 16;
+
+// Modern HTTP makes a handler for each request, so nothing smaller than the process is shared by
+// who listens and who pretends.
+static CHANGES: LazyLock<broadcast::Sender<ServerNotification>> =
+    LazyLock::new(|| broadcast::Sender::new(BEHIND));
+
+/// Tells all who listen.
+pub(super) fn tell(change: ServerNotification) {
+    // That nobody listens is no error.
+    CHANGES.send(change).ok();
+}
+
+/// Passes changes on, for as long as it is polled.
+pub(super) async fn pass_on(sink: SubscriptionSink) {
+    let mut changes = CHANGES.subscribe();
+    loop {
+        match changes.recv().await {
+            // The sink refuses what its client did not ask for.
+            Ok(change) => drop(sink.send(change).await),
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn act(sealed: bool) -> Act<Value> {
+        let form = json!({"method": "elicitation/create", "params": {"mode": "form", "message": "?",
+            "requestedSchema": {"type": "object", "properties": {}}}});
+        let rounds = json!([{"first": form, "roots": {"method": "roots/list"}}, {"second": form}]);
+        let rounds = if sealed { rounds } else { json!([rounds[0]]) };
+        let act = json!({"definition": {}, "sealed": sealed, "rounds": rounds, "result": {}});
+        serde_json::from_value(act).unwrap()
+    }
+
+    /// What is asked next, and with which state; nothing once all is answered.
+    fn next(act: &Act<Value>, answers: &[&str], state: Option<&str>) -> Option<(String, String)> {
+        let capabilities = serde_json::from_value(json!({"elicitation": {}})).unwrap();
+        let responses: InputResponses =
+            answers.iter().map(|key| ((*key).to_owned(), json!({}))).collect();
+        let responses = (!answers.is_empty()).then_some(&responses);
+        match step(act, Given { responses, state, capabilities: &capabilities }).unwrap() {
+            Step::Ask(asked) => {
+                let keys: Vec<String> = asked.input_requests.unwrap().into_keys().collect();
+                Some((keys.join(" "), asked.request_state.unwrap_or_default()))
+            }
+            Step::Answered(_) => None,
+        }
+    }
+
+    #[test]
+    fn a_client_is_asked_until_it_has_answered_what_it_can() {
+        let act = act(false);
+        let asked = Some(("first".to_owned(), String::new()));
+        assert_eq!(next(&act, &[], None), asked);
+        assert_eq!(next(&act, &["other"], None), asked);
+        assert_eq!(next(&act, &["first", "other"], None), None);
+    }
+
+    #[test]
+    fn rounds_follow_each_other_by_their_sealed_state() {
+        let act = act(true);
+        let (_, first) = next(&act, &["first"], None).unwrap();
+        assert_eq!(next(&act, &[], Some(&first)).unwrap().0, "first");
+        let (asked, second) = next(&act, &["first"], Some(&first)).unwrap();
+        assert_eq!(asked, "second");
+        assert_eq!(next(&act, &["second"], Some(&second)), None);
+    }
+
+    #[test]
+    fn a_state_that_is_not_ours_is_refused() {
+        let capabilities = ClientCapabilities::default();
+        let given = Given { responses: None, state: Some("1.forged"), capabilities: &capabilities };
+        assert!(step(&act(true), given).is_err());
+    }
+
+    #[test]
+    fn only_what_was_sealed_can_be_opened() {
+        assert_eq!(open(&seal(2)), Some(2));
+        let forged = seal(2).replacen('2', "1", 1);
+        for other in ["", "2", "2.", "2.AAAA", forged.as_str()] {
+            assert_eq!(open(other), None, "{other}");
+        }
+    }
+}
