@@ -2,13 +2,14 @@
 
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
+use futures_util::future::BoxFuture;
 use hyper::body::{Frame, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -17,15 +18,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio_util::sync::CancellationToken;
 
-use super::arrival::Arrival;
-use super::connections::{Busy, Entrance, Seat};
-use super::half_close::{HalfClose, Phase, RequestBody};
-use super::job_detection::{ConnectionPeer, JobDetection};
+use super::client_stream::{HalfClose, Phase, RequestBody};
+use super::client_stream::{Kept, Stall};
+use super::connection_table::{Busy, Entrance, Seat};
 use super::keep_alive::is_event_stream;
-use super::lines::Afterwards;
 use super::listen::Incoming;
+use super::peer::Arrival;
+use super::peer::{ConnectionPeer, JobDetection};
 use super::settings::HttpSettings;
-use super::stall::{Kept, Stall};
 
 /// hyper's own lower bound for its buffer.
 const MIN_HEADER_BYTES: usize = 8192;
@@ -194,6 +194,26 @@ impl Drop for Occupied {
     }
 }
 
+/// What goes on with a connection once hyper has let it go. Each request carries the one of its
+/// connection, which carries it out itself: so it holds its place among the connections, and ends
+/// with them.
+#[derive(Clone, Default)]
+pub(super) struct Afterwards(Arc<Mutex<Option<BoxFuture<'static, ()>>>>);
+
+impl Afterwards {
+    /// Goes on until its client goes away; at once where there is nothing to go on with.
+    pub(super) async fn run(self) {
+        let next = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(next) = next {
+            next.await;
+        }
+    }
+
+    pub(super) fn set(&self, next: BoxFuture<'static, ()>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(next);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use axum::routing::{get, post};
@@ -201,11 +221,9 @@ mod tests {
     use tokio::net::UnixStream;
     use tokio::sync::Notify;
 
-    use super::super::arrival::Peer;
-    use super::super::arrival::Source;
-    use super::super::connections::Connections;
-    use super::super::crowd::CrowdLimits;
     use super::*;
+    use crate::http::connection_table::{Connections, CrowdLimits};
+    use crate::http::peer::{Peer, Source};
 
     const ARRIVAL: Arrival = Arrival::Unix { peer: Peer::User };
 

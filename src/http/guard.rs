@@ -6,15 +6,30 @@
 //! against lists even where no token is asked for.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
 
-use axum::http::header::{HOST, ORIGIN};
+use axum::body::{Body, BodyDataStream, Bytes};
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, EXPECT, HOST, ORIGIN};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use bytes::BytesMut;
+use futures_util::StreamExt;
+use hyper::body::Body as _;
+use serde_json::json;
 
-use super::arrival::Arrival;
+use super::auth::{Auth, Credential, Denied, until_it_ends};
+use super::connection_table::Entrance;
+use super::peer::{Arrival, ConnectionPeer, Peer};
 use super::settings::HttpSettings;
 use crate::telemetry;
+use crate::telemetry::events;
+
+/// The beginning of all paths of the API, where the MCP endpoint cannot be either.
+pub(super) const API: &str = "/api/";
 
 /// Who may come in.
 #[derive(Debug)]
@@ -211,9 +226,209 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// How much of a body that is too large is still taken, and thrown away, while its answer is on
+/// its way: a client that is cut off while it sends never gets to see why.
+const DRAIN_BYTES: usize = 256 * 1024 * 1024;
+
+/// Why a body was not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BodyError {
+    TooLarge,
+    TooSlow,
+    Broken,
+}
+
+/// Whether a body says that it is larger than `limit`.
+fn says_too_large(body: &Body, limit: usize) -> bool {
+    body.size_hint().lower() > limit as u64
+}
+
+/// Reads a whole body of at most `limit` bytes within `time`. One that is larger is given up as
+/// soon as that is known.
+async fn read_whole(body: Body, limit: usize, time: Duration) -> Result<Bytes, BodyError> {
+    let too_large = says_too_large(&body, limit);
+    let mut chunks = body.into_data_stream();
+    let read = async {
+        if too_large { Err(BodyError::TooLarge) } else { collect(&mut chunks, limit).await }
+    };
+    let read = tokio::time::timeout(time, read).await.unwrap_or(Err(BodyError::TooSlow));
+    if read == Err(BodyError::TooLarge) {
+        // Ends with its connection, too.
+        tokio::spawn(tokio::time::timeout(time, throw_away(chunks)));
+    }
+    read
+}
+
+async fn throw_away(mut chunks: BodyDataStream) {
+    let mut seen = 0;
+    while let Some(Ok(chunk)) = chunks.next().await {
+        seen += chunk.len();
+        if seen > DRAIN_BYTES {
+            return;
+        }
+    }
+}
+
+async fn collect(chunks: &mut BodyDataStream, limit: usize) -> Result<Bytes, BodyError> {
+    let mut kept = BytesMut::new();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| BodyError::Broken)?;
+        if kept.len() + chunk.len() > limit {
+            return Err(BodyError::TooLarge);
+        }
+        kept.extend_from_slice(&chunk);
+    }
+    Ok(kept.freeze())
+}
+
+/// What every request has to pass.
+pub(super) struct Gate {
+    pub(super) guard: Guard,
+    pub(super) auth: Auth,
+    /// Paths that need no token.
+    pub(super) open: Vec<String>,
+    pub(super) max_body_bytes: usize,
+    pub(super) body_timeout: Duration,
+    /// `true` if jobs may call like anybody else.
+    pub(super) allow_jobs: bool,
+}
+
+impl Gate {
+    /// Who sends a request. Over the unix socket no token is needed: its user was checked. Where
+    /// tenants are told apart that does not hold for jobs, which are some tenant's.
+    async fn identify(
+        &self,
+        headers: &HeaderMap,
+        arrival: Option<Arrival>,
+    ) -> Result<Credential, Denied> {
+        let is_trusted = match arrival {
+            Some(Arrival::Unix { peer: Peer::User }) => true,
+            Some(Arrival::Unix { peer: Peer::Job }) => !self.auth.asks(),
+            Some(Arrival::Tcp(_)) | None => false,
+        };
+        if is_trusted && !headers.contains_key(AUTHORIZATION) {
+            return Ok(self.auth.same_user());
+        }
+        self.auth.identify(headers).await
+    }
+
+    /// The sender of a request, as known some time ago.
+    async fn identify_again(
+        &self,
+        known: Credential,
+        headers: &HeaderMap,
+        arrival: Option<Arrival>,
+    ) -> Result<Credential, Denied> {
+        if known.is_valid() { Ok(known) } else { self.identify(headers, arrival).await }
+    }
+
+    /// The whole body. To begin to read it sends `100 Continue` to a client that waits for that:
+    /// one that announces too much sends nothing.
+    async fn read_body(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, BodyError> {
+        if headers.contains_key(EXPECT) && says_too_large(&body, self.max_body_bytes) {
+            return Err(BodyError::TooLarge);
+        }
+        read_whole(body, self.max_body_bytes, self.body_timeout).await
+    }
+}
+
+/// Lets a request in, its body read, or says why not.
+pub(super) async fn enter(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
+    let arrival = request.extensions().get::<Arrival>().copied();
+    if let Err(refusal) = check_head(&gate.guard, &request, arrival) {
+        events::http_refused(refusal.counted_as());
+        return refusal.into_response();
+    }
+    let (mut parts, body) = request.into_parts();
+    if gate.open.iter().any(|open| open == parts.uri.path()) {
+        // Nobody knows who sends it, so nobody waits for a body, which has no meaning there.
+        return next.run(Request::from_parts(parts, Body::empty())).await;
+    }
+    if !gate.allow_jobs && is_job(&parts.extensions).await {
+        events::http_refused(telemetry::Refusal::Job);
+        return refuse_job(&parts.uri);
+    }
+    let caller = match gate.identify(&parts.headers, arrival).await {
+        Ok(caller) => caller,
+        Err(denied) => return refused(denied),
+    };
+    let body = match gate.read_body(&parts.headers, body).await {
+        Ok(body) => body,
+        Err(error) => {
+            events::http_refused(telemetry::Refusal::Body);
+            return refused_body(error, gate.max_body_bytes);
+        }
+    };
+    // A body may take long to arrive: what was allowed at its beginning may not be at its end.
+    let caller = match gate.identify_again(caller, &parts.headers, arrival).await {
+        Ok(caller) => caller,
+        Err(denied) => return refused(denied),
+    };
+    parts.extensions.insert(caller.identity);
+    parts.extensions.insert(caller.clone());
+    if parts.extensions.get::<Entrance>().is_some_and(|entrance| !entrance.let_in()) {
+        // Its connection has been closed: nobody hears this.
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
+    until_it_ends(response, caller)
+}
+
+/// Returns `true` if a job of this server sends this request, whatever token it shows.
+async fn is_job(extensions: &Extensions) -> bool {
+    match extensions.get::<ConnectionPeer>() {
+        Some(peer) => peer.get().await == Peer::Job,
+        // Every connection has one; without it nobody knows who sends.
+        None => true,
+    }
+}
+
+fn check_head(guard: &Guard, request: &Request, arrival: Option<Arrival>) -> Result<(), Refusal> {
+    guard.check_size(request.method(), request.uri(), request.headers())?;
+    guard.check(request.headers(), arrival)
+}
+
+pub(super) fn refused(denied: Denied) -> Response {
+    events::http_refused(telemetry::Refusal::Auth);
+    denied.into_response()
+}
+
+fn refused_body(error: BodyError, limit: usize) -> Response {
+    let (status, text) = match error {
+        BodyError::TooLarge => (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!(
+                "the request is larger than {limit} bytes; write large input to a file and name that\n"
+            ),
+        ),
+        BodyError::TooSlow => {
+            (StatusCode::REQUEST_TIMEOUT, "the request took too long to arrive\n".to_owned())
+        }
+        BodyError::Broken => {
+            (StatusCode::BAD_REQUEST, "the request could not be read to its end\n".to_owned())
+        }
+    };
+    // What is left of the request is not read, so nothing can follow it.
+    (status, [(CONNECTION, "close")], text).into_response()
+}
+
+/// The stable word for the refusal of a job.
+const CODE: &str = "caller_is_job";
+
+/// The answer to a request of a job: in JSON where the API answers in JSON, else in words.
+fn refuse_job(uri: &Uri) -> Response {
+    let message = "a job of this server may not call it; run the command in the job itself, or \
+                   let jobs call with http.allow_jobs = true";
+    if uri.path().starts_with(API) {
+        let body = json!({"error": {"code": CODE, "message": message}});
+        let kind = [(CONTENT_TYPE, "application/json")];
+        return (StatusCode::FORBIDDEN, kind, body.to_string()).into_response();
+    }
+    (StatusCode::FORBIDDEN, format!("{CODE}: {message}\n")).into_response()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::arrival::Peer;
     use super::*;
 
     fn settings() -> HttpSettings {
@@ -326,5 +541,32 @@ mod tests {
         assert!(origins.iter().all(|origin| origin.starts_with("https://")), "{origins:?}");
         let origins = allowed_origins(&settings, "127.0.0.1:443".parse().ok());
         assert!(origins.contains(&"https://localhost".to_owned()), "{origins:?}");
+    }
+
+    async fn read_bytes(size: usize, limit: usize) -> Result<usize, BodyError> {
+        let body = Body::from(vec![b'x'; size]);
+        read_whole(body, limit, Duration::from_secs(60)).await.map(|bytes| bytes.len())
+    }
+
+    #[tokio::test]
+    async fn a_body_is_taken_up_to_its_limit_and_not_beyond() {
+        assert_eq!(read_bytes(0, 10).await, Ok(0));
+        assert_eq!(read_bytes(10, 10).await, Ok(10));
+        assert_eq!(read_bytes(11, 10).await, Err(BodyError::TooLarge));
+    }
+
+    #[tokio::test]
+    async fn a_body_of_unknown_size_is_given_up_at_its_limit() {
+        let chunk = || Ok::<_, std::io::Error>(Bytes::from_static(b"12345678"));
+        let endless = futures_util::stream::repeat_with(chunk);
+        let read = read_whole(Body::from_stream(endless), 20, Duration::from_secs(60)).await;
+        assert_eq!(read, Err(BodyError::TooLarge));
+    }
+
+    #[tokio::test]
+    async fn a_body_that_never_ends_is_given_up() {
+        let never = futures_util::stream::pending::<Result<Bytes, std::io::Error>>();
+        let read = read_whole(Body::from_stream(never), 10, Duration::from_millis(10)).await;
+        assert_eq!(read, Err(BodyError::TooSlow));
     }
 }

@@ -1,4 +1,4 @@
-//! Which path leads where, behind one guard.
+//! All routes of the server, behind one guard.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,17 +12,15 @@ use axum::{Extension, Router};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::api::{self, Api};
+use super::api::Api;
+use super::api::Operations;
 use super::auth::{Auth, Credential, WELL_KNOWN};
-use super::entry::{Gate, enter, refused};
-use super::guard::Guard;
-use super::health::{self, Readiness};
-use super::mcp_mount::McpMount;
-use super::metrics::MetricsText;
-use super::operations::Operations;
-use super::refusal;
-use super::route::Route;
+use super::guard::{Gate, Guard, enter, refused};
+use super::mcp_endpoint::McpMount;
+use super::probes::MetricsText;
+use super::probes::Readiness;
 use super::settings::HttpSettings;
+use super::{api, mcp_endpoint, probes};
 use crate::mcp::Handler;
 use crate::yard::{Role, Yard};
 
@@ -43,9 +41,6 @@ pub struct Doors {
 
 /// Paths that the MCP endpoint cannot have.
 pub(super) const TAKEN: [&str; 5] = ["/healthz", "/readyz", "/metrics", "/api", WELL_KNOWN];
-
-/// The beginning of all paths of the API, where the MCP endpoint cannot be either.
-pub(super) const API: &str = "/api/";
 
 /// All routes of a server that listens on `bound`.
 pub(super) fn routes(
@@ -83,7 +78,7 @@ pub(super) fn routes(
         .route("/api/{*rest}", any(api::no_such_path))
         .fallback(elsewhere(settings.auth.clone()))
         .layer(from_fn_with_state(Arc::new(gate), enter))
-        .layer(from_fn_with_state(Arc::from(settings.path.as_str()), refusal::at_endpoint))
+        .layer(from_fn_with_state(Arc::from(settings.path.as_str()), mcp_endpoint::at_endpoint))
 }
 
 /// What stands behind the routes.
@@ -105,10 +100,10 @@ impl House {
                 any(move |request: Request| Box::pin(Arc::clone(&mcp).serve(request)))
             }
             Route::ProtectedResource | Route::ProtectedResourceOfMcp => metadata(self.auth.clone()),
-            Route::Healthz => get(health::alive),
+            Route::Healthz => get(probes::alive),
             Route::Readyz => {
                 let (readiness, yard) = (self.readiness.clone(), self.yard.clone());
-                get(move || health::ready(readiness, yard))
+                get(move || probes::ready(readiness, yard))
             }
             Route::Metrics => {
                 let metrics = self.metrics.clone();
@@ -155,5 +150,104 @@ async fn scrape(
     match caller.require(Role::Admin, &headers) {
         Ok(()) => metrics.response().await,
         Err(denied) => refused(denied),
+    }
+}
+
+/// A path that leads somewhere. The server mounts exactly those in [`Route::ALL`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// MCP.
+    Mcp,
+    /// Where clients find the authorization server.
+    ProtectedResource,
+    /// The same, as clients look for it that know the path of MCP.
+    ProtectedResourceOfMcp,
+    /// Whether the process is alive.
+    Healthz,
+    /// Whether it takes work.
+    Readyz,
+    /// Metrics.
+    Metrics,
+    /// Jobs.
+    Jobs,
+    /// One job.
+    Job,
+    /// What a job wrote.
+    JobOutput,
+    /// How full the queue is.
+    Queue,
+    /// Stops starts.
+    QueuePause,
+    /// Starts go on.
+    QueueResume,
+    /// Takes no new jobs.
+    Drain,
+    /// Reads the configuration again.
+    Reload,
+    /// Which log lines are written.
+    LogLevel,
+}
+
+impl Route {
+    /// Every route.
+    pub const ALL: [Self; 15] = [
+        Self::Mcp,
+        Self::ProtectedResource,
+        Self::ProtectedResourceOfMcp,
+        Self::Healthz,
+        Self::Readyz,
+        Self::Metrics,
+        Self::Jobs,
+        Self::Job,
+        Self::JobOutput,
+        Self::Queue,
+        Self::QueuePause,
+        Self::QueueResume,
+        Self::Drain,
+        Self::Reload,
+        Self::LogLevel,
+    ];
+
+    /// Its path, where MCP is at `mcp`; names in braces stand for any segment.
+    #[must_use]
+    pub fn path(self, mcp: &str) -> String {
+        match self {
+            Self::Mcp => mcp.to_owned(),
+            Self::ProtectedResource => WELL_KNOWN.to_owned(),
+            Self::ProtectedResourceOfMcp => format!("{WELL_KNOWN}{mcp}"),
+            Self::Healthz => "/healthz".to_owned(),
+            Self::Readyz => "/readyz".to_owned(),
+            Self::Metrics => "/metrics".to_owned(),
+            Self::Jobs => "/api/v1/jobs".to_owned(),
+            Self::Job => "/api/v1/jobs/{id}".to_owned(),
+            Self::JobOutput => "/api/v1/jobs/{id}/output".to_owned(),
+            Self::Queue => "/api/v1/queue".to_owned(),
+            Self::QueuePause => "/api/v1/queue/pause".to_owned(),
+            Self::QueueResume => "/api/v1/queue/resume".to_owned(),
+            Self::Drain => "/api/v1/drain".to_owned(),
+            Self::Reload => "/api/v1/reload".to_owned(),
+            Self::LogLevel => "/api/v1/log-level".to_owned(),
+        }
+    }
+
+    /// Whether it needs no token: a probe has none, and who looks for a way to get one neither.
+    pub(super) const fn is_open(self) -> bool {
+        match self {
+            Self::ProtectedResource
+            | Self::ProtectedResourceOfMcp
+            | Self::Healthz
+            | Self::Readyz => true,
+            Self::Mcp
+            | Self::Metrics
+            | Self::Jobs
+            | Self::Job
+            | Self::JobOutput
+            | Self::Queue
+            | Self::QueuePause
+            | Self::QueueResume
+            | Self::Drain
+            | Self::Reload
+            | Self::LogLevel => false,
+        }
     }
 }

@@ -1,11 +1,11 @@
-//! What the HTTP room is told at start-up: plain values, already checked.
+//! Settings of the HTTP server: plain values, already checked.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::auth::Auth;
-use super::job_detection::JobDetection;
+use super::peer::JobDetection;
 
 /// Settings of the HTTP server.
 #[derive(Debug, Clone)]

@@ -9,18 +9,12 @@
 //! **Invariant:** an answer is held in memory one block at a time, whatever its length and however
 //! slow its reader. **Invariant:** ranges count the bytes as stored, never a compressed form.
 
-mod admin;
-mod body;
-mod coding;
-mod error;
 mod jobs;
-mod log_level;
-mod order;
-mod output;
-mod plan;
-mod query;
-mod range;
+mod negotiation;
+mod operator;
+mod request;
 mod routes;
-mod traced;
 
-pub(super) use routes::{Api, lead, no_such_path};
+pub(super) use request::Api;
+pub use request::{Operations, Reloaded};
+pub(super) use routes::{lead, no_such_path};

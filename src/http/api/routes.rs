@@ -1,4 +1,4 @@
-//! Which path of the API leads where.
+//! The routes of the API.
 
 use std::sync::Arc;
 
@@ -7,40 +7,15 @@ use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use axum::routing::{MethodRouter, any, get, post};
-use tokio::sync::Semaphore;
+use tracing::Instrument;
 
-use super::error::ApiError;
-use super::traced::traced;
-use super::{admin, jobs, log_level, output};
+use super::request::{Api, ApiError};
+use super::{jobs, operator};
 use crate::http::auth::Credential;
-use crate::http::operations::Operations;
-use crate::http::route::Route;
-use crate::mcp::Handler;
-use crate::yard::{Role, Yard};
-
-/// Answers that are compressed at one time: each encoder takes a megabyte or more.
-const MAX_ENCODERS: usize = 16;
-
-/// What the API answers from.
-#[derive(Debug)]
-pub(in crate::http) struct Api {
-    pub(super) yard: Yard,
-    pub(super) handler: Handler,
-    pub(super) operations: Operations,
-    /// Sets the content of this server's jobs apart from that of another's with the same number.
-    pub(super) server: u64,
-    pub(super) encoders: Arc<Semaphore>,
-}
-
-impl Api {
-    /// The API of one yard; `handler` writes its jobs down.
-    pub(in crate::http) fn new(yard: Yard, handler: Handler, operations: Operations) -> Self {
-        // Without randomness tags are those of any server: worse for caches, right for ranges.
-        let server = getrandom::u64().unwrap_or_default();
-        let encoders = Arc::new(Semaphore::new(MAX_ENCODERS));
-        Self { yard, handler, operations, server, encoders }
-    }
-}
+use crate::http::routes::Route;
+use crate::mcp::context_of_headers;
+use crate::telemetry::spans::{Span, SpanKind};
+use crate::yard::Role;
 
 /// What answers at a route of the API; nothing stands behind the others here.
 pub(in crate::http) fn lead(route: Route, api: Arc<Api>) -> MethodRouter {
@@ -50,13 +25,13 @@ pub(in crate::http) fn lead(route: Route, api: Arc<Api>) -> MethodRouter {
     let (router, allowed) = match route {
         Route::Jobs => (get(jobs::list), READ),
         Route::Job => (get(jobs::show), READ),
-        Route::JobOutput => (get(output::send), READ),
-        Route::Queue => (get(admin::queue), READ),
-        Route::QueuePause => (post(admin::pause), CHANGE),
-        Route::QueueResume => (post(admin::resume), CHANGE),
-        Route::Drain => (post(admin::drain), CHANGE),
-        Route::Reload => (post(admin::reload), CHANGE),
-        Route::LogLevel => (get(log_level::show).put(log_level::choose), READ_OR_PUT),
+        Route::JobOutput => (get(jobs::output), READ),
+        Route::Queue => (get(operator::queue), READ),
+        Route::QueuePause => (post(operator::pause), CHANGE),
+        Route::QueueResume => (post(operator::resume), CHANGE),
+        Route::Drain => (post(operator::drain), CHANGE),
+        Route::Reload => (post(operator::reload), CHANGE),
+        Route::LogLevel => (get(operator::log_level).put(operator::set_log_level), READ_OR_PUT),
         Route::Mcp
         | Route::ProtectedResource
         | Route::ProtectedResourceOfMcp
@@ -88,4 +63,24 @@ async fn challenge(request: Request, next: Next) -> Response {
 /// What answers where there is nothing.
 pub(in crate::http) async fn no_such_path() -> ApiError {
     ApiError::NoSuchPath
+}
+
+/// Answers a request at `route` inside a span of its own, if it may change something.
+pub(super) async fn traced(route: Route, request: Request, next: Next) -> Response {
+    if request.method().is_safe() {
+        return next.run(request).await;
+    }
+    let route = route.path("");
+    let parent = context_of_headers(request.headers());
+    let name = format!("{} {route}", request.method());
+    let mut span = Span::begin(SpanKind::Server, name, parent.as_ref());
+    span.note("http.request.method", request.method().as_str());
+    span.note("http.route", route.as_str());
+    let response = next.run(request).instrument(span.log().clone()).await;
+    let status = response.status();
+    span.note("http.response.status_code", i64::from(status.as_u16()));
+    if status.is_server_error() {
+        span.fail(&status);
+    }
+    response
 }

@@ -1,11 +1,11 @@
-//! What somebody is told who may not come in: 401 and 403 as RFC 6750, RFC 9728 and MCP ask.
+//! Refusals of requests without the right token: 401 and 403 as RFC 6750, RFC 9728 and MCP ask.
 
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use thiserror::Error;
 
-use super::moment::Moment;
+use super::token::Moment;
 use crate::ids::TenantError;
 use crate::yard::Role;
 

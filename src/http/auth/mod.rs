@@ -11,27 +11,20 @@
 //! happens to their file.
 //! **Invariant:** what a credential opened ends with it: [`Credential::ended`] cuts open streams.
 
-mod bearer;
-mod credential;
+mod authenticate;
 mod denied;
-mod door;
-mod ended_body;
 mod live_tokens;
-mod moment;
 mod oauth;
-mod store;
+mod oauth_keys;
+mod oauth_verify;
 mod token;
-mod token_file;
-mod watched;
+mod token_store;
 
-pub use credential::Credential;
+pub use authenticate::{Auth, AuthError, AuthSettings, Credential, TokenPlace};
 pub use denied::{BadToken, Denied};
-pub use door::{Auth, AuthError, AuthSettings, TokenPlace};
-pub use moment::Moment;
 pub use oauth::{KeySource, OauthMistake, OauthSettings, Scopes};
-pub use store::{StoreError, TokenStore};
-pub use token::{Secret, TokenHash, TokenId};
-pub use token_file::{Label, LineError, TokenEntry, TokenFile};
+pub use token::{Label, LineError, Moment, Secret, TokenEntry, TokenFile, TokenHash, TokenId};
+pub use token_store::{StoreError, TokenStore};
 
-pub(super) use ended_body::until_it_ends;
+pub(super) use authenticate::until_it_ends;
 pub(super) use oauth::WELL_KNOWN;

@@ -1,14 +1,20 @@
-//! A bearer token, the hash that is kept of it, and the name that it is revoked by.
+//! Bearer tokens: secrets, their hashes, and the lines of a token file.
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
+use thiserror::Error;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use crate::hex::Hex;
+use crate::ids::{Tenant, TenantError};
+use crate::yard::{Identity, Role};
 
 /// What every token of ours begins with, so that scanners and people know one when they see it.
 const PREFIX: &str = "sy_";
@@ -121,8 +127,332 @@ impl fmt::Display for TokenId {
     }
 }
 
+const HASHED: &str = "sha256:";
+
+/// The lines of a token file.
+///
+/// ```text
+/// # comments and empty lines stay
+/// a-secret-of-the-operator
+/// sha256:<hex> tenant=ci role=run id=0a1b2c3d expires=2027-01-31T00:00:00Z note=the build host
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TokenFile {
+    lines: Vec<Line>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Line {
+    text: String,
+    meaning: Meaning,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Meaning {
+    /// A comment, or an empty line.
+    Nothing,
+    Token(TokenEntry),
+    Mistake(LineError),
+}
+
+/// A token that may come in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenEntry {
+    /// What is known of its text.
+    pub hash: TokenHash,
+    /// Who comes with it.
+    pub identity: Identity,
+    /// When it ends.
+    pub expires: Option<Moment>,
+    /// How people tell it from others.
+    pub label: Label,
+}
+
+/// How people tell a token from others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Label {
+    /// It stands in the file as it is, written there by the operator.
+    Plain,
+    /// `shellyard token new` made it.
+    Made {
+        /// What it is revoked by.
+        id: TokenId,
+        /// What it is for.
+        note: Option<String>,
+    },
+}
+
+/// What is wrong with a line.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LineError {
+    /// A secret with white space in it can never be sent.
+    #[error(
+        "a token has no white space in it; write one token per line, or `sha256:HASH tenant=NAME role=ROLE id=ID`"
+    )]
+    WhiteSpace,
+    /// What follows `sha256:` is none.
+    #[error("`sha256:` must be followed by 64 hex digits")]
+    Hash,
+    /// A word that means nothing here.
+    #[error("`{word}` is not known; a token has tenant=, role=, id=, expires= and note=")]
+    Word {
+        /// The word.
+        word: String,
+    },
+    /// The same thing twice.
+    #[error("`{key}=` is there twice")]
+    Twice {
+        /// What is there twice.
+        key: &'static str,
+    },
+    /// Something must be there and is not.
+    #[error("`{key}=` is missing")]
+    Missing {
+        /// What is not there.
+        key: &'static str,
+    },
+    /// The tenant cannot be one.
+    #[error(transparent)]
+    Tenant(#[from] TenantError),
+    /// The role is none.
+    #[error("`{given}` is not a role; roles are read-only, run and admin")]
+    Role {
+        /// What was given.
+        given: String,
+    },
+    /// The id is none.
+    #[error("`{given}` is not an id; ids are 8 hex digits")]
+    Id {
+        /// What was given.
+        given: String,
+    },
+    /// The moment is none.
+    #[error("`{given}` is not a moment; write it as 2027-01-31T00:00:00Z")]
+    Expires {
+        /// What was given.
+        given: String,
+    },
+}
+
+impl TokenFile {
+    /// Reads all lines; a mistake in one leaves the others as they are.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let line = |text: &str| Line { text: text.to_owned(), meaning: meaning(text.trim()) };
+        Self { lines: text.lines().map(line).collect() }
+    }
+
+    /// The tokens that may come in.
+    pub fn entries(&self) -> impl Iterator<Item = &TokenEntry> {
+        self.lines.iter().filter_map(|line| match &line.meaning {
+            Meaning::Token(entry) => Some(entry),
+            Meaning::Nothing | Meaning::Mistake(_) => None,
+        })
+    }
+
+    /// What cannot be read, with its line, counted from 1.
+    pub fn mistakes(&self) -> impl Iterator<Item = (usize, &LineError)> {
+        self.lines.iter().zip(1..).filter_map(|(line, number)| match &line.meaning {
+            Meaning::Mistake(error) => Some((number, error)),
+            Meaning::Nothing | Meaning::Token(_) => None,
+        })
+    }
+
+    /// Whether a token that was made has this id.
+    #[must_use]
+    pub fn has(&self, wanted: TokenId) -> bool {
+        self.lines.iter().any(|line| line.is(wanted))
+    }
+
+    /// Adds a token that was made, as the last line.
+    pub fn add(&mut self, entry: TokenEntry) {
+        self.lines.push(Line { text: entry.to_string(), meaning: Meaning::Token(entry) });
+    }
+
+    /// Takes out whatever has this id.
+    pub fn remove(&mut self, unwanted: TokenId) {
+        self.lines.retain(|line| !line.is(unwanted));
+    }
+}
+
+impl Line {
+    fn is(&self, wanted: TokenId) -> bool {
+        let Meaning::Token(TokenEntry { label: Label::Made { id, .. }, .. }) = &self.meaning else {
+            return false;
+        };
+        *id == wanted
+    }
+}
+
+impl fmt::Display for TokenFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines.iter().try_for_each(|line| writeln!(f, "{}", line.text))
+    }
+}
+
+/// The line of a token that was made; a plain one is never written, since its text is not known.
+impl fmt::Display for TokenEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Identity { tenant, role } = self.identity;
+        write!(f, "{HASHED}{} tenant={tenant} role={}", self.hash.to_hex(), role.word())?;
+        let Label::Made { id, note } = &self.label else { return Ok(()) };
+        write!(f, " id={id}")?;
+        if let Some(expires) = self.expires {
+            write!(f, " expires={expires}")?;
+        }
+        note.as_ref().map_or(Ok(()), |note| write!(f, " note={note}"))
+    }
+}
+
+fn meaning(line: &str) -> Meaning {
+    if line.is_empty() || line.starts_with('#') {
+        return Meaning::Nothing;
+    }
+    let entry = match line.strip_prefix(HASHED) {
+        Some(rest) => made(rest),
+        None => plain(line),
+    };
+    entry.map_or_else(Meaning::Mistake, Meaning::Token)
+}
+
+fn plain(secret: &str) -> Result<TokenEntry, LineError> {
+    if secret.contains(char::is_whitespace) {
+        return Err(LineError::WhiteSpace);
+    }
+    Ok(TokenEntry {
+        hash: TokenHash::of(secret),
+        identity: Identity::LOCAL,
+        expires: None,
+        label: Label::Plain,
+    })
+}
+
+fn made(rest: &str) -> Result<TokenEntry, LineError> {
+    let (hash, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let hash = TokenHash::from_hex(hash).ok_or(LineError::Hash)?;
+    let fields = Fields::read(words)?;
+    let tenant = Tenant::named(fields.tenant.ok_or(LineError::Missing { key: "tenant" })?)?;
+    let role = role_of(fields.role.ok_or(LineError::Missing { key: "role" })?)?;
+    let id = fields.id.ok_or(LineError::Missing { key: "id" })?;
+    Ok(TokenEntry {
+        hash,
+        identity: Identity { tenant, role },
+        expires: fields.expires.map(moment_of).transpose()?,
+        label: Label::Made {
+            id: id.parse().map_err(|_| LineError::Id { given: id.to_owned() })?,
+            note: fields.note.map(str::to_owned),
+        },
+    })
+}
+
+#[derive(Default)]
+struct Fields<'a> {
+    tenant: Option<&'a str>,
+    role: Option<&'a str>,
+    id: Option<&'a str>,
+    expires: Option<&'a str>,
+    note: Option<&'a str>,
+}
+
+impl<'a> Fields<'a> {
+    /// A note takes the rest of the line; all other words stand in any order before it.
+    fn read(mut words: &'a str) -> Result<Self, LineError> {
+        let mut fields = Self::default();
+        loop {
+            words = words.trim();
+            if words.is_empty() {
+                return Ok(fields);
+            }
+            if let Some(note) = words.strip_prefix("note=") {
+                fields.note = Some(note.trim()).filter(|note| !note.is_empty());
+                return Ok(fields);
+            }
+            let (word, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
+            fields.take(word)?;
+            words = rest;
+        }
+    }
+
+    fn take(&mut self, word: &'a str) -> Result<(), LineError> {
+        let unknown = || LineError::Word { word: word.chars().take(40).collect() };
+        let (key, value) = word.split_once('=').ok_or_else(unknown)?;
+        let (key, place) = match key {
+            "tenant" => ("tenant", &mut self.tenant),
+            "role" => ("role", &mut self.role),
+            "id" => ("id", &mut self.id),
+            "expires" => ("expires", &mut self.expires),
+            _ => return Err(unknown()),
+        };
+        match place.replace(value) {
+            None => Ok(()),
+            Some(_) => Err(LineError::Twice { key }),
+        }
+    }
+}
+
+fn role_of(text: &str) -> Result<Role, LineError> {
+    Role::of_word(text).ok_or_else(|| LineError::Role { given: text.to_owned() })
+}
+
+fn moment_of(text: &str) -> Result<Moment, LineError> {
+    text.parse().map_err(|_| LineError::Expires { given: text.to_owned() })
+}
+
+/// The last second of the year 9999: what RFC 3339 can still write.
+const LAST: i64 = 253_402_300_799;
+
+/// A whole second since 1970, at most one that RFC 3339 can write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(i64);
+
+impl Moment {
+    /// Now; a clock before 1970 reads as 1970.
+    #[must_use]
+    pub fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        Self::from_unix(since.as_secs())
+    }
+
+    /// So many seconds after 1970.
+    #[must_use]
+    pub fn from_unix(seconds: u64) -> Self {
+        Self(i64::try_from(seconds).map_or(LAST, |seconds| seconds.min(LAST)))
+    }
+
+    /// So much later, or the last moment there is.
+    #[must_use]
+    pub fn after(self, time: Duration) -> Self {
+        let seconds = i64::try_from(time.as_secs()).unwrap_or(LAST);
+        Self(self.0.saturating_add(seconds).min(LAST))
+    }
+
+    /// How long it is from `now` until then; zero when it is over.
+    #[must_use]
+    pub fn remaining(self, now: Self) -> Duration {
+        Duration::from_secs(u64::try_from(self.0 - now.0).unwrap_or(0))
+    }
+}
+
+impl FromStr for Moment {
+    type Err = time::error::Parse;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let moment = OffsetDateTime::parse(text, &Rfc3339)?;
+        Ok(Self(moment.unix_timestamp().clamp(0, LAST)))
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let moment = OffsetDateTime::from_unix_timestamp(self.0).map_err(|_| fmt::Error)?;
+        f.write_str(&moment.format(&Rfc3339).map_err(|_| fmt::Error)?)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -153,5 +483,128 @@ mod tests {
         for odd in ["", "1", "123456789", "+1234567", "xyzxyzxy"] {
             assert!(odd.parse::<TokenId>().is_err(), "{odd}");
         }
+    }
+
+    const HASH: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    fn only(line: &str) -> Result<TokenEntry, LineError> {
+        let file = TokenFile::parse(line);
+        let mistake = file.mistakes().next().map(|(_, mistake)| mistake.clone());
+        mistake.map_or_else(|| Ok(file.entries().next().unwrap().clone()), Err)
+    }
+
+    #[test]
+    fn a_bare_secret_is_the_operators_own() {
+        let entry = only("  it-token-5b1c  ").unwrap();
+        assert_eq!(entry.hash, TokenHash::of("it-token-5b1c"));
+        assert_eq!((entry.identity, entry.label), (Identity::LOCAL, Label::Plain));
+    }
+
+    #[test]
+    fn a_made_token_has_all_that_its_line_says() {
+        let line = format!(
+            "sha256:{HASH} role=read-only  id=0a1b2c3d tenant=ci expires=2027-01-31T02:00:00+02:00 note=the build host = ours"
+        );
+        let entry = only(&line).unwrap();
+        assert_eq!(entry.hash, TokenHash::of("abc"));
+        assert_eq!(
+            entry.identity,
+            Identity { tenant: Tenant::named("ci").unwrap(), role: Role::Read }
+        );
+        let written = format!(
+            "sha256:{HASH} tenant=ci role=read-only id=0a1b2c3d expires=2027-01-31T00:00:00Z note=the build host = ours"
+        );
+        assert_eq!(entry.to_string(), written);
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_line_and_the_rest_counts() {
+        let all = format!("sha256:{HASH} tenant=ci role=run id=0a1b2c3d");
+        for (line, said) in [
+            ("two words".to_owned(), "white space"),
+            ("sha256:abc tenant=ci".to_owned(), "64 hex digits"),
+            ("sha256:".to_owned(), "64 hex digits"),
+            (format!("sha256:{HASH}"), "`tenant=` is missing"),
+            (format!("sha256:{HASH} tenant=ci id=0a1b2c3d"), "`role=` is missing"),
+            (format!("sha256:{HASH} tenant=ci role=run"), "`id=` is missing"),
+            (all.replace("ci", "a,b"), "cannot be a tenant's name"),
+            (all.replace("run", "root"), "`root` is not a role"),
+            (all.replace("0a1b2c3d", "1"), "`1` is not an id"),
+            (format!("{all} expires=soon"), "`soon` is not a moment"),
+            (format!("{all} role=admin"), "`role=` is there twice"),
+            (format!("{all} colour=red"), "`colour=red` is not known"),
+        ] {
+            let file = TokenFile::parse(&format!("# one\nalpha\n{line}\nbeta"));
+            let mistakes: Vec<_> = file.mistakes().collect();
+            assert!(matches!(mistakes[..], [(3, _)]), "{line}: {mistakes:?}");
+            assert!(mistakes[0].1.to_string().contains(said), "{}", mistakes[0].1);
+            assert_eq!(file.entries().count(), 2);
+        }
+    }
+
+    fn any_entry() -> impl Strategy<Value = TokenEntry> {
+        let role = prop::sample::select(Role::WORDS.map(|(_, role)| role).to_vec());
+        let note = prop::option::of("[^\\s\\p{C}]([^\\p{C}]{0,20}[^\\s\\p{C}])?");
+        let expires = prop::option::of(any::<u64>().prop_map(Moment::from_unix));
+        let name = "[a-z]{1,3}".prop_map(|name| Tenant::named(&name).unwrap());
+        (any::<u32>(), name, role, expires, note).prop_map(
+            |(number, tenant, role, expires, note)| {
+                let id = format!("{number:08x}").parse().unwrap();
+                let hash = TokenHash::of(&number.to_string());
+                TokenEntry {
+                    hash,
+                    identity: Identity { tenant, role },
+                    expires,
+                    label: Label::Made { id, note },
+                }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_the_same(
+            before in "(#[a-z ]{0,9}\n|\n|[a-z]{1,9}\n|sha256:[a-z ]{0,9}\n){0,4}",
+            entries in prop::collection::vec(any_entry(), 0..5),
+        ) {
+            let mut file = TokenFile::parse(&before);
+            for entry in &entries {
+                file.add(entry.clone());
+            }
+            let text = file.to_string();
+            prop_assert!(text.starts_with(&before), "{text}");
+            let again = TokenFile::parse(&text);
+            prop_assert_eq!(&again, &file);
+            prop_assert_eq!(again.entries().count(), TokenFile::parse(&before).entries().count() + entries.len());
+        }
+
+        #[test]
+        fn no_text_breaks_it(text in any::<String>()) {
+            let file = TokenFile::parse(&text);
+            let kept = TokenFile::parse(&file.to_string());
+            prop_assert_eq!(kept, file);
+        }
+    }
+
+    #[test]
+    fn a_moment_is_written_in_utc_whatever_its_zone_was() {
+        for (given, written) in [
+            ("2027-01-31T10:00:00Z", "2027-01-31T10:00:00Z"),
+            ("2027-01-31T10:00:00+02:00", "2027-01-31T08:00:00Z"),
+            ("2027-01-31T10:00:00.999Z", "2027-01-31T10:00:00Z"),
+        ] {
+            assert_eq!(given.parse::<Moment>().unwrap().to_string(), written);
+        }
+        for odd in ["", "tomorrow", "2027-01-31", "2027-02-30T00:00:00Z", "2027-01-31T10:00:00"] {
+            assert!(odd.parse::<Moment>().is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn no_moment_is_beyond_what_can_be_written() {
+        let last = Moment::from_unix(u64::MAX);
+        assert_eq!(last.to_string(), "9999-12-31T23:59:59Z");
+        assert_eq!(Moment::now().after(Duration::MAX), last);
+        assert_eq!(Moment::from_unix(5).remaining(Moment::from_unix(7)), Duration::ZERO);
     }
 }

@@ -1,16 +1,78 @@
-//! Whose access tokens are good, and what they stand for.
+//! A resource server of OAuth 2.1: access tokens that an authorization server signed.
+//!
+//! ```text
+//! token ─▶ ResourceServer::verify ─▶ Keys (file, URL or discovery; kept, fetched again)
+//!                    │                  └▶ KeySet ─▶ verify (pure: signature, claims)
+//!                    └────────────────────────────▶ Grant { tenant, role, until }
+//! ```
+//!
+//! **Invariant:** only signatures by public keys count: neither `none` nor a shared secret is ever
+//! accepted, whatever a token or a key says of itself.
+//! **Invariant:** keys are fetched by one at a time, and at most once in ten seconds, however many
+//! tokens name keys that nobody knows.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use axum::http::HeaderMap;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::fetch;
+use super::denied::{BadToken, Help};
+use super::oauth_keys::{Keys, is_fetched};
+use super::oauth_verify::{Grant, Unverified, install};
 use crate::bounded_read::{BoundedReadError, read_text};
 use crate::ids::Tenant;
 use crate::private_files::Links;
 use crate::yard::Role;
+
+/// Takes the access tokens of one issuer.
+#[derive(Debug)]
+pub(super) struct ResourceServer {
+    rules: OauthSettings,
+    keys: Keys,
+}
+
+impl ResourceServer {
+    /// One with these rules; keys are had when the first token comes.
+    pub(super) fn new(rules: OauthSettings) -> Self {
+        install();
+        let keys = Keys::new(rules.keys.clone(), &rules.issuer, rules.refresh);
+        Self { rules, keys }
+    }
+
+    /// What a token stands for. A key that is not known may be a new one, and is looked for.
+    pub(super) async fn verify(&self, token: &str) -> Result<Grant, BadToken> {
+        let token = Unverified::read(token)?;
+        let known = self.keys.now().await.filter(|keys| token.is_known(keys));
+        let keys = match known {
+            Some(keys) => keys,
+            None => self.keys.renewed().await.ok_or(BadToken::NoKeys)?,
+        };
+        token.verify(&keys, &self.rules)
+    }
+
+    /// What a client without the rights of this role is told.
+    pub(super) fn help(&self, role: Role, headers: &HeaderMap) -> Help {
+        Help {
+            metadata: metadata_address(&resource_url(&self.rules, headers)),
+            scope: self.rules.scopes.of(role).to_owned(),
+        }
+    }
+
+    /// Where clients look for the metadata that know the configured resource.
+    pub(super) fn metadata_path(&self) -> Option<String> {
+        metadata_path(&self.rules)
+    }
+
+    /// The metadata of RFC 9728.
+    pub(super) fn metadata(&self, headers: &HeaderMap) -> Response {
+        metadata_response(&self.rules, headers)
+    }
+}
 
 /// Whose access tokens are good, and what they stand for.
 #[derive(Debug, Clone)]
@@ -78,7 +140,7 @@ pub enum OauthMistake {
 
 impl OauthSettings {
     /// What would let nobody in, or the wrong ones, before anybody relies on it.
-    pub(in crate::http::auth) fn check(&self) -> Result<(), OauthMistake> {
+    pub(super) fn check(&self) -> Result<(), OauthMistake> {
         match &self.keys {
             KeySource::File(path) => read_text(path, Links::Follow)
                 .map(drop)
@@ -94,7 +156,7 @@ impl OauthSettings {
 }
 
 fn check_url(key: &'static str, url: &str) -> Result<(), OauthMistake> {
-    let is_safe = fetch::is_fetched(url);
+    let is_safe = is_fetched(url);
     if is_safe { Ok(()) } else { Err(OauthMistake::Url { key, url: url.to_owned() }) }
 }
 
@@ -153,6 +215,51 @@ impl Scopes {
     }
 }
 
+/// Where it is said, before the path of the resource.
+pub(in crate::http) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+
+/// The URL of the MCP endpoint: as configured, or as the client calls it. The guard has checked
+/// that its `Host` is one of ours.
+fn resource_url(rules: &OauthSettings, headers: &HeaderMap) -> String {
+    if let Some(resource) = &rules.resource {
+        return resource.clone();
+    }
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
+    format!("{}://{host}{}", rules.scheme, rules.path)
+}
+
+/// Where the metadata of this resource is: between its host and its path (RFC 9728 §3.1).
+fn metadata_address(resource: &str) -> String {
+    let host = resource.find("://").map_or(0, |at| at + "://".len());
+    let path = resource[host..].find('/').map_or(resource.len(), |at| host + at);
+    let (origin, path) = resource.split_at(path);
+    format!("{origin}{WELL_KNOWN}{}", if path == "/" { "" } else { path })
+}
+
+/// The path of the metadata of the resource that is configured, as a request has it.
+fn metadata_path(rules: &OauthSettings) -> Option<String> {
+    let address = metadata_address(rules.resource.as_ref()?);
+    let path = address.get(address.find(WELL_KNOWN)?..)?;
+    Some(path.split(['?', '#']).next()?.to_owned())
+}
+
+/// The metadata itself.
+fn metadata_response(rules: &OauthSettings, headers: &HeaderMap) -> Response {
+    let kind = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "max-age=300")];
+    (kind, document(rules, headers).to_string()).into_response()
+}
+
+fn document(rules: &OauthSettings, headers: &HeaderMap) -> Value {
+    let scopes = &rules.scopes;
+    json!({
+        "resource": resource_url(rules, headers),
+        "authorization_servers": [rules.issuer],
+        "scopes_supported": [scopes.read, scopes.run, scopes.admin],
+        "bearer_methods_supported": ["header"],
+        "resource_name": "Shellyard",
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,6 +301,18 @@ mod tests {
         ] {
             let said = checked(issuer, keys, scopes);
             assert!(said.contains(word), "{said}");
+        }
+    }
+
+    #[test]
+    fn metadata_stands_between_host_and_path() {
+        for (resource, expected) in [
+            ("https://a.example/mcp", "https://a.example/.well-known/oauth-protected-resource/mcp"),
+            ("https://a.example", "https://a.example/.well-known/oauth-protected-resource"),
+            ("https://a.example/", "https://a.example/.well-known/oauth-protected-resource"),
+            ("http://[::1]:1/x/y", "http://[::1]:1/.well-known/oauth-protected-resource/x/y"),
+        ] {
+            assert_eq!(metadata_address(resource), expected);
         }
     }
 }

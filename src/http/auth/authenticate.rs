@@ -1,22 +1,25 @@
-//! The one door: a request's headers in, a credential or a refusal out.
+//! Authentication: a request's headers in, a credential or a refusal out.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
 use axum::response::Response;
+use futures_util::{StreamExt, stream};
 use thiserror::Error;
 use tokio::sync::watch;
 
-use super::bearer::{Shown, shown};
-use super::credential::{Credential, Proof};
 use super::denied::{BadToken, Denied, Help, Reason};
 use super::live_tokens::{Asked, LiveTokens};
-use super::moment::Moment;
-use super::oauth::{Grant, OauthMistake, OauthSettings, ResourceServer};
+use super::oauth::{OauthMistake, OauthSettings, ResourceServer};
+use super::oauth_verify::Grant;
+use super::token::Moment;
 use super::token::TokenHash;
-use super::token_file::{LineError, TokenEntry, TokenFile};
+use super::token::{LineError, TokenEntry, TokenFile};
 use crate::bounded_read::{BoundedReadError, read_text};
 use crate::private_files::Links;
 use crate::yard::{Identity, Role};
@@ -271,6 +274,149 @@ fn check_expiry(entry: &TokenEntry, now: Moment) -> Result<(), BadToken> {
     }
 }
 
+/// How often an open stream looks whether its token still stands in the file: a file tells
+/// nobody that it changed.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// Who somebody proved to be. It stands in the extensions of each request that came in.
+#[derive(Clone)]
+pub struct Credential {
+    /// Who it is.
+    pub identity: Identity,
+    pub(super) proof: Proof,
+    pub(super) auth: Auth,
+}
+
+/// How somebody proved it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Proof {
+    /// Nobody asked for a token.
+    NotAsked,
+    /// By reaching us where only our own user can.
+    SameUser,
+    /// By a token of the file.
+    Token(TokenHash),
+    /// By an access token that is good until then.
+    Access { until: Moment },
+}
+
+impl Credential {
+    /// Whether a client of it can get more rights by asking for another scope.
+    #[must_use]
+    pub const fn has_scopes(&self) -> bool {
+        match self.proof {
+            Proof::NotAsked | Proof::SameUser | Proof::Token(_) => false,
+            Proof::Access { .. } => true,
+        }
+    }
+
+    /// Whether it may do what takes this role.
+    ///
+    /// # Errors
+    /// What to answer to a request with these headers when it may not.
+    pub fn require(&self, role: Role, headers: &HeaderMap) -> Result<(), Denied> {
+        if self.identity.role >= role {
+            return Ok(());
+        }
+        Err(self.auth.lacks(role, self, headers))
+    }
+
+    /// Returns `true` while it lets its holder in: not expired, not revoked, and with the same rights.
+    /// Looks at the token file, so that a change is seen at once; to be asked before each message.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.auth.remaining(self, Moment::now()).is_some()
+    }
+
+    /// Comes back when it lets nobody in any more: expired, revoked, or no longer enough. That is
+    /// noticed within seconds.
+    pub async fn ended(&self) {
+        let mut changes = self.auth.changes();
+        loop {
+            let Some(left) = self.auth.remaining(self, Moment::now()) else { return };
+            tokio::select! {
+                () = tokio::time::sleep(left.min(LOOK_AGAIN)) => {}
+                _ = changes.changed() => {}
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credential").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+/// What a request shows to come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown<'a> {
+    /// Nothing.
+    Nothing,
+    /// A bearer token.
+    Bearer(&'a str),
+    /// A credential of another scheme.
+    OtherScheme,
+    /// Something that is no single credential.
+    Malformed,
+}
+
+/// What these headers show; two of a kind are as suspicious as something else.
+pub(super) fn shown(headers: &HeaderMap) -> Shown<'_> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Shown::Nothing,
+        (Some(value), None) => value.to_str().map_or(Shown::Malformed, credential),
+        (Some(_), Some(_)) => Shown::Malformed,
+    }
+}
+
+fn credential(value: &str) -> Shown<'_> {
+    let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
+    match token.trim() {
+        _ if scheme.is_empty() => Shown::Malformed,
+        _ if !scheme.eq_ignore_ascii_case("bearer") => Shown::OtherScheme,
+        "" => Shown::Malformed,
+        token => Shown::Bearer(token),
+    }
+}
+
+/// The response, whose body breaks off when `caller` may no longer have it. It breaks, instead of
+/// coming to an end, so that half an output is not taken for the whole.
+pub(in crate::http) fn until_it_ends(response: Response, caller: Credential) -> Response {
+    // What is whole already is sent at once.
+    if response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    response.map(|body| Body::from_stream(cut(body, caller)))
+}
+
+fn cut(body: Body, caller: Credential) -> impl stream::Stream<Item = Result<Bytes, axum::Error>> {
+    let ending = caller.clone();
+    let ended = Box::pin(async move { ending.ended().await });
+    let parts = (body.into_data_stream(), ended, caller);
+    stream::unfold(parts, async |(mut chunks, mut ended, caller)| {
+        let next = tokio::select! {
+            biased;
+            () = &mut ended => Err(cut_off()),
+            chunk = chunks.next() => still_allowed(chunk?, &caller),
+        };
+        Some((next, (chunks, ended, caller)))
+    })
+}
+
+/// The chunk, unless its reader lost the right to it since the last one.
+fn still_allowed(
+    chunk: Result<Bytes, axum::Error>,
+    caller: &Credential,
+) -> Result<Bytes, axum::Error> {
+    if caller.is_valid() { chunk } else { Err(cut_off()) }
+}
+
+fn cut_off() -> axum::Error {
+    axum::Error::new(io::Error::other("the credential of this stream has ended"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -313,5 +459,29 @@ mod tests {
                 assert_eq!(open(place).unwrap_err().code(), code);
             }
         }
+    }
+
+    #[track_caller]
+    fn check(values: &[&str], expected: Shown<'_>) {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(AUTHORIZATION, value.parse().unwrap());
+        }
+        assert_eq!(shown(&headers), expected, "{values:?}");
+    }
+
+    #[test]
+    fn only_one_bearer_token_is_one() {
+        check(&[], Shown::Nothing);
+        for value in ["Bearer alpha", "bearer alpha", "BEARER  alpha "] {
+            check(&[value], Shown::Bearer("alpha"));
+        }
+        for value in ["Basic alpha", "Digest", "alpha"] {
+            check(&[value], Shown::OtherScheme);
+        }
+        for value in ["Bearer", "Bearer ", ""] {
+            check(&[value], Shown::Malformed);
+        }
+        check(&["Bearer alpha", "Bearer alpha"], Shown::Malformed);
     }
 }

@@ -1,29 +1,82 @@
-//! Finds the connections that a job of this server opened.
-//!
-//! A job that may call its server can start further jobs on looser terms than its own, so jobs are
-//! turned away unless `http.allow_jobs` is set. Who is at the other end of a connection does not
-//! change while it is open: each connection is examined once, however many requests it carries and
-//! whatever it is upgraded to.
+//! The other end of a connection: its address, and whether it is one of this server's jobs.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
-use serde_json::json;
 use tokio::net::UnixStream;
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
-use super::arrival::{Arrival, Peer};
-use super::routes::API;
+use crate::mcp::Network;
+
+/// How a request came in: stands in the extensions of each one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// Over the network, from this address.
+    Tcp(SocketAddr),
+    /// Over the unix socket, from a process of the server's own user, or root.
+    Unix {
+        /// Which kind of process.
+        peer: Peer,
+    },
+}
+
+impl Arrival {
+    /// What carries it.
+    pub(super) const fn network(&self) -> Network {
+        match self {
+            Self::Tcp(_) => Network::Tcp,
+            Self::Unix { .. } => Network::Unix,
+        }
+    }
+}
+
+/// A process of the server's own user, or root's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// One that a job started: some tenant's, and nobody can say whose.
+    Job,
+    /// Any other.
+    User,
+}
+
+/// Whose connections are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Source {
+    /// This machine, by whichever of its loopback addresses.
+    Loopback,
+    /// One IPv4 address.
+    V4([u8; 4]),
+    /// The /64 of an IPv6 address: whoever has one of them has them all.
+    V6([u16; 4]),
+    /// The unix socket, whose users are the server's own.
+    Socket,
+}
+
+impl From<Arrival> for Source {
+    fn from(arrival: Arrival) -> Self {
+        let Arrival::Tcp(address) = arrival else { return Self::Socket };
+        match address.ip().to_canonical() {
+            ip if ip.is_loopback() => Self::Loopback,
+            IpAddr::V4(ip) => Self::V4(ip.octets()),
+            IpAddr::V6(ip) => {
+                let [a, b, c, d, ..] = ip.segments();
+                Self::V6([a, b, c, d])
+            }
+        }
+    }
+}
 
 type UnixCheck = dyn Fn(&UnixStream) -> bool + Send + Sync;
 type TcpCheck = dyn Fn(SocketAddr, SocketAddr) -> bool + Send + Sync;
 
 /// Tells connections of this server's jobs from all others.
+///
+/// A job that may call its server can start further jobs on looser terms than its own, so jobs are
+/// turned away unless `http.allow_jobs` is set. Who is at the other end of a connection does not
+/// change while it is open: each connection is examined once, however many requests it carries and
+/// whatever it is upgraded to.
 #[derive(Clone)]
 pub struct JobDetection {
     on_unix: Arc<UnixCheck>,
@@ -100,26 +153,27 @@ impl ConnectionPeer {
     }
 }
 
-/// The stable word for the refusal of a job.
-const CODE: &str = "caller_is_job";
-
-/// The answer to a request of a job: in JSON where the API answers in JSON, else in words.
-pub(super) fn refuse_job(uri: &Uri) -> Response {
-    let message = "a job of this server may not call it; run the command in the job itself, or \
-                   let jobs call with http.allow_jobs = true";
-    if uri.path().starts_with(API) {
-        let body = json!({"error": {"code": CODE, "message": message}});
-        let kind = [(CONTENT_TYPE, "application/json")];
-        return (StatusCode::FORBIDDEN, kind, body.to_string()).into_response();
-    }
-    (StatusCode::FORBIDDEN, format!("{CODE}: {message}\n")).into_response()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+
+    fn source(address: &str) -> Source {
+        Source::from(Arrival::Tcp(address.parse().unwrap()))
+    }
+
+    #[test]
+    fn one_host_is_one_source() {
+        assert_eq!(source("127.0.0.1:1"), source("127.0.0.2:9"));
+        assert_eq!(source("127.0.0.1:1"), source("[::1]:1"));
+        assert_eq!(source("127.0.0.1:1"), source("[::ffff:127.0.0.1]:1"));
+        assert_eq!(source("192.0.2.1:1"), source("[::ffff:192.0.2.1]:2"));
+        assert_eq!(source("[2001:db8:0:1::1]:1"), source("[2001:db8:0:1:ffff::9]:1"));
+        assert_ne!(source("[2001:db8:0:1::1]:1"), source("[2001:db8:0:2::1]:1"));
+        assert_ne!(source("192.0.2.1:1"), source("192.0.2.2:1"));
+        assert_eq!(Source::from(Arrival::Unix { peer: Peer::User }), Source::Socket);
+    }
 
     #[tokio::test]
     async fn a_connection_is_examined_once_and_not_before_it_is_asked_about() {

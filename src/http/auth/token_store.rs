@@ -1,7 +1,8 @@
 //! The token file, changed: by one at a time, all or nothing, and readable by its owner alone.
 
 use std::fs::{DirBuilder, File, Permissions};
-use std::io::{self, Write as _};
+use std::io;
+use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -9,10 +10,10 @@ use rustix::fs::{FlockOperation, flock};
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
-use super::door::TokenPlace;
-use super::moment::Moment;
+use super::authenticate::TokenPlace;
+use super::token::Moment;
+use super::token::{Label, TokenEntry, TokenFile};
 use super::token::{Secret, TokenId};
-use super::token_file::{Label, TokenEntry, TokenFile};
 use crate::bounded_read::{BoundedReadError, read_text};
 use crate::private_files::{Links, PrivateDirError, make_private_dir};
 use crate::yard::Identity;

@@ -10,13 +10,14 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::arrival::Arrival;
 use super::connection::Reception;
-use super::connections::Connections;
-use super::crowd::CrowdLimits;
-use super::error::HttpError;
+use super::connection_table::Connections;
+use super::connection_table::CrowdLimits;
+use super::guard::API;
+use super::listen::HttpError;
 use super::listen::{Incoming, Listeners};
-use super::routes::{API, Doors, TAKEN, routes};
+use super::peer::Arrival;
+use super::routes::{Doors, TAKEN, routes};
 use super::settings::HttpSettings;
 
 /// What answers on their way get before the open streams are closed.
@@ -129,9 +130,9 @@ async fn close(connections: &mut JoinSet<()>, streams: &CancellationToken, grace
 
 #[cfg(test)]
 mod tests {
-    use super::super::auth::{Auth, AuthSettings, TokenPlace};
-    use super::super::settings::SocketAt;
     use super::*;
+    use crate::http::auth::{Auth, AuthSettings, TokenPlace};
+    use crate::http::settings::SocketAt;
 
     fn on(bind: &str) -> HttpSettings {
         HttpSettings { bind: bind.parse().ok(), ..HttpSettings::default() }

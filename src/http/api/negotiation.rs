@@ -1,0 +1,412 @@
+//! What is sent for a request, decided on its headers alone: conditions, ranges and codings.
+
+use std::io::Write;
+use std::ops::Range;
+use std::{io, mem};
+
+use axum::http::header::{ACCEPT_ENCODING, IF_NONE_MATCH, IF_RANGE, RANGE};
+use axum::http::{HeaderMap, HeaderName, Method};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use zstd::stream::write::Encoder as ZstdEncoder;
+
+/// What is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// That the client has it already, in this coding.
+    NotModified(Coding),
+    /// Everything, in this coding.
+    Whole(Coding),
+    /// These bytes, as they are.
+    Part(Range<u64>),
+    /// That there are no such bytes.
+    Outside,
+}
+
+/// The name of content that will never change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tag(String);
+
+impl Tag {
+    /// A tag of these characters, which must be fit for one.
+    pub(super) const fn new(name: String) -> Self {
+        Self(name)
+    }
+
+    /// The entity tag of one form of it: each coding has its own.
+    pub(super) fn of(&self, coding: Coding) -> String {
+        match coding {
+            Coding::Identity => format!("\"{}\"", self.0),
+            Coding::Gzip | Coding::Zstd => format!("\"{}-{}\"", self.0, coding.name()),
+        }
+    }
+}
+
+/// What to send of `length` bytes; they have a tag once they are all there will ever be.
+pub(super) fn plan(method: &Method, headers: &HeaderMap, length: u64, tag: Option<&Tag>) -> Plan {
+    let coding = Coding::chosen(joined(headers, &ACCEPT_ENCODING).as_deref());
+    let asked = asked_of(method, headers, length, tag);
+    let form = if asked == Asked::Whole { coding } else { Coding::Identity };
+    // Before the range, as RFC 9110 orders it (section 13.2.2).
+    if tag.is_some_and(|tag| is_known(headers, &tag.of(form))) {
+        return Plan::NotModified(form);
+    }
+    match asked {
+        Asked::Whole => Plan::Whole(coding),
+        Asked::Part(range) => Plan::Part(range),
+        Asked::Outside => Plan::Outside,
+    }
+}
+
+/// The range that counts: only GET has one, and only while `If-Range` holds.
+fn asked_of(method: &Method, headers: &HeaderMap, length: u64, tag: Option<&Tag>) -> Asked {
+    let holds = match joined(headers, &IF_RANGE) {
+        None => true,
+        Some(wanted) => tag.is_some_and(|tag| tag.of(Coding::Identity) == wanted.trim()),
+    };
+    if method == Method::GET && holds {
+        asked(joined(headers, &RANGE).as_deref(), length)
+    } else {
+        Asked::Whole
+    }
+}
+
+/// Whether `If-None-Match` names this tag. Weak tags will do there.
+fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+    let known = joined(headers, &IF_NONE_MATCH).unwrap_or_default();
+    known.split(',').map(str::trim).any(|known| {
+        known == "*" || known == tag || known.strip_prefix("W/").is_some_and(|weak| weak == tag)
+    })
+}
+
+/// All values of a header, as one list.
+fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let values: Vec<&str> =
+        headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
+    (!values.is_empty()).then(|| values.join(","))
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Everything: no range was given, or one that is to be ignored.
+    Whole,
+    /// These bytes; never none.
+    Part(Range<u64>),
+    /// Bytes that are not there.
+    Outside,
+}
+
+/// What a `Range` header asks for of `length` bytes. A header that makes no sense is ignored, as
+/// the RFC has it, and so are several ranges at once: their answer would be a format of its own
+/// that no client of a log needs.
+pub(super) fn asked(header: Option<&str>, length: u64) -> Asked {
+    let Some((first, last)) = header.and_then(positions) else { return Asked::Whole };
+    match (first, last) {
+        (Some(first), Some(last)) if last < first => Asked::Whole,
+        (Some(first), _) if first >= length => Asked::Outside,
+        (Some(first), last) => {
+            let end = last.map_or(length, |last| last.saturating_add(1).min(length));
+            Asked::Part(first..end)
+        }
+        (None, Some(0)) => Asked::Outside,
+        // The last bytes of nothing are nothing, for which there is no range.
+        (None, Some(_)) if length == 0 => Asked::Whole,
+        (None, Some(suffix)) => Asked::Part(length.saturating_sub(suffix)..length),
+        (None, None) => Asked::Whole,
+    }
+}
+
+/// The two numbers of `bytes=a-b`, of which one may be missing.
+fn positions(header: &str) -> Option<(Option<u64>, Option<u64>)> {
+    let (unit, spec) = header.split_once('=')?;
+    if !unit.trim().eq_ignore_ascii_case("bytes") {
+        return None;
+    }
+    let (first, last) = spec.trim().split_once('-')?;
+    Some((position(first)?, position(last)?))
+}
+
+/// A number, or none where nothing is written. One too large to count is as good as infinite.
+fn position(text: &str) -> Option<Option<u64>> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    match text {
+        "" => Some(None),
+        digits if is_number => Some(Some(digits.parse().unwrap_or(u64::MAX))),
+        _ => None,
+    }
+}
+
+/// Text compresses well at this level, as fast as a network takes it, and an encoder takes
+/// little more than a megabyte.
+const ZSTD_LEVEL: i32 = 1;
+
+/// A content coding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coding {
+    /// The bytes as they are.
+    Identity,
+    Gzip,
+    Zstd,
+}
+
+impl Coding {
+    /// The best first, where a client likes several the same.
+    const ALL: [Self; 3] = [Self::Zstd, Self::Gzip, Self::Identity];
+
+    /// Its name on the wire.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    /// The coding that a client likes best. One that accepts none of them gets the bytes as
+    /// they are: that is of more use than an error.
+    pub(super) fn chosen(accepted: Option<&str>) -> Self {
+        let Some(accepted) = accepted else { return Self::Identity };
+        let mut best = (Self::Identity, 0);
+        for coding in Self::ALL {
+            let weight = coding.weight(accepted);
+            if weight > best.1 {
+                best = (coding, weight);
+            }
+        }
+        best.0
+    }
+
+    /// How much a client likes it, from 0 to 1000.
+    fn weight(self, accepted: &str) -> u32 {
+        let named = |name: &str| {
+            let mut entries = accepted.split(',').map(entry);
+            entries.find(|(coding, _)| coding.eq_ignore_ascii_case(name)).map(|(_, weight)| weight)
+        };
+        match self {
+            // Always good enough unless it is ruled out, but whatever is named is liked better.
+            Self::Identity => named("identity").unwrap_or_else(|| u32::from(named("*") != Some(0))),
+            Self::Gzip => {
+                named("gzip").or_else(|| named("x-gzip")).or_else(|| named("*")).unwrap_or(0)
+            }
+            Self::Zstd => named("zstd").or_else(|| named("*")).unwrap_or(0),
+        }
+    }
+}
+
+/// One entry of `Accept-Encoding`: a name, and its weight in thousandths.
+fn entry(text: &str) -> (&str, u32) {
+    let (name, parameter) = text.split_once(';').unwrap_or((text, ""));
+    let weight = match parameter.trim().split_once('=') {
+        Some(("q" | "Q", weight)) => weight.trim().parse::<f64>().unwrap_or(0.0),
+        Some(_) | None => 1.0,
+    };
+    (name.trim(), (weight.clamp(0.0, 1.0) * 1000.0) as u32)
+}
+
+/// Turns bytes into the form in which they are sent, piece by piece.
+pub(super) enum Encoder {
+    Identity,
+    Gzip(GzEncoder<Vec<u8>>),
+    Zstd(ZstdEncoder<'static, Vec<u8>>),
+    /// Everything has been handed out.
+    Ended,
+}
+
+impl Encoder {
+    pub(super) fn new(coding: Coding) -> io::Result<Self> {
+        Ok(match coding {
+            Coding::Identity => Self::Identity,
+            Coding::Gzip => Self::Gzip(GzEncoder::new(Vec::new(), Compression::fast())),
+            Coding::Zstd => Self::Zstd(ZstdEncoder::new(Vec::new(), ZSTD_LEVEL)?),
+        })
+    }
+
+    /// Takes bytes, and gives what is ready to be sent: maybe nothing yet.
+    pub(super) fn push(&mut self, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Identity => Ok(bytes),
+            Self::Gzip(encoder) => {
+                encoder.write_all(&bytes)?;
+                Ok(mem::take(encoder.get_mut()))
+            }
+            Self::Zstd(encoder) => {
+                encoder.write_all(&bytes)?;
+                Ok(mem::take(encoder.get_mut()))
+            }
+            Self::Ended => Ok(Vec::new()),
+        }
+    }
+
+    /// Gives the rest, once.
+    pub(super) fn finish(&mut self) -> io::Result<Vec<u8>> {
+        match mem::replace(self, Self::Ended) {
+            Self::Identity | Self::Ended => Ok(Vec::new()),
+            Self::Gzip(encoder) => encoder.finish(),
+            Self::Zstd(encoder) => encoder.finish(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(pairs: &[(&'static str, &str)], tag: Option<&str>, expected: Plan) {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, value.parse().unwrap());
+        }
+        let tag = tag.map(|name| Tag::new(name.to_owned()));
+        let planned = plan(&Method::GET, &headers, 100, tag.as_ref());
+        assert_eq!(planned, expected, "{pairs:?}");
+    }
+
+    #[test]
+    fn a_range_is_always_sent_as_it_is() {
+        check(&[("accept-encoding", "zstd")], None, Plan::Whole(Coding::Zstd));
+        check(&[("accept-encoding", "zstd"), ("range", "bytes=0-9")], None, Plan::Part(0..10));
+        check(
+            &[("accept-encoding", "gzip"), ("range", "nonsense")],
+            None,
+            Plan::Whole(Coding::Gzip),
+        );
+        check(&[("range", "bytes=100-")], None, Plan::Outside);
+    }
+
+    #[test]
+    fn a_range_counts_only_while_the_content_is_the_same() {
+        let (range, part) = (("range", "bytes=0-9"), Plan::Part(0..10));
+        check(&[range, ("if-range", "\"t\"")], Some("t"), part);
+        let whole = Plan::Whole(Coding::Identity);
+        for other in ["\"u\"", "W/\"t\"", "\"t-zstd\"", "Sun, 15 Nov 2026 06:00:00 GMT"] {
+            check(&[range, ("if-range", other)], Some("t"), whole.clone());
+        }
+        check(&[range, ("if-range", "\"t\"")], None, whole);
+    }
+
+    #[test]
+    fn what_the_client_has_is_not_sent_again() {
+        let same = Plan::NotModified(Coding::Identity);
+        for known in ["\"t\"", "\"a\", W/\"t\"", "*"] {
+            check(&[("if-none-match", known)], Some("t"), same.clone());
+        }
+        check(&[("if-none-match", "\"t\""), ("range", "bytes=0-9")], Some("t"), same);
+        check(&[("if-none-match", "\"u\"")], Some("t"), Plan::Whole(Coding::Identity));
+        check(&[("if-none-match", "*")], None, Plan::Whole(Coding::Identity));
+        let zstd = ("accept-encoding", "zstd");
+        check(&[("if-none-match", "\"t\""), zstd], Some("t"), Plan::Whole(Coding::Zstd));
+        let known = [("if-none-match", "\"t-zstd\""), zstd];
+        check(&known, Some("t"), Plan::NotModified(Coding::Zstd));
+    }
+
+    #[test]
+    fn only_get_has_ranges() {
+        let headers = HeaderMap::from_iter([(RANGE, "bytes=500-".parse().unwrap())]);
+        let planned = plan(&Method::HEAD, &headers, 100, None);
+        assert_eq!(planned, Plan::Whole(Coding::Identity));
+    }
+
+    #[test]
+    fn the_coding_is_the_one_that_the_client_likes_best() {
+        for (accepted, expected) in [
+            ("", Coding::Identity),
+            ("gzip", Coding::Gzip),
+            ("gzip, deflate, br, zstd", Coding::Zstd),
+            ("zstd;q=0.5, gzip;q=0.8", Coding::Gzip),
+            ("zstd; q=0, GZIP;Q=0.001", Coding::Gzip),
+            ("x-gzip", Coding::Gzip),
+            ("*", Coding::Zstd),
+            ("*;q=0", Coding::Identity),
+            ("identity;q=0", Coding::Identity),
+            ("identity;q=1, gzip;q=0.5", Coding::Identity),
+            ("identity;q=0.5, gzip", Coding::Gzip),
+            ("br, deflate", Coding::Identity),
+            ("gzip;q=x", Coding::Identity),
+            ("gzip;q=nan", Coding::Identity),
+        ] {
+            assert_eq!(Coding::chosen(Some(accepted)), expected, "{accepted}");
+        }
+        assert_eq!(Coding::chosen(None), Coding::Identity);
+    }
+
+    fn encoded(coding: Coding, blocks: &[&[u8]]) -> Vec<u8> {
+        let mut encoder = Encoder::new(coding).unwrap();
+        let mut sent = Vec::new();
+        for block in blocks {
+            sent.extend(encoder.push(block.to_vec()).unwrap());
+        }
+        sent.extend(encoder.finish().unwrap());
+        assert!(encoder.finish().unwrap().is_empty());
+        sent
+    }
+
+    #[test]
+    fn what_is_encoded_decodes_to_the_same() {
+        for blocks in [&[&b"one\n"[..], b"two\n"][..], &[]] {
+            let whole = blocks.concat();
+            assert_eq!(encoded(Coding::Identity, blocks), whole);
+            assert_eq!(zstd::decode_all(&encoded(Coding::Zstd, blocks)[..]).unwrap(), whole);
+            let mut unzipped = Vec::new();
+            let zipped = encoded(Coding::Gzip, blocks);
+            flate2::read::GzDecoder::new(&zipped[..]).read_to_end(&mut unzipped).unwrap();
+            assert_eq!(unzipped, whole);
+        }
+    }
+}
+
+#[cfg(test)]
+mod range_tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(header: &str, length: u64, expected: Asked) {
+        assert_eq!(asked(Some(header), length), expected, "{header} of {length}");
+    }
+
+    #[test]
+    fn a_range_is_what_the_rfc_says() {
+        assert_eq!(asked(None, 100), Asked::Whole);
+        check("bytes=0-0", 100, Asked::Part(0..1));
+        check("bytes=10-19", 100, Asked::Part(10..20));
+        check("Bytes = 10-", 100, Asked::Part(10..100));
+        check("bytes=-30", 100, Asked::Part(70..100));
+        check("bytes=90-1000", 100, Asked::Part(90..100));
+        check("bytes=-1000", 100, Asked::Part(0..100));
+        check("bytes=0-99999999999999999999999", 100, Asked::Part(0..100));
+    }
+
+    #[test]
+    fn what_is_not_there_is_outside() {
+        for header in ["bytes=100-", "bytes=100-200", "bytes=-0", "bytes=99999999999999999999999-"]
+        {
+            check(header, 100, Asked::Outside);
+        }
+        check("bytes=0-", 0, Asked::Outside);
+        check("bytes=-5", 0, Asked::Whole);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_ignored() {
+        for header in
+            ["", "bytes", "bytes=", "bytes=-", "bytes=5-1", "bytes=a-b", "lines=1-2", "bytes=+1-2"]
+        {
+            check(header, 100, Asked::Whole);
+        }
+        check("bytes=0-1,5-6", 100, Asked::Whole);
+    }
+
+    proptest! {
+        #[test]
+        fn a_part_is_never_empty_and_always_inside(header in "bytes=[0-9]{0,4}-[0-9]{0,4}", length in 0..9000u64) {
+            if let Asked::Part(range) = asked(Some(&header), length) {
+                prop_assert!(range.start < range.end && range.end <= length);
+            }
+        }
+    }
+}
