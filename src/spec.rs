@@ -8,9 +8,7 @@ use crate::confinement::{Granted, ResourceLimits};
 use crate::ids::Tenant;
 use crate::trace::CallTrace;
 
-/// The variable that marks every process of a job in its environment. It is no setting: a server
-/// that runs inside a job is not configured by it.
-pub const JOB_VARIABLE: &str = "SHELLYARD_JOB";
+pub use shellyard_process::JOB_VARIABLE;
 
 /// The lane of jobs that name none: only the slots bound it.
 pub const DEFAULT_LANE: &str = "default";

@@ -47,6 +47,10 @@ fn reap_and_renew() {
     if reaped > 0 {
         events::orphans_reaped(reaped as u64);
     }
+    let failures = host::take_oom_score_failures();
+    if failures > 0 {
+        events::oom_scores_failed(failures);
+    }
     match guardian::renew() {
         Ok(false) => {}
         Ok(true) => events::guardian_renewed(),

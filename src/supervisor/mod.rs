@@ -34,7 +34,7 @@ mod watches;
 pub use actor::SupervisorSettings;
 pub use door::{Admission, AtEnd, FindError, Supervisor};
 pub use freed::{Freed, Scope};
-pub use pressure::{Levels, Pressure, PressureWatch, Resource};
+pub use pressure::{Levels, Pressure, PressureWatch, Resource, read_pressure};
 pub use queue::{
     LaneLimits, LaneOverview, QueueLimits, QueueOverview, QueuePlace, TenantLimits, TenantOverview,
     UnknownLane, WaitsFor,

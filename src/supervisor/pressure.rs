@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::process::pressure;
 pub use crate::telemetry::Resource;
 
 /// How much the system stalls for want of something.
@@ -77,6 +78,18 @@ impl Levels {
         };
         is_above.then_some(worst)
     }
+}
+
+/// Reads the pressure on one resource of this host, in percent.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn read_pressure(resource: Resource) -> Result<u8, pressure::Unavailable> {
+    pressure::read(match resource {
+        Resource::Cpu => pressure::Resource::Cpu,
+        Resource::Memory => pressure::Resource::Memory,
+        Resource::Io => pressure::Resource::Io,
+    })
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::door::Supervisor;
-use super::pressure::{Pressure, PressureWatch, Resource};
-use crate::process::pressure::{self, Unavailable};
+use super::pressure::{Pressure, PressureWatch, Resource, read_pressure};
+use crate::process::pressure::Unavailable;
 use crate::telemetry::events;
 
 /// What is watched, and what was told of it so far: only changes are logged.
@@ -73,7 +73,7 @@ impl Sampler {
         let mut readings = Vec::new();
         let mut unknown = None;
         for resource in Resource::ALL {
-            match pressure::read(resource) {
+            match read_pressure(resource) {
                 Ok(percent) => {
                     events::pressure_measured(resource, percent);
                     readings.push(Pressure { resource, percent });

@@ -11,8 +11,8 @@ use crate::cli::DoctorFlags;
 use crate::environment::{Cleaned, DroppedName};
 use crate::output;
 use crate::process::confine::cgroup;
-use crate::process::pressure;
 use crate::process::shell::Shell;
+use crate::supervisor::read_pressure;
 use crate::telemetry::Resource;
 use crate::yard::{Confining, Levels};
 
@@ -50,7 +50,7 @@ pub fn run(flags: &DoctorFlags, patient: &Patient<'_>) -> u8 {
 
 fn look(patient: &Patient<'_>) -> Vec<Finding> {
     let Patient { environment, levels, spill_dir, collector, confining, .. } = patient;
-    let read = Resource::ALL.map(|resource| (resource, pressure::read(resource)));
+    let read = Resource::ALL.map(|resource| (resource, read_pressure(resource)));
     let mut found = vec![
         findings::environment_finding(environment),
         host::shell_finding(&patient.shell),

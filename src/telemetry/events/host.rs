@@ -19,18 +19,10 @@ pub fn orphans_reaped(count: u64) {
     process::ORPHANS.plain().increment(count);
 }
 
-/// A job may be ended after its server when memory is short: its score could not be raised.
-pub fn oom_score_not_set(why: &dyn Display) {
-    let why = why.to_string();
-    tracing::warn!(?why, "the out-of-memory score of a job could not be raised");
-    process::OOM_SCORE_FAILURES.plain().increment(1);
-}
-
-/// The server may be ended before its jobs when memory is short: its score stays raised.
-pub fn own_oom_score_not_restored(why: &dyn Display) {
-    let why = why.to_string();
-    tracing::error!(?why, "the out-of-memory score of the server could not be restored");
-    process::OOM_SCORE_FAILURES.plain().increment(1);
+/// Out-of-memory scores of jobs could not be raised, or that of the server could not be restored; each
+/// was logged when it happened.
+pub fn oom_scores_failed(count: u64) {
+    process::OOM_SCORE_FAILURES.plain().increment(count);
 }
 
 /// Processes were ended that shed all signs of their job, after all jobs that they could have come from.

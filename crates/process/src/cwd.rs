@@ -1,0 +1,256 @@
+//! The directory that a process runs in: opened once, so that what is judged is what is used.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags, fstat, open, stat};
+use rustix::io::Errno;
+
+use super::at_hand;
+use super::spawn::out_of_files;
+use crate::in_place::in_place;
+use crate::start_error::StartError;
+
+/// Where a process runs.
+#[derive(Debug, Clone)]
+pub enum Cwd {
+    /// Wherever this path leads when the process is started.
+    Path(PathBuf),
+    /// A directory that was opened before: nothing done to paths since then changes it.
+    Opened(Arc<OpenedDir>),
+}
+
+impl Cwd {
+    /// What it is called.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Path(path) => path,
+            Self::Opened(directory) => &directory.path,
+        }
+    }
+}
+
+impl<P: Into<PathBuf>> From<P> for Cwd {
+    fn from(path: P) -> Self {
+        Self::Path(path.into())
+    }
+}
+
+/// A directory that is open, with the path of what was really opened.
+///
+/// Whoever judges the path and then starts a process in the directory leaves no gap between: the
+/// process goes to the open directory, not to the path.
+#[derive(Debug)]
+pub struct OpenedDir {
+    directory: OwnedFd,
+    path: PathBuf,
+}
+
+impl OpenedDir {
+    /// Opens a directory. The kernel resolves the path while it opens it, once.
+    ///
+    /// # Errors
+    /// [`StartError::BadCwd`] says whether it is missing, no directory, out of reach, or was moved
+    /// meanwhile; [`StartError::NulByte`].
+    pub fn open(path: &Path) -> Result<Self, StartError> {
+        // Elsewhere than on a disk of this host it may take for ever.
+        if at_hand::is_known(path) {
+            Self::open_now(path)
+        } else {
+            in_place(|| Self::open_now(path))
+        }
+    }
+
+    fn open_now(path: &Path) -> Result<Self, StartError> {
+        let directory = open_directory(path)?;
+        let resolved = path_of(&directory).map_err(|errno| bad_cwd(path, errno))?;
+        Ok(Self { directory, path: resolved })
+    }
+
+    /// Where the directory is: absolute, without symlinks.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsFd for OpenedDir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+}
+
+pub(super) fn open_directory(path: &Path) -> Result<OwnedFd, StartError> {
+    if path.as_os_str().as_bytes().contains(&0) {
+        return Err(StartError::NulByte { what: "cwd" });
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = open(path, flags, Mode::empty()).map_err(|errno| bad_cwd(path, errno))?;
+    at_hand::note(path, &directory);
+    Ok(directory)
+}
+
+/// What the kernel calls an open directory.
+///
+/// Its word alone is not enough: for one that was removed, or that is in another mount namespace,
+/// it gives a text that may be the path of something else.
+fn path_of(directory: &OwnedFd) -> Result<PathBuf, Errno> {
+    let link = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    let path =
+        std::fs::read_link(link).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
+    let (opened, named) = (fstat(directory)?, stat(&path)?);
+    let is_same = (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino);
+    if is_same && path.is_absolute() { Ok(path) } else { Err(Errno::STALE) }
+}
+
+pub(super) fn bad_cwd(path: &Path, errno: Errno) -> StartError {
+    let why = match errno {
+        Errno::NOENT => "no such directory".to_owned(),
+        Errno::NOTDIR => "not a directory".to_owned(),
+        Errno::ACCESS => "permission denied".to_owned(),
+        Errno::STALE => "it was moved or removed meanwhile".to_owned(),
+        Errno::MFILE => out_of_files(),
+        other => io::Error::from(other).to_string(),
+    };
+    StartError::BadCwd { cwd: path.display().to_string(), why }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    use rustix::fs::{Access, AtFlags, accessat, rename};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Two directories with their names as files in them, and a link to the first.
+    struct Place {
+        root: TempDir,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let place = Self { root: tempfile::tempdir().unwrap() };
+            for name in ["inside", "outside"] {
+                fs::create_dir(place.at(name)).unwrap();
+                fs::write(place.at(name).join(name), "").unwrap();
+            }
+            symlink(place.at("inside"), place.at("link")).unwrap();
+            place
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.root.path().canonicalize().unwrap().join(name)
+        }
+
+        /// Has the link lead elsewhere, in one step.
+        fn swap(&self, to: &str) {
+            symlink(self.at(to), self.at("new")).unwrap();
+            rename(self.at("new"), self.at("link")).unwrap();
+        }
+    }
+
+    fn holds(directory: &OpenedDir, name: &str) -> bool {
+        accessat(directory, name, Access::EXISTS, AtFlags::empty()).is_ok()
+    }
+
+    #[track_caller]
+    fn check_refused(path: &Path, expected: &str) {
+        match OpenedDir::open(path) {
+            Err(StartError::BadCwd { why, .. }) => assert_eq!(why, expected),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_path_is_that_of_what_was_opened() {
+        let place = Place::new();
+        fs::create_dir(place.at("inside/deep")).unwrap();
+        symlink("link/deep", place.at("chain")).unwrap();
+        for (given, expected) in [
+            ("inside", "inside"),
+            ("link", "inside"),
+            ("link/", "inside"),
+            ("link/deep", "inside/deep"),
+            ("chain", "inside/deep"),
+            ("link/deep/../../outside", "outside"),
+        ] {
+            let opened = OpenedDir::open(&place.at(given)).unwrap();
+            assert_eq!(opened.path(), place.at(expected), "{given}");
+        }
+    }
+
+    #[test]
+    fn each_obstacle_is_named() {
+        let place = Place::new();
+        symlink("nowhere", place.at("dangling")).unwrap();
+        symlink("loop", place.at("loop")).unwrap();
+        check_refused(&place.at("none"), "no such directory");
+        check_refused(&place.at("dangling"), "no such directory");
+        check_refused(&place.at("inside/inside"), "not a directory");
+        check_refused(&place.at("inside/inside/below"), "not a directory");
+        check_refused(&place.at("loop"), &io::Error::from(Errno::LOOP).to_string());
+        let nul = OpenedDir::open(Path::new("/a\0b")).map(drop);
+        assert_eq!(nul, Err(StartError::NulByte { what: "cwd" }));
+    }
+
+    #[test]
+    fn a_removed_directory_is_not_taken_for_one_that_has_its_name() {
+        let place = Place::new();
+        let open = open_directory(&place.at("inside")).unwrap();
+        fs::remove_dir_all(place.at("inside")).unwrap();
+        assert_eq!(path_of(&open), Err(Errno::NOENT));
+        fs::create_dir(place.at("inside (deleted)")).unwrap();
+        assert_eq!(path_of(&open), Err(Errno::STALE));
+        check_refused(&place.at("link"), "no such directory");
+    }
+
+    #[test]
+    fn a_link_that_is_swapped_before_or_after_the_check_changes_nothing() {
+        let place = Place::new();
+        let open = open_directory(&place.at("link")).unwrap();
+        place.swap("outside");
+        assert_eq!(path_of(&open), Ok(place.at("inside")));
+        place.swap("inside");
+        let opened = OpenedDir::open(&place.at("link")).unwrap();
+        place.swap("outside");
+        assert!(holds(&opened, "inside") && !holds(&opened, "outside"));
+        assert_eq!(OpenedDir::open(&place.at("link")).unwrap().path(), place.at("outside"));
+    }
+
+    #[test]
+    fn no_race_makes_the_path_differ_from_the_directory() {
+        let place = Place::new();
+        let (link, inside) = (place.at("link"), place.at("inside"));
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let over = AtomicBool::new(false);
+        // How often the link led inside, and outside.
+        let mut seen = [0, 0];
+        let mut lies = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    place.swap("outside");
+                    place.swap("inside");
+                }
+            });
+            while seen.iter().any(|times| *times < 5000) && Instant::now() < deadline {
+                let Ok(opened) = OpenedDir::open(&link) else { continue };
+                let is_inside = opened.path() == inside;
+                seen[usize::from(!is_inside)] += 1;
+                lies += usize::from(holds(&opened, "inside") != is_inside);
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(lies, 0);
+        assert!(seen.iter().all(|times| *times >= 5000), "the link was hardly swapped: {seen:?}");
+    }
+}

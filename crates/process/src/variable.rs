@@ -1,0 +1,85 @@
+//! One variable of a process's environment, in the form in which programs get it.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+
+use crate::start_error::StartError;
+
+/// `NAME=value`. A cheap clone: most variables of a job are those of every job.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Variable(Arc<CStr>);
+
+impl Variable {
+    /// This name with this value.
+    ///
+    /// # Errors
+    /// When one of them has a NUL byte in it.
+    pub fn new(name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Result<Self, StartError> {
+        let text = [name.as_ref().as_bytes(), b"=", value.as_ref().as_bytes()].concat();
+        let text = CString::new(text).map_err(|_| StartError::NulByte { what: "the environment" });
+        text.map(Self::from)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &OsStr {
+        OsStr::from_bytes(self.parts().0)
+    }
+
+    /// Its value.
+    #[must_use]
+    pub fn value(&self) -> &OsStr {
+        OsStr::from_bytes(self.parts().1)
+    }
+
+    /// All of it.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        self.0.to_bytes()
+    }
+
+    fn parts(&self) -> (&[u8], &[u8]) {
+        let all = self.as_bytes();
+        let end = all.iter().position(|byte| *byte == b'=').unwrap_or(all.len());
+        (&all[..end], all.get(end + 1..).unwrap_or_default())
+    }
+}
+
+/// As it stands in an environment.
+impl From<CString> for Variable {
+    fn from(text: CString) -> Self {
+        Self(text.into())
+    }
+}
+
+impl AsRef<CStr> for Variable {
+    fn as_ref(&self) -> &CStr {
+        &self.0
+    }
+}
+
+/// Values are nobody's business.
+impl fmt::Debug for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}=…", self.name().display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_has_a_name_and_a_value() {
+        for (name, value) in [("A", "b"), ("A", ""), ("A", "b=c"), ("", "")] {
+            let variable = Variable::new(name, value).unwrap();
+            assert_eq!((variable.name(), variable.value()), (name.as_ref(), value.as_ref()));
+            assert_eq!(variable.as_bytes(), format!("{name}={value}").as_bytes());
+        }
+        let bare = Variable::from(c"ODD".to_owned());
+        assert_eq!((bare.name(), bare.value()), ("ODD".as_ref(), "".as_ref()));
+        assert_eq!(Variable::new("A", "b\0c").unwrap_err().code(), "nul_byte");
+        assert_eq!(format!("{:?}", Variable::new("A", "secret").unwrap()), "A=…");
+    }
+}
