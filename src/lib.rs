@@ -21,7 +21,7 @@ pub mod output;
 pub use shellyard_policy as policy;
 pub mod private_files;
 pub use shellyard_process::{self as process, confinement};
-use shellyard_process::{in_place, task_limit};
+use shellyard_process::{TaskLimit, in_place};
 pub mod proxy;
 pub mod size;
 pub mod spec;

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::process::{
-    ProcessRecord, TreeScan, guardian, host, newest_number, scan_trees, spawner, thread_cpu_time,
+    ProcessRecord, TreeScan, child_defaults, guardian, newest_number, scan_trees, spawner,
+    thread_cpu_time,
 };
 use crate::telemetry::events;
 
@@ -27,7 +28,7 @@ pub(super) fn follow_children(record: Option<ProcessRecord>) -> io::Result<()> {
     thread::Builder::new().name("children".to_owned()).spawn(move || {
         loop {
             let limit = trees.schedule.map(|schedule| schedule.wait(Instant::now()));
-            match host::wait_for_a_child(limit) {
+            match child_defaults::wait_for_a_child(limit) {
                 Ok(true) => {
                     thread::sleep(REAP_PAUSE);
                     reap_and_renew();
@@ -43,11 +44,11 @@ pub(super) fn follow_children(record: Option<ProcessRecord>) -> io::Result<()> {
 
 /// Reaps the children that nobody waits for, and replaces helpers of ours that were among them.
 fn reap_and_renew() {
-    let reaped = host::reap_orphans();
+    let reaped = child_defaults::reap_orphans();
     if reaped > 0 {
         events::orphans_reaped(reaped as u64);
     }
-    let failures = host::take_oom_score_failures();
+    let failures = child_defaults::take_oom_score_failures();
     if failures > 0 {
         events::oom_scores_failed(failures);
     }

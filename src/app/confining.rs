@@ -8,8 +8,8 @@ use super::rules;
 use crate::config::{self, Environment, LimitSettings, Loaded, OwnConfinement, Settings};
 use crate::confinement::{Backend, ConfinedPlaces, Profile};
 use crate::ids::Tenant;
-use crate::process::confine::probe;
-use crate::process::host_memory;
+use crate::process::load;
+use crate::process::sandbox::backends;
 use crate::yard::{Bound, Confining, LimitTerms, NetworkRule, OnUnavailable, Terms};
 
 /// Where users keep what gives access to something, below their home directory.
@@ -77,7 +77,7 @@ pub(super) fn wished(settings: &Settings) -> Result<Confining, AppError> {
         },
         tenants: tenants.collect::<Result<_, AppError>>()?,
         lanes: lanes.map(|(name, lane)| (name.clone(), terms(&lane.confining))).collect(),
-        offer: probe::offer().limited_to(strongest(general.backend)),
+        offer: backends::offer().limited_to(strongest(general.backend)),
         on_unavailable: match general.on_unavailable {
             config::OnUnavailable::Refuse => OnUnavailable::Refuse,
             config::OnUnavailable::Degrade => OnUnavailable::Degrade,
@@ -150,7 +150,7 @@ fn of<T>(bound: config::Bound<T>, usual: impl FnOnce() -> Option<T>) -> Bound<T>
 
 /// Three quarters of what there is, where that is known.
 fn usual_memory() -> Option<u64> {
-    host_memory::total().map(|bytes| bytes / 4 * 3)
+    load::total_memory().map(|bytes| bytes / 4 * 3)
 }
 
 const fn profile(profile: config::Profile) -> Profile {

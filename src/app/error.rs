@@ -8,6 +8,7 @@ use ractor::SpawnErr;
 use thiserror::Error;
 use tokio::task::JoinError;
 
+use crate::TaskLimit;
 use crate::bounded_read::BoundedReadError;
 use crate::client::{ClientError, TargetError};
 use crate::config::ConfigError;
@@ -19,7 +20,6 @@ use crate::output::redact::RedactError;
 use crate::policy::directories::DirectoryError;
 use crate::policy::rules::RuleError;
 use crate::private_files::PrivateDirError;
-use crate::task_limit::TaskLimit;
 use crate::telemetry::audit::AuditError;
 use crate::telemetry::exporter::ExporterError;
 use crate::telemetry::setup::SetupError;

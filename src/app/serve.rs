@@ -20,9 +20,9 @@ use crate::http::{Doors, MetricsText, Operations, Readiness, Reloaded, Server};
 use crate::lines;
 use crate::mcp::Handler;
 use crate::output::{self, SpillDir};
-use crate::process::confine::cgroup;
-use crate::process::confine::scratch::ScratchRoot;
-use crate::process::{ProcessRecord, guardian, host, trim_memory};
+use crate::process::cgroup;
+use crate::process::sandbox::scratch::ScratchRoot;
+use crate::process::{ProcessRecord, child_defaults, guardian, trim_memory};
 use crate::stdio;
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 use crate::yard::{AfterDrain, Identity, Yard, YardSettings};
@@ -88,7 +88,7 @@ impl App {
         places: Places,
         log: LogFilter,
     ) -> Result<Self, AppError> {
-        let tag = host::prepare().map_err(AppError::Host)?;
+        let tag = child_defaults::prepare().map_err(AppError::Host)?;
         let Places { spill, numbers } = places;
         if let Err(error) = output::check_spill_dir(&spill) {
             events::data_dir_unusable(&spill, &error);

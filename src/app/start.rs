@@ -15,7 +15,7 @@ use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, talk};
 use crate::config::{Environment, FlagValue, Loaded, Settings, Sources, load};
 use crate::http::Server;
 use crate::private_files::{PrivateDirError, make_private_dir};
-use crate::process::host;
+use crate::process::child_defaults;
 use crate::proxy;
 use crate::telemetry::{Exporter, setup};
 
@@ -116,7 +116,7 @@ impl Start {
     }
 
     fn serve(self) -> Result<u8, AppError> {
-        host::keep_child_signals();
+        child_defaults::keep_child_signals();
         let loaded = self.load()?;
         close_data_dir(&loaded.settings)?;
         check_threads(&self.sources.environment)?;
@@ -148,7 +148,7 @@ impl Start {
     }
 
     fn stdio(self) -> Result<u8, AppError> {
-        host::keep_child_signals();
+        child_defaults::keep_child_signals();
         let loaded = self.load()?;
         close_data_dir(&loaded.settings)?;
         check_threads(&self.sources.environment)?;
@@ -199,7 +199,7 @@ impl Start {
     }
 
     fn run(self, flags: RunFlags) -> Result<u8, AppError> {
-        host::keep_child_signals();
+        child_defaults::keep_child_signals();
         let loaded = self.load()?;
         close_data_dir(&loaded.settings)?;
         // The command's own output is what the caller wants to see.

@@ -18,7 +18,7 @@ use crate::mcp::{
 };
 use crate::output::{LogSettings, Quota, QuotaLimits, ReadMemory, SpillDir};
 use crate::process::Callers;
-use crate::process::host::HostTag;
+use crate::process::child_defaults::HostTag;
 use crate::process::shell::Shell;
 use crate::spec::{LargeOutput, Limits, Priority};
 use crate::telemetry::KnownNames;

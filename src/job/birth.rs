@@ -131,7 +131,7 @@ pub(super) async fn start(
         if let Ok(told) = timeout(patience, &mut told).await {
             break told;
         }
-        process::host::restore_oom_score();
+        process::child_defaults::restore_oom_score();
         patience = match midwife::relieve() {
             Line::Waiting => midwife::PATIENCE,
             // Its own takes long, and nobody else needs to be asked for.

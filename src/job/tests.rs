@@ -11,7 +11,7 @@ use crate::confinement::{Granted, ResourceLimits};
 use crate::ids::JobId;
 use crate::outcome::{LimitKind, Outcome};
 use crate::output::{LogSettings, LogWriter, PageEnd, PageRequest, Quota};
-use crate::process::host;
+use crate::process::child_defaults;
 use crate::process::shell::Shell;
 use crate::spec::{LargeOutput, Limits, Priority, Program, ShellUse, Spec, Stdin, Stream};
 
@@ -43,7 +43,7 @@ pub(crate) fn settings() -> Arc<JobSettings> {
     Arc::new(JobSettings {
         shell: Shell::Auto,
         environment: Arc::new(Variables::made_by(|| vec![("PATH".into(), "/usr/bin:/bin".into())])),
-        tag: host::prepare().unwrap(),
+        tag: child_defaults::prepare().unwrap(),
         log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },
         quota: Quota::unlimited(),
         mask: None,

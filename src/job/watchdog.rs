@@ -157,7 +157,7 @@ fn registry() -> MutexGuard<'static, Registry> {
 
 fn run() {
     // Beside hundreds of busy processes its turn would come late.
-    process::host::prefer_this_thread();
+    process::child_defaults::prefer_this_thread();
     let processors = thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let mut surveyed = Instant::now();
     let (glance, jobs_cpu, took) = (None, None, Duration::ZERO);

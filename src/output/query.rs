@@ -17,8 +17,8 @@ use super::patience::Patience;
 use super::query_plan::Plan;
 use super::reader::LogReader;
 use super::view::Charset;
+use crate::TaskLimit;
 use crate::spec::Stream;
-use crate::task_limit::TaskLimit;
 
 /// No JSON value beyond this is queried, and no result is larger.
 pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;

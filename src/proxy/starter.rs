@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use crate::client::{Client, ClientError, Upgraded};
 use crate::lines::PROTOCOL;
 use crate::private_files::{Links, PrivateDirError, explain_link, make_private_dir};
-use crate::process::detached::{Detached, DetachedLaunch};
+use crate::process::{Detached, DetachedLaunch};
 use crate::telemetry::events;
 
 /// What a server gets from its start until it answers.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::process::pressure;
+use crate::process::load::{self, PressureError};
 pub use crate::telemetry::Resource;
 
 /// How much the system stalls for want of something.
@@ -84,11 +84,11 @@ impl Levels {
 ///
 /// # Errors
 /// When the kernel does not tell.
-pub fn read_pressure(resource: Resource) -> Result<u8, pressure::Unavailable> {
-    pressure::read(match resource {
-        Resource::Cpu => pressure::Resource::Cpu,
-        Resource::Memory => pressure::Resource::Memory,
-        Resource::Io => pressure::Resource::Io,
+pub fn read_pressure(resource: Resource) -> Result<u8, PressureError> {
+    load::read_pressure(match resource {
+        Resource::Cpu => load::Resource::Cpu,
+        Resource::Memory => load::Resource::Memory,
+        Resource::Io => load::Resource::Io,
     })
 }
 

@@ -5,7 +5,7 @@ use tokio::time::sleep;
 
 use super::door::Supervisor;
 use super::pressure::{Pressure, PressureWatch, Resource, read_pressure};
-use crate::process::pressure::Unavailable;
+use crate::process::load::PressureError;
 use crate::telemetry::events;
 
 /// What is watched, and what was told of it so far: only changes are logged.
@@ -15,7 +15,7 @@ pub(super) struct Sampler {
     wishes: watch::Receiver<PressureWatch>,
     watched: PressureWatch,
     held: Option<Pressure>,
-    unknown: Option<Unavailable>,
+    unknown: Option<PressureError>,
 }
 
 impl Sampler {

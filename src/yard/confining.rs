@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use crate::confinement::{Confinement, Granted, Network, Profile, ResourceLimits};
 use crate::ids::Tenant;
-use crate::process::confine::{HostOffer, OnUnavailable, Unavailable, grant};
+use crate::process::sandbox::{HostOffer, OnUnavailable, Unavailable, grant};
 use crate::size;
 
 /// What somebody says about the confinement of jobs; `None`: nothing of that.

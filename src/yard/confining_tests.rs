@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::confining::{Bound, ConfineError, Confining, LimitTerms, NetworkRule, Terms};
 use crate::confinement::{Backend, Confinement, Granted, Network, Profile, ResourceLimits};
 use crate::ids::Tenant;
-use crate::process::confine::{HostOffer, OnUnavailable};
+use crate::process::sandbox::{HostOffer, OnUnavailable};
 
 impl Confining {
     /// Nothing is said, and the host can do everything.

@@ -20,7 +20,7 @@ use crate::ids::{JobId, JobNumber};
 use crate::job::{JobHandle, StopWish};
 use crate::outcome::{Ending, Outcome, StartError};
 use crate::output::redact::Redactor;
-use crate::process::{listening, similar};
+use crate::process::{similar, sockets};
 use crate::spec::Spec;
 use crate::supervisor::{Admission, FindError, QueuePlace, Refusal};
 use crate::telemetry::events;
@@ -205,7 +205,7 @@ impl Desk {
 
     /// Whether anybody on this host listens on this TCP port; who it is does not matter.
     pub async fn is_listened_on(&self, port: u16) -> bool {
-        let look = move || listening::is_listened_on(port);
+        let look = move || sockets::is_listened_on(port);
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
 

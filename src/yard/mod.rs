@@ -43,7 +43,7 @@ pub use crate::job::{
     Variables,
 };
 pub use crate::output::RawReader;
-pub use crate::process::confine::{HostOffer, OnUnavailable, Unavailable};
+pub use crate::process::sandbox::{HostOffer, OnUnavailable, Unavailable};
 pub use crate::spec::DEFAULT_LANE;
 pub use crate::supervisor::{
     Bounds, FindError, LaneLimits, LaneOverview, Levels, Pressure, PressureWatch, QueueLimits,

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::bounded_read::read_text;
 use crate::ids::{JobId, JobNumber, Tenant};
-use crate::in_place::in_place;
+use crate::in_place;
 use crate::private_files::Links;
 use crate::telemetry::events;
 

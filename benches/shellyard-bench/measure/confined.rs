@@ -12,9 +12,9 @@ use remains::Remains;
 use shellyard::confinement::{
     Backend, ConfinedPlaces, Confinement, Granted, Network, Profile, ResourceLimits,
 };
-use shellyard::process::confine::{HostOffer, OnUnavailable, grant, probe};
+use shellyard::process::sandbox::{HostOffer, OnUnavailable, backends, grant};
 use shellyard::process::{
-    Confine, ExitKind, Launch, LaunchStdin, Report, Variable, host, host_memory, spawn, spawner,
+    Confine, ExitKind, Launch, LaunchStdin, Report, Variable, child_defaults, load, spawn, spawner,
 };
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
@@ -57,7 +57,7 @@ struct Kind {
 
 /// Those that this host can give.
 fn kinds() -> Vec<Kind> {
-    let all = &probe::offer();
+    let all = &backends::offer();
     let landlock = all.clone().limited_to(Backend::Landlock);
     let wishes: [(_, _, _, &HostOffer); 5] = [
         ("`none` with limits", Profile::None, Network::On, all),
@@ -76,7 +76,7 @@ fn kinds() -> Vec<Kind> {
 /// As in the settings that come with the program.
 fn usual_limits() -> ResourceLimits {
     ResourceLimits {
-        memory: host_memory::total().map(|bytes| bytes / 4 * 3),
+        memory: load::total_memory().map(|bytes| bytes / 4 * 3),
         processes: Some(512),
         open_files: Some(4096),
         file_size: Some(8 << 30),
@@ -141,7 +141,7 @@ impl Yard {
     fn settled(&self) -> Remains {
         let mut found = Remains::find(self.place.path());
         loop {
-            host::reap_orphans();
+            child_defaults::reap_orphans();
             thread::sleep(PAUSE);
             let again = Remains::find(self.place.path());
             if again == found {
@@ -157,7 +157,7 @@ impl Yard {
     }
 
     fn launch(&self, kind: &Kind) -> Launch {
-        let marker = host::prepare().expect("a fit process").marker(1);
+        let marker = child_defaults::prepare().expect("a fit process").marker(1);
         Launch {
             program: "sh".into(),
             args: vec!["-c".into(), ":".into()],

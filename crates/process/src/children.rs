@@ -12,9 +12,10 @@ use std::sync::{LazyLock, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::orphans::Orphans;
-use super::proc_scan;
-use super::raw::{self, Ended};
+use super::processes;
+use super::syscalls;
+use super::syscalls::Ended;
+use super::tree::orphans::Orphans;
 
 /// The lock that is held for reading from before a child exists until it is registered, and for
 /// writing while orphans are reaped. Otherwise a child that ends at once would pass for an orphan.
@@ -40,7 +41,7 @@ struct Registry {
 
 /// The permission to register children while they are being created.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(crate) struct Desk {
     _creating: RwLockReadGuard<'static, ()>,
     number: u64,
 }
@@ -52,7 +53,7 @@ impl Drop for Desk {
 }
 
 impl Desk {
-    pub(super) fn register(&self, pid: Pid) -> Child {
+    pub(crate) fn register(&self, pid: Pid) -> Child {
         let serial = new_serial();
         with_registry(|registry| registry.owned.insert(pid, serial));
         Child { pid, serial, state: Reaping::Due }
@@ -60,13 +61,13 @@ impl Desk {
 }
 
 /// A number that was not given before (it wraps after four billion).
-pub(super) fn new_serial() -> u32 {
+pub(crate) fn new_serial() -> u32 {
     LAST_SERIAL.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
 }
 
 /// Creates children by `create`, which registers each before anybody could reap it. Not to be
 /// called inside itself.
-pub(super) fn creating<T>(create: impl FnOnce(&Desk) -> T) -> T {
+pub(crate) fn creating<T>(create: impl FnOnce(&Desk) -> T) -> T {
     let _creating = CREATING.read().unwrap_or_else(PoisonError::into_inner);
     let number = with_registry(Registry::begin_creation);
     create(&Desk { _creating, number })
@@ -76,7 +77,7 @@ pub(super) fn creating<T>(create: impl FnOnce(&Desk) -> T) -> T {
 ///
 /// Dropped unreaped, it is reaped by [`reap_orphans`] once it ends.
 #[derive(Debug)]
-pub(super) struct Child {
+pub(crate) struct Child {
     pid: Pid,
     serial: u32,
     state: Reaping,
@@ -90,17 +91,17 @@ enum Reaping {
 
 impl Child {
     /// Creates a child by `create` and registers it before anybody could reap it.
-    pub(super) fn create(create: impl FnOnce() -> Result<Pid, Errno>) -> Result<Self, Errno> {
+    pub(crate) fn create(create: impl FnOnce() -> Result<Pid, Errno>) -> Result<Self, Errno> {
         creating(|desk| create().map(|pid| desk.register(pid)))
     }
 
-    pub(super) const fn pid(&self) -> Pid {
+    pub(crate) const fn pid(&self) -> Pid {
         self.pid
     }
 
     /// Takes the exit status if the child has ended; `None` while it runs.
-    pub(super) fn try_reap(&mut self) -> io::Result<Option<Ended>> {
-        let ended = raw::try_wait(self.pid)?;
+    pub(crate) fn try_reap(&mut self) -> io::Result<Option<Ended>> {
+        let ended = syscalls::try_wait(self.pid)?;
         if ended.is_some() {
             self.settle();
         }
@@ -108,22 +109,23 @@ impl Child {
     }
 
     /// Ends a child that nobody has been told of.
-    pub(super) fn kill_and_reap(mut self) {
+    pub(crate) fn kill_and_reap(mut self) {
         // Neither can fail for an unreaped child of ours; if they do, drop hands it over.
-        if kill_process(self.pid, Signal::KILL).is_ok() && raw::wait_blocking(self.pid).is_ok() {
+        if kill_process(self.pid, Signal::KILL).is_ok() && syscalls::wait_blocking(self.pid).is_ok()
+        {
             self.settle();
         }
     }
 
     /// Waits for the end of a child whose status nobody wants to know.
-    pub(super) fn outlive(mut self) {
-        if raw::wait_blocking(self.pid).is_ok() {
+    pub(crate) fn outlive(mut self) {
+        if syscalls::wait_blocking(self.pid).is_ok() {
             self.settle();
         }
     }
 
     /// Gives up a child that is ending, and that was no job's: it is reaped without being counted.
-    pub(super) fn dismiss(mut self) {
+    pub(crate) fn dismiss(mut self) {
         self.state = Reaping::Done;
         with_registry(|registry| registry.dismissed.push(self.pid));
     }
@@ -162,7 +164,7 @@ impl Registry {
         let before = self.abandoned.len();
         let owned = &mut self.owned;
         let mut is_running = |pid: &Pid| {
-            let running = matches!(raw::try_wait(*pid), Ok(None));
+            let running = matches!(syscalls::try_wait(*pid), Ok(None));
             if !running {
                 owned.remove(pid);
             }
@@ -175,20 +177,20 @@ impl Registry {
 }
 
 /// Returns `true` for a child that we created ourselves and that was not reaped yet.
-pub(super) fn is_owned(pid: Pid) -> bool {
+pub(crate) fn is_owned(pid: Pid) -> bool {
     with_registry(|registry| registry.owned.contains_key(&pid))
 }
 
 /// The number of the next creation: a process that is there by now comes from none that has it or a
 /// higher one.
-pub(super) fn next_creation() -> u64 {
+pub(crate) fn next_creation() -> u64 {
     with_registry(|registry| registry.next_creation)
 }
 
 /// Returns `true` if we did not create this child, which was there before the creation of this number.
 /// `false` as well while an earlier creation is under way: the child may be of that, and not be
 /// registered yet. Nobody is waited for: a creation may take long.
-pub(super) fn is_surely_adopted(pid: Pid, number: u64) -> bool {
+pub(crate) fn is_surely_adopted(pid: Pid, number: u64) -> bool {
     with_registry(|registry| {
         let is_open = registry.creations.first().is_some_and(|first| *first < number);
         !is_open && !registry.owned.contains_key(&pid)
@@ -196,28 +198,28 @@ pub(super) fn is_surely_adopted(pid: Pid, number: u64) -> bool {
 }
 
 /// Does something with what is known of orphans. Not to be called inside itself.
-pub(super) fn with_orphans<T>(act: impl FnOnce(&mut Orphans) -> T) -> T {
+pub(crate) fn with_orphans<T>(act: impl FnOnce(&mut Orphans) -> T) -> T {
     with_registry(|registry| act(&mut registry.orphans))
 }
 
 /// Reaps every ended child that nobody waits for, and says how many there were.
-pub(super) fn reap_orphans() -> usize {
+pub(crate) fn reap_orphans() -> usize {
     let abandoned = with_registry(Registry::reap_abandoned);
     let strangers: Vec<_> =
-        proc_scan::adopted_children().into_iter().filter(|pid| !is_owned(*pid)).collect();
+        processes::adopted_children().into_iter().filter(|pid| !is_owned(*pid)).collect();
     abandoned + reap_adopted(&strangers)
 }
 
 /// Reaps those of these that are ended children of ours and that nobody waits for; none while a
 /// child is being created, which may take long: whoever waited here would hold up all that come after.
-pub(super) fn reap_adopted(pids: &[Pid]) -> usize {
+pub(crate) fn reap_adopted(pids: &[Pid]) -> usize {
     if pids.is_empty() {
         return 0;
     }
     // From here on every child that we created is registered.
     let Ok(_all_registered) = CREATING.try_write() else { return 0 };
     let adopted = pids.iter().filter(|pid| !is_owned(**pid));
-    adopted.filter(|pid| matches!(raw::try_wait(**pid), Ok(Some(_)))).count()
+    adopted.filter(|pid| matches!(syscalls::try_wait(**pid), Ok(Some(_)))).count()
 }
 
 fn with_registry<T>(act: impl FnOnce(&mut Registry) -> T) -> T {

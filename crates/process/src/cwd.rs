@@ -1,17 +1,17 @@
 //! The directory that a process runs in: opened once, so that what is judged is what is used.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{Mode, OFlags, fstat, open, stat};
+use rustix::fs::{Mode, OFlags, fstat, fstatfs, open, stat};
 use rustix::io::Errno;
 
-use super::at_hand;
 use super::spawn::out_of_files;
-use crate::in_place::in_place;
+use super::syscalls::in_place;
 use crate::start_error::StartError;
 
 /// Where a process runs.
@@ -58,11 +58,7 @@ impl OpenedDir {
     /// meanwhile; [`StartError::NulByte`].
     pub fn open(path: &Path) -> Result<Self, StartError> {
         // Elsewhere than on a disk of this host it may take for ever.
-        if at_hand::is_known(path) {
-            Self::open_now(path)
-        } else {
-            in_place(|| Self::open_now(path))
-        }
+        if is_known(path) { Self::open_now(path) } else { in_place(|| Self::open_now(path)) }
     }
 
     fn open_now(path: &Path) -> Result<Self, StartError> {
@@ -84,13 +80,13 @@ impl AsFd for OpenedDir {
     }
 }
 
-pub(super) fn open_directory(path: &Path) -> Result<OwnedFd, StartError> {
+pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, StartError> {
     if path.as_os_str().as_bytes().contains(&0) {
         return Err(StartError::NulByte { what: "cwd" });
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = open(path, flags, Mode::empty()).map_err(|errno| bad_cwd(path, errno))?;
-    at_hand::note(path, &directory);
+    note(path, &directory);
     Ok(directory)
 }
 
@@ -107,7 +103,7 @@ fn path_of(directory: &OwnedFd) -> Result<PathBuf, Errno> {
     if is_same && path.is_absolute() { Ok(path) } else { Err(Errno::STALE) }
 }
 
-pub(super) fn bad_cwd(path: &Path, errno: Errno) -> StartError {
+pub(crate) fn bad_cwd(path: &Path, errno: Errno) -> StartError {
     let why = match errno {
         Errno::NOENT => "no such directory".to_owned(),
         Errno::NOTDIR => "not a directory".to_owned(),
@@ -117,6 +113,50 @@ pub(super) fn bad_cwd(path: &Path, errno: Errno) -> StartError {
         other => io::Error::from(other).to_string(),
     };
     StartError::BadCwd { cwd: path.display().to_string(), why }
+}
+
+// Directories on disks of this host: to open one never takes long. One that is on the network may take
+// for ever.
+
+/// How many are remembered.
+const MOST: usize = 256;
+
+static KNOWN: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
+
+/// Whether this path was found to be such a directory.
+pub(crate) fn is_known(path: &Path) -> bool {
+    known().contains(path)
+}
+
+/// Finds out what an open directory is, and remembers it by its path where it is at hand. It is asked
+/// once: what stands under a path seldom moves to another disk.
+pub(crate) fn note(path: &Path, directory: impl AsFd) {
+    if is_known(path)
+        || !fstatfs(directory).is_ok_and(|system| is_of_this_host(system.f_type as u64))
+    {
+        return;
+    }
+    let mut known = known();
+    if known.len() >= MOST {
+        known.clear();
+    }
+    known.insert(path.to_owned());
+}
+
+fn known() -> MutexGuard<'static, HashSet<PathBuf>> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// By the numbers that file systems have in `statfs`. One that is not here may be one of a network.
+const fn is_of_this_host(kind: u64) -> bool {
+    const BTRFS: u64 = 0x9123_683e;
+    const EXT: u64 = 0xef53;
+    const F2FS: u64 = 0xf2f5_2010;
+    const OVERLAY: u64 = 0x794c_7630;
+    const TMPFS: u64 = 0x0102_1994;
+    const XFS: u64 = 0x5846_5342;
+    const ZFS: u64 = 0x2fc1_2fc1;
+    matches!(kind, BTRFS | EXT | F2FS | OVERLAY | TMPFS | XFS | ZFS)
 }
 
 #[cfg(test)]
@@ -252,5 +292,23 @@ mod tests {
         });
         assert_eq!(lies, 0);
         assert!(seen.iter().all(|times| *times >= 5000), "the link was hardly swapped: {seen:?}");
+    }
+}
+
+#[cfg(test)]
+mod at_hand_tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_is_known_once_it_was_seen_and_only_on_a_disk_of_ours() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!is_known(dir.path()));
+        note(dir.path(), File::open(dir.path()).unwrap());
+        assert!(is_known(dir.path()));
+        let odd = Path::new("/proc");
+        note(odd, File::open(odd).unwrap());
+        assert!(!is_known(odd));
     }
 }

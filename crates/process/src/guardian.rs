@@ -7,25 +7,26 @@
 
 use std::collections::HashSet;
 use std::ffi::{CString, OsString};
-use std::io;
+use std::fmt::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{fs, io};
 
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{DumpableBehavior, Pid, set_dumpable_behavior};
+use rustix::process::{DumpableBehavior, Pid, getpid, set_dumpable_behavior};
 
+use super::cgroup;
+use super::child_defaults::{HostTag, Tag};
 use super::children::Child;
-use super::confine::scratch;
-use super::helper;
-use super::host::{self, HostTag};
-use super::left_behind::{self, LeftBehind};
-use super::proc_scan;
-use super::spawner;
-use super::tag::Tag;
+use super::processes::{ProcessKey, Snapshot, Stat};
+use super::sandbox::scratch;
+use super::tree::orphans::TreeScan;
+use super::{child_defaults, processes, spawner};
 
 /// The first argument that makes the program a guardian.
 pub const GUARDIAN_ARG: &str = "__guardian";
@@ -37,7 +38,7 @@ const SWEEPS: usize = 12;
 static LATEST: AtomicI32 = AtomicI32::new(0);
 
 /// The number of this process's guardian, where there is one.
-pub(super) fn pid() -> Option<Pid> {
+pub(crate) fn pid() -> Option<Pid> {
     Pid::from_raw(LATEST.load(Ordering::Relaxed))
 }
 
@@ -131,7 +132,7 @@ pub fn let_go() {
 /// # Errors
 /// When the server was not prepared.
 pub fn end_everything() -> io::Result<Vec<u32>> {
-    let left = LeftBehind::of(&host::prepare()?)?;
+    let left = LeftBehind::of(&child_defaults::prepare()?)?;
     // Held, so that no guardian is started that would be taken for one of the left-behind.
     let post = post();
     let guardian = match &*post {
@@ -145,10 +146,12 @@ pub fn end_everything() -> io::Result<Vec<u32>> {
 impl Guardian {
     /// Starts this same program again as the guardian of this process.
     fn start(scratch: Option<PathBuf>) -> io::Result<Self> {
-        let host = host::prepare()?;
+        let host = child_defaults::prepare()?;
         let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
         let argv = argv(&host, scratch.as_deref())?;
-        let child = Child::create(|| helper::start(helper::OURSELVES, &argv, theirs.as_fd()))?;
+        let child = Child::create(|| {
+            child_defaults::start(child_defaults::OURSELVES, &argv, theirs.as_fd())
+        })?;
         LATEST.store(child.pid().as_raw_nonzero().get(), Ordering::Relaxed);
         Ok(Self { child, scratch, lifeline: Some(ours) })
     }
@@ -163,7 +166,7 @@ struct Orders {
 
 fn argv(host: &HostTag, scratch: Option<&Path>) -> io::Result<Vec<CString>> {
     let tag = host.inherited().map_or(0, Tag::to_number);
-    let (server, started) = proc_scan::own_key()?;
+    let (server, started) = processes::own_key()?;
     let words = [
         "shellyard".to_owned(),
         GUARDIAN_ARG.to_owned(),
@@ -193,7 +196,7 @@ impl Orders {
 
     /// Adds the processes that the server has recorded. To be called once it is dead.
     fn read_record(&mut self) {
-        let record = self.scratch.as_deref().and_then(left_behind::read);
+        let record = self.scratch.as_deref().and_then(read);
         self.left.recorded = record.map(|left| left.recorded).unwrap_or_default();
     }
 }
@@ -225,15 +228,179 @@ fn wait_for_end_of_input() {
     }
 }
 
+// The processes that a server which was killed left behind: how they are found, and the record of
+// them that the server keeps while it lives.
+//
+// The record is a file in the server's directory for jobs' files. The guardian reads it when the
+// server has died, and the next server of the same user where the guardian was killed as well.
+
+const FILE: &str = "processes";
+const NEW_FILE: &str = "processes.new";
+
+const SWEEP_LIMIT: Duration = Duration::from_secs(10);
+
+/// Tells the processes that came out of one server from all others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LeftBehind {
+    pub(crate) tag: Option<Tag>,
+    pub(crate) marker_prefix: String,
+    /// The server itself, which is none of them.
+    pub(crate) server: ProcessKey,
+    /// Those that were known by their numbers: they may carry neither tag nor marker.
+    pub(crate) recorded: HashSet<ProcessKey>,
+}
+
+impl LeftBehind {
+    /// Describes what this process, as a server, would leave.
+    pub(crate) fn of(host: &HostTag) -> io::Result<Self> {
+        let (marker_prefix, recorded) = (host.marker_prefix(), HashSet::new());
+        let server = processes::own_key()?;
+        Ok(Self { tag: host.inherited(), marker_prefix, server, recorded })
+    }
+
+    /// Ends every one of them with all that came out of it. Blocks; returns those that are still
+    /// alive.
+    pub(crate) fn end(&self) -> Vec<u32> {
+        processes::end_all(|| self.find(&[], |_| false), SWEEP_LIMIT)
+    }
+
+    /// Does the same for this process as the server: its children are among them, but none of `kept`.
+    pub(crate) fn end_own(&self, kept: &[Pid]) -> Vec<u32> {
+        let own = number(getpid());
+        processes::end_all(|| self.find(kept, |stat| stat.parent == own), SWEEP_LIMIT)
+    }
+
+    fn find(&self, kept: &[Pid], is_child: impl Fn(&Stat) -> bool) -> Vec<Stat> {
+        // By their cgroups first: what they carry in themselves they may have shed.
+        let in_cgroups: HashSet<ProcessKey> =
+            cgroup::kill_jobs_of(self.server).into_iter().collect();
+        let is_kept = |stat: &Stat| {
+            stat.pid == getpid() || stat.key() == self.server || kept.contains(&stat.pid)
+        };
+        let mut found = Snapshot::take().with_descendants(|stat| {
+            let is_concerned =
+                in_cgroups.contains(&stat.key()) || is_child(stat) || self.concerns(stat);
+            stat.alive() && !is_kept(stat) && is_concerned
+        });
+        found.retain(|stat| stat.alive() && !is_kept(stat));
+        found
+    }
+
+    /// `true` if this process itself is one of them.
+    pub(crate) fn concerns(&self, stat: &Stat) -> bool {
+        self.recorded.contains(&stat.key()) || self.is_tagged(stat.pid) || self.is_marked(stat.pid)
+    }
+
+    fn is_tagged(&self, pid: Pid) -> bool {
+        self.tag.is_some_and(|ours| Tag::read(pid).is_some_and(|tag| tag.same_server(ours)))
+    }
+
+    fn is_marked(&self, pid: Pid) -> bool {
+        processes::environment_has(pid, |variable| {
+            variable.starts_with(self.marker_prefix.as_bytes())
+        })
+    }
+}
+
+const fn number(pid: Pid) -> i32 {
+    pid.as_raw_nonzero().get()
+}
+
+/// The record that this server keeps of its processes.
+#[derive(Debug)]
+pub struct ProcessRecord {
+    dir: PathBuf,
+    boot: String,
+    written: LeftBehind,
+}
+
+impl ProcessRecord {
+    /// Begins the record in this server's directory for jobs' files.
+    ///
+    /// # Errors
+    /// When it cannot be written, or when the server was not prepared.
+    pub fn begin(dir: &Path) -> io::Result<Self> {
+        let written = LeftBehind::of(&child_defaults::prepare()?)?;
+        let record = Self { dir: dir.to_owned(), boot: boot_id()?, written };
+        record.write(&record.written)?;
+        Ok(record)
+    }
+
+    /// Notes the processes that a scan has found, if they are others than before.
+    ///
+    /// # Errors
+    /// When the record cannot be written; the old one stays.
+    pub fn update(&mut self, scan: TreeScan) -> io::Result<()> {
+        if self.written.recorded == scan.processes {
+            return Ok(());
+        }
+        let found = LeftBehind { recorded: scan.processes, ..self.written.clone() };
+        self.write(&found)?;
+        self.written = found;
+        Ok(())
+    }
+
+    /// Replaces the file whole or not at all: the server may be killed at any moment.
+    fn write(&self, left: &LeftBehind) -> io::Result<()> {
+        let new = self.dir.join(NEW_FILE);
+        fs::write(&new, render(&self.boot, left))?;
+        fs::rename(new, self.dir.join(FILE))
+    }
+}
+
+/// Reads the record of the server whose directory this was; `None` where there is none, or where the
+/// system was started again since: the numbers are others' now.
+pub(crate) fn read(dir: &Path) -> Option<LeftBehind> {
+    parse(&fs::read_to_string(dir.join(FILE)).ok()?, &boot_id().ok()?)
+}
+
+/// Ends what the server left whose directory this was, and that is gone. Blocks; returns those that
+/// are still alive.
+pub(crate) fn end_recorded(dir: &Path) -> Vec<u32> {
+    read(dir).map(|left| left.end()).unwrap_or_default()
+}
+
+fn boot_id() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+fn render(boot: &str, left: &LeftBehind) -> String {
+    let tag = left.tag.map_or(0, Tag::to_number);
+    let (server, started) = left.server;
+    let mut text = format!("{boot}\n{server} {started} {tag} {}\n", left.marker_prefix);
+    for (pid, started) in &left.recorded {
+        // Writing to a string does not fail.
+        writeln!(text, "{pid} {started}").ok();
+    }
+    text
+}
+
+fn parse(text: &str, boot: &str) -> Option<LeftBehind> {
+    let mut lines = text.lines();
+    lines.next().filter(|found| *found == boot)?;
+    let mut words = lines.next()?.split(' ');
+    let server = (Pid::from_raw(words.next()?.parse().ok()?)?, words.next()?.parse().ok()?);
+    let tag = Tag::from_number(words.next()?.parse().ok()?);
+    // Without its end a short prefix would match markers of others.
+    let marker_prefix = words.next().filter(|prefix| prefix.ends_with(':'))?.to_owned();
+    let recorded = lines.map(process_key).collect::<Option<_>>()?;
+    Some(LeftBehind { tag, marker_prefix, server, recorded })
+}
+
+fn process_key(line: &str) -> Option<ProcessKey> {
+    let (pid, started) = line.split_once(' ')?;
+    Some((Pid::from_raw(pid.parse().ok()?)?, started.parse().ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::super::{Confine, ExitKind, Launch, LaunchStdin, Process, Report, Variable, spawn};
     use super::*;
+    use crate::{Confine, ExitKind, Launch, LaunchStdin, Process, Report, Variable, spawn};
 
     fn sleeper(env: Vec<Variable>) -> Process {
-        host::prepare().unwrap();
+        child_defaults::prepare().unwrap();
         let launch = Launch {
             program: "/bin/sh".into(),
             args: vec!["-c".into(), "/usr/bin/setsid /bin/sleep 1000 & /bin/sleep 1000".into()],
@@ -256,7 +423,7 @@ mod tests {
 
     /// How many are their program by now: while one becomes it, its variables cannot be read.
     fn sleeping(process: &Process) -> usize {
-        let line = |pid: &u32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let alive = process.tree.alive();
         alive.iter().filter(|pid| line(pid).starts_with(b"/bin/sleep\0")).count()
     }
@@ -299,7 +466,7 @@ mod tests {
         let process = sleeper(Vec::new());
         wait_for(&process, 3);
         let leader = Pid::from_raw(process.tree.leader_pid().cast_signed()).unwrap();
-        let key = proc_scan::stat(leader).unwrap().key();
+        let key = processes::stat(leader).unwrap().key();
         let nobody = left(None, "SHELLYARD_JOB=nobody:");
         check_swept(process, LeftBehind { recorded: [key].into(), ..nobody }).await;
     }
@@ -318,7 +485,7 @@ mod tests {
 
     #[test]
     fn orders_survive_a_command_line() {
-        let host = host::prepare().unwrap();
+        let host = child_defaults::prepare().unwrap();
         for scratch in [None, Some(PathBuf::from("/tmp/a b"))] {
             let args = argv(&host, scratch.as_deref()).unwrap().into_iter().skip(1);
             let args = args.map(|arg| OsString::from(arg.into_string().unwrap()));
@@ -342,5 +509,69 @@ mod tests {
         for args in calls {
             assert_eq!(Orders::parse(args.iter().map(OsString::from)), None, "{args:?}");
         }
+    }
+}
+
+#[cfg(test)]
+mod left_behind_tests {
+    use super::*;
+
+    fn left() -> LeftBehind {
+        let recorded = [(Pid::from_raw(7).unwrap(), 70), (Pid::from_raw(8).unwrap(), 80)];
+        LeftBehind {
+            tag: Some(Tag::of_server(5)),
+            marker_prefix: "SHELLYARD_JOB=a:".into(),
+            server: (Pid::from_raw(6).unwrap(), 60),
+            recorded: recorded.into(),
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written_until_the_system_starts_again() {
+        for left in [left(), LeftBehind { tag: None, recorded: HashSet::new(), ..left() }] {
+            let text = render("boot-1", &left);
+            assert_eq!(parse(&text, "boot-1"), Some(left), "{text}");
+            assert_eq!(parse(&text, "boot-2"), None);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_record_names_nobody() {
+        for text in [
+            "",
+            "b",
+            "b\n",
+            "b\n6 60 0 x\n",
+            "b\n6 0 A=x:\n",
+            "b\n6 60 0 A=x:\n7\n",
+            "b\n0 60 0 A=x:\n",
+            "b\n6 60 0 A=x:\n7 x\n",
+        ] {
+            assert_eq!(parse(text, "b"), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn another_process_with_a_recorded_number_is_not_concerned() {
+        let own = processes::stat(getpid()).unwrap();
+        let left = |started| LeftBehind { recorded: [(own.pid, started)].into(), ..left() };
+        assert!(left(own.started).concerns(&own));
+        assert!(!left(own.started + 1).concerns(&own));
+    }
+
+    #[test]
+    fn the_record_is_replaced_by_each_scan_that_found_something_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut record = ProcessRecord::begin(dir.path()).unwrap();
+        assert_eq!(
+            read(dir.path()).unwrap(),
+            LeftBehind::of(&child_defaults::prepare().unwrap()).unwrap()
+        );
+        let processes = left().recorded;
+        let scan = TreeScan { processes: processes.clone(), ..TreeScan::default() };
+        record.update(scan).unwrap();
+        assert_eq!(read(dir.path()).unwrap().recorded, processes);
+        record.update(TreeScan::default()).unwrap();
+        assert!(read(dir.path()).unwrap().recorded.is_empty());
     }
 }

@@ -1,15 +1,14 @@
 //! What is asked of a new process, and what its owner gets.
 
-use std::ffi::OsString;
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
-use super::at_hand;
+use super::cwd;
 use super::cwd::Cwd;
-use super::leader::Leader;
-use super::pipe::{InputPipe, OutputPipe};
-use super::report::PipelineReport;
-use super::tree::Tree;
-use super::variable::Variable;
+use super::start_error::StartError;
+use super::stdio::{LaunchStdin, Report};
 use crate::confinement::{Backend, ConfinedPlaces, Granted, ResourceLimits};
 
 /// A process to start, complete: nothing is inherited from the server but its limits and its user.
@@ -42,7 +41,7 @@ impl Launch {
             Backend::Nothing | Backend::Seccomp => true,
             Backend::Landlock | Backend::Namespaces => false,
         };
-        is_quick && at_hand::is_known(self.cwd.path())
+        is_quick && cwd::is_known(self.cwd.path())
     }
 }
 
@@ -66,46 +65,86 @@ impl Confine {
     }
 
     /// Whether there is nothing to do about it.
-    pub(super) fn is_not(&self) -> bool {
+    pub(crate) fn is_not(&self) -> bool {
         self.granted.backend == Backend::Nothing && self.limits == ResourceLimits::NONE
     }
 }
 
-/// What a process reads on its standard input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LaunchStdin {
-    /// Nothing: the first read finds the end.
-    Null,
-    /// A pipe from us.
-    Pipe,
-    /// Whatever the server itself reads.
-    Inherited,
-    /// A new terminal, which is also its output and its controlling terminal.
-    Terminal,
+// One variable of a process's environment, in the form in which programs get it.
+
+/// `NAME=value`. A cheap clone: most variables of a job are those of every job.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Variable(Arc<CStr>);
+
+impl Variable {
+    /// This name with this value.
+    ///
+    /// # Errors
+    /// When one of them has a NUL byte in it.
+    pub fn new(name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Result<Self, StartError> {
+        let text = [name.as_ref().as_bytes(), b"=", value.as_ref().as_bytes()].concat();
+        let text = CString::new(text).map_err(|_| StartError::NulByte { what: "the environment" });
+        text.map(Self::from)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &OsStr {
+        OsStr::from_bytes(self.parts().0)
+    }
+
+    /// Its value.
+    #[must_use]
+    pub fn value(&self) -> &OsStr {
+        OsStr::from_bytes(self.parts().1)
+    }
+
+    /// All of it.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.0.to_bytes()
+    }
+
+    fn parts(&self) -> (&[u8], &[u8]) {
+        let all = self.as_bytes();
+        let end = all.iter().position(|byte| *byte == b'=').unwrap_or(all.len());
+        (&all[..end], all.get(end + 1..).unwrap_or_default())
+    }
 }
 
-/// Whether a process tells the exit codes of its last pipeline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Report {
-    /// It does not.
-    None,
-    /// It does: its text was wrapped by [`super::shell::invocation`].
-    Pipeline,
+/// As it stands in an environment.
+impl From<CString> for Variable {
+    fn from(text: CString) -> Self {
+        Self(text.into())
+    }
 }
 
-/// A process that runs, in the parts that different owners take.
-#[derive(Debug)]
-pub struct Process {
-    /// The process itself: whoever holds this waits for it.
-    pub leader: Leader,
-    /// Everything that comes out of it.
-    pub tree: Tree,
-    /// What it writes to its standard output, or to its terminal.
-    pub stdout: OutputPipe,
-    /// What it writes to its standard error. A terminal has no second stream.
-    pub stderr: Option<OutputPipe>,
-    /// Where input goes, if it reads any.
-    pub stdin: Option<InputPipe>,
-    /// Where the exit codes of its last pipeline are found after the end.
-    pub report: Option<PipelineReport>,
+impl AsRef<CStr> for Variable {
+    fn as_ref(&self) -> &CStr {
+        &self.0
+    }
+}
+
+/// Values are nobody's business.
+impl fmt::Debug for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}=…", self.name().display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_has_a_name_and_a_value() {
+        for (name, value) in [("A", "b"), ("A", ""), ("A", "b=c"), ("", "")] {
+            let variable = Variable::new(name, value).unwrap();
+            assert_eq!((variable.name(), variable.value()), (name.as_ref(), value.as_ref()));
+            assert_eq!(variable.as_bytes(), format!("{name}={value}").as_bytes());
+        }
+        let bare = Variable::from(c"ODD".to_owned());
+        assert_eq!((bare.name(), bare.value()), ("ODD".as_ref(), "".as_ref()));
+        assert_eq!(Variable::new("A", "b\0c").unwrap_err().code(), "nul_byte");
+        assert_eq!(format!("{:?}", Variable::new("A", "secret").unwrap()), "A=…");
+    }
 }

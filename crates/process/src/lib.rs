@@ -12,70 +12,39 @@
 //! ([`confine`]); those that get namespaces are created by a small second process ([`spawner`]).
 //! Linux 5.4 or later is needed, for pidfds.
 
-mod allocator;
-mod at_hand;
-mod birth;
-mod caller;
+pub mod cgroup;
+pub mod child_defaults;
 mod children;
-pub mod confine;
 pub mod confinement;
 mod cwd;
-mod descent;
-pub mod detached;
-mod glance;
 pub mod guardian;
-mod helper;
-mod holdings;
-pub mod host;
-pub mod host_memory;
-pub mod in_place;
-mod killing;
 mod launch;
-mod leader;
-mod left_behind;
-pub mod listening;
-pub mod login_path;
-mod members;
-mod metered;
+pub mod load;
 mod oom_score;
-mod orphans;
-mod pipe;
-mod plumbing;
-pub mod pressure;
-mod proc_scan;
-mod pty;
-mod raw;
-mod report;
+mod processes;
+pub mod sandbox;
 pub mod shell;
-mod short_file;
 pub mod similar;
+pub mod sockets;
 mod spawn;
 pub mod spawner;
 mod start_error;
-mod surroundings;
-mod survey;
-mod tag;
-pub mod task_limit;
-#[cfg(test)]
-mod tests;
+mod stdio;
+mod syscalls;
 mod tree;
-mod variable;
+mod vfork_spawn;
 
-pub use allocator::{bound_free_memory, trim_memory};
-pub use caller::Callers;
+pub use child_defaults::JOB_VARIABLE;
 pub use cwd::{Cwd, OpenedDir};
-pub use descent::StoppedProcesses;
-pub use glance::{Glance, glance, host_tasks, newest_number};
-pub use host::JOB_VARIABLE;
-pub use launch::{Confine, Launch, LaunchStdin, Process, Report};
-pub use leader::{Exit, ExitKind, Leader, Usage};
-pub use left_behind::ProcessRecord;
-pub use orphans::{TreeScan, scan_trees};
-pub use pipe::{InputPipe, OutputPipe, wait_for_any};
-pub use raw::thread_cpu_time;
-pub use report::PipelineReport;
-pub use spawn::spawn;
-pub use start_error::StartError;
-pub use survey::{Load, session_sizes, survey};
-pub use tree::{KillMeans, Tree, TreeActivity};
-pub use variable::Variable;
+pub use guardian::ProcessRecord;
+pub use launch::{Confine, Launch, Variable};
+pub use load::{Glance, Load, glance, host_tasks, newest_number, session_sizes, survey};
+pub use sockets::Callers;
+pub use spawn::{Detached, DetachedLaunch, Process, spawn};
+pub use start_error::{StartError, TaskLimit};
+pub use stdio::{InputPipe, LaunchStdin, OutputPipe, PipelineReport, Report, wait_for_any};
+pub use syscalls::{bound_free_memory, in_place, thread_cpu_time, trim_memory};
+pub use tree::{
+    Exit, ExitKind, KillMeans, Leader, StoppedProcesses, Tree, TreeActivity, TreeScan, Usage,
+    scan_trees,
+};

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::proc_scan;
+use super::processes;
 
 /// The difference between the score of a job and that of its server.
 const MORE: i32 = 300;
@@ -39,13 +39,13 @@ fn score_of_jobs(own: i32) -> i32 {
 }
 
 /// Gives this process, from which jobs inherit everything, the score of jobs.
-pub(super) fn raise_for_good() -> io::Result<()> {
+pub(crate) fn raise_for_good() -> io::Result<()> {
     fs::write(OWN, score_of_jobs(score_in(OWN.as_ref())?).to_string())
 }
 
 /// The score of this process, which is raised while jobs are created.
 #[derive(Debug)]
-pub(super) struct OwnScore {
+pub(crate) struct OwnScore {
     /// The file with the score. It is opened before this process becomes one that cannot be looked
     /// into; `None` where it already was.
     file: Option<File>,
@@ -69,7 +69,7 @@ impl OwnScore {
     ///
     /// # Errors
     /// When the kernel has no such scores.
-    pub(super) fn open() -> io::Result<Self> {
+    pub(crate) fn open() -> io::Result<Self> {
         score_in(OWN.as_ref())?;
         Ok(Self::in_file(OpenOptions::new().read(true).write(true).open(OWN).ok()))
     }
@@ -84,7 +84,7 @@ impl OwnScore {
     ///
     /// A creation can take very long, as from a disk that does not answer. Once its process exists,
     /// it no longer keeps the score up: see [`Self::restore`].
-    pub(super) fn raise(&self, exists: Arc<AtomicBool>) -> Raised<'_> {
+    pub(crate) fn raise(&self, exists: Arc<AtomicBool>) -> Raised<'_> {
         if let Some(file) = &self.file {
             let mut state = self.state();
             if state.raise(file).is_ok() {
@@ -95,14 +95,14 @@ impl OwnScore {
     }
 
     /// Restores the score unless a creation needs it raised.
-    pub(super) fn restore(&self) {
+    pub(crate) fn restore(&self) {
         self.state().restore_if_idle(self.file.as_ref());
     }
 
     /// Keeps the score as it is otherwise until the returned guard is dropped, for a child that is
     /// no job. Creations of jobs wait meanwhile; those that are under way are waited for until their
     /// processes exist.
-    pub(super) fn keep(&self) -> impl Drop + '_ {
+    pub(crate) fn keep(&self) -> impl Drop + '_ {
         let mut state = self.state();
         let deadline = Instant::now() + PATIENCE;
         while !state.is_idle() && Instant::now() < deadline {
@@ -115,7 +115,7 @@ impl OwnScore {
     /// Makes sure that a job has its score. It is there already unless the server could not raise
     /// its own: then its program runs meanwhile. The children that it has by then get the score too,
     /// and later ones inherit it; only one that is being forked at this very moment is missed.
-    pub(super) fn ensure_on(&self, pid: Pid) {
+    pub(crate) fn ensure_on(&self, pid: Pid) {
         self.report(self.try_ensure_on(pid));
     }
 
@@ -125,12 +125,12 @@ impl OwnScore {
             return Ok(());
         }
         put_on_program(pid, score)?;
-        let children = proc_scan::children_of(pid).unwrap_or_default();
+        let children = processes::children_of(pid).unwrap_or_default();
         children.into_iter().try_for_each(|child| put_on_program(child, score))
     }
 
     /// Checks that a job has at least its score.
-    pub(super) fn check(&self, pid: Pid) {
+    pub(crate) fn check(&self, pid: Pid) {
         self.report(self.try_check(pid));
     }
 
@@ -139,7 +139,7 @@ impl OwnScore {
     }
 
     /// The number of scores that could not be set or restored since the last call.
-    pub(super) fn take_failures(&self) -> u64 {
+    pub(crate) fn take_failures(&self) -> u64 {
         std::mem::take(&mut self.state().failures)
     }
 
@@ -204,7 +204,7 @@ impl State {
 
 /// Holds the score of the server up for one creation.
 #[derive(Debug)]
-pub(super) struct Raised<'a> {
+pub(crate) struct Raised<'a> {
     score: &'a OwnScore,
     exists: Arc<AtomicBool>,
 }
@@ -235,7 +235,7 @@ fn put_on_program(pid: Pid, score: i32) -> io::Result<()> {
         attempts += 1;
         if attempts > BUSY_ATTEMPTS {
             // The files of a process that has ended are root's until it is reaped.
-            if !proc_scan::stat(pid).is_some_and(|stat| stat.alive()) {
+            if !processes::stat(pid).is_some_and(|stat| stat.alive()) {
                 return Ok(());
             }
             thread::sleep(PAUSE);

@@ -1,9 +1,10 @@
 //! Starting a process.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,23 +12,24 @@ use rustix::fs::{Access, AtFlags, FileType, accessat, statat};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, getrlimit};
 
-use super::birth::{self, Failure, Newborn, Order, Step};
-use super::cwd::{self, Cwd};
-use super::holdings::Holdings;
-use super::host;
-use super::launch::{Launch, Process, Report};
-use super::leader::{self, Leader};
-use super::members::Identity;
-use super::plumbing::{Plumbing, Theirs};
-use super::raw;
-use super::report::PipelineReport;
-use super::spawner::{self, Namespace, Offspring};
-use super::surroundings::Surroundings;
-use super::tag::Tag;
+use super::child_defaults::JOB_VARIABLE;
+use super::child_defaults::Tag;
+use super::children::Child;
+use super::cwd::Cwd;
+use super::launch::{Launch, Variable};
+use super::sandbox::job_resources::Holdings;
+use super::sandbox::job_resources::Surroundings;
+use super::spawner::{Namespace, Offspring};
+use super::stdio::Report;
+use super::stdio::{InputPipe, OutputPipe};
+use super::stdio::{PipelineReport, Plumbing, Theirs};
+use super::syscalls::{Action, Plan};
+use super::tree::Leader;
 use super::tree::Tree;
-use super::variable::Variable;
+use super::tree::members::Identity;
+use super::vfork_spawn::{Failure, Newborn, Order, Step};
+use super::{child_defaults, children, cwd, spawner, syscalls, tree, vfork_spawn};
 use crate::confinement::Backend;
-use crate::host::JOB_VARIABLE;
 use crate::start_error::StartError;
 
 /// What a shell searches when PATH is not set.
@@ -81,6 +83,23 @@ const AGENTS: &[&str] = &[
     "XDG_RUNTIME_DIR",
 ];
 
+/// A process that runs, in the parts that different owners take.
+#[derive(Debug)]
+pub struct Process {
+    /// The process itself: whoever holds this waits for it.
+    pub leader: Leader,
+    /// Everything that comes out of it.
+    pub tree: Tree,
+    /// What it writes to its standard output, or to its terminal.
+    pub stdout: OutputPipe,
+    /// What it writes to its standard error. A terminal has no second stream.
+    pub stderr: Option<OutputPipe>,
+    /// Where input goes, if it reads any.
+    pub stdin: Option<InputPipe>,
+    /// Where the exit codes of its last pipeline are found after the end.
+    pub report: Option<PipelineReport>,
+}
+
 /// Starts a process in its own session, with nothing inherited but what `launch` says.
 ///
 /// It has become its program when this returns. After an error there is no process. Must be
@@ -105,11 +124,11 @@ pub fn spawn(launch: &Launch) -> Result<Process, StartError> {
         Report::None => None,
     };
     let plumbing = Plumbing::lay(launch.stdin).map_err(system)?;
-    let born = raw::boot_ticks();
+    let born = syscalls::boot_ticks();
     let site = Site { launch, path: &path, cwd, theirs: &plumbing.theirs, report: report.as_ref() };
     let marker = words.marker();
     let Created { newborn, tag, holdings } = site.create(words)?;
-    let (child, pidfd) = leader::watch(newborn).map_err(system)?;
+    let (child, pidfd) = tree::watch(newborn).map_err(system)?;
     let names = plumbing.theirs.names();
     let identity = Identity::new(child.pid(), born, tag, marker, names).holding(holdings);
     let identity = Arc::new(identity);
@@ -154,7 +173,7 @@ impl Site<'_> {
             argv: words.argv,
             env: words.env,
             terminal: self.theirs.terminal().cloned(),
-            tag: host::new_tag(),
+            tag: child_defaults::new_tag(),
             shut: surroundings.shut(&self.launch.confine),
         };
         let (newborn, namespace) = self.bear(&order, &surroundings).map_err(|failure| {
@@ -178,13 +197,13 @@ impl Site<'_> {
         match order.shut.backend {
             Backend::Namespaces => {
                 let Offspring { leader, namespace } = spawner::create(order, files, cgroup)?;
-                if let Some(bequest) = host::bequest() {
+                if let Some(bequest) = child_defaults::bequest() {
                     bequest.check(leader.child.pid());
                 }
                 Ok((leader, Some(namespace)))
             }
             Backend::Landlock | Backend::Seccomp | Backend::Nothing => {
-                birth::create(order, files, cgroup).map(|leader| (leader, None))
+                vfork_spawn::create(order, files, cgroup).map(|leader| (leader, None))
             }
         }
     }
@@ -352,7 +371,7 @@ fn system_error(launch: &Launch, error: &io::Error) -> StartError {
 }
 
 /// It is our own limit, which we raised at start as far as we may.
-pub(super) fn out_of_files() -> String {
+pub(crate) fn out_of_files() -> String {
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     format!(
         "this server may open {most} files and has them open, up to five for each running job; \
@@ -362,4 +381,721 @@ pub(super) fn out_of_files() -> String {
 
 fn shown(text: &OsStr) -> String {
     text.to_string_lossy().into_owned()
+}
+
+// A process that outlives us: its own session, nothing of our files.
+
+/// What is started, and how.
+#[derive(Debug)]
+pub struct DetachedLaunch<'a> {
+    /// The program, as a path.
+    pub program: &'a Path,
+    /// Its arguments.
+    pub args: &'a [OsString],
+    /// All of its environment.
+    pub env: &'a [(OsString, OsString)],
+    /// Where its output goes, both streams.
+    pub output: &'a File,
+}
+
+/// A process that goes on when this one ends, whatever happens to our session and group.
+#[derive(Debug)]
+pub struct Detached {
+    child: Child,
+}
+
+impl Detached {
+    /// Starts it in the current directory, with an empty standard input. Of the files that are
+    /// open here it gets none but its output.
+    ///
+    /// # Errors
+    /// When the system does not start it.
+    pub fn start(launch: &DetachedLaunch<'_>) -> io::Result<Self> {
+        // One that we started earlier may have ended since.
+        children::reap_orphans();
+        // Before Linux 5.11 this fails, and what we were started with passes on as it does by default.
+        syscalls::close_inherited_on_exec().ok();
+        let path = CString::new(launch.program.as_os_str().as_bytes())?;
+        let mut argv = vec![path.clone()];
+        for arg in launch.args {
+            argv.push(CString::new(arg.as_bytes())?);
+        }
+        let actions = [
+            Action::Open { to: 0, path: c"/dev/null", flags: libc::O_RDONLY },
+            Action::Dup { from: launch.output.as_fd(), to: 1 },
+            Action::Copy { from: 1, to: 2 },
+        ];
+        let env = variables(launch.env)?;
+        let plan = Plan { path: &path, argv: &argv, env: &env, actions: &actions, blocked: &[] };
+        Ok(Self { child: Child::create(|| syscalls::posix_spawn(&plan))? })
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.pid().as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Whether it is over. To be asked until it is, and no more.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn has_ended(&mut self) -> io::Result<bool> {
+        Ok(self.child.try_reap()?.is_some())
+    }
+}
+
+fn variables(pairs: &[(OsString, OsString)]) -> io::Result<Vec<CString>> {
+    let one = |(name, value): &(OsString, OsString)| {
+        CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).map_err(io::Error::from)
+    };
+    pairs.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod detached_tests {
+    use std::os::fd::AsRawFd as _;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn it_has_a_session_of_its_own_and_none_of_our_files() {
+        let output = tempfile::NamedTempFile::new().unwrap();
+        // A file that would pass on to any child.
+        let ours = rustix::io::dup(output.as_file()).unwrap();
+        let script = format!(
+            "echo $A; cut -d' ' -f6 /proc/$$/stat; [ -e /proc/$$/fd/{} ] || echo gone; read x || echo end >&2; echo $$",
+            ours.as_raw_fd()
+        );
+        let launch = DetachedLaunch {
+            program: Path::new("/bin/sh"),
+            args: &["-c".into(), script.into()],
+            env: &[("A".into(), "b".into()), ("PATH".into(), "/usr/bin:/bin".into())],
+            output: output.as_file(),
+        };
+        let mut process = Detached::start(&launch).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !process.has_ended().unwrap() {
+            assert!(Instant::now() < deadline, "it does not end");
+            std::thread::yield_now();
+        }
+        let pid = process.pid();
+        let said = std::fs::read_to_string(output.path()).unwrap();
+        assert_eq!(said, format!("b\n{pid}\ngone\nend\n{pid}\n"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! The whole room, with real processes. Tests run beside each other in one process, as jobs do.
+
+    use std::collections::BTreeSet;
+    use std::ffi::OsString;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::{Duration, Instant};
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::start_error::StartError;
+    use crate::{Confine, ExitKind, LaunchStdin, OpenedDir, TreeActivity, cgroup, shell};
+
+    const DEADLINE: Duration = Duration::from_secs(30);
+
+    fn launch(program: &str, args: &[&str]) -> Launch {
+        static JOBS: AtomicU64 = AtomicU64::new(1);
+        let host = child_defaults::prepare().unwrap();
+        let path = Variable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap();
+        Launch {
+            program: program.into(),
+            args: args.iter().map(OsString::from).collect(),
+            arg0: None,
+            env: vec![path, host.marker(JOBS.fetch_add(1, Ordering::Relaxed))],
+            cwd: "/".into(),
+            stdin: LaunchStdin::Null,
+            report: Report::None,
+            confine: Confine::not(),
+        }
+    }
+
+    fn sh(text: &str) -> Launch {
+        launch("sh", &["-c", text])
+    }
+
+    fn with_stdin(stdin: LaunchStdin, launch: Launch) -> Launch {
+        Launch { stdin, ..launch }
+    }
+
+    async fn read_all(mut pipe: OutputPipe) -> String {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).await.unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    /// How it ended, and all that it wrote.
+    async fn run(launch: &Launch) -> (ExitKind, String, String) {
+        let process = spawn(launch).unwrap();
+        let stderr = async {
+            match process.stderr {
+                Some(pipe) => read_all(pipe).await,
+                None => String::new(),
+            }
+        };
+        let ended = async { tokio::join!(read_all(process.stdout), stderr, process.leader.wait()) };
+        let (stdout, stderr, exit) = tokio::time::timeout(DEADLINE, ended).await.unwrap();
+        (exit.unwrap().status, stdout, stderr)
+    }
+
+    async fn output_of(text: &str) -> String {
+        run(&sh(text)).await.1
+    }
+
+    /// Writes an executable, by another process: were it open for writing here, a child that is just
+    /// being created would hold it open too, and the kernel would refuse to run it.
+    async fn write_script(path: &Path, text: &str) {
+        let write = r#"printf '%s\n' "$2" >"$1"; chmod 755 "$1""#;
+        let written = run(&launch("sh", &["-c", write, "sh", path.to_str().unwrap(), text])).await;
+        assert_eq!(written.0, ExitKind::Code(0), "{written:?}");
+    }
+
+    async fn first_line(pipe: &mut OutputPipe) -> String {
+        let mut line = Vec::new();
+        while line.last() != Some(&b'\n') {
+            line.push(tokio::time::timeout(DEADLINE, pipe.read_u8()).await.unwrap().unwrap());
+        }
+        String::from_utf8(line).unwrap().trim_end().to_owned()
+    }
+
+    async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+        let deadline = Instant::now() + DEADLINE;
+        while !holds() {
+            assert!(Instant::now() < deadline, "never happened: {what}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Starts shell text that waits for our word: by then the process carries its tag for certain.
+    async fn start_marked(text: &str) -> Process {
+        let gated = with_stdin(LaunchStdin::Pipe, sh(&format!("read go; exec </dev/null\n{text}")));
+        let mut process = spawn(&gated).unwrap();
+        process.stdin.take().unwrap().write_all(b"go\n").await.unwrap();
+        process
+    }
+
+    async fn kill(tree: &Tree) -> Vec<u32> {
+        let tree = tree.clone();
+        tokio::task::spawn_blocking(move || tree.kill()).await.unwrap()
+    }
+
+    fn is_alive(pid: &str) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    }
+
+    #[tokio::test]
+    async fn an_exit_code_and_both_streams_come_back() {
+        for code in [0, 1, 3, 127, 255] {
+            let ended = run(&sh(&format!("echo out; echo err >&2; exit {code}"))).await;
+            assert_eq!(ended, (ExitKind::Code(code), "out\n".into(), "err\n".into()));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_signal_is_no_exit_code() {
+        for signal in [1, 9, 13, 15] {
+            let (status, ..) = run(&sh(&format!("kill -{signal} $$"))).await;
+            assert_eq!(status, ExitKind::Signal { signal, core: false });
+        }
+    }
+
+    #[tokio::test]
+    async fn usage_counts_cpu_time_and_memory() {
+        let text = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        let busy = spawn(&sh(text)).unwrap().leader.wait().await.unwrap().usage;
+        assert!(busy.cpu > Duration::from_millis(5), "{busy:?}");
+        // More than this process ever had: a child's peak is not told from a larger one of its parent.
+        let hungry = "head -c 900000000 /dev/zero | tail -c 900000000 | wc -c";
+        let hungry = spawn(&sh(hungry)).unwrap().leader.wait().await.unwrap().usage;
+        assert!(hungry.max_rss_bytes > 800_000_000, "{hungry:?}");
+        assert!(hungry.max_rss_bytes < 3_000_000_000, "{hungry:?}");
+    }
+
+    #[tokio::test]
+    async fn the_environment_is_exactly_what_was_given() {
+        let mut launch = launch("env", &[]);
+        launch.env.push(Variable::new("EMPTY", "").unwrap());
+        let (_, stdout, _) = run(&launch).await;
+        let expected = launch.env.iter().map(Variable::as_bytes);
+        assert_eq!(
+            stdout.lines().map(str::as_bytes).collect::<Vec<_>>(),
+            expected.collect::<Vec<_>>()
+        );
+    }
+
+    #[tokio::test]
+    async fn it_runs_in_its_directory_under_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let script = directory.path().join("here");
+        write_script(&script, "#!/bin/sh\npwd -P; echo $0").await;
+        let launch = Launch { cwd: directory.path().into(), ..launch("./here", &[]) };
+        let real = directory.path().canonicalize().unwrap();
+        assert_eq!(run(&launch).await.1, format!("{}\n./here\n", real.display()));
+
+        let named = Launch { arg0: Some("other".into()), ..sh("echo $0") };
+        assert_eq!(run(&named).await.1, "other\n");
+    }
+
+    #[tokio::test]
+    async fn it_runs_in_the_directory_that_was_opened_wherever_the_path_leads_now() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let (link, first, second) = (root.join("link"), root.join("first"), root.join("second"));
+        std::fs::create_dir(&first).unwrap();
+        std::fs::create_dir(&second).unwrap();
+        std::os::unix::fs::symlink(&first, &link).unwrap();
+        let opened = Arc::new(OpenedDir::open(&link).unwrap());
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(&second, &link).unwrap();
+
+        let there = |cwd: Cwd| Launch { cwd, ..sh("pwd -P; ls /proc/self/fd | wc -l") };
+        let before = format!("{}\n4\n", first.display());
+        assert_eq!(run(&there(Cwd::Opened(Arc::clone(&opened)))).await.1, before);
+        assert_eq!(run(&there(link.into())).await.1, format!("{}\n4\n", second.display()));
+        std::fs::rename(&first, root.join("moved")).unwrap();
+        let moved = format!("{}\n4\n", root.join("moved").display());
+        assert_eq!(run(&there(Cwd::Opened(opened))).await.1, moved);
+    }
+
+    #[tokio::test]
+    async fn no_file_leaks_into_it() {
+        let _open_here = File::open("/dev/null").unwrap();
+        let _running = spawn(&with_stdin(LaunchStdin::Pipe, sh("cat"))).unwrap();
+        for stdin in [LaunchStdin::Null, LaunchStdin::Pipe, LaunchStdin::Terminal] {
+            // 3 is the directory that `ls` itself reads.
+            let (_, stdout, _) = run(&with_stdin(stdin, launch("ls", &["/proc/self/fd"]))).await;
+            assert_eq!(stdout.split_whitespace().collect::<Vec<_>>(), ["0", "1", "2", "3"]);
+        }
+        let report = Launch { report: Report::Pipeline, ..launch("ls", &["/proc/self/fd"]) };
+        assert_eq!(run(&report).await.1.split_whitespace().last(), Some("61"));
+    }
+
+    #[tokio::test]
+    async fn its_signals_are_the_default_ones() {
+        let status = run(&launch("grep", &["^Sig[BI]", "/proc/self/status"])).await.1;
+        let sets = status.split_whitespace().filter_map(|word| u64::from_str_radix(word, 16).ok());
+        // 32 and 33 belong to the C library, which has them ignored in what it spawns.
+        let sets: Vec<_> = sets.map(|set| set & !(0b11 << 31)).collect();
+        assert_eq!(sets, [0, 0], "{status}");
+        let (status, stdout, stderr) =
+            run(&launch("bash", &["-c", "yes | head -1; echo ${PIPESTATUS[0]}"])).await;
+        assert_eq!((status, stdout.as_str(), stderr.as_str()), (ExitKind::Code(0), "y\n141\n", ""));
+    }
+
+    #[tokio::test]
+    async fn it_leads_a_session_without_a_terminal() {
+        let line = output_of("cat /proc/$$/stat; echo x >/dev/tty").await;
+        let fields: Vec<_> = line.split_whitespace().collect();
+        assert_eq!((fields[0], fields[0], "0"), (fields[4], fields[5], fields[6]), "{line}");
+    }
+
+    fn error_of(launch: &Launch) -> StartError {
+        spawn(launch).expect_err("it should not have started")
+    }
+
+    #[tokio::test]
+    async fn every_reason_not_to_start_has_its_own_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        std::fs::write(&file, "echo hi").unwrap();
+        let file = file.to_str().unwrap();
+        let at = |cwd: &str| error_of(&Launch { cwd: cwd.into(), ..sh(":") });
+
+        assert_eq!(error_of(&launch("no-such-program", &[])).code(), "not_found");
+        assert_eq!(error_of(&launch("", &[])).code(), "not_found");
+        assert_eq!(error_of(&launch("./no-such-program", &[])).code(), "not_found");
+        assert_eq!(error_of(&launch(&format!("{file}/below"), &[])).code(), "not_found");
+        assert_eq!(error_of(&launch(file, &[])).code(), "not_executable");
+        assert_eq!(error_of(&launch("/tmp", &[])).code(), "not_executable");
+        assert_eq!(error_of(&sh("a\0b")).code(), "nul_byte");
+        assert_eq!(error_of(&launch("a\0b", &[])).code(), "nul_byte");
+        assert_eq!(at("/a\0b").code(), "nul_byte");
+        assert!(
+            matches!(at("/no/such/place"), StartError::BadCwd { why, .. } if why == "no such directory")
+        );
+        assert!(matches!(at(file), StartError::BadCwd { why, .. } if why == "not a directory"));
+        let long = "x".repeat(20_000_000);
+        assert!(
+            matches!(error_of(&sh(&long)), StartError::TooLong { bytes } if bytes > 20_000_000)
+        );
+        let many = vec!["x".repeat(100_000); 100];
+        let many = launch("true", &many.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(matches!(error_of(&many), StartError::TooLong { bytes } if bytes > 10_000_000));
+    }
+
+    #[tokio::test]
+    async fn a_program_that_the_kernel_refuses_is_explained() {
+        let directory = tempfile::tempdir().unwrap();
+        let (bare, lost) = (directory.path().join("bare"), directory.path().join("lost"));
+        write_script(&bare, "echo hi").await;
+        write_script(&lost, "#!/no/such/interpreter").await;
+        assert_eq!(error_of(&launch(bare.to_str().unwrap(), &[])).code(), "not_executable");
+        let lost = error_of(&launch(lost.to_str().unwrap(), &[]));
+        assert!(matches!(&lost, StartError::System { why, .. } if why.contains("#!")), "{lost:?}");
+    }
+
+    #[tokio::test]
+    async fn path_is_that_of_the_job() {
+        let directory = tempfile::tempdir().unwrap();
+        let tool = directory.path().join("tool");
+        write_script(&tool, "#!/bin/sh\necho mine").await;
+        std::fs::set_permissions(&tool, PermissionsExt::from_mode(0o644)).unwrap();
+        let set_path = |path: &str| {
+            let mut launch = Launch { cwd: directory.path().into(), ..launch("tool", &[]) };
+            launch.env[0] = Variable::new("PATH", path).unwrap();
+            launch
+        };
+        let absolute = set_path(&format!("/nowhere:{}:/bin", directory.path().display()));
+        assert_eq!(error_of(&absolute).code(), "not_executable");
+        std::fs::set_permissions(&tool, PermissionsExt::from_mode(0o755)).unwrap();
+        assert_eq!(run(&absolute).await.1, "mine\n");
+        assert_eq!(run(&set_path("/nowhere::/bin")).await.1, "mine\n", "an empty entry is the cwd");
+        assert_eq!(error_of(&set_path("/bin")).code(), "not_found");
+    }
+
+    #[tokio::test]
+    async fn input_goes_round() {
+        let mut process = spawn(&with_stdin(LaunchStdin::Pipe, launch("cat", &[]))).unwrap();
+        let mut stdin = process.stdin.take().unwrap();
+        let text = "ab\u{e9}\n".repeat(100_000);
+        let write = async {
+            stdin.write_all(text.as_bytes()).await.unwrap();
+            stdin.end().await.unwrap();
+        };
+        let ((), echoed) = tokio::join!(write, read_all(process.stdout));
+        assert!(echoed == text);
+        assert_eq!(process.leader.wait().await.unwrap().status, ExitKind::Code(0));
+    }
+
+    #[tokio::test]
+    async fn no_input_means_the_end_at_once() {
+        assert_eq!(
+            run(&launch("cat", &[])).await,
+            (ExitKind::Code(0), String::new(), String::new())
+        );
+    }
+
+    #[tokio::test]
+    async fn a_terminal_is_one() {
+        let text = "tty; test -t 0 && test -t 1 && test -t 2 && stty size; echo ctty >/dev/tty";
+        let (status, stdout, _) = run(&with_stdin(LaunchStdin::Terminal, sh(text))).await;
+        assert_eq!(status, ExitKind::Code(0));
+        let lines: Vec<_> = stdout.lines().collect();
+        assert!(lines[0].starts_with("/dev/pts/"), "{lines:?}");
+        assert_eq!(lines[1..], ["40 120", "ctty"]);
+    }
+
+    #[tokio::test]
+    async fn a_terminal_takes_input_and_its_end() {
+        let mut process =
+            spawn(&with_stdin(LaunchStdin::Terminal, sh("stty -echo; echo ready; cat"))).unwrap();
+        let mut stdin = process.stdin.take().unwrap();
+        assert_eq!(first_line(&mut process.stdout).await, "ready");
+        stdin.write_all(b"typed\n").await.unwrap();
+        assert_eq!(first_line(&mut process.stdout).await, "typed");
+        stdin.end().await.unwrap();
+        let exit = tokio::time::timeout(DEADLINE, process.leader.wait()).await.unwrap().unwrap();
+        assert_eq!(exit.status, ExitKind::Code(0));
+        assert_eq!(read_all(process.stdout).await, "");
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_input_is_seen() {
+        for (stdin, text, expected) in [
+            (LaunchStdin::Pipe, "echo up; cat", true),
+            (LaunchStdin::Pipe, "echo up; read x", true),
+            (LaunchStdin::Terminal, "echo up; read x", true),
+            (LaunchStdin::Terminal, "echo up; read x </dev/tty", true),
+            (LaunchStdin::Pipe, "echo up; sleep 1000", false),
+            (LaunchStdin::Pipe, "echo up; sleep 1000 | cat", false),
+            (LaunchStdin::Null, "echo up; sleep 1000", false),
+        ] {
+            let mut process = spawn(&with_stdin(stdin, sh(text))).unwrap();
+            assert_eq!(first_line(&mut process.stdout).await, "up");
+            if expected {
+                until(text, || process.tree.read_activity().waiting_for_input).await;
+            } else {
+                until(text, || process.tree.read_activity().processes > 1).await;
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                assert!(!process.tree.read_activity().waiting_for_input, "{text}");
+            }
+            assert_eq!(kill(&process.tree).await, [0; 0]);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_activity_of_a_tree_counts_processes_cpu_and_memory() {
+        let process = spawn(&sh("(while :; do :; done) & (while :; do :; done) & wait")).unwrap();
+        until("three processes that work", || {
+            let activity = process.tree.read_activity();
+            activity.processes == 3
+                && activity.cpu >= Duration::from_millis(30)
+                && activity.rss_bytes > 100_000
+        })
+        .await;
+        assert_eq!(kill(&process.tree).await, [0; 0]);
+        assert_eq!(process.tree.read_activity(), TreeActivity::default());
+    }
+
+    #[tokio::test]
+    async fn a_plain_command_leaves_no_survivor() {
+        for text in ["true", "echo a | cat", "sleep 0.01 & wait", "(true)"] {
+            let process = spawn(&launch("bash", &["-c", text])).unwrap();
+            process.leader.wait().await.unwrap();
+            assert_eq!(process.tree.survivors_after_exit(), [0; 0], "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_outlives_the_leader_is_found_and_ended() {
+        for text in [
+            "sleep 1000 & echo $!",
+            "setsid sleep 1000 & echo $!",
+            "env -i /usr/bin/setsid sleep 1000 >/dev/null 2>&1 & echo $!",
+            "sh -c 'setsid sleep 1000 & echo $!' & wait",
+            "setsid sh -c '(env -i sleep 1000 >/dev/null 2>&1 & echo $!)'",
+            "trap '' TERM HUP INT; (sleep 1000; sleep 1001) & echo $!",
+        ] {
+            let mut process = start_marked(text).await;
+            let pid = first_line(&mut process.stdout).await;
+            process.leader.wait().await.unwrap();
+            let survivors = process.tree.survivors_after_exit();
+            assert!(
+                survivors.contains(&pid.parse().unwrap()),
+                "{text}: {pid} not in {survivors:?}"
+            );
+            assert_eq!(kill(&process.tree).await, [0; 0], "{text}");
+            assert!(!is_alive(&pid), "{text}");
+            assert_eq!(process.tree.survivors_after_exit(), [0; 0], "{text}");
+        }
+    }
+
+    /// Shell text with a limit, so that it gets a cgroup where this host has any.
+    fn limited(text: &str) -> Launch {
+        let mut launch = sh(text);
+        launch.confine.limits.open_files = Some(999);
+        launch
+    }
+
+    #[tokio::test]
+    async fn a_cgroup_is_used_again_but_never_one_with_a_survivor() {
+        const SHOW: &str = "grep ^0:: /proc/self/cgroup";
+        let survivor = format!("{SHOW}; setsid sleep 1000 >/dev/null 2>&1 &");
+        let mut first = spawn(&limited(&survivor)).unwrap();
+        let taken = first_line(&mut first.stdout).await;
+        first.leader.wait().await.unwrap();
+        assert_eq!(first.tree.survivors_after_exit().len(), 1);
+        let mut seen = BTreeSet::new();
+        for _ in 0..20 {
+            let mut process = spawn(&limited(SHOW)).unwrap();
+            seen.insert(first_line(&mut process.stdout).await);
+            process.leader.wait().await.unwrap();
+            assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
+        }
+        // One whose processes were ended all at once would end those of the next job as well.
+        let ended = spawn(&limited("sleep 1000")).unwrap();
+        assert_eq!(kill(&ended.tree).await, [0; 0]);
+        ended.leader.wait().await.unwrap();
+        assert_eq!(ended.tree.survivors_after_exit(), [0; 0]);
+        assert_eq!(run(&limited("echo hi")).await.1, "hi\n");
+        if let cgroup::Delegation::Grouping { .. } = cgroup::delegation() {
+            assert!(!seen.contains(&taken), "{taken}");
+            assert!(seen.len() < 20, "{seen:?}");
+        }
+        assert_eq!(kill(&first.tree).await, [0; 0]);
+    }
+
+    #[tokio::test]
+    async fn a_tree_is_ended_with_its_leader() {
+        for text in [
+            "sleep 1000 & echo $!; wait",
+            "setsid sleep 1000 & echo $!; wait",
+            "trap '' TERM; sleep 1000 & echo $!; wait; wait",
+            "sleep 1000 & kill -STOP $!; echo $!; kill -STOP $$",
+        ] {
+            let mut process = spawn(&sh(text)).unwrap();
+            let pid = first_line(&mut process.stdout).await;
+            assert!(process.tree.alive().contains(&process.tree.leader_pid()), "{text}");
+            assert_eq!(kill(&process.tree).await, [0; 0], "{text}");
+            assert!(!is_alive(&pid), "{text}");
+            let exit =
+                tokio::time::timeout(DEADLINE, process.leader.wait()).await.unwrap().unwrap();
+            assert_eq!(exit.status, ExitKind::Signal { signal: 9, core: false }, "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_fork_bomb_leaves_nobody() {
+        let bomb = r#"
+        spread() { n=$1; while [ $n -gt 0 ]; do n=$((n-1))
+            case $((n % 3)) in
+                0) setsid sh -c 'sleep 1000 & sleep 1001' & ;;
+                1) (sleep 1000 & sleep 1001 &) ;;
+                2) (env -i /usr/bin/setsid /bin/sleep 1000 >/dev/null 2>&1 &) ;;
+            esac
+        done; }
+        spread 150; echo up; while :; do spread 3; sleep 0.01; done"#;
+        let mut process = start_marked(bomb).await;
+        assert_eq!(first_line(&mut process.stdout).await, "up");
+        assert!(process.tree.alive().len() > 100);
+        assert_eq!(kill(&process.tree).await, [0; 0]);
+        assert_eq!(process.tree.alive(), [0; 0]);
+        process.leader.wait().await.unwrap();
+        assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
+    }
+
+    #[tokio::test]
+    async fn a_signal_reaches_the_whole_tree_once() {
+        let counter = "trap 'echo got' USR1; echo up; while :; do sleep 0.01; done";
+        let text = format!("({counter}) & setsid sh -c \"{counter}\" & trap '' USR1; wait; wait");
+        let mut process = spawn(&sh(&text)).unwrap();
+        assert_eq!(first_line(&mut process.stdout).await, "up");
+        assert_eq!(first_line(&mut process.stdout).await, "up");
+        // The sleeps have the default disposition and die: only the two shells answer.
+        assert!(process.tree.signal(libc::SIGUSR1) >= 3);
+        assert_eq!(first_line(&mut process.stdout).await, "got");
+        assert_eq!(first_line(&mut process.stdout).await, "got");
+        let third =
+            tokio::time::timeout(Duration::from_millis(100), process.stdout.read_u8()).await;
+        assert!(third.is_err(), "somebody got it twice");
+        assert_eq!(process.tree.signal(9999), 0);
+        assert_eq!(kill(&process.tree).await, [0; 0]);
+    }
+
+    #[tokio::test]
+    async fn a_stopped_process_acts_on_a_signal() {
+        let process = spawn(&sh("kill -STOP $$")).unwrap();
+        let stat = format!("/proc/{}/stat", process.tree.leader_pid());
+        until("it is stopped", || std::fs::read_to_string(&stat).unwrap().contains(") T ")).await;
+        assert_eq!(process.tree.signal(libc::SIGTERM), 1);
+        let exit = tokio::time::timeout(DEADLINE, process.leader.wait()).await.unwrap().unwrap();
+        assert_eq!(exit.status, ExitKind::Signal { signal: 15, core: false });
+    }
+
+    #[tokio::test]
+    async fn a_kill_does_not_touch_another_tree() {
+        let mut processes = Vec::new();
+        for _ in 0..5 {
+            let mut process = spawn(&sh("setsid sleep 1000 & echo $!; wait")).unwrap();
+            let pid = first_line(&mut process.stdout).await;
+            processes.push((process, pid));
+        }
+        while let Some((process, pid)) = processes.pop() {
+            assert_eq!(kill(&process.tree).await, [0; 0]);
+            assert!(!is_alive(&pid));
+            assert!(processes.iter().all(|(_, other)| is_alive(other)));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_dropped_leader_leaves_no_zombie() {
+        let process = spawn(&sh("exit 7")).unwrap();
+        let place = format!("/proc/{}", process.tree.leader_pid());
+        drop(process);
+        until("it is reaped", || {
+            child_defaults::reap_orphans();
+            !Path::new(&place).exists()
+        })
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn reaping_orphans_never_takes_a_leaders_status() {
+        let reaper = tokio::task::spawn_blocking(|| {
+            let end = Instant::now() + Duration::from_secs(2);
+            while Instant::now() < end {
+                child_defaults::reap_orphans();
+            }
+        });
+        let mut tasks = tokio::task::JoinSet::new();
+        for code in 0..200 {
+            tasks.spawn(async move { (code, run(&sh(&format!("(true &); exit {code}"))).await.0) });
+        }
+        for (code, status) in tasks.join_all().await {
+            assert_eq!(status, ExitKind::Code(code));
+        }
+        reaper.await.unwrap();
+    }
+
+    /// What bash runs by [`shell::invocation`], with the codes that it reports.
+    async fn run_text(text: &str) -> (ExitKind, Vec<i32>, String, String) {
+        let call = shell::invocation(&shell::Shell::Path("/bin/bash".into()), text);
+        let mut launch = launch("", &[]);
+        launch.program = call.program;
+        launch.args = call.args;
+        launch.arg0 = Some(call.arg0);
+        launch.report = call.report;
+        let mut process = spawn(&launch).unwrap();
+        let report = process.report.take();
+        let (stdout, stderr) =
+            tokio::join!(read_all(process.stdout), read_all(process.stderr.unwrap()));
+        let status = process.leader.wait().await.unwrap().status;
+        (status, report.map(PipelineReport::read).unwrap_or_default(), stdout, stderr)
+    }
+
+    #[tokio::test]
+    async fn a_pipeline_tells_all_its_codes() {
+        for (text, code, codes) in [
+            ("false | tail -1", 0, &[1, 0][..]),
+            ("true | false", 1, &[0, 1]),
+            ("exit 3 | exit 4 | exit 5", 5, &[3, 4, 5]),
+            ("set -o pipefail; false | true", 1, &[1, 0]),
+            ("set -euo pipefail; IFS=,; (exit 2) | true", 2, &[2, 0]),
+            ("IFS=; false | true", 0, &[1, 0]),
+            ("false | true; true", 0, &[]),
+            ("echo 'a|b'", 0, &[]),
+            ("false | true; exit 9", 9, &[1, 0]),
+            ("trap 'exit 6' EXIT; false | true", 6, &[]),
+            ("exec true | true", 0, &[0, 0]),
+            ("# comment |\nfalse | true", 0, &[1, 0]),
+            ("cat <<X | (cat >/dev/null; false)\nx\nX", 1, &[0, 1]),
+        ] {
+            let (status, found, ..) = run_text(text).await;
+            assert_eq!((status, found.as_slice()), (ExitKind::Code(code), codes), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_report_changes_neither_output_nor_code() {
+        for text in [
+            "set -x; echo a | cat",
+            "echo $LINENO | cat\necho $LINENO",
+            "false | true; echo $?",
+            "# a | b",
+            "cat <<X | cat\nx\nX",
+            "cat <<X | cat\nx\nX\n",
+            "echo a | cat \\",
+            "false || false | false",
+            "(exit 3) | (exit 4); (exit 5)",
+            "nosuch | cat",
+            "echo a | cat; exit 7",
+            "kill -9 $$ | cat",
+            "echo a | cat &",
+            "printf() { :; }; echo a | cat",
+        ] {
+            let (status, _, stdout, stderr) = run_text(text).await;
+            let plain =
+                run(&Launch { arg0: Some("bash".into()), ..launch("/bin/bash", &["-c", text]) })
+                    .await;
+            let same_streams = |a: &str, b: &str| {
+                a.lines().collect::<BTreeSet<_>>() == b.lines().collect::<BTreeSet<_>>()
+            };
+            assert_eq!(status, plain.0, "{text}");
+            assert!(same_streams(&stdout, &plain.1), "{text}: {stdout:?} for {:?}", plain.1);
+            assert!(same_streams(&stderr, &plain.2), "{text}: {stderr:?} for {:?}", plain.2);
+        }
+    }
 }

@@ -1,10 +1,10 @@
 //! Why no process was started.
 
-use std::io;
+use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
 
+use rustix::process::{Resource, getrlimit, getuid};
 use thiserror::Error;
-
-use crate::task_limit::TaskLimit;
 
 /// Why no process was started. Each says what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -125,5 +125,190 @@ impl StartError {
             Self::OutOfProcesses { .. } => "out_of_processes",
             Self::System { .. } => "system",
         }
+    }
+}
+
+// The limit that keeps this server from creating a thread or a process.
+
+/// A limit on tasks, which is the kernel's word for threads and processes together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TaskLimit {
+    /// All tasks of the server's user.
+    User {
+        /// The limit.
+        most: u64,
+    },
+    /// All tasks in a cgroup that the server is in.
+    Cgroup {
+        /// The limit.
+        most: u64,
+        /// The directory of the cgroup.
+        dir: PathBuf,
+    },
+    /// All tasks of the host.
+    Host,
+}
+
+impl TaskLimit {
+    /// Returns the limit that made the kernel refuse a task with this error; `None` if it refused
+    /// for another reason.
+    pub fn reached(error: &io::Error) -> Option<Self> {
+        if error.kind() != io::ErrorKind::WouldBlock {
+            return None;
+        }
+        let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let cgroups = directories(&cgroups).into_iter().filter_map(CgroupTasks::read).collect();
+        // The kernel does not hold root to its own limit.
+        let user = getrlimit(Resource::Nproc).current.filter(|_| !getuid().is_root());
+        Some(choose(cgroups, user))
+    }
+}
+
+impl fmt::Display for TaskLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User { most } => write!(
+                f,
+                "the limit on processes and threads of this user (RLIMIT_NPROC {most}) is reached; \
+                 raise it (ulimit -u, LimitNPROC= in systemd)"
+            ),
+            Self::Cgroup { most, dir } => write!(
+                f,
+                "the limit on processes and threads in {} (pids.max {most}) is reached; raise it \
+                 (TasksMax= in systemd, --pids-limit of a container)",
+                dir.display()
+            ),
+            Self::Host => f.write_str(
+                "this host has no room for more processes and threads; end some, or raise \
+                 kernel.threads-max and kernel.pid_max",
+            ),
+        }
+    }
+}
+
+/// A cgroup that limits its tasks.
+#[derive(Debug)]
+struct CgroupTasks {
+    dir: PathBuf,
+    now: u64,
+    most: u64,
+}
+
+impl CgroupTasks {
+    fn read(dir: PathBuf) -> Option<Self> {
+        let number = |name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse().ok();
+        // A cgroup without a limit has a word there.
+        let (now, most) = (number("pids.current")?, number("pids.max")?);
+        Some(Self { dir, now, most })
+    }
+}
+
+/// The limit that a task was most likely refused for. A cgroup that is not full now may have been full
+/// a moment ago, and is only blamed where nothing else limits tasks.
+fn choose(mut cgroups: Vec<CgroupTasks>, user: Option<u64>) -> TaskLimit {
+    let full = cgroups.iter().position(|cgroup| cgroup.now >= cgroup.most);
+    let nearly_full = || cgroups.iter().position(|cgroup| cgroup.now >= cgroup.most / 2);
+    match (full, user) {
+        (None, Some(most)) => TaskLimit::User { most },
+        (full, _) => full.or_else(nearly_full).map_or(TaskLimit::Host, |index| {
+            let CgroupTasks { dir, most, .. } = cgroups.swap_remove(index);
+            TaskLimit::Cgroup { most, dir }
+        }),
+    }
+}
+
+/// The directories of the cgroups that `/proc/self/cgroup` names and that may limit tasks, from the
+/// innermost outwards.
+fn directories(cgroups: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for line in cgroups.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let root = match controllers {
+            "" => Path::new("/sys/fs/cgroup"),
+            "pids" => Path::new("/sys/fs/cgroup/pids"),
+            _ => continue,
+        };
+        let innermost = root.join(path.trim_start_matches('/'));
+        let outwards = innermost.ancestors().take_while(|dir| dir.starts_with(root));
+        found.extend(outwards.map(Path::to_owned));
+    }
+    found
+}
+
+/// Why a means was not found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// The host does not have it.
+    Means(String),
+    /// The system gave no thread or process to try it out with.
+    Task,
+}
+
+impl Missing {
+    /// The same for a means that could not be tried out because of this error.
+    pub(crate) fn new(error: &io::Error, why: String) -> Self {
+        if TaskLimit::reached(error).is_some() { Self::Task } else { Self::Means(why) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cgroup(dir: &str, now: u64, most: u64) -> CgroupTasks {
+        CgroupTasks { dir: dir.into(), now, most }
+    }
+
+    #[test]
+    fn the_limit_that_is_reached_is_named() {
+        let user = |most| TaskLimit::User { most };
+        let full = TaskLimit::Cgroup { most: 20, dir: "/b".into() };
+        for (cgroups, limit, expected) in [
+            (vec![], None, TaskLimit::Host),
+            (vec![], Some(30), user(30)),
+            (vec![cgroup("/a", 3, 900), cgroup("/b", 20, 20)], Some(30), full.clone()),
+            (vec![cgroup("/a", 3, 900), cgroup("/b", 20, 20)], None, full.clone()),
+            (vec![cgroup("/b", 19, 20)], Some(30), user(30)),
+            // It was full when it was asked for a task, and a task has ended since.
+            (vec![cgroup("/b", 19, 20)], None, full),
+            (vec![cgroup("/b", 2, 20)], None, TaskLimit::Host),
+        ] {
+            let shown = format!("{cgroups:?} and {limit:?}");
+            assert_eq!(choose(cgroups, limit), expected, "{shown}");
+        }
+    }
+
+    #[test]
+    fn each_text_says_what_to_raise() {
+        let cgroup = TaskLimit::Cgroup { most: 20, dir: "/sys/fs/cgroup/a".into() };
+        for (limit, words) in [
+            (TaskLimit::User { most: 20 }, ["RLIMIT_NPROC 20", "ulimit -u"]),
+            (cgroup, ["/sys/fs/cgroup/a (pids.max 20)", "TasksMax="]),
+            (TaskLimit::Host, ["this host", "kernel.pid_max"]),
+        ] {
+            let text = limit.to_string();
+            assert!(words.iter().all(|word| text.contains(word)), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_refused_task_has_a_limit() {
+        let refused = io::Error::from_raw_os_error(rustix::io::Errno::AGAIN.raw_os_error());
+        assert!(TaskLimit::reached(&refused).is_some());
+        assert_eq!(TaskLimit::reached(&io::ErrorKind::OutOfMemory.into()), None);
+    }
+
+    #[test]
+    fn cgroups_of_both_versions_are_found_up_to_their_roots() {
+        let found = directories("9:name=systemd:/x\n8:pids:/a/b\n4:memory:/y\n0::/c\n");
+        let expected = [
+            "/sys/fs/cgroup/pids/a/b",
+            "/sys/fs/cgroup/pids/a",
+            "/sys/fs/cgroup/pids",
+            "/sys/fs/cgroup/c",
+            "/sys/fs/cgroup",
+        ];
+        assert_eq!(found, expected.map(PathBuf::from));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::finding::Finding;
 use crate::confinement::{Granted, ResourceLimits};
-use crate::process::confine::cgroup::Delegation;
+use crate::process::cgroup::Delegation;
 use crate::size;
 use crate::yard::{Confining, HostOffer, Terms};
 
@@ -82,7 +82,7 @@ mod tests {
     use super::super::finding::Level;
     use super::*;
     use crate::confinement::{Backend, Profile};
-    use crate::process::confine::cgroup::Controller;
+    use crate::process::cgroup::Controller;
     use crate::yard::{Bound, LimitTerms, OnUnavailable};
 
     fn confining(profile: Profile, strongest: Backend) -> Confining {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::finding::{Finding, Level};
 use crate::environment::{Cleaned, DroppedName};
-use crate::process::pressure::Unavailable;
+use crate::process::load::PressureError;
 use crate::telemetry::Resource;
 use crate::telemetry::spans::OTLP_BUILT_IN;
 use crate::yard::Levels;
@@ -59,7 +59,7 @@ pub(super) fn traces_finding(collector: Option<&str>) -> Finding {
     }
 }
 
-pub(super) type Read = (Resource, Result<u8, Unavailable>);
+pub(super) type Read = (Resource, Result<u8, PressureError>);
 
 pub(super) fn pressure_finding(levels: Levels, read: &[Read]) -> Finding {
     let finding = |level, detail, fix| Finding { level, what: "pressure", detail, fix };
@@ -144,14 +144,14 @@ mod tests {
 
     #[test]
     fn a_kernel_that_does_not_tell_is_warned_of_where_it_matters() {
-        let missing = Resource::ALL.map(|resource| (resource, Err(Unavailable::Missing)));
+        let missing = Resource::ALL.map(|resource| (resource, Err(PressureError::Missing)));
         let told = pressure_finding(LEVELS, &missing);
         assert_eq!(told.level, Level::Warn);
         assert!(told.detail.starts_with("this kernel ") && told.detail.ends_with("not held back"));
         assert!(told.fix.is_some_and(|fix| fix.starts_with("boot with psi=1")));
         assert_eq!(pressure_finding(Levels::default(), &missing).level, Level::Ok);
         let mut cpu_is_unknown = known(3, 0, 1);
-        cpu_is_unknown[0].1 = Err(Unavailable::Denied);
+        cpu_is_unknown[0].1 = Err(PressureError::Denied);
         check(
             LEVELS,
             &cpu_is_unknown,

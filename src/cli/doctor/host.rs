@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::finding::Finding;
 use crate::environment::Cleaned;
-use crate::process::login_path::{DESKTOP_PATH, is_found, of_login_shell};
+use crate::process::shell::{DESKTOP_PATH, is_found, of_login_shell};
 use crate::process::shell::{Shell, bash};
 use crate::size;
 

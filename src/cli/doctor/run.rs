@@ -10,7 +10,7 @@ use super::{confinement, findings, host};
 use crate::cli::DoctorFlags;
 use crate::environment::{Cleaned, DroppedName};
 use crate::output;
-use crate::process::confine::cgroup;
+use crate::process::cgroup;
 use crate::process::shell::Shell;
 use crate::supervisor::read_pressure;
 use crate::telemetry::Resource;

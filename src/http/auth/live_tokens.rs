@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::token::{TokenEntry, TokenFile, TokenHash};
 use crate::bounded_read::{BoundedReadError, read_blocking};
-use crate::in_place::in_place;
+use crate::in_place;
 use crate::private_files::Links;
 use crate::telemetry::events;
 

@@ -11,8 +11,8 @@ use shellyard::confinement::{
     Backend, ConfinedPlaces, Confinement, Granted, Network, Profile, ResourceLimits,
 };
 use shellyard::process::{
-    Confine, ExitKind, Launch, LaunchStdin, OutputPipe, Process, Report, Variable, host, spawn,
-    spawner,
+    Confine, ExitKind, Launch, LaunchStdin, OutputPipe, Process, Report, Variable, child_defaults,
+    spawn, spawner,
 };
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
@@ -88,7 +88,7 @@ impl Yard {
     }
 
     pub(super) fn launch(&self, granted: Granted, program: &str, args: &[&str]) -> Launch {
-        let marker = host::prepare().unwrap().marker(1);
+        let marker = child_defaults::prepare().unwrap().marker(1);
         Launch {
             program: program.into(),
             args: args.iter().map(OsString::from).collect(),
@@ -121,7 +121,7 @@ impl Yard {
     pub(super) fn settle(&self) -> usize {
         let mut orphans = 0;
         wait_until(|| {
-            orphans += host::reap_orphans();
+            orphans += child_defaults::reap_orphans();
             children_of_ours().all(|process| process.name == SPAWNER)
         });
         orphans

@@ -1,7 +1,7 @@
 //! However many jobs there were, nothing is left of them.
 
 use shellyard::confinement::{Granted, ResourceLimits};
-use shellyard::process::confine::probe;
+use shellyard::process::sandbox::backends;
 use shellyard::process::{ExitKind, spawn};
 
 use super::alone::{
@@ -40,7 +40,7 @@ async fn run(yard: &Yard, granted: Granted, jobs: usize) {
 fn leaves_nothing(name: &str, granted: Granted) {
     alone(&format!("confined::hygiene::{name}"), async |yard| {
         // Asked here, where there is a spawner to ask.
-        if granted == LANDLOCK && probe::offer().landlock.found().is_err() {
+        if granted == LANDLOCK && backends::offer().landlock.found().is_err() {
             return;
         }
         run(&yard, granted, WARM_UP).await;

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use shellyard::process::{KillMeans, Process, host, spawn};
+use shellyard::process::{KillMeans, Process, child_defaults, spawn};
 
 use super::alone::{BOTH, WORKSPACE, alone, lives, shown, wait_until};
 
@@ -99,7 +99,7 @@ fn a_job_ends_with_the_server_that_is_killed() {
         holder.wait().unwrap();
         wait_until(|| {
             // Its orphans are ours now, and a namespace is not over before its leader is reaped.
-            host::reap_orphans();
+            child_defaults::reap_orphans();
             !all.iter().any(|pid| lives(*pid))
         });
     });

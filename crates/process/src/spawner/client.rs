@@ -15,14 +15,12 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
-use super::files::Role;
-use super::link;
-use super::note::Note;
 use super::serve::SPAWNER_ARG;
-use super::wire;
-use crate::birth::{Failure, Files, Newborn, Order, Step};
+use super::wire::{self, Note, Role};
 use crate::children::{self, Child, Desk};
-use crate::{helper, host, raw};
+use crate::stdio::Files;
+use crate::vfork_spawn::{Failure, Newborn, Order, Step};
+use crate::{child_defaults, syscalls};
 
 /// A spawner that has not answered by then is replaced: a disk that is gone may keep it from
 /// reading a program.
@@ -95,7 +93,7 @@ impl Drop for Namespace {
 /// # Errors
 /// When the system gives no more files or processes.
 pub fn start() -> io::Result<()> {
-    host::prepare()?;
+    child_defaults::prepare()?;
     children::creating(|desk| Ok(office().running(desk).map(drop)?))
 }
 
@@ -150,7 +148,7 @@ fn request(
     let pipes = Pipes::lay().map_err(|errno| Step::Request.failed(errno))?;
     let (roles, files): (Vec<_>, Vec<_>) = Role::list(files, cgroup).chain(pipes.theirs()).unzip();
     let request = wire::encode(order, &roles);
-    if request.len() > link::MOST_BYTES {
+    if request.len() > wire::MOST_BYTES {
         return Err(Step::Program.failed(Errno::TOOBIG));
     }
     let answer = office().ask(desk, &request, &files)?;
@@ -204,15 +202,15 @@ impl Office {
         let failed = |errno| Step::Request.failed(errno);
         let send = |spawner: &Spawner| {
             // Jobs inherit the spawner's limits. Ours may have been lowered since the last launch.
-            host::limit_open_files(spawner.child.pid());
-            link::send_request(spawner.socket.as_fd(), request, files)
+            child_defaults::limit_open_files(spawner.child.pid());
+            wire::send_request(spawner.socket.as_fd(), request, files)
         };
         if send(self.running(desk).map_err(failed)?).is_err() {
             self.dismiss();
             send(self.running(desk).map_err(failed)?).map_err(failed)?;
         }
         let spawner = self.running(desk).map_err(failed)?;
-        link::receive_answer(spawner.socket.as_fd()).map_err(|errno| {
+        wire::receive_answer(spawner.socket.as_fd()).map_err(|errno| {
             self.dismiss();
             failed(errno)
         })
@@ -234,8 +232,8 @@ impl Spawner {
         }
         let words = ["shellyard", SPAWNER_ARG].map(CString::new);
         let argv: Vec<_> = words.into_iter().flatten().collect();
-        let program = program.map_or(helper::OURSELVES, CString::as_c_str);
-        let child = desk.register(helper::start(program, &argv, theirs.as_fd())?);
+        let program = program.map_or(child_defaults::OURSELVES, CString::as_c_str);
+        let child = desk.register(child_defaults::start(program, &argv, theirs.as_fd())?);
         LATEST.store(child.pid().as_raw_nonzero().get(), Ordering::Relaxed);
         Ok(Self { child, socket: ours })
     }
@@ -278,7 +276,7 @@ impl Launched {
     fn settle(self, desk: &Desk, lifeline: OwnedFd) -> Result<Offspring, Failure> {
         if let Some(maker) = self.maker {
             // It has closed its notes, so it is at its end.
-            raw::wait_blocking(maker).ok();
+            syscalls::wait_blocking(maker).ok();
         }
         let init = self.init.map(|pid| desk.register(pid));
         let namespace = init.map(|init| Namespace::new(init, lifeline));

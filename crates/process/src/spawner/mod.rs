@@ -12,14 +12,9 @@
 //! do, and the leader.
 
 mod client;
-mod files;
-mod link;
-mod namespaces;
-mod note;
-mod raw;
 mod serve;
 mod wire;
 
-pub(super) use client::{Namespace, Offspring, create, pid};
+pub(crate) use client::{Namespace, Offspring, create, pid};
 pub use client::{renew, start, start_with};
 pub use serve::{SPAWNER_ARG, spawner_main};

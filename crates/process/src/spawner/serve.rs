@@ -1,22 +1,32 @@
 //! The spawner's own life: one launch after the other.
+#![expect(unsafe_code, reason = "clone, unshare and close_range have no safe wrappers")]
 
-use std::ffi::OsString;
+use std::convert::Infallible;
+use std::ffi::{OsStr, OsString, c_int, c_long, c_short};
+use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::process::ExitCode;
 
-use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-use rustix::thread::set_name;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{
+    DumpableBehavior, Pid, chdir, getcwd, getgid, getuid, set_dumpable_behavior,
+};
+use rustix::thread::{UnshareFlags, set_name, set_no_new_privs};
 
-use super::files::Received;
-use super::link::{self, Parcel};
-use super::namespaces;
-use super::note::Note;
-use super::raw::{self, Birth};
 use super::wire;
-use crate::birth::{Failure, Kit, Step};
+use super::wire::{Note, Parcel, Received};
+use crate::confinement::Network;
 use crate::oom_score;
+use crate::sandbox::{landlock, limits, mounts};
+use crate::syscalls::last_error;
+use crate::vfork_spawn::{
+    CloneArgs, Failure, INTO_CGROUP, Kit, Standard, Step, bear_sibling_and_wait, become_leader,
+    execute, give_number, leave,
+};
 
 /// The first argument that makes the program a spawner.
 pub const SPAWNER_ARG: &str = "__spawner";
@@ -33,7 +43,7 @@ pub fn spawner_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode
 
 /// What every job inherits is set here once, not in each of them.
 fn settle_in() -> io::Result<()> {
-    raw::close_from(3);
+    close_from(3);
     set_name(c"shellyard-spawn")?;
     // A higher score is for anybody to set; without it jobs and server are equals.
     oom_score::raise_for_good().ok();
@@ -41,9 +51,9 @@ fn settle_in() -> io::Result<()> {
 }
 
 fn serve(socket: BorrowedFd<'_>) -> Result<(), Errno> {
-    while let Some(parcel) = link::receive_request(socket)? {
+    while let Some(parcel) = wire::receive_request(socket)? {
         let answer = bear(parcel).unwrap_or_else(Note::Failed);
-        link::send_answer(socket, answer)?;
+        wire::send_answer(socket, answer)?;
     }
     Ok(())
 }
@@ -55,8 +65,8 @@ fn bear(parcel: Parcel) -> Result<Note, Failure> {
     drop(parcel.bytes);
     let files = Received::sort(&roles, parcel.files).ok_or_else(malformed)?;
     let kit = Kit::pack(&order, files.of_leader())?;
-    match files.cgroup.as_ref().map(|cgroup| raw::bear_sibling_in(cgroup.as_fd())) {
-        Some(Ok(Birth::New)) => namespaces::make(&kit, &files),
+    match files.cgroup.as_ref().map(|cgroup| bear_sibling_in(cgroup.as_fd())) {
+        Some(Ok(Birth::New)) => make(&kit, &files),
         Some(Ok(Birth::Before(maker))) => Ok(Note::Maker(maker)),
         Some(Err(_)) | None => bear_outside(kit, &files),
     }
@@ -65,8 +75,255 @@ fn bear(parcel: Parcel) -> Result<Note, Failure> {
 /// Creates a maker that goes into its cgroup by itself.
 fn bear_outside<'a>(mut kit: Kit<'a>, files: &'a Received) -> Result<Note, Failure> {
     kit.cgroup = files.cgroup.as_ref().map(OwnedFd::as_fd);
-    match raw::bear_sibling().map_err(|errno| Step::Birth.failed(errno))? {
-        Birth::New => namespaces::make(&kit, files),
+    match bear_sibling().map_err(|errno| Step::Birth.failed(errno))? {
+        Birth::New => make(&kit, files),
         Birth::Before(maker) => Ok(Note::Maker(maker)),
     }
 }
+
+// The three processes of a launch with namespaces.
+//
+// The *maker* leaves the server's namespaces for new ones and looks after the file system in them.
+// A process can put only its children into a process namespace: so it bears two siblings there, the
+// *init*, with which the namespace ends, and the leader. Then it is gone.
+
+/// The life of a maker.
+pub(crate) fn make(kit: &Kit<'_>, files: &Received) -> ! {
+    match try_make(kit, files) {
+        Ok(()) => leave(0),
+        Err(failure) => give_up(&files.notes, failure),
+    }
+}
+
+/// Tells why there is no job, and ends.
+fn give_up(notes: &OwnedFd, failure: Failure) -> ! {
+    tell(notes, Note::Failed(failure));
+    leave(1)
+}
+
+fn tell(notes: &OwnedFd, note: Note) {
+    // Without a server nobody is interested, and the job ends with its pipes.
+    retry_on_intr(|| rustix::io::write(notes, &note.encode())).ok();
+}
+
+fn try_make(kit: &Kit<'_>, files: &Received) -> Result<(), Failure> {
+    kit.enter_cgroup()?;
+    let standard = Standard::open(kit)?;
+    // Before the new mount namespace, where this directory would still be the old one's.
+    kit.enter_directory()?;
+    let place = getcwd(Vec::new()).map_err(|errno| Step::Directory.failed(errno))?;
+    leave_namespaces(kit.shut().confinement.network)?;
+    standard.show_terminal().map_err(|errno| Step::Files.failed(errno))?;
+    mounts::apply(&kit.shut().mounts).map_err(|error| Step::Mounts.failed(error))?;
+    let place = Path::new(OsStr::from_bytes(place.to_bytes()));
+    mounts::enter(kit.files.directory, place).map_err(|error| Step::Place.failed(error))?;
+    // What it names must be what the job sees.
+    let ruleset = kit.shut().file_rules().map(|rules| landlock::ruleset(&rules)).transpose();
+    let ruleset = ruleset.map_err(|error| Step::Landlock.failed(error))?;
+    let failed = |errno| Step::Birth.failed(errno);
+    let init = match bear_sibling().map_err(failed)? {
+        Birth::New => keep_namespace(kit, files),
+        Birth::Before(init) => init,
+    };
+    let ruleset = ruleset.as_ref().map(OwnedFd::as_fd);
+    let leader = bear_sibling_and_wait(lead, &Part { kit, standard, ruleset, notes: &files.notes });
+    // Both now: the server need not wake up for each.
+    tell(&files.notes, Note::Init(init));
+    tell(&files.notes, Note::Leader(leader.map_err(failed)?));
+    Ok(())
+}
+
+fn leave_namespaces(network: Network) -> Result<(), Failure> {
+    let (user, group) = (getuid(), getgid());
+    let mut flags = UnshareFlags::NEWUSER
+        | UnshareFlags::NEWPID
+        | UnshareFlags::NEWNS
+        | UnshareFlags::NEWIPC
+        | UnshareFlags::NEWUTS;
+    match network {
+        Network::On => {}
+        Network::Off => flags |= UnshareFlags::NEWNET,
+    }
+    unshare(flags).map_err(|errno| Step::Namespaces.failed(errno))?;
+    map_users(user.as_raw(), group.as_raw()).map_err(|error| Step::UserMap.failed(error))?;
+    match network {
+        Network::On => Ok(()),
+        // So that the servers of a job's own tests can be reached, by the job alone.
+        Network::Off => bring_up_loopback().map_err(|errno| Step::Network.failed(errno)),
+    }
+}
+
+/// Makes our user and group, and no others, those of the namespace.
+fn map_users(user: u32, group: u32) -> io::Result<()> {
+    // The files in /proc of a process that is not dumpable are root's.
+    set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+    write("/proc/self/setgroups", "deny")?;
+    write("/proc/self/uid_map", &format!("{user} {user} 1"))?;
+    write("/proc/self/gid_map", &format!("{group} {group} 1"))?;
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+fn write(path: &str, text: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
+}
+
+/// The life of an init: it waits until the server closes the lifeline, or is no more. With it ends
+/// every process of the namespace.
+fn keep_namespace(kit: &Kit<'_>, files: &Received) -> ! {
+    ignore_children();
+    let kept = hold_nothing_but_the_lifeline(kit, files);
+    while kept.is_ok() {
+        let mut nothing = [0; 8];
+        match retry_on_intr(|| rustix::io::read(rustix::stdio::stdin(), &mut nothing)) {
+            Ok(1..) => {}
+            Ok(0) | Err(_) => break,
+        }
+    }
+    leave(0)
+}
+
+/// Jobs see this process, as their number 1: it has no files, no privileges and no open memory.
+fn hold_nothing_but_the_lifeline(kit: &Kit<'_>, files: &Received) -> io::Result<()> {
+    // While it holds the notes: who has heard them to their end finds no second spawner.
+    set_name(c"shellyard-init")?;
+    give_number(files.lifeline.as_fd(), 0)?;
+    close_from(1);
+    chdir("/")?;
+    set_no_new_privs(true)?;
+    limits::give_up(kit.shut().confinement.profile)?;
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+/// What a leader works with.
+#[derive(Debug)]
+struct Part<'a> {
+    kit: &'a Kit<'a>,
+    standard: Standard,
+    ruleset: Option<BorrowedFd<'a>>,
+    notes: &'a OwnedFd,
+}
+
+fn lead(part: &Part<'_>) -> ! {
+    let Err(failure) = prepare_and_execute(part);
+    give_up(part.notes, failure)
+}
+
+fn prepare_and_execute(part: &Part<'_>) -> Result<Infallible, Failure> {
+    // The one who mounts it is the one whose process namespace it shows.
+    mounts::own_proc().map_err(|error| Step::Processes.failed(error))?;
+    become_leader(part.kit, &part.standard)?;
+    execute(part.kit, part.ruleset)
+}
+
+// The system calls of the spawner that have no safe wrapper.
+
+/// Which of the two a process is after [`bear_sibling`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Birth {
+    /// It was there before; the new one has this number.
+    Before(Pid),
+    /// It is the new one.
+    New,
+}
+
+/// Creates a copy of this process that is a child of our own parent.
+///
+/// To be called in the spawner and what comes out of it only: they have one thread.
+pub(crate) fn bear_sibling() -> Result<Birth, Errno> {
+    const FLAGS: c_long = (libc::CLONE_PARENT | libc::SIGCHLD) as c_long;
+    const NONE: c_long = 0;
+    // SAFETY: without CLONE_VM and without a stack this is `fork`: the new process has its own copy
+    // of all memory. There is one thread, so no lock is held by somebody who does not exist there.
+    which(unsafe { libc::syscall(libc::SYS_clone, FLAGS, NONE, NONE, NONE, NONE) })
+}
+
+/// The same, born in the cgroup of this directory. An older kernel cannot, nor can some containers.
+///
+/// To move there later costs much more: the kernel first waits until every processor has let go
+/// of what it was at, which takes milliseconds.
+pub(crate) fn bear_sibling_in(cgroup: BorrowedFd<'_>) -> Result<Birth, Errno> {
+    let args = CloneArgs {
+        flags: u64::from(libc::CLONE_PARENT.cast_unsigned()) | INTO_CGROUP,
+        // With this flag the signal is that of our own birth, and none may be named.
+        exit_signal: 0,
+        cgroup: u64::try_from(cgroup.as_raw_fd()).map_err(|_| Errno::BADF)?,
+        ..CloneArgs::default()
+    };
+    // SAFETY: as in `bear_sibling`; the kernel reads as many bytes of `args` as it is told.
+    which(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) })
+}
+
+fn which(number: c_long) -> Result<Birth, Errno> {
+    if number == 0 {
+        return Ok(Birth::New);
+    }
+    let pid = i32::try_from(number).ok().filter(|number| *number > 0);
+    pid.and_then(Pid::from_raw).map(Birth::Before).ok_or_else(last_error)
+}
+
+/// Puts this process, or its children to come, into namespaces of its own.
+pub(crate) fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
+    // SAFETY: the flags are namespaces only, so no file table is shared out; there is one thread.
+    unsafe { rustix::thread::unshare_unsafe(flags) }
+}
+
+/// Brings up the loopback interface of this network namespace.
+///
+/// The kernel gives it the addresses 127.0.0.1 and ::1 by itself.
+pub(crate) fn bring_up_loopback() -> Result<(), Errno> {
+    let kind = rustix::net::SocketType::DGRAM;
+    let flags = rustix::net::SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(rustix::net::AddressFamily::INET, kind, flags, None)?;
+    // SAFETY: all bytes zero are an interface without a name and without flags.
+    let mut interface: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in interface.ifr_name.iter_mut().zip(b"lo") {
+        *to = from.cast_signed();
+    }
+    let up = c_short::try_from(libc::IFF_UP | libc::IFF_RUNNING).map_err(|_| Errno::INVAL)?;
+    interface.ifr_ifru.ifru_flags = up;
+    // SAFETY: the kernel reads the interface's name and flags, which live through the call.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const interface) };
+    if done == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+/// Closes every file from this number on. To be called where nothing of ours is used any more.
+pub(crate) fn close_from(number: u32) {
+    // SAFETY: the callers own no file from this number on, or never touch those again: the first
+    // process of a namespace, which only reads file 0, and a spawner that has just begun.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, number, u32::MAX, 0) };
+    if closed != 0 {
+        close_one_by_one(number);
+    }
+}
+
+/// The same before Linux 5.9.
+fn close_one_by_one(first: u32) {
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let most = u32::try_from(most.unwrap_or(1 << 16)).unwrap_or(1 << 16);
+    for number in (first..most).filter_map(|number| c_int::try_from(number).ok()) {
+        // SAFETY: as above; closing a number that means nothing is harmless.
+        unsafe { libc::close(number) };
+    }
+}
+
+/// Lets the kernel reap our children by itself.
+pub(crate) fn ignore_children() {
+    // SAFETY: runs no code of ours.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+}
+
+/// Unit tests start the spawner from their own program, whose `main` is not ours: so it becomes one
+/// before that, where it is called as one.
+#[cfg(test)]
+#[used]
+// SAFETY: the loader calls each function in this section once, before `main`, on the only thread; the
+// standard library has taken the arguments by then.
+#[unsafe(link_section = ".init_array")]
+static TEST_SPAWNER: extern "C" fn() = {
+    extern "C" fn be_spawner_if_called_so() {
+        if spawner_main(std::env::args_os().skip(1)).is_some() {
+            leave(0);
+        }
+    }
+    be_spawner_if_called_so
+};

@@ -1,20 +1,31 @@
 //! A launch as bytes.
 
 use std::ffi::{CString, OsString};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::files::Role;
-use crate::birth::{Order, Shut};
-use crate::confine::mounts::{Mount, Substitute};
-use crate::confine::seccomp::{NetworkSockets, SocketRules, UnixSockets};
+use rustix::cmsg_space;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recv, recvmsg, send, sendmsg,
+};
+use rustix::process::Pid;
+
+use crate::child_defaults::Tag;
 use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
-use crate::tag::Tag;
-use crate::variable::Variable;
+use crate::launch::Variable;
+use crate::sandbox::mounts::{Mount, Substitute};
+use crate::sandbox::seccomp::{NetworkSockets, SocketRules, UnixSockets};
+use crate::stdio::Files;
+use crate::vfork_spawn::{Failure, Order, Shut, Step};
 
 /// A launch in bytes, with what its files are for in their order.
-pub(super) fn encode(order: &Order, files: &[Role]) -> Vec<u8> {
+pub(crate) fn encode(order: &Order, files: &[Role]) -> Vec<u8> {
     let mut out = Writer::default();
     out.bytes(order.path.as_bytes());
     out.list(&order.argv, |out, arg| out.bytes(arg.as_bytes()));
@@ -27,7 +38,7 @@ pub(super) fn encode(order: &Order, files: &[Role]) -> Vec<u8> {
 }
 
 /// Understands what [`encode`] gives, and nothing else.
-pub(super) fn decode(bytes: &[u8]) -> Option<(Order, Vec<Role>)> {
+pub(crate) fn decode(bytes: &[u8]) -> Option<(Order, Vec<Role>)> {
     let mut input = Reader(bytes);
     let path = input.c_string()?;
     let argv = input.list(Reader::c_string)?;
@@ -233,6 +244,241 @@ impl<'a> Reader<'a> {
     }
 }
 
+// The files that come along with a launch, and what each is for.
+
+/// What a file that comes along is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Where the new processes tell what became of them; it closes when the leader is its program.
+    Notes,
+    /// The directory in which the job runs.
+    Directory,
+    Stdin,
+    Stdout,
+    Stderr,
+    /// Where a shell leaves the exit codes of its last pipeline.
+    Report,
+    /// The directory of the job's cgroup.
+    Cgroup,
+    /// Closes when the server is gone, or wants the namespace to end.
+    Lifeline,
+}
+
+impl Role {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Notes,
+        Self::Directory,
+        Self::Stdin,
+        Self::Stdout,
+        Self::Stderr,
+        Self::Report,
+        Self::Cgroup,
+        Self::Lifeline,
+    ];
+
+    /// The files of a new process, and the directory of its cgroup, each with what it is for.
+    pub(crate) fn list<'a>(
+        files: Files<'a>,
+        cgroup: Option<BorrowedFd<'a>>,
+    ) -> impl Iterator<Item = (Self, BorrowedFd<'a>)> {
+        let Files { directory, stdin, stdout, stderr, report } = files;
+        let all = [
+            (Self::Directory, Some(directory)),
+            (Self::Stdin, stdin),
+            (Self::Stdout, stdout),
+            (Self::Stderr, stderr),
+            (Self::Report, report),
+            (Self::Cgroup, cgroup),
+        ];
+        all.into_iter().filter_map(|(role, file)| Some((role, file?)))
+    }
+}
+
+/// The files of one launch, as the spawner has them.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) notes: OwnedFd,
+    directory: OwnedFd,
+    stdin: Option<OwnedFd>,
+    stdout: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
+    report: Option<OwnedFd>,
+    pub(crate) cgroup: Option<OwnedFd>,
+    pub(crate) lifeline: OwnedFd,
+}
+
+impl Received {
+    /// The files by what they are for; nothing where one is missing that every launch has.
+    pub(crate) fn sort(roles: &[Role], files: Vec<OwnedFd>) -> Option<Self> {
+        let mut by_role = [const { None }; Role::ALL.len()];
+        if roles.len() != files.len() {
+            return None;
+        }
+        for (role, file) in roles.iter().zip(files) {
+            *by_role.get_mut(*role as usize)? = Some(file);
+        }
+        let [notes, directory, stdin, stdout, stderr, report, cgroup, lifeline] = by_role;
+        let (notes, directory, lifeline) = (notes?, directory?, lifeline?);
+        Some(Self { notes, directory, stdin, stdout, stderr, report, cgroup, lifeline })
+    }
+
+    /// Those that the leader starts with.
+    pub(crate) fn of_leader(&self) -> Files<'_> {
+        Files {
+            directory: self.directory.as_fd(),
+            stdin: self.stdin.as_ref().map(OwnedFd::as_fd),
+            stdout: self.stdout.as_ref().map(OwnedFd::as_fd),
+            stderr: self.stderr.as_ref().map(OwnedFd::as_fd),
+            report: self.report.as_ref().map(OwnedFd::as_fd),
+        }
+    }
+}
+
+// What the processes of a launch tell the server.
+
+/// What the server is told of a launch, in a few bytes that are written at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// The process that makes namespaces; it ends when the leader is born.
+    Maker(Pid),
+    /// The first process of the process namespace.
+    Init(Pid),
+    /// The job's leader.
+    Leader(Pid),
+    /// It came to nothing.
+    Failed(Failure),
+}
+
+impl Note {
+    pub(crate) const BYTES: usize = 6;
+
+    pub(crate) fn encode(self) -> [u8; Self::BYTES] {
+        let (kind, step, value) = match self {
+            Self::Maker(pid) => (b'm', 0, pid.as_raw_nonzero().get()),
+            Self::Init(pid) => (b'i', 0, pid.as_raw_nonzero().get()),
+            Self::Leader(pid) => (b'l', 0, pid.as_raw_nonzero().get()),
+            Self::Failed(failure) => (b'f', number(failure.step), failure.errno.raw_os_error()),
+        };
+        let [a, b, c, d] = value.to_le_bytes();
+        [kind, step, a, b, c, d]
+    }
+
+    pub(crate) fn decode(bytes: [u8; Self::BYTES]) -> Option<Self> {
+        let [kind, step, a, b, c, d] = bytes;
+        let value = i32::from_le_bytes([a, b, c, d]);
+        let pid = || Some(value).filter(|value| *value > 0).and_then(Pid::from_raw);
+        match kind {
+            b'm' => pid().map(Self::Maker),
+            b'i' => pid().map(Self::Init),
+            b'l' => pid().map(Self::Leader),
+            b'f' => {
+                let step = *Step::ALL.get(usize::from(step))?;
+                let errno = (1..4096).contains(&value).then(|| Errno::from_raw_os_error(value))?;
+                Some(Self::Failed(Failure { step, errno }))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A step by its place among all of them.
+fn number(step: Step) -> u8 {
+    let place = Step::ALL.iter().position(|known| *known == step);
+    place.and_then(|place| u8::try_from(place).ok()).unwrap_or_default()
+}
+
+// Requests and answers over the socket between server and spawner.
+//
+// A request is its length, its bytes, and files beside the first of them.
+
+/// More than any kernel takes as arguments and environment of a program.
+pub(crate) const MOST_BYTES: usize = 8 << 20;
+
+const LENGTH_BYTES: usize = size_of::<u32>();
+const ANCILLARY_BYTES: usize = cmsg_space!(ScmRights(Role::ALL.len()));
+
+/// A request as it arrives.
+#[derive(Debug)]
+pub(crate) struct Parcel {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) files: Vec<OwnedFd>,
+}
+
+/// Sends a request. The bytes must be no more than [`MOST_BYTES`].
+pub(crate) fn send_request(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    files: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    let length = u32::try_from(bytes.len()).map_err(|_| Errno::TOOBIG)?.to_le_bytes();
+    let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
+        return Err(Errno::MFILE);
+    }
+    let first = [IoSlice::new(&length), IoSlice::new(bytes)];
+    let sent = retry_on_intr(|| sendmsg(socket, &first, &mut ancillary, SendFlags::NOSIGNAL))?;
+    // The length is never sent in parts: it is the first thing in an empty socket.
+    let sent = sent.checked_sub(LENGTH_BYTES).ok_or(Errno::IO)?;
+    send_all(socket, bytes.get(sent..).unwrap_or_default())
+}
+
+/// Waits for a request; nothing when the other side is gone.
+pub(crate) fn receive_request(socket: BorrowedFd<'_>) -> Result<Option<Parcel>, Errno> {
+    let mut length = [0; LENGTH_BYTES];
+    let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = retry_on_intr(|| {
+        let into = &mut [IoSliceMut::new(&mut length)];
+        recvmsg(socket, into, &mut ancillary, RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL)
+    })?;
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    let mut files = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(sent) = message {
+            files.extend(sent);
+        }
+    }
+    let length = usize::try_from(u32::from_le_bytes(length)).map_err(|_| Errno::TOOBIG)?;
+    if received.bytes != LENGTH_BYTES || length > MOST_BYTES {
+        return Err(Errno::PROTO);
+    }
+    let mut bytes = vec![0; length];
+    receive_all(socket, &mut bytes)?;
+    Ok(Some(Parcel { bytes, files }))
+}
+
+pub(crate) fn send_answer(socket: BorrowedFd<'_>, answer: Note) -> Result<(), Errno> {
+    send_all(socket, &answer.encode())
+}
+
+pub(crate) fn receive_answer(socket: BorrowedFd<'_>) -> Result<Note, Errno> {
+    let mut bytes = [0; Note::BYTES];
+    receive_all(socket, &mut bytes)?;
+    Note::decode(bytes).ok_or(Errno::PROTO)
+}
+
+fn send_all(socket: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        let sent = retry_on_intr(|| send(socket, bytes, SendFlags::NOSIGNAL))?;
+        bytes = bytes.get(sent..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+fn receive_all(socket: BorrowedFd<'_>, mut bytes: &mut [u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        let (received, _) = retry_on_intr(|| recv(socket, &mut *bytes, RecvFlags::WAITALL))?;
+        if received == 0 {
+            return Err(Errno::PIPE);
+        }
+        bytes = bytes.get_mut(received..).unwrap_or_default();
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;
@@ -324,5 +570,116 @@ mod tests {
         fn noise_is_harmless(bytes in vec(any::<u8>(), 0..400)) {
             decode(&bytes);
         }
+    }
+}
+
+#[cfg(test)]
+mod files_tests {
+    use super::*;
+
+    fn file() -> OwnedFd {
+        rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).unwrap()
+    }
+
+    #[test]
+    fn each_file_goes_where_it_belongs() {
+        let roles = [Role::Stderr, Role::Lifeline, Role::Directory, Role::Notes];
+        let files = Received::sort(&roles, roles.map(|_| file()).into()).unwrap();
+        assert!(files.stderr.is_some() && files.stdout.is_none() && files.cgroup.is_none());
+    }
+
+    #[test]
+    fn no_launch_without_a_place_and_a_way_to_tell() {
+        let needed = [Role::Notes, Role::Directory, Role::Lifeline];
+        assert!(Received::sort(&needed, needed.map(|_| file()).into()).is_some());
+        for missing in 0..needed.len() {
+            let mut some = needed.to_vec();
+            some.remove(missing);
+            assert!(Received::sort(&some, vec![file(), file()]).is_none(), "{some:?}");
+        }
+        assert!(Received::sort(&needed, vec![file(), file()]).is_none());
+    }
+
+    #[test]
+    fn a_role_is_its_place_in_the_list() {
+        for (place, role) in Role::ALL.into_iter().enumerate() {
+            assert_eq!(role as usize, place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod note_tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_step_crosses_the_pipe() {
+        for step in Step::ALL {
+            let note = Note::Failed(step.failed(Errno::ACCESS));
+            assert_eq!(Note::decode(note.encode()), Some(note), "{step:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_told_is_understood(pid in 1..i32::MAX) {
+            let pid = Pid::from_raw(pid).unwrap();
+            for note in [Note::Maker(pid), Note::Init(pid), Note::Leader(pid)] {
+                prop_assert_eq!(Note::decode(note.encode()), Some(note));
+            }
+        }
+
+        #[test]
+        fn noise_is_no_other_note(bytes: [u8; Note::BYTES]) {
+            if let Some(note) = Note::decode(bytes) {
+                prop_assert_eq!(Note::decode(note.encode()), Some(note));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod link_tests {
+    use std::os::fd::AsFd as _;
+    use std::thread;
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap()
+    }
+
+    #[test]
+    fn a_request_of_any_size_arrives_with_its_files() {
+        let (ours, theirs) = pair();
+        let serving = thread::spawn(move || {
+            let receive = || receive_request(theirs.as_fd()).unwrap();
+            std::iter::from_fn(receive).map(|it| (it.bytes, it.files.len())).collect::<Vec<_>>()
+        });
+        let sizes = [0, 1, 4096, 300_000, 2 << 20, 7];
+        for (count, size) in sizes.into_iter().enumerate() {
+            let files = vec![ours.as_fd(); count];
+            send_request(ours.as_fd(), &vec![7; size], &files).unwrap();
+        }
+        drop(ours);
+        // The files that were sent are the socket itself: it closes when they do.
+        let got = serving.join().unwrap();
+        let expected: Vec<_> =
+            (0..).zip(sizes).map(|(count, size)| (vec![7; size], count)).collect();
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn too_much_is_refused_and_a_torn_request_is_an_error() {
+        let (ours, theirs) = pair();
+        send_all(ours.as_fd(), &u32::MAX.to_le_bytes()).unwrap();
+        assert_eq!(receive_request(theirs.as_fd()).unwrap_err(), Errno::PROTO);
+        send_all(ours.as_fd(), &[9, 0, 0, 0, 1]).unwrap();
+        drop(ours);
+        assert_eq!(receive_request(theirs.as_fd()).unwrap_err(), Errno::PIPE);
     }
 }

@@ -1,0 +1,520 @@
+//! The cgroup of one job.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+use super::reaper;
+use super::root;
+use super::root::Controller;
+use super::root::Idle;
+use super::root::Yard;
+use crate::confinement::ResourceLimits;
+use crate::processes;
+use crate::processes::Stat;
+
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+/// Directories of a cgroup that has none below it: itself and its name in the one above.
+const LINKS_WITHOUT_CHILDREN: u64 = 2;
+
+/// The cgroup of one job. Dropped, it is kept for another if nobody can be in it and it holds
+/// nothing; else it is removed, as soon as nobody is in it any more.
+#[derive(Debug)]
+pub(crate) struct JobCgroup {
+    dir: PathBuf,
+    /// Those limits that the kernel holds by it.
+    held: ResourceLimits,
+    past: Past,
+    /// Where it may go afterwards; nowhere where limits are written into cgroups.
+    next: Option<Arc<Idle>>,
+    /// Whether the job was seen to have left it as it was.
+    vacated: AtomicBool,
+    /// Whether all in it were ended at once. Some kernels (6.14 and later) end whoever is born into
+    /// such a one afterwards, too.
+    killed: AtomicBool,
+}
+
+/// Whose work the kernel's books on a cgroup tell of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Past {
+    ThisJob,
+    OthersToo,
+}
+
+impl JobCgroup {
+    /// One with these limits, new or left by another job; none where the host does not let us.
+    pub(crate) fn create(limits: &ResourceLimits) -> Option<Self> {
+        Self::create_in(root::shared().ok()?, limits)
+    }
+
+    fn create_in(yard: &Yard, limits: &ResourceLimits) -> Option<Self> {
+        let next = yard.controllers.is_err().then(|| Arc::clone(&yard.idle));
+        // For a limit on CPU time the books must tell of this job alone.
+        let used = next.as_ref().filter(|_| limits.cpu.is_none()).and_then(|idle| idle.take());
+        let (dir, past) = match used {
+            Some(dir) => (dir, Past::OthersToo),
+            None => (make_in(yard)?, Past::ThisJob),
+        };
+        let held = ResourceLimits::NONE;
+        let (vacated, killed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let mut cgroup = Self { dir, held, past, next, vacated, killed };
+        for controller in yard.controllers.iter().flatten() {
+            cgroup.hold(*controller, limits);
+        }
+        Some(cgroup)
+    }
+
+    fn hold(&mut self, controller: Controller, limits: &ResourceLimits) {
+        match (controller, limits.memory, limits.processes) {
+            (Controller::Memory, Some(bytes), _) => {
+                let is_set = self.write("memory.max", &bytes.to_string());
+                self.held.memory = is_set.then_some(bytes);
+                // Where the kernel has no such files, a job may swap, or lose only a part of itself.
+                self.write("memory.swap.max", "0");
+                self.write("memory.oom.group", "1");
+            }
+            (Controller::Pids, _, Some(tasks)) => {
+                let is_set = self.write("pids.max", &tasks.to_string());
+                self.held.processes = is_set.then_some(tasks);
+            }
+            (Controller::Memory | Controller::Pids | Controller::Cpu, _, _) => {}
+        }
+    }
+
+    /// Its directory: where a process is born as a member, or becomes one by writing `0` to
+    /// `cgroup.procs` there. Not held open: there may be thousands of jobs.
+    pub(crate) fn open(&self) -> Result<OwnedFd, Errno> {
+        open(&self.dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    }
+
+    /// Whether nobody is in it any more. To be asked once the job's first process has ended.
+    pub(crate) fn is_vacated(&self) -> bool {
+        let events = match self.read_events() {
+            Ok(events) => events,
+            // Only an empty one can be removed.
+            Err(error) => return is_removed(&error),
+        };
+        let is_vacated = field(&events, "populated") == Some(0);
+        // A job can freeze its own: whoever came next would not run.
+        let is_as_before = is_vacated && field(&events, "frozen").is_none_or(|frozen| frozen == 0);
+        self.vacated.store(is_as_before, Ordering::Relaxed);
+        is_vacated
+    }
+
+    /// The processes in it and in all cgroups below it, by their numbers alone. Those of other
+    /// process namespaces have none here.
+    pub(crate) fn member_pids(&self) -> Vec<Pid> {
+        pids_below(&self.dir)
+    }
+
+    /// The processes in it and in all cgroups below it that /proc shows.
+    pub(crate) fn members(&self) -> Vec<Stat> {
+        members_below(&self.dir)
+    }
+
+    /// `true` if the cgroup that the kernel names by this path is this one or below it.
+    pub(crate) fn holds(&self, path: &Path) -> bool {
+        is_inside(path, &self.dir)
+    }
+
+    /// Ends every process in it at once. False where the host cannot.
+    pub(crate) fn kill(&self) -> bool {
+        self.killed.store(true, Ordering::Relaxed);
+        self.write("cgroup.kill", "1")
+    }
+
+    /// Those of these limits that it does not hold.
+    pub(crate) fn unheld(&self, limits: &ResourceLimits) -> ResourceLimits {
+        ResourceLimits {
+            memory: limits.memory.filter(|_| self.held.memory.is_none()),
+            processes: limits.processes.filter(|_| self.held.processes.is_none()),
+            ..*limits
+        }
+    }
+
+    /// Its processes and threads. Where the kernel refused one because of the limit that it holds,
+    /// there is one more than that.
+    pub(crate) fn tasks(&self) -> Option<u64> {
+        let Some(limit) = self.held.processes else {
+            return Some(self.read("cgroup.threads")?.lines().count() as u64);
+        };
+        match self.refused_tasks() {
+            0 => self.read("pids.current")?.trim().parse().ok(),
+            1.. => Some(limit.saturating_add(1)),
+        }
+    }
+
+    /// How often the kernel refused a new task because of the limit that it holds.
+    pub(crate) fn refused_tasks(&self) -> u64 {
+        let events = self.held.processes.and_then(|_| self.read("pids.events"));
+        events.and_then(|events| field(&events, "max")).unwrap_or(0)
+    }
+
+    /// The most memory that was used in it, where the kernel ended it for want of more.
+    pub(crate) fn out_of_memory(&self) -> Option<u64> {
+        let limit = self.held.memory?;
+        let kills = field(&self.read("memory.events")?, "oom_kill")?;
+        // Kernels before 5.19 do not tell the peak; it was the limit.
+        let peak = self.read("memory.peak").and_then(|text| text.trim().parse().ok());
+        (kills > 0).then(|| peak.unwrap_or(limit))
+    }
+
+    /// CPU time of all that was ever in it; nothing where that was not this job alone.
+    pub(crate) fn cpu(&self) -> Option<Duration> {
+        if self.past == Past::OthersToo {
+            return None;
+        }
+        cpu_in(&self.read("cpu.stat")?)
+    }
+
+    /// By one read: it is asked at the end of every job, and two short lines long.
+    fn read_events(&self) -> io::Result<String> {
+        let mut text = [0; 256];
+        let length = File::open(self.dir.join("cgroup.events"))?.read(&mut text)?;
+        Ok(String::from_utf8_lossy(text.get(..length).unwrap_or_default()).into_owned())
+    }
+
+    fn read(&self, file: &str) -> Option<String> {
+        fs::read_to_string(self.dir.join(file)).ok()
+    }
+
+    fn write(&self, file: &str, text: &str) -> bool {
+        fs::write(self.dir.join(file), text).is_ok()
+    }
+}
+
+impl Drop for JobCgroup {
+    fn drop(&mut self) {
+        let is_fit = *self.vacated.get_mut() && !*self.killed.get_mut();
+        let has_no_children =
+            || fs::metadata(&self.dir).is_ok_and(|dir| dir.nlink() == LINKS_WITHOUT_CHILDREN);
+        let next = self.next.take().filter(|_| is_fit && has_no_children());
+        let dir = std::mem::take(&mut self.dir);
+        let refused = match next {
+            Some(idle) => idle.keep(dir),
+            None => Err(dir),
+        };
+        if let Err(dir) = refused {
+            reaper::remove(dir);
+        }
+    }
+}
+
+/// `true` if a file of a cgroup cannot be read because there is no such cgroup any more.
+fn is_removed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODEV)
+}
+
+/// The processes in a cgroup and in all below it that /proc shows. None of them is another process
+/// that got the number of a member which has ended: membership is read again after each was.
+pub(crate) fn members_below(dir: &Path) -> Vec<Stat> {
+    let mut found: Vec<Stat> = pids_below(dir).into_iter().filter_map(processes::stat).collect();
+    if !found.is_empty() {
+        let members: HashSet<Pid> = pids_below(dir).into_iter().collect();
+        found.retain(|stat| members.contains(&stat.pid));
+    }
+    found
+}
+
+/// The numbers of the processes in a cgroup and in all below it.
+pub(crate) fn pids_below(dir: &Path) -> Vec<Pid> {
+    let numbers = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    let mut members: Vec<Pid> =
+        numbers.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect();
+    // Two links are the cgroup itself and its name: the others are cgroups that a job made below.
+    if fs::metadata(dir).is_ok_and(|dir| dir.nlink() != LINKS_WITHOUT_CHILDREN) {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                members.extend(pids_below(&entry.path()));
+            }
+        }
+    }
+    members
+}
+
+/// `true` if the cgroup that the kernel names `path` is the one of this directory, or below it. The
+/// two differ in what is above: the server's own and its job's names are enough to tell.
+fn is_inside(path: &Path, dir: &Path) -> bool {
+    let names = |path: &Path| -> Vec<OsString> { path.iter().map(OsStr::to_owned).collect() };
+    let dir = names(dir);
+    let Some(own) = dir.len().checked_sub(2).and_then(|above| dir.get(above..)) else {
+        return false;
+    };
+    names(path).windows(2).any(|pair| pair == own)
+}
+
+/// A new one.
+fn make_in(yard: &Yard) -> Option<PathBuf> {
+    let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    let dir = yard.dir.join(format!("job-{number}"));
+    fs::create_dir(&dir).ok().map(|()| dir)
+}
+
+/// What `cpu.stat` says.
+pub(crate) fn cpu_in(stat: &str) -> Option<Duration> {
+    field(stat, "usage_usec").map(Duration::from_micros)
+}
+
+/// The number that stands behind a name, in files with a name and a number on each line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines.find(|(found, _)| *found == name)?.1.trim().parse().ok()
+}
+
+#[cfg(test)]
+impl JobCgroup {
+    /// A cgroup whose directory holds the files that a test writes.
+    pub(crate) fn in_directory(dir: PathBuf) -> Self {
+        let (vacated, killed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let held = ResourceLimits::NONE;
+        Self { dir, held, past: Past::ThisJob, next: None, vacated, killed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    use std::path::Path;
+    use std::process::{Child, Command, Stdio};
+    use std::thread;
+    use std::time::Instant;
+
+    use super::*;
+
+    const LIMITS: ResourceLimits =
+        ResourceLimits { memory: Some(1 << 30), processes: Some(64), ..ResourceLimits::NONE };
+
+    /// Below a plain directory, where only what we write can be seen.
+    fn plain(name: &str, controllers: &[Controller]) -> (JobCgroup, PathBuf) {
+        let (home, yard) = plain_yard(name, controllers);
+        (JobCgroup::create_in(&yard, &LIMITS).unwrap(), home)
+    }
+
+    fn plain_yard(name: &str, controllers: &[Controller]) -> (PathBuf, Yard) {
+        let home = std::env::temp_dir().join(format!("job-cgroup-{name}-{}", std::process::id()));
+        fs::create_dir_all(&home).unwrap();
+        fs::write(home.join("cgroup.procs"), "").unwrap();
+        let words: Vec<_> = controllers.iter().map(|it| it.word()).collect();
+        fs::write(home.join("cgroup.controllers"), words.join(" ")).unwrap();
+        let yard = Yard::open(home.clone()).unwrap();
+        (home, yard)
+    }
+
+    #[test]
+    fn limits_are_written_where_their_controllers_are_at_work() {
+        let (cgroup, home) = plain("all", &Controller::ALL);
+        for (file, text) in [
+            ("memory.max", "1073741824"),
+            ("memory.swap.max", "0"),
+            ("memory.oom.group", "1"),
+            ("pids.max", "64"),
+        ] {
+            assert_eq!(cgroup.read(file).as_deref(), Some(text), "{file}");
+        }
+        assert_eq!(cgroup.unheld(&LIMITS), ResourceLimits::NONE);
+        fs::remove_dir_all(home).unwrap();
+    }
+
+    #[test]
+    fn what_no_controller_holds_is_left_to_others() {
+        let (cgroup, home) = plain("some", &[Controller::Pids]);
+        let rest = ResourceLimits { processes: None, ..LIMITS };
+        assert_eq!(cgroup.unheld(&LIMITS), rest);
+        assert_eq!(cgroup.read("memory.max"), None);
+        fs::remove_dir_all(home).unwrap();
+    }
+
+    #[test]
+    fn only_an_end_for_want_of_memory_reads_as_one() {
+        let (cgroup, home) = plain("oom", &Controller::ALL);
+        assert_eq!(cgroup.out_of_memory(), None);
+        assert!(cgroup.write("memory.events", "low 0\nmax 9\noom 0\noom_kill 0\n"));
+        assert_eq!(cgroup.out_of_memory(), None);
+        assert!(cgroup.write("memory.events", "low 0\nmax 9\noom 1\noom_kill 3\n"));
+        assert_eq!(cgroup.out_of_memory(), Some(1 << 30), "no peak is told");
+        assert!(cgroup.write("memory.peak", "1073000000\n"));
+        assert_eq!(cgroup.out_of_memory(), Some(1_073_000_000));
+        assert!(cgroup.write("cpu.stat", "usage_usec 2500000\nuser_usec 1\n"));
+        assert_eq!(cgroup.cpu(), Some(Duration::from_millis(2500)));
+        fs::remove_dir_all(home).unwrap();
+    }
+
+    #[test]
+    fn a_task_that_the_kernel_refused_counts() {
+        let (cgroup, home) = plain("refused", &[Controller::Pids]);
+        assert_eq!((cgroup.tasks(), cgroup.refused_tasks()), (None, 0));
+        assert!(cgroup.write("pids.current", "7\n") && cgroup.write("pids.events", "max 0\n"));
+        assert_eq!((cgroup.tasks(), cgroup.refused_tasks()), (Some(7), 0));
+        assert!(cgroup.write("pids.events", "max 3\n"));
+        assert_eq!((cgroup.tasks(), cgroup.refused_tasks()), (Some(65), 3));
+        fs::remove_dir_all(home).unwrap();
+    }
+
+    #[test]
+    fn without_a_controller_threads_are_counted() {
+        let (cgroup, home) = plain("threads", &[]);
+        assert!(cgroup.write("cgroup.threads", "12\n14\n15\n"));
+        assert_eq!((cgroup.tasks(), cgroup.refused_tasks()), (Some(3), 0));
+        fs::remove_dir_all(home).unwrap();
+    }
+
+    /// Runs shell text in a cgroup, which the new process enters by itself.
+    fn run_in(cgroup: &JobCgroup, text: &str) -> Child {
+        let entrance = File::create(cgroup.dir.join("cgroup.procs")).unwrap();
+        let text = format!("echo 0 >&0 && exec 0</dev/null; {text}");
+        Command::new("bash").args(["-c", &text]).stdin(Stdio::from(entrance)).spawn().unwrap()
+    }
+
+    fn wait_until(what: &str, holds: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !holds() {
+            assert!(Instant::now() < deadline, "{what}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn members(dir: &Path) -> usize {
+        fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default().lines().count()
+    }
+
+    /// Real ones, where this host lets us make any.
+    #[test]
+    fn a_real_one_ends_all_that_entered_and_is_removed() {
+        // With a limit on CPU time none is used again: its books tell of this job alone.
+        let Some(cgroup) =
+            JobCgroup::create(&ResourceLimits { cpu: Some(Duration::from_secs(60)), ..LIMITS })
+        else {
+            let delegation = root::delegation();
+            assert!(matches!(delegation, super::super::Delegation::Nothing { .. }), "{delegation}");
+            return;
+        };
+        let dir = cgroup.dir.clone();
+        let mut leader = run_in(&cgroup, "(setsid sleep 300 &) ; setsid sleep 300 & wait");
+        wait_until("all three are in it", || members(&dir) == 3);
+        assert!(cgroup.cpu().is_some_and(|cpu| !cpu.is_zero()));
+        assert!(cgroup.kill());
+        wait_until("nobody is in it", || members(&dir) == 0);
+        leader.wait().unwrap();
+        drop(cgroup);
+        wait_until("it is removed", || !dir.exists());
+    }
+
+    #[test]
+    fn a_real_one_that_is_not_empty_is_removed_when_it_is() {
+        let Some(cgroup) = JobCgroup::create(&LIMITS) else { return };
+        let dir = cgroup.dir.clone();
+        let mut leader = run_in(&cgroup, "exec sleep 300");
+        wait_until("it is in it", || members(&dir) == 1);
+        drop(cgroup);
+        assert!(dir.exists());
+        leader.kill().unwrap();
+        leader.wait().unwrap();
+        wait_until("it is removed", || !dir.exists());
+    }
+
+    /// A real one that goes to a list of its own afterwards, where this host lets us make any.
+    fn reusable() -> Option<(JobCgroup, Arc<Idle>)> {
+        let idle = Arc::<Idle>::default();
+        let next = Some(Arc::clone(&idle));
+        let mut cgroup = JobCgroup::create(&ResourceLimits::NONE)?;
+        cgroup.next = next;
+        Some((cgroup, idle))
+    }
+
+    #[test]
+    fn one_that_was_left_as_it_was_is_kept_for_another_job() {
+        let Some((cgroup, idle)) = reusable() else { return };
+        let dir = cgroup.dir.clone();
+        run_in(&cgroup, "true").wait().unwrap();
+        wait_until("it is left", || cgroup.is_vacated());
+        drop(cgroup);
+        assert_eq!(idle.take(), Some(dir.clone()));
+        assert_eq!(idle.take(), None, "and for one only");
+        assert_eq!(members(&dir), 0);
+        assert!(reaper::is_removed(&dir));
+    }
+
+    #[test]
+    fn one_with_survivors_is_not_kept() {
+        let Some((cgroup, idle)) = reusable() else { return };
+        let dir = cgroup.dir.clone();
+        run_in(&cgroup, "setsid sleep 300 >/dev/null 2>&1 & exit").wait().unwrap();
+        assert!(!cgroup.is_vacated());
+        assert!(cgroup.kill());
+        drop(cgroup);
+        assert_eq!(idle.take(), None);
+        wait_until("it is removed", || !dir.exists());
+    }
+
+    #[test]
+    fn one_that_was_changed_or_killed_or_not_looked_at_is_not_kept() {
+        let changes: [fn(&JobCgroup); 4] = [
+            |cgroup| assert!(cgroup.kill()),
+            |cgroup| fs::create_dir(cgroup.dir.join("below")).unwrap(),
+            |cgroup| assert!(cgroup.write("cgroup.freeze", "1")),
+            |_| {},
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            let Some((cgroup, idle)) = reusable() else { return };
+            let dir = cgroup.dir.clone();
+            change(&cgroup);
+            assert!(number == 3 || cgroup.is_vacated());
+            drop(cgroup);
+            assert_eq!(idle.take(), None, "change {number}");
+            wait_until("it is removed", || !dir.exists());
+        }
+    }
+
+    #[test]
+    fn the_books_on_a_used_one_do_not_pass_for_those_of_a_job() {
+        let (home, yard) = plain_yard("books", &[]);
+        let dir = yard.dir.join("job-0");
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("cpu.stat"), "usage_usec 2500000\n").unwrap();
+        yard.idle.keep(dir.clone()).unwrap();
+        let with_cpu = ResourceLimits { cpu: Some(Duration::from_secs(9)), ..LIMITS };
+        let fresh = JobCgroup::create_in(&yard, &with_cpu).unwrap();
+        assert_ne!(fresh.dir, dir, "its CPU time is counted");
+        let used = JobCgroup::create_in(&yard, &LIMITS).unwrap();
+        assert_eq!((&used.dir, used.cpu()), (&dir, None));
+        fs::remove_dir_all(home).unwrap();
+    }
+
+    #[test]
+    fn no_more_are_kept_than_are_of_use() {
+        let idle = Idle::default();
+        let kept = (0..200).filter(|number| idle.keep(PathBuf::from(number.to_string())).is_ok());
+        let kept = kept.count();
+        assert!((1..200).contains(&kept), "{kept}");
+        idle.forget();
+        assert_eq!(idle.take(), None);
+    }
+
+    #[test]
+    fn a_process_is_in_a_cgroup_by_the_names_of_server_and_job() {
+        let dir = Path::new("/sys/fs/cgroup/unified/shellyard-7-8/job-1");
+        let cases = [
+            ("/shellyard-7-8/job-1", true),
+            ("/system.slice/shellyard-7-8/job-1/below", true),
+            ("/shellyard-7-8/job-12", false),
+            ("/shellyard-7-80/job-1", false),
+            ("/shellyard-7-8/server/job-1", false),
+            ("/", false),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(is_inside(Path::new(path), dir), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,561 @@
+//! The cgroup below which this server makes those of its jobs.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fmt, fs, io, thread};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, getpid};
+
+use super::job::{cpu_in, members_below, pids_below};
+use super::reaper;
+use crate::processes;
+use crate::processes::{ProcessKey, Stat};
+
+const PREFIX: &str = "shellyard-";
+const SERVER: &str = "server";
+/// How long ended processes may take to be gone from their cgroups at the end.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_millis(5);
+
+static YARD: OnceLock<Result<Yard, String>> = OnceLock::new();
+
+/// What the host lets us do, found out by doing it, once.
+#[derive(Debug)]
+pub(crate) struct Yard {
+    pub(crate) dir: PathBuf,
+    /// What is at work in the cgroups of jobs, or why nothing is.
+    pub(crate) controllers: Result<Vec<Controller>, String>,
+    /// Those that wait for a job.
+    pub(crate) idle: Arc<Idle>,
+    /// The cgroup that the server was started in.
+    home: PathBuf,
+    /// Tells others that we are alive: gone with this process, however that ends.
+    _lock: File,
+}
+
+/// What this host lets this process do with cgroups. The first call makes one for the jobs of this
+/// process and may move the process down into another; [`leave`] undoes both.
+pub fn delegation() -> Delegation {
+    let yard = match shared() {
+        Ok(yard) => yard,
+        Err(why) => return Delegation::Nothing { why: why.clone() },
+    };
+    let below = yard.dir.clone();
+    match &yard.controllers {
+        Ok(controllers) => Delegation::Controllers { controllers: controllers.clone(), below },
+        Err(why) => Delegation::Grouping { why: why.clone(), below },
+    }
+}
+
+/// Removes what was made for this process, if anything was. To be called at the end, when no job is
+/// left: later ones get no cgroup. Blocks for a moment while the last processes leave.
+pub fn leave() {
+    if let Some(Ok(yard)) = YARD.get() {
+        yard.idle.forget();
+        move_up(&yard.dir, &yard.home);
+        let deadline = Instant::now() + LAST_WAIT;
+        while !reaper::is_removed(&yard.dir) && Instant::now() < deadline {
+            thread::sleep(LAST_PAUSE);
+        }
+    }
+}
+
+/// Ends every process in the cgroups of the jobs of this server, which is this process or one that was
+/// in the same cgroup, and returns those that are still there. None where it had no such cgroups.
+pub(crate) fn kill_jobs_of(server: ProcessKey) -> Vec<ProcessKey> {
+    let Ok(own) = own_directory() else { return Vec::new() };
+    kill_jobs_below(&own, server)
+}
+
+/// The name of the directory of this server. The start is a part of it: the number alone may be
+/// that of another server by now.
+fn directory_name((pid, started): ProcessKey) -> String {
+    format!("{PREFIX}{pid}-{started}")
+}
+
+/// Its helpers are where the server was started, or moved down with it.
+fn kill_jobs_below(own: &Path, server: ProcessKey) -> Vec<ProcessKey> {
+    let name = directory_name(server);
+    let is_of_server = |dir: &Path| dir.file_name().is_some_and(|found| *found == *name);
+    let moved_down = own.parent().filter(|above| is_of_server(above)).map(Path::to_owned);
+    let below = directories_in(own).filter(|dir| is_of_server(dir));
+    let jobs = below.chain(moved_down).flat_map(|dir| directories_in(&dir));
+    let jobs = jobs.filter(|dir| dir.file_name().is_some_and(|name| name != SERVER));
+    let mut members = Vec::new();
+    for job in jobs {
+        // Also where /proc does not show those that are in it.
+        if !pids_below(&job).is_empty() {
+            // An older kernel has no such file; the caller ends who is left.
+            fs::write(job.join("cgroup.kill"), "1").ok();
+        }
+        members.extend(members_below(&job).iter().map(Stat::key));
+    }
+    members
+}
+
+fn directories_in(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|it| it.path())
+}
+
+/// CPU time of all that ever ran in the cgroups of our jobs: the kernel keeps that without any
+/// controller. Where the server lives beside them, it is a part of it.
+pub(crate) fn jobs_cpu() -> Option<Duration> {
+    let yard = YARD.get()?.as_ref().ok()?;
+    cpu_in(&processes::read(yard.dir.join("cpu.stat")).ok()?)
+}
+
+pub(crate) fn shared() -> Result<&'static Yard, &'static String> {
+    YARD.get_or_init(|| Yard::open(own_directory()?)).as_ref()
+}
+
+impl Yard {
+    pub(crate) fn open(home: PathBuf) -> Result<Self, String> {
+        let refused = |path: &Path, error: &io::Error| {
+            format!("{} cannot be written to ({error})", path.display())
+        };
+        // Whoever brings a process down from here needs to write to this.
+        let members = home.join("cgroup.procs");
+        File::options().write(true).open(&members).map_err(|error| refused(&members, &error))?;
+        remove_stale(&home);
+        let own = processes::own_key().map_err(|error| error.to_string())?;
+        let dir = home.join(directory_name(own));
+        fs::create_dir(&dir).map_err(|error| refused(&home, &error))?;
+        let lock = File::open(&dir).and_then(|dir| Ok(lock(&dir).map(|()| dir)?));
+        let _lock = lock.map_err(|error| {
+            reaper::is_removed(&dir);
+            refused(&dir, &error)
+        })?;
+        let controllers = hand_down(&home, &dir);
+        Ok(Self { dir, controllers, idle: Arc::default(), home, _lock })
+    }
+}
+
+fn lock(dir: &File) -> rustix::io::Result<()> {
+    flock(dir, FlockOperation::NonBlockingLockExclusive)
+}
+
+/// Removes what servers left that were killed, with what may still run in it.
+fn remove_stale(home: &Path) {
+    for entry in fs::read_dir(home).into_iter().flatten().flatten() {
+        let is_yard = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        if is_yard && File::open(entry.path()).is_ok_and(|dir| lock(&dir).is_ok()) {
+            // An older kernel has no such file; then it goes when its processes do.
+            fs::write(entry.path().join("cgroup.kill"), "1").ok();
+            reaper::remove(entry.path());
+        }
+    }
+}
+
+/// Puts the controllers to work in all that is made below `dir`.
+fn hand_down(home: &Path, dir: &Path) -> Result<Vec<Controller>, String> {
+    let offered = fs::read_to_string(home.join("cgroup.controllers")).unwrap_or_default();
+    let offered = Controller::named_in(&offered);
+    if offered.is_empty() {
+        return Err(format!("none of memory, pids and cpu is delegated to {}", home.display()));
+    }
+    if enable(home, &offered).is_err() {
+        move_down(home, dir)?;
+    }
+    let enabled = enable(home, &offered).and_then(|()| enable(dir, &offered));
+    enabled.map_err(|error| {
+        move_up(dir, home);
+        format!("{} does not hand its controllers down ({error})", home.display())
+    })?;
+    Ok(offered)
+}
+
+fn enable(dir: &Path, controllers: &[Controller]) -> io::Result<()> {
+    switch(dir, controllers, '+')
+}
+
+fn switch(dir: &Path, controllers: &[Controller], sign: char) -> io::Result<()> {
+    let words: Vec<_> = controllers.iter().map(|it| format!("{sign}{}", it.word())).collect();
+    fs::write(dir.join("cgroup.subtree_control"), words.join(" "))
+}
+
+/// Moves the server and its helpers down, so that nobody is left in `home`.
+fn move_down(home: &Path, dir: &Path) -> Result<(), String> {
+    let members = members(home);
+    if !members.iter().copied().all(is_ours) {
+        return Err(format!("other processes are in {} too", home.display()));
+    }
+    let server = dir.join(SERVER);
+    let moved = fs::create_dir(&server).and_then(|()| bring(&members, &server));
+    moved.map_err(|error| {
+        move_up(dir, home);
+        format!("the server cannot move to {} ({error})", server.display())
+    })
+}
+
+/// Undoes all that [`hand_down`] did, as far as the system lets us.
+fn move_up(dir: &Path, home: &Path) {
+    let server = dir.join(SERVER);
+    if server.exists() {
+        switch(home, &Controller::named_in(&read(home, "cgroup.subtree_control")), '-').ok();
+        bring(&members(&server), home).ok();
+        reaper::is_removed(&server);
+    }
+}
+
+fn bring(pids: &[i32], dir: &Path) -> io::Result<()> {
+    pids.iter().try_for_each(|pid| fs::write(dir.join("cgroup.procs"), pid.to_string()))
+}
+
+fn members(dir: &Path) -> Vec<i32> {
+    // 0 is somebody whom we cannot see from our process namespace.
+    read(dir, "cgroup.procs").lines().map(|line| line.parse().unwrap_or(0)).collect()
+}
+
+/// Whether it is the server or a child that it started for itself; there is no job yet.
+fn is_ours(pid: i32) -> bool {
+    let own = getpid().as_raw_nonzero().get();
+    let parent = || Pid::from_raw(pid).and_then(processes::stat).map(|stat| stat.parent);
+    pid == own || parent() == Some(own)
+}
+
+fn read(dir: &Path, file: &str) -> String {
+    fs::read_to_string(dir.join(file)).unwrap_or_default()
+}
+
+// How much of cgroups a host lets us have, in words.
+
+/// A controller that jobs profit from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Controller {
+    /// Bounds memory.
+    Memory,
+    /// Bounds the number of tasks.
+    Pids,
+    /// Gives each job, and the server, the same share of the processors.
+    Cpu,
+}
+
+impl Controller {
+    pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Pids, Self::Cpu];
+
+    /// The kernel's name for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+            Self::Cpu => "cpu",
+        }
+    }
+
+    /// Those that a file such as `cgroup.controllers` names.
+    pub(crate) fn named_in(list: &str) -> Vec<Self> {
+        let is_named = |it: &Self| list.split_ascii_whitespace().any(|word| word == it.word());
+        Self::ALL.into_iter().filter(is_named).collect()
+    }
+}
+
+/// What a host lets us do with cgroups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delegation {
+    /// Each job gets one of its own, and these are at work in it.
+    Controllers {
+        /// Never empty.
+        controllers: Vec<Controller>,
+        /// Below which directory.
+        below: PathBuf,
+    },
+    /// Each job gets one of its own, by which it is ended at once; nothing is bounded by it.
+    Grouping {
+        /// Why not more.
+        why: String,
+        /// Below which directory.
+        below: PathBuf,
+    },
+    /// None at all.
+    Nothing {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Delegation {
+    /// What can be done to get more; nothing where there is nothing more to get.
+    #[must_use]
+    pub fn fix(&self) -> Option<&'static str> {
+        let holds = |controllers: &[Controller], it| controllers.contains(&it);
+        match self {
+            Self::Controllers { controllers, .. }
+                if holds(controllers, Controller::Memory)
+                    && holds(controllers, Controller::Pids) =>
+            {
+                None
+            }
+            Self::Controllers { .. } | Self::Grouping { .. } => Some(
+                "start the server alone in a cgroup with delegated controllers: as a systemd service with Delegate=yes, or by `systemd-run --user --scope -p Delegate=yes shellyard serve`",
+            ),
+            Self::Nothing { .. } => Some(
+                "give the server a cgroup of version 2 that its user may write to: a systemd service with Delegate=yes, or a container with a writable /sys/fs/cgroup",
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Delegation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Controllers { controllers, below } => {
+                let words: Vec<_> = controllers.iter().map(|it| it.word()).collect();
+                write!(f, "{} delegated at {}", words.join(", "), below.display())
+            }
+            Self::Grouping { why, below } => {
+                write!(f, "jobs are grouped below {} but not bounded: {why}", below.display())
+            }
+            Self::Nothing { why } => write!(f, "not delegated: {why}"),
+        }
+    }
+}
+
+// Where our own cgroup is in the file system.
+
+/// The directory of the cgroup that this process is in, or why there is none.
+pub(crate) fn own_directory() -> Result<PathBuf, String> {
+    let read = |path: &str| {
+        fs::read_to_string(path).map_err(|error| format!("{path} cannot be read ({error})"))
+    };
+    locate(&read("/proc/self/cgroup")?, &read("/proc/self/mountinfo")?)
+}
+
+fn locate(cgroup: &str, mountinfo: &str) -> Result<PathBuf, String> {
+    let path = cgroup.lines().find_map(|line| line.strip_prefix("0::"));
+    let path = path.ok_or("this kernel has no cgroups of version 2")?;
+    let mut mounts = mountinfo.lines().filter_map(unified).peekable();
+    if mounts.peek().is_none() {
+        return Err("no file system of type cgroup2 is mounted".to_owned());
+    }
+    let below = |(root, point): (&str, &str)| {
+        let rest = path.strip_prefix(root.trim_end_matches('/'))?;
+        // A sibling's name may begin with ours; a way up is out of what is mounted.
+        let is_inside = rest.is_empty() || rest.starts_with('/') && !rest.contains("/..");
+        is_inside.then(|| PathBuf::from(point).join(rest.trim_matches('/')))
+    };
+    mounts
+        .find_map(below)
+        .ok_or_else(|| format!("our cgroup {path} is outside of what is mounted of them"))
+}
+
+/// Root and mount point, if a line of mountinfo is about a cgroup2 file system.
+fn unified(line: &str) -> Option<(&str, &str)> {
+    let (mount, file_system) = line.split_once(" - ")?;
+    let mut fields = mount.split(' ').skip(3);
+    let places = (fields.next()?, fields.next()?);
+    (file_system.split(' ').next()? == "cgroup2").then_some(places)
+}
+
+// Cgroups that jobs have left, kept for others: to make one costs as much as a tenth of a process.
+
+const MOST: usize = 64;
+
+/// Cgroups that hold nobody and nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Idle {
+    dirs: Mutex<Vec<PathBuf>>,
+}
+
+impl Idle {
+    pub(crate) fn take(&self) -> Option<PathBuf> {
+        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// Keeps one, or gives it back where there are enough.
+    pub(crate) fn keep(&self, dir: PathBuf) -> Result<(), PathBuf> {
+        let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
+        if dirs.len() >= MOST {
+            return Err(dir);
+        }
+        dirs.push(dir);
+        Ok(())
+    }
+
+    /// Forgets all of them: they are about to be removed.
+    pub(crate) fn forget(&self) {
+        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("1000").spawn().unwrap()
+    }
+
+    /// A directory that looks like a cgroup, as far as plain files can.
+    fn home(name: &str, controllers: &str, members: &str) -> PathBuf {
+        let home = std::env::temp_dir().join(format!("cgroup-{name}-{}", getpid()));
+        fs::create_dir_all(&home).unwrap();
+        fs::write(home.join("cgroup.controllers"), controllers).unwrap();
+        fs::write(home.join("cgroup.procs"), members).unwrap();
+        home
+    }
+
+    #[test]
+    fn controllers_are_handed_down_to_jobs() {
+        let home = home("down", "cpu memory hugetlb pids\n", "");
+        let yard = Yard::open(home.clone()).unwrap();
+        assert_eq!(yard.controllers, Ok(Controller::ALL.to_vec()));
+        for dir in [&home, &yard.dir] {
+            assert_eq!(read(dir, "cgroup.subtree_control"), "+memory +pids +cpu");
+        }
+        fs::remove_dir_all(home).unwrap();
+    }
+
+    #[test]
+    fn a_host_without_controllers_still_groups() {
+        let home = home("group", "hugetlb\n", "");
+        let yard = Yard::open(home.clone()).unwrap();
+        let why = yard.controllers.unwrap_err();
+        assert!(why.contains("none of memory, pids and cpu"), "{why}");
+        fs::remove_dir_all(home).unwrap();
+    }
+
+    #[test]
+    fn a_server_that_is_not_alone_stays_where_it_is() {
+        let own = getpid().as_raw_nonzero().get();
+        let home = home("alone", "memory", &format!("{own}\n1\n"));
+        let dir = home.join("dir");
+        fs::create_dir(&dir).unwrap();
+        let why = move_down(&home, &dir).unwrap_err();
+        assert!(why.contains("other processes"), "{why}");
+        assert!(!dir.join(SERVER).exists());
+        fs::write(home.join("cgroup.procs"), format!("{own}\n")).unwrap();
+        move_down(&home, &dir).unwrap();
+        assert_eq!(read(&dir.join(SERVER), "cgroup.procs"), own.to_string());
+        fs::remove_dir_all(home).unwrap();
+    }
+
+    #[test]
+    fn what_a_dead_server_left_is_removed_and_what_a_live_one_has_is_not() {
+        let home = home("stale", "", "");
+        let (dead, live) = (home.join("shellyard-1-1"), home.join("shellyard-2-2"));
+        fs::create_dir_all(dead.join("job-1")).unwrap();
+        fs::create_dir_all(&live).unwrap();
+        let held = File::open(&live).unwrap();
+        lock(&held).unwrap();
+        // A plain directory with a file in it could not be removed.
+        let no_kill_file = |dir: &Path| fs::create_dir(dir.join("cgroup.kill"));
+        no_kill_file(&dead).unwrap();
+        remove_stale(&home);
+        assert!(!dead.exists() && live.exists());
+        fs::remove_dir_all(home).unwrap();
+    }
+
+    #[test]
+    fn the_jobs_of_a_dead_server_are_found_beside_its_helpers_and_nobody_else_is() {
+        let home = home("jobs", "", "");
+        let dir = home.join("shellyard-77-5");
+        let children: Vec<Child> = (0..3).map(|_| sleeper()).collect();
+        let pids: Vec<u32> = children.iter().map(Child::id).collect();
+        let job = format!("{}\n{}\n", pids[0], pids[1]);
+        let below = format!("{}\n", pids[2]);
+        for (name, listed) in [("server", "1\n"), ("job-1", &job), ("job-1/below", &below)] {
+            fs::create_dir_all(dir.join(name)).unwrap();
+            fs::write(dir.join(name).join("cgroup.procs"), listed).unwrap();
+        }
+        let key = |pid: &u32| {
+            let pid = Pid::from_raw(pid.cast_signed()).unwrap();
+            processes::stat(pid).unwrap().key()
+        };
+        let members: HashSet<ProcessKey> = pids.iter().map(key).collect();
+        // A server of another number, and a later one that got the same number.
+        let others = ["shellyard-778-5", "shellyard-77-6", "shellyard-77"];
+        for other in others.map(|name| home.join(name).join("job-1")) {
+            fs::create_dir_all(&other).unwrap();
+            fs::write(other.join("cgroup.procs"), format!("{}\n", getpid())).unwrap();
+        }
+        let server = (Pid::from_raw(77).unwrap(), 5);
+        for own in [home.clone(), dir.join("server")] {
+            let found: HashSet<ProcessKey> = kill_jobs_below(&own, server).into_iter().collect();
+            assert_eq!(found, members, "{own:?}");
+        }
+        assert!(dir.join("job-1/cgroup.kill").exists());
+        assert!(!dir.join("server/cgroup.kill").exists());
+        for other in others {
+            assert!(!home.join(other).join("job-1/cgroup.kill").exists(), "{other}");
+        }
+        for mut child in children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        fs::remove_dir_all(home).unwrap();
+    }
+
+    #[test]
+    fn a_cgroup_that_is_not_ours_to_write_says_so() {
+        let why = Yard::open(PathBuf::from("/nowhere")).unwrap_err();
+        assert!(why.contains("/nowhere/cgroup.procs"), "{why}");
+    }
+}
+
+#[cfg(test)]
+mod delegation_tests {
+    use super::*;
+
+    #[test]
+    fn only_controllers_of_use_are_taken() {
+        let named = Controller::named_in("cpuset cpu io memory hugetlb pids rdma misc\n");
+        assert_eq!(named, Controller::ALL);
+        assert_eq!(Controller::named_in("cpuset memory.x\n"), []);
+    }
+
+    #[test]
+    fn whoever_lacks_something_is_told_what_to_do() {
+        let below = PathBuf::from("/x");
+        let with = |controllers| Delegation::Controllers { controllers, below: below.clone() };
+        assert_eq!(with(vec![Controller::Memory, Controller::Pids]).fix(), None);
+        assert!(with(vec![Controller::Pids]).fix().is_some());
+        let why = "because".to_owned();
+        let grouping = Delegation::Grouping { why: why.clone(), below };
+        assert!(grouping.to_string().contains("because") && grouping.fix().is_some());
+        let nothing = Delegation::Nothing { why };
+        assert!(nothing.to_string().contains("because") && nothing.fix().is_some());
+    }
+}
+
+#[cfg(test)]
+mod place_tests {
+    use super::*;
+
+    const PURE: &str = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
+    const HYBRID: &str = "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n\
+                          41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
+    const BOUND: &str = "50 40 0:26 /docker/ab /sys/fs/cgroup ro shared:9 - cgroup2 cgroup rw\n";
+
+    #[track_caller]
+    fn check(cgroup: &str, mountinfo: &str, expected: Option<&str>) {
+        let found = locate(cgroup, mountinfo);
+        assert_eq!(found.as_deref().ok(), expected.map(Path::new), "{found:?}");
+    }
+
+    #[test]
+    fn our_cgroup_is_found_in_every_layout() {
+        let unit = "0::/system.slice/shellyard.service\n";
+        check(unit, PURE, Some("/sys/fs/cgroup/system.slice/shellyard.service"));
+        check("4:memory:/x\n0::/\n", HYBRID, Some("/sys/fs/cgroup/unified"));
+        check("4:memory:/x\n0::/a/b\n", HYBRID, Some("/sys/fs/cgroup/unified/a/b"));
+        check("0::/docker/ab/c\n", BOUND, Some("/sys/fs/cgroup/c"));
+        check("0::/docker/ab\n", BOUND, Some("/sys/fs/cgroup"));
+    }
+
+    #[test]
+    fn what_is_not_mounted_is_not_found() {
+        check("4:memory:/x\n", PURE, None);
+        check("0::/\n", "", None);
+        check("0::/docker/abc\n", BOUND, None);
+        check("0::/other\n", BOUND, None);
+        check("0::/../above\n", PURE, None);
+    }
+}

@@ -1,0 +1,396 @@
+//! What the server sets up once for all its jobs.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::process::{
+    DumpableBehavior, Pid, Resource, Rlimit, getpid, getrlimit, prlimit, set_child_subreaper,
+    set_dumpable_behavior, setpriority_process, setrlimit,
+};
+
+use super::launch::Variable;
+use super::oom_score::OwnScore;
+use super::syscalls::{Action, Plan};
+use super::{children, processes, syscalls, vfork_spawn};
+
+/// The variable that marks every process of a job in its environment. It is no setting: a server
+/// that runs inside a job is not configured by it.
+pub const JOB_VARIABLE: &str = "SHELLYARD_JOB";
+
+const MOST_OPEN_FILES: u64 = 1 << 20;
+
+/// The niceness of a thread that must not wait for jobs.
+const FIRST_NICE: i32 = -10;
+
+static HOST: OnceLock<Host> = OnceLock::new();
+
+#[derive(Debug)]
+struct Host {
+    tag: HostTag,
+    bequest: Bequest,
+}
+
+/// What jobs get instead of what we have ourselves.
+#[derive(Debug)]
+pub(crate) struct Bequest {
+    /// The limit on open files that we were started with.
+    open_files: Rlimit,
+    /// The score of the server, which jobs inherit as it is raised while they are created; `None`
+    /// where the kernel has no such scores.
+    pub(crate) score: Option<OwnScore>,
+}
+
+impl Bequest {
+    /// Makes sure that a job which the server created has its score.
+    pub(crate) fn complete(&self, pid: Pid) {
+        if let Some(score) = &self.score {
+            score.ensure_on(pid);
+        }
+    }
+
+    /// Checks the score of a process that the spawner created: it inherits that of the spawner.
+    pub(crate) fn check(&self, pid: Pid) {
+        if let Some(score) = &self.score {
+            score.check(pid);
+        }
+    }
+
+    /// The limit on open files that a new process gets: the one that we were started with, within
+    /// the hard limit of its parent, which somebody may have lowered since.
+    pub(crate) fn open_files(&self, parent: Rlimit) -> Rlimit {
+        let least = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (limit, None) | (None, limit) => limit,
+        };
+        Rlimit {
+            current: least(self.open_files.current, parent.maximum),
+            maximum: least(self.open_files.maximum, parent.maximum),
+        }
+    }
+}
+
+/// What tells this server's processes from all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostTag {
+    tag: Tag,
+    carrier: Carrier,
+}
+
+/// What carries the tag to descendants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Carrier {
+    LimitAndEnvironment,
+    EnvironmentOnly,
+}
+
+impl HostTag {
+    /// A variable that marks the processes of one run of this job, and of no other; the caller puts
+    /// it into their environment.
+    #[must_use]
+    pub fn marker(&self, job: u64) -> Variable {
+        // The number of a job is its tenant's; one process may hold several yards. Jobs see this:
+        // a counter would tell a tenant how many jobs others start. `prepare` made sure that the
+        // system gives random numbers.
+        let run = getrandom::u64().unwrap_or_default();
+        let text = format!("{}{job}:{run:016x}", self.marker_prefix());
+        // There is no NUL byte in it.
+        CString::new(text).unwrap_or_default().into()
+    }
+
+    /// How the marker of every job of this server begins.
+    pub(crate) fn marker_prefix(&self) -> String {
+        format!("{JOB_VARIABLE}={:x}:", self.tag.to_number())
+    }
+
+    /// The tag that descendants inherit in their limits, where the host lets us set one.
+    pub(crate) fn inherited(&self) -> Option<Tag> {
+        match self.carrier {
+            Carrier::LimitAndEnvironment => Some(self.tag),
+            Carrier::EnvironmentOnly => None,
+        }
+    }
+}
+
+/// Makes this process fit to hold jobs; to be called once, early, before jobs are started.
+///
+/// It adopts the orphans of its descendants from now on, passes none of the files on that it was
+/// itself started with, may open as many files as the system lets it, cannot be looked into by
+/// other processes of its user, and carries a tag that all descendants inherit. Calling it again
+/// changes nothing and gives the same tag.
+///
+/// # Errors
+/// When the system refuses to make us a subreaper or gives no random number: without those a
+/// job's tree could not be kept together.
+pub fn prepare() -> io::Result<HostTag> {
+    if let Some(host) = HOST.get() {
+        return Ok(host.tag);
+    }
+    set_child_subreaper(Some(getpid()))?;
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    Ok(HOST.get_or_init(|| set_up(Tag::of_server(u64::from_ne_bytes(random)))).tag)
+}
+
+fn set_up(tag: Tag) -> Host {
+    // Before Linux 5.11 this fails, and what we were started with passes on as it does by default.
+    syscalls::close_inherited_on_exec().ok();
+    syscalls::keep_exit_statuses();
+    syscalls::survive_file_size_limit();
+    let score = OwnScore::open().ok();
+    // Our environment and memory hold tokens: no job shall read them through /proc.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
+    let carried = tag.put_on(None) && Tag::read(getpid()) == Some(tag);
+    let carrier = if carried { Carrier::LimitAndEnvironment } else { Carrier::EnvironmentOnly };
+    let bequest = Bequest { open_files: raise_open_files(), score };
+    // Without them a birth beside many files takes longer.
+    vfork_spawn::hold_low_numbers().ok();
+    Host { tag: HostTag { tag, carrier }, bequest }
+}
+
+/// Raises our limit on open files, and gives the old one: to as many as we ever need where we may go
+/// beyond the hard limit, as root may, else up to that.
+fn raise_open_files() -> Rlimit {
+    let old = getrlimit(Resource::Nofile);
+    let (needed, hard) = (Some(MOST_OPEN_FILES), old.maximum.unwrap_or(MOST_OPEN_FILES));
+    if old.current.is_some_and(|current| current < MOST_OPEN_FILES) {
+        let maximum = old.maximum.map(|hard| hard.max(MOST_OPEN_FILES));
+        let beyond = setrlimit(Resource::Nofile, Rlimit { current: needed, maximum });
+        let current = Some(hard.min(MOST_OPEN_FILES));
+        // Refused, it stays as it was: fewer jobs at a time, each with a clear error.
+        beyond.or_else(|_| setrlimit(Resource::Nofile, Rlimit { current, ..old })).ok();
+    }
+    old
+}
+
+/// What jobs get instead of what we have ourselves; nothing before [`prepare`].
+pub(crate) fn bequest() -> Option<&'static Bequest> {
+    HOST.get().map(|host| &host.bequest)
+}
+
+/// Restores the score of this process where it is still raised for a creation that takes long. To be
+/// called while one does.
+pub fn restore_oom_score() {
+    if let Some(score) = bequest().and_then(|bequest| bequest.score.as_ref()) {
+        score.restore();
+    }
+}
+
+/// The number of times since the last call that an out-of-memory score could not be set.
+pub fn take_oom_score_failures() -> u64 {
+    bequest().and_then(|bequest| bequest.score.as_ref()).map_or(0, OwnScore::take_failures)
+}
+
+/// Gives a child the limit on open files that jobs get now.
+pub(crate) fn limit_open_files(pid: Pid) {
+    if let Some(bequest) = bequest() {
+        // A child that is gone already needs none.
+        prlimit(Some(pid), Resource::Nofile, bequest.open_files(getrlimit(Resource::Nofile))).ok();
+    }
+}
+
+/// A tag that no other child has, where the host lets us put tags on processes.
+pub(crate) fn new_tag() -> Option<Tag> {
+    Some(HOST.get()?.tag.inherited()?.of_child(children::new_serial()))
+}
+
+/// Has the calling thread run before other work, where the server has the privilege for that.
+pub fn prefer_this_thread() {
+    // `None` is the calling thread: on Linux each has a niceness of its own.
+    setpriority_process(None, FIRST_NICE).ok();
+}
+
+/// Keeps the signals that children have ended for [`wait_for_a_child`]. To be called before there are
+/// other threads: one that did not inherit this would be interrupted by each, and take it.
+pub fn keep_child_signals() {
+    syscalls::block_child_signals();
+}
+
+/// Blocks until a child has ended since the last call, or until the first tree is there, for at most
+/// as long as `limit`. Returns `false` where neither happened.
+///
+/// # Errors
+/// When the system does not tell.
+pub fn wait_for_a_child(limit: Option<Duration>) -> io::Result<bool> {
+    Ok(syscalls::take_child_signal(limit)?)
+}
+
+/// Reaps every ended child that nobody waits for: adopted orphans, and leaders whose owner is
+/// gone. Cheap when there are none; to be called when a child has ended. Says how many there were.
+pub fn reap_orphans() -> usize {
+    children::reap_orphans()
+}
+
+// A number that a tree carries in an inherited resource limit.
+//
+// The soft limit on real-time CPU use (RLIMIT_RTTIME, in microseconds) means nothing to ordinary
+// processes, passes through `fork`, `exec`, `setsid` and `env -i`, and any process's can be read.
+// At a value of millions of years it means nothing to real-time processes either.
+
+/// Which server a process comes from (upper bits), and which of its children (lower bits).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tag(u64);
+
+const CHILD_BITS: u32 = 24;
+/// Far above any limit that somebody means, and below what signed readers take.
+const BASE: u64 = 1 << 62;
+
+impl Tag {
+    /// A server's own tag, from a random number.
+    pub(crate) const fn of_server(random: u64) -> Self {
+        Self(BASE | ((random << CHILD_BITS) & (BASE - 1)))
+    }
+
+    /// The tag of one of this server's children, from the child's serial number.
+    pub(crate) const fn of_child(self, serial: u32) -> Self {
+        let low = (1 << CHILD_BITS) - 1;
+        Self((self.0 & !low) | (serial as u64 & low))
+    }
+
+    pub(crate) const fn is_of_server(self) -> bool {
+        self.0.trailing_zeros() >= CHILD_BITS
+    }
+
+    pub(crate) const fn same_server(self, other: Self) -> bool {
+        self.0 >> CHILD_BITS == other.0 >> CHILD_BITS
+    }
+
+    /// The form in which it crosses a command line.
+    pub(crate) const fn to_number(self) -> u64 {
+        self.0
+    }
+
+    /// A number that can be a tag.
+    pub(crate) const fn from_number(number: u64) -> Option<Self> {
+        if number >> 62 == 1 { Some(Self(number)) } else { None }
+    }
+
+    /// The tag that a process carries.
+    pub(crate) fn read(pid: Pid) -> Option<Self> {
+        processes::realtime_limit(pid).and_then(Self::from_number)
+    }
+
+    /// Puts it on a process, `None` being ourselves. False where the host does not let us.
+    pub(crate) fn put_on(self, pid: Option<Pid>) -> bool {
+        let maximum = getrlimit(Resource::Rttime).maximum;
+        prlimit(pid, Resource::Rttime, Rlimit { current: Some(self.0), maximum }).is_ok()
+    }
+}
+
+// Starting the processes that this one has beside it for its own work: this same program again.
+
+/// It shall outlive a polite end of everything around it: it goes when we do.
+const BLOCKED: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+
+/// This program, wherever its file is by now.
+pub(crate) const OURSELVES: &CStr = c"/proc/self/exe";
+
+/// Starts one in a session of its own, with an empty environment, in the root directory; its
+/// standard input is our line to it, its output goes nowhere.
+pub(crate) fn start(program: &CStr, argv: &[CString], line: BorrowedFd<'_>) -> Result<Pid, Errno> {
+    let root = open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let actions = [
+        Action::Chdir(root.as_fd()),
+        Action::Dup { from: line, to: 0 },
+        Action::Open { to: 1, path: c"/dev/null", flags: libc::O_WRONLY },
+        Action::Copy { from: 1, to: 2 },
+    ];
+    // It is no job: it has the score of the server.
+    let score = bequest().and_then(|bequest| bequest.score.as_ref());
+    let _kept = score.map(OwnScore::keep);
+    syscalls::posix_spawn(&Plan {
+        path: program,
+        argv,
+        env: &[],
+        actions: &actions,
+        blocked: &BLOCKED,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Confine, Launch, LaunchStdin, Report, spawn};
+    use tokio::io::AsyncReadExt as _;
+
+    #[test]
+    fn preparing_twice_changes_nothing() {
+        let first = prepare().unwrap();
+        assert_eq!(prepare().unwrap(), first);
+        assert_eq!(first.inherited(), Tag::read(getpid()));
+        let marker = first.marker(7);
+        let start = format!("{}7:", first.marker_prefix());
+        assert!(marker.as_bytes().starts_with(start.as_bytes()), "{marker:?}");
+        let run = |marker: &Variable| {
+            let text = marker.value().to_str().unwrap();
+            u64::from_str_radix(text.rsplit_once(':').unwrap().1, 16).unwrap()
+        };
+        let next = first.marker(7);
+        assert_ne!(next, marker, "two runs of one job are told apart");
+        assert!(run(&next).abs_diff(run(&marker)) > 1 << 20, "nobody counts them: {next:?}");
+    }
+
+    #[test]
+    fn a_child_gets_no_more_files_than_the_hard_limit_of_its_parent() {
+        let started_with = Rlimit { current: Some(1024), maximum: Some(4096) };
+        let bequest = Bequest { open_files: started_with, score: None };
+        for (hard, expected) in [
+            (None, started_with),
+            (Some(1 << 20), started_with),
+            (Some(2000), Rlimit { current: Some(1024), maximum: Some(2000) }),
+            (Some(100), Rlimit { current: Some(100), maximum: Some(100) }),
+        ] {
+            assert_eq!(bequest.open_files(Rlimit { current: Some(50), maximum: hard }), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_child_has_the_limit_on_open_files_that_we_were_started_with() {
+        prepare().unwrap();
+        let launch = Launch {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), "ulimit -n".into()],
+            arg0: None,
+            env: Vec::new(),
+            cwd: "/".into(),
+            stdin: LaunchStdin::Null,
+            report: Report::None,
+            confine: Confine::not(),
+        };
+        let mut process = spawn(&launch).unwrap();
+        let mut limit = String::new();
+        process.stdout.read_to_string(&mut limit).await.unwrap();
+        let expected = bequest().unwrap().open_files.current;
+        assert_eq!(limit.trim().parse().ok(), expected, "{limit}");
+        process.leader.wait().await.unwrap();
+    }
+}
+
+#[cfg(test)]
+mod tag_tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn children_share_their_server_and_nothing_else(random: u64, a in 1_u32..1 << 24, b in 1_u32..1 << 24) {
+            let server = Tag::of_server(random);
+            let (first, second) = (server.of_child(a), server.of_child(b));
+            prop_assert!(server.is_of_server() && !first.is_of_server());
+            prop_assert!(first.same_server(second) && first.same_server(server));
+            prop_assert_eq!(first == second, a == b);
+            prop_assert_eq!(Tag::from_number(first.to_number()), Some(first));
+        }
+    }
+
+    #[test]
+    fn an_ordinary_limit_is_no_tag() {
+        for number in [0, 1, 200_000, 1 << 50, u64::MAX] {
+            assert_eq!(Tag::from_number(number), None, "{number}");
+        }
+    }
+}

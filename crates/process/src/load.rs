@@ -1,0 +1,382 @@
+//! How much of the whole host is in use, in a few short reads.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fs, io};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal};
+use thiserror::Error;
+
+use super::cgroup;
+use super::processes::{Snapshot, Stat};
+use super::tree::Tree;
+use super::tree::members;
+use super::tree::members::Identity;
+use super::{processes, syscalls};
+
+/// What all processes of the host together have at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Glance {
+    /// Processes and threads.
+    pub tasks: u64,
+    /// Memory that could still be given out, in bytes.
+    pub available_bytes: u64,
+    /// CPU time of all that ever ran in the cgroups of our jobs, where they have such.
+    pub jobs_cpu: Option<Duration>,
+}
+
+/// A glance at the host; nothing where the kernel does not tell.
+///
+/// Reads what the kernel keeps anyway: it takes the same time however many processes there are.
+#[must_use]
+pub fn glance() -> Option<Glance> {
+    let available_bytes = available_in(&processes::read("/proc/meminfo").ok()?)?;
+    Some(Glance { tasks: host_tasks()?, available_bytes, jobs_cpu: cgroup::jobs_cpu() })
+}
+
+/// Processes and threads of the whole host, by one read of a short line.
+#[must_use]
+pub fn host_tasks() -> Option<u64> {
+    tasks_in(&processes::read("/proc/loadavg").ok()?)
+}
+
+/// The fourth field is `running/all`.
+fn tasks_in(loadavg: &str) -> Option<u64> {
+    let field = loadavg.split_ascii_whitespace().nth(3)?;
+    field.split_once('/')?.1.parse().ok()
+}
+
+/// The number that was given to the newest process or thread: the same twice, and none has begun in
+/// between.
+#[must_use]
+pub fn newest_number() -> Option<u64> {
+    processes::read("/proc/loadavg").ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
+}
+
+fn available_in(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
+// How much memory there is for us: that of the host, or what our cgroup may use of it.
+
+/// Bytes of memory that we and our jobs may use together, where that is known.
+#[must_use]
+pub fn total_memory() -> Option<u64> {
+    let host = fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_total(&text));
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let files = limit_files(&groups);
+    let bounds = files.iter().filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
+    bounds.chain(host).min()
+}
+
+/// `MemTotal:       24567890 kB`
+fn mem_total(meminfo: &str) -> Option<u64> {
+    let rest = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = rest.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// The files that may bound our memory: those of our cgroup and of those above it. In a container
+/// the path is often that of the host, and the files are at the top of the mount.
+fn limit_files(groups: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
+        else {
+            continue;
+        };
+        let (root, name) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ => continue,
+        };
+        let mut path = path.trim_end_matches('/');
+        loop {
+            files.push(format!("{root}{path}/{name}"));
+            match path.rfind('/') {
+                Some(end) => path = &path[..end],
+                None => break,
+            }
+        }
+    }
+    files
+}
+
+// How much the system stalls, as the kernel measures it: pressure stall information (PSI).
+//
+// It is that of the whole system, since what jobs compete for is. A server in a cgroup of its own
+// could read that group's files instead; they would leave out whoever else makes the host stall.
+
+/// A resource that processes stall for want of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    /// Processors.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// Disks.
+    Io,
+}
+
+/// Why nothing is known about pressure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum PressureError {
+    /// There are no such files.
+    #[error("this kernel has no pressure stall information (/proc/pressure is not there)")]
+    Missing,
+    /// The files are there, and turned off.
+    #[error("this kernel has its pressure stall information turned off")]
+    TurnedOff,
+    /// The files are there, and not for us.
+    #[error("this process may not read /proc/pressure")]
+    Denied,
+    /// Something else went wrong.
+    #[error("/proc/pressure cannot be read ({0})")]
+    Unreadable(io::ErrorKind),
+    /// The files hold something else.
+    #[error("/proc/pressure does not read as pressure stall information")]
+    Garbled,
+}
+
+impl PressureError {
+    /// The stable word that programs may match on.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Missing => "psi_missing",
+            Self::TurnedOff => "psi_off",
+            Self::Denied => "psi_denied",
+            Self::Unreadable(_) => "psi_unreadable",
+            Self::Garbled => "psi_garbled",
+        }
+    }
+
+    /// What can be done about it.
+    #[must_use]
+    pub const fn fix(self) -> &'static str {
+        match self {
+            Self::Missing | Self::TurnedOff => "boot with psi=1, on a kernel built with CONFIG_PSI",
+            Self::Denied => "let the server read /proc/pressure, which a container may hide",
+            Self::Unreadable(_) | Self::Garbled => "look at /proc/pressure by hand",
+        }
+    }
+}
+
+impl From<io::Error> for PressureError {
+    fn from(error: io::Error) -> Self {
+        match Errno::from_io_error(&error) {
+            Some(Errno::NOENT) => Self::Missing,
+            Some(Errno::OPNOTSUPP) => Self::TurnedOff,
+            Some(Errno::PERM | Errno::ACCESS) => Self::Denied,
+            Some(_) | None => Self::Unreadable(error.kind()),
+        }
+    }
+}
+
+/// The share of the last ten seconds, in whole percent, that somebody stalled for want of a
+/// processor or of memory, or everybody for want of a disk.
+///
+/// Blocks for as long as the kernel needs to print two lines: it reads no disk.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn read_pressure(resource: Resource) -> Result<u8, PressureError> {
+    let (file, line) = match resource {
+        Resource::Cpu => ("/proc/pressure/cpu", "some "),
+        Resource::Memory => ("/proc/pressure/memory", "some "),
+        Resource::Io => ("/proc/pressure/io", "full "),
+    };
+    percent(&processes::read(file)?, line).ok_or(PressureError::Garbled)
+}
+
+/// Rounded down: a whole level is reached by the whole part exactly when it is by the share.
+fn percent(text: &str, line: &str) -> Option<u8> {
+    let fields = text.lines().find_map(|found| found.strip_prefix(line))?;
+    let share = fields.split_ascii_whitespace().find_map(|field| field.strip_prefix("avg10="))?;
+    let share: f64 = share.parse().ok()?;
+    (0.0..=100.0).contains(&share).then_some(share as u8)
+}
+
+// The use that many trees make of the host, by one scan of /proc.
+
+/// The use that one tree makes of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Load {
+    /// Processes and threads that are alive.
+    pub tasks: u64,
+    /// CPU time of its processes and of the children that they waited for.
+    pub cpu: Duration,
+    /// Memory of its processes, shared pages counted in each.
+    pub rss_bytes: u64,
+    members: Vec<Stat>,
+}
+
+impl Load {
+    /// Memory of its processes, shared pages counted once. Costs the kernel a walk over all of it,
+    /// so ask only where [`Load::rss_bytes`] is too much. It asks before each process whether
+    /// there is still time for it; `None` if there was not.
+    #[must_use]
+    pub fn proportional_bytes(&self, has_time: impl Fn() -> bool) -> Option<u64> {
+        let bytes = |stat: &Stat| {
+            // Of another user's process only the plain figure can be read.
+            let bytes = || processes::proportional_bytes(stat.pid);
+            has_time().then(|| bytes().unwrap_or_else(|| stat.rss_bytes()))
+        };
+        self.members.iter().map(bytes).sum()
+    }
+
+    fn of(members: &[Stat]) -> Self {
+        let mut load = Self::default();
+        members.iter().for_each(|stat| load.add(stat));
+        load
+    }
+
+    /// Stops the processes that were seen.
+    pub(crate) fn stop(&self) {
+        for stat in &self.members {
+            // Gone already, or not ours to signal.
+            processes::send(stat, Signal::STOP).ok();
+        }
+    }
+
+    fn add(&mut self, stat: &Stat) {
+        // What a zombie used is nobody else's until it is waited for.
+        self.cpu += stat.cpu();
+        if stat.alive() {
+            self.tasks += stat.threads;
+            self.rss_bytes += stat.rss_bytes();
+            self.members.push(*stat);
+        }
+    }
+}
+
+/// Counts the processes of each session, by the number of its leader. One short call for each process
+/// of the host, which costs a tenth of reading its state.
+#[must_use]
+pub fn session_sizes() -> HashMap<Pid, u64> {
+    let mut sizes = HashMap::new();
+    for session in processes::all_pids().into_iter().filter_map(syscalls::session_of) {
+        *sizes.entry(session).or_default() += 1;
+    }
+    sizes
+}
+
+/// Measures what each of these trees uses, in their order. Blocks: it reads one file for each process of
+/// the host, however many trees there are.
+#[must_use]
+pub fn survey(trees: &[Arc<Tree>]) -> Vec<Load> {
+    let identities: Vec<&Identity> = trees.iter().map(|tree| tree.identity()).collect();
+    let members = members::attribute(&Snapshot::take(), &identities);
+    members.iter().map(|members| Load::of(members)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_are_understood() {
+        assert_eq!(tasks_in("0.52 0.58 0.59 3/1234 56789\n"), Some(1234));
+        assert_eq!(available_in("MemTotal: 9 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
+        for text in ["", "0.1 0.2 0.3", "0.1 0.2 0.3 7 8", "MemAvailable: much kB", "MemFree: 1 kB"]
+        {
+            assert_eq!((tasks_in(text), available_in(text)), (None, None), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn this_host_has_tasks_and_memory() {
+        let glance = glance().unwrap();
+        assert!(glance.tasks > 0 && glance.available_bytes > 0, "{glance:?}");
+    }
+}
+
+#[cfg(test)]
+mod host_memory_tests {
+    use super::*;
+
+    #[test]
+    fn the_host_tells_its_memory() {
+        assert_eq!(mem_total("MemTotal:       1000 kB\nMemFree: 1 kB\n"), Some(1_024_000));
+        assert_eq!(mem_total("MemFree: 1 kB\n"), None);
+        assert!(total_memory().is_some_and(|bytes| bytes > 64 << 20));
+    }
+
+    #[test]
+    fn every_cgroup_above_us_may_bound_it() {
+        assert_eq!(
+            limit_files("0::/a/b\n"),
+            [
+                "/sys/fs/cgroup/a/b/memory.max",
+                "/sys/fs/cgroup/a/memory.max",
+                "/sys/fs/cgroup/memory.max"
+            ]
+        );
+        assert_eq!(
+            limit_files("4:memory:/\n1:cpu,cpuacct:/x\n"),
+            ["/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+        );
+    }
+}
+
+#[cfg(test)]
+mod pressure_tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXT: &str = "some avg10=38.17 avg60=7.98 avg300=3.36 total=185928987\n\
+                        full avg10=3.86 avg60=6.99 avg300=2.98 total=72329874\n";
+
+    #[test]
+    fn each_line_has_its_own_share_rounded_down() {
+        assert_eq!(percent(TEXT, "some "), Some(38));
+        assert_eq!(percent(TEXT, "full "), Some(3));
+        assert_eq!(percent("some avg10=100.00 total=1\n", "some "), Some(100));
+        assert_eq!(percent("some avg10=0.99\n", "some "), Some(0));
+    }
+
+    #[test]
+    fn anything_else_is_no_share() {
+        for text in [
+            "",
+            "some\n",
+            "full avg10=1.00\n",
+            "some avg60=1.00 total=3\n",
+            "some avg10= avg60=1.00\n",
+            "some avg10=much\n",
+            "some avg10=-1.00\n",
+            "some avg10=NaN\n",
+            "some avg10=inf\n",
+            "some avg10=101.00\n",
+        ] {
+            assert_eq!(percent(text, "some "), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn every_error_has_its_meaning() {
+        for (errno, expected) in [
+            (Errno::NOENT, PressureError::Missing),
+            (Errno::OPNOTSUPP, PressureError::TurnedOff),
+            (Errno::PERM, PressureError::Denied),
+            (Errno::ACCESS, PressureError::Denied),
+            (Errno::INTR, PressureError::Unreadable(io::ErrorKind::Interrupted)),
+        ] {
+            assert_eq!(PressureError::from(io::Error::from(errno)), expected, "{errno}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_a_panic(text in ".*", cut in 0..TEXT.len()) {
+            prop_assert!(percent(&text, "some ").is_none_or(|percent| percent <= 100));
+            prop_assert!(percent(&TEXT[..cut], "full ").is_none_or(|percent| percent <= 3));
+        }
+    }
+}

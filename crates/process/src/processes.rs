@@ -1,0 +1,489 @@
+//! What /proc says about processes. Whatever cannot be read is taken as gone.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::Read;
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+
+use super::{children, syscalls};
+
+/// One process, as /proc/PID/stat shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) pid: Pid,
+    /// 0 where the parent is outside of what we can see.
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
+    pub(crate) session: i32,
+    pub(crate) state: State,
+    /// Clock ticks after boot. With the pid it names a process for ever.
+    pub(crate) started: u64,
+    /// CPU time of the process and of the children that it has waited for.
+    pub(crate) cpu_ticks: u64,
+    pub(crate) threads: u64,
+    pub(crate) rss_pages: u64,
+}
+
+/// What a process is doing, as far as ending it is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Running, or asleep and to be woken by a signal.
+    Active,
+    /// In the kernel, where no signal but SIGKILL reaches it.
+    Uninterruptible,
+    Stopped,
+    /// A zombie, or about to be gone.
+    Dead,
+}
+
+/// A process for ever: its number, and when it started.
+pub(crate) type ProcessKey = (Pid, u64);
+
+impl Stat {
+    pub(crate) const fn key(&self) -> ProcessKey {
+        (self.pid, self.started)
+    }
+
+    pub(crate) const fn alive(&self) -> bool {
+        !matches!(self.state, State::Dead)
+    }
+
+    pub(crate) fn cpu(&self) -> Duration {
+        Duration::from_millis(self.cpu_ticks.saturating_mul(1000 / syscalls::TICKS_PER_SECOND))
+    }
+
+    pub(crate) fn rss_bytes(&self) -> u64 {
+        self.rss_pages.saturating_mul(syscalls::page_size())
+    }
+
+    /// Parses one line of /proc/PID/stat. The name, in parentheses, may hold anything.
+    fn parse(line: &str) -> Option<Self> {
+        let (pid, rest) = line.split_once(" (")?;
+        let (_name, rest) = rest.rsplit_once(") ")?;
+        // Field 3 of proc(5), the state, is field 0 here.
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let number = |field: usize| fields.get(field - 3)?.parse::<i64>().ok();
+        let count = |field: usize| number(field).map(|value| u64::try_from(value).unwrap_or(0));
+        let id = |field: usize| number(field).and_then(|value| i32::try_from(value).ok());
+        let threads = count(20)?;
+        Some(Self {
+            pid: Pid::from_raw(pid.parse().ok()?)?,
+            parent: id(4)?,
+            group: id(5)?,
+            session: id(6)?,
+            state: State::of(fields.first()?, threads),
+            started: count(22)?,
+            cpu_ticks: count(14)? + count(15)? + count(16)? + count(17)?,
+            threads,
+            rss_pages: count(24)?,
+        })
+    }
+}
+
+impl State {
+    /// The state by its letter. A process whose first thread has ended reads as a zombie while its
+    /// other threads run on.
+    fn of(letter: &str, threads: u64) -> Self {
+        match letter {
+            "Z" if threads > 1 => Self::Active,
+            "Z" | "X" | "x" => Self::Dead,
+            "T" | "t" => Self::Stopped,
+            "D" => Self::Uninterruptible,
+            _ => Self::Active,
+        }
+    }
+}
+
+/// What one process looks like now.
+pub(crate) fn stat(pid: Pid) -> Option<Stat> {
+    // A line is about 350 bytes; 52 numbers of 20 digits would still fit.
+    let mut line = [0; 1536];
+    let length = File::open(file_of(pid, "stat")).ok()?.read(&mut line).ok()?;
+    Stat::parse(&String::from_utf8_lossy(line.get(..length)?))
+}
+
+/// The number and the start of this process.
+///
+/// # Errors
+/// When /proc does not show it.
+pub(crate) fn own_key() -> io::Result<ProcessKey> {
+    let own = stat(getpid()).map(|stat| stat.key());
+    own.ok_or_else(|| io::Error::other("/proc does not show this process"))
+}
+
+/// `true` if this very process is there and is no zombie.
+pub(crate) fn is_alive(key: ProcessKey) -> bool {
+    stat(key.0).is_some_and(|stat| stat.key() == key && stat.alive())
+}
+
+/// The largest resident set that this process itself has had. What `getrusage` says of it may
+/// be that of the process that started us.
+pub(crate) fn own_peak_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// Memory of a process, each shared page divided by the number of those that share it. Costs the
+/// kernel a walk over all of it.
+pub(crate) fn proportional_bytes(pid: Pid) -> Option<u64> {
+    parse_proportional(&fs::read_to_string(file_of(pid, "smaps_rollup")).ok()?)
+}
+
+fn parse_proportional(rollup: &str) -> Option<u64> {
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
+/// Every process that can be seen, not at one instant but one after the other.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    stats: HashMap<Pid, Stat>,
+}
+
+impl Snapshot {
+    pub(crate) fn take() -> Self {
+        let stats = numbers_in("/proc").filter_map(stat).map(|stat| (stat.pid, stat)).collect();
+        let mut snapshot = Self { stats };
+        snapshot.look_again_at_orphans();
+        snapshot
+    }
+
+    /// A process whose parent ended while we were reading has a new parent by now.
+    fn look_again_at_orphans(&mut self) {
+        let has_parent = |stat: &&Stat| {
+            let parent = Pid::from_raw(stat.parent);
+            parent.is_none_or(|pid| self.stats.get(&pid).is_some_and(Stat::alive))
+        };
+        let torn: Vec<_> =
+            self.stats.values().filter(|stat| !has_parent(stat)).map(|stat| stat.pid).collect();
+        for pid in torn {
+            match stat(pid) {
+                Some(stat) => self.stats.insert(pid, stat),
+                None => self.stats.remove(&pid),
+            };
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Stat> {
+        self.stats.values()
+    }
+
+    pub(crate) fn get(&self, pid: Pid) -> Option<&Stat> {
+        self.stats.get(&pid)
+    }
+
+    /// The processes below each parent's number.
+    pub(crate) fn by_parent(&self) -> HashMap<i32, Vec<&Stat>> {
+        let mut children: HashMap<i32, Vec<&Stat>> = HashMap::new();
+        for stat in self.iter() {
+            children.entry(stat.parent).or_default().push(stat);
+        }
+        children
+    }
+
+    /// The processes for which `is_root` is true, and all their descendants.
+    pub(crate) fn with_descendants(&self, is_root: impl Fn(&Stat) -> bool) -> Vec<Stat> {
+        let mut children = self.by_parent();
+        let mut todo: Vec<&Stat> = self.iter().filter(|stat| is_root(stat)).collect();
+        let mut found = HashSet::new();
+        while let Some(stat) = todo.pop() {
+            if found.insert(stat.pid) {
+                let below = children.remove(&stat.pid.as_raw_nonzero().get());
+                todo.extend(below.into_iter().flatten());
+            }
+        }
+        found.into_iter().filter_map(|pid| self.get(pid).copied()).collect()
+    }
+}
+
+#[cfg(test)]
+impl FromIterator<Stat> for Snapshot {
+    fn from_iter<I: IntoIterator<Item = Stat>>(stats: I) -> Self {
+        Self { stats: stats.into_iter().map(|stat| (stat.pid, stat)).collect() }
+    }
+}
+
+/// The numbers of all processes that can be seen.
+pub(crate) fn all_pids() -> Vec<Pid> {
+    numbers_in("/proc").collect()
+}
+
+/// Children of this server's main thread, where the kernel puts the orphans that a subreaper
+/// adopts; children that other threads created are not among them.
+///
+/// Asked at the end of every job: the file stays open.
+pub(crate) fn main_thread_children() -> io::Result<Vec<Pid>> {
+    static LIST: Mutex<Option<File>> = Mutex::new(None);
+    // One reader at a time: the kernel goes on where the last one left off.
+    let mut list = LIST.lock().unwrap_or_else(PoisonError::into_inner);
+    let list = match &mut *list {
+        Some(list) => list,
+        none => none.insert(File::open(list_of_children(getpid()))?),
+    };
+    let mut text = Vec::new();
+    let mut piece = [MaybeUninit::uninit(); 4096];
+    loop {
+        match rustix::io::pread(&*list, &mut piece, text.len() as u64)? {
+            ([], _) => return Ok(pids_in(&String::from_utf8_lossy(&text))),
+            (read, _) => text.extend_from_slice(read),
+        }
+    }
+}
+
+/// The children of a process's main thread: all that it has, if it has one thread. None is said
+/// only where there is none.
+pub(crate) fn children_of(pid: Pid) -> io::Result<Vec<Pid>> {
+    fs::read_to_string(list_of_children(pid)).map(|list| pids_in(&list))
+}
+
+fn list_of_children(pid: Pid) -> String {
+    format!("/proc/{pid}/task/{pid}/children")
+}
+
+fn pids_in(list: &str) -> Vec<Pid> {
+    list.split_ascii_whitespace().filter_map(|word| Pid::from_raw(word.parse().ok()?)).collect()
+}
+
+/// All children that may be adopted ones: at best the short list, else every child of ours.
+pub(crate) fn adopted_children() -> Vec<Pid> {
+    main_thread_children().unwrap_or_else(|_| {
+        let own = getpid().as_raw_nonzero().get();
+        Snapshot::take().iter().filter(|stat| stat.parent == own).map(|stat| stat.pid).collect()
+    })
+}
+
+/// Whether an environment holds a variable for which `matches` is true.
+pub(crate) fn environment_has(pid: Pid, matches: impl Fn(&[u8]) -> bool) -> bool {
+    fs::read(file_of(pid, "environ")).is_ok_and(|all| all.split(|byte| *byte == 0).any(matches))
+}
+
+/// The soft limit on real-time CPU use, where the tag is kept.
+pub(crate) fn realtime_limit(pid: Pid) -> Option<u64> {
+    parse_realtime_limit(&fs::read_to_string(file_of(pid, "limits")).ok()?)
+}
+
+fn parse_realtime_limit(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The path of a process's cgroup of version 2, as the kernel names it.
+pub(crate) fn cgroup_path(pid: Pid) -> Option<PathBuf> {
+    let cgroups = fs::read_to_string(file_of(pid, "cgroup")).ok()?;
+    cgroups.lines().find_map(|line| line.strip_prefix("0::")).map(PathBuf::from)
+}
+
+/// What an open file of a process is: a path, or a word such as `pipe:[123]`.
+pub(crate) fn open_file(pid: Pid, number: u32) -> Option<PathBuf> {
+    fs::read_link(file_of(pid, &format!("fd/{number}"))).ok()
+}
+
+/// The file that a process is blocked on in `read`, if it is.
+pub(crate) fn blocked_read(pid: Pid) -> Option<u32> {
+    parse_blocked_read(&fs::read_to_string(file_of(pid, "syscall")).ok()?)
+}
+
+fn parse_blocked_read(call: &str) -> Option<u32> {
+    let mut words = call.split_ascii_whitespace();
+    let number: libc::c_long = words.next()?.parse().ok()?;
+    let file = words.next()?.strip_prefix("0x")?;
+    (number == libc::SYS_read).then(|| u32::from_str_radix(file, 16).ok())?
+}
+
+fn file_of(pid: Pid, name: &str) -> String {
+    format!("/proc/{pid}/{name}")
+}
+
+fn numbers_in(directory: &str) -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+}
+
+// Sending signals to processes that were looked up, and ending many for certain.
+
+const FREEZE_ROUNDS: u32 = 50;
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// Sends a signal to the very process that was seen, never to a later one with its number.
+pub(crate) fn send(target: &Stat, signal: Signal) -> Result<(), Errno> {
+    if target.pid == getpid() || target.pid == Pid::INIT {
+        return Err(Errno::PERM);
+    }
+    // The descriptor holds on to one process; if that one is the one that was seen, it stays so.
+    let process = pidfd_open(target.pid, PidfdFlags::empty())?;
+    match stat(target.pid) {
+        Some(now) if now.started == target.started => pidfd_send_signal(process, signal),
+        Some(_) | None => Err(Errno::SRCH),
+    }
+}
+
+/// Ends every process that `find` gives, and whatever those start meanwhile. Blocks.
+///
+/// They are stopped first, until nobody new turns up: who is stopped cannot start others. Returns
+/// those that are still alive when none has ended for as long as `limit`, by a last scan.
+pub(crate) fn end_all(find: impl Fn() -> Vec<Stat>, limit: Duration) -> Vec<u32> {
+    freeze(&find);
+    let mut deadline = Instant::now() + limit;
+    let mut fewest = usize::MAX;
+    let mut pause = FIRST_PAUSE;
+    let mut empty_scans = 0;
+    loop {
+        let found = find();
+        reap(&found);
+        let alive: Vec<_> = found.iter().filter(|stat| stat.alive()).collect();
+        // One scan may miss who was just being handed from a dying parent to us.
+        empty_scans = if alive.is_empty() { empty_scans + 1 } else { 0 };
+        // The thousands of a fork bomb take their time to end.
+        if alive.len() < fewest {
+            fewest = alive.len();
+            deadline = Instant::now() + limit;
+        }
+        if empty_scans == 2 || Instant::now() >= deadline {
+            return alive.iter().map(|stat| number(stat.pid)).collect();
+        }
+        for stat in &alive {
+            // Gone already, or not ours to signal: the next scan tells.
+            send(stat, Signal::KILL).ok();
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Stops everybody, in rounds, until a scan finds nobody who still moves.
+pub(crate) fn freeze(find: &impl Fn() -> Vec<Stat>) {
+    for _ in 0..FREEZE_ROUNDS {
+        let found = find();
+        let moving = found.iter().filter(|stat| stat.state == State::Active);
+        if moving.filter(|stat| send(stat, Signal::STOP).is_ok()).count() == 0 {
+            return;
+        }
+    }
+}
+
+/// Reaps the dead among those that fell to us, so that they do not fill the process table.
+fn reap(found: &[Stat]) {
+    let own = number_of_server();
+    let dead = found.iter().filter(|stat| !stat.alive() && stat.parent == own);
+    let dead: Vec<_> = dead.map(|stat| stat.pid).collect();
+    children::reap_adopted(&dead);
+}
+
+fn number_of_server() -> i32 {
+    getpid().as_raw_nonzero().get()
+}
+
+/// A process id as the other rooms know it.
+pub(crate) fn number(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get().unsigned_abs()
+}
+
+// Reads the short files that the kernel prints anew for each reader.
+
+/// More than any of them has.
+const MOST_BYTES: usize = 4096;
+
+/// The text of such a file, in one read: the kernel gives all of it at once, and whoever asks ten
+/// times in a second has no use for the several that a file of unknown length takes.
+pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<String> {
+    let mut bytes = [MaybeUninit::uninit(); MOST_BYTES];
+    let (text, _) = rustix::io::read(File::open(path)?, &mut bytes)?;
+    Ok(str::from_utf8(text).map_err(io::Error::other)?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAIL: &str = "S 7 40 41 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 1 0 9911 5000 250 18446744073709551615 1 1";
+
+    #[track_caller]
+    fn check_name(name: &str) {
+        let stat = Stat::parse(&format!("42 ({name}) {TAIL}")).unwrap();
+        assert_eq!((stat.pid.as_raw_nonzero().get(), stat.parent), (42, 7), "{name}");
+        assert_eq!((stat.group, stat.session, stat.started), (40, 41, 9911), "{name}");
+        assert_eq!((stat.cpu_ticks, stat.threads, stat.rss_pages), (100, 1, 250), "{name}");
+    }
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        for name in ["cat", "a b", ") Z 1 1", "((", "", "x) R 1 (y", "tab\tnew\nline"] {
+            check_name(name);
+        }
+    }
+
+    #[test]
+    fn a_process_lives_on_in_threads_that_outlive_its_first() {
+        for (threads, lives) in [(1, false), (2, true)] {
+            let tail =
+                TAIL.replace("S 7", "Z 7").replace(" 1 0 9911", &format!(" {threads} 0 9911"));
+            assert_eq!(Stat::parse(&format!("42 (x) {tail}")).unwrap().alive(), lives, "{threads}");
+        }
+    }
+
+    #[test]
+    fn half_a_line_is_no_process() {
+        for line in ["", "42", "42 (cat", "42 (cat) S 1 2", "x (cat) S 1 2 3", "0 (cat) S"] {
+            assert_eq!(Stat::parse(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn we_see_ourselves_alive() {
+        let own = stat(getpid()).unwrap();
+        assert!(own.alive() && own.rss_pages > 0);
+        assert!(Snapshot::take().iter().any(|stat| stat.pid == own.pid));
+    }
+
+    #[test]
+    fn shared_memory_is_divided() {
+        let rollup =
+            "5581f000-7ffd ---p 0 00:00 0 [rollup]\nRss:  900 kB\nPss:  300 kB\nPss_Anon: 7 kB\n";
+        assert_eq!(parse_proportional(rollup), Some(300 * 1024));
+        assert_eq!(parse_proportional("Rss: 900 kB\n"), None);
+        assert!(proportional_bytes(getpid()).is_some_and(|bytes| bytes > 0));
+    }
+
+    #[test]
+    fn a_blocked_read_names_its_file() {
+        let read = libc::SYS_read;
+        assert_eq!(parse_blocked_read(&format!("{read} 0x0 0x7f 0x1000 0x0")), Some(0));
+        assert_eq!(parse_blocked_read(&format!("{read} 0x1f 0x7f 0x1000 0x0")), Some(31));
+        for call in ["running", "-1 0x7ffd 0x7f", "230 0x0 0x0", ""] {
+            assert_eq!(parse_blocked_read(call), None, "{call}");
+        }
+    }
+
+    #[test]
+    fn the_tag_is_found_among_the_limits() {
+        let limits = "Limit  Soft  Hard  Units\nMax realtime priority  0  0\nMax realtime timeout      4611686018427387905  unlimited            us\n";
+        assert_eq!(parse_realtime_limit(limits), Some(4_611_686_018_427_387_905));
+        assert_eq!(parse_realtime_limit("Max realtime timeout  unlimited unlimited us\n"), None);
+    }
+}
+
+#[cfg(test)]
+mod short_file_tests {
+    use super::*;
+
+    #[test]
+    fn all_of_a_file_comes_in_one_read() {
+        for path in ["/proc/meminfo", "/proc/loadavg"] {
+            let (short, whole) = (read(path).unwrap(), fs::read_to_string(path).unwrap());
+            assert_eq!(short.lines().count(), whole.lines().count(), "{path}");
+            assert!(short.ends_with('\n'), "{short}");
+        }
+        assert_eq!(read("/proc/none").unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,373 @@
+//! Which means a job gets: the strongest that the host has.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use thiserror::Error;
+
+use super::mounts::Mount;
+use super::seccomp::SocketRules;
+use super::{landlock, seccomp};
+use crate::confinement::{Backend, Confinement, Granted, Network, Profile, ResourceLimits};
+use crate::spawner;
+use crate::spawner::Offspring;
+use crate::start_error::Missing;
+use crate::stdio::Files;
+use crate::vfork_spawn::{Failure, Order, Shut, Step};
+
+/// What this host can do. Trying out a means may start a process: it is done for what is asked of
+/// the host, and for no more.
+#[derive(Debug, Clone)]
+pub struct HostOffer {
+    /// Namespaces of users, processes, mounts and networks, made by an ordinary user.
+    pub namespaces: Means<()>,
+    /// Landlock of a version that limits all ways of writing; gives that version.
+    pub landlock: Means<u32>,
+    /// Filters of system calls.
+    pub seccomp: Means<()>,
+}
+
+/// One means to shut a job in. A text says what is missing.
+#[derive(Debug, Clone)]
+pub enum Means<T: 'static> {
+    /// This is known of it.
+    Known(Result<T, String>),
+    /// It is tried out by whoever asks first; the answer stays.
+    Tried(fn() -> &'static Result<T, String>),
+}
+
+impl<T> Means<T> {
+    /// Whether the host has it. Blocks where it still has to be tried out.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn found(&self) -> Result<&T, &str> {
+        let found = match self {
+            Self::Known(found) => found,
+            Self::Tried(find) => find(),
+        };
+        found.as_ref().map_err(String::as_str)
+    }
+}
+
+impl<T> From<Result<T, String>> for Means<T> {
+    fn from(found: Result<T, String>) -> Self {
+        Self::Known(found)
+    }
+}
+
+impl HostOffer {
+    /// The same without what is stronger than this.
+    #[must_use]
+    pub fn limited_to(mut self, strongest: Backend) -> Self {
+        fn off<T>() -> Means<T> {
+            Means::Known(Err("switched off by confinement.backend".to_owned()))
+        }
+        match strongest {
+            Backend::Namespaces => return self,
+            Backend::Landlock => {}
+            Backend::Seccomp => self.landlock = off(),
+            Backend::Nothing => {
+                self.landlock = off();
+                self.seccomp = off();
+            }
+        }
+        self.namespaces = off();
+        self
+    }
+}
+
+/// What becomes of a job whose confinement this host cannot give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnUnavailable {
+    /// It is not run.
+    Refuse,
+    /// It is run with what the host can give, and everybody is told.
+    Degrade,
+}
+
+/// This host cannot confine a job as was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "this host cannot give the confinement `{asked}`: {missing}; `shellyard doctor` says what to change, or set confinement.on_unavailable = \"degrade\" to run with less"
+)]
+pub struct Unavailable {
+    /// What was asked for.
+    pub asked: Confinement,
+    /// What is missing, and why.
+    pub missing: String,
+}
+
+/// What a job gets that asks for this.
+///
+/// # Errors
+/// Where the host cannot give it, and less is not allowed.
+pub fn grant(
+    asked: Confinement,
+    offer: &HostOffer,
+    otherwise: OnUnavailable,
+) -> Result<Granted, Unavailable> {
+    match strongest(asked, offer) {
+        Ok(backend) => Ok(Granted { asked, given: asked, backend }),
+        Err(missing) => match otherwise {
+            OnUnavailable::Refuse => Err(Unavailable { asked, missing }),
+            OnUnavailable::Degrade => Ok(less(asked, offer)),
+        },
+    }
+}
+
+/// The strongest that can give all of it, or what is missing.
+fn strongest(asked: Confinement, offer: &HostOffer) -> Result<Backend, String> {
+    if asked == Confinement::NONE {
+        return Ok(Backend::Nothing);
+    }
+    if let Err(why) = offer.seccomp.found() {
+        return Err(format!("no filter of system calls ({why})"));
+    }
+    if !asked.profile.limits_files() {
+        return Ok(Backend::Seccomp);
+    }
+    let Err(namespaces) = offer.namespaces.found() else { return Ok(Backend::Namespaces) };
+    match offer.landlock.found() {
+        Ok(_) => Ok(Backend::Landlock),
+        Err(landlock) => Err(format!("no namespaces ({namespaces}) and no Landlock ({landlock})")),
+    }
+}
+
+/// What is left where the host cannot give all of it.
+fn less(asked: Confinement, offer: &HostOffer) -> Granted {
+    let profile = asked.profile.min(Profile::Default);
+    let (given, backend) = match offer.seccomp.found() {
+        Ok(()) => (Confinement { profile, ..asked }, Backend::Seccomp),
+        Err(_) => {
+            let profile = Profile::None;
+            (Confinement { profile, network: Network::On }, Backend::Nothing)
+        }
+    };
+    Granted { asked, given, backend }
+}
+
+// What this host can do, found out by doing it.
+
+/// What this host can do: each means is tried out at the first question about it.
+#[must_use]
+pub fn offer() -> HostOffer {
+    HostOffer {
+        namespaces: Means::Tried(namespaces),
+        landlock: Means::Tried(landlock),
+        seccomp: Means::Tried(filters),
+    }
+}
+
+/// Whether there are namespaces for jobs. Found out once, which starts a process and waits for its
+/// end.
+fn namespaces() -> &'static Result<(), String> {
+    static FOUND: Finding<()> = Finding::new();
+    FOUND.get(try_namespaces)
+}
+
+/// Whether system calls can be filtered; found out once.
+fn filters() -> &'static Result<(), String> {
+    static FOUND: Finding<()> = Finding::new();
+    FOUND.get(seccomp::offer)
+}
+
+/// The version of Landlock, or what is missing; found out once.
+pub(crate) fn landlock() -> &'static Result<u32, String> {
+    static VERSION: Finding<u32> = Finding::new();
+    VERSION.get(landlock::offer)
+}
+
+/// The result of trying out one means. It stays, unless the system gave no thread or process to try
+/// with: then the next question tries again.
+struct Finding<T> {
+    known: OnceLock<Result<T, String>>,
+    untried: OnceLock<Result<T, String>>,
+}
+
+impl<T> Finding<T> {
+    const fn new() -> Self {
+        Self { known: OnceLock::new(), untried: OnceLock::new() }
+    }
+
+    fn get(&self, try_out: fn() -> Result<T, Missing>) -> &Result<T, String> {
+        if let Some(known) = self.known.get() {
+            return known;
+        }
+        match try_out() {
+            Ok(found) => self.known.get_or_init(|| Ok(found)),
+            Err(Missing::Means(why)) => self.known.get_or_init(|| Err(why)),
+            Err(Missing::Task) => self.untried.get_or_init(|| Err(UNTRIED.to_owned())),
+        }
+    }
+}
+
+const UNTRIED: &str =
+    "no process could be created to try it out; raise the limit on processes, or try again later";
+
+/// Starts a process as a job with limited files is started.
+fn try_namespaces() -> Result<(), Missing> {
+    let no_directory = |error| Missing::Means(format!("no temporary directory: {error}"));
+    let place = tempfile::tempdir().map_err(no_directory)?;
+    spawner::start().map_err(|error| {
+        Missing::new(&error, format!("no process to create jobs with: {error}"))
+    })?;
+    let started = start_in(place.path()).map_err(|error| Missing::Means(error.to_string()))?;
+    started.map_err(|failure| Missing::new(&failure.errno.into(), missing(failure)))
+}
+
+fn start_in(place: &Path) -> io::Result<Result<(), Failure>> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = open(place, flags, Mode::empty())?;
+    let output = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let confinement = Confinement { profile: Profile::WorkspaceWrite, network: Network::Off };
+    let order = Order {
+        path: CString::from(c"/bin/sh"),
+        argv: [c"sh", c"-c", c":"].map(CString::from).into(),
+        env: Vec::new(),
+        terminal: None,
+        tag: None,
+        shut: Shut {
+            confinement,
+            backend: Backend::Namespaces,
+            sockets: SocketRules::new(confinement, Backend::Namespaces, None),
+            limits: ResourceLimits::NONE,
+            mounts: vec![Mount::Writable(place.to_owned())],
+            writable: None,
+            untouchable: Vec::new(),
+        },
+    };
+    let files = Files {
+        directory: directory.as_fd(),
+        stdin: None,
+        stdout: Some(output.as_fd()),
+        stderr: Some(output.as_fd()),
+        report: None,
+    };
+    Ok(spawner::create(&order, files, None).map(|Offspring { leader, namespace }| {
+        leader.child.outlive();
+        drop(namespace);
+    }))
+}
+
+/// What a failed step says about the host.
+fn missing(Failure { step, errno }: Failure) -> String {
+    let word = io::Error::from(errno);
+    match (step, errno) {
+        (
+            Step::Namespaces | Step::UserMap | Step::Network | Step::Mounts | Step::Processes,
+            Errno::PERM | Errno::ACCESS,
+        ) => format!(
+            "{} ({word}): kernel.apparmor_restrict_unprivileged_userns, kernel.unprivileged_userns_clone, or a container's seccomp profile or masked /proc forbids it",
+            step.what()
+        ),
+        (Step::Namespaces, Errno::NOSPC) => {
+            format!("{} ({word}): user.max_user_namespaces is used up or 0", step.what())
+        }
+        (Step::Namespaces, Errno::INVAL | Errno::NOSYS) => {
+            format!("{} ({word}): this kernel was built without them", step.what())
+        }
+        _ => format!("{} ({word})", step.what()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OFF: [Confinement; 2] = [
+        Confinement { profile: Profile::None, network: Network::Off },
+        Confinement { profile: Profile::Default, network: Network::Off },
+    ];
+    const FILES: [Confinement; 2] = [
+        Confinement { profile: Profile::WorkspaceWrite, network: Network::Off },
+        Confinement { profile: Profile::ReadOnly, network: Network::On },
+    ];
+
+    fn all() -> HostOffer {
+        HostOffer { namespaces: Ok(()).into(), landlock: Ok(7).into(), seccomp: Ok(()).into() }
+    }
+
+    /// A means that nobody may try out.
+    fn untried<T>() -> Means<T> {
+        Means::Tried(|| panic!("nobody asked for it"))
+    }
+
+    fn backend(asked: Confinement, offer: &HostOffer) -> Backend {
+        let granted = grant(asked, offer, OnUnavailable::Refuse).unwrap();
+        assert_eq!((granted.asked, granted.given), (asked, asked));
+        granted.backend
+    }
+
+    #[test]
+    fn the_strongest_at_hand_is_taken() {
+        for asked in FILES {
+            assert_eq!(backend(asked, &all()), Backend::Namespaces);
+            assert_eq!(backend(asked, &all().limited_to(Backend::Landlock)), Backend::Landlock);
+        }
+        for asked in OFF {
+            assert_eq!(backend(asked, &all().limited_to(Backend::Seccomp)), Backend::Seccomp);
+        }
+        let nothing = all().limited_to(Backend::Nothing);
+        assert_eq!(backend(Confinement::NONE, &nothing), Backend::Nothing);
+    }
+
+    #[test]
+    fn only_what_is_asked_for_is_tried_out() {
+        let untried = HostOffer { namespaces: untried(), landlock: untried(), seccomp: untried() };
+        assert_eq!(backend(Confinement::NONE, &untried), Backend::Nothing);
+        let filters = HostOffer { seccomp: Ok(()).into(), ..untried };
+        assert_eq!(backend(OFF[1], &filters), Backend::Seccomp);
+        let namespaces = HostOffer { namespaces: Ok(()).into(), ..filters };
+        assert_eq!(backend(FILES[0], &namespaces), Backend::Namespaces);
+    }
+
+    #[test]
+    fn what_cannot_be_given_is_refused_and_says_what_is_missing() {
+        let offer = HostOffer {
+            namespaces: Err("not permitted".to_owned()).into(),
+            landlock: Err("not in this kernel".to_owned()).into(),
+            ..all()
+        };
+        let refused = grant(FILES[0], &offer, OnUnavailable::Refuse).unwrap_err();
+        let told = refused.to_string();
+        assert!(told.contains("`workspace-write, network off`"), "{told}");
+        assert!(told.contains("not permitted") && told.contains("not in this kernel"), "{told}");
+    }
+
+    #[test]
+    fn with_leave_a_job_gets_what_there_is_and_it_is_told() {
+        let weak = all().limited_to(Backend::Seccomp);
+        let granted = grant(FILES[0], &weak, OnUnavailable::Degrade).unwrap();
+        let left = Confinement { profile: Profile::Default, network: Network::Off };
+        assert_eq!((granted.given, granted.backend), (left, Backend::Seccomp));
+        assert!(granted.is_degraded());
+        let nothing = all().limited_to(Backend::Nothing);
+        let granted = grant(OFF[1], &nothing, OnUnavailable::Degrade).unwrap();
+        assert_eq!((granted.given, granted.backend), (Confinement::NONE, Backend::Nothing));
+        assert!(granted.is_degraded());
+    }
+}
+
+#[cfg(test)]
+mod probe_tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_tried_out_is_tried_again_and_what_was_found_stays() {
+        let finding = Finding::new();
+        let refused = || Err(Missing::new(&Errno::AGAIN.into(), String::new()));
+        assert_eq!(finding.get(refused), &Err(UNTRIED.to_owned()));
+        assert_eq!(finding.get(|| Ok(3)), &Ok(3));
+        assert_eq!(finding.get(refused), &Ok(3));
+        let finding: Finding<u32> = Finding::new();
+        let missing = || Err(Missing::new(&Errno::NOSYS.into(), "not built in".to_owned()));
+        assert_eq!(finding.get(missing), &Err("not built in".to_owned()));
+        assert_eq!(finding.get(|| Ok(3)), &Err("not built in".to_owned()));
+    }
+}

@@ -1,0 +1,385 @@
+//! What is made around a job before it starts, and goes when it is gone.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, getpgrp, getpid};
+
+use super::mounts::{Mount, Substitute, View};
+use super::protected::{Guarded, Protection};
+use super::scratch::Scratch;
+use super::seccomp::SocketRules;
+use super::workspace::{SharedPlace, TEMPORARY};
+use super::{backends, mounts, protected, workspace};
+use crate::cgroup::JobCgroup;
+use crate::confinement::{Backend, Profile};
+use crate::launch::{Confine, Launch};
+use crate::processes::number;
+use crate::spawner::Namespace;
+use crate::start_error::StartError;
+use crate::tree::KillMeans;
+use crate::vfork_spawn::Shut;
+use crate::{guardian, processes, spawner};
+
+/// What one job has around it. Dropped when no process of it is left.
+#[derive(Debug, Default)]
+pub(crate) struct Surroundings {
+    cgroup: Option<JobCgroup>,
+    files: Option<FilePlaces>,
+}
+
+/// The files that a job sees whose files are limited, and those that it may write.
+#[derive(Debug)]
+struct FilePlaces {
+    /// The directories that it may write to, on the host.
+    roots: Vec<PathBuf>,
+    /// Its directory for temporary files, as the job names it.
+    temporary: PathBuf,
+    /// Its view of the files in namespaces of its own, if it has any.
+    view: Option<OwnView>,
+    scratch: Scratch,
+}
+
+/// The view of the files in a mount namespace of a job's own.
+#[derive(Debug)]
+struct OwnView {
+    /// The workspaces, and what else it sees of places of which it has its own.
+    roots: Vec<PathBuf>,
+    private: Vec<Substitute>,
+    shown: Vec<Substitute>,
+    hidden: Vec<PathBuf>,
+    guarded: Guarded,
+}
+
+impl Surroundings {
+    /// Makes what this launch needs.
+    pub(crate) fn make(launch: &Launch) -> Result<Self, StartError> {
+        let confine = &launch.confine;
+        if confine.is_not() {
+            return Ok(Self::default());
+        }
+        let files = if confine.granted.given.profile.limits_files() {
+            Some(FilePlaces::make(launch)?)
+        } else {
+            None
+        };
+        Ok(Self { cgroup: JobCgroup::create(&confine.limits), files })
+    }
+
+    /// What the new process does to itself.
+    pub(crate) fn shut(&self, confine: &Confine) -> Shut {
+        let (confinement, backend) = (confine.granted.given, confine.granted.backend);
+        let files = self.files.as_ref();
+        Shut {
+            confinement,
+            backend,
+            sockets: SocketRules::new(confinement, backend, landlock_version(backend)),
+            limits: confine.limits,
+            mounts: files.map(|files| files.plan(confinement.profile)).unwrap_or_default(),
+            writable: files
+                .filter(|_| landlock_version(backend).is_some())
+                .map(FilePlaces::writable),
+            untouchable: untouchable_behind(backend),
+        }
+    }
+
+    /// The temporary directory of its own, where it has one, as the job names it.
+    pub(crate) fn temporary(&self) -> Option<&Path> {
+        self.files.as_ref().map(|files| files.temporary.as_path())
+    }
+
+    pub(crate) const fn cgroup(&self) -> Option<&JobCgroup> {
+        self.cgroup.as_ref()
+    }
+
+    /// The directory of its cgroup, where it has one.
+    pub(crate) fn open_cgroup(&self) -> Result<Option<OwnedFd>, Errno> {
+        self.cgroup.as_ref().map(JobCgroup::open).transpose()
+    }
+}
+
+#[cfg(test)]
+impl From<JobCgroup> for Surroundings {
+    fn from(cgroup: JobCgroup) -> Self {
+        Self { cgroup: Some(cgroup), files: None }
+    }
+}
+
+impl FilePlaces {
+    fn make(launch: &Launch) -> Result<Self, StartError> {
+        let confine = &launch.confine;
+        let (places, profile) = (&confine.places, confine.granted.given.profile);
+        let has_view = confine.granted.backend == Backend::Namespaces;
+        let shared = if has_view { workspace::find(places.home.as_deref()) } else { Vec::new() };
+        let no_workspace =
+            |error: workspace::WorkspaceError| StartError::NoWorkspace { why: error.to_string() };
+        let roots = match profile {
+            Profile::WorkspaceWrite => workspace::roots(places, &shared, launch.cwd.path()),
+            Profile::None | Profile::Default | Profile::ReadOnly => Ok(Vec::new()),
+        };
+        let roots = roots.map_err(no_workspace)?;
+        let scratch = Scratch::make(&places.scratch);
+        let own = scratch.and_then(|scratch| Ok((scratch.directory(TEMPORARY)?, scratch)));
+        let (own, scratch) =
+            own.map_err(|error| failed("no temporary directory of its own could be made", &error))?;
+        if !has_view {
+            return Ok(Self { roots, temporary: own, view: None, scratch });
+        }
+        let readable = workspace::readable(places, &shared, launch.cwd.path());
+        let readable = readable.map_err(no_workspace)?;
+        let view = OwnView::make(launch, &shared, &roots, readable, &scratch)?;
+        let temporary = view.temporary().unwrap_or(&own).to_owned();
+        Ok(Self { roots, temporary, view: Some(view), scratch })
+    }
+
+    fn plan(&self, profile: Profile) -> Vec<Mount> {
+        let Some(view) = &self.view else { return Vec::new() };
+        // Directories of other jobs are beside its own.
+        let others = self.scratch.path().parent().map(Path::to_owned);
+        let hidden: Vec<PathBuf> = view.hidden.iter().cloned().chain(others).collect();
+        let is_seen_elsewhere = view.temporary().is_some();
+        mounts::plan(&View {
+            profile,
+            roots: &view.roots,
+            private: &view.private,
+            shown: &view.shown,
+            guarded: view.guarded.names(),
+            hidden: &hidden,
+            temporary: Some(self.temporary.as_path()).filter(|_| !is_seen_elsewhere),
+        })
+    }
+
+    /// The directories that Landlock lets it write to, in its own view.
+    fn writable(&self) -> Vec<PathBuf> {
+        let private = self.view.iter().flat_map(|view| view.own_places());
+        let roots = self.roots.iter().map(PathBuf::as_path);
+        roots.chain(private).chain([self.temporary.as_path()]).map(Path::to_owned).collect()
+    }
+}
+
+impl OwnView {
+    fn make(
+        launch: &Launch,
+        shared: &[SharedPlace],
+        roots: &[PathBuf],
+        readable: Vec<PathBuf>,
+        scratch: &Scratch,
+    ) -> Result<Self, StartError> {
+        let places = &launch.confine.places;
+        let private = shared.iter().map(|place| {
+            let source = scratch.directory(place.own)?;
+            Ok(Substitute { place: place.path.clone(), source })
+        });
+        let private = private.collect::<io::Result<Vec<_>>>().map_err(|error| {
+            failed("no directory of its own could be made in the place of a shared one", &error)
+        })?;
+        let programs = programs(launch);
+        let named = places.shown.iter().chain(&programs).chain(&readable).map(PathBuf::as_path);
+        let shown = workspace::shown(shared, named);
+        let mut hidden = protected::hidden(&places.hidden);
+        hidden.extend(workspace::sockets_in_sight(shared, &shown, &readable));
+        let protection = Protection {
+            roots,
+            names: &places.protected,
+            home: places.home.as_deref(),
+            records: scratch.path(),
+        };
+        let guarded = protected::guard(&protection).map_err(|error| {
+            failed("what must not be changed in its workspace could not be protected", &error)
+        })?;
+        let seen = if roots.is_empty() { readable } else { roots.to_vec() };
+        Ok(Self { roots: seen, private, shown, hidden, guarded })
+    }
+
+    /// The place in which it sees its own temporary directory, unless somebody chose the host's to
+    /// be a workspace.
+    fn temporary(&self) -> Option<&Path> {
+        let mut own = self.private.iter().filter(|it| it.source.ends_with(TEMPORARY));
+        own.find(|it| !self.is_chosen(&it.place)).map(|it| it.place.as_path())
+    }
+
+    /// The places of which it has its own.
+    fn own_places(&self) -> impl Iterator<Item = &Path> {
+        let places = self.private.iter().map(|it| it.place.as_path());
+        places.filter(|place| !self.is_chosen(place))
+    }
+
+    fn is_chosen(&self, place: &Path) -> bool {
+        self.roots.iter().any(|root| place.starts_with(root))
+    }
+}
+
+/// The program of a launch, where it is a full path, and the directories in which its PATH looks for
+/// others: what a job executes it must see.
+///
+/// Programs in a directory `bin` find their own files beside it, as in a virtual environment, so the
+/// directory around it counts; `~/.local` does not, where much else is.
+fn programs(launch: &Launch) -> Vec<PathBuf> {
+    let path = launch.env.iter().rev().find(|variable| variable.name() == "PATH");
+    let path = path.map_or(OsStr::new(""), |variable| variable.value());
+    let with_prefix = |directory: PathBuf| {
+        let around = directory.parent().filter(|_| directory.ends_with("bin"));
+        let around = around.filter(|around| !around.ends_with(".local")).map(Path::to_owned);
+        [directory].into_iter().chain(around)
+    };
+    let own = Path::new(&launch.program).to_owned();
+    let all = std::env::split_paths(path).flat_map(with_prefix).chain([own]);
+    all.filter(|path| path.is_absolute()).collect()
+}
+
+fn failed(what: &str, error: &io::Error) -> StartError {
+    StartError::Confinement { what: what.to_owned(), why: error.to_string() }
+}
+
+/// The version of Landlock that holds a job, where Landlock does. Namespaces hold by themselves;
+/// where the kernel has Landlock too, there are two walls.
+fn landlock_version(backend: Backend) -> Option<u32> {
+    match backend {
+        Backend::Namespaces | Backend::Landlock => backends::landlock().as_ref().ok().copied(),
+        Backend::Seccomp | Backend::Nothing => None,
+    }
+}
+
+/// Whom a filter keeps a job from signalling. In a process namespace of its own it has no number for
+/// any of us.
+fn untouchable_behind(backend: Backend) -> Vec<i32> {
+    match backend {
+        Backend::Landlock | Backend::Seccomp => untouchable(),
+        Backend::Namespaces | Backend::Nothing => Vec::new(),
+    }
+}
+
+/// Whom no job may signal: this server with its group, its guardian and its spawner.
+///
+/// In order, so that the same ones give the same filter.
+fn untouchable() -> Vec<i32> {
+    if spawner::pid().is_none() {
+        // A filter lasts as long as its job, and must know a spawner that is needed only later. Where
+        // none can be started now, there is nobody to keep it from.
+        spawner::start().ok();
+    }
+    let number = |pid: Pid| pid.as_raw_nonzero().get();
+    let helpers: Vec<i32> =
+        [guardian::pid(), spawner::pid()].into_iter().flatten().map(number).collect();
+    let alone = own_threads().into_iter().chain([number(getpid())]).chain(helpers.iter().copied());
+    let groups = [number(getpgrp())].into_iter().chain(helpers.iter().copied());
+    let all: BTreeSet<i32> = alone.chain(groups.map(|group| -group)).collect();
+    all.into_iter().collect()
+}
+
+/// The numbers of our threads: a signal to any of them is one to all of us.
+fn own_threads() -> Vec<i32> {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return Vec::new() };
+    threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
+}
+
+// What is held for as long as a job has processes.
+
+/// What goes when the last process of a job is gone. The namespace goes first: with it ends
+/// whoever might still use the rest.
+#[derive(Debug)]
+pub(crate) struct Holdings {
+    namespace: Option<Namespace>,
+    surroundings: Surroundings,
+}
+
+/// The number that the kernel gives for processes which cannot be seen from this process namespace.
+const UNSEEN: u32 = 0;
+
+/// Whether somebody is left in a job's process namespace, its first process left out, or in its
+/// cgroup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inhabitants {
+    None,
+    Some,
+    /// It has neither, or the kernel does not tell for certain.
+    Unknown,
+}
+
+impl Holdings {
+    pub(crate) const fn new(namespace: Option<Namespace>, surroundings: Surroundings) -> Self {
+        Self { namespace, surroundings }
+    }
+
+    /// The first process of the job's process namespace, to which its orphans fall.
+    pub(crate) fn init(&self) -> Option<Pid> {
+        self.namespace.as_ref().map(Namespace::init)
+    }
+
+    /// The cgroup that the leader began in, where it got one of its own.
+    pub(crate) const fn cgroup(&self) -> Option<&JobCgroup> {
+        self.surroundings.cgroup()
+    }
+
+    /// Whether somebody is left. Right only after the leader was reaped: before, it lives in the
+    /// namespace and is no child of the first process.
+    pub(crate) fn inhabitants(&self) -> Inhabitants {
+        match (self.init().map(processes::children_of), self.cgroup()) {
+            (Some(Ok(children)), _) if children.is_empty() => Inhabitants::None,
+            (Some(Ok(_)), _) => Inhabitants::Some,
+            (None, Some(cgroup)) if cgroup.is_vacated() => Inhabitants::None,
+            (None, Some(_)) => Inhabitants::Some,
+            (Some(Err(_)) | None, _) => Inhabitants::Unknown,
+        }
+    }
+
+    /// The processes that the kernel lists in the job's cgroup, the namespace's first process left
+    /// out; empty once the kernel says that nobody is in it. To be asked after the leader was reaped.
+    ///
+    /// They are there although /proc may not show them, to this user or in this namespace.
+    /// [`UNSEEN`] stands for those that have no number here.
+    pub(crate) fn listed_processes(&self) -> Vec<u32> {
+        let Some(cgroup) = self.cgroup().filter(|cgroup| !cgroup.is_vacated()) else {
+            return Vec::new();
+        };
+        let init = self.init();
+        let pids = cgroup.member_pids().into_iter().filter(|pid| Some(*pid) != init);
+        let listed: Vec<u32> = pids.map(number).collect();
+        // With a first process in it a cgroup is never vacated. The last one may have ended by now.
+        if listed.is_empty() && init.is_none() && !cgroup.is_vacated() {
+            return vec![UNSEEN];
+        }
+        listed
+    }
+
+    /// Ends every process by what reaches all of them at once, where there is such a thing, and
+    /// says by which means it did.
+    pub(crate) fn end_processes(&self) -> KillMeans {
+        if self.cgroup().is_some_and(|cgroup| cgroup.kill()) {
+            return KillMeans::Cgroup;
+        }
+        let Some(namespace) = &self.namespace else { return KillMeans::Walk };
+        namespace.end();
+        KillMeans::Namespace
+    }
+
+    pub(crate) const fn kill_means(&self) -> KillMeans {
+        match (self.cgroup(), &self.namespace) {
+            (Some(_), _) => KillMeans::Cgroup,
+            (None, Some(_)) => KillMeans::Namespace,
+            (None, None) => KillMeans::Walk,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use rustix::thread::gettid;
+
+    use super::*;
+
+    #[test]
+    fn each_of_our_threads_is_untouchable() {
+        let own = || gettid().as_raw_nonzero().get();
+        let (all, other) = thread::spawn(move || (untouchable(), own())).join().unwrap();
+        assert!(all.contains(&other) && all.contains(&own()), "{all:?}");
+        assert!(all.contains(&-getpgrp().as_raw_nonzero().get()), "{all:?}");
+        assert!(all.is_sorted_by(|one, next| one < next), "{all:?}");
+    }
+}

@@ -1,0 +1,344 @@
+//! Landlock: where a process and all that comes out of it may write.
+#![expect(unsafe_code, reason = "the system call itself, for a process that must not allocate")]
+
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, Errno,
+    LandlockStatus, PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreated,
+    RulesetCreatedAttr as _, RulesetError, Scope,
+};
+
+use crate::confinement::Network;
+use crate::start_error::Missing;
+use crate::syscalls;
+
+/// What is allowed; all other ways of writing that Landlock knows are not. Reading is not limited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FileRules {
+    /// Directories below which everything may be written.
+    pub(crate) writable: Vec<PathBuf>,
+    /// Whether there is a network.
+    pub(crate) network: Network,
+}
+
+/// The first version without which files could be emptied anywhere.
+const NEEDED: ABI = ABI::V3;
+/// The first version that knows everything that is asked for here. Since then connections to
+/// sockets with a path are limited to what may be written.
+const COMPLETE: ABI = ABI::V9;
+
+/// Devices that everybody writes to. Left out where they are missing.
+const DEVICES: [&str; 8] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+];
+/// Shared memory and semaphores, which are files here.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// The rules in the form in which a process takes them on itself ([`restrict_self`]): they limit
+/// writing, and with it signals and nameless sockets of processes outside.
+///
+/// # Errors
+/// When the kernel cannot limit all ways of writing, or a writable directory cannot be opened.
+pub(crate) fn ruleset(rules: &FileRules) -> io::Result<OwnedFd> {
+    let everything = AccessFs::from_write(COMPLETE);
+    let device = everything & AccessFs::from_file(COMPLETE);
+    let mut ruleset = empty_ruleset(rules.network).map_err(errno)?;
+    for path in DEVICES {
+        ruleset = allow_if_there(ruleset, Path::new(path), device)?;
+    }
+    ruleset = allow_if_there(ruleset, Path::new(SHARED_MEMORY), everything)?;
+    for path in &rules.writable {
+        ruleset = allow(ruleset, path, everything)?;
+    }
+    Option::from(ruleset).ok_or(io::ErrorKind::Unsupported.into())
+}
+
+/// Limits this thread and all that comes after it, which must not be able to gain privileges any
+/// more (`no_new_privs`). Allocates nothing.
+pub(crate) fn restrict_self(ruleset: BorrowedFd<'_>) -> Result<(), rustix::io::Errno> {
+    const NO_FLAGS: u32 = 0;
+    // SAFETY: takes two numbers, and changes nothing but what this thread may do.
+    let done =
+        unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), NO_FLAGS) };
+    if done == 0 { Ok(()) } else { Err(syscalls::last_error()) }
+}
+
+/// Rules that allow nothing yet. What newer kernels can do is taken where it is there.
+fn empty_ruleset(network: Network) -> Result<RulesetCreated, RulesetError> {
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_write(NEEDED))?
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_write(COMPLETE))?
+        .scope(Scope::from_all(COMPLETE))?;
+    if network == Network::Off {
+        ruleset = ruleset.handle_access(AccessNet::from_all(COMPLETE))?;
+    }
+    ruleset.create()
+}
+
+fn allow_if_there(
+    ruleset: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> io::Result<RulesetCreated> {
+    if path.exists() { allow(ruleset, path, access) } else { Ok(ruleset) }
+}
+
+fn allow(
+    ruleset: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> io::Result<RulesetCreated> {
+    let place = PathFd::new(path).map_err(|error| from_errno(&Errno::from(error)))?;
+    ruleset.add_rule(PathBeneath::new(place, access)).map_err(errno)
+}
+
+fn errno(error: RulesetError) -> io::Error {
+    from_errno(&Errno::from(error))
+}
+
+fn from_errno(errno: &Errno) -> io::Error {
+    io::Error::from_raw_os_error(**errno)
+}
+
+/// The version of Landlock that this host has, found out by using it.
+///
+/// # Errors
+/// What is missing.
+pub(crate) fn offer() -> Result<u32, Missing> {
+    let thread = thread::Builder::new().spawn(probe);
+    let thread = thread.map_err(|error| Missing::new(&error, error.to_string()))?;
+    let tried = thread.join().unwrap_or(Err(io::ErrorKind::Other.into()));
+    let status = tried.map_err(|error| Missing::Means(error.to_string()))?;
+    version(status).map_err(Missing::Means)
+}
+
+fn version(status: LandlockStatus) -> Result<u32, String> {
+    match status {
+        LandlockStatus::Available { effective_abi, .. } if effective_abi < NEEDED => {
+            Err(format!("version {effective_abi}, and {NEEDED} is needed: Linux 6.2 or later"))
+        }
+        LandlockStatus::Available { effective_abi, kernel_abi } => {
+            let newer = kernel_abi.and_then(|version| u32::try_from(version).ok());
+            Ok(newer.unwrap_or(effective_abi as u32))
+        }
+        LandlockStatus::NotEnabled => {
+            Err("not switched on: add `landlock` to the kernel's boot parameter `lsm=`".to_owned())
+        }
+        LandlockStatus::NotImplemented => {
+            Err("not built into this kernel, or a container does not allow it".to_owned())
+        }
+    }
+}
+
+/// Limits this thread where the kernel can do it at all.
+fn probe() -> io::Result<LandlockStatus> {
+    let ruleset = Ruleset::default().handle_access(AccessFs::from_write(COMPLETE));
+    let limited = ruleset.and_then(Ruleset::create).and_then(RulesetCreated::restrict_self);
+    limited.map(|status| status.landlock).map_err(errno)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Landlock on threads of this process: it ends with its thread. What is refused must have been
+    //! possible without it.
+
+    use std::fs::{self, File, OpenOptions};
+    use std::io::{self, ErrorKind};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd as _;
+    use std::os::linux::net::SocketAddrExt as _;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// A workspace, and something beside it.
+    struct Ground {
+        _dir: tempfile::TempDir,
+        inside: PathBuf,
+        outside: PathBuf,
+    }
+
+    impl Ground {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let [inside, outside] = ["inside", "outside"].map(|name| dir.path().join(name));
+            for place in [&inside, &outside] {
+                fs::create_dir(place).unwrap();
+                fs::create_dir(place.join("empty")).unwrap();
+                for file in ["file", "other", "third", "fourth"] {
+                    fs::write(place.join(file), "text").unwrap();
+                }
+            }
+            symlink(&outside, inside.join("way_out")).unwrap();
+            Self { _dir: dir, inside, outside }
+        }
+
+        fn rules(&self, network: Network) -> FileRules {
+            FileRules { writable: vec![self.inside.clone()], network }
+        }
+    }
+
+    fn limited<T: Send + 'static>(rules: FileRules, act: impl FnOnce() -> T + Send + 'static) -> T {
+        let thread = thread::spawn(move || {
+            rustix::thread::set_no_new_privs(true).unwrap();
+            restrict_self(ruleset(&rules).unwrap().as_fd()).unwrap();
+            act()
+        });
+        thread.join().unwrap()
+    }
+
+    type Attempt = (&'static str, fn(&Path) -> io::Result<()>);
+
+    /// Every way to change something below a directory.
+    const WRITES: &[Attempt] = &[
+        ("write", |dir| fs::write(dir.join("file"), "x")),
+        ("append", |dir| OpenOptions::new().append(true).open(dir.join("file")).map(drop)),
+        ("truncate", |dir| truncate(&dir.join("other"))),
+        ("create", |dir| File::create(dir.join("new")).map(drop)),
+        ("make a directory", |dir| fs::create_dir(dir.join("new_dir"))),
+        ("make a symlink", |dir| symlink("file", dir.join("new_link"))),
+        ("make a pipe", |dir| {
+            let mode = rustix::fs::Mode::RWXU;
+            Ok(rustix::fs::mkfifoat(rustix::fs::CWD, dir.join("new_pipe"), mode)?)
+        }),
+        ("make a socket", |dir| UnixListener::bind(dir.join("new_socket")).map(drop)),
+        ("link", |dir| fs::hard_link(dir.join("third"), dir.join("new_name"))),
+        ("rename", |dir| fs::rename(dir.join("third"), dir.join("renamed"))),
+        ("remove", |dir| fs::remove_file(dir.join("fourth"))),
+        ("remove a directory", |dir| fs::remove_dir(dir.join("empty"))),
+    ];
+
+    /// By name, not by an open file.
+    fn truncate(path: &Path) -> io::Result<()> {
+        let script = "import os, sys; os.truncate(sys.argv[1], 0)";
+        let mut python = Command::new("python3");
+        let done = python.args(["-c", script]).arg(path).stderr(Stdio::null()).status()?;
+        if done.success() { Ok(()) } else { Err(ErrorKind::PermissionDenied.into()) }
+    }
+
+    /// The attempts that failed, and how.
+    fn failures(dir: &Path) -> Vec<(&'static str, ErrorKind)> {
+        let tried = WRITES.iter().map(|(name, attempt)| (*name, attempt(dir)));
+        tried.filter_map(|(name, result)| Some((name, result.err()?.kind()))).collect()
+    }
+
+    #[test]
+    fn everything_is_written_inside_and_nothing_outside() {
+        let free = Ground::new();
+        assert_eq!(failures(&free.outside), []);
+        let ground = Ground::new();
+        let (rules, outside) = (ground.rules(Network::On), ground.outside.clone());
+        let (inside, way_out) = (ground.inside.clone(), ground.inside.join("way_out"));
+        let (inside, outside, by_link) =
+            limited(rules, move || (failures(&inside), failures(&outside), failures(&way_out)));
+        assert_eq!(inside, []);
+        let all: Vec<_> =
+            WRITES.iter().map(|(name, _)| (*name, ErrorKind::PermissionDenied)).collect();
+        assert_eq!(outside, all);
+        assert_eq!(by_link, all);
+        assert_eq!(fs::read_to_string(ground.outside.join("file")).unwrap(), "text");
+    }
+
+    #[test]
+    fn nothing_is_moved_or_linked_across_the_border() {
+        fn crossings(inside: &Path, outside: &Path) -> [bool; 4] {
+            [
+                fs::hard_link(outside.join("file"), inside.join("alias")).is_ok(),
+                fs::hard_link(inside.join("file"), outside.join("alias")).is_ok(),
+                fs::rename(outside.join("other"), inside.join("taken")).is_ok(),
+                fs::rename(inside.join("other"), outside.join("given")).is_ok(),
+            ]
+        }
+        let free = Ground::new();
+        assert_eq!(crossings(&free.inside, &free.outside), [true; 4]);
+        let ground = Ground::new();
+        let (inside, outside) = (ground.inside.clone(), ground.outside.clone());
+        let crossed = limited(ground.rules(Network::On), move || crossings(&inside, &outside));
+        assert_eq!(crossed, [false; 4]);
+    }
+
+    #[test]
+    fn processes_outside_get_no_signals_where_the_kernel_can_do_that() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let number = child.id();
+        let signal = move |text: String| {
+            Command::new("sh").args(["-c", &text]).stderr(Stdio::null()).status().unwrap().success()
+        };
+        let outside = format!("kill -0 {number}");
+        let own = "sleep 1000 & kill $!".to_owned();
+        assert!(signal(outside.clone()));
+        let found =
+            limited(Ground::new().rules(Network::On), move || (signal(outside), signal(own)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found, (offer().unwrap() < 6, true));
+    }
+
+    #[test]
+    fn nameless_sockets_outside_are_closed_where_the_kernel_can_do_that() {
+        let name = format!("outside {}", std::process::id());
+        let address = SocketAddr::from_abstract_name(name).unwrap();
+        let _listener = UnixListener::bind_addr(&address).unwrap();
+        let connects = move || UnixStream::connect_addr(&address).is_ok();
+        assert!(connects());
+        assert_eq!(limited(Ground::new().rules(Network::On), connects), offer().unwrap() < 6);
+    }
+
+    #[test]
+    fn the_network_is_closed_only_where_it_is_off() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let reaches =
+            move || [TcpStream::connect(address).is_ok(), TcpListener::bind("127.0.0.1:0").is_ok()];
+        assert_eq!(limited(Ground::new().rules(Network::On), reaches), [true; 2]);
+        let is_older = offer().unwrap() < 4;
+        assert_eq!(limited(Ground::new().rules(Network::Off), reaches), [is_older; 2]);
+    }
+
+    #[test]
+    fn everyday_work_goes_on_in_all_that_comes_after() {
+        let ground = Ground::new();
+        let script = format!(
+        "set -e; cd {}; echo a > /dev/null; echo b > /dev/stdout; cat ../outside/file
+        git init -q repo && cd repo && git -c user.name=x -c user.email=x@y commit -q --allow-empty -m z
+        git log --format=' %s'; sleep 1000 & kill $!; wait $! || true
+        python3 -c 'import multiprocessing, pty
+with multiprocessing.Lock(): print(1, flush=True)
+pty.spawn([\"sh\", \"-c\", \"stty size > /dev/null; echo tty > /dev/tty\"])' < /dev/null",
+        ground.inside.display()
+    );
+        let output = limited(ground.rules(Network::Off), move || {
+            Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).output().unwrap()
+        });
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "b\ntext z\n1\ntty\r\n");
+    }
+
+    #[test]
+    fn a_writable_directory_that_is_missing_is_an_error() {
+        let missing = PathBuf::from("/nowhere/at/all");
+        let rules = FileRules { writable: vec![missing], network: Network::On };
+        let tried = thread::spawn(move || ruleset(&rules)).join().unwrap();
+        assert_eq!(tried.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn looking_limits_nobody() {
+        assert!(offer().unwrap() >= 3);
+        assert_eq!(failures(&Ground::new().outside), []);
+    }
+}

@@ -1,0 +1,307 @@
+//! Resource limits that a process sets on itself and hands on.
+//!
+//! They hold for each process, not for all processes of a job together: they are the backstop of
+//! what a cgroup or the job's watchdog holds. Memory is left to those two: the limits that the
+//! kernel has for one process (`RLIMIT_AS`, `RLIMIT_DATA`) count what is reserved and never
+//! touched, and so break address sanitizers, WebAssembly and programs with many threads.
+
+use std::io;
+use std::time::Duration;
+
+use rustix::process::{
+    Resource, Rlimit, getpriority_process, getrlimit, getuid, setpriority_process, setrlimit,
+};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set,
+    set_capabilities,
+};
+
+use crate::confinement::{Backend, Profile, ResourceLimits};
+use crate::load;
+
+/// From the signal that a process can handle to the one that it cannot.
+const CPU_GRACE: u64 = 5;
+
+/// Tasks that other programs of the same user may start while a job runs.
+const ROOM_FOR_OTHERS: u64 = 4096;
+
+/// Sets the limits on this process, the one on tasks as [`most_tasks`] says. To be called after it
+/// got its user namespace, if it gets one: only then are its processes counted apart from all others
+/// of the same user. Allocates nothing.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn apply(limits: &ResourceLimits, most_tasks: Option<u64>) -> io::Result<()> {
+    if *limits == ResourceLimits::NONE {
+        return Ok(());
+    }
+    lower(Resource::Core, 0, 0)?;
+    if let Some(files) = limits.open_files {
+        lower(Resource::Nofile, files, files)?;
+    }
+    if let Some(bytes) = limits.file_size {
+        lower(Resource::Fsize, bytes, bytes)?;
+    }
+    if let Some(cpu) = limits.cpu {
+        let seconds = whole_seconds(cpu);
+        lower(Resource::Cpu, seconds, seconds.saturating_add(CPU_GRACE))?;
+    }
+    if let Some(tasks) = most_tasks {
+        lower(Resource::Nproc, tasks, tasks)?;
+    }
+    give_way(limits.nice)
+}
+
+/// Never raises: what the server itself was started with holds for jobs too.
+fn lower(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
+    Ok(setrlimit(resource, lowered(getrlimit(resource), soft, hard))?)
+}
+
+fn lowered(old: Rlimit, soft: u64, hard: u64) -> Rlimit {
+    let least = |limit: u64, old: Option<u64>| Some(old.map_or(limit, |old| old.min(limit)));
+    let maximum = least(hard, old.maximum);
+    Rlimit { current: least(soft, old.current).min(maximum), maximum }
+}
+
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}
+
+/// How many tasks the user may have while this job runs; none where the kernel would not hold it.
+///
+/// In a user namespace of its own a job is counted alone, and twice its limit is the most that it
+/// can ever have: at the limit itself its programs would fail with errors of their own, instead of
+/// the watchdog ending the job for the limit. Elsewhere the kernel counts all that the user runs:
+/// then this only keeps a fork bomb from filling the host.
+pub(crate) fn most_tasks(limits: &ResourceLimits, backend: Backend) -> Option<u64> {
+    let processes = limits.processes?;
+    match backend {
+        Backend::Namespaces => Some(processes.saturating_mul(2)),
+        Backend::Landlock | Backend::Seccomp | Backend::Nothing if getuid().is_root() => None,
+        Backend::Landlock | Backend::Seccomp | Backend::Nothing => {
+            let now = load::host_tasks()?;
+            Some(now.saturating_add(processes).saturating_add(ROOM_FOR_OTHERS))
+        }
+    }
+}
+
+/// To this niceness, unless it gives way more already.
+fn give_way(nice: u8) -> io::Result<()> {
+    let nice = i32::from(nice);
+    if getpriority_process(None)? < nice {
+        setpriority_process(None, nice)?;
+    }
+    Ok(())
+}
+
+// Giving up privileges that the server's user has: nothing that runs later can get them back.
+
+/// What no build and no package manager needs: it is for those who run the machine.
+const FOR_OPERATORS: CapabilitySet = CapabilitySet::SYS_PTRACE
+    .union(CapabilitySet::SYS_ADMIN)
+    .union(CapabilitySet::SYS_MODULE)
+    .union(CapabilitySet::SYS_RAWIO)
+    .union(CapabilitySet::SYS_BOOT)
+    .union(CapabilitySet::SYS_TIME)
+    .union(CapabilitySet::SYS_PACCT)
+    .union(CapabilitySet::SYS_TTY_CONFIG)
+    // With these two a job would lift its own limits.
+    .union(CapabilitySet::SYS_RESOURCE)
+    .union(CapabilitySet::SYS_NICE)
+    .union(CapabilitySet::BPF)
+    .union(CapabilitySet::PERFMON)
+    .union(CapabilitySet::CHECKPOINT_RESTORE)
+    .union(CapabilitySet::MAC_ADMIN)
+    .union(CapabilitySet::MAC_OVERRIDE)
+    .union(CapabilitySet::SYSLOG)
+    .union(CapabilitySet::AUDIT_CONTROL)
+    .union(CapabilitySet::AUDIT_READ)
+    .union(CapabilitySet::WAKE_ALARM)
+    .union(CapabilitySet::BLOCK_SUSPEND);
+
+/// Gives up what a job of this profile must not have, for this thread and all that comes after.
+/// One call for an ordinary user, who has nothing to give up.
+///
+/// That it lasts takes `no_new_privs`, which every such job gets: without it a program with
+/// privileges of its own brings them back.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn give_up(profile: Profile) -> io::Result<()> {
+    let unwanted = unwanted(profile);
+    if unwanted.is_empty() {
+        return Ok(());
+    }
+    let held = capabilities(None)?;
+    if held.permitted.union(held.inheritable).intersects(unwanted) {
+        // First the bound on what a program of root's may get, while that is still allowed.
+        // Where it is not, `no_new_privs` alone holds the bound.
+        if held.effective.contains(CapabilitySet::SETPCAP) {
+            lower_bound(held.permitted.intersection(unwanted))?;
+        }
+        set_capabilities(None, without(held, unwanted))?;
+    }
+    Ok(())
+}
+
+/// What a job of this profile must not have.
+const fn unwanted(profile: Profile) -> CapabilitySet {
+    match profile {
+        Profile::None => CapabilitySet::empty(),
+        Profile::Default => FOR_OPERATORS,
+        Profile::WorkspaceWrite | Profile::ReadOnly => CapabilitySet::all(),
+    }
+}
+
+fn lower_bound(unwanted: CapabilitySet) -> io::Result<()> {
+    let each = (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit));
+    for capability in each.filter(|capability| unwanted.contains(*capability)) {
+        remove_capability_from_bounding_set(capability)?;
+    }
+    Ok(())
+}
+
+/// Ambient ones go with the inheritable ones.
+fn without(held: CapabilitySets, unwanted: CapabilitySet) -> CapabilitySets {
+    CapabilitySets {
+        effective: held.effective.difference(unwanted),
+        permitted: held.permitted.difference(unwanted),
+        inheritable: held.inheritable.difference(unwanted),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn limit(current: Option<u64>, maximum: Option<u64>) -> Rlimit {
+        Rlimit { current, maximum }
+    }
+
+    #[test]
+    fn limits_are_only_ever_lowered() {
+        for (old, asked, expected) in [
+            (limit(None, None), (60, 65), limit(Some(60), Some(65))),
+            (limit(Some(1024), Some(4096)), (512, 512), limit(Some(512), Some(512))),
+            (limit(Some(1024), Some(4096)), (9000, 9000), limit(Some(1024), Some(4096))),
+            (limit(Some(1024), Some(4096)), (2000, 2000), limit(Some(1024), Some(2000))),
+            (limit(Some(7), None), (0, 0), limit(Some(0), Some(0))),
+        ] {
+            assert_eq!(lowered(old, asked.0, asked.1), expected, "{old:?} {asked:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_second_counts_as_one() {
+        let seconds = [0, 1, 999, 1000, 1001].map(|ms| whole_seconds(Duration::from_millis(ms)));
+        assert_eq!(seconds, [0, 1, 1, 1, 2]);
+    }
+
+    #[test]
+    fn a_job_is_counted_alone_only_in_its_own_namespace() {
+        let limits = ResourceLimits { processes: Some(512), ..ResourceLimits::NONE };
+        assert_eq!(most_tasks(&limits, Backend::Namespaces), Some(1024));
+        assert_eq!(most_tasks(&ResourceLimits::NONE, Backend::Namespaces), None);
+        let others = most_tasks(&limits, Backend::Seccomp);
+        assert!(others.is_none_or(|tasks| tasks > 512 + ROOM_FOR_OTHERS), "{others:?}");
+        assert_eq!(others.is_none(), getuid().is_root());
+    }
+}
+
+#[cfg(test)]
+mod capabilities_tests {
+    use std::process::Command;
+    use std::thread;
+
+    use rustix::process::{Gid, Uid};
+    use rustix::thread::{set_no_new_privs, set_thread_res_gid, set_thread_res_uid};
+
+    use super::*;
+
+    /// What a program has that is run by a thread which gave up, in the words of its own status.
+    fn after_exec(profile: Profile) -> Vec<CapabilitySet> {
+        let act = move || {
+            give_up(profile).unwrap();
+            set_no_new_privs(true).unwrap();
+            let kept = "sed -n 's/^Cap[A-Z][a-z]*:\\t//p' /proc/self/status";
+            Command::new("sh").args(["-c", kept]).output().unwrap().stdout
+        };
+        let text = String::from_utf8(thread::spawn(act).join().unwrap()).unwrap();
+        let bits = text.lines().map(|line| u64::from_str_radix(line, 16).unwrap());
+        bits.map(CapabilitySet::from_bits_retain).collect()
+    }
+
+    /// Whether each of these worked for a thread that gave up.
+    fn works(profile: Profile, commands: &[&'static str]) -> Vec<bool> {
+        let commands = commands.to_vec();
+        let act = move || {
+            give_up(profile).unwrap();
+            set_no_new_privs(true).unwrap();
+            let run = |text: &&str| Command::new("sh").args(["-c", text]).output().unwrap();
+            commands.iter().map(|text| run(text).status.success()).collect()
+        };
+        thread::spawn(act).join().unwrap()
+    }
+
+    fn has_much() -> bool {
+        capabilities(None).unwrap().effective.contains(FOR_OPERATORS | CapabilitySet::SETPCAP)
+    }
+
+    #[test]
+    fn a_privileged_server_keeps_from_its_jobs_what_only_operators_need() {
+        let before = capabilities(None).unwrap().permitted;
+        let sets = after_exec(Profile::Default);
+        assert_eq!(sets.len(), 5);
+        let [_, permitted, effective, bounding, ambient] = sets[..] else { unreachable!() };
+        assert_eq!(permitted, before.difference(FOR_OPERATORS));
+        assert_eq!(effective, permitted);
+        assert!(ambient.is_empty());
+        assert!(!has_much() || !bounding.intersects(FOR_OPERATORS));
+    }
+
+    #[test]
+    fn with_limited_files_nothing_is_kept() {
+        for profile in [Profile::WorkspaceWrite, Profile::ReadOnly] {
+            let sets = after_exec(profile);
+            let [inheritable, permitted, effective, _, ambient] = sets[..] else { unreachable!() };
+            for set in [inheritable, permitted, effective, ambient] {
+                assert!(set.is_empty(), "{set:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn root_still_installs_but_no_longer_runs_the_machine() {
+        if !has_much() {
+            return;
+        }
+        let build = [
+            "f=$(mktemp) && chown 65534:65534 $f && rm $f",
+            "chroot / true",
+            "setpriv --reuid 65534 --clear-groups true",
+            "f=$(mktemp -u) && mknod $f c 1 3 && rm $f",
+        ];
+        let machine = ["unshare --mount true", "ulimit -n 100 && ulimit -n 200", "renice -n -5 $$"];
+        assert_eq!(works(Profile::None, &[build.as_slice(), &machine].concat()), [true; 7]);
+        assert_eq!(works(Profile::Default, &build), [true; 4]);
+        assert_eq!(works(Profile::Default, &machine), [false; 3]);
+        assert_eq!(works(Profile::ReadOnly, &build), [false; 4]);
+    }
+
+    #[test]
+    fn an_ordinary_user_has_nothing_to_give_up_and_is_not_refused() {
+        let act = || {
+            if rustix::process::geteuid().is_root() {
+                let (nobody, nogroup) = (Uid::from_raw(65534), Gid::from_raw(65534));
+                set_thread_res_gid(nogroup, nogroup, nogroup).unwrap();
+                set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            }
+            let before = capabilities(None).unwrap();
+            give_up(Profile::Default).unwrap();
+            give_up(Profile::ReadOnly).unwrap();
+            (before, capabilities(None).unwrap())
+        };
+        let (before, after) = thread::spawn(act).join().unwrap();
+        assert!(before.permitted.is_empty() && after == before);
+    }
+}

@@ -1,0 +1,1182 @@
+//! What the file system looks like to a job in a mount namespace of its own.
+//!
+//! Everything is read-only but the workspace and a few places of which the job has its own, such as
+//! `/tmp`. [`plan`] decides,
+//! in the server; [`apply`] does it, in a new process with fresh user and mount namespaces. What
+//! stays writable is copied before everything becomes read-only, so that each copied mount keeps
+//! what the host forbids on it: nothing is ever made looser, which the kernel would not allow.
+//!
+//! Linux 5.12 is needed, for `mount_setattr`: an older one answers with `ENOSYS`.
+#![expect(unsafe_code, reason = "mount_setattr has no safe wrapper")]
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount, mount_change,
+    move_mount, open_tree,
+};
+use rustix::process::fchdir;
+use rustix::stdio::stdin;
+
+use crate::confinement::Profile;
+
+// Deciding what a job sees and where it may write.
+
+/// One change to what a job sees. A later one lies in front of an earlier one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Mount {
+    /// This directory, with all below it, can be written.
+    Writable(PathBuf),
+    /// The same within one that can be written: it cannot be renamed, removed or replaced.
+    Pinned(PathBuf),
+    /// This file or directory cannot be written, renamed, removed or replaced, although what is
+    /// around it can.
+    ReadOnly(PathBuf),
+    /// An empty directory or file instead of this one.
+    Hidden(PathBuf),
+    /// A directory of the job's own instead of the host's. It can be written.
+    Private(Substitute),
+    /// A file or directory of the host that can be read within a place that is the job's own.
+    Shown(Substitute),
+}
+
+/// A place, and the file or directory of the host that a job sees there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Substitute {
+    pub(crate) place: PathBuf,
+    pub(crate) source: PathBuf,
+}
+
+impl Mount {
+    /// Where.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Writable(path)
+            | Self::Pinned(path)
+            | Self::ReadOnly(path)
+            | Self::Hidden(path)
+            | Self::Private(Substitute { place: path, .. })
+            | Self::Shown(Substitute { place: path, .. }) => path,
+        }
+    }
+}
+
+/// What a plan is made from. All paths are full and without symlinks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) profile: Profile,
+    /// The workspaces ([`super::workspace::roots`]). In a read-only view they can be read.
+    pub(crate) roots: &'a [PathBuf],
+    /// The places of which the job gets its own, with the directories of the job's own.
+    pub(crate) private: &'a [Substitute],
+    /// The part of those places that is still seen.
+    pub(crate) shown: &'a [Substitute],
+    /// What in the workspaces must stay as it is ([`super::protected::Guarded::names`]).
+    pub(crate) guarded: &'a [PathBuf],
+    /// What shall not be read ([`super::protected::hidden`]).
+    pub(crate) hidden: &'a [PathBuf],
+    /// The job's own temporary directory on the host, where it is not seen in a private place.
+    pub(crate) temporary: Option<&'a Path>,
+}
+
+/// What is to be changed, in order: nothing for a profile that does not limit files.
+///
+/// The innermost place that is named decides. A workspace in a hidden place is seen there, alone; a
+/// hidden place in a workspace is hidden; one that is both is a workspace, since somebody chose it.
+/// Nothing else of a hidden place is shown.
+pub(crate) fn plan(view: &View<'_>) -> Vec<Mount> {
+    let chosen: fn(PathBuf) -> Mount = match view.profile {
+        Profile::None | Profile::Default => return Vec::new(),
+        Profile::WorkspaceWrite => Mount::Writable,
+        Profile::ReadOnly => |path| Mount::Shown(Substitute { place: path.clone(), source: path }),
+    };
+    let pinned = view.guarded.iter().flat_map(|name| pins(name, view.roots)).map(Mount::Pinned);
+    let read_only = view.guarded.iter().cloned().map(Mount::ReadOnly);
+    // In a workspace that somebody chose around it, a place is that of the host.
+    let is_chosen = |path: &Path| view.roots.iter().any(|root| path.starts_with(root));
+    let private = view.private.iter().filter(|it| !is_chosen(&it.place));
+    let private = private.cloned().map(Mount::Private);
+    let is_hidden = |path: &Path| view.hidden.iter().any(|hidden| path.starts_with(hidden));
+    let shown = view.shown.iter().filter(|it| !is_hidden(&it.place) && !is_hidden(&it.source));
+    let shown = shown.cloned().map(Mount::Shown);
+    let hidden = view.hidden.iter().cloned().map(Mount::Hidden);
+    let own = view.temporary.map(Path::to_owned).map(Mount::Writable);
+    // Of several for the same place the last is kept. Paths compare by their parts: what is around
+    // a place comes before it.
+    let places: BTreeMap<PathBuf, Mount> = pinned
+        .chain(read_only)
+        .chain(private)
+        .chain(shown)
+        .chain(hidden)
+        .chain(view.roots.iter().cloned().map(chosen))
+        .chain(own)
+        .map(|mount| (mount.path().to_owned(), mount))
+        .collect();
+    needed(places.into_values())
+}
+
+/// The directories between a place and the workspace that it is in. Were one of them renamed, the
+/// place could be made anew.
+fn pins<'a>(name: &'a Path, roots: &'a [PathBuf]) -> impl Iterator<Item = PathBuf> + 'a {
+    let root = roots.iter().filter(|root| name.starts_with(root)).max();
+    let between =
+        move |path: &&Path| root.is_some_and(|root| path.starts_with(root) && path != root);
+    name.ancestors().skip(1).take_while(between).map(Path::to_owned)
+}
+
+/// Those that change something, given what is around them.
+fn needed(mounts: impl Iterator<Item = Mount>) -> Vec<Mount> {
+    let mut kept: Vec<Mount> = Vec::new();
+    for mount in mounts {
+        let around = kept.iter().rev().find(|outer| mount.path().starts_with(outer.path()));
+        if changes(&mount, around) {
+            kept.push(mount);
+        }
+    }
+    kept
+}
+
+/// `true` if a place differs from what is around it; without anything, that is read-only.
+fn changes(mount: &Mount, around: Option<&Mount>) -> bool {
+    let is_writable = matches!(around, Some(Mount::Writable(_) | Mount::Pinned(_)));
+    let is_empty = matches!(around, Some(Mount::Hidden(_) | Mount::Private(_)));
+    match mount {
+        // One that lies in another cannot be renamed either.
+        Mount::Writable(_) | Mount::Private(_) => true,
+        Mount::Pinned(_) | Mount::ReadOnly(_) => is_writable,
+        Mount::Shown(_) => is_empty,
+        Mount::Hidden(_) => !is_empty,
+    }
+}
+
+// Changing what this process sees.
+
+const READ_ONLY: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_RDONLY;
+const NO_SETUID: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID;
+const NO_DEVICES: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NODEV;
+/// A file that reads as empty and forgets what is written to it.
+const NULL: &str = "/dev/null";
+
+/// Makes everything read-only for this mount namespace, then these changes, in this order; `/dev`
+/// is the namespace's own afterwards, and no program gains privileges by being set-user-id.
+///
+/// To be called once, in fresh user and mount namespaces. Files and directories that are open
+/// keep seeing the host: the current directory must be entered anew ([`enter`]).
+///
+/// # Errors
+/// When the system refuses one of them. What is seen is then neither the one nor the other, and the
+/// process must end.
+pub(crate) fn apply(mounts: &[Mount]) -> io::Result<()> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    let taken = mounts.iter().map(take).collect::<io::Result<Vec<_>>>()?;
+    let devices = Devices::take()?;
+    let everything = find(Path::new("/"))?;
+    restrict(everything.as_fd(), READ_ONLY | NO_SETUID, Reach::Below)?;
+    devices.put()?;
+    let mut curtains = Vec::new();
+    for (mount, taken) in mounts.iter().zip(taken) {
+        match taken {
+            Some(tree) => put(&tree, mount.path())?,
+            None => curtains.extend(hide(mount.path())?),
+        }
+    }
+    // Only now: the places of what is seen in front of them were made in them.
+    curtains.iter().try_for_each(|curtain| Ok(curtain.restrict(READ_ONLY, Reach::Alone)?))
+}
+
+/// Mounts the `/proc` of this process's own process namespace.
+///
+/// It is read-only: to the kernel, root in a user namespace that maps it to itself owns the
+/// host's settings in it. Processes lose nothing that they need to change about themselves.
+///
+/// # Errors
+/// When the system refuses, as it does where parts of the host's own are covered.
+pub(crate) fn own_proc() -> io::Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
+    Ok(mount(c"proc", c"/proc", c"proc", flags, None)?)
+}
+
+/// A copy of what shall be seen there; none where nothing shall.
+fn take(mount: &Mount) -> io::Result<Option<Tree>> {
+    let (tree, restrictions) = match mount {
+        Mount::Hidden(_) => return Ok(None),
+        Mount::Writable(path) | Mount::Pinned(path) => (Tree::copy_of(&find(path)?)?, NO_SETUID),
+        Mount::ReadOnly(path) => (Tree::copy_of(&shown(path)?)?, NO_SETUID | READ_ONLY),
+        Mount::Private(own) => (Tree::copy_of(&find(&own.source)?)?, NO_SETUID | NO_DEVICES),
+        Mount::Shown(theirs) => (Tree::copy_of(&find(&theirs.source)?)?, NO_SETUID | READ_ONLY),
+    };
+    tree.restrict(restrictions, Reach::Below)?;
+    Ok(Some(tree))
+}
+
+/// What is seen in a place that cannot be changed. In that of a symlink it is the file to which that
+/// leads, and nothing where it leads to no file: only files can be put over a symlink.
+fn shown(path: &Path) -> io::Result<OwnedFd> {
+    let found = find(path)?;
+    if kind(&found)? != FileType::Symlink {
+        return Ok(found);
+    }
+    match path.canonicalize() {
+        Ok(target) if !target.is_dir() => Ok(find(&target)?),
+        Ok(_) | Err(_) => Ok(find(Path::new(NULL))?),
+    }
+}
+
+fn put(tree: &Tree, path: &Path) -> io::Result<()> {
+    let place = match find(path) {
+        // What is hidden or private around it is empty, and can still be written.
+        Err(Errno::NOENT) => {
+            make_place(path, tree.kind()?)?;
+            find(path)?
+        }
+        found => found?,
+    };
+    Ok(tree.put_on(&place)?)
+}
+
+/// Makes an empty file or directory on which something can be mounted.
+fn make_place(path: &Path, kind: FileType) -> io::Result<()> {
+    if kind == FileType::Directory {
+        return fs::create_dir_all(path);
+    }
+    path.parent().map_or(Ok(()), fs::create_dir_all)?;
+    File::create_new(path).map(drop)
+}
+
+/// Covers a place. Gives the directory that is seen instead, if it is one.
+fn hide(path: &Path) -> io::Result<Option<Tree>> {
+    let place = match find(path) {
+        // What is not there, or out of reach of one who has all privileges of the namespace, cannot
+        // be read by a job either.
+        Err(Errno::NOENT | Errno::ACCESS) => return Ok(None),
+        found => found?,
+    };
+    if kind(&place)? == FileType::Directory {
+        let curtain = Tree::in_memory(&[("mode", "0755")])?;
+        curtain.put_on(&place)?;
+        return Ok(Some(curtain));
+    }
+    Tree::copy_of(&find(Path::new(NULL))?)?.put_on(&place)?;
+    Ok(None)
+}
+
+// Mounts that are in no place yet.
+
+/// Something that can be seen in a place once it is put there. Dropped before that, it is gone.
+#[derive(Debug)]
+struct Tree(OwnedFd);
+
+impl Tree {
+    /// What is to be seen here, with all that is mounted below it.
+    fn copy_of(place: &OwnedFd) -> Result<Self, Errno> {
+        let (empty, below) = (AtFlags::EMPTY_PATH.bits(), libc::AT_RECURSIVE.cast_unsigned());
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::from_bits_retain(empty | below);
+        open_tree(place, c"", flags).map(Self)
+    }
+
+    /// An empty directory in memory, with these options of a tmpfs.
+    fn in_memory(options: &[(&str, &str)]) -> Result<Self, Errno> {
+        let no_devices = MountAttrFlags::MOUNT_ATTR_NODEV;
+        Self::new("tmpfs", options, MountAttrFlags::MOUNT_ATTR_NOSUID | no_devices)
+    }
+
+    /// Terminals that only whoever sees this directory can open.
+    fn of_terminals() -> Result<Self, Errno> {
+        let no_programs = MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        let options = [("mode", "0600"), ("ptmxmode", "0666")];
+        Self::new("devpts", &options, MountAttrFlags::MOUNT_ATTR_NOSUID | no_programs)
+    }
+
+    fn new(
+        kind: &str,
+        options: &[(&str, &str)],
+        restrictions: MountAttrFlags,
+    ) -> Result<Self, Errno> {
+        let files = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+        for (key, value) in options {
+            fsconfig_set_string(&files, *key, *value)?;
+        }
+        fsconfig_create(&files)?;
+        fsmount(files, FsMountFlags::FSMOUNT_CLOEXEC, restrictions).map(Self)
+    }
+
+    /// Gives the kind of file that it is.
+    fn kind(&self) -> Result<FileType, Errno> {
+        kind(&self.0)
+    }
+
+    /// Adds restrictions, before or after it was put in a place.
+    fn restrict(&self, what: MountAttrFlags, reach: Reach) -> Result<(), Errno> {
+        restrict(self.0.as_fd(), what, reach)
+    }
+
+    /// Has it be seen instead of what is here, be that a symlink.
+    fn put_on(&self, place: &OwnedFd) -> Result<(), Errno> {
+        let flags =
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        move_mount(&self.0, c"", place, c"", flags)
+    }
+}
+
+/// Gives the kind of an open file.
+fn kind(file: &OwnedFd) -> Result<FileType, Errno> {
+    Ok(FileType::from_raw_mode(fstat(file)?.st_mode))
+}
+
+/// What is here. The path must lead through no symlink: it had none when it was decided on, so that
+/// one is a trick. At its end there may be one, which is then what is found.
+fn find(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+}
+
+// `mount_setattr`, which has no safe wrapper.
+
+/// Which mounts are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// This one.
+    Alone,
+    /// This one and all below it.
+    Below,
+}
+
+/// `struct mount_attr` of the kernel.
+#[repr(C)]
+struct MountAttr {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    user_namespace: u64,
+}
+
+/// Adds restrictions to the mount that this file is the root of. Those that it has stay.
+fn restrict(
+    mount: BorrowedFd<'_>,
+    restrictions: MountAttrFlags,
+    reach: Reach,
+) -> Result<(), Errno> {
+    let flags = match reach {
+        Reach::Alone => libc::AT_EMPTY_PATH,
+        Reach::Below => libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+    };
+    let set = u64::from(restrictions.bits());
+    let attr = MountAttr { set, clear: 0, propagation: 0, user_namespace: 0 };
+    // SAFETY: the path is an empty C string, and the kernel reads as many bytes of `attr` as it is
+    // told; both live through the call.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const attr,
+            size_of::<MountAttr>(),
+        )
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+    }
+}
+
+// A small `/dev` of a job's own.
+
+/// What a job finds of the host's devices, as far as the host has it.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// The name under which a job finds the terminal that it was given: it is none of the terminals of
+/// its own, so that it would have none.
+const TERMINAL: &str = "console";
+
+const LINKS: [(&str, &str); 5] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+
+/// Shared memory of one job.
+const SHARED_MEMORY: [(&str, &str); 2] = [("mode", "1777"), ("size", "1g")];
+
+/// The host's devices that a job gets.
+#[derive(Debug)]
+struct Devices(Vec<(&'static str, Tree)>);
+
+impl Devices {
+    /// Takes them from the host's `/dev`.
+    fn take() -> Result<Self, Errno> {
+        let mut taken = Vec::with_capacity(DEVICES.len() + 1);
+        for name in DEVICES {
+            // The host's may be a link to one in another directory.
+            let Ok(path) = Path::new("/dev").join(name).canonicalize() else { continue };
+            taken.push((name, Tree::copy_of(&find(&path)?)?));
+        }
+        taken.extend(terminal().map(|terminal| (TERMINAL, terminal)));
+        // They can be used all the same; their owner and mode cannot be changed.
+        let restrictions = MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOSUID;
+        taken.iter().try_for_each(|(_, device)| device.restrict(restrictions, Reach::Alone))?;
+        Ok(Self(taken))
+    }
+
+    /// Makes a new `/dev` of them, with terminals and shared memory that nobody else sees.
+    fn put(self) -> io::Result<()> {
+        let dev = Path::new("/dev");
+        let around = Tree::in_memory(&[("mode", "0755")])?;
+        around.put_on(&find(dev)?)?;
+        for (name, device) in self.0 {
+            let place = dev.join(name);
+            File::create_new(&place)?;
+            device.put_on(&find(&place)?)?;
+        }
+        for (name, to) in LINKS {
+            symlink(to, dev.join(name))?;
+        }
+        for (name, tree) in
+            [("pts", Tree::of_terminals()?), ("shm", Tree::in_memory(&SHARED_MEMORY)?)]
+        {
+            let place = dev.join(name);
+            fs::create_dir(&place)?;
+            tree.put_on(&find(&place)?)?;
+        }
+        Ok(around.restrict(MountAttrFlags::MOUNT_ATTR_RDONLY, Reach::Alone)?)
+    }
+}
+
+/// The terminal from which this process reads, if it is one of the host's.
+fn terminal() -> Option<Tree> {
+    let path = fs::read_link("/proc/self/fd/0").ok()?;
+    let found = find(&path).ok().filter(|_| path.starts_with("/dev/pts"))?;
+    let (named, used) = (fstat(&found).ok()?, fstat(stdin()).ok()?);
+    // In another instance there may be one of the same name.
+    let is_same = (named.st_dev, named.st_ino) == (used.st_dev, used.st_ino);
+    is_same.then(|| Tree::copy_of(&found).ok())?
+}
+
+// Going to a directory as it is seen in the namespace.
+
+/// Makes `path` the current directory, after [`super::mounts`]. It is full and without symlinks.
+///
+/// A directory that was opened before is no way there: through it everything is still seen and
+/// written as on the host. It tells that the path leads to the very directory that was meant.
+///
+/// # Errors
+/// `ESTALE` where it leads elsewhere: it was moved meanwhile, or is hidden from the job.
+pub(crate) fn enter(meant: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let found = find(path)?;
+    let (there, expected) = (fstat(&found)?, fstat(meant)?);
+    if (there.st_dev, there.st_ino) != (expected.st_dev, expected.st_ino) {
+        return Err(Errno::STALE.into());
+    }
+    Ok(fchdir(found)?)
+}
+
+#[cfg(test)]
+mod plan_tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use Mount::{Hidden, Pinned, ReadOnly, Writable};
+
+    /// A kind and a path.
+    type Seen = (fn(PathBuf) -> Mount, &'static str);
+
+    fn paths(texts: &[&str]) -> Vec<PathBuf> {
+        texts.iter().map(PathBuf::from).collect()
+    }
+
+    /// The plan of a job with `/tmp/s/job` as its temporary directory, and nothing private.
+    fn planned(profile: Profile, roots: &[&str], guarded: &[&str], hidden: &[&str]) -> Vec<Mount> {
+        let (roots, guarded) = (paths(roots), paths(guarded));
+        let hidden = paths(&[hidden, &["/tmp/s"]].concat());
+        plan(&view(profile, &roots, &guarded, &hidden))
+    }
+
+    fn view<'a>(
+        profile: Profile,
+        roots: &'a [PathBuf],
+        guarded: &'a [PathBuf],
+        hidden: &'a [PathBuf],
+    ) -> View<'a> {
+        let temporary = Some(Path::new("/tmp/s/job"));
+        View { profile, roots, private: &[], shown: &[], guarded, hidden, temporary }
+    }
+
+    fn substitutes(pairs: &[(&str, &str)]) -> Vec<Substitute> {
+        let substitute = |(place, source): &(&str, &str)| Substitute {
+            place: place.into(),
+            source: source.into(),
+        };
+        pairs.iter().map(substitute).collect()
+    }
+
+    #[track_caller]
+    fn check(roots: &[&str], guarded: &[&str], hidden: &[&str], expected: &[Seen]) {
+        let expected: Vec<_> = expected.iter().map(|(kind, path)| kind(path.into())).collect();
+        assert_eq!(planned(Profile::WorkspaceWrite, roots, guarded, hidden), expected);
+    }
+
+    const SCRATCH: [Seen; 2] = [(Hidden, "/tmp/s"), (Writable, "/tmp/s/job")];
+
+    #[test]
+    fn the_innermost_place_decides() {
+        let [others, own] = SCRATCH;
+        check(&[], &[], &[], &SCRATCH);
+        check(&["/w"], &[], &["/h"], &[(Hidden, "/h"), others, own, (Writable, "/w")]);
+        // A workspace that is all around.
+        check(&["/tmp"], &[], &[], &[(Writable, "/tmp"), others, own]);
+        // Hidden within a workspace, and a workspace within what is hidden.
+        check(&["/u"], &[], &["/u/k"], &[others, own, (Writable, "/u"), (Hidden, "/u/k")]);
+        check(&["/u/k"], &[], &["/u"], &[others, own, (Hidden, "/u"), (Writable, "/u/k")]);
+        check(&["/u"], &[], &["/u"], &[others, own, (Writable, "/u")]);
+        // What is in something hidden is hidden; a workspace in another one cannot be renamed.
+        check(
+            &["/u", "/u/v"],
+            &[],
+            &["/h", "/h/i"],
+            &[(Hidden, "/h"), others, own, (Writable, "/u"), (Writable, "/u/v")],
+        );
+        // The temporary directory within what is hidden.
+        check(&[], &[], &["/tmp"], &[(Hidden, "/tmp"), own]);
+    }
+
+    #[test]
+    fn what_is_guarded_cannot_be_made_anew_in_another_directory_of_the_same_name() {
+        let [others, own] = SCRATCH;
+        check(
+            &["/w"],
+            &["/w/.git/hooks", "/w/.mcp.json", "/elsewhere/x"],
+            &[],
+            &[
+                others,
+                own,
+                (Writable, "/w"),
+                (Pinned, "/w/.git"),
+                (ReadOnly, "/w/.git/hooks"),
+                (ReadOnly, "/w/.mcp.json"),
+            ],
+        );
+    }
+
+    #[test]
+    fn only_the_temporary_directory_can_be_written_in_a_read_only_view() {
+        let plan = planned(Profile::ReadOnly, &["/w"], &["/w/.mcp.json"], &["/w/k"]);
+        let [(_, others), (_, own)] = SCRATCH;
+        assert_eq!(plan, [Hidden(others.into()), Writable(own.into()), Hidden("/w/k".into())]);
+        for profile in [Profile::None, Profile::Default] {
+            assert_eq!(planned(profile, &["/w"], &[], &["/h"]), []);
+        }
+    }
+
+    #[test]
+    fn in_a_private_place_only_what_is_shown_of_it_is_seen() {
+        let private =
+            substitutes(&[("/home/me", "/s/home"), ("/tmp", "/s/tmp"), ("/run", "/s/run")]);
+        let shown = substitutes(&[
+            ("/home/me/.cargo", "/home/me/.cargo"),
+            ("/home/me/.ssh/config", "/home/me/.ssh/config"),
+            ("/home/me/keys", "/home/me/.ssh"),
+            ("/home/me/work/bin", "/home/me/work/bin"),
+            ("/usr/bin", "/usr/bin"),
+        ]);
+        let hidden = paths(&["/home/me/.ssh", "/home/me/.cargo/credentials", "/tmp/data"]);
+        let roots = paths(&["/home/me/work"]);
+        let view = View {
+            private: &private,
+            shown: &shown,
+            temporary: None,
+            ..view(Profile::WorkspaceWrite, &roots, &[], &hidden)
+        };
+        let [home, tmp, run] = [0, 1, 2].map(|at| Mount::Private(private[at].clone()));
+        let cargo = Mount::Shown(shown[0].clone());
+        let credentials = Hidden("/home/me/.cargo/credentials".into());
+        let work = Writable("/home/me/work".into());
+        let expected = vec![home, cargo, credentials, work, run, tmp];
+        assert_eq!(plan(&view), expected);
+        // The same in a read-only view, where a workspace can only be read.
+        let seen = plan(&View { profile: Profile::ReadOnly, ..view });
+        let work = substitutes(&[("/home/me/work", "/home/me/work")]).remove(0);
+        assert_eq!(seen[3], Mount::Shown(work));
+    }
+
+    #[test]
+    fn what_is_around_a_workspace_that_somebody_chose_is_not_made_private_in_it() {
+        let private = substitutes(&[("/home/me", "/s/home"), ("/var/tmp", "/s/tmp")]);
+        for profile in [Profile::WorkspaceWrite, Profile::ReadOnly] {
+            let roots = paths(&["/home/me", "/var"]);
+            let view =
+                View { private: &private, temporary: None, ..view(profile, &roots, &[], &[]) };
+            let seen = plan(&view);
+            assert!(!seen.iter().any(|mount| matches!(mount, Mount::Private(_))), "{seen:?}");
+        }
+    }
+
+    /// A few paths from few names, so that many lie in one another.
+    fn some_paths() -> impl Strategy<Value = Vec<PathBuf>> {
+        prop::collection::vec("(/[ab]){1,4}".prop_map(PathBuf::from), 0..5)
+    }
+
+    proptest! {
+        #[test]
+        fn each_place_is_as_the_innermost_that_names_it(
+            (roots, guarded, hidden) in (some_paths(), some_paths(), some_paths()),
+            asked in "(/[ab]){1,5}".prop_map(PathBuf::from),
+        ) {
+            let plan = plan(&view(Profile::WorkspaceWrite, &roots, &guarded, &hidden));
+            let seen = plan.iter().rev().find(|mount| asked.starts_with(mount.path()));
+            let innermost = |names: &[PathBuf]| {
+                let depths = names.iter().filter(|name| asked.starts_with(name));
+                depths.map(|name| name.components().count()).max().unwrap_or(0)
+            };
+            let (root, guard, veil) = (innermost(&roots), innermost(&guarded), innermost(&hidden));
+            // What is guarded in a hidden place is not seen either.
+            let is_hidden = veil > root;
+            let is_writable = root > 0 && root >= veil && root >= guard;
+            prop_assert_eq!(matches!(seen, Some(Hidden(_))), is_hidden, "{:?}", plan);
+            let writes = matches!(seen, Some(Writable(_) | Pinned(_)));
+            prop_assert_eq!(writes, is_writable, "{:?}", plan);
+        }
+
+        #[test]
+        fn what_is_around_comes_first_and_nothing_comes_twice(
+            (roots, guarded, hidden) in (some_paths(), some_paths(), some_paths()),
+        ) {
+            let own = Some(Path::new("/a/b"));
+            let view = view(Profile::WorkspaceWrite, &roots, &guarded, &hidden);
+            let plan = plan(&View { temporary: own, ..view });
+            prop_assert!(plan.is_sorted_by(|one, next| one.path() < next.path()), "{:?}", plan);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! In real namespaces: this program is run once more, in the place of a job.
+
+    use std::collections::BTreeMap;
+    use std::fs::{self, File};
+    use std::io::{self, Read as _, Write as _};
+    use std::os::fd::AsFd as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use rustix::fs::{CWD, RenameFlags, StatVfsMountFlags, renameat_with, statvfs};
+    use rustix::io::Errno;
+    use rustix::mount::{MountFlags, mount};
+    use rustix::process::geteuid;
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::confinement::{ConfinedPlaces, Profile};
+    use crate::sandbox::protected;
+    use crate::sandbox::protected::{Guarded, Protection, guard};
+    use crate::sandbox::scratch::{Scratch, ScratchRoot};
+    use crate::sandbox::workspace::roots;
+    use crate::sandbox::workspace::{SharedPlace, shown};
+
+    const THIS: &str = "sandbox::mounts::tests";
+    const SECRET: &str = "secret";
+
+    const PROTECTED: [&str; 8] = [
+        ".git/hooks",
+        ".mcp.json",
+        "~/.bashrc",
+        "~/.profile",
+        "~/.zshenv",
+        "~/.zshrc",
+        "~/.config/fish/config.fish",
+        "~/.config/fish/conf.d",
+    ];
+
+    /// A host in small: a home with a workspace, secrets, and something beside it.
+    struct Host {
+        _folder: TempDir,
+        base: PathBuf,
+        scratch_root: Option<ScratchRoot>,
+        scratch: Option<Scratch>,
+    }
+
+    impl Host {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let base = folder.path().canonicalize().unwrap();
+            for (path, text) in [
+                ("outside/file", "old"),
+                ("home/.ssh/id", SECRET),
+                ("home/.netrc", SECRET),
+                ("home/data/tokens", SECRET),
+                ("home/data/ws/file", "old"),
+                ("home/dots/bashrc", "old"),
+                ("home/.config/some", "old"),
+                ("home/work/file", "old"),
+                ("home/work/.git/config", "old"),
+                ("home/work/.git/hooks/pre-commit", "old"),
+                ("home/bare/.git/config", "old"),
+            ] {
+                let path = base.join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            symlink("dots/bashrc", base.join("home/.bashrc")).unwrap();
+            symlink("nowhere", base.join("home/.zshenv")).unwrap();
+            for name in ["tmp", "records", "home/work/disc"] {
+                fs::create_dir(base.join(name)).unwrap();
+            }
+            Self { _folder: folder, base, scratch_root: None, scratch: None }
+        }
+
+        /// Runs a test as a job, and checks that the host is afterwards as it was before.
+        fn run(mut self, workspace: &[&str], test: &str) {
+            let before = snapshot(&self.base);
+            let root = ScratchRoot::make(&self.base.join("tmp")).unwrap();
+            let _other = Scratch::make(root.path()).unwrap();
+            let scratch = Scratch::make(root.path()).unwrap();
+            scratch.directory("own").unwrap();
+            fs::write(self.base.join("tmp/scratch"), scratch.path().to_str().unwrap()).unwrap();
+            (self.scratch_root, self.scratch) = (Some(root), Some(scratch));
+            // The server guards for as long as the job runs.
+            let (_, guarded) = prepared(&self.base, workspace);
+            in_namespaces(&self.base, test);
+            assert!(guarded.names().iter().all(|name| name.symlink_metadata().is_ok()));
+            drop((guarded, self.scratch.take(), _other));
+            // A thread removes them, which must not meet the end of the server's own directory.
+            let root = self.scratch_root.take().unwrap();
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while fs::read_dir(root.path()).unwrap().count() > 0 {
+                assert!(Instant::now() < deadline, "{:?}", snapshot(root.path()));
+                std::thread::yield_now();
+            }
+            drop(root);
+            fs::remove_file(self.base.join("tmp/scratch")).unwrap();
+            for record in fs::read_dir(self.base.join("records")).unwrap() {
+                fs::remove_file(record.unwrap().path()).unwrap();
+            }
+            assert_eq!(snapshot(&self.base), before);
+        }
+    }
+
+    /// The workspaces below the home, and what is guarded in them.
+    fn prepared(base: &Path, workspace: &[&str]) -> (Vec<PathBuf>, Guarded) {
+        let home = base.join("home");
+        let places = ConfinedPlaces {
+            workspace: workspace.iter().map(|name| home.join(name)).collect(),
+            home: Some(home.clone()),
+            ..ConfinedPlaces::default()
+        };
+        let roots = roots(&places, &[], Path::new("/")).unwrap();
+        let names = PROTECTED.map(PathBuf::from);
+        let records = &base.join("records");
+        let protection = Protection { roots: &roots, names: &names, home: Some(&home), records };
+        let guarded = guard(&protection).unwrap();
+        (roots, guarded)
+    }
+
+    /// Every path with its kind, mode and content.
+    fn snapshot(path: &Path) -> BTreeMap<PathBuf, (u32, String)> {
+        let mut found = BTreeMap::new();
+        for entry in fs::read_dir(path).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = path.symlink_metadata().unwrap();
+            let text = metadata.is_file().then(|| fs::read_to_string(&path).unwrap());
+            if metadata.is_dir() {
+                found.append(&mut snapshot(&path));
+            }
+            found.insert(path, (metadata.mode(), text.unwrap_or_default()));
+        }
+        found
+    }
+
+    /// This program, given as standard input: it is found so by users who cannot reach its path.
+    fn this_program() -> File {
+        File::open("/proc/self/exe").unwrap()
+    }
+
+    #[track_caller]
+    fn check_passed(command: &mut Command) {
+        let output = command.stdin(this_program()).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        let has_run = !told.contains(" 0 passed") && told.contains(" passed");
+        assert!(output.status.success() && has_run, "{command:?}: {told}\n{complaint}");
+    }
+
+    #[track_caller]
+    fn in_namespaces(base: &Path, test: &str) {
+        let namespaces =
+            ["--user", "--map-current-user", "--keep-caps", "--mount", "--pid", "--fork"];
+        let test = format!("{THIS}::{test}");
+        let mut command = Command::new("unshare");
+        command.args(namespaces).arg("/proc/self/fd/0").arg(test).args(["--exact", "--ignored"]);
+        check_passed(command.current_dir(base));
+    }
+
+    /// What a job finds: to be made in namespaces, by a test that [`in_namespaces`] runs.
+    struct Inside {
+        base: PathBuf,
+        scratch: PathBuf,
+    }
+
+    impl Inside {
+        fn new(profile: Profile, workspace: &[&str]) -> Self {
+            Self::with_private(profile, workspace, &[], &[])
+        }
+
+        /// The same with places of its own, and what is shown in them.
+        fn with_private(profile: Profile, workspace: &[&str], own: &[&str], seen: &[&str]) -> Self {
+            let map = fs::read_to_string("/proc/self/uid_map").unwrap();
+            let count = map.split_whitespace().nth(2);
+            assert_eq!(count, Some("1"), "to be run in namespaces of its own, not on the host");
+            let base = std::env::current_dir().unwrap();
+            let scratch = PathBuf::from(fs::read_to_string(base.join("tmp/scratch")).unwrap());
+            let (roots, guarded) = prepared(&base, workspace);
+            let secret =
+                [".ssh", ".netrc", "data", ".aws"].map(|name| base.join("home").join(name));
+            let mut hidden = protected::hidden(&secret);
+            hidden.extend(scratch.parent().map(Path::to_owned));
+            let shared: Vec<SharedPlace> =
+                own.iter().map(|path| SharedPlace { path: base.join(path), own: "own" }).collect();
+            let own_directory = scratch.join("own");
+            let private: Vec<Substitute> = shared
+                .iter()
+                .map(|it| Substitute { place: it.path.clone(), source: own_directory.clone() })
+                .collect();
+            let named: Vec<PathBuf> = seen.iter().map(|path| base.join(path)).collect();
+            let view = View {
+                profile,
+                roots: &roots,
+                private: &private,
+                shown: &shown(&shared, named.iter().map(PathBuf::as_path)),
+                guarded: guarded.names(),
+                hidden: &hidden,
+                temporary: Some(&scratch),
+            };
+            apply(&plan(&view)).unwrap();
+            own_proc().unwrap();
+            Self { base, scratch }
+        }
+
+        fn at(&self, path: &str) -> PathBuf {
+            self.base.join(path)
+        }
+
+        #[track_caller]
+        fn check_writable(&self, directory: &str) {
+            check_writable(&self.at(directory));
+        }
+
+        /// Whatever one tries, all that is there stays as it is.
+        #[track_caller]
+        fn check_read_only(&self, path: &str) {
+            let path = self.at(path);
+            let new = path.join("new");
+            if path.is_dir() {
+                check_errno(fs::write(&new, "new"), &[Errno::ROFS]);
+                check_errno(fs::create_dir(&new), &[Errno::ROFS]);
+                check_errno(symlink("x", &new), &[Errno::ROFS]);
+            } else {
+                check_errno(fs::write(&path, "new"), &[Errno::ROFS]);
+            }
+            check_errno(
+                fs::set_permissions(&path, PermissionsExt::from_mode(0o777)),
+                &[Errno::ROFS],
+            );
+        }
+
+        /// Nothing is there, and nothing can be put there.
+        #[track_caller]
+        fn check_empty(&self, path: &str) {
+            let path = self.at(path);
+            check_errno(fs::write(&path, "new"), &[Errno::NXIO]);
+            check_errno(fs::create_dir(&path), &[Errno::EXIST]);
+            check_errno(
+                fs::set_permissions(&path, PermissionsExt::from_mode(0o777)),
+                &[Errno::ROFS],
+            );
+        }
+
+        /// Neither by any means that takes it away or puts something else in its place.
+        #[track_caller]
+        fn check_irreplaceable(&self, path: &str) {
+            let busy = [Errno::BUSY, Errno::NOTDIR, Errno::ISDIR, Errno::XDEV];
+            let path = self.at(path);
+            let around = path.parent().unwrap();
+            let (file, folder) = (around.join("new-file"), around.join("new-folder"));
+            fs::write(&file, "new").unwrap();
+            fs::create_dir(&folder).unwrap();
+            for new in [&file, &folder] {
+                check_errno(fs::rename(new, &path), &busy);
+                check_errno(exchange(new, &path), &[Errno::BUSY]);
+            }
+            check_errno(fs::rename(&path, around.join("away")), &[Errno::BUSY]);
+            check_errno(fs::remove_file(&path), &[Errno::BUSY, Errno::ISDIR]);
+            check_errno(fs::remove_dir(&path), &[Errno::BUSY, Errno::NOTDIR]);
+            check_errno(fs::hard_link(&path, around.join("other")), &[Errno::XDEV, Errno::PERM]);
+            fs::remove_file(file).unwrap();
+            fs::remove_dir(folder).unwrap();
+        }
+    }
+
+    fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+        Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+    }
+
+    #[track_caller]
+    fn check_writable(directory: &Path) {
+        let (new, other) = (directory.join("new"), directory.join("other"));
+        fs::write(&new, "new").unwrap();
+        fs::rename(&new, &other).unwrap();
+        fs::set_permissions(&other, PermissionsExt::from_mode(0o400)).unwrap();
+        fs::remove_file(&other).unwrap();
+    }
+
+    #[track_caller]
+    fn check_errno(outcome: io::Result<()>, expected: &[Errno]) {
+        let errno = Errno::from_io_error(&outcome.unwrap_err()).unwrap();
+        assert!(expected.contains(&errno), "{errno:?} is none of {expected:?}");
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_job_writes_to_its_workspace_alone() {
+        Host::new().run(&["work"], "inside_a_workspace");
+    }
+
+    #[test]
+    #[ignore = "run in namespaces by the test above"]
+    fn inside_a_workspace() {
+        let work = find_on_host("home/work");
+        let outside = find_on_host("outside");
+        let forbidden = MountFlags::RDONLY | MountFlags::NOEXEC;
+        mount("none", "home/work/disc", "tmpfs", forbidden, None).unwrap();
+        let inside = Inside::new(Profile::WorkspaceWrite, &["work"]);
+        // What the host forbids on what is mounted in the workspace stays forbidden.
+        inside.check_read_only("home/work/disc");
+        let flags = statvfs(inside.at("home/work/disc")).unwrap().f_flag;
+        assert!(flags.contains(StatVfsMountFlags::NOEXEC | StatVfsMountFlags::NOSUID), "{flags:?}");
+        for writable in ["home/work", "home/work/.git"] {
+            inside.check_writable(writable);
+        }
+        check_writable(&inside.scratch);
+        for read_only in ["outside", "outside/file", "home", "tmp", "home/work/.git/hooks"] {
+            inside.check_read_only(read_only);
+        }
+        inside.check_read_only("home/work/.git/hooks/pre-commit");
+        for guarded in ["home/work/.mcp.json", "home/work/.git/hooks", "home/work/.git"] {
+            inside.check_irreplaceable(guarded);
+        }
+        check_errno(fs::write(inside.at("home/work/.mcp.json"), "new"), &[Errno::NXIO]);
+        check_errno(fs::create_dir(inside.at("home/work/.mcp.json/x")), &[Errno::NOTDIR]);
+        let moved = fs::rename(inside.at("outside/file"), inside.at("home/work/taken"));
+        check_errno(moved, &[Errno::XDEV, Errno::ROFS]);
+        let linked = fs::hard_link(inside.at("outside/file"), inside.at("home/work/taken"));
+        check_errno(linked, &[Errno::XDEV]);
+        symlink(inside.at("outside/file"), inside.at("home/work/way")).unwrap();
+        check_errno(fs::write(inside.at("home/work/way"), "new"), &[Errno::ROFS]);
+        fs::remove_file(inside.at("home/work/way")).unwrap();
+        // The directory of the job is that of the workspace, not the one that was opened on the host.
+        check_errno(enter(outside.as_fd(), &inside.at("home/work")), &[Errno::STALE]);
+        enter(work.as_fd(), &inside.at("home/work")).unwrap();
+        check_writable(Path::new("."));
+        check_errno(fs::write("../new", "new"), &[Errno::ROFS]);
+    }
+
+    fn find_on_host(path: &str) -> File {
+        File::open(std::env::current_dir().unwrap().join(path)).unwrap()
+    }
+
+    #[test]
+    fn a_job_does_not_see_what_is_hidden() {
+        Host::new().run(&["work"], "inside_without_secrets");
+    }
+
+    #[test]
+    #[ignore = "run in namespaces by the test above"]
+    fn inside_without_secrets() {
+        let data = find_on_host("home/data");
+        let inside = Inside::new(Profile::WorkspaceWrite, &["work"]);
+        for directory in ["home/.ssh", "home/data"] {
+            assert_eq!(names(&inside.at(directory)), [""; 0]);
+            inside.check_read_only(directory);
+        }
+        assert_eq!(fs::read_to_string(inside.at("home/.netrc")).unwrap(), "");
+        let own = inside.scratch.file_name().unwrap().to_str().unwrap();
+        assert_eq!(names(inside.scratch.parent().unwrap()), [own]);
+        check_errno(enter(data.as_fd(), &inside.at("home/data")), &[Errno::STALE]);
+    }
+
+    #[test]
+    fn a_job_has_devices_and_processes_of_its_own() {
+        Host::new().run(&["work"], "inside_a_small_system");
+    }
+
+    #[test]
+    #[ignore = "run in namespaces by the test above"]
+    fn inside_a_small_system() {
+        let given = terminal();
+        rustix::stdio::dup2_stdin(&given).unwrap();
+        let _inside = Inside::new(Profile::WorkspaceWrite, &["work"]);
+        let expected =
+            "console fd full null ptmx pts random shm stderr stdin stdout tty urandom zero";
+        assert_eq!(names(Path::new("/dev")).join(" "), expected);
+        File::options().write(true).open("/dev/null").unwrap().write_all(b"x").unwrap();
+        let mut zeroes = [1; 4];
+        File::open("/dev/zero").unwrap().read_exact(&mut zeroes).unwrap();
+        assert_eq!(zeroes, [0; 4]);
+        assert_eq!(names(Path::new("/dev/shm")), [""; 0]);
+        check_writable(Path::new("/dev/shm"));
+        check_errno(fs::write("/dev/new", "x"), &[Errno::ROFS]);
+        check_errno(
+            fs::set_permissions("/dev/null", PermissionsExt::from_mode(0o000)),
+            &[Errno::ROFS],
+        );
+        // The terminal that it was given has a name, and those of others have none.
+        let rdev = |file: &File| file.metadata().unwrap().rdev();
+        assert_eq!(rdev(&File::open("/dev/console").unwrap()), rdev(&given));
+        assert_eq!(names(Path::new("/dev/pts")), ["ptmx"]);
+        let own = terminal();
+        assert_eq!(names(Path::new("/dev/pts")), ["0", "ptmx"]);
+        drop(own);
+        // This program is the first process of its namespace.
+        assert_eq!(fs::read_link("/proc/self").unwrap(), Path::new("1"));
+        check_errno(fs::write("/proc/self/comm", "x"), &[Errno::ROFS]);
+        check_errno(fs::write("/proc/sys/kernel/core_pattern", "x"), &[Errno::ROFS, Errno::ACCESS]);
+        for path in ["/", "/sys", "/proc"] {
+            let flags = statvfs(path).unwrap().f_flag;
+            assert!(
+                flags.contains(StatVfsMountFlags::RDONLY | StatVfsMountFlags::NOSUID),
+                "{path}"
+            );
+        }
+    }
+
+    /// A new terminal. Its other end is left open: it would hang up.
+    fn terminal() -> File {
+        let other = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&other).unwrap();
+        unlockpt(&other).unwrap();
+        let name = ptsname(&other, Vec::new()).unwrap();
+        std::mem::forget(other);
+        File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_job_cannot_change_what_shells_read_where_its_home_is_its_workspace() {
+        Host::new().run(&["", "data/ws"], "inside_a_home");
+    }
+
+    #[test]
+    #[ignore = "run in namespaces by the test above"]
+    fn inside_a_home() {
+        let inside = Inside::new(Profile::WorkspaceWrite, &["", "data/ws"]);
+        for writable in ["home", "home/dots", "home/.config", "home/work", "home/data/ws"] {
+            inside.check_writable(writable);
+        }
+        // What a link leads to is seen in its place, and is as constant as the link.
+        for link in ["home/.bashrc", "home/dots/bashrc"] {
+            assert_eq!(fs::read_to_string(inside.at(link)).unwrap(), "old");
+            inside.check_read_only(link);
+            inside.check_irreplaceable(link);
+        }
+        for name in ["home/dots", "home/.zshenv", "home/.zshrc", "home/.config", "home/.ssh"] {
+            inside.check_irreplaceable(name);
+        }
+        inside.check_read_only("home/.ssh");
+        for name in ["home/.zshrc", "home/.profile", "home/.config/fish"] {
+            inside.check_empty(name);
+        }
+        // A workspace in what is hidden, and nothing beside it.
+        assert_eq!(names(&inside.at("home/data")), ["ws"]);
+        assert_eq!(fs::read_to_string(inside.at("home/data/ws/file")).unwrap(), "old");
+        inside.check_read_only("home/data");
+    }
+
+    #[test]
+    fn a_job_that_only_reads_writes_to_its_temporary_directory_alone() {
+        Host::new().run(&["bare"], "inside_read_only");
+    }
+
+    #[test]
+    #[ignore = "run in namespaces by the test above"]
+    fn inside_read_only() {
+        let inside = Inside::new(Profile::ReadOnly, &["bare"]);
+        check_writable(&inside.scratch);
+        for read_only in ["home/bare", "home/bare/.git", "home/bare/.git/config", "home/work"] {
+            inside.check_read_only(read_only);
+        }
+        assert_eq!(names(&inside.at("home/.ssh")), [""; 0]);
+    }
+
+    #[test]
+    fn a_missing_directory_of_hooks_is_not_made_by_a_job() {
+        Host::new().run(&["bare"], "inside_without_hooks");
+    }
+
+    #[test]
+    #[ignore = "run in namespaces by the test above"]
+    fn inside_without_hooks() {
+        let inside = Inside::new(Profile::WorkspaceWrite, &["bare"]);
+        inside.check_empty("home/bare/.git/hooks");
+        inside.check_irreplaceable("home/bare/.git/hooks");
+        inside.check_irreplaceable("home/bare/.git");
+    }
+
+    #[test]
+    fn a_job_has_places_of_its_own_in_which_only_what_is_shown_is_the_hosts() {
+        Host::new().run(&["work"], "inside_places_of_its_own");
+    }
+
+    #[test]
+    #[ignore = "run in namespaces by the test above"]
+    fn inside_places_of_its_own() {
+        let seen = ["home/dots", "home/.bashrc", "home/.ssh/id", "outside"];
+        let inside =
+            Inside::with_private(Profile::WorkspaceWrite, &["work"], &["home", "outside"], &seen);
+        // The one is seen in both places here, and with what was put there for the others.
+        inside.check_writable("home");
+        inside.check_writable("outside");
+        assert_eq!(names(&inside.at("home")), [".bashrc", "dots", "work"]);
+        inside.check_writable("home/work");
+        for (path, text) in
+            [("home/dots/bashrc", "old"), ("home/.bashrc", "old"), ("home/work/file", "old")]
+        {
+            assert_eq!(fs::read_to_string(inside.at(path)).unwrap(), text, "{path}");
+        }
+        inside.check_read_only("home/dots");
+        inside.check_read_only("home/.bashrc");
+        // It is as it was on the host afterwards.
+        fs::write(inside.at("home/.profile"), "gone").unwrap();
+        fs::write(inside.at("outside/file"), "gone").unwrap();
+    }
+
+    /// Everything above once more as a user without privileges, where the tests are run by root.
+    #[test]
+    fn all_of_it_holds_for_an_unprivileged_user() {
+        if !geteuid().is_root() {
+            return; // then it is such a user who has run what is above
+        }
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "/proc/self/fd/0"]);
+        check_passed(command.arg(format!("{THIS}::a_")).current_dir("/"));
+    }
+}

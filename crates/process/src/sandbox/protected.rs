@@ -1,0 +1,574 @@
+//! Files in a workspace that other programs execute later, outside of any job: a job must not write
+//! them. Which ones is a setting.
+//!
+//! A missing file gets a placeholder for as long as a job runs. Each job holds a shared lock on the
+//! workspace's directory; the last one, of whichever server, gets it alone and removes the
+//! placeholders. Before they are made they are written down in a record ([`release`]), from which
+//! they are removed after a server that was killed.
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock, linkat, lstat, mkdir,
+    mknodat, open, rmdir, stat, unlink,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+/// The time that a start waits for another job that removes the placeholders of the same workspace.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Stands for every directory that is there.
+const ANY: &str = "*";
+/// Stands for the home directory at the beginning of a name.
+const HOME: &str = "~";
+/// The directory in which a repository keeps its settings. A job may make a repository where there is none.
+const REPOSITORY: &str = ".git";
+
+/// The beginning of the names of records.
+const RECORD: &str = "placeholders-";
+
+/// The files that must stay as they are while a job runs.
+#[derive(Debug)]
+pub(crate) struct Guarded {
+    names: Vec<PathBuf>,
+    /// Only held: what was missing goes when this is dropped.
+    workspaces: Vec<WorkspaceGuard>,
+}
+
+impl Guarded {
+    /// Each of them: files, directories, symlinks and placeholders, all of which exist.
+    ///
+    /// What a symlink leads to is one of them as well, since a link is only as constant as that.
+    pub(crate) fn names(&self) -> &[PathBuf] {
+        &self.names
+    }
+}
+
+/// The names to protect, and the workspaces that they are in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Protection<'a> {
+    /// The workspaces, as full paths without symlinks.
+    pub(crate) roots: &'a [PathBuf],
+    /// Names below each workspace, or below the home directory where they begin with `~`.
+    pub(crate) names: &'a [PathBuf],
+    /// The home directory of the server's user.
+    pub(crate) home: Option<&'a Path>,
+    /// The directory for the records of placeholders, which no job can write.
+    pub(crate) records: &'a Path,
+}
+
+/// Protects what is there, and keeps what is missing from being made.
+///
+/// Names in the directory of a repository count where there is a repository, and only in the
+/// workspace itself: a job may make repositories of its own, which nobody has used before.
+///
+/// # Errors
+/// When something is missing, could be made by a job, and we cannot prevent it: a full disk, or a
+/// directory of ours that is not writable at the moment.
+pub(crate) fn guard(protection: &Protection<'_>) -> io::Result<Guarded> {
+    let home = protection.home.and_then(|home| home.canonicalize().ok());
+    let mut guarded = Guarded { names: Vec::new(), workspaces: Vec::new() };
+    for (number, root) in protection.roots.iter().enumerate() {
+        let mut workspace = WorkspaceGuard::lock(root)?;
+        let mut found = Found { roots: protection.roots, names: Vec::new(), missing: Vec::new() };
+        for name in protection.names {
+            match (name.strip_prefix(HOME), &home) {
+                (Err(_), _) => found.add(root.clone(), name)?,
+                (Ok(name), Some(home)) if innermost(protection.roots, home) == Some(root) => {
+                    found.add(home.clone(), name)?;
+                }
+                (Ok(_), _) => {}
+            }
+        }
+        let record = protection.records.join(format!("{RECORD}{number}"));
+        workspace.fill(found.missing, root, &record)?;
+        guarded.names.extend(found.names);
+        guarded.names.extend(workspace.placeholders.iter().cloned());
+        guarded.workspaces.push(workspace);
+    }
+    guarded.names.sort();
+    guarded.names.dedup();
+    Ok(guarded)
+}
+
+/// Those of these places that exist, as full paths without symlinks: what [`super::mounts`] hides.
+pub(crate) fn hidden(places: &[PathBuf]) -> Vec<PathBuf> {
+    places.iter().filter_map(|place| place.canonicalize().ok()).collect()
+}
+
+/// Removes the placeholders that are written down in the records of this directory, except where
+/// another server has jobs in the same workspace: its last one removes them.
+pub(crate) fn release(records: &Path) {
+    for entry in fs::read_dir(records).into_iter().flatten().flatten() {
+        if !entry.file_name().as_bytes().starts_with(RECORD.as_bytes()) {
+            continue;
+        }
+        let Ok(text) = fs::read(entry.path()) else { continue };
+        let mut paths =
+            text.split(|byte| *byte == 0).map(|path| PathBuf::from(OsStr::from_bytes(path)));
+        let root = paths.next().and_then(|root| open_directory(&root).ok());
+        if let Some(root) = root {
+            drop(WorkspaceGuard { root, placeholders: paths.collect() });
+        }
+    }
+}
+
+fn innermost<'a>(roots: &'a [PathBuf], path: &Path) -> Option<&'a PathBuf> {
+    roots.iter().filter(|root| path.starts_with(root)).max()
+}
+
+/// A workspace in which placeholders are needed. Dropped by the last who needs them, they go.
+#[derive(Debug)]
+struct WorkspaceGuard {
+    root: OwnedFd,
+    placeholders: Vec<PathBuf>,
+}
+
+impl WorkspaceGuard {
+    /// Takes a share in the placeholders of a workspace. Nobody removes them from here on.
+    fn lock(root: &Path) -> io::Result<Self> {
+        let directory = open_directory(root)?;
+        let deadline = Instant::now() + PATIENCE;
+        // Held alone it is for as long as it takes to remove a few files.
+        while let Err(errno) = flock(&directory, FlockOperation::NonBlockingLockShared) {
+            if errno != Errno::WOULDBLOCK || Instant::now() > deadline {
+                return Err(errno.into());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(Self { root: directory, placeholders: Vec::new() })
+    }
+
+    /// Puts a placeholder wherever something is missing, written down first.
+    fn fill(&mut self, missing: Vec<PathBuf>, root: &Path, record: &Path) -> io::Result<()> {
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let paths = [root].into_iter().chain(missing.iter().map(PathBuf::as_path));
+        let paths: Vec<&[u8]> = paths.map(|path| path.as_os_str().as_bytes()).collect();
+        fs::write(record, paths.join(&0))?;
+        for path in missing {
+            match make(&path) {
+                // Another job has made it meanwhile, or somebody the real one.
+                Ok(()) | Err(Errno::EXIST) => self.placeholders.push(path),
+                Err(errno) if is_out_of_reach(&path, errno) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for WorkspaceGuard {
+    fn drop(&mut self) {
+        if flock(&self.root, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            self.placeholders.iter().for_each(|path| remove(path));
+        }
+    }
+}
+
+fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty())
+}
+
+/// The files that were found for the protected names.
+#[derive(Debug)]
+struct Found<'a> {
+    roots: &'a [PathBuf],
+    names: Vec<PathBuf>,
+    missing: Vec<PathBuf>,
+}
+
+impl Found<'_> {
+    /// Looks for `name` below `base`, or the first directory on the way to it that is missing.
+    ///
+    /// A symlink on the way is followed and can still be replaced: nothing can be mounted on it
+    /// through which a directory is seen.
+    fn add(&mut self, base: PathBuf, name: &Path) -> io::Result<()> {
+        let mut path = base;
+        let mut parts = name.components();
+        while let Some(part) = parts.next() {
+            let (part, rest) = (part.as_os_str(), parts.as_path());
+            if part == ANY {
+                return directories(&path).into_iter().try_for_each(|it| self.add(it, rest));
+            }
+            path.push(part);
+            let found = match lstat(&path) {
+                Ok(found) if !is_placeholder(&path, &found) => found,
+                Err(Errno::NOENT) if part == REPOSITORY => return Ok(()),
+                Ok(_) | Err(Errno::NOENT) => {
+                    self.missing.push(path);
+                    return Ok(());
+                }
+                Err(errno) if is_out_of_reach(&path, errno) => return Ok(()),
+                Err(errno) => return Err(errno.into()),
+            };
+            let is_last = rest.as_os_str().is_empty();
+            match (FileType::from_raw_mode(found.st_mode), path.canonicalize()) {
+                (FileType::Directory, _) => {}
+                (FileType::Symlink, Ok(target)) if !is_last && target.is_dir() => path = target,
+                (FileType::Symlink, Ok(target)) if is_last => self.names.push(target),
+                _ => break,
+            }
+            if innermost(self.roots, &path).is_none() {
+                return Ok(());
+            }
+        }
+        self.names.push(path);
+        Ok(())
+    }
+}
+
+/// The directories in a directory, symlinks left out.
+fn directories(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    directories.map(|entry| entry.path()).collect()
+}
+
+// A file in a place that must stay empty while jobs run: what exists can be mounted over, and what
+// is mounted over cannot be replaced.
+//
+// It is a socket that nobody listens on. Git leaves sockets out of what it lists, adds and cleans;
+// whoever opens one gets an error. Where a file system has no sockets it is a directory.
+
+/// A sticky file that nobody may write: nothing else makes such.
+const SOCKET: Mode = Mode::SVTX;
+const READABLE: Mode = Mode::RUSR.union(Mode::SVTX);
+const DIRECTORY: Mode = Mode::RUSR.union(Mode::XUSR).union(Mode::SVTX);
+
+/// The file with which a repository says that its settings are in another one. Git reads it wherever
+/// it is, so that it must have a content: the repository itself.
+const COMMON_DIRECTORY: &str = "commondir";
+const ITSELF: &[u8] = b".\n";
+
+/// Puts a placeholder in this place.
+///
+/// # Errors
+/// `EXIST` where something is there, or what the file system says.
+pub(crate) fn make(path: &Path) -> Result<(), Errno> {
+    if path.file_name() == Some(OsStr::new(COMMON_DIRECTORY)) {
+        return make_common_directory(path);
+    }
+    match mknodat(CWD, path, FileType::Socket, SOCKET, 0) {
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => mkdir(path, DIRECTORY),
+        made => made,
+    }
+}
+
+/// Complete at once, so that git never reads half of it.
+fn make_common_directory(path: &Path) -> Result<(), Errno> {
+    let around = path.parent().ok_or(Errno::INVAL)?;
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let mut file = fs::File::from(open(around, flags, READABLE)?);
+    file.write_all(ITSELF).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
+    linkat(CWD, unnamed.as_str(), CWD, path, AtFlags::SYMLINK_FOLLOW)
+}
+
+/// Removes the placeholder that is in this place. What is none stays.
+pub(crate) fn remove(path: &Path) {
+    let Ok(found) = lstat(path) else { return };
+    if is_placeholder(path, &found) {
+        let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+        // A directory is not empty where somebody else has put something there: then it is theirs.
+        let removed = if is_directory { rmdir(path) } else { unlink(path) };
+        removed.ok();
+    }
+}
+
+/// `true` if what was found in this place is a placeholder.
+pub(crate) fn is_placeholder(path: &Path, found: &Stat) -> bool {
+    let mode = Mode::from_raw_mode(found.st_mode);
+    let permissions = mode & (Mode::RWXU | Mode::RWXG | Mode::RWXO | Mode::SVTX);
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::Socket => permissions == SOCKET,
+        FileType::Directory => permissions == DIRECTORY,
+        FileType::RegularFile => {
+            permissions == READABLE && fs::read(path).is_ok_and(|text| text == ITSELF)
+        }
+        FileType::Symlink
+        | FileType::Fifo
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => false,
+    }
+}
+
+/// `true` if a job cannot put anything there either. In a directory of our own it can: it would
+/// make that writable first.
+pub(crate) fn is_out_of_reach(path: &Path, errno: Errno) -> bool {
+    let is_of_others = || {
+        let around = path.parent().map(stat);
+        around.is_some_and(|found| found.is_ok_and(|found| found.st_uid != geteuid().as_raw()))
+    };
+    match errno {
+        Errno::ROFS | Errno::PERM => true,
+        Errno::ACCESS => is_of_others(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn place() -> (TempDir, PathBuf) {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().canonicalize().unwrap();
+        (root, path)
+    }
+
+    /// All that is there, as sorted paths.
+    fn all(path: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+        let below = |path: PathBuf| {
+            let deeper = if path.is_dir() && !path.is_symlink() { all(&path) } else { Vec::new() };
+            [path].into_iter().chain(deeper)
+        };
+        let mut found: Vec<PathBuf> = entries.flat_map(below).collect();
+        found.sort();
+        found
+    }
+
+    fn names(guarded: &Guarded, root: &Path) -> Vec<String> {
+        let names = guarded.names().iter().map(|name| name.strip_prefix(root).unwrap());
+        names.map(|name| name.display().to_string()).collect()
+    }
+
+    const NAMES: [&str; 8] = [
+        ".git/hooks",
+        ".git/config",
+        ".git/modules/*/config",
+        ".mcp.json",
+        ".github/workflows",
+        "~/.bashrc",
+        "~/.zshrc",
+        "~/.config/fish",
+    ];
+
+    fn paths(names: &[&str]) -> Vec<PathBuf> {
+        names.iter().map(PathBuf::from).collect()
+    }
+
+    /// Guards these roots, with records beside them.
+    fn guarding(roots: &[PathBuf], home: Option<&Path>, records: &Path) -> Guarded {
+        guard(&Protection { roots, names: &paths(&NAMES), home, records }).unwrap()
+    }
+
+    #[test]
+    fn a_repository_is_guarded_where_there_is_one_and_other_names_everywhere() {
+        let (records, (_root, root)) = (tempfile::tempdir().unwrap(), place());
+        let guard = || guarding(std::slice::from_ref(&root), None, records.path());
+        assert_eq!(names(&guard(), &root), [".github", ".mcp.json"]);
+        // Of another repository, whose directory is elsewhere.
+        fs::write(root.join(".git"), "gitdir: elsewhere").unwrap();
+        assert_eq!(names(&guard(), &root), [".git", ".github", ".mcp.json"]);
+        fs::remove_file(root.join(".git")).unwrap();
+        fs::create_dir_all(root.join(".git/modules/lib")).unwrap();
+        fs::create_dir_all(root.join(".github/workflows")).unwrap();
+        fs::write(root.join(".git/config"), "mine").unwrap();
+        let before = all(&root);
+        let guarded = guard();
+        let expected = [
+            ".git/config",
+            ".git/hooks",
+            ".git/modules/lib/config",
+            ".github/workflows",
+            ".mcp.json",
+        ];
+        assert_eq!(names(&guarded, &root), expected);
+        assert!(guarded.names().iter().all(|name| name.symlink_metadata().is_ok()));
+        drop(guarded);
+        assert_eq!(all(&root), before);
+    }
+
+    #[test]
+    fn what_shells_read_is_guarded_where_the_home_can_be_written() {
+        let (records, (_root, above)) = (tempfile::tempdir().unwrap(), place());
+        let home = above.join("me");
+        fs::create_dir_all(home.join("work")).unwrap();
+        fs::create_dir(home.join(".config")).unwrap();
+        fs::write(home.join(".bashrc"), "mine").unwrap();
+        let before = all(&above);
+        for root in [&home, &above] {
+            let guarded = guarding(std::slice::from_ref(root), Some(&home), records.path());
+            for name in [".bashrc", ".zshrc", ".config/fish"] {
+                assert!(guarded.names().contains(&home.join(name)), "{name}");
+            }
+            assert_eq!(fs::read_to_string(home.join(".bashrc")).unwrap(), "mine");
+            drop(guarded);
+            assert_eq!(all(&above), before);
+        }
+        let work = guarding(&[home.join("work")], Some(&home), records.path());
+        assert_eq!(names(&work, &home), ["work/.github", "work/.mcp.json"]);
+    }
+
+    #[test]
+    fn a_symlink_is_guarded_with_what_it_leads_to() {
+        let (records, (_root, root)) = (tempfile::tempdir().unwrap(), place());
+        fs::create_dir_all(root.join("dots")).unwrap();
+        fs::create_dir(root.join("settings")).unwrap();
+        fs::write(root.join("settings/mcp"), "{}").unwrap();
+        symlink("settings/mcp", root.join(".mcp.json")).unwrap();
+        symlink("dots", root.join(".config")).unwrap();
+        symlink("nowhere", root.join(".zshrc")).unwrap();
+        let before = all(&root);
+        let guarded = guarding(std::slice::from_ref(&root), Some(&root), records.path());
+        for name in [".mcp.json", "settings/mcp", ".zshrc", "dots/fish"] {
+            assert!(guarded.names().contains(&root.join(name)), "{name}: {guarded:?}");
+        }
+        drop(guarded);
+        assert_eq!(all(&root), before);
+    }
+
+    #[test]
+    fn nothing_is_made_outside_of_the_workspace() {
+        let (records, (_root, root)) = (tempfile::tempdir().unwrap(), place());
+        let work = root.join("work");
+        fs::create_dir_all(root.join("outside")).unwrap();
+        fs::create_dir(&work).unwrap();
+        symlink("../outside", work.join(".config")).unwrap();
+        let guarded = guarding(std::slice::from_ref(&work), Some(&work), records.path());
+        assert_eq!(all(&root.join("outside")), [] as [PathBuf; 0]);
+        drop(guarded);
+    }
+
+    #[test]
+    fn the_last_job_removes_what_all_needed() {
+        let (records, other, (_root, root)) =
+            (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), place());
+        let roots = std::slice::from_ref(&root);
+        let one = guarding(roots, None, records.path());
+        let two = guarding(roots, None, other.path());
+        drop(one);
+        assert_eq!(names(&two, &root), [".github", ".mcp.json"]);
+        assert_eq!(all(&root), two.names());
+        // The record of a job that lives is no reason to remove anything.
+        release(other.path());
+        assert_eq!(all(&root), two.names());
+        drop(two);
+        assert_eq!(all(&root), [] as [PathBuf; 0]);
+    }
+
+    #[test]
+    fn what_a_killed_server_left_is_removed_by_its_record() {
+        let (records, (_root, root)) = (tempfile::tempdir().unwrap(), place());
+        let killed = guarding(std::slice::from_ref(&root), None, records.path());
+        let placeholders = all(&root);
+        // A lock ends with its process, and nothing is dropped there.
+        let locks: Vec<OwnedFd> =
+            killed.workspaces.iter().map(|workspace| workspace.root.try_clone().unwrap()).collect();
+        std::mem::forget(killed);
+        for lock in &locks {
+            flock(lock, FlockOperation::Unlock).unwrap();
+        }
+        assert_eq!(placeholders.len(), 2);
+        fs::write(root.join("mine"), "text").unwrap();
+        release(records.path());
+        assert_eq!(all(&root), [root.join("mine")]);
+    }
+
+    #[test]
+    fn each_of_many_who_come_and_go_finds_everything_in_its_place() {
+        let (_root, root) = place();
+        let come_and_go = || {
+            let records = tempfile::tempdir().unwrap();
+            for _ in 0..200 {
+                let guarded = guarding(std::slice::from_ref(&root), None, records.path());
+                let is_there = |name: &PathBuf| name.symlink_metadata().is_ok();
+                assert!(guarded.names().len() == 2 && guarded.names().iter().all(is_there));
+            }
+        };
+        std::thread::scope(|scope| {
+            let all: Vec<_> = (0..4).map(|_| scope.spawn(come_and_go)).collect();
+            all.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+        assert_eq!(all(&root), [] as [PathBuf; 0]);
+    }
+
+    #[test]
+    fn only_hidden_places_that_exist_are_hidden_where_they_really_are() {
+        let (_root, root) = place();
+        fs::create_dir(root.join("keys")).unwrap();
+        symlink("keys", root.join(".ssh")).unwrap();
+        assert_eq!(hidden(&[root.join(".ssh"), root.join(".aws")]), [root.join("keys")]);
+    }
+}
+
+#[cfg(test)]
+mod placeholder_tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_placeholder_is_known_and_goes() {
+        let root = tempfile::tempdir().unwrap();
+        for name in [".envrc", COMMON_DIRECTORY] {
+            let path = root.path().join(name);
+            make(&path).unwrap();
+            assert!(is_placeholder(&path, &lstat(&path).unwrap()), "{name}");
+            assert_eq!(make(&path), Err(Errno::EXIST), "{name}");
+            remove(&path);
+            assert!(path.symlink_metadata().is_err(), "{name}");
+        }
+        let path = root.path().join("directory");
+        mkdir(&path, DIRECTORY).unwrap();
+        remove(&path);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_the_users_own_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let [file, empty, link, socket, used, common] =
+            ["file", "empty", "link", "socket", "used", COMMON_DIRECTORY]
+                .map(|name| root.path().join(name));
+        fs::write(&file, "mine").unwrap();
+        fs::write(&common, "../elsewhere\n").unwrap();
+        fs::set_permissions(&common, fs::Permissions::from_mode(0o1400)).unwrap();
+        fs::create_dir(&empty).unwrap();
+        symlink("nowhere", &link).unwrap();
+        let _listener = UnixListener::bind(&socket).unwrap();
+        mkdir(&used, Mode::RWXU).unwrap();
+        fs::write(used.join("file"), "mine").unwrap();
+        fs::set_permissions(&used, fs::Permissions::from_mode(0o1500)).unwrap();
+        for path in [&file, &empty, &link, &socket, &used, &common] {
+            remove(path);
+            assert!(path.symlink_metadata().is_ok(), "{path:?}");
+        }
+        fs::set_permissions(&used, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+
+    #[test]
+    fn only_where_nobody_can_write_none_is_needed() {
+        let own = tempfile::tempdir().unwrap();
+        let within = own.path().join("name");
+        let others = Path::new("/none/name");
+        for (path, errno, expected) in [
+            (within.as_path(), Errno::ROFS, true),
+            (&within, Errno::PERM, true),
+            (&within, Errno::ACCESS, false),
+            (&within, Errno::NOSPC, false),
+            (others, Errno::ACCESS, false),
+        ] {
+            assert_eq!(is_out_of_reach(path, errno), expected, "{path:?} {errno}");
+        }
+    }
+}

@@ -1,0 +1,529 @@
+//! Temporary directories: one for each job, in one of the server.
+
+use std::collections::VecDeque;
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::sync::mpsc::{Sender, channel};
+use std::{fs, io};
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, lstat, mkdir, open, openat,
+    renameat, rmdir, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::protected;
+use crate::guardian;
+
+/// What the names of servers' directories begin with.
+const PREFIX: &str = "scratch-";
+/// How often another name is tried.
+const ATTEMPTS: usize = 100;
+
+/// The directory of this server in which jobs get theirs. Removed when dropped.
+///
+/// It is locked for as long as the server lives, however that ends: what is not locked was left
+/// by a server that was killed.
+#[derive(Debug)]
+pub struct ScratchRoot {
+    path: PathBuf,
+    _lock: OwnedFd,
+}
+
+impl ScratchRoot {
+    /// Makes one below this directory for temporary files, which may be everybody's, and removes
+    /// what servers of the same user that are gone have left there: first the processes that they
+    /// recorded, then the files. Blocks while such processes end.
+    ///
+    /// # Errors
+    /// When it cannot be made, or when something that is not ours alone is in its place.
+    pub fn make(temporary: &Path) -> io::Result<Self> {
+        let user = geteuid().as_raw();
+        let around = temporary.canonicalize()?.join(format!("shellyard-{user}"));
+        remove_left(&around);
+        for _ in 0..ATTEMPTS {
+            make_ours(&around)?;
+            let path = around.join(format!("{PREFIX}{}", random_name()?));
+            match mkdir(&path, Mode::RWXU) {
+                // The last server that was there has just removed what is around.
+                Err(Errno::NOENT) => continue,
+                made => made?,
+            }
+            // Another server may take it for left before we have locked it.
+            if let Some(lock) = lock(&path) {
+                return Ok(Self { path, _lock: lock });
+            }
+        }
+        Err(Errno::BUSY.into())
+    }
+
+    /// Where it is: a full path without symlinks.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ScratchRoot {
+    fn drop(&mut self) {
+        // What cannot be removed now is tried again by the next server.
+        remove(&self.path).ok();
+        // Where it was the last one.
+        self.path.parent().map(rmdir);
+    }
+}
+
+/// The directories of one job's own, and what the server notes about it beside them. Removed when
+/// dropped, with everything in it.
+#[derive(Debug)]
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes one in the directory of this server.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(crate) fn make(root: &Path) -> io::Result<Self> {
+        let path = root.join(random_name()?);
+        mkdir(&path, Mode::RWXU)?;
+        Ok(Self(path))
+    }
+
+    /// The directory. The job itself sees only directories in it.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Makes a directory in it for the job, if it is not there, and gives its path.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(crate) fn directory(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.0.join(name);
+        match mkdir(&path, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => Ok(path),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        Left { path: std::mem::take(&mut self.0), _lock: None }.remove_later();
+    }
+}
+
+/// A directory that nobody needs any more.
+struct Left {
+    path: PathBuf,
+    /// Where it is a server's, it stays locked until it is removed: its name could be taken.
+    _lock: Option<OwnedFd>,
+}
+
+impl Left {
+    /// Has the cleaner remove it. Without one, whoever calls this has to wait.
+    fn remove_later(self) {
+        let unsent = match &*CLEANER {
+            Some(cleaner) => cleaner.send(self).map_err(|unsent| unsent.0),
+            None => Err(self),
+        };
+        unsent.or_else(|left| remove(&left.path)).ok();
+    }
+}
+
+/// One thread that removes what was left, one after another: that may take long, and whoever drops
+/// it may be a thread of a runtime. What is not done when the server ends goes with the server's
+/// own directory, or is tried again by the next server.
+static CLEANER: LazyLock<Option<Sender<Left>>> = LazyLock::new(|| {
+    let (sender, all) = channel::<Left>();
+    let clean = move || all.into_iter().for_each(|left| drop(remove(&left.path)));
+    let thread = std::thread::Builder::new().name("scratch".to_owned()).spawn(clean);
+    thread.is_ok().then_some(sender)
+});
+
+/// Removes what servers left that are gone: those that hold no lock.
+fn remove_left(around: &Path) {
+    for entry in fs::read_dir(around).into_iter().flatten().flatten() {
+        let is_one = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
+        let path = entry.path();
+        if let (true, Some(lock)) = (is_one, lock(&path)) {
+            if !guardian::end_recorded(&path).is_empty() {
+                // While one of them lives, what keeps it from writing stays.
+                continue;
+            }
+            release_placeholders(&path);
+            Left { path, _lock: Some(lock) }.remove_later();
+        }
+    }
+}
+
+/// Cleans up after a server that was killed, and whose processes are gone: removes the placeholders
+/// of its jobs from their workspaces, and its directory.
+///
+/// # Errors
+/// When the directory cannot be removed. The next server tries again.
+pub(crate) fn clean_after(root: &Path) -> io::Result<()> {
+    release_placeholders(root);
+    remove(root)?;
+    root.parent().map(rmdir);
+    Ok(())
+}
+
+/// Removes what the records of a server's jobs name.
+fn release_placeholders(root: &Path) {
+    for job in fs::read_dir(root).into_iter().flatten().flatten() {
+        protected::release(&job.path());
+    }
+}
+
+/// Removes a directory, of which the one around it is ours alone.
+fn remove(path: &Path) -> io::Result<()> {
+    let (Some(around), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Errno::INVAL.into());
+    };
+    let around = open_directory(around)?;
+    clear(around.as_fd(), &CString::new(name.as_bytes())?)
+}
+
+/// Locks a directory. None when somebody else has it, or when it is no longer there.
+fn lock(path: &Path) -> Option<OwnedFd> {
+    let directory = open_directory(path).ok()?;
+    flock(&directory, FlockOperation::NonBlockingLockExclusive).ok()?;
+    let (locked, named) = (fstat(&directory).ok()?, lstat(path).ok()?);
+    ((locked.st_dev, locked.st_ino) == (named.st_dev, named.st_ino)).then_some(directory)
+}
+
+fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty())
+}
+
+/// Makes a directory that nobody else can write to or look into, if it is not there.
+fn make_ours(path: &Path) -> io::Result<()> {
+    match mkdir(path, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let found = lstat(path)?;
+    let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+    let is_open = Mode::from_raw_mode(found.st_mode).intersects(Mode::RWXG | Mode::RWXO);
+    if is_directory && !is_open && found.st_uid == geteuid().as_raw() {
+        return Ok(());
+    }
+    let why = format!("`{}` is not a directory of this user alone: remove it", path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
+/// A name that nobody can foresee.
+fn random_name() -> io::Result<String> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes)?;
+    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
+}
+
+// Removing whatever a job has left in its temporary directory.
+
+/// Removes the directory `name` of `around`, with everything in it.
+///
+/// Symlinks are not followed, and whatever permissions were taken away is given back first. It takes
+/// three open files and no stack, however deep the directories are: each that is not empty is moved up
+/// to `around`, which must therefore be ours alone, before its turn comes.
+///
+/// # Errors
+/// The first one; what could be removed is.
+pub(crate) fn clear(around: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    let mut work = Work { around, name, moved: 0, waiting: VecDeque::from([name.to_owned()]) };
+    let mut outcome = Ok(());
+    while let Some(next) = work.waiting.pop_front() {
+        let done = work.empty(&next).and_then(|()| remove_directory(around, &next));
+        match done {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => outcome = outcome.and(Err(errno.into())),
+        }
+    }
+    outcome
+}
+
+struct Work<'a> {
+    around: BorrowedFd<'a>,
+    name: &'a CStr,
+    /// How many were moved up, for their names.
+    moved: u64,
+    /// Directories in `around` that are to be emptied and removed.
+    waiting: VecDeque<CString>,
+}
+
+impl Work<'_> {
+    /// Leaves nothing in a directory, once those that were moved up are gone as well.
+    fn empty(&mut self, directory: &CStr) -> Result<(), Errno> {
+        let opened = open_anyhow(self.around, directory)?;
+        let mut outcome = Ok(());
+        for entry in Dir::read_from(&opened)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name != c"." && name != c".." {
+                outcome = outcome.and(self.remove(opened.as_fd(), name));
+            }
+        }
+        outcome
+    }
+
+    fn remove(&mut self, from: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+        match unlinkat(from, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::ISDIR) => {}
+            Err(errno) => return Err(errno),
+        }
+        let removed = match remove_directory(from, name) {
+            Err(Errno::NOTEMPTY | Errno::EXIST) => self.move_up(from, name),
+            done => done,
+        };
+        // Somebody else may have removed it meanwhile.
+        if removed == Err(Errno::NOENT) { Ok(()) } else { removed }
+    }
+
+    fn move_up(&mut self, from: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+        // To move a directory one must be allowed to write to it.
+        open_anyhow(from, name)?;
+        self.moved += 1;
+        let mut new = self.name.to_bytes().to_vec();
+        new.extend_from_slice(format!(".{}", self.moved).as_bytes());
+        let new = CString::new(new).map_err(|_| Errno::INVAL)?;
+        renameat(from, name, self.around, &new)?;
+        self.waiting.push_back(new);
+        Ok(())
+    }
+}
+
+fn remove_directory(from: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+    unlinkat(from, name, AtFlags::REMOVEDIR)
+}
+
+/// Opens a directory, with all permissions for us.
+fn open_anyhow(from: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let place = openat(from, name, flags | OFlags::PATH, Mode::empty())?;
+    if !Mode::from_raw_mode(fstat(&place)?.st_mode).contains(Mode::RWXU) {
+        // By way of the open file, since a name could lead elsewhere by now.
+        let path = format!("/proc/self/fd/{}", place.as_raw_fd());
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    }
+    openat(&place, c".", flags | OFlags::RDONLY, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::time::{Duration, Instant};
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        path.symlink_metadata().unwrap().permissions().mode() & 0o7777
+    }
+
+    fn around(temporary: &TempDir) -> PathBuf {
+        let name = format!("shellyard-{}", geteuid().as_raw());
+        temporary.path().canonicalize().unwrap().join(name)
+    }
+
+    #[track_caller]
+    fn wait_until(condition: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !condition() {
+            assert!(Instant::now() < deadline, "it did not come true");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn each_job_has_its_own_which_goes_with_it() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = ScratchRoot::make(temporary.path()).unwrap();
+        let (one, other) =
+            (Scratch::make(root.path()).unwrap(), Scratch::make(root.path()).unwrap());
+        for path in [root.path().parent().unwrap(), root.path(), one.path(), other.path()] {
+            assert_eq!(mode(path), 0o700, "{path:?}");
+        }
+        let full = other.path();
+        fs::create_dir_all(full.join("a/b")).unwrap();
+        fs::set_permissions(full.join("a"), fs::Permissions::from_mode(0o000)).unwrap();
+        drop(one);
+        drop(other);
+        wait_until(|| fs::read_dir(root.path()).unwrap().count() == 0);
+    }
+
+    #[test]
+    fn at_the_end_nothing_is_left_of_a_server_and_its_jobs() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = ScratchRoot::make(temporary.path()).unwrap();
+        let job = Scratch::make(root.path()).unwrap();
+        fs::write(job.path().join("file"), "x").unwrap();
+        drop(root);
+        assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+        drop(job);
+    }
+
+    #[test]
+    fn what_a_killed_server_left_is_removed_and_nothing_else() {
+        let temporary = tempfile::tempdir().unwrap();
+        let alive = ScratchRoot::make(temporary.path()).unwrap();
+        let left = around(&temporary).join("scratch-left");
+        let other = around(&temporary).join("data");
+        for path in [&left, &other] {
+            fs::create_dir_all(path.join("deep")).unwrap();
+        }
+        let next = ScratchRoot::make(temporary.path()).unwrap();
+        wait_until(|| !left.exists());
+        assert!(alive.path().exists() && next.path().exists() && other.exists());
+        assert_ne!(alive.path(), next.path());
+    }
+
+    #[test]
+    fn what_others_put_in_its_place_is_not_used() {
+        let temporary = tempfile::tempdir().unwrap();
+        let place = around(&temporary);
+        let refused = || ScratchRoot::make(temporary.path()).unwrap_err().to_string();
+        fs::create_dir(&place).unwrap();
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o770)).unwrap();
+        assert!(refused().contains("not a directory of this user alone"), "{}", refused());
+        fs::remove_dir(&place).unwrap();
+        let own = tempfile::tempdir().unwrap();
+        symlink(own.path(), &place).unwrap();
+        assert!(refused().contains(&place.display().to_string()), "{}", refused());
+        assert_eq!(fs::read_dir(own.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn servers_that_start_at_once_do_not_take_each_others() {
+        let temporary = tempfile::tempdir().unwrap();
+        let start = || ScratchRoot::make(temporary.path()).unwrap();
+        let roots: Vec<ScratchRoot> = std::thread::scope(|scope| {
+            let started: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
+            started.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(roots.iter().all(|root| root.path().is_dir()));
+        let mut paths: Vec<&Path> = roots.iter().map(ScratchRoot::path).collect();
+        paths.sort();
+        paths.dedup();
+        assert_eq!(paths.len(), roots.len());
+    }
+}
+
+#[cfg(test)]
+mod clearing_tests {
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::symlink;
+    use std::path::{Path, PathBuf};
+
+    use rustix::fs::{CWD, mkdirat, open};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    struct Place {
+        around: TempDir,
+        full: PathBuf,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            Self::within(tempfile::tempdir().unwrap())
+        }
+
+        fn within(around: TempDir) -> Self {
+            let full = around.path().join("full");
+            fs::create_dir(&full).unwrap();
+            Self { around, full }
+        }
+
+        fn clear(&self) -> io::Result<()> {
+            clear(directory(self.around.path()).as_fd(), c"full")
+        }
+
+        #[track_caller]
+        fn check_cleared(&self) {
+            self.clear().unwrap();
+            assert_eq!(fs::read_dir(self.around.path()).unwrap().count(), 0);
+        }
+    }
+
+    fn directory(path: &Path) -> OwnedFd {
+        open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
+    }
+
+    fn forbid(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_has_no_permissions_is_removed_all_the_same() {
+        let place = Place::new();
+        let deep = place.full.join("a/b/c");
+        fs::create_dir_all(&deep).unwrap();
+        fs::write(deep.join("file"), "x").unwrap();
+        forbid(&deep.join("file"), 0o400);
+        fs::create_dir(place.full.join("shut")).unwrap();
+        forbid(&place.full.join("shut"), 0);
+        for path in [deep.as_path(), &place.full.join("a/b"), &place.full.join("a"), &place.full] {
+            forbid(path, 0);
+        }
+        place.check_cleared();
+    }
+
+    #[test]
+    fn what_a_symlink_leads_to_stays() {
+        let place = Place::new();
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("mine"), "x").unwrap();
+        forbid(outside.path(), 0o500);
+        symlink(outside.path(), place.full.join("directory")).unwrap();
+        symlink(outside.path().join("mine"), place.full.join("file")).unwrap();
+        symlink("nowhere", place.full.join("dangling")).unwrap();
+        place.check_cleared();
+        assert_eq!(fs::read_to_string(outside.path().join("mine")).unwrap(), "x");
+        assert_eq!(outside.path().metadata().unwrap().permissions().mode() & 0o777, 0o500);
+        // Neither is one in the place of the directory itself.
+        symlink(outside.path(), &place.full).unwrap();
+        place.clear().unwrap_err();
+        assert!(outside.path().join("mine").exists());
+        forbid(outside.path(), 0o700);
+    }
+
+    #[test]
+    fn it_takes_no_stack_however_deep_it_is() {
+        const DEPTH: usize = 5000;
+        // In memory where there is such a place: some disks take milliseconds for each directory.
+        let around = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let place = Place::within(around);
+        let mut at = directory(&place.full);
+        for _ in 0..DEPTH {
+            mkdirat(&at, c"d", Mode::RWXU).unwrap();
+            mkdirat(&at, c"other", Mode::RWXU).unwrap();
+            at = openat(&at, c"d", OFlags::DIRECTORY, Mode::empty()).unwrap();
+        }
+        place.check_cleared();
+    }
+
+    #[test]
+    fn every_kind_and_name_goes() {
+        let place = Place::new();
+        let odd = std::ffi::OsStr::from_bytes(b"\xff\n *");
+        fs::create_dir_all(place.full.join(odd).join("full.1")).unwrap();
+        fs::write(place.full.join(odd).join("full.1/x"), "").unwrap();
+        rustix::fs::mkfifoat(CWD, place.full.join("fifo"), Mode::RWXU).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(place.full.join("socket")).unwrap();
+        for number in 0..3000 {
+            fs::write(place.full.join(format!("{number}")), "").unwrap();
+        }
+        place.check_cleared();
+    }
+}

@@ -1,0 +1,1119 @@
+//! Filters of system calls: a small program that the kernel runs before each call of a process and
+//! of all that comes out of it, for as long as they live.
+//!
+//! [`rules`] says which calls are refused, and how; [`program`] puts that into the kernel's
+//! language; [`filter`] hands it over.
+
+use std::mem::offset_of;
+use std::{io, thread};
+
+use libc::{
+    BPF_ABS, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, c_long,
+};
+use seccompiler::{BpfProgram, Error, apply_filter, sock_filter};
+
+use crate::confinement::{Backend, Confinement, Network, Profile};
+use crate::start_error::Missing;
+
+// Rules as a program for the kernel.
+//
+// One program with all refusals, which finds a call by halving: the kernel runs it for every call
+// once when it is installed, to learn which are always allowed, and that is most of the price. A
+// filter per refusal that compares one call after the other costs several times as much.
+
+/// The processor as the kernel names it; a filter sees the calls of 32-bit programs as well, which
+/// have other numbers.
+#[cfg(target_arch = "x86_64")]
+const PROCESSOR: Option<u32> = Some(0xc000_003e);
+#[cfg(target_arch = "aarch64")]
+const PROCESSOR: Option<u32> = Some(0xc000_00b7);
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const PROCESSOR: Option<u32> = None;
+
+/// From here on are the same calls once more, for programs with short pointers (x32). No kernel
+/// for another processor has a call with so high a number.
+const SECOND_NUMBERS: u32 = 0x4000_0000;
+
+/// What the kernel takes.
+const MOST_INSTRUCTIONS: usize = 4096;
+
+/// Looked through one by one.
+const FEW: usize = 6;
+
+type Code = Vec<sock_filter>;
+
+/// The program for these rules; `None` where this processor's calls are not known, or it would be
+/// longer than the kernel takes.
+fn assemble(mut rules: Vec<Rule>) -> Option<Code> {
+    rules.sort_by_key(|rule| rule.call);
+    let mut answers = Answers::default();
+    let calls = rules
+        .iter()
+        .map(|rule| {
+            Some(Call { number: u32::try_from(rule.call).ok()?, answer: answers.to(rule)? })
+        })
+        .collect::<Option<Vec<_>>>()?;
+    let mut code = vec![
+        load(offset_of!(libc::seccomp_data, arch)),
+        jump(BPF_JEQ, PROCESSOR?, 1, 0),
+        finish(libc::SECCOMP_RET_KILL_PROCESS),
+        load(offset_of!(libc::seccomp_data, nr)),
+        jump(BPF_JGE, SECOND_NUMBERS, 0, 1),
+        refuse(Refusal::Unknown),
+    ];
+    code.extend(find(&calls, 0));
+    code.extend(answers.code);
+    (code.len() <= MOST_INSTRUCTIONS).then_some(code)
+}
+
+/// A call with a rule.
+struct Call {
+    number: u32,
+    /// Where its answer begins in [`Answers::code`].
+    answer: usize,
+}
+
+/// What stands behind the search: calls that are treated alike share their answer.
+#[derive(Default)]
+struct Answers<'a> {
+    code: Code,
+    known: Vec<(&'a Rule, usize)>,
+}
+
+impl<'a> Answers<'a> {
+    fn to(&mut self, rule: &'a Rule) -> Option<usize> {
+        let is_alike = |other: &Rule| other.cases == rule.cases && other.refusal == rule.refusal;
+        if let Some((_, start)) = self.known.iter().find(|(other, _)| is_alike(other)) {
+            return Some(*start);
+        }
+        let start = self.code.len();
+        self.code.extend(answer(rule)?);
+        self.known.push((rule, start));
+        Some(start)
+    }
+}
+
+/// Finds the call whose number was loaded and goes to its answer, past so many instructions that
+/// stand between this and the answers. Never runs past its end.
+fn find(calls: &[Call], between: usize) -> Code {
+    if calls.len() > FEW {
+        let (lower, upper) = calls.split_at(calls.len() / 2);
+        let above = find(upper, between);
+        let below = find(lower, between + above.len());
+        let mut code = vec![jump(BPF_JGE, upper[0].number, 0, 1), skip(below.len())];
+        code.extend(below);
+        code.extend(above);
+        return code;
+    }
+    let mut code = vec![finish(libc::SECCOMP_RET_ALLOW)];
+    for call in calls.iter().rev() {
+        let distance = code.len() + between + call.answer;
+        code.splice(0..0, [jump(BPF_JEQ, call.number, 0, 1), skip(distance)]);
+    }
+    code
+}
+
+/// The answer to one call. Never runs past its end.
+fn answer(rule: &Rule) -> Option<Code> {
+    let mut code = Vec::new();
+    for case in &rule.cases {
+        let mut held = vec![refuse(rule.refusal)];
+        for test in case.iter().rev() {
+            held.splice(0..0, check(test, held.len())?);
+        }
+        code.extend(held);
+    }
+    code.push(finish(libc::SECCOMP_RET_ALLOW));
+    Some(code)
+}
+
+/// Goes on where the test holds, else leaves out so many instructions. `None`: too many values.
+fn check(test: &Test, otherwise: usize) -> Option<Code> {
+    let argument = offset_of!(libc::seccomp_data, args) + usize::from(test.argument) * 8;
+    let mut code = vec![load(argument)];
+    match &test.is {
+        Is::OneOf(values) => {
+            for (value, left) in values.iter().zip((1..=values.len()).rev()) {
+                code.push(jump(BPF_JEQ, *value, u8::try_from(left).ok()?, 0));
+            }
+        }
+        Is::Not(value) => code.push(jump(BPF_JEQ, *value, 0, 1)),
+        Is::WithAnyBit(bits) => code.push(jump(BPF_JSET, *bits, 1, 0)),
+    }
+    code.push(skip(otherwise));
+    Some(code)
+}
+
+/// Loads four bytes of the description of a call: of an argument the lower half, since both
+/// processors have it first.
+fn load(offset: usize) -> sock_filter {
+    instruction(BPF_LD | BPF_W | BPF_ABS, small(offset), (0, 0))
+}
+
+/// Compares what was loaded, and leaves out so many instructions if it is so, and if not.
+fn jump(comparison: u32, value: u32, if_so: u8, if_not: u8) -> sock_filter {
+    instruction(BPF_JMP | comparison | BPF_K, value, (if_so, if_not))
+}
+
+fn skip(instructions: usize) -> sock_filter {
+    instruction(BPF_JMP | BPF_JA, small(instructions), (0, 0))
+}
+
+fn refuse(refusal: Refusal) -> sock_filter {
+    finish(libc::SECCOMP_RET_ERRNO | refusal.errno().cast_unsigned())
+}
+
+fn finish(action: u32) -> sock_filter {
+    instruction(BPF_RET | BPF_K, action, (0, 0))
+}
+
+fn instruction(code: u32, value: u32, (jt, jf): (u8, u8)) -> sock_filter {
+    #[expect(clippy::cast_possible_truncation, reason = "all codes are eight bits")]
+    let code = code as u16;
+    sock_filter { code, jt, jf, k: value }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a program has at most 4,096 instructions")]
+fn small(count: usize) -> u32 {
+    count as u32
+}
+
+// Handing a filter to the kernel.
+
+/// A compiled filter, good for any number of processes. The default one refuses nothing.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Filters {
+    program: BpfProgram,
+}
+
+/// Compiles the rules.
+///
+/// # Errors
+/// When this processor's system calls are not known, or too many processes are untouchable (about
+/// 2,000).
+pub(crate) fn compile(rules: &CallRules) -> io::Result<Filters> {
+    let refused = refused(rules);
+    if refused.is_empty() {
+        return Ok(Filters::default());
+    }
+    let program = assemble(refused).ok_or(io::ErrorKind::Unsupported)?;
+    Ok(Filters { program })
+}
+
+/// Puts the filter on this thread and all that comes after it, which also cannot gain privileges
+/// any more (`no_new_privs`).
+///
+/// # Errors
+/// When the kernel refuses.
+pub(crate) fn install(filters: &Filters) -> io::Result<()> {
+    if filters.program.is_empty() {
+        return Ok(());
+    }
+    apply_filter(&filters.program).map_err(|error| match error {
+        Error::Prctl(error) | Error::Seccomp(error) => error,
+        Error::Backend(_) | Error::EmptyFilter | Error::ThreadSync(_) => {
+            io::ErrorKind::InvalidInput.into()
+        }
+    })
+}
+
+/// Whether this host lets a process filter its calls, found out by doing it.
+///
+/// # Errors
+/// What is missing.
+pub(crate) fn offer() -> Result<(), Missing> {
+    let sockets = SocketRules { network: NetworkSockets::Refused, unix: UnixSockets::PairsOnly };
+    let rules = CallRules { profile: Profile::ReadOnly, sockets, untouchable: Vec::new() };
+    let filters = compile(&rules)
+        .map_err(|_| format!("the system calls of {} are not known", std::env::consts::ARCH))
+        .map_err(Missing::Means)?;
+    let thread = thread::Builder::new().spawn(move || install(&filters));
+    let thread = thread.map_err(|error| Missing::new(&error, error.to_string()))?;
+    let tried = thread.join().unwrap_or(Err(io::ErrorKind::Other.into()));
+    tried.map_err(|error| {
+        let why = "the kernel has no seccomp filters, or a container does not allow them";
+        Missing::Means(format!("{why}: {error}"))
+    })
+}
+
+// Which system calls are refused to whom.
+
+/// What a filter keeps a process from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CallRules {
+    pub(crate) profile: Profile,
+    pub(crate) sockets: SocketRules,
+    /// Processes and groups (as negative numbers) that must not be signalled. The number of any
+    /// thread stands for its process too, so whoever has threads is safe only with all of theirs.
+    /// Empty where numbers mean something else: in a namespace of processes.
+    pub(crate) untouchable: Vec<i32>,
+}
+
+/// The sockets that a process may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SocketRules {
+    pub(crate) network: NetworkSockets,
+    pub(crate) unix: UnixSockets,
+}
+
+/// The sockets of families other than unix that a process may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NetworkSockets {
+    /// All that its user may make.
+    Any,
+    /// IPv4, IPv6 and the netlink of routes: in a network namespace of its own they reach the job's
+    /// own servers and nothing else. Other families, such as vsock, know no namespaces.
+    OwnNamespace,
+    /// None.
+    Refused,
+}
+
+/// The unix sockets that a process may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnixSockets {
+    /// All.
+    Any,
+    /// Connected pairs without names. A filter cannot see to which path a socket is connected, so
+    /// none is made that could be connected at all.
+    PairsOnly,
+}
+
+impl NetworkSockets {
+    /// Each, in the order of its number.
+    pub(crate) const ALL: [Self; 3] = [Self::Any, Self::OwnNamespace, Self::Refused];
+}
+
+impl UnixSockets {
+    /// Each, in the order of its number.
+    pub(crate) const ALL: [Self; 2] = [Self::Any, Self::PairsOnly];
+}
+
+impl SocketRules {
+    /// The sockets of a job, given the version of Landlock that it is held by, if any.
+    ///
+    /// A filter steps in where nothing else keeps a job that limits files from the sockets of other
+    /// programs: by path without namespaces before Landlock 9, and by abstract name without a
+    /// network namespace before Landlock 6.
+    pub(crate) fn new(confinement: Confinement, backend: Backend, landlock: Option<u32>) -> Self {
+        let Confinement { profile, network } = confinement;
+        let has_namespaces = backend == Backend::Namespaces;
+        let network_sockets = match network {
+            Network::On => NetworkSockets::Any,
+            Network::Off if has_namespaces => NetworkSockets::OwnNamespace,
+            Network::Off => NetworkSockets::Refused,
+        };
+        let are_paths_held = has_namespaces || landlock >= Some(LANDLOCK_PATHS);
+        let are_names_held = network_sockets == NetworkSockets::OwnNamespace
+            || landlock >= Some(LANDLOCK_ABSTRACT_NAMES);
+        let is_held = !profile.limits_files() || (are_paths_held && are_names_held);
+        let unix = if is_held { UnixSockets::Any } else { UnixSockets::PairsOnly };
+        Self { network: network_sockets, unix }
+    }
+}
+
+/// The version of Landlock that limits connections to sockets with a path.
+const LANDLOCK_PATHS: u32 = 9;
+/// The version of Landlock that limits connections to sockets with an abstract name.
+const LANDLOCK_ABSTRACT_NAMES: u32 = 6;
+
+/// A call that is refused: where all tests of one of its cases hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Rule {
+    call: c_long,
+    /// A case without tests always holds.
+    cases: Vec<Vec<Test>>,
+    refusal: Refusal,
+}
+
+/// What is asked of one argument. Only its lower half is looked at, as the kernel does with all
+/// arguments that are named here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Test {
+    argument: u8,
+    is: Is,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Is {
+    OneOf(Vec<u32>),
+    Not(u32),
+    WithAnyBit(u32),
+}
+
+/// How a call is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    /// As one for which the right is missing.
+    NotPermitted,
+    /// As one that the kernel does not have: programs then use an older one.
+    Unknown,
+    /// As a kind of socket that this user may not make.
+    NoAccess,
+}
+
+impl Refusal {
+    /// What the program finds in `errno`.
+    const fn errno(self) -> i32 {
+        match self {
+            Self::NotPermitted => libc::EPERM,
+            Self::Unknown => libc::ENOSYS,
+            Self::NoAccess => libc::EACCES,
+        }
+    }
+}
+
+/// Calls that reach into other processes or into the kernel. Those that need a privilege are here
+/// as well: it may have been kept.
+const REACHING_OUT: &[c_long] = &[
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    // Code and observers in the kernel, and its keys, which belong to the user, not to a process.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_add_key,
+    libc::SYS_keyctl,
+    libc::SYS_request_key,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    KEXEC_FILE_LOAD,
+    libc::SYS_lookup_dcookie,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    // Mounts, and files by numbers instead of names, which leads around them.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_open_tree,
+    OPEN_TREE_ATTR,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_open_by_handle_at,
+    // The whole machine.
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+];
+
+// Not named for every platform.
+const OPEN_TREE_ATTR: c_long = 467;
+const KEXEC_FILE_LOAD: c_long = if cfg!(target_arch = "aarch64") { 294 } else { 320 };
+
+/// A ring takes calls that no filter sees.
+const RINGS: &[c_long] =
+    &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+
+/// Calls that do something to a process, by its number, which comes first. Limits are among them
+/// since one of CPU time kills.
+const BY_NUMBER: &[c_long] = &[
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_pidfd_open,
+    libc::SYS_prlimit64,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+];
+
+/// Of one test: a jump past more of them would be too far.
+const MOST_VALUES: usize = 255;
+
+/// `kill` of every process that may be killed.
+const EVERYBODY: i32 = -1;
+
+/// Two that type text into a terminal as if its user had, and two that name the process that gets
+/// the signals of a file by a pointer, which no filter can follow.
+const IOCTLS: [u32; 4] = [TIOCSTI, TIOCLINUX, FIOSETOWN, SIOCSPGRP];
+const TIOCSTI: u32 = 0x5412;
+const TIOCLINUX: u32 = 0x541c;
+const FIOSETOWN: u32 = 0x8901;
+const SIOCSPGRP: u32 = 0x8902;
+const F_SETOWN_EX: u32 = 15;
+
+const NAMESPACES: u32 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP)
+    .cast_unsigned();
+/// Known to `unshare` only: `clone` takes these bits for a signal.
+const TIME_NAMESPACE: u32 = 0x80;
+
+/// Every call that is refused, each once.
+fn refused(rules: &CallRules) -> Vec<Rule> {
+    let CallRules { profile, sockets, .. } = *rules;
+    let mut all = Vec::new();
+    if profile >= Profile::Default {
+        all.extend(REACHING_OUT.iter().map(|call| always(*call, Refusal::NotPermitted)));
+        // A directory of /proc passes for the process in it, so a test of numbers would not do.
+        all.push(always(libc::SYS_pidfd_send_signal, Refusal::Unknown));
+        all.push(when(libc::SYS_ioctl, vec![vec![one_of(1, &IOCTLS)]]));
+        all.extend(untouchable(&rules.untouchable));
+    }
+    if profile.limits_files() {
+        all.extend(namespaces());
+    }
+    all.extend(socket_calls(sockets));
+    if profile >= Profile::Default || sockets.network != NetworkSockets::Any {
+        all.extend(RINGS.iter().map(|call| always(*call, Refusal::Unknown)));
+    }
+    all
+}
+
+/// What keeps these processes from being ended, slowed down or starved.
+fn untouchable(numbers: &[i32]) -> Vec<Rule> {
+    if numbers.is_empty() {
+        return Vec::new();
+    }
+    let numbers: Vec<u32> =
+        numbers.iter().chain([&EVERYBODY]).map(|number| number.cast_unsigned()).collect();
+    let named: Vec<_> = numbers.chunks(MOST_VALUES).map(|some| vec![one_of(0, some)]).collect();
+    let by_number = BY_NUMBER.iter().map(|call| when(*call, named.clone()));
+    by_number.chain([file_owners(&numbers)]).collect()
+}
+
+/// The owner of a file gets the signals of that file, and which signal that is can be chosen.
+fn file_owners(numbers: &[u32]) -> Rule {
+    let sets_owner = || one_of(1, &[libc::F_SETOWN.cast_unsigned()]);
+    let named = numbers.chunks(MOST_VALUES).map(|some| vec![sets_owner(), one_of(2, some)]);
+    when(libc::SYS_fcntl, named.chain([vec![one_of(1, &[F_SETOWN_EX])]]).collect())
+}
+
+/// No namespaces: in one of users, any process has all privileges.
+fn namespaces() -> Vec<Rule> {
+    vec![
+        when(libc::SYS_clone, vec![vec![with_any_bit(NAMESPACES)]]),
+        when(libc::SYS_unshare, vec![vec![with_any_bit(NAMESPACES | TIME_NAMESPACE)]]),
+        always(libc::SYS_setns, Refusal::NotPermitted),
+        always(libc::SYS_chroot, Refusal::NotPermitted),
+        // Its flags are behind a pointer.
+        always(libc::SYS_clone3, Refusal::Unknown),
+    ]
+}
+
+/// The families that are of use in a network namespace of its own.
+const OWN_NAMESPACE: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+/// The calls that make sockets, with what is refused of them.
+fn socket_calls(sockets: SocketRules) -> Vec<Rule> {
+    let not_unix = vec![not(0, libc::AF_UNIX)];
+    let is_unix = one_of(0, &[libc::AF_UNIX.cast_unsigned()]);
+    let (mut one, mut pair) = match sockets.network {
+        NetworkSockets::Any => (Vec::new(), Vec::new()),
+        NetworkSockets::Refused => (vec![not_unix.clone()], vec![not_unix]),
+        NetworkSockets::OwnNamespace => {
+            let other = OWN_NAMESPACE.map(|family| not(0, family)).to_vec();
+            let is_netlink = one_of(0, &[libc::AF_NETLINK.cast_unsigned()]);
+            (vec![other, vec![is_netlink, not(2, libc::NETLINK_ROUTE)]], vec![not_unix])
+        }
+    };
+    match sockets.unix {
+        UnixSockets::Any => {}
+        UnixSockets::PairsOnly => {
+            one.push(vec![is_unix.clone()]);
+            // A datagram can be sent to any address, also from one of a pair.
+            pair.push(vec![is_unix, one_of(1, &datagram_types())]);
+        }
+    }
+    let calls = [(libc::SYS_socket, one), (libc::SYS_socketpair, pair)];
+    let refused = calls.into_iter().filter(|(_, cases)| !cases.is_empty());
+    refused.map(|(call, cases)| Rule { call, cases, refusal: Refusal::NoAccess }).collect()
+}
+
+/// Every way to name a unix socket for datagrams: the kernel takes a raw one for such.
+fn datagram_types() -> Vec<u32> {
+    let flags =
+        [0, libc::SOCK_CLOEXEC, libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK];
+    let types = [libc::SOCK_DGRAM, libc::SOCK_RAW];
+    let with_flags = |kind: i32| flags.map(|flags| (kind | flags).cast_unsigned());
+    types.into_iter().flat_map(with_flags).collect()
+}
+
+fn not(argument: u8, value: i32) -> Test {
+    Test { argument, is: Is::Not(value.cast_unsigned()) }
+}
+
+fn always(call: c_long, refusal: Refusal) -> Rule {
+    Rule { call, cases: vec![Vec::new()], refusal }
+}
+
+fn when(call: c_long, cases: Vec<Vec<Test>>) -> Rule {
+    Rule { call, cases, refusal: Refusal::NotPermitted }
+}
+
+fn one_of(argument: u8, values: &[u32]) -> Test {
+    Test { argument, is: Is::OneOf(values.to_vec()) }
+}
+
+/// Of the flags, which come first.
+fn with_any_bit(bits: u32) -> Test {
+    Test { argument: 0, is: Is::WithAnyBit(bits) }
+}
+
+#[cfg(test)]
+mod program_tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use super::{CallRules, NetworkSockets, SocketRules, UnixSockets, refused};
+    use crate::confinement::Profile;
+
+    const SERVER: i32 = 4711;
+
+    /// What the kernel would answer.
+    fn run(program: &[sock_filter], call: &libc::seccomp_data) -> u32 {
+        let (mut at, mut loaded) = (0, 0);
+        loop {
+            let sock_filter { code, jt, jf, k } = program[at];
+            let code = u32::from(code);
+            at += 1;
+            let holds = match code {
+                code if code == BPF_LD | BPF_W | BPF_ABS => {
+                    loaded = four_bytes(call, k as usize);
+                    continue;
+                }
+                code if code == BPF_RET | BPF_K => return k,
+                code if code == BPF_JMP | BPF_JA => {
+                    at += k as usize;
+                    continue;
+                }
+                code if code == BPF_JMP | BPF_JEQ | BPF_K => loaded == k,
+                code if code == BPF_JMP | BPF_JGE | BPF_K => loaded >= k,
+                code if code == BPF_JMP | BPF_JSET | BPF_K => loaded & k != 0,
+                code => panic!("not used here: {code}"),
+            };
+            at += usize::from(if holds { jt } else { jf });
+        }
+    }
+
+    fn four_bytes(call: &libc::seccomp_data, offset: usize) -> u32 {
+        let mut bytes = call.nr.to_ne_bytes().to_vec();
+        bytes.extend(call.arch.to_ne_bytes());
+        bytes.extend(call.instruction_pointer.to_ne_bytes());
+        bytes.extend(call.args.iter().flat_map(|argument| argument.to_ne_bytes()));
+        u32::from_ne_bytes(bytes[offset..offset + 4].try_into().unwrap())
+    }
+
+    /// What the rules say.
+    fn expected(rules: &[Rule], call: &libc::seccomp_data) -> u32 {
+        let holds = |test: &Test| {
+            let value = call.args[usize::from(test.argument)] as u32;
+            match &test.is {
+                Is::OneOf(values) => values.contains(&value),
+                Is::Not(other) => value != *other,
+                Is::WithAnyBit(bits) => value & bits != 0,
+            }
+        };
+        let is_refused = |rule: &&Rule| rule.cases.iter().any(|case| case.iter().all(holds));
+        let mut of_this = rules.iter().filter(|rule| rule.call == c_long::from(call.nr));
+        of_this.find(is_refused).map_or(libc::SECCOMP_RET_ALLOW, |rule| refuse(rule.refusal).k)
+    }
+
+    fn rules() -> impl Strategy<Value = Vec<Rule>> {
+        let profile = prop::sample::select(Profile::WORDS.map(|(_, profile)| profile).to_vec());
+        let network = prop::sample::select(NetworkSockets::ALL.to_vec());
+        let unix = prop::sample::select(UnixSockets::ALL.to_vec());
+        let sockets = (network, unix).prop_map(|(network, unix)| SocketRules { network, unix });
+        let many = (5000..5600).chain([SERVER, -SERVER]).collect();
+        let untouchable = prop::sample::select(vec![vec![], vec![SERVER, 1, -SERVER], many]);
+        (profile, sockets, untouchable).prop_map(|(profile, sockets, untouchable)| {
+            refused(&CallRules { profile, sockets, untouchable })
+        })
+    }
+
+    /// Mostly values that matter to some rule.
+    fn argument() -> impl Strategy<Value = u64> {
+        let low = prop_oneof![
+            any::<u32>(),
+            0..20_u32,
+            prop::sample::select([SERVER, -SERVER, -1].map(i32::cast_unsigned).to_vec()),
+            prop::sample::select(vec![0x5412, 0x8902, 0x1000_0000, 0x80]),
+        ];
+        (low, prop_oneof![Just(0), any::<u32>()])
+            .prop_map(|(low, high)| u64::from(high) << 32 | u64::from(low))
+    }
+
+    fn call(nr: i32, args: [u64; 6]) -> libc::seccomp_data {
+        libc::seccomp_data { nr, arch: PROCESSOR.unwrap(), instruction_pointer: 0, args }
+    }
+
+    proptest! {
+        #[test]
+        fn the_program_does_what_the_rules_say(
+            rules in rules(),
+            args in prop::array::uniform6(argument()),
+        ) {
+            let program = assemble(rules.clone()).unwrap();
+            for nr in 0..500 {
+                let call = call(nr, args);
+                prop_assert_eq!(run(&program, &call), expected(&rules, &call), "call {}", nr);
+            }
+        }
+    }
+
+    #[test]
+    fn calls_by_other_numbers_are_no_way_around() {
+        let sockets = SocketRules { network: NetworkSockets::Any, unix: UnixSockets::Any };
+        let untouchable = Vec::new();
+        let rules = refused(&CallRules { profile: Profile::Default, sockets, untouchable });
+        let program = assemble(rules).unwrap();
+        for nr in [0, 39, 101, 521] {
+            let short_pointers = call(nr | 0x4000_0000, [0; 6]);
+            assert_eq!(run(&program, &short_pointers), refuse(Refusal::Unknown).k);
+            let other_processor = libc::seccomp_data { arch: 0x4000_0003, ..call(nr, [0; 6]) };
+            assert_eq!(run(&program, &other_processor), libc::SECCOMP_RET_KILL_PROCESS);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Filters on threads of this process: a filter ends with its thread. What is refused must have
+    //! been possible without it.
+
+    use std::fs;
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::net::UnixStream;
+    use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+    use std::path::Path;
+    use std::process::{Child, Command, Output, Stdio};
+    use std::thread;
+
+    use libc::c_long;
+
+    use super::refused;
+    use super::*;
+    use crate::confinement::{Backend, Confinement, Network, Profile};
+
+    const OPEN: Confinement = Confinement { profile: Profile::Default, network: Network::On };
+    const CLOSED: Confinement = Confinement { profile: Profile::ReadOnly, network: Network::Off };
+
+    /// The rules of a job that no namespaces and no Landlock hold, unless its profile limits files.
+    fn rules(confinement: Confinement) -> CallRules {
+        let Confinement { profile, .. } = confinement;
+        let backend = if profile.limits_files() { Backend::Landlock } else { Backend::Seccomp };
+        let sockets = SocketRules::new(confinement, backend, Some(9));
+        CallRules { profile, sockets, untouchable: Vec::new() }
+    }
+
+    /// Does this on a thread behind the filter.
+    fn filtered<T: Send + 'static>(
+        rules: &CallRules,
+        act: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let filters = compile(rules).unwrap();
+        let thread = thread::spawn(move || {
+            install(&filters).unwrap();
+            act()
+        });
+        thread.join().unwrap()
+    }
+
+    /// The error of a call; 0: none.
+    #[expect(unsafe_code, reason = "the calls have no safe wrapper, or it checks too much")]
+    fn call(number: c_long, arguments: [u64; 6]) -> i32 {
+        let [a, b, c, d, e, f] = arguments;
+        // SAFETY: the callers pass numbers, and addresses that are null or not mapped.
+        match unsafe { libc::syscall(number, a, b, c, d, e, f) } {
+            -1 => io::Error::last_os_error().raw_os_error().unwrap(),
+            _ => 0,
+        }
+    }
+
+    /// Every call with arguments that make no sense, so that nothing happens where it is allowed.
+    fn answers(calls: &[c_long]) -> Vec<i32> {
+        calls.iter().map(|number| call(*number, [u64::MAX; 6])).collect()
+    }
+
+    /// Each of these alone would be a way around the rest.
+    const KNOWN_WAYS_OUT: &[c_long] = &[
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_writev,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_pidfd_send_signal,
+        libc::SYS_bpf,
+        libc::SYS_keyctl,
+        libc::SYS_mount,
+        libc::SYS_move_mount,
+        libc::SYS_open_by_handle_at,
+        libc::SYS_io_uring_setup,
+        libc::SYS_setns,
+        libc::SYS_chroot,
+        libc::SYS_clone3,
+    ];
+
+    #[test]
+    fn whatever_is_always_refused_is_and_was_not_before() {
+        let always: Vec<_> =
+            refused(&rules(CLOSED)).into_iter().filter(|rule| rule.cases[0].is_empty()).collect();
+        let calls: Vec<_> = always.iter().map(|rule| rule.call).collect();
+        assert!(KNOWN_WAYS_OUT.iter().all(|call| calls.contains(call)), "{calls:?}");
+        let expected: Vec<_> = always.iter().map(|rule| rule.refusal.errno()).collect();
+        let (before, same) = (answers(&calls), calls.clone());
+        assert_eq!(filtered(&rules(CLOSED), move || answers(&same)), expected);
+        let is_root = rustix::process::geteuid().is_root();
+        for ((number, before), after) in calls.iter().zip(before).zip(expected) {
+            let is_missing = before == libc::ENOSYS;
+            let is_for_root = !is_root && before == libc::EPERM;
+            assert!(before != after || is_missing || is_for_root, "call {number}: {before}");
+        }
+    }
+
+    /// A process that sleeps until dropped, in a group of its own.
+    struct Sleeper(Child);
+
+    impl Sleeper {
+        fn start() -> Self {
+            Self(Command::new("sleep").arg("1000").process_group(0).spawn().unwrap())
+        }
+
+        fn number(&self) -> i32 {
+            self.0.id().cast_signed()
+        }
+    }
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    /// What becomes of every attempt on this process: signal 0 and null pointers change nothing.
+    fn attempts(number: i32) -> Vec<(&'static str, i32)> {
+        let (_, file) = UnixStream::pair().unwrap();
+        let file = u64::try_from(file.as_raw_fd()).unwrap();
+        let process = u64::from(number.cast_unsigned());
+        let group = u64::from((-number).cast_unsigned());
+        let with_high_bits = process | 0xdead_beef_0000_0000;
+        let set_owner = u64::from(libc::F_SETOWN.cast_unsigned());
+        vec![
+            ("kill", call(libc::SYS_kill, [process, 0, 0, 0, 0, 0])),
+            ("kill, high bits", call(libc::SYS_kill, [with_high_bits, 0, 0, 0, 0, 0])),
+            ("kill, group", call(libc::SYS_kill, [group, 0, 0, 0, 0, 0])),
+            ("tkill", call(libc::SYS_tkill, [process, 0, 0, 0, 0, 0])),
+            ("tgkill", call(libc::SYS_tgkill, [process, process, 0, 0, 0, 0])),
+            ("pidfd_open", call(libc::SYS_pidfd_open, [process, 0, 0, 0, 0, 0])),
+            ("prlimit", call(libc::SYS_prlimit64, [process, 0, 0, 0, 0, 0])),
+            ("owner", call(libc::SYS_fcntl, [file, set_owner, process, 0, 0, 0])),
+            ("owner, group", call(libc::SYS_fcntl, [file, set_owner, group, 0, 0, 0])),
+        ]
+    }
+
+    #[test]
+    fn untouchable_processes_cannot_be_reached_and_others_can() {
+        let (server, other) = (Sleeper::start(), Sleeper::start());
+        let (number, others) = (server.number(), other.number());
+        let all = |errno: i32| move |(_, found): &(&str, i32)| *found == errno;
+        let before = attempts(number);
+        assert!(before.iter().all(all(0)), "{before:?}");
+        let rules = CallRules { untouchable: vec![number, -number], ..rules(OPEN) };
+        let (after, others) = filtered(&rules, move || (attempts(number), attempts(others)));
+        assert!(after.iter().all(all(libc::EPERM)), "{after:?}");
+        assert!(others.iter().all(all(0)), "{others:?}");
+    }
+
+    #[test]
+    fn the_owner_of_a_file_is_not_named_where_no_filter_can_look() {
+        let named = || {
+            let (_one, other) = UnixStream::pair().unwrap();
+            let file = u64::try_from(other.as_raw_fd()).unwrap();
+            let by_fcntl = call(libc::SYS_fcntl, [file, 15, u64::MAX, 0, 0, 0]);
+            let by_ioctl = [0x8901, 0x8902];
+            let by_ioctl =
+                by_ioctl.map(|kind| call(libc::SYS_ioctl, [file, kind, u64::MAX, 0, 0, 0]));
+            (by_fcntl, by_ioctl)
+        };
+        assert_eq!(named(), (libc::EFAULT, [libc::EFAULT; 2]));
+        let rules = CallRules { untouchable: vec![1], ..rules(OPEN) };
+        assert_eq!(filtered(&rules, named), (libc::EPERM, [libc::EPERM; 2]));
+    }
+
+    #[test]
+    fn everybody_at_once_includes_the_untouchable() {
+        let kill_all = || call(libc::SYS_kill, [u64::MAX, 0, 0, 0, 0, 0]);
+        assert_eq!(kill_all(), 0);
+        let rules = CallRules { untouchable: vec![1], ..rules(OPEN) };
+        assert_eq!(filtered(&rules, kill_all), libc::EPERM);
+    }
+
+    #[test]
+    fn another_process_cannot_be_traced_or_read() {
+        let attempt = |number: i32| {
+            let seize = u64::from(libc::PTRACE_SEIZE);
+            let process = u64::from(number.cast_unsigned());
+            [
+                call(libc::SYS_ptrace, [seize, process, 0, 0, 0, 0]),
+                call(libc::SYS_process_vm_readv, [process, 0, 0, 0, 0, 0]),
+            ]
+        };
+        let (one, other) = (Sleeper::start(), Sleeper::start());
+        assert_eq!(attempt(one.number()), [0, 0]);
+        let number = other.number();
+        assert_eq!(filtered(&rules(OPEN), move || attempt(number)), [libc::EPERM; 2]);
+    }
+
+    #[test]
+    fn namespaces_are_for_those_whose_files_are_not_limited() {
+        // A thread cannot be in another namespace of users, so this is never done.
+        let flags = u64::from((libc::CLONE_NEWUSER | libc::CLONE_THREAD).cast_unsigned());
+        let cloned = move || call(libc::SYS_clone, [flags, 0, 0, 0, 0, 0]);
+        assert_eq!(filtered(&rules(OPEN), cloned), libc::EINVAL);
+        assert_eq!(filtered(&rules(CLOSED), cloned), libc::EPERM);
+        let nested = || run("unshare", &["--user", "true"]).status.success();
+        let threads = || thread::spawn(|| 7).join().unwrap();
+        let could = nested();
+        assert_eq!(filtered(&rules(OPEN), nested), could);
+        assert!(!filtered(&rules(CLOSED), nested));
+        assert_eq!(filtered(&rules(CLOSED), threads), 7);
+    }
+
+    #[test]
+    fn nothing_is_typed_into_a_terminal() {
+        let typed = || {
+            let script = "import fcntl, os, pty, termios
+pid, fd = pty.fork()
+if pid == 0:
+    try:
+        fcntl.ioctl(0, termios.TIOCSTI, b'x'); print('typed')
+    except OSError as e:
+        print(e.errno)
+    os._exit(0)
+print(os.read(fd, 100).decode())";
+            text(&run("python3", &["-c", script])).trim().to_owned()
+        };
+        // Newer kernels may have switched it off for everybody, with another error.
+        assert_ne!(typed(), "1");
+        assert_eq!(filtered(&rules(OPEN), typed), "1");
+    }
+
+    #[test]
+    fn without_network_only_local_sockets_are_made() {
+        let families = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_UNIX];
+        let sockets = move || {
+            families.map(|family| {
+                let stream = u64::from(libc::SOCK_DGRAM.cast_unsigned());
+                call(libc::SYS_socket, [u64::from(family.cast_unsigned()), stream, 0, 0, 0, 0])
+            })
+        };
+        assert_eq!(sockets(), [0; 4]);
+        assert_eq!(filtered(&rules(OPEN), sockets), [0; 4]);
+        let no = libc::EACCES;
+        for profile in [Profile::None, Profile::Default, Profile::ReadOnly] {
+            let confinement = Confinement { profile, network: Network::Off };
+            assert_eq!(filtered(&rules(confinement), sockets), [no, no, no, 0]);
+        }
+        let python = || {
+            let script = "import socket
+socket.socketpair()
+try: socket.create_connection(('127.0.0.1', 1))
+except PermissionError: print('refused')";
+            text(&run("python3", &["-c", script]))
+        };
+        assert_eq!(filtered(&rules(CLOSED), python), "refused\n");
+    }
+
+    /// The error of each call that makes a socket of these families and types.
+    fn sockets(call_number: c_long, wanted: &[(i32, i32)]) -> Vec<i32> {
+        let word = |number: i32| u64::from(number.cast_unsigned());
+        let mut pair = [0_i32; 2];
+        let address = pair.as_mut_ptr() as u64;
+        let make = |&(family, kind): &(i32, i32)| {
+            call(call_number, [word(family), word(kind), 0, address, 0, 0])
+        };
+        wanted.iter().map(make).collect()
+    }
+
+    #[test]
+    fn in_a_network_namespace_local_servers_work_and_other_families_do_not() {
+        let own = SocketRules { network: NetworkSockets::OwnNamespace, unix: UnixSockets::Any };
+        let rules = CallRules { sockets: own, ..rules(CLOSED) };
+        let allowed = [libc::AF_INET, libc::AF_INET6, libc::AF_UNIX, libc::AF_NETLINK];
+        let allowed = allowed.map(|family| (family, libc::SOCK_DGRAM));
+        let other = [(libc::AF_VSOCK, libc::SOCK_STREAM), (libc::AF_ALG, libc::SOCK_SEQPACKET)];
+        let netlink = || {
+            let netlink = [libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_KOBJECT_UEVENT];
+            let [family, kind, protocol] = netlink.map(|number| u64::from(number.cast_unsigned()));
+            call(libc::SYS_socket, [family, kind, protocol, 0, 0, 0])
+        };
+        assert_eq!(netlink(), 0);
+        let found = filtered(&rules, move || {
+            (sockets(libc::SYS_socket, &allowed), sockets(libc::SYS_socket, &other), netlink())
+        });
+        assert_eq!(found, (vec![0; 4], vec![libc::EACCES; 2], libc::EACCES));
+    }
+
+    #[test]
+    fn where_only_pairs_are_allowed_no_unix_socket_can_be_connected() {
+        let pairs = SocketRules { network: NetworkSockets::Any, unix: UnixSockets::PairsOnly };
+        let rules = CallRules { sockets: pairs, ..rules(CLOSED) };
+        let unix = |kind| (libc::AF_UNIX, kind);
+        let kinds = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET, libc::SOCK_DGRAM, libc::SOCK_RAW];
+        let close_on_exec = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let wanted = [kinds[0], kinds[1], kinds[2], kinds[3], close_on_exec].map(unix);
+        assert_eq!(sockets(libc::SYS_socketpair, &wanted), [0; 5]);
+        let found = filtered(&rules, move || {
+            let inet = [(libc::AF_INET, libc::SOCK_STREAM)];
+            [
+                sockets(libc::SYS_socket, &wanted),
+                sockets(libc::SYS_socketpair, &wanted),
+                sockets(libc::SYS_socket, &inet),
+            ]
+        });
+        let no = libc::EACCES;
+        assert_eq!(found, [vec![no; 5], vec![0, 0, no, no, no], vec![0]]);
+    }
+
+    #[test]
+    fn a_filter_refuses_unix_sockets_where_nothing_else_holds_them() {
+        const ONLINE: Confinement =
+            Confinement { profile: Profile::ReadOnly, network: Network::On };
+        use UnixSockets::{Any, PairsOnly};
+        for (confinement, backend, landlock, expected) in [
+            (CLOSED, Backend::Namespaces, None, Any),
+            (ONLINE, Backend::Namespaces, Some(6), Any),
+            (ONLINE, Backend::Namespaces, Some(5), PairsOnly),
+            (ONLINE, Backend::Namespaces, None, PairsOnly),
+            (CLOSED, Backend::Landlock, Some(9), Any),
+            (ONLINE, Backend::Landlock, Some(9), Any),
+            (CLOSED, Backend::Landlock, Some(8), PairsOnly),
+            (OPEN, Backend::Seccomp, None, Any),
+        ] {
+            let found = SocketRules::new(confinement, backend, landlock).unix;
+            assert_eq!(found, expected, "{confinement} by {}, {landlock:?}", backend.word());
+        }
+    }
+
+    #[test]
+    fn without_a_profile_only_the_network_is_refused() {
+        assert!(refused(&rules(Confinement::NONE)).is_empty());
+        let offline = Confinement { profile: Profile::None, network: Network::Off };
+        let traced = || call(libc::SYS_ptrace, [u64::MAX; 6]);
+        assert_eq!(filtered(&rules(Confinement::NONE), traced), libc::ESRCH);
+        assert_eq!(filtered(&rules(offline), traced), libc::ESRCH);
+    }
+
+    fn run(program: &str, arguments: &[&str]) -> Output {
+        Command::new(program).args(arguments).stdin(Stdio::null()).output().unwrap()
+    }
+
+    #[track_caller]
+    fn text(output: &Output) -> String {
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{told}");
+        String::from_utf8(output.stdout.clone()).unwrap()
+    }
+
+    #[test]
+    fn everyday_work_goes_on_in_all_that_comes_after() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_str().unwrap().to_owned();
+        let script = format!(
+            "set -e; cd {path}; (echo a; echo b) | sort -r | head -1
+        sleep 100 & kill $!; wait $! || true
+        git init -q . && git -c user.name=x -c user.email=x@y commit -q --allow-empty -m z
+        git log --format=%s
+        python3 -c 'import subprocess, threading, multiprocessing
+t = threading.Thread(target=print, args=(1,)); t.start(); t.join()
+with multiprocessing.Pool(2) as pool: print(sum(pool.map(abs, [-1, -2])))
+print(subprocess.check_output([\"echo\", \"ok\"]).decode(), end=\"\")'"
+        );
+        for confinement in [OPEN, CLOSED] {
+            fs::remove_dir_all(dir.path().join(".git")).ok();
+            let script = script.clone();
+            let untouchable = vec![std::process::id().cast_signed()];
+            let rules = CallRules { untouchable, ..rules(confinement) };
+            let output = filtered(&rules, move || run("sh", &["-c", &script]));
+            assert_eq!(text(&output), "b\nz\n1\n3\nok\n", "{confinement}");
+        }
+    }
+
+    #[test]
+    fn this_host_offers_filters() {
+        assert_eq!(offer(), Ok(()));
+        let is_filtered = fs::read_to_string("/proc/thread-self/status").unwrap();
+        assert!(!is_filtered.contains("Seccomp:\t2"), "the probe has limited this thread");
+    }
+
+    #[test]
+    fn no_call_is_named_twice() {
+        let all = CallRules { untouchable: vec![1], ..rules(CLOSED) };
+        let mut calls: Vec<_> = refused(&all).into_iter().map(|rule| rule.call).collect();
+        let named = calls.len();
+        calls.sort_unstable();
+        calls.dedup();
+        assert_eq!(calls.len(), named);
+    }
+
+    #[test]
+    fn more_untouchable_processes_than_fit_are_an_error() {
+        let many = |count| CallRules { untouchable: (1..=count).collect(), ..rules(OPEN) };
+        assert!(compile(&many(1500)).is_ok());
+        assert!(compile(&many(2500)).is_err());
+    }
+
+    /// The smallest 32-bit program: it ends with 42.
+    #[cfg(target_arch = "x86_64")]
+    fn write_32_bit_program(path: &Path) {
+        const CODE: [u8; 12] = [0xb8, 1, 0, 0, 0, 0xbb, 42, 0, 0, 0, 0xcd, 0x80];
+        const BASE: u32 = 0x0804_8000;
+        const HEADERS: u32 = 52 + 32;
+        let words = |values: &[u32]| values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let size = HEADERS + 12;
+        let file: [Vec<u8>; 6] = [
+            b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x03\0".to_vec(),
+            words(&[1, BASE + HEADERS, 52, 0, 0]),
+            [52_u16, 32, 1, 0, 0, 0].iter().flat_map(|value| value.to_le_bytes()).collect(),
+            words(&[1, 0, BASE, BASE, size, size]),
+            words(&[5, 0x1000]),
+            CODE.to_vec(),
+        ];
+        // By another process: what this one writes, a child of another test may hold as it is born.
+        let written = path.with_extension("new");
+        fs::write(&written, file.concat()).unwrap();
+        let made = Command::new("install").args(["-m", "700"]).args([&written, path]).status();
+        assert!(made.unwrap().success());
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_32_bit_program_ends_at_its_first_call() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("program");
+        write_32_bit_program(&path);
+        match Command::new(&path).status() {
+            Ok(status) => assert_eq!(status.code(), Some(42)),
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(libc::ENOEXEC), "a kernel may lack them");
+                return;
+            }
+        }
+        let offline = Confinement { profile: Profile::None, network: Network::Off };
+        let ended = filtered(&rules(offline), move || Command::new(&path).status().unwrap());
+        assert_eq!(ended.signal(), Some(libc::SIGSYS));
+    }
+}

@@ -1,0 +1,438 @@
+//! Which directories a job may write to.
+
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use thiserror::Error;
+
+use super::mounts::Substitute;
+use crate::confinement::ConfinedPlaces;
+
+/// Why a job has no workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum WorkspaceError {
+    /// Nobody chose one, and the job's directory holds far more than one.
+    #[error(
+        "the job's directory `{}` is too wide to be its workspace: set confinement.workspace, or run the job in a directory below it",
+        .0.display()
+    )]
+    TooWide(PathBuf),
+    /// Nobody chose one, and jobs shall not even read the job's directory.
+    #[error(
+        "the job's directory `{}` is hidden from confined jobs: set confinement.workspace, or run the job elsewhere",
+        .0.display()
+    )]
+    Hidden(PathBuf),
+    /// Whatever is confined to this is not confined.
+    #[error("`/` cannot be a workspace: set confinement.workspace to directories below it")]
+    Everything,
+    /// It is not there, or not a directory, and there is no other.
+    #[error("the workspace `{}` cannot be used: {why}; create it or change confinement.workspace", path.display())]
+    Unusable {
+        /// Which.
+        path: PathBuf,
+        /// What is the matter with it.
+        why: String,
+    },
+}
+
+/// The directories to which a job in `cwd` may write: full paths without symlinks, in order, none
+/// twice. One may lie in another: something between the two may be hidden.
+///
+/// These are the workspaces of the settings that exist, or else `cwd`.
+///
+/// # Errors
+/// When there is none, or when nobody chose one and `cwd` is no place for it: `/`, the home
+/// directory, `/tmp` or another place that programs share, what is above them, or what is hidden.
+pub(crate) fn roots(
+    places: &ConfinedPlaces,
+    shared: &[SharedPlace],
+    cwd: &Path,
+) -> Result<Vec<PathBuf>, WorkspaceError> {
+    if places.workspace.is_empty() {
+        let cwd = directory(cwd)?;
+        let home = places.home.as_deref().map(real);
+        let wide: Vec<&Path> =
+            home.as_deref().into_iter().chain(shared.iter().map(|it| it.path.as_path())).collect();
+        let hidden: Vec<PathBuf> = places.hidden.iter().map(|path| real(path)).collect();
+        return fit(&cwd, &wide, &hidden).map(|()| vec![cwd]);
+    }
+    let found = places.workspace.iter().map(|path| directory(path));
+    let (found, mut missing): (Vec<_>, Vec<_>) = found.partition(Result::is_ok);
+    let found: BTreeSet<PathBuf> = found.into_iter().flatten().collect();
+    if found.contains(Path::new("/")) {
+        return Err(WorkspaceError::Everything);
+    }
+    if found.is_empty()
+        && let Some(Err(error)) = missing.drain(..).next()
+    {
+        return Err(error);
+    }
+    Ok(found.into_iter().collect())
+}
+
+/// The directories that a job in `cwd` sees although they lie in a place of which it has its own:
+/// the workspaces of the settings that exist, and `cwd`.
+///
+/// # Errors
+/// When `cwd` is such a place itself and nobody chose it: with it, all of the host's would be seen.
+pub(crate) fn readable(
+    places: &ConfinedPlaces,
+    shared: &[SharedPlace],
+    cwd: &Path,
+) -> Result<Vec<PathBuf>, WorkspaceError> {
+    let chosen = places.workspace.iter().filter_map(|path| directory(path).ok());
+    let mut readable: BTreeSet<PathBuf> = chosen.collect();
+    let cwd = directory(cwd)?;
+    let is_chosen = readable.iter().any(|root| cwd.starts_with(root));
+    if !is_chosen && shared.iter().any(|place| place.path == cwd) {
+        return Err(WorkspaceError::TooWide(cwd));
+    }
+    if !is_chosen && holds(shared, &cwd) {
+        readable.insert(cwd);
+    }
+    Ok(readable.into_iter().collect())
+}
+
+/// Checks that the directory of a job can be its workspace without anybody having said so: it is
+/// around none of these wide places.
+fn fit(cwd: &Path, wide: &[&Path], hidden: &[PathBuf]) -> Result<(), WorkspaceError> {
+    let is_too_wide = cwd == Path::new("/") || wide.iter().any(|place| place.starts_with(cwd));
+    if is_too_wide {
+        return Err(WorkspaceError::TooWide(cwd.to_owned()));
+    }
+    if hidden.iter().any(|place| cwd.starts_with(place)) {
+        return Err(WorkspaceError::Hidden(cwd.to_owned()));
+    }
+    Ok(())
+}
+
+fn directory(path: &Path) -> Result<PathBuf, WorkspaceError> {
+    let unusable = |why: String| WorkspaceError::Unusable { path: path.to_owned(), why };
+    match path.canonicalize() {
+        Ok(found) if found.is_dir() => Ok(found),
+        Ok(_) => Err(unusable("not a directory".to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(unusable("no such directory".to_owned()))
+        }
+        Err(error) => Err(unusable(error.to_string())),
+    }
+}
+
+/// Where it really is, as far as can be told.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+// The places in which programs of one user meet: temporary files, the sockets of services, the
+// home directory. A job in a mount namespace has its own.
+//
+// A socket takes connections although its place is read-only, so a job must not see it. New sockets
+// appear in these places at any time, and are not seen there. Sockets elsewhere are hidden one by
+// one, if they are there when the job starts.
+
+/// Places of the host of which a job has its own, each with the name of the directory that it sees
+/// there. Links among them are followed.
+const SHARED: [(&str, &str); 4] =
+    [("/tmp", TEMPORARY), ("/var/tmp", TEMPORARY), ("/run", "run"), ("/var/run", "run")];
+
+/// The name of a job's own directory for temporary files.
+pub(crate) const TEMPORARY: &str = "tmp";
+const HOME: &str = "home";
+
+/// Directories of the system that are the home of some service's user, or are around it. They are
+/// never private: programs are in them.
+const SYSTEM: [&str; 13] = [
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/nix", "/opt", "/proc", "/sbin", "/sys",
+    "/usr", "/var",
+];
+/// The places in which a home directory can be.
+const AROUND_HOMES: [&str; 2] = ["/opt", "/var"];
+
+/// The file that says how to resolve names of hosts. It may lead into `/run`.
+const RESOLVER: &str = "/etc/resolv.conf";
+
+/// The table of unix sockets of this network namespace.
+const SOCKETS: &str = "/proc/net/unix";
+
+/// A place of the host of which a job has its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SharedPlace {
+    /// Full and without symlinks.
+    pub(crate) path: PathBuf,
+    /// The name of the job's directory.
+    pub(crate) own: &'static str,
+}
+
+/// Finds the places of this host that jobs do not share.
+pub(crate) fn find(home: Option<&Path>) -> Vec<SharedPlace> {
+    let home = home.and_then(|home| home.canonicalize().ok()).filter(|home| can_be_private(home));
+    let home = home.map(|path| SharedPlace { path, own: HOME });
+    let usual = SHARED.iter().filter_map(|(path, own)| {
+        let path = Path::new(path).canonicalize().ok().filter(|path| path.is_dir())?;
+        Some(SharedPlace { path, own })
+    });
+    let mut places: Vec<SharedPlace> = usual.chain(home).collect();
+    places.sort_by(|one, other| one.path.cmp(&other.path));
+    places.dedup_by(|one, other| one.path == other.path);
+    places
+}
+
+fn can_be_private(home: &Path) -> bool {
+    let is_in = |places: &[&str]| places.iter().any(|place| home.starts_with(place));
+    let is_system = home.parent().is_none() || SYSTEM.iter().any(|place| home == Path::new(place));
+    home.is_dir() && !is_system && (!is_in(&SYSTEM) || is_in(&AROUND_HOMES))
+}
+
+/// `true` if a path lies in one of these places, and is not the place itself.
+pub(crate) fn holds(places: &[SharedPlace], path: &Path) -> bool {
+    places.iter().any(|place| path != place.path && path.starts_with(&place.path))
+}
+
+/// Finds what a job still sees in these places, of the paths that somebody named. A path that leads
+/// through a symlink is seen where it is named and where it is.
+///
+/// A directory that one of the places is in is never shown: with it, the host's would be seen.
+pub(crate) fn shown<'a>(
+    places: &[SharedPlace],
+    named: impl IntoIterator<Item = &'a Path>,
+) -> Vec<Substitute> {
+    let all = named.into_iter().chain([Path::new(RESOLVER)]);
+    let mut shown: Vec<Substitute> = all.flat_map(|path| show(places, path)).collect();
+    shown.sort();
+    shown.dedup();
+    shown
+}
+
+fn show(places: &[SharedPlace], path: &Path) -> Vec<Substitute> {
+    let (Ok(source), Some(around), Some(name)) =
+        (path.canonicalize(), path.parent(), path.file_name())
+    else {
+        return Vec::new();
+    };
+    if places.iter().any(|place| place.path.starts_with(&source)) {
+        return Vec::new();
+    }
+    let named = around.canonicalize().ok().map(|around| around.join(name));
+    let seen = named.into_iter().chain([source.clone()]).filter(|place| holds(places, place));
+    seen.map(|place| Substitute { place, source: source.clone() }).collect()
+}
+
+/// Finds the sockets that programs listen on now and that a job would see: neither in a workspace,
+/// nor in a place of which it has its own, unless that is shown.
+pub(crate) fn sockets_in_sight(
+    places: &[SharedPlace],
+    shown: &[Substitute],
+    roots: &[PathBuf],
+) -> Vec<PathBuf> {
+    let Ok(table) = fs::read(SOCKETS) else { return Vec::new() };
+    let mut found: Vec<PathBuf> = Vec::new();
+    for socket in table.split(|byte| *byte == b'\n').filter_map(socket_path) {
+        let by_shown = shown.iter().filter_map(|it| {
+            let rest = socket.strip_prefix(&it.source).ok()?;
+            Some(it.place.join(rest))
+        });
+        let direct = Some(socket.clone()).filter(|path| !holds(places, path));
+        let seen = direct.into_iter().chain(by_shown);
+        let is_chosen = |path: &Path| roots.iter().any(|root| path.starts_with(root));
+        found.extend(seen.filter(|path| !is_chosen(path)));
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The path of a socket, from its line of the table: where it really is, if it is still there.
+fn socket_path(line: &[u8]) -> Option<PathBuf> {
+    let start = line.iter().position(|byte| *byte == b'/')?;
+    let path = Path::new(std::ffi::OsStr::from_bytes(line.get(start..)?));
+    let path = path.parent()?.canonicalize().ok()?.join(path.file_name()?);
+    path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket()).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_nobody_chose_must_be_narrow_and_in_sight() {
+        let home = &[Path::new("/home/me"), Path::new("/var/tmp")][..];
+        let hidden = [PathBuf::from("/home/me/.ssh"), PathBuf::from("/srv/data")];
+        let too_wide = |cwd: &str| Err(WorkspaceError::TooWide(cwd.into()));
+        let out_of_sight = |cwd: &str| Err(WorkspaceError::Hidden(cwd.into()));
+        for (cwd, home, expected) in [
+            ("/", home, too_wide("/")),
+            ("/", &[], too_wide("/")),
+            ("/home", home, too_wide("/home")),
+            ("/home/me", home, too_wide("/home/me")),
+            ("/home/me", &[], Ok(())),
+            ("/var/tmp", home, too_wide("/var/tmp")),
+            ("/var", home, too_wide("/var")),
+            ("/var/tmp/x", home, Ok(())),
+            ("/home/me/work", home, Ok(())),
+            ("/home/mend", home, Ok(())),
+            ("/srv", home, Ok(())),
+            ("/srv/data", home, out_of_sight("/srv/data")),
+            ("/home/me/.ssh/deep", home, out_of_sight("/home/me/.ssh/deep")),
+            ("/home/me/.sshd", home, Ok(())),
+        ] {
+            assert_eq!(fit(Path::new(cwd), home, &hidden), expected, "{cwd}");
+        }
+    }
+
+    /// A home with a workspace, a file and a link to the workspace in it.
+    fn home() -> (TempDir, PathBuf) {
+        let root = tempfile::tempdir().unwrap();
+        let home = root.path().canonicalize().unwrap();
+        fs::create_dir_all(home.join("work/deep")).unwrap();
+        fs::write(home.join("file"), "").unwrap();
+        symlink("work", home.join("link")).unwrap();
+        (root, home)
+    }
+
+    fn places(home: &Path, workspace: &[&str]) -> ConfinedPlaces {
+        let workspace = workspace.iter().map(|name| home.join(name)).collect();
+        ConfinedPlaces { workspace, home: Some(home.to_owned()), ..ConfinedPlaces::default() }
+    }
+
+    #[test]
+    fn without_a_setting_the_directory_of_the_job_is_its_workspace() {
+        let (_root, home) = home();
+        let places = places(&home, &[]);
+        assert_eq!(roots(&places, &[], &home.join("link")), Ok(vec![home.join("work")]));
+        assert_eq!(roots(&places, &[], &home), Err(WorkspaceError::TooWide(home.clone())));
+        let link = ConfinedPlaces { home: Some(home.join("link")), ..places };
+        assert_eq!(
+            roots(&link, &[], &home.join("work")),
+            Err(WorkspaceError::TooWide(home.join("work")))
+        );
+        let hidden = ConfinedPlaces { home: None, hidden: vec![home.join("link")], ..link };
+        let deep = home.join("work/deep");
+        assert_eq!(roots(&hidden, &[], &deep), Err(WorkspaceError::Hidden(deep)));
+    }
+
+    #[test]
+    fn what_is_set_is_used_as_far_as_it_exists() {
+        let (_root, home) = home();
+        let found = |names: &[&str]| roots(&places(&home, names), &[], Path::new("/"));
+        let nested = ["work", "work/deep"].map(|name| home.join(name)).to_vec();
+        assert_eq!(found(&["work/deep", "none", "link", "work"]), Ok(nested));
+        assert_eq!(found(&["."]), Ok(vec![home.clone()]));
+        assert_eq!(found(&["work", "/"]), Err(WorkspaceError::Everything));
+        for (names, why) in
+            [(["none", "file"], "no such directory"), (["file", "none"], "not a directory")]
+        {
+            let told = found(&names).unwrap_err().to_string();
+            assert!(told.contains(names[0]) && told.contains(why), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_in_a_private_place_is_chosen_or_is_where_the_job_runs() {
+        let (_root, home) = home();
+        let shared = [SharedPlace { path: home.clone(), own: "home" }];
+        let [work, deep] = ["work", "work/deep"].map(|name| home.join(name));
+        let readable = |names: &[&str], cwd: &Path| readable(&places(&home, names), &shared, cwd);
+        assert_eq!(readable(&[], Path::new("/")), Ok(Vec::new()));
+        assert_eq!(readable(&[], &home), Err(WorkspaceError::TooWide(home.clone())));
+        assert_eq!(readable(&["."], &home), Ok(vec![home.clone()]));
+        assert_eq!(readable(&[], &home.join("link")), Ok(vec![work.clone()]));
+        assert_eq!(readable(&["work", "none"], &deep), Ok(vec![work.clone()]));
+        assert_eq!(readable(&["work/deep"], &work), Ok(vec![work.clone(), deep]));
+    }
+}
+
+#[cfg(test)]
+mod shared_places_tests {
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn place() -> (TempDir, PathBuf) {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().canonicalize().unwrap();
+        (root, path)
+    }
+
+    fn shared(path: &Path) -> SharedPlace {
+        SharedPlace { path: path.to_owned(), own: HOME }
+    }
+
+    #[test]
+    fn every_host_has_places_that_are_shared_and_a_link_to_one_is_the_same() {
+        let (_root, root) = place();
+        fs::create_dir(root.join("me")).unwrap();
+        symlink("me", root.join("link")).unwrap();
+        let found = find(Some(&root.join("link")));
+        for path in ["/tmp", "/run"] {
+            let real = Path::new(path).canonicalize().unwrap();
+            assert!(found.iter().any(|place| place.path == real), "{path} in {found:?}");
+        }
+        assert!(found.contains(&shared(&root.join("me"))), "{found:?}");
+        let mut paths: Vec<&Path> = found.iter().map(|place| place.path.as_path()).collect();
+        paths.dedup();
+        assert_eq!(paths.len(), found.len());
+    }
+
+    #[test]
+    fn a_home_that_holds_programs_of_the_system_stays_as_it_is() {
+        let private = |home: &str| find(Some(Path::new(home))).iter().any(|it| it.own == HOME);
+        for home in ["/", "/usr", "/bin", "/usr/bin", "/var", "/nowhere/at/all", "/dev"] {
+            assert!(!private(home), "{home}");
+        }
+        assert!(can_be_private(Path::new("/var/lib")), "of a service");
+    }
+
+    #[test]
+    fn what_is_named_is_shown_in_a_private_place_and_what_is_around_one_is_not() {
+        let (_root, root) = place();
+        for directory in ["me/.cargo", "elsewhere/tools"] {
+            fs::create_dir_all(root.join(directory)).unwrap();
+        }
+        symlink("../elsewhere/tools", root.join("me/.tools")).unwrap();
+        symlink(".cargo", root.join("me/other")).unwrap();
+        symlink("/", root.join("me/all")).unwrap();
+        let places = [shared(&root.join("me"))];
+        let names = ["me/.cargo", "me/.tools", "me/other", "me/all", "me", "elsewhere", "none"];
+        let named: Vec<PathBuf> = names.iter().map(|name| root.join(name)).collect();
+        let shown = shown(&places, named.iter().map(PathBuf::as_path));
+        let pair =
+            |(place, source)| Substitute { place: root.join(place), source: root.join(source) };
+        let expected = [
+            ("me/.cargo", "me/.cargo"),
+            ("me/.tools", "elsewhere/tools"),
+            ("me/other", "me/.cargo"),
+        ];
+        assert_eq!(shown, expected.map(pair));
+    }
+
+    #[test]
+    fn sockets_are_found_where_a_job_would_see_them() {
+        let (_root, root) = place();
+        for directory in ["me/tools", "work", "srv"] {
+            fs::create_dir_all(root.join(directory)).unwrap();
+        }
+        let names = ["me/hidden", "me/tools/shown", "work/own", "srv/service"];
+        let _sockets = names.map(|name| UnixListener::bind(root.join(name)).unwrap());
+        let stale = UnixListener::bind(root.join("srv/gone")).unwrap();
+        fs::remove_file(root.join("srv/gone")).unwrap();
+        let places = [shared(&root.join("me"))];
+        let tools = root.join("me/tools");
+        let shown = [Substitute { place: tools.clone(), source: tools }];
+        let found = sockets_in_sight(&places, &shown, &[root.join("work")]);
+        let found: Vec<&Path> = found.iter().filter_map(|it| it.strip_prefix(&root).ok()).collect();
+        assert_eq!(found, ["me/tools/shown", "srv/service"].map(Path::new));
+        drop(stale);
+    }
+}

@@ -1,0 +1,645 @@
+//! Recognises connections that a job of this server opened.
+//!
+//! A job that could call its own server would start further jobs on looser terms than its own. The
+//! two kinds of connections leave different evidence:
+//!
+//! - **Unix sockets** name the process that called `connect` ([`Callers::is_job_on_unix`]). The
+//!   kernel keeps that name, so handing the connected file on does not change it.
+//! - **TCP** names nobody. The kernel tells the inode of the peer's socket ([`socket_table`]), and
+//!   the process that holds this inode is looked for in /proc ([`Callers::is_job_on_tcp`]).
+//!
+//! The ancestors of a process tell if it is a job's ([`ancestry`]): the server is a subreaper,
+//! so whatever a job starts stays a descendant of the server, also after `setsid`, a double fork,
+//! and in namespaces of its own.
+//!
+//! **Invariant:** a connection over TCP counts as an outsider's only with evidence for that. A file
+//! that is in flight between two processes, hidden in a thread's own file table, or closed right
+//! after the request was sent is found nowhere, and counts as a job's while any job has processes.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::{fs, io};
+
+use rustix::io::Errno;
+use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with,
+};
+use rustix::process::{Pid, geteuid, getpid};
+use tokio::net::UnixStream;
+
+use super::child_defaults::Tag;
+use super::processes::{Snapshot, Stat};
+use super::tree::orphans;
+use super::{child_defaults, guardian, processes, spawner, syscalls};
+
+// Finds the process at the other end of a connection.
+
+/// Clients that are looked at first: most connections come from a process that came before.
+const MAX_RECENT: usize = 16;
+
+/// Tells connections of this server's jobs from those of other processes.
+#[derive(Debug, Default)]
+pub struct Callers {
+    /// Processes that lately held the other end of a connection and were no job's. Only a hint:
+    /// each is examined again.
+    recent: Mutex<VecDeque<Pid>>,
+}
+
+impl Callers {
+    /// Returns `true` if a job opened the connection at whose other end this socket is. A process
+    /// that ended since counts as a job's: nobody can say that it was not.
+    #[must_use]
+    pub fn is_job_on_unix(&self, stream: &UnixStream) -> bool {
+        match connector_of(stream) {
+            Ok(Connector::Process(pid, handle)) => {
+                let found = ancestry_of(pid);
+                // The number may be another process's by now, unless this one still has it.
+                let is_certain = handle.is_none_or(|handle| pid_of(&handle) == Some(pid));
+                found != Ancestry::Outside || !is_certain
+            }
+            Ok(Connector::OtherNamespace) => false,
+            Err(_) => true,
+        }
+    }
+
+    /// Returns `true` if a job holds the other end of a connection that came from `peer` and was
+    /// accepted at `server`, or if that cannot be ruled out while jobs have processes.
+    ///
+    /// Reads /proc, which takes up to some milliseconds on a machine with many processes.
+    #[must_use]
+    pub fn is_job_on_tcp(&self, server: SocketAddr, peer: SocketAddr) -> bool {
+        // Asked before the socket is: a job that holds it now may be over once its holder was looked for.
+        let had_trees = orphans::has_open_trees();
+        match find(peer, server) {
+            Ok(Lookup::Found(entry)) => self.is_jobs_socket(entry, had_trees),
+            // The other end was closed before it could be examined, or is on another machine.
+            Ok(Lookup::Missing) => {
+                let (server, peer) = (server.ip().to_canonical(), peer.ip().to_canonical());
+                peer.is_loopback() || peer == server
+            }
+            // Refusing here would shut out every client of such a host, not only jobs.
+            Ok(Lookup::Unsupported) => false,
+            Err(_) => has_job_processes(),
+        }
+    }
+
+    fn is_jobs_socket(&self, socket: SocketEntry, had_trees: bool) -> bool {
+        if socket.inode == 0 {
+            return true;
+        }
+        // Jobs cannot become another user, unless they are root's.
+        let own = geteuid();
+        if !own.is_root() && socket.uid != own.as_raw() {
+            return false;
+        }
+        !self.is_held_outside(socket) && (had_trees || has_job_processes())
+    }
+
+    /// Returns `true` if a process that is no job's holds this socket. Likely ones come first: those
+    /// that held one lately, then those of the socket's own user, the newest first.
+    fn is_held_outside(&self, socket: SocketEntry) -> bool {
+        let link = PathBuf::from(format!("socket:[{}]", socket.inode));
+        let recent: Vec<Pid> = self.lock_recent().iter().copied().collect();
+        if let Some(pid) = recent.into_iter().find(|pid| holds_outside(*pid, &link)) {
+            self.remember(pid);
+            return true;
+        }
+        let mut pids = processes::all_pids();
+        pids.sort_unstable_by_key(|pid| std::cmp::Reverse(pid.as_raw_nonzero()));
+        let is_of_user = |pid: &Pid| {
+            fs::symlink_metadata(format!("/proc/{pid}")).is_ok_and(|it| it.uid() == socket.uid)
+        };
+        let (likely, others): (Vec<Pid>, Vec<Pid>) = pids.into_iter().partition(is_of_user);
+        let holder = likely.into_iter().chain(others).find(|pid| holds_outside(*pid, &link));
+        holder.map(|pid| self.remember(pid)).is_some()
+    }
+
+    fn remember(&self, pid: Pid) {
+        let mut recent = self.lock_recent();
+        recent.retain(|known| *known != pid);
+        recent.push_front(pid);
+        recent.truncate(MAX_RECENT);
+    }
+
+    fn lock_recent(&self) -> std::sync::MutexGuard<'_, VecDeque<Pid>> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The process that called `connect`.
+enum Connector {
+    /// This process, and what holds on to it where the kernel gives that.
+    Process(Pid, Option<OwnedFd>),
+    /// A process that our process namespace does not contain, as all of our descendants are.
+    OtherNamespace,
+}
+
+fn connector_of(stream: &UnixStream) -> io::Result<Connector> {
+    let handle = match syscalls::peer_pidfd(stream.as_fd()) {
+        Ok(handle) => Some(handle),
+        // Linux before 6.5.
+        Err(Errno::NOPROTOOPT | Errno::OPNOTSUPP) => None,
+        Err(error) => return Err(error.into()),
+    };
+    match stream.peer_cred()?.pid() {
+        Some(0) => Ok(Connector::OtherNamespace),
+        number => match number.and_then(Pid::from_raw) {
+            Some(pid) => Ok(Connector::Process(pid, handle)),
+            None => Err(ErrorKind::NotFound.into()),
+        },
+    }
+}
+
+/// The number of the process that a pidfd is for; `None` once that process was reaped.
+fn pid_of(handle: &OwnedFd) -> Option<Pid> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd())).ok()?;
+    let number = info.lines().find_map(|line| line.strip_prefix("Pid:"))?;
+    Pid::from_raw(number.trim().parse().ok().filter(|number| *number > 0)?)
+}
+
+/// Returns `true` if this process holds the file that `link` names, and is no job's.
+fn holds_outside(pid: Pid, link: &Path) -> bool {
+    let is_it = |file: &Path| fs::read_link(file).is_ok_and(|target| target == link);
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let held = files.map(|entry| entry.path()).find(|file| is_it(file));
+    // Looked at once more: the number may have become another process's in between.
+    held.is_some_and(|file| ancestry_of(pid) == Ancestry::Outside && is_it(&file))
+}
+
+// Finds out if a process descends from this server.
+
+/// Generations that are looked at; a process that is deeper down counts as ours.
+const MAX_DEPTH: usize = 1000;
+
+/// Walks that are tried when ancestors end while one is under way.
+const ATTEMPTS: usize = 16;
+
+/// The place of a process relative to this server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ancestry {
+    /// A descendant of this server.
+    Ours,
+    /// Any other process.
+    Outside,
+    /// The process is gone, or its ancestors cannot be read.
+    Unknown,
+}
+
+/// Finds the place of a process by walking up its ancestors.
+fn ancestry_of(pid: Pid) -> Ancestry {
+    (0..ATTEMPTS).find_map(|_| walk_up(pid)).unwrap_or(Ancestry::Unknown)
+}
+
+/// Returns `None` if an ancestor ended during the walk, which moved its children elsewhere.
+fn walk_up(pid: Pid) -> Option<Ancestry> {
+    let us = getpid().as_raw_pid();
+    let Some(mut current) = processes::stat(pid) else { return Some(Ancestry::Unknown) };
+    for _ in 0..MAX_DEPTH {
+        if current.parent == us {
+            return Some(Ancestry::Ours);
+        }
+        // 0 is a parent outside of our process namespace, where no descendant of ours can be.
+        if current.parent <= 1 {
+            return Some(Ancestry::Outside);
+        }
+        let parent = processes::stat(Pid::from_raw(current.parent)?);
+        // A number belongs to the parent for as long as the child names it. Checked afterwards, so
+        // that a number which was given to another process meanwhile is not taken for the parent.
+        let is_same = |now: Stat| (now.parent, now.started) == (current.parent, current.started);
+        if !processes::stat(current.pid).is_some_and(is_same) {
+            return None;
+        }
+        match parent {
+            Some(parent) => current = parent,
+            None => return Some(behind_hidden_parent(pid, current.parent)),
+        }
+    }
+    Some(Ancestry::Ours)
+}
+
+/// The place of a process with a living ancestor that /proc does not show. Mounted with `hidepid`,
+/// /proc shows no process of other users, who are ancestors of every ordinary client there.
+fn behind_hidden_parent(pid: Pid, parent: i32) -> Ancestry {
+    let is_hidden = |pid: i32| {
+        // Needs no descriptor, so that this does not fail where there are none left.
+        fs::symlink_metadata(format!("/proc/{pid}")).is_err_and(|e| e.kind() == ErrorKind::NotFound)
+    };
+    if !is_hidden(1) || !is_hidden(parent) {
+        return Ancestry::Unknown;
+    }
+    let ours = child_defaults::prepare().ok().and_then(|host| host.inherited());
+    let carries_tag =
+        ours.is_some_and(|ours| Tag::read(pid).is_some_and(|tag| tag.same_server(ours)));
+    if carries_tag { Ancestry::Ours } else { Ancestry::Outside }
+}
+
+/// Returns `true` while any process of any job is alive, those included that outlived their job.
+fn has_job_processes() -> bool {
+    let us = getpid().as_raw_pid();
+    let helpers = [guardian::pid(), spawner::pid()];
+    let is_child = |stat: &Stat| stat.parent == us && !helpers.contains(&Some(stat.pid));
+    Snapshot::take().iter().any(|stat| stat.alive() && is_child(stat))
+}
+
+// The kernel's table of TCP sockets: who owns the socket at the other end of a connection.
+//
+// `sock_diag` answers for one pair of addresses at once, however many sockets there are. Where the
+// kernel does not offer it, the tables in /proc/net are read from the beginning.
+
+/// A socket, as the kernel lists it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct SocketEntry {
+    /// The user that created the socket.
+    uid: u32,
+    /// The number of the socket among open files; 0 once its last holder has closed it.
+    inode: u64,
+}
+
+/// The kernel's answer about a pair of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lookup {
+    /// This socket has them.
+    Found(SocketEntry),
+    /// No socket of this machine has them.
+    Missing,
+    /// The kernel offers no table at all.
+    Unsupported,
+}
+
+/// Finds the socket that is bound to `local` and connected to `remote`.
+///
+/// # Errors
+/// When the system is short of descriptors or memory: then nothing is known.
+fn find(local: SocketAddr, remote: SocketAddr) -> io::Result<Lookup> {
+    let (local, remote) = (canonical(local), canonical(remote));
+    match query(local, remote) {
+        Ok(Some(entry)) => Ok(Lookup::Found(entry)),
+        // A kernel without the module for TCP answers so as well.
+        Ok(None) if may_be_local(local, remote) => find_in_tables(local, remote),
+        Ok(None) => Ok(Lookup::Missing),
+        Err(Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT | Errno::OPNOTSUPP) => {
+            find_in_tables(local, remote)
+        }
+        Err(Errno::PERM | Errno::ACCESS) => find_in_tables(local, remote),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn may_be_local(local: SocketAddr, remote: SocketAddr) -> bool {
+    local.ip().is_loopback() || local.ip() == remote.ip()
+}
+
+/// An IPv4 address that is written as an IPv6 one names the same socket.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// Sizes and values of `linux/netlink.h`, `linux/sock_diag.h` and `linux/inet_diag.h`.
+const HEADER_BYTES: usize = 16;
+const REQUEST_BYTES: usize = HEADER_BYTES + 56;
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const NLMSG_ERROR: u16 = 2;
+const NLM_F_REQUEST: u16 = 1;
+const TCP: u8 = 6;
+const LISTEN: u8 = 10;
+/// Offsets in the answer: `inet_diag_msg` begins with family and state, and ends with these.
+const UID_AT: usize = HEADER_BYTES + 64;
+const INODE_AT: usize = HEADER_BYTES + 68;
+
+/// Asks `sock_diag` for exactly one socket.
+fn query(local: SocketAddr, remote: SocketAddr) -> Result<Option<SocketEntry>, Errno> {
+    let netlink = AddressFamily::NETLINK;
+    let socket = socket_with(netlink, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(SOCK_DIAG))?;
+    let kernel = SocketAddrNetlink::new(0, 0);
+    sendto(&socket, &request(local, remote), SendFlags::empty(), &kernel)?;
+    let mut answer = [0_u8; 4096];
+    // The kernel answers within the send.
+    let (_, length) = recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
+    read_answer(answer.get(..length).unwrap_or_default())
+}
+
+fn request(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
+    let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let mut bytes = Vec::with_capacity(REQUEST_BYTES);
+    bytes.extend((REQUEST_BYTES as u32).to_ne_bytes());
+    bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    bytes.extend(NLM_F_REQUEST.to_ne_bytes());
+    // Sequence and port: there is one question and one answer.
+    bytes.extend([0; 8]);
+    bytes.extend([family.as_raw().to_le_bytes()[0], TCP, 0, 0]);
+    // Every state.
+    bytes.extend(u32::MAX.to_ne_bytes());
+    bytes.extend(local.port().to_be_bytes());
+    bytes.extend(remote.port().to_be_bytes());
+    for address in [local, remote] {
+        match address.ip() {
+            IpAddr::V4(ip) => {
+                bytes.extend(ip.octets());
+                bytes.extend([0; 12]);
+            }
+            IpAddr::V6(ip) => bytes.extend(ip.octets()),
+        }
+    }
+    // Any interface, and no cookie.
+    bytes.extend([0; 4]);
+    bytes.extend([0xff; 8]);
+    bytes
+}
+
+fn read_answer(answer: &[u8]) -> Result<Option<SocketEntry>, Errno> {
+    let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
+    match kind {
+        Some(NLMSG_ERROR) => {
+            let code = word_at(answer, HEADER_BYTES).unwrap_or_default().cast_signed();
+            match Errno::from_raw_os_error(code.wrapping_neg()) {
+                Errno::NOENT => Ok(None),
+                error => Err(error),
+            }
+        }
+        Some(SOCK_DIAG_BY_FAMILY) => {
+            let state = answer.get(HEADER_BYTES + 1).copied();
+            let entry = word_at(answer, UID_AT).zip(word_at(answer, INODE_AT));
+            let entry = entry.map(|(uid, inode)| SocketEntry { uid, inode: inode.into() });
+            // Where no connection has the addresses, the kernel finds who listens there.
+            Ok(entry.filter(|_| state != Some(LISTEN)))
+        }
+        Some(_) | None => Err(Errno::BADMSG),
+    }
+}
+
+fn word_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes)
+}
+
+/// What the kernel knows of TCP sockets, those of both families.
+/// Both tables list a connection between two IPv4 addresses: it depends on the socket's family.
+const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
+
+fn find_in_tables(local: SocketAddr, remote: SocketAddr) -> io::Result<Lookup> {
+    let mut found = Lookup::Unsupported;
+    for table in TABLES {
+        let file = match File::open(table) {
+            Ok(file) => file,
+            Err(error) if is_missing(&error) => continue,
+            Err(error) => return Err(error),
+        };
+        match find_in(BufReader::new(file), local, remote)? {
+            Some(entry) => return Ok(Lookup::Found(entry)),
+            None => found = Lookup::Missing,
+        }
+    }
+    Ok(found)
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
+}
+
+fn find_in(
+    table: impl BufRead,
+    local: SocketAddr,
+    remote: SocketAddr,
+) -> io::Result<Option<SocketEntry>> {
+    for line in table.lines().skip(1) {
+        if let Some((addresses, entry)) = read_row(&line?)
+            && addresses == (local, remote)
+        {
+            return Ok(Some(entry));
+        }
+    }
+    Ok(None)
+}
+
+fn read_row(row: &str) -> Option<((SocketAddr, SocketAddr), SocketEntry)> {
+    let words: Vec<&str> = row.split_ascii_whitespace().collect();
+    let addresses = (read_address(words.get(1)?)?, read_address(words.get(2)?)?);
+    let entry =
+        SocketEntry { uid: words.get(7)?.parse().ok()?, inode: words.get(9)?.parse().ok()? };
+    Some((addresses, entry))
+}
+
+/// Reads an address as /proc writes it: words of four bytes in the byte order of the machine.
+fn read_address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let words = (0..ip.len() / 8).map(|n| u32::from_str_radix(ip.get(n * 8..n * 8 + 8)?, 16).ok());
+    let bytes: Vec<u8> =
+        words.collect::<Option<Vec<_>>>()?.into_iter().flat_map(u32::to_ne_bytes).collect();
+    let ip = match *bytes.as_slice() {
+        [a, b, c, d] => IpAddr::from([a, b, c, d]),
+        _ => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)),
+    };
+    Some(canonical(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?)))
+}
+
+// Which TCP ports of this host are listened on.
+
+/// How a table calls a socket that listens.
+const LISTENS: &str = "0A";
+
+/// Whether anybody on this host listens on this TCP port, on whatever address. It looks and
+/// connects to nothing: a connection would be served, logged, or taken for the one client that
+/// somebody waits for. Blocks for as long as the kernel takes to list who listens.
+#[must_use]
+pub fn is_listened_on(port: u16) -> bool {
+    let lists_it = |file| lists(BufReader::new(file), port);
+    TABLES.iter().any(|table| File::open(table).is_ok_and(lists_it))
+}
+
+fn lists(table: impl BufRead, port: u16) -> bool {
+    // Those that listen stand before all connections: however many there are of those, none of
+    // them is read.
+    let sockets = table.lines().skip(1).map_while(Result::ok);
+    sockets.map_while(|socket| listening_port(&socket)).any(|listening| listening == port)
+}
+
+/// The port of a socket that listens.
+fn listening_port(socket: &str) -> Option<u16> {
+    let mut words = socket.split_ascii_whitespace().skip(1);
+    let (local, _remote, state) = (words.next()?, words.next()?, words.next()?);
+    let (_, port) = local.rsplit_once(':').filter(|_| state == LISTENS)?;
+    u16::from_str_radix(port, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// A child that connects to `port` and stays for as long as its input is open.
+    fn client(port: u16) -> std::process::Child {
+        let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; read");
+        let mut command = Command::new("bash");
+        command.args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap()
+    }
+
+    #[test]
+    fn a_child_is_a_job_over_tcp_also_when_it_is_gone_and_we_are_not() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap();
+        let callers = Callers::default();
+        for _ in 0..2 {
+            let ours = TcpStream::connect(server).unwrap();
+            let (_, peer) = listener.accept().unwrap();
+            assert!(!callers.is_job_on_tcp(server, peer));
+            drop(ours);
+            assert!(callers.is_job_on_tcp(server, peer), "nobody can say whose it was");
+        }
+        let mut child = client(server.port());
+        let (_, peer) = listener.accept().unwrap();
+        assert!(callers.is_job_on_tcp(server, peer));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(callers.is_job_on_tcp(server, peer));
+        let elsewhere = "192.0.2.7:7".parse().unwrap();
+        assert!(!callers.is_job_on_tcp(server, elsewhere));
+    }
+
+    #[test]
+    fn a_socket_whose_holder_ended_while_it_was_looked_for_is_a_jobs_if_there_was_one() {
+        let ended = SocketEntry { inode: u32::MAX.into(), uid: geteuid().as_raw() };
+        assert!(Callers::default().is_jobs_socket(ended, true));
+    }
+
+    #[tokio::test]
+    async fn a_child_is_a_job_over_a_socket_also_when_it_is_gone_and_we_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let listener = tokio::net::UnixListener::bind(&path).unwrap();
+        let callers = Callers::default();
+        let ours = UnixStream::connect(&path).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        assert!(!callers.is_job_on_unix(&stream));
+        drop(ours);
+        assert!(!callers.is_job_on_unix(&stream), "we are still there");
+        let script = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); \
+                      sys.stdin.read()";
+        let mut command = Command::new("python3");
+        command.args(["-c", script]).arg(&path).stdin(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        assert!(callers.is_job_on_unix(&stream));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(callers.is_job_on_unix(&stream));
+    }
+}
+
+#[cfg(test)]
+mod ancestry_tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_child_is_ours_and_our_parent_is_not() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+        assert_eq!(ancestry_of(pid), Ancestry::Ours);
+        assert!(has_job_processes());
+        child.kill().unwrap();
+        assert_eq!(ancestry_of(pid), Ancestry::Ours, "also before it is reaped");
+        child.wait().unwrap();
+        assert_eq!(ancestry_of(rustix::process::getppid().unwrap()), Ancestry::Outside);
+        assert_eq!(ancestry_of(Pid::from_raw(i32::MAX).unwrap()), Ancestry::Unknown);
+    }
+}
+
+#[cfg(test)]
+mod socket_table_tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd as _;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn inode_of(stream: &TcpStream) -> u64 {
+        let link = fs::read_link(format!("/proc/self/fd/{}", stream.as_raw_fd())).unwrap();
+        let text = link.to_string_lossy().into_owned();
+        text.trim_start_matches("socket:[").trim_end_matches(']').parse().unwrap()
+    }
+
+    #[test]
+    fn the_socket_at_the_other_end_is_found_in_both_families_and_both_ways() {
+        for address in ["127.0.0.1:0", "[::1]:0", "[::ffff:127.0.0.1]:0"] {
+            let Ok(listener) = TcpListener::bind(address) else { continue };
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (server, peer) = listener.accept().unwrap();
+            let local = server.local_addr().unwrap();
+            let expected = SocketEntry { uid: geteuid().as_raw(), inode: inode_of(&client) };
+            assert_eq!(find(peer, local).unwrap(), Lookup::Found(expected), "{address}");
+            let (peer, local) = (canonical(peer), canonical(local));
+            assert_eq!(find_in_tables(peer, local).unwrap(), Lookup::Found(expected), "{address}");
+            // Who closes its end while the other is open holds nothing any more. A child that
+            // another test is just creating may hold a copy for a moment longer.
+            drop(client);
+            let deadline = Instant::now() + Duration::from_secs(10);
+            let is_closed = || match find(peer, local).unwrap() {
+                Lookup::Found(entry) => entry.inode == 0,
+                Lookup::Missing => true,
+                Lookup::Unsupported => panic!("{address}"),
+            };
+            while !is_closed() {
+                assert!(Instant::now() < deadline, "{address}");
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_listens_is_no_other_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let nobody = "127.0.0.1:1".parse().unwrap();
+        assert_eq!(find(listener.local_addr().unwrap(), nobody).unwrap(), Lookup::Missing);
+        let elsewhere = "192.0.2.1:7".parse().unwrap();
+        assert_eq!(find(elsewhere, listener.local_addr().unwrap()).unwrap(), Lookup::Missing);
+    }
+
+    #[test]
+    fn half_an_answer_is_an_error() {
+        assert_eq!(read_answer(&[]), Err(Errno::BADMSG));
+        assert_eq!(read_answer(&[0; 16]), Err(Errno::BADMSG));
+    }
+}
+
+#[cfg(test)]
+mod listening_tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    const TABLE: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1
+   1: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 2
+   2: 0100007F:0050 0100007F:C000 01 00000000:00000000 00:00000000 00000000     0        0 3
+";
+
+    #[test]
+    fn only_those_that_listen_count() {
+        for (port, expected) in [(8080, true), (22, true), (80, false), (8081, false)] {
+            assert_eq!(lists(TABLE.as_bytes(), port), expected, "{port}");
+        }
+    }
+
+    #[test]
+    fn a_port_is_listened_on_from_the_bind_to_the_close_in_both_families() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(address) else { continue };
+            let port = listener.local_addr().unwrap().port();
+            assert!(is_listened_on(port), "{address}");
+            // A child of another test that is being born may hold a copy.
+            rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
+            drop(listener);
+            assert!(!is_listened_on(port), "{address}");
+        }
+    }
+}

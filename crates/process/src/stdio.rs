@@ -1,0 +1,455 @@
+//! Our ends of a process's input and output: pipes, or both sides of a terminal.
+#![expect(unsafe_code, reason = "the runtime takes files that are not its own on trust")]
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionbio, pread, retry_on_intr};
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
+
+use super::syscalls;
+
+/// What a process writes. The end comes when nobody can write any more, not when the leader ends.
+#[derive(Debug)]
+pub struct OutputPipe {
+    /// The runtime's word that there is something to read, where it was asked for.
+    told: Option<AsyncFd<RawFd>>,
+    /// Closed after that: fields are dropped in this order.
+    file: OwnedFd,
+}
+
+/// Large enough that its writer need not wait while we are away for a moment. With a larger one, more
+/// of what is read comes from memory instead of from the cache.
+const FLOOD_PIPE_BYTES: usize = 256 << 10;
+
+impl OutputPipe {
+    /// Takes a readable file that does not block. It is watched from the start: of what a process
+    /// writes the runtime tells before it tells of its end.
+    ///
+    /// # Errors
+    /// When the system has no room to watch it.
+    pub fn new(file: OwnedFd) -> io::Result<Self> {
+        let mut pipe = Self { told: None, file };
+        pipe.watch()?;
+        Ok(pipe)
+    }
+
+    /// Has the runtime tell when there is something to read. What is there by now is told as well.
+    ///
+    /// # Errors
+    /// When the system has no room to do so.
+    pub fn watch(&mut self) -> io::Result<()> {
+        if self.told.is_none() {
+            let number = self.file.as_raw_fd();
+            // SAFETY: the file stays the same, and open until `told` was dropped.
+            self.told = Some(unsafe { syscalls::register_lent(number, Interest::READABLE) }?);
+        }
+        Ok(())
+    }
+
+    /// Has it tell no longer: whoever reads this has a thread to wait with.
+    pub fn unwatch(&mut self) {
+        self.told = None;
+    }
+
+    /// Whether the runtime tells.
+    #[must_use]
+    pub const fn is_watched(&self) -> bool {
+        self.told.is_some()
+    }
+
+    /// Returns when there may be something to read, or the end; never for one that is not watched.
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// When the runtime shuts down.
+    pub async fn readable(&self) -> io::Result<()> {
+        match &self.told {
+            Some(told) => told.readable().await.map(|mut ready| ready.retain_ready()),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Adds what is there to the buffer, within its capacity and without waiting, and says how many
+    /// bytes that were; 0 is the end.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing is there; wait with [`OutputPipe::readable`] then.
+    pub fn try_read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        match &self.told {
+            Some(told) => told.try_io(Interest::READABLE, |_| read_into(&self.file, buffer)),
+            None => self.read_untold(buffer),
+        }
+    }
+
+    /// The same, also where the runtime has not told yet that something is there.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing is there.
+    pub fn read_untold(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        read_into(&self.file, buffer)
+    }
+
+    /// Gives a flooding process a larger pipe, so that reader and writer switch less often.
+    ///
+    /// Not done from the start: it would cost every job the memory. Where the system refuses
+    /// (a terminal, or the user's limit on pipe memory) the pipe stays as it is.
+    pub fn grow(&self) {
+        fcntl_setpipe_size(&self.file, FLOOD_PIPE_BYTES).ok();
+    }
+}
+
+/// Blocks until there is something to read in one of these, or its end, and says so; or until this
+/// time has passed. Of none, nothing ever comes.
+pub fn wait_for_any<'a>(pipes: impl Iterator<Item = &'a OutputPipe>, time: Duration) -> bool {
+    let mut polled: Vec<PollFd<'_>> =
+        pipes.map(|pipe| PollFd::new(&pipe.file, PollFlags::IN)).collect();
+    let Ok(time) = Timespec::try_from(time) else { return false };
+    // Whatever went wrong with a pipe shows in the read that follows.
+    !polled.is_empty() && poll(&mut polled, Some(&time)) != Ok(0)
+}
+
+impl AsyncRead for OutputPipe {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.watch()?;
+        let Self { told: Some(told), file } = &*self else { return Poll::Pending };
+        loop {
+            let mut ready = ready!(told.poll_read_ready(context))?;
+            let unfilled = buffer.initialize_unfilled();
+            let read = |_: &AsyncFd<RawFd>| {
+                ended(retry_on_intr(|| rustix::io::read(file, &mut *unfilled)))
+            };
+            if let Ok(result) = ready.try_io(read) {
+                return Poll::Ready(result.map(|length| buffer.advance(length)));
+            }
+        }
+    }
+}
+
+fn read_into(file: &OwnedFd, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    ended(retry_on_intr(|| rustix::io::read(file, spare_capacity(buffer))))
+}
+
+/// What a read gives. It is the end when nobody has a terminal open any more.
+fn ended(read: Result<usize, Errno>) -> io::Result<usize> {
+    match read {
+        Err(Errno::IO) => Ok(0),
+        read => Ok(read?),
+    }
+}
+
+/// Where a process's input goes. Dropping a pipe ends the input; a terminal has to be told
+/// ([`InputPipe::end`]).
+#[derive(Debug)]
+pub struct InputPipe {
+    file: AsyncFd<OwnedFd>,
+    end: InputEnd,
+}
+
+/// How the reader learns that there is no more input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InputEnd {
+    Close,
+    EndOfFileKey,
+}
+
+impl InputPipe {
+    /// Takes a writable file that does not block.
+    pub(crate) fn new(file: OwnedFd, end: InputEnd) -> io::Result<Self> {
+        Ok(Self { file: syscalls::register(file, Interest::WRITABLE)?, end })
+    }
+
+    /// Ends the input: a pipe is closed, a terminal gets control-D.
+    ///
+    /// # Errors
+    /// When the terminal takes no more input, because nobody has it open any more.
+    pub async fn end(mut self) -> io::Result<()> {
+        match self.end {
+            InputEnd::Close => Ok(()),
+            InputEnd::EndOfFileKey => self.write_all(b"\x04").await,
+        }
+    }
+}
+
+impl AsyncWrite for InputPipe {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut ready = ready!(self.file.poll_write_ready(context))?;
+            if let Ok(result) = ready.try_io(|file| write(file.get_ref(), bytes)) {
+                return Poll::Ready(result);
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn write(file: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+    Ok(retry_on_intr(|| rustix::io::write(file, bytes))?)
+}
+
+// A new terminal for a process.
+
+const SIZE: Winsize = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+
+/// A terminal: our side, which does not block, and the path of the process's side.
+///
+/// We never open the process's side: so reading ends when the last process has closed it.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    pub(crate) ours: OwnedFd,
+    pub(crate) theirs: CString,
+}
+
+impl Terminal {
+    pub(crate) fn open() -> io::Result<Self> {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        grantpt(&ours)?;
+        unlockpt(&ours)?;
+        ioctl_fionbio(&ours, true)?;
+        tcsetwinsize(&ours, SIZE)?;
+        let theirs = ptsname(&ours, Vec::new())?;
+        Ok(Self { ours, theirs })
+    }
+}
+
+// The pipes, or the terminal, between a process and us.
+
+/// Both sides of what connects a process with us. Nothing of it passes to any other process.
+#[derive(Debug)]
+pub(crate) struct Plumbing {
+    pub(crate) stdout: OutputPipe,
+    pub(crate) stderr: Option<OutputPipe>,
+    pub(crate) stdin: Option<InputPipe>,
+    pub(crate) theirs: Theirs,
+}
+
+/// The process's side. Ours to close once it has started, else we would never see the end.
+#[derive(Debug)]
+pub(crate) enum Theirs {
+    Pipes { stdin: Option<OwnedFd>, stdout: OwnedFd, stderr: OwnedFd },
+    Terminal { path: CString },
+}
+
+/// What /proc/PID/fd calls the files of a process that lead to us.
+#[derive(Debug, Default)]
+pub(crate) struct FileNames {
+    /// What somebody reads who waits for our input.
+    pub(crate) inputs: Vec<PathBuf>,
+    /// What only processes of this tree write to.
+    pub(crate) outputs: Vec<PathBuf>,
+}
+
+impl Plumbing {
+    pub(crate) fn lay(stdin: LaunchStdin) -> io::Result<Self> {
+        match stdin {
+            LaunchStdin::Null => Self::pipes(None, None),
+            LaunchStdin::Inherited => {
+                let theirs = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+                Self::pipes(Some(theirs), None)
+            }
+            LaunchStdin::Pipe => {
+                let (theirs, ours) = pipe()?;
+                ioctl_fionbio(&ours, true)?;
+                Self::pipes(Some(theirs), Some(InputPipe::new(ours, InputEnd::Close)?))
+            }
+            LaunchStdin::Terminal => Self::terminal(),
+        }
+    }
+
+    fn pipes(their_stdin: Option<OwnedFd>, stdin: Option<InputPipe>) -> io::Result<Self> {
+        let (stdout, their_stdout) = output()?;
+        let (stderr, their_stderr) = output()?;
+        let theirs =
+            Theirs::Pipes { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr };
+        Ok(Self { stdout, stderr: Some(stderr), stdin, theirs })
+    }
+
+    fn terminal() -> io::Result<Self> {
+        let Terminal { ours, theirs } = Terminal::open()?;
+        let stdin = InputPipe::new(ours.try_clone()?, InputEnd::EndOfFileKey)?;
+        Ok(Self {
+            stdout: OutputPipe::new(ours)?,
+            stderr: None,
+            stdin: Some(stdin),
+            theirs: Theirs::Terminal { path: theirs },
+        })
+    }
+}
+
+impl Theirs {
+    /// The files that the process starts with.
+    pub(crate) fn files<'a>(
+        &'a self,
+        directory: BorrowedFd<'a>,
+        report: Option<BorrowedFd<'a>>,
+    ) -> Files<'a> {
+        let (stdin, stdout, stderr) = match self {
+            Self::Pipes { stdin, stdout, stderr } => (stdin.as_ref(), Some(stdout), Some(stderr)),
+            Self::Terminal { .. } => (None, None, None),
+        };
+        let lend = |file: Option<&'a OwnedFd>| file.map(OwnedFd::as_fd);
+        let (stdin, stdout, stderr) = (lend(stdin), lend(stdout), lend(stderr));
+        Files { directory, stdin, stdout, stderr, report }
+    }
+
+    /// The terminal that it opens instead.
+    pub(crate) fn terminal(&self) -> Option<&CString> {
+        match self {
+            Self::Pipes { .. } => None,
+            // Opened in the new session, it becomes the controlling terminal.
+            Self::Terminal { path } => Some(path),
+        }
+    }
+
+    pub(crate) fn names(&self) -> FileNames {
+        match self {
+            Self::Pipes { stdin, stdout, stderr } => FileNames {
+                inputs: stdin.iter().filter_map(pipe_name).collect(),
+                outputs: [stdout, stderr].into_iter().filter_map(pipe_name).collect(),
+            },
+            Self::Terminal { path } => {
+                let path = PathBuf::from(path.to_string_lossy().into_owned());
+                FileNames { inputs: vec![path.clone(), "/dev/tty".into()], outputs: vec![path] }
+            }
+        }
+    }
+}
+
+fn output() -> io::Result<(OutputPipe, OwnedFd)> {
+    let (ours, theirs) = pipe()?;
+    ioctl_fionbio(&ours, true)?;
+    Ok((OutputPipe::new(ours)?, theirs))
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+    Ok((above_standard_files(reader)?, above_standard_files(writer)?))
+}
+
+/// The same file under a number above those of the standard files: there it would be overwritten
+/// before it is copied. Only a server that was started without standard files has any to move.
+pub(crate) fn above_standard_files(file: OwnedFd) -> io::Result<OwnedFd> {
+    if file.as_raw_fd() > 2 { Ok(file) } else { Ok(fcntl_dupfd_cloexec(file, 3)?) }
+}
+
+fn pipe_name(file: &OwnedFd) -> Option<PathBuf> {
+    let inode = rustix::fs::fstat(file).ok()?.st_ino;
+    Some(format!("pipe:[{inode}]").into())
+}
+
+// Exit codes of a shell's last pipeline, as the shell itself tells them.
+
+/// The number under which the shell finds the file for its report. High, so that it is in
+/// nobody's way; what the shell runs inherits it.
+pub(crate) const REPORT_FD: i32 = 61;
+
+const MOST_BYTES: usize = 4096;
+
+/// Where a shell leaves the exit codes of its last pipeline.
+#[derive(Debug)]
+pub struct PipelineReport {
+    file: OwnedFd,
+}
+
+impl PipelineReport {
+    pub(crate) fn create() -> io::Result<Self> {
+        let file = memfd_create("pipeline", MemfdFlags::CLOEXEC)?;
+        Ok(Self { file: above_standard_files(file)? })
+    }
+
+    pub(crate) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// The codes, first command first; to be called after the leader ended.
+    ///
+    /// Empty when the last command was no pipeline, or when the shell told nothing: it was killed,
+    /// replaced itself by `exec`, or had an EXIT trap of its own.
+    #[must_use]
+    pub fn read(self) -> Vec<i32> {
+        let mut text = [0; MOST_BYTES];
+        let length = pread(&self.file, &mut text, 0).unwrap_or(0);
+        parse(&String::from_utf8_lossy(text.get(..length).unwrap_or_default()))
+    }
+}
+
+/// Anything but two codes or more is no report: the text comes from the job.
+fn parse(text: &str) -> Vec<i32> {
+    let codes: Result<Vec<i32>, _> = text.split_ascii_whitespace().map(str::parse).collect();
+    codes.ok().filter(|codes| codes.len() > 1).unwrap_or_default()
+}
+
+/// What a process reads on its standard input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaunchStdin {
+    /// Nothing: the first read finds the end.
+    Null,
+    /// A pipe from us.
+    Pipe,
+    /// Whatever the server itself reads.
+    Inherited,
+    /// A new terminal, which is also its output and its controlling terminal.
+    Terminal,
+}
+
+/// Whether a process tells the exit codes of its last pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Report {
+    /// It does not.
+    None,
+    /// It does: its text was wrapped by [`super::shell::invocation`].
+    Pipeline,
+}
+
+/// The files that a new process starts with. Outputs are missing where a terminal is both.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Files<'a> {
+    /// The directory in which it runs.
+    pub(crate) directory: BorrowedFd<'a>,
+    pub(crate) stdin: Option<BorrowedFd<'a>>,
+    pub(crate) stdout: Option<BorrowedFd<'a>>,
+    pub(crate) stderr: Option<BorrowedFd<'a>>,
+    /// Where a shell leaves the exit codes of its last pipeline.
+    pub(crate) report: Option<BorrowedFd<'a>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_pipeline_is_a_report() {
+        assert_eq!(parse("1 0 "), [1, 0]);
+        assert_eq!(parse("0 141 2\n"), [0, 141, 2]);
+        for text in ["", "0 ", "1 x", "99999999999 0", "\u{fffd} 1 2"] {
+            assert_eq!(parse(text), [0; 0], "{text}");
+        }
+    }
+}

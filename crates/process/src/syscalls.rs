@@ -1,0 +1,414 @@
+//! The system calls of the server that have no safe wrapper.
+#![expect(unsafe_code, reason = "posix_spawn, wait4 and some small queries have no safe wrapper")]
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+use std::{io, ptr};
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+/// A child to create: `argv` and `env` in the form that the kernel takes them.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    pub(crate) path: &'a CStr,
+    pub(crate) argv: &'a [CString],
+    pub(crate) env: &'a [CString],
+    /// Done in this order, in the child, after it got its own session.
+    pub(crate) actions: &'a [Action<'a>],
+    /// Signals that the child starts with blocked. All others are unblocked.
+    pub(crate) blocked: &'a [c_int],
+}
+
+/// One thing that the child does with its files before it becomes the program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Action<'a> {
+    Dup { from: BorrowedFd<'a>, to: RawFd },
+    Open { to: RawFd, path: &'a CStr, flags: c_int },
+    Copy { from: RawFd, to: RawFd },
+    Chdir(BorrowedFd<'a>),
+}
+
+/// Creates a child in its own session, with default signal dispositions, without `fork`.
+///
+/// On return the child has become the program; an error means that there is no child.
+pub(crate) fn posix_spawn(plan: &Plan<'_>) -> Result<Pid, Errno> {
+    let mut actions = MaybeUninit::uninit();
+    let actions = FileActions::new(&mut actions, plan.actions)?;
+    let mut attributes = MaybeUninit::uninit();
+    let attributes = Attributes::new(&mut attributes, plan.blocked)?;
+    let argv = pointers(plan.argv);
+    let env = pointers(plan.env);
+    let mut pid = 0;
+    // SAFETY: path, argv and env are NUL-terminated and live through the call, the two arrays end
+    // with a null pointer, and both objects were initialised above.
+    let code = unsafe {
+        libc::posix_spawn(
+            &raw mut pid,
+            plan.path.as_ptr(),
+            actions.0,
+            attributes.0,
+            argv.as_ptr(),
+            env.as_ptr(),
+        )
+    };
+    check(code)?;
+    Pid::from_raw(pid).ok_or(Errno::CHILD)
+}
+
+/// Hands a file to the runtime, which tells when it is ready.
+pub(crate) fn register(file: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an OwnedFd is open and stays the same file until it is dropped, and the AsyncFd owns it.
+    Ok(unsafe { AsyncFd::register_with_interest(file, interest) }?)
+}
+
+/// The same for one that stays another's.
+///
+/// # Safety
+/// The file must stay the same, and open, until what is returned was dropped.
+pub(crate) unsafe fn register_lent(file: RawFd, interest: Interest) -> io::Result<AsyncFd<RawFd>> {
+    // SAFETY: as is said above.
+    Ok(unsafe { AsyncFd::register_with_interest(file, interest) }?)
+}
+
+/// How a child ended, as `wait4` tells it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) status: c_int,
+    pub(crate) cpu: Duration,
+    pub(crate) max_rss_bytes: u64,
+}
+
+/// Reaps this one child if it has ended; `None` while it runs.
+pub(crate) fn try_wait(pid: Pid) -> Result<Option<Ended>, Errno> {
+    wait(pid, libc::WNOHANG)
+}
+
+/// Reaps this one child, and blocks until it has ended.
+pub(crate) fn wait_blocking(pid: Pid) -> Result<(), Errno> {
+    wait(pid, 0).map(drop)
+}
+
+fn wait(pid: Pid, options: c_int) -> Result<Option<Ended>, Errno> {
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    let number = pid.as_raw_nonzero().get();
+    let found = rustix::io::retry_on_intr(|| {
+        // SAFETY: both pointers are to live memory of the right type; `number` is one child, never -1.
+        match unsafe { libc::wait4(number, &raw mut status, options, usage.as_mut_ptr()) } {
+            -1 => Err(last_error()),
+            found => Ok(found),
+        }
+    })?;
+    // SAFETY: all zeroes is a valid rusage, and so is what the kernel wrote over it.
+    let usage = unsafe { usage.assume_init() };
+    let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
+    Ok((found != 0).then_some(Ended { status, cpu, max_rss_bytes: rss_bytes(&usage) }))
+}
+
+/// The session of a process, by the number of its leader; nothing where there is no such process, or
+/// where it has none, as threads of the kernel have: the wrapper of `rustix` does not expect those.
+pub(crate) fn session_of(pid: Pid) -> Option<Pid> {
+    // SAFETY: it takes a number and touches no memory.
+    Pid::from_raw(unsafe { libc::getsid(pid.as_raw_nonzero().get()) }.max(0))
+}
+
+/// CPU time that the calling thread has used.
+#[must_use]
+pub fn thread_cpu_time() -> Duration {
+    let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec; every kernel has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut used) };
+    let nanos = u32::try_from(used.tv_nsec).unwrap_or(0);
+    Duration::new(u64::try_from(used.tv_sec).unwrap_or(0), nanos)
+}
+
+/// Now, in the unit and on the clock of the start times in /proc/PID/stat.
+pub(crate) fn boot_ticks() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec; the clock exists on every kernel that has pidfds.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now) };
+    let nanos = u64::try_from(now.tv_nsec).unwrap_or(0);
+    u64::try_from(now.tv_sec).unwrap_or(0) * TICKS_PER_SECOND
+        + nanos / (1_000_000_000 / TICKS_PER_SECOND)
+}
+
+/// USER_HZ: part of the kernel's interface, 100 on x86-64 and aarch64.
+pub(crate) const TICKS_PER_SECOND: u64 = 100;
+
+/// The size of a page of memory.
+pub(crate) fn page_size() -> u64 {
+    // SAFETY: takes a constant and touches no memory.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// Marks every file from number 3 on as close-on-exec: whatever the server itself inherited.
+pub(crate) fn close_inherited_on_exec() -> Result<(), Errno> {
+    // SAFETY: sets a flag on files; closes none.
+    match unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } {
+        0 => Ok(()),
+        _ => Err(last_error()),
+    }
+}
+
+/// Makes children wait to be reaped, if we were started with SIGCHLD ignored: their exit status
+/// would be lost. A handler that is already set stays.
+pub(crate) fn keep_exit_statuses() {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: all zeroes is a valid sigaction; the default disposition runs no code of ours.
+    unsafe {
+        libc::sigaction(libc::SIGCHLD, ptr::null(), action.as_mut_ptr());
+        if action.assume_init_ref().sa_sigaction == libc::SIG_IGN {
+            libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        }
+    }
+}
+
+/// Makes a write beyond the limit on file sizes an error, as one to a full disk is, instead of
+/// the end of this process. Children get the default back.
+pub(crate) fn survive_file_size_limit() {
+    // SAFETY: runs no code of ours.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Keeps this thread, and those that it starts from now on, from being interrupted when a child ends.
+pub(crate) fn block_child_signals() {
+    let (_, children) = signal_sets(&[libc::SIGCHLD]);
+    // SAFETY: the set is initialised; the mask of this thread alone is changed.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const children, ptr::null_mut()) };
+}
+
+/// Takes the signal that a child has ended, and blocks until there is one, for at most as long as
+/// `limit`. Those that came since the last call are one. Returns `false` where there was none.
+pub(crate) fn take_child_signal(limit: Option<Duration>) -> Result<bool, Errno> {
+    let (_, children) = signal_sets(&[libc::SIGCHLD]);
+    let limit = limit.map(|limit| libc::timespec {
+        tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    });
+    let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+    let taken = rustix::io::retry_on_intr(|| {
+        // SAFETY: the set is initialised, the limit is null or outlives the call, and no more is
+        // asked for than the signal.
+        match unsafe { libc::sigtimedwait(&raw const children, ptr::null_mut(), limit) } {
+            -1 => Err(last_error()),
+            _ => Ok(()),
+        }
+    });
+    match taken {
+        Ok(()) => Ok(true),
+        Err(Errno::AGAIN) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// An initialised `posix_spawn_file_actions_t`, which stays where it is and is destroyed on drop.
+struct FileActions<'a>(&'a mut libc::posix_spawn_file_actions_t);
+
+impl<'a> FileActions<'a> {
+    fn new(
+        place: &'a mut MaybeUninit<libc::posix_spawn_file_actions_t>,
+        actions: &[Action<'_>],
+    ) -> Result<Self, Errno> {
+        // SAFETY: `place` is writable, and is read only after the call has initialised it.
+        let mut this = unsafe {
+            check(libc::posix_spawn_file_actions_init(place.as_mut_ptr()))?;
+            Self(place.assume_init_mut())
+        };
+        actions.iter().try_for_each(|action| this.add(*action)).map(|()| this)
+    }
+
+    fn add(&mut self, action: Action<'_>) -> Result<(), Errno> {
+        let actions = ptr::from_mut(self.0);
+        // SAFETY: initialised by `new` and not shared; paths are copied by the call, files are
+        // borrowed for as long as the plan lives.
+        check(unsafe {
+            match action {
+                Action::Dup { from, to } => {
+                    libc::posix_spawn_file_actions_adddup2(actions, from.as_raw_fd(), to)
+                }
+                Action::Copy { from, to } => {
+                    libc::posix_spawn_file_actions_adddup2(actions, from, to)
+                }
+                Action::Open { to, path, flags } => {
+                    libc::posix_spawn_file_actions_addopen(actions, to, path.as_ptr(), flags, 0)
+                }
+                Action::Chdir(dir) => {
+                    libc::posix_spawn_file_actions_addfchdir_np(actions, dir.as_raw_fd())
+                }
+            }
+        })
+    }
+}
+
+impl Drop for FileActions<'_> {
+    fn drop(&mut self) {
+        // SAFETY: initialised by `new`, destroyed once.
+        unsafe { libc::posix_spawn_file_actions_destroy(self.0) };
+    }
+}
+
+/// An initialised `posix_spawnattr_t`, which stays where it is and is destroyed on drop.
+struct Attributes<'a>(&'a mut libc::posix_spawnattr_t);
+
+impl<'a> Attributes<'a> {
+    fn new(
+        place: &'a mut MaybeUninit<libc::posix_spawnattr_t>,
+        blocked: &[c_int],
+    ) -> Result<Self, Errno> {
+        const FLAGS: c_int = libc::POSIX_SPAWN_SETSID as c_int
+            | libc::POSIX_SPAWN_SETSIGDEF
+            | libc::POSIX_SPAWN_SETSIGMASK;
+        // SAFETY: `place` is writable, and is read only after the call has initialised it.
+        let this = unsafe {
+            check(libc::posix_spawnattr_init(place.as_mut_ptr()))?;
+            Self(place.assume_init_mut())
+        };
+        let (all, mask) = signal_sets(blocked);
+        // SAFETY: all three objects are initialised and live through the calls.
+        unsafe {
+            check(libc::posix_spawnattr_setsigdefault(this.0, &raw const all))?;
+            check(libc::posix_spawnattr_setsigmask(this.0, &raw const mask))?;
+            #[expect(clippy::cast_possible_truncation, reason = "the flags are eight bits")]
+            check(libc::posix_spawnattr_setflags(this.0, FLAGS as libc::c_short))?;
+        }
+        Ok(this)
+    }
+}
+
+impl Drop for Attributes<'_> {
+    fn drop(&mut self) {
+        // SAFETY: initialised by `new`, destroyed once.
+        unsafe { libc::posix_spawnattr_destroy(self.0) };
+    }
+}
+
+/// The set of all signals, and the set of these.
+fn signal_sets(some: &[c_int]) -> (libc::sigset_t, libc::sigset_t) {
+    let mut all = MaybeUninit::uninit();
+    let mut mask = MaybeUninit::uninit();
+    // SAFETY: sigfillset and sigemptyset initialise the sets before they are read.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::sigemptyset(mask.as_mut_ptr());
+        for signal in some {
+            libc::sigaddset(mask.as_mut_ptr(), *signal);
+        }
+        (all.assume_init(), mask.assume_init())
+    }
+}
+
+/// The array of C strings that `exec` takes: pointers, and a null one at the end.
+pub(crate) fn pointers(strings: &[impl AsRef<CStr>]) -> Vec<*mut c_char> {
+    let null = std::iter::once(ptr::null_mut());
+    strings.iter().map(|string| string.as_ref().as_ptr().cast_mut()).chain(null).collect()
+}
+
+/// A handle on the process that opened the connection of this unix socket, from Linux 6.5 on. It
+/// never names another process, also when the number of that one is given out again.
+pub(crate) fn peer_pidfd(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    // asm-generic/socket.h, as x86-64, aarch64 and riscv64 have it; the libc crate lacks it.
+    const SO_PEERPIDFD: c_int = 77;
+    let mut handle: c_int = -1;
+    let mut length = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: the pointers are to a live integer and its size, which the kernel does not exceed.
+    let code = unsafe {
+        let value = (&raw mut handle).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, value, &raw mut length)
+    };
+    if code != 0 {
+        return Err(last_error());
+    }
+    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
+    Ok(unsafe { OwnedFd::from_raw_fd(handle) })
+}
+
+/// The posix_spawn family returns the error instead of setting errno.
+fn check(code: c_int) -> Result<(), Errno> {
+    match code {
+        0 => Ok(()),
+        code => Err(Errno::from_raw_os_error(code)),
+    }
+}
+
+pub(crate) fn last_error() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    let micros = u64::try_from(time.tv_usec).unwrap_or(0);
+    Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0)) + Duration::from_micros(micros)
+}
+
+fn rss_bytes(usage: &libc::rusage) -> u64 {
+    u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(1024)
+}
+
+// Memory that the server has freed and the system could use.
+
+/// The free bytes that each thread's share of the heap may keep at its end, and the size from which
+/// a block is not part of the heap at all.
+#[cfg(target_env = "gnu")]
+const KEPT_FREE: c_int = 512 * 1024;
+
+/// Bounds the memory that glibc keeps after it was freed. Without that each thread's share of the
+/// heap may keep 64 MiB at its end, once blocks of 32 MiB were freed, and [`trim_memory`] leaves
+/// these ends alone. Call it before there are threads.
+pub fn bound_free_memory() {
+    #[cfg(target_env = "gnu")]
+    #[expect(unsafe_code, reason = "the C library's own function")]
+    // SAFETY: it may be called at any time, and changes only how memory is taken and given back.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, KEPT_FREE);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_FREE);
+    }
+}
+
+/// Gives memory back to the system that is free between blocks that are in use. glibc keeps it
+/// otherwise.
+pub fn trim_memory() {
+    #[cfg(target_env = "gnu")]
+    #[expect(unsafe_code, reason = "the C library's own function")]
+    // SAFETY: it may be called at any time, by any thread, and invalidates nothing.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+// Waiting on a thread that has tasks to run.
+
+/// Does what may have to wait, here and now. The runtime's other tasks go on on another thread, which
+/// costs more than a short wait: it is for waits that are rare and may be long.
+pub fn in_place<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        // Where there is no other thread, or no task.
+        Ok(_) | Err(_) => work(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn others_go_on_meanwhile() {
+        let (tell, told) = mpsc::channel();
+        let waiting = tokio::spawn(async move { in_place(move || told.recv()) });
+        let other = tokio::spawn(async move { tell.send(7) });
+        other.await.unwrap().unwrap();
+        assert_eq!(waiting.await.unwrap(), Ok(7));
+    }
+
+    #[tokio::test]
+    async fn one_thread_is_enough() {
+        assert_eq!(in_place(|| 7), 7);
+    }
+}

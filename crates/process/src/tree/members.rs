@@ -1,0 +1,449 @@
+//! Which processes belong to a tree.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+
+use super::Tree;
+use super::orphans;
+use super::orphans::{AdoptedChildren, TreeId};
+use crate::cgroup::JobCgroup;
+use crate::child_defaults::Tag;
+use crate::processes::{ProcessKey, Snapshot, Stat, State};
+use crate::sandbox::job_resources::Holdings;
+use crate::stdio::FileNames;
+use crate::{children, processes};
+
+/// What tells the processes of one tree from all others.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    id: TreeId,
+    leader: Pid,
+    /// No process of the tree started before this.
+    born: u64,
+    tag: Option<Tag>,
+    /// A whole variable, `NAME=value`.
+    marker: Option<Vec<u8>>,
+    files: FileNames,
+    /// From then on the leader's number, and that of its session and group, may be somebody else's.
+    leader_reaped: AtomicBool,
+    /// What is held for the tree until it is over.
+    holdings: Mutex<Option<Holdings>>,
+    /// The members that the last scan found: they stay members when all other evidence is gone.
+    seen: Mutex<HashSet<ProcessKey>>,
+}
+
+impl Identity {
+    pub(crate) fn new(
+        leader: Pid,
+        born: u64,
+        tag: Option<Tag>,
+        marker: Option<Vec<u8>>,
+        files: FileNames,
+    ) -> Self {
+        let (leader_reaped, holdings, seen) =
+            (AtomicBool::new(false), Mutex::default(), Mutex::default());
+        let id = children::new_serial();
+        Self { id, leader, born, tag, marker, files, leader_reaped, holdings, seen }
+    }
+
+    /// The same, and what is held for it.
+    pub(crate) fn holding(mut self, holdings: Holdings) -> Self {
+        self.holdings = Mutex::new(Some(holdings));
+        self
+    }
+
+    pub(crate) const fn id(&self) -> TreeId {
+        self.id
+    }
+
+    pub(crate) const fn leader(&self) -> Pid {
+        self.leader
+    }
+
+    /// The tick (a hundredth of a second after the boot) before which no process of it started.
+    pub(crate) const fn born(&self) -> u64 {
+        self.born
+    }
+
+    /// What is asked of the cgroup that the leader began in, where it got one of its own.
+    pub(crate) fn cgroup<T>(&self, ask: impl FnOnce(&JobCgroup) -> T) -> Option<T> {
+        self.holdings(|holdings| holdings.cgroup().map(ask)).flatten()
+    }
+
+    pub(crate) fn leader_was_reaped(&self) {
+        self.leader_reaped.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_leader_reaped(&self) -> bool {
+        self.leader_reaped.load(Ordering::Acquire)
+    }
+
+    /// What is asked of the holdings, while there are any.
+    pub(crate) fn holdings<T>(&self, ask: impl FnOnce(&Holdings) -> T) -> Option<T> {
+        self.holdings.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(ask)
+    }
+
+    /// Lets go of what is held for the tree: no process of it is left.
+    pub(crate) fn release(&self) {
+        let held = self.holdings.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Not before the lock is free: directories are removed.
+        drop(held);
+        orphans::close_tree(self.id);
+    }
+
+    /// All processes of the tree, zombies included, by one scan of /proc: those of its cgroup, and
+    /// those that [`attribute`] finds.
+    pub(crate) fn members(&self) -> Vec<Stat> {
+        self.members_in(&Snapshot::take())
+    }
+
+    /// The processes of the tree, and the orphans that can be of no other tree any more.
+    pub(crate) fn members_to_end(&self) -> Vec<Stat> {
+        let snapshot = Snapshot::take();
+        let mut members = self.members_in(&snapshot);
+        members.extend(orphans::left_to(self.id, &snapshot));
+        members
+    }
+
+    fn members_in(&self, snapshot: &Snapshot) -> Vec<Stat> {
+        let mut members = attribute(snapshot, &[self]).pop().unwrap_or_default();
+        let found: HashSet<ProcessKey> = members.iter().map(Stat::key).collect();
+        let init = self.holdings(Holdings::init).flatten();
+        // Read after the snapshot: whoever is in the cgroup by now is a member, however it got there.
+        let others = self.cgroup(JobCgroup::members).unwrap_or_default().into_iter();
+        members
+            .extend(others.filter(|stat| !found.contains(&stat.key()) && Some(stat.pid) != init));
+        self.remember(&members);
+        members
+    }
+
+    fn shares_session(&self, stat: &Stat) -> bool {
+        let leader = self.leader.as_raw_nonzero().get();
+        (stat.session == leader || stat.group == leader)
+            && stat.started >= self.born
+            && (!self.is_leader_reaped()
+                || (!self.number_is_taken() && !self.is_of_other_tree(stat.pid)))
+    }
+
+    /// Whether the leader's number is somebody else's by now. The system gives a number out again
+    /// only when no session and no group has it, so whoever has it then is not of this tree.
+    fn number_is_taken(&self) -> bool {
+        processes::stat(self.leader).is_some()
+    }
+
+    fn is_of_other_tree(&self, pid: Pid) -> bool {
+        let tag = Tag::read(pid).filter(|tag| !tag.is_of_server());
+        self.tag.is_some() && tag.is_some() && tag != self.tag
+    }
+
+    /// The weak evidence that an orphan carries in itself. Costs some reading.
+    pub(crate) fn left_a_trace(&self, pid: Pid) -> bool {
+        self.has_our_marker(pid) || self.holds_our_output(pid)
+    }
+
+    /// The evidence that no process has by chance: its cgroup, or the tag in its limits.
+    pub(crate) fn is_marked_by_kernel(&self, tag: Option<Tag>, cgroup: Option<&Path>) -> bool {
+        let is_inside = |path: &Path| self.cgroup(|cgroup| cgroup.holds(path)) == Some(true);
+        cgroup.is_some_and(is_inside) || (self.tag.is_some() && tag == self.tag)
+    }
+
+    /// `true` if this is the tag of another tree of this server.
+    pub(crate) fn is_of_sibling(&self, tag: Option<Tag>) -> bool {
+        let is_sibling = |ours: Tag| {
+            tag.is_some_and(|tag| tag.same_server(ours) && !tag.is_of_server() && tag != ours)
+        };
+        self.tag.is_some_and(is_sibling)
+    }
+
+    /// `true` if orphans of the tree fall to the first process of its own namespace.
+    pub(crate) fn has_namespace(&self) -> bool {
+        self.holdings(Holdings::init).flatten().is_some()
+    }
+
+    fn has_our_marker(&self, pid: Pid) -> bool {
+        let marker = self.marker.as_deref();
+        marker.is_some_and(|marker| processes::environment_has(pid, |variable| variable == marker))
+    }
+
+    fn holds_our_output(&self, pid: Pid) -> bool {
+        let mut standard_files = (0..3).filter_map(|number| processes::open_file(pid, number));
+        standard_files.any(|file| self.files.outputs.contains(&file))
+    }
+
+    /// Whether this process is blocked on reading what comes from us.
+    pub(crate) fn waits_for_input(&self, pid: Pid) -> bool {
+        let file = processes::blocked_read(pid).and_then(|file| processes::open_file(pid, file));
+        file.is_some_and(|file| self.files.inputs.contains(&file))
+    }
+
+    /// Keeps the living among these, so that they stay members when all other evidence is gone.
+    pub(crate) fn remember(&self, members: &[Stat]) {
+        let alive: HashSet<ProcessKey> =
+            members.iter().filter(|stat| stat.alive()).map(Stat::key).collect();
+        let missing: Vec<ProcessKey> = self.lock_seen().difference(&alive).copied().collect();
+        // Another scan may have seen later what this one could not see yet.
+        let gone: Vec<_> = missing.into_iter().filter(|key| !processes::is_alive(*key)).collect();
+        let mut seen = self.lock_seen();
+        seen.extend(alive);
+        for key in gone {
+            seen.remove(&key);
+        }
+    }
+
+    fn lock_seen(&self) -> MutexGuard<'_, HashSet<ProcessKey>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Identity {
+    fn drop(&mut self) {
+        orphans::close_tree(self.id);
+    }
+}
+
+/// The processes of each of these trees, zombies included, in the trees' order.
+///
+/// Walks down from the server, so that nobody who is not our descendant can be among them.
+pub(crate) fn attribute(snapshot: &Snapshot, trees: &[&Identity]) -> Vec<Vec<Stat>> {
+    let owners = Owners::new(trees);
+    let mut children = snapshot.by_parent();
+    let mut below = |pid: Pid| children.remove(&pid.as_raw_nonzero().get()).unwrap_or_default();
+    let mut members = vec![Vec::new(); trees.len()];
+    let mut todo: Vec<(&Stat, Parent)> = Vec::new();
+    todo.extend(below(getpid()).into_iter().map(|stat| (stat, Parent::Server)));
+    while let Some((stat, parent)) = todo.pop() {
+        let owner = owners.find(stat, parent);
+        // The first process of a namespace is ours and no part of the job: only what falls to it is.
+        if let Some(tree) = owner.filter(|_| !owners.inits.contains_key(&stat.pid)) {
+            members[tree].push(*stat);
+        }
+        let parent = owner.map_or(Parent::Stranger, Parent::Member);
+        todo.extend(below(stat.pid).into_iter().map(|child| (child, parent)));
+    }
+    members
+}
+
+/// The relation of a process's parent to the trees.
+#[derive(Debug, Clone, Copy)]
+enum Parent {
+    Server,
+    Member(usize),
+    Stranger,
+}
+
+/// The evidence by which processes are told apart, for many trees at once.
+#[derive(Debug)]
+struct Owners<'a> {
+    trees: &'a [&'a Identity],
+    ids: HashMap<TreeId, usize>,
+    leaders: HashMap<i32, usize>,
+    /// The first processes of namespaces, to which orphans fall.
+    inits: HashMap<Pid, usize>,
+    seen: HashMap<ProcessKey, usize>,
+    adopted: AdoptedChildren,
+}
+
+impl<'a> Owners<'a> {
+    fn new(trees: &'a [&'a Identity]) -> Self {
+        let mut by_age: Vec<_> = trees.iter().copied().enumerate().collect();
+        // Of two trees whose leaders had the same number, only the later can have it now.
+        by_age.sort_by_key(|(_, identity)| identity.born);
+        let (mut ids, mut leaders) = (HashMap::new(), HashMap::new());
+        let (mut inits, mut seen) = (HashMap::new(), HashMap::new());
+        for (index, identity) in by_age {
+            ids.insert(identity.id, index);
+            leaders.insert(identity.leader.as_raw_nonzero().get(), index);
+            let init = identity.holdings(Holdings::init).flatten();
+            inits.extend(init.map(|init| (init, index)));
+            seen.extend(identity.lock_seen().iter().map(|key| (*key, index)));
+        }
+        Self { trees, ids, leaders, inits, seen, adopted: orphans::adopted_children() }
+    }
+
+    fn find(&self, stat: &Stat, parent: Parent) -> Option<usize> {
+        let by_itself = || self.by_session(stat).or_else(|| self.seen.get(&stat.key()).copied());
+        match parent {
+            Parent::Member(tree) => Some(tree),
+            Parent::Server => {
+                let init = self.inits.get(&stat.pid).copied();
+                init.or_else(by_itself).or_else(|| self.as_orphan(stat))
+            }
+            Parent::Stranger => by_itself(),
+        }
+    }
+
+    fn by_session(&self, stat: &Stat) -> Option<usize> {
+        let tree = *self.leaders.get(&stat.session).or_else(|| self.leaders.get(&stat.group))?;
+        self.trees[tree].shares_session(stat).then_some(tree)
+    }
+
+    fn as_orphan(&self, stat: &Stat) -> Option<usize> {
+        if children::is_owned(stat.pid) {
+            return None;
+        }
+        orphans::owner_of(stat, &self.adopted).and_then(|tree| self.ids.get(&tree).copied())
+    }
+}
+
+// The processes of a tree, found from parent to child.
+//
+// A scan of /proc reads a file for every process of the host. The lists of children lead to the
+// processes of one tree alone, and a parent that is stopped before its list is read has no more
+// children than the list says. So this holds up a fork bomb whose processes leave their session,
+// where nothing else does: beside hundreds of busy processes the server gets little of a processor.
+
+/// The most passes over a tree that keeps growing while it is being stopped.
+const STOP_PASSES: u32 = 20;
+
+/// The processes that were stopped, and that ran until then.
+#[derive(Debug, Default)]
+pub struct StoppedProcesses(HashMap<ProcessKey, Stat>);
+
+impl StoppedProcesses {
+    /// Lets them go on.
+    pub fn resume(&self) {
+        for stat in self.0.values() {
+            // Gone already, or not ours to signal.
+            processes::send(stat, Signal::CONT).ok();
+        }
+    }
+}
+
+impl Tree {
+    /// Counts the leader, while it lives, the orphans that are known to be of this tree, and all that
+    /// came out of them. Those are included that have ended and were not reaped yet; children of
+    /// other threads than a process's first are not. Counts no further than to the first above `most`:
+    /// beside a fork bomb each costs time.
+    #[must_use]
+    pub fn count_descendants(&self, most: u64) -> u64 {
+        let mut found = HashSet::new();
+        let mut todo = self.topmost();
+        while let Some(pid) = todo.pop().filter(|_| found.len() as u64 <= most) {
+            if found.insert(pid) {
+                // Gone, or a kernel without such lists.
+                todo.extend(processes::children_of(pid).unwrap_or_default());
+            }
+        }
+        found.len() as u64
+    }
+
+    /// Stops the same processes, parents before their children, in passes until one finds no other
+    /// process that runs. Blocks.
+    #[must_use = "who was stopped has to be resumed or ended"]
+    pub fn stop_descendants(&self) -> StoppedProcesses {
+        let mut stopped = StoppedProcesses::default();
+        for _ in 0..STOP_PASSES {
+            let before = stopped.0.len();
+            self.stop_in_one_pass(&mut stopped.0);
+            if stopped.0.len() == before {
+                break;
+            }
+        }
+        stopped
+    }
+
+    fn stop_in_one_pass(&self, stopped: &mut HashMap<ProcessKey, Stat>) {
+        let mut todo: Vec<(Pid, Pid)> =
+            self.topmost().into_iter().map(|pid| (pid, getpid())).collect();
+        while let Some((pid, parent)) = todo.pop() {
+            // A process that was told to stop may still read as running for a moment.
+            stopped.extend(stop_child(pid, parent).map(|stat| (stat.key(), stat)));
+            let below = processes::children_of(pid).unwrap_or_default();
+            todo.extend(below.into_iter().map(|child| (child, pid)));
+        }
+    }
+
+    /// The processes of the tree whose parent is the server.
+    fn topmost(&self) -> Vec<Pid> {
+        let identity = self.identity();
+        let mut topmost = Vec::new();
+        if !identity.is_leader_reaped() {
+            topmost.push(identity.leader());
+        }
+        let list = orphans::adopted_children();
+        let is_ours = |pid: &Pid| {
+            let stat = processes::stat(*pid).filter(|_| !children::is_owned(*pid));
+            stat.is_some_and(|stat| orphans::owner_of(&stat, &list) == Some(identity.id()))
+        };
+        let adopted = processes::main_thread_children().unwrap_or_default();
+        topmost.extend(adopted.into_iter().filter(is_ours));
+        topmost
+    }
+}
+
+/// Stops a process if it is a child of this parent and runs. Returns it if it was stopped.
+fn stop_child(pid: Pid, parent: Pid) -> Option<Stat> {
+    // The descriptor holds on to one process: the one that is then seen below that parent.
+    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    let stat = processes::stat(pid)?;
+    let is_running = match stat.state {
+        State::Active | State::Uninterruptible => true,
+        State::Stopped | State::Dead => false,
+    };
+    if !is_running || stat.parent != parent.as_raw_nonzero().get() {
+        return None;
+    }
+    pidfd_send_signal(process, Signal::STOP).ok().map(|()| stat)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::{Confine, Launch, LaunchStdin, Process, Report, child_defaults, spawn};
+
+    /// A shell with a child and an orphan in sessions of their own; the orphan has a child as well.
+    fn scattered() -> Process {
+        child_defaults::prepare().unwrap();
+        let text = "(setsid sh -c 'sleep 1000; :' &); setsid sleep 1000 & wait";
+        let launch = Launch {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), text.into()],
+            arg0: None,
+            env: Vec::new(),
+            cwd: "/".into(),
+            stdin: LaunchStdin::Null,
+            report: Report::None,
+            confine: Confine::not(),
+        };
+        spawn(&launch).unwrap()
+    }
+
+    fn states(process: &Process) -> Vec<State> {
+        let pids = process.tree.alive().into_iter();
+        let pids = pids.filter_map(|pid| Pid::from_raw(pid.cast_signed()));
+        pids.filter_map(processes::stat).map(|stat| stat.state).collect()
+    }
+
+    #[track_caller]
+    fn eventually(what: &str, holds: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !holds() {
+            assert!(Instant::now() < deadline, "{what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[tokio::test]
+    async fn processes_that_left_the_session_are_counted_stopped_and_resumed() {
+        let process = scattered();
+        let tree = &process.tree;
+        // The shell, a child, and an orphan with a child.
+        eventually("all are there", || tree.count_descendants(10) == 4);
+        assert_eq!(tree.count_descendants(2), 3, "the first above two");
+        eventually("they are their programs", || states(&process).len() == 4);
+        let are_all = |state| states(&process).iter().all(|found| *found == state);
+        let stopped = tree.stop_descendants();
+        assert_eq!(stopped.0.len(), 4);
+        eventually("all are stopped", || are_all(State::Stopped));
+        assert!(tree.stop_descendants().0.is_empty(), "nobody runs");
+        stopped.resume();
+        eventually("all go on", || are_all(State::Active));
+        assert_eq!(tree.kill(), [0; 0]);
+    }
+}

@@ -1,0 +1,11 @@
+//! A process and everything that came out of it: who belongs to it, its leader, and the orphans that
+//! the server adopts.
+
+mod handle;
+pub(crate) mod members;
+pub(crate) mod orphans;
+
+pub(crate) use handle::watch;
+pub use handle::{Exit, ExitKind, KillMeans, Leader, Tree, TreeActivity, Usage};
+pub use members::StoppedProcesses;
+pub use orphans::{TreeScan, scan_trees};

@@ -1,0 +1,392 @@
+//! The tree that an adopted orphan belongs to.
+//!
+//! The server is a subreaper: a process whose parent has ended becomes a child of the server, and
+//! nothing then tells by itself which job it came from. Evidence decides first: its cgroup, and what
+//! it inherited from its job. A process that shed all of that (`su` resets limits and variables) can
+//! only come from a tree that was there when it started. One such tree is its owner; of several none
+//! is, and the orphan ends when the last of them is over. The answer is kept: the evidence of later
+//! scans is weaker, and reading it costs time.
+
+use std::cell::LazyCell;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use rustix::process::Pid;
+
+use super::members::{self, Identity};
+use crate::child_defaults::Tag;
+use crate::children;
+use crate::processes::{self, ProcessKey, Snapshot, Stat};
+
+/// How long orphans that no tree is left for may take to end.
+const END_LIMIT: Duration = Duration::from_millis(1500);
+
+/// Names a tree among all that this process ever had.
+pub(crate) type TreeId = u32;
+
+/// The trees that are not over, and the orphans that were seen.
+#[derive(Debug, Default)]
+pub(crate) struct Orphans {
+    trees: HashMap<TreeId, Weak<Identity>>,
+    known: HashMap<ProcessKey, Orphan>,
+    /// Orphans without an owner that were ended and not yet reported.
+    ended: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Orphan {
+    owner: Owner,
+    certainty: Certainty,
+    fate: Fate,
+}
+
+/// Tells the orphans that the server ends from those that end by themselves. Several threads may end
+/// one orphan at the same time: whoever forgets it counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Open,
+    /// The server has begun to end it, because it cannot tell whose it is.
+    BeingEnded,
+}
+
+impl Orphan {
+    const fn new(owner: Owner, certainty: Certainty) -> Self {
+        Self { owner, certainty, fate: Fate::Open }
+    }
+}
+
+/// The trees that an orphan may belong to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Owner {
+    One(TreeId),
+    /// All possible owners, those that are over since included.
+    Several(HashSet<TreeId>),
+}
+
+/// Tells an orphan from a child of ours that is being created right now and not registered yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Certainty {
+    /// It was first seen before the creation of this number; an earlier one may be its own.
+    SeenBefore(u64),
+    Adopted,
+}
+
+/// The owner of a process that started at this tick and carries no evidence, given the trees that
+/// orphans of theirs fall to us from, each with the tick before which none of its processes started.
+fn possible_owner(started: u64, trees: &[(TreeId, u64)]) -> Option<Owner> {
+    let possible: HashSet<TreeId> =
+        trees.iter().filter(|(_, born)| *born <= started).map(|(tree, _)| *tree).collect();
+    match possible.len() {
+        0 => None,
+        1 => possible.into_iter().next().map(Owner::One),
+        _ => Some(Owner::Several(possible)),
+    }
+}
+
+impl Orphans {
+    /// The orphans of which the next scan may tell more.
+    fn without_owner_or_unchecked(&self) -> impl Iterator<Item = &Orphan> {
+        self.known.values().filter(|orphan| match orphan.owner {
+            Owner::One(_) => orphan.certainty != Certainty::Adopted,
+            Owner::Several(_) => true,
+        })
+    }
+
+    /// The adopted orphans without an owner that is not over, of which `select` approves, given all
+    /// possible owners and those that are not over.
+    fn without_owner(
+        &self,
+        select: impl Fn(&HashSet<TreeId>, &[TreeId]) -> bool,
+    ) -> HashSet<ProcessKey> {
+        let is_open = |tree: &TreeId| self.trees.contains_key(tree);
+        let is_selected = |orphan: &Orphan| match &orphan.owner {
+            Owner::One(tree) => !is_open(tree) && select(&HashSet::from([*tree]), &[]),
+            Owner::Several(possible) => {
+                let open: Vec<TreeId> = possible.iter().copied().filter(is_open).collect();
+                select(possible, &open)
+            }
+        };
+        let adopted = self.known.iter().filter(|(_, it)| it.certainty == Certainty::Adopted);
+        adopted.filter(|(_, orphan)| is_selected(orphan)).map(|(key, _)| *key).collect()
+    }
+
+    /// `true` if an orphan may turn out to be of this tree as soon as a creation has come to its end.
+    fn has_unchecked(&self, tree: TreeId) -> bool {
+        self.known.values().any(|orphan| {
+            orphan.owner == Owner::One(tree) && orphan.certainty != Certainty::Adopted
+        })
+    }
+
+    /// Notes that the server begins to end these.
+    fn begin_to_end(&mut self, keys: &HashSet<ProcessKey>) {
+        for key in keys {
+            if let Some(orphan) = self.known.get_mut(key) {
+                orphan.fate = Fate::BeingEnded;
+            }
+        }
+    }
+
+    /// Forgets these, which are gone, and counts those among them that the server ended.
+    fn forget(&mut self, gone: &HashSet<ProcessKey>) {
+        let forgotten = gone.iter().filter_map(|key| self.known.remove(key));
+        self.ended += forgotten.filter(|orphan| orphan.fate == Fate::BeingEnded).count();
+    }
+
+    /// The orphans all of whose possible owners are over.
+    fn unowned(&self) -> HashSet<ProcessKey> {
+        self.without_owner(|_, open| open.is_empty())
+    }
+}
+
+/// The children of the server's main thread, among which the kernel puts orphans; `None` where it does
+/// not tell. One list serves a whole scan: reading it for each of a thousand orphans would take long.
+pub(crate) type AdoptedChildren = LazyCell<Option<HashSet<Pid>>>;
+
+/// The list, which is read when it is first needed: after the orphans that are looked for in it.
+pub(crate) fn adopted_children() -> AdoptedChildren {
+    LazyCell::new(|| Some(processes::main_thread_children().ok()?.into_iter().collect()))
+}
+
+/// Counts a tree as a possible owner of orphans, until [`close_tree`]. True if it is the only one.
+pub(crate) fn open_tree(identity: &Arc<Identity>) -> bool {
+    children::with_orphans(|orphans| {
+        orphans.trees.insert(identity.id(), Arc::downgrade(identity));
+        orphans.trees.len() == 1
+    })
+}
+
+/// Forgets a tree of which no process is left.
+pub(crate) fn close_tree(tree: TreeId) {
+    children::with_orphans(|orphans| orphans.trees.remove(&tree));
+}
+
+/// `true` while a tree is not over.
+pub(crate) fn has_open_trees() -> bool {
+    children::with_orphans(|orphans| !orphans.trees.is_empty())
+}
+
+/// The trees that are not over.
+fn open_trees() -> Vec<Arc<Identity>> {
+    children::with_orphans(|orphans| orphans.trees.values().filter_map(Weak::upgrade).collect())
+}
+
+/// `true` if an orphan may turn out to be of this tree in a moment.
+pub(crate) fn may_tell_more(tree: TreeId) -> bool {
+    children::with_orphans(|orphans| orphans.has_unchecked(tree))
+}
+
+/// Finds the tree that owns this child of the server, which the server did not create. `None` as
+/// well while that cannot be told for certain.
+pub(crate) fn owner_of(stat: &Stat, adopted: &AdoptedChildren) -> Option<TreeId> {
+    let key = stat.key();
+    let known = children::with_orphans(|orphans| orphans.known.get(&key).cloned());
+    let orphan = match known {
+        Some(orphan) => orphan,
+        None => {
+            let orphan = find_owner(stat, adopted)?;
+            children::with_orphans(|orphans| {
+                orphans.known.entry(key).or_insert_with(|| orphan.clone()).clone()
+            })
+        }
+    };
+    if let Certainty::SeenBefore(creation) = orphan.certainty {
+        if !children::is_surely_adopted(stat.pid, creation) {
+            return None;
+        }
+        children::with_orphans(|orphans| {
+            if let Some(orphan) = orphans.known.get_mut(&key) {
+                orphan.certainty = Certainty::Adopted;
+            }
+        });
+    }
+    match orphan.owner {
+        Owner::One(tree) => Some(tree),
+        Owner::Several(_) => None,
+    }
+}
+
+fn find_owner(stat: &Stat, adopted: &AdoptedChildren) -> Option<Orphan> {
+    let unchecked = Certainty::SeenBefore(children::next_creation());
+    // A child that another thread of ours created, and that is not registered, is no orphan.
+    if adopted.as_ref().is_some_and(|adopted| !adopted.contains(&stat.pid)) {
+        return None;
+    }
+    let trees = open_trees();
+    let (tag, cgroup) = (Tag::read(stat.pid), processes::cgroup_path(stat.pid));
+    let is_marked = |tree: &&Arc<Identity>| tree.is_marked_by_kernel(tag, cgroup.as_deref());
+    if let Some(tree) = trees.iter().find(is_marked) {
+        // The only process of a tree that we created was registered before there was the tree.
+        return Some(Orphan::new(Owner::One(tree.id()), Certainty::Adopted));
+    }
+    // The mark of a tree that is over, or not registered yet: it is of none of these.
+    if trees.iter().any(|tree| tree.is_of_sibling(tag)) {
+        return None;
+    }
+    if let Some(tree) = trees.iter().find(|tree| tree.left_a_trace(stat.pid)) {
+        return Some(Orphan::new(Owner::One(tree.id()), unchecked));
+    }
+    let possible: Vec<_> = trees
+        .iter()
+        .filter(|tree| !tree.has_namespace())
+        .map(|tree| (tree.id(), tree.born()))
+        .collect();
+    possible_owner(stat.started, &possible).map(|owner| Orphan::new(owner, unchecked))
+}
+
+/// The living orphans that may belong to this tree or to others.
+pub(crate) fn without_owner_beside(tree: TreeId) -> Vec<Pid> {
+    let keys = children::with_orphans(|orphans| {
+        orphans.without_owner(|possible, _| possible.contains(&tree))
+    });
+    keys.into_iter().filter(|key| processes::is_alive(*key)).map(|(pid, _)| pid).collect()
+}
+
+/// The orphans that can belong to nobody but this tree any more, and all that came out of them: the
+/// caller ends them with it.
+pub(crate) fn left_to(tree: TreeId, snapshot: &Snapshot) -> Vec<Stat> {
+    let keys = children::with_orphans(|orphans| {
+        let keys = orphans.without_owner(|_, open| open == [tree]);
+        orphans.begin_to_end(&keys);
+        keys
+    });
+    if keys.is_empty() {
+        Vec::new()
+    } else {
+        snapshot.with_descendants(|stat| keys.contains(&stat.key()))
+    }
+}
+
+/// `true` if there are orphans all of whose possible owners are over.
+pub(crate) fn has_unowned() -> bool {
+    children::with_orphans(|orphans| !orphans.unowned().is_empty())
+}
+
+/// Ends the orphans all of whose possible owners are over. Blocks; does nothing where there are none.
+pub(crate) fn end_unowned() {
+    let keys = children::with_orphans(|orphans| orphans.unowned());
+    let (keys, gone): (HashSet<_>, HashSet<_>) =
+        keys.into_iter().partition(|key| processes::is_alive(*key));
+    // Most ended by themselves, before their tree did.
+    children::with_orphans(|orphans| {
+        orphans.forget(&gone);
+        orphans.begin_to_end(&keys);
+    });
+    if keys.is_empty() {
+        return;
+    }
+    let find = || Snapshot::take().with_descendants(|stat| keys.contains(&stat.key()));
+    // Who is still alive is tried again with the next scan.
+    processes::end_all(find, END_LIMIT);
+    let ended: HashSet<_> = keys.into_iter().filter(|key| !processes::is_alive(*key)).collect();
+    children::with_orphans(|orphans| orphans.forget(&ended));
+}
+
+/// The findings of one scan of all trees.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct TreeScan {
+    /// Every process of every tree, and every orphan that may belong to one.
+    pub(crate) processes: HashSet<ProcessKey>,
+    /// Orphans without an owner that were ended since the last scan.
+    pub ended_orphans: usize,
+    /// `true` if every orphan has an owner: without a new process the next scan finds nothing else.
+    pub is_settled: bool,
+}
+
+/// Scans all trees at once, so that a process which is seen now stays its tree's when its parent
+/// ends, and ends the orphans that no tree is left for. Blocks; `None` without a scan where there
+/// is no tree and no orphan.
+#[must_use]
+pub fn scan_trees() -> Option<TreeScan> {
+    let is_idle = children::with_orphans(|orphans| {
+        orphans.trees.is_empty() && orphans.known.is_empty() && orphans.ended == 0
+    });
+    if is_idle {
+        return None;
+    }
+    let trees = open_trees();
+    let identities: Vec<&Identity> = trees.iter().map(AsRef::as_ref).collect();
+    let members = members::attribute(&Snapshot::take(), &identities);
+    for (identity, members) in identities.iter().zip(&members) {
+        identity.remember(members);
+    }
+    end_unowned();
+    let living = members.iter().flatten().filter(|stat| stat.alive());
+    let mut processes: HashSet<ProcessKey> = living.map(Stat::key).collect();
+    let known = children::with_orphans(|orphans| orphans.known.keys().copied().collect::<Vec<_>>());
+    let gone: HashSet<ProcessKey> = known
+        .iter()
+        .filter(|key| !processes::is_alive(**key) || children::is_owned(key.0))
+        .copied()
+        .collect();
+    children::with_orphans(|orphans| {
+        orphans.forget(&gone);
+        processes.extend(orphans.without_owner(|_, _| true));
+        let ended_orphans = std::mem::take(&mut orphans.ended);
+        let is_settled = orphans.without_owner_or_unchecked().next().is_none();
+        Some(TreeScan { processes, ended_orphans, is_settled })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn several(trees: &[TreeId]) -> Option<Owner> {
+        Some(Owner::Several(trees.iter().copied().collect()))
+    }
+
+    #[track_caller]
+    fn check_owner(trees: &[(TreeId, u64)], expected: Option<Owner>) {
+        assert_eq!(possible_owner(50, trees), expected, "{trees:?}");
+    }
+
+    #[test]
+    fn an_orphan_without_evidence_belongs_to_the_only_tree_that_was_there_before_it() {
+        check_owner(&[], None);
+        check_owner(&[(1, 51)], None);
+        check_owner(&[(1, 50)], Some(Owner::One(1)));
+        check_owner(&[(1, 40), (2, 51)], Some(Owner::One(1)));
+        check_owner(&[(1, 40), (2, 50)], several(&[1, 2]));
+        check_owner(&[(1, 40), (2, 45), (3, 60)], several(&[1, 2]));
+    }
+
+    #[test]
+    fn an_orphan_of_several_trees_is_left_without_owner_when_the_last_of_them_is_over() {
+        let key = (Pid::INIT, 50);
+        let owner = several(&[1, 2]).unwrap();
+        let mut orphans = Orphans::default();
+        orphans.known.insert(key, Orphan::new(owner, Certainty::Adopted));
+        orphans.trees.extend([(1, Weak::new()), (2, Weak::new()), (3, Weak::new())]);
+        assert_eq!(orphans.unowned().len(), 0);
+        orphans.trees.remove(&1);
+        assert_eq!(orphans.unowned().len(), 0);
+        assert_eq!(orphans.without_owner(|_, open| open == [2]), HashSet::from([key]));
+        orphans.trees.remove(&2);
+        assert_eq!(orphans.unowned(), HashSet::from([key]));
+        assert_eq!(orphans.without_owner(|all, _| all.contains(&1)), HashSet::from([key]));
+    }
+
+    #[test]
+    fn an_orphan_that_was_ended_is_counted_once_whoever_notices_that_it_is_gone() {
+        let (ended, by_itself) = ((Pid::INIT, 50), (Pid::INIT, 51));
+        let mut orphans = Orphans::default();
+        for key in [ended, by_itself] {
+            orphans.known.insert(key, Orphan::new(Owner::One(1), Certainty::Adopted));
+        }
+        orphans.begin_to_end(&HashSet::from([ended]));
+        // One thread ends it, and a scan of another one finds it gone.
+        for _ in 0..2 {
+            orphans.forget(&HashSet::from([ended, by_itself]));
+        }
+        assert_eq!((orphans.ended, orphans.known.len()), (1, 0));
+    }
+
+    #[test]
+    fn nobody_is_ended_who_may_be_a_child_that_is_just_being_created() {
+        let owner = Owner::Several(HashSet::new());
+        let mut orphans = Orphans::default();
+        orphans.known.insert((Pid::INIT, 50), Orphan::new(owner, Certainty::SeenBefore(1)));
+        assert_eq!(orphans.unowned().len(), 0);
+    }
+}

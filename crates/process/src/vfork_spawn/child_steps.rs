@@ -1,0 +1,350 @@
+//! What a new process does before it becomes its program, in this order.
+//!
+//! Nothing here allocates, takes a lock or can panic: it runs in the memory of its parent.
+
+use std::convert::Infallible;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Resource, fchdir, getrlimit, ioctl_tiocsctty, setrlimit, setsid};
+use rustix::thread::set_no_new_privs;
+
+use super::clone;
+use super::clone::{ALL_SIGNALS, Image, SignalSet, part_with_files};
+use crate::child_defaults::{Bequest, Tag};
+use crate::confinement::{Backend, Confinement, Network, ResourceLimits};
+use crate::launch::Variable;
+use crate::sandbox::landlock::FileRules;
+use crate::sandbox::limits;
+use crate::sandbox::mounts::Mount;
+use crate::sandbox::seccomp::{CallRules, Filters, NetworkSockets, SocketRules};
+use crate::sandbox::{landlock, seccomp};
+use crate::stdio::Files;
+use crate::stdio::REPORT_FD;
+
+/// The life of a leader that needs no namespaces.
+pub(crate) fn live(kit: &Kit<'_>, ruleset: Option<BorrowedFd<'_>>) -> Result<Infallible, Failure> {
+    kit.enter_directory()?;
+    kit.part_with_files()?;
+    kit.enter_cgroup()?;
+    let standard = Standard::open(kit)?;
+    become_leader(kit, &standard)?;
+    execute(kit, ruleset)
+}
+
+/// Gets its own session, with default signals and its standard files.
+pub(crate) fn become_leader(kit: &Kit<'_>, standard: &Standard) -> Result<(), Failure> {
+    setsid().map_err(|errno| Step::Session.failed(errno))?;
+    // Where it cannot be put, session, ancestors and marker tell who belongs to the job.
+    kit.order.tag.map(|tag| tag.put_on(None));
+    clone::default_signals(kit.signals).map_err(|errno| Step::Session.failed(errno))?;
+    standard.take(kit).map_err(|errno| Step::Files.failed(errno))
+}
+
+/// Shuts itself in, by Landlock where there is a ruleset and by the filter of system calls last, and
+/// becomes its program.
+pub(crate) fn execute(
+    kit: &Kit<'_>,
+    ruleset: Option<BorrowedFd<'_>>,
+) -> Result<Infallible, Failure> {
+    let shut = kit.shut();
+    kit.bequest.map_or(Ok(()), inherit).map_err(|errno| Step::Limits.failed(errno))?;
+    limits::apply(&shut.limits, kit.most_tasks).map_err(|error| Step::Limits.failed(error))?;
+    limits::give_up(shut.confinement.profile).map_err(|error| Step::Capabilities.failed(error))?;
+    if shut.backend != Backend::Nothing {
+        set_no_new_privs(true).map_err(|errno| Step::Privileges.failed(errno))?;
+    }
+    if let Some(ruleset) = ruleset {
+        landlock::restrict_self(ruleset).map_err(|errno| Step::Landlock.failed(errno))?;
+    }
+    if shut.backend != Backend::Nothing {
+        seccomp::install(&kit.filters).map_err(|error| Step::Filter.failed(error))?;
+    }
+    Err(Step::Program.failed(kit.image.execute()))
+}
+
+/// Takes what jobs get, after all files are open: the parent may have more of them open.
+fn inherit(bequest: &Bequest) -> Result<(), Errno> {
+    setrlimit(Resource::Nofile, bequest.open_files(getrlimit(Resource::Nofile)))
+}
+
+/// Where standard input comes from, and both outputs where they are not pipes of their own.
+///
+/// Opened before anything is shut in: a job may not be able to open it by itself.
+#[derive(Debug)]
+pub(crate) enum Standard {
+    Terminal(OwnedFd),
+    Nothing(OwnedFd),
+    Given,
+}
+
+impl Standard {
+    pub(crate) fn open(kit: &Kit<'_>) -> Result<Self, Failure> {
+        Self::try_open(kit).map_err(|errno| Step::Files.failed(errno))
+    }
+
+    fn try_open(kit: &Kit<'_>) -> Result<Self, Errno> {
+        let flags = OFlags::CLOEXEC | OFlags::NOCTTY;
+        match &kit.order.terminal {
+            Some(path) => open(path, flags | OFlags::RDWR, Mode::empty()).map(Self::Terminal),
+            None if kit.files.stdin.is_none() => {
+                open(c"/dev/null", flags | OFlags::RDONLY, Mode::empty()).map(Self::Nothing)
+            }
+            None => Ok(Self::Given),
+        }
+    }
+
+    /// Makes a terminal the standard input: that one the job finds in its own /dev.
+    pub(crate) fn show_terminal(&self) -> Result<(), Errno> {
+        match self {
+            Self::Terminal(terminal) => clone::give_number(terminal.as_fd(), 0),
+            Self::Nothing(_) | Self::Given => Ok(()),
+        }
+    }
+
+    /// Puts every file under the number at which a program looks for it.
+    fn take(&self, kit: &Kit<'_>) -> Result<(), Errno> {
+        let files = kit.files;
+        let (stdin, outputs) = match self {
+            Self::Terminal(terminal) => {
+                ioctl_tiocsctty(terminal)?;
+                (Some(terminal.as_fd()), [Some(terminal.as_fd()); 2])
+            }
+            Self::Nothing(null) => (Some(null.as_fd()), [files.stdout, files.stderr]),
+            Self::Given => (files.stdin, [files.stdout, files.stderr]),
+        };
+        for (number, file) in (0..).zip([stdin].into_iter().chain(outputs)) {
+            clone::give_number(file.ok_or(Errno::BADF)?, number)?;
+        }
+        files.report.map_or(Ok(()), |file| clone::give_number(file, REPORT_FD))
+    }
+}
+
+// All that a new process works with.
+
+/// All that a new process works with; made before it is born.
+#[derive(Debug)]
+pub(crate) struct Kit<'a> {
+    pub(crate) order: &'a Order,
+    pub(crate) files: Files<'a>,
+    pub(crate) image: Image<'a>,
+    pub(crate) filters: Arc<Filters>,
+    /// How many tasks its user may have, where the kernel is to hold that.
+    pub(crate) most_tasks: Option<u64>,
+    /// What it gets instead of what its parent has.
+    pub(crate) bequest: Option<&'a Bequest>,
+    /// The signals that may mean something else to its parent than by default.
+    pub(crate) signals: SignalSet,
+    /// The cgroup that it has still to enter.
+    pub(crate) cgroup: Option<BorrowedFd<'a>>,
+    /// Where it shares its parent's table of files: the number from which on it needs none of them.
+    pub(crate) shares_files: Option<RawFd>,
+}
+
+impl<'a> Kit<'a> {
+    /// Packs it, for a parent from which a job may inherit everything.
+    pub(crate) fn pack(order: &'a Order, files: Files<'a>) -> Result<Self, Failure> {
+        let filters = of(&order.shut).map_err(|error| Step::Filter.failed(error))?;
+        let most_tasks = limits::most_tasks(&order.shut.limits, order.shut.backend);
+        let image = Image::of(order);
+        let (bequest, signals, cgroup, shares_files) = (None, ALL_SIGNALS, None, None);
+        Ok(Self {
+            order,
+            files,
+            image,
+            filters,
+            most_tasks,
+            bequest,
+            signals,
+            cgroup,
+            shares_files,
+        })
+    }
+
+    pub(crate) const fn shut(&self) -> &Shut {
+        &self.order.shut
+    }
+
+    pub(crate) fn enter_cgroup(&self) -> Result<(), Failure> {
+        let Some(cgroup) = self.cgroup else { return Ok(()) };
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let door = openat(cgroup, c"cgroup.procs", flags, Mode::empty());
+        let entered = door.and_then(|door| retry_on_intr(|| rustix::io::write(&door, b"0")));
+        entered.map(drop).map_err(|errno| Step::Cgroup.failed(errno))
+    }
+
+    /// Gets a table of files of its own; before, it must neither open nor close any.
+    pub(crate) fn part_with_files(&self) -> Result<(), Failure> {
+        let parted = self.shares_files.map_or(Ok(()), part_with_files);
+        parted.map_err(|errno| Step::Files.failed(errno))
+    }
+
+    pub(crate) fn enter_directory(&self) -> Result<(), Failure> {
+        fchdir(self.files.directory).map_err(|errno| Step::Directory.failed(errno))
+    }
+}
+
+// The steps of a new process, and what it means when one fails.
+
+/// One thing that a new process does. When it fails, there is no job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Request,
+    Birth,
+    Cgroup,
+    Files,
+    Directory,
+    Namespaces,
+    UserMap,
+    Network,
+    Mounts,
+    Place,
+    Session,
+    Processes,
+    Limits,
+    Capabilities,
+    Privileges,
+    Landlock,
+    Filter,
+    Program,
+}
+
+impl Step {
+    pub(crate) const ALL: [Self; 18] = [
+        Self::Request,
+        Self::Birth,
+        Self::Cgroup,
+        Self::Files,
+        Self::Directory,
+        Self::Namespaces,
+        Self::UserMap,
+        Self::Network,
+        Self::Mounts,
+        Self::Place,
+        Self::Session,
+        Self::Processes,
+        Self::Limits,
+        Self::Capabilities,
+        Self::Privileges,
+        Self::Landlock,
+        Self::Filter,
+        Self::Program,
+    ];
+
+    /// What could not be done, for people.
+    pub(crate) const fn what(self) -> &'static str {
+        match self {
+            Self::Request => "the process that creates jobs did not answer",
+            Self::Birth => "no process could be created",
+            Self::Cgroup => "it could not enter its cgroup",
+            Self::Files => "its standard files could not be opened",
+            Self::Directory => "its directory could not be entered",
+            Self::Namespaces => "namespaces could not be made",
+            Self::UserMap => "its user could not be mapped into the namespace",
+            Self::Network => "its own network could not be made",
+            Self::Mounts => "its view of the file system could not be made",
+            Self::Place => "its directory is not there in its view of the file system",
+            Self::Session => "it got no session of its own",
+            Self::Processes => "its own /proc could not be mounted",
+            Self::Limits => "its limits could not be set",
+            Self::Capabilities => "its privileges could not be given up",
+            Self::Privileges => "it could not be kept from gaining privileges",
+            Self::Landlock => "Landlock could not be applied",
+            Self::Filter => "the filter of system calls could not be installed",
+            Self::Program => "the program could not be executed",
+        }
+    }
+
+    /// Turns an error of this step into a failed launch.
+    pub(crate) fn failed(self, error: impl Into<io::Error>) -> Failure {
+        let errno = Errno::from_io_error(&error.into()).unwrap_or(Errno::IO);
+        Failure { step: self, errno }
+    }
+}
+
+/// Why a launch came to nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) step: Step,
+    pub(crate) errno: Errno,
+}
+
+// A process to create, complete.
+
+/// A process to create: all but its files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Order {
+    pub(crate) path: CString,
+    pub(crate) argv: Vec<CString>,
+    pub(crate) env: Vec<Variable>,
+    /// The terminal that is its standard files, where it has one.
+    pub(crate) terminal: Option<CString>,
+    /// What tells all that comes out of it from others; on it before it can start any.
+    pub(crate) tag: Option<Tag>,
+    pub(crate) shut: Shut,
+}
+
+/// How a process is shut in and limited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shut {
+    pub(crate) confinement: Confinement,
+    pub(crate) backend: Backend,
+    pub(crate) sockets: SocketRules,
+    pub(crate) limits: ResourceLimits,
+    pub(crate) mounts: Vec<Mount>,
+    /// Where Landlock lets it write; nothing where Landlock is not used.
+    pub(crate) writable: Option<Vec<PathBuf>>,
+    /// Processes and groups (as negative numbers) that it must not signal. Nobody where its numbers
+    /// mean others, in a namespace of processes.
+    pub(crate) untouchable: Vec<i32>,
+}
+
+impl Shut {
+    /// What Landlock is to allow, where it is used.
+    pub(crate) fn file_rules(&self) -> Option<FileRules> {
+        // In a network namespace of its own a job's servers may listen.
+        let network = match self.sockets.network {
+            NetworkSockets::Any | NetworkSockets::OwnNamespace => Network::On,
+            NetworkSockets::Refused => Network::Off,
+        };
+        self.writable.clone().map(|writable| FileRules { writable, network })
+    }
+}
+
+// Filters of system calls that are kept compiled.
+
+/// How many are kept: one for each confinement that is in use, times a few sets of our threads.
+const MOST: usize = 32;
+
+/// Each with what it was made from, the latest last.
+static KNOWN: Mutex<Vec<(CallRules, Arc<Filters>)>> = Mutex::new(Vec::new());
+
+/// The filter for a process that is shut in like this.
+pub(crate) fn of(shut: &Shut) -> io::Result<Arc<Filters>> {
+    match shut.backend {
+        Backend::Nothing => Ok(Arc::default()),
+        Backend::Namespaces | Backend::Landlock | Backend::Seccomp => {
+            let untouchable = shut.untouchable.clone();
+            let profile = shut.confinement.profile;
+            known_or_compiled(CallRules { profile, sockets: shut.sockets, untouchable })
+        }
+    }
+}
+
+fn known_or_compiled(rules: CallRules) -> io::Result<Arc<Filters>> {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, filters)) = known.iter().rev().find(|(known, _)| *known == rules) {
+        return Ok(Arc::clone(filters));
+    }
+    let filters = Arc::new(seccomp::compile(&rules)?);
+    if known.len() >= MOST {
+        known.clear();
+    }
+    known.push((rules, Arc::clone(&filters)));
+    Ok(filters)
+}

@@ -1,0 +1,447 @@
+//! The server's side: creates a leader by itself.
+
+use std::cell::Cell;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::process::Pid;
+
+use super::child_steps;
+use super::child_steps::Kit;
+use super::child_steps::Order;
+use super::child_steps::{Failure, Step};
+use super::clone;
+use super::clone::{Table, bear_child, bear_child_in};
+use super::low_fds::{Berth, Moored};
+use crate::child_defaults;
+use crate::children::{self, Child};
+use crate::sandbox::landlock;
+use crate::stdio::Files;
+use crate::stdio::REPORT_FD;
+
+/// What shells exit with that cannot execute their program.
+const NOT_EXECUTED: i32 = 127;
+
+/// A process that has just become its program.
+#[derive(Debug)]
+pub(crate) struct Newborn {
+    pub(crate) child: Child,
+    /// Becomes readable when it ends.
+    pub(crate) pidfd: OwnedFd,
+}
+
+/// A new process's part, and what it tells while it lives in our memory.
+#[derive(Debug)]
+struct Part<'a> {
+    kit: Kit<'a>,
+    ruleset: Option<BorrowedFd<'a>>,
+    /// The process sets this as the first thing it does.
+    exists: Arc<AtomicBool>,
+    failure: Cell<Option<Failure>>,
+}
+
+/// Creates a process, which must need no namespaces, in the cgroup of this directory. It has become
+/// its program when this returns; after an error there is none.
+pub(crate) fn create(
+    order: &Order,
+    files: Files<'_>,
+    cgroup: Option<BorrowedFd<'_>>,
+) -> Result<Newborn, Failure> {
+    let bequest = child_defaults::bequest();
+    let rules = order.shut.file_rules();
+    let ruleset = rules.map(|rules| landlock::ruleset(&rules)).transpose();
+    let ruleset = ruleset.map_err(|error| Step::Landlock.failed(error))?;
+    let ruleset = ruleset.map(out_of_the_way).transpose();
+    let ruleset = ruleset.map_err(|errno| Step::Files.failed(errno))?;
+    let ruleset = ruleset.as_ref().map(OwnedFd::as_fd);
+    let mut berth = cgroup.and_then(|_| Berth::take(&files));
+    let moored = berth.as_mut().map(|berth| berth.moor(files, ruleset)).transpose();
+    let moored = moored.map_err(|errno| Step::Files.failed(errno))?;
+    let (files, ruleset, shares_files) = match moored {
+        Some(Moored { files, ruleset, end }) => (files, ruleset, Some(end)),
+        None => (files, ruleset, None),
+    };
+    let kit = Kit { bequest, shares_files, ..Kit::pack(order, files)? };
+    let exists = Arc::new(AtomicBool::new(false));
+    let mut part = Part { kit, ruleset, exists, failure: Cell::new(None) };
+    let newborn = children::creating(|desk| {
+        let score = bequest.and_then(|bequest| bequest.score.as_ref());
+        let raised = score.map(|score| score.raise(Arc::clone(&part.exists)));
+        let born = bear(&mut part, cgroup);
+        drop(raised);
+        let (pid, pidfd) = born.map_err(|errno| Step::Birth.failed(errno))?;
+        let child = desk.register(pid);
+        match part.failure.get() {
+            None => Ok(Newborn { child, pidfd }),
+            Some(failure) => {
+                child.outlive();
+                Err(failure)
+            }
+        }
+    })?;
+    if let Some(bequest) = bequest {
+        bequest.complete(newborn.child.pid());
+    }
+    Ok(newborn)
+}
+
+/// The same file under a number that no file of a new process gets: it is used after those are in
+/// their places.
+fn out_of_the_way(file: OwnedFd) -> Result<OwnedFd, Errno> {
+    if file.as_raw_fd() == REPORT_FD { fcntl_dupfd_cloexec(file, REPORT_FD + 1) } else { Ok(file) }
+}
+
+fn bear<'a>(part: &mut Part<'a>, cgroup: Option<BorrowedFd<'a>>) -> Result<(Pid, OwnedFd), Errno> {
+    if let Some(cgroup) = cgroup {
+        part.kit.signals = clone::ignored_signals();
+        let table = part.kit.shares_files.map_or(Table::Copied, |_| Table::Shared);
+        if let Ok(born) = bear_child_in(cgroup, table, live, part) {
+            return Ok(born);
+        }
+    }
+    // It goes there by itself, and has our handlers and copies of our files.
+    part.kit.cgroup = cgroup;
+    part.kit.shares_files = None;
+    part.kit.signals = clone::ALL_SIGNALS;
+    bear_child(live, part)
+}
+
+fn live(part: &Part<'_>) -> ! {
+    part.exists.store(true, Ordering::Release);
+    let Err(failure) = child_steps::live(&part.kit, part.ruleset);
+    part.failure.set(Some(failure));
+    clone::leave(NOT_EXECUTED)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Births in this process, which has many threads while tests run.
+
+    use std::collections::BTreeSet;
+    use std::ffi::CString;
+    use std::fs::{self, File};
+    use std::io::Read as _;
+    use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+    use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use rustix::fs::{Mode, OFlags, open};
+    use rustix::io::{Errno, fcntl_dupfd_cloexec};
+    use rustix::pipe::{PipeFlags, pipe_with};
+    use rustix::process::{Signal, getpid, kill_process};
+
+    use super::*;
+    use crate::cgroup::JobCgroup;
+    use crate::child_defaults;
+    use crate::children::Child;
+    use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
+    use crate::oom_score::OwnScore;
+    use crate::sandbox::seccomp::SocketRules;
+    use crate::vfork_spawn::{Shut, give_number, leave};
+
+    const DEFAULT: Confinement = Confinement { profile: Profile::Default, network: Network::On };
+
+    fn order(argv: &[&str]) -> Order {
+        let words =
+            |words: &[&str]| words.iter().map(|word| CString::new(*word).unwrap()).collect();
+        Order {
+            path: CString::new(argv[0]).unwrap(),
+            argv: words(argv),
+            env: vec![c"PATH=/usr/local/bin:/usr/bin:/bin".to_owned().into()],
+            terminal: None,
+            tag: None,
+            shut: Shut {
+                confinement: Confinement::NONE,
+                backend: Backend::Nothing,
+                sockets: SocketRules::new(Confinement::NONE, Backend::Nothing, None),
+                limits: ResourceLimits::NONE,
+                mounts: Vec::new(),
+                writable: None,
+                untouchable: Vec::new(),
+            },
+        }
+    }
+
+    fn sh(text: &str) -> Order {
+        order(&["/bin/sh", "-c", text])
+    }
+
+    fn directory(path: &Path) -> OwnedFd {
+        open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
+    }
+
+    /// Creates it with one pipe as both of its outputs.
+    fn create_in(
+        order: &Order,
+        place: &OwnedFd,
+        cgroup: Option<&OwnedFd>,
+    ) -> Result<(Newborn, File), Failure> {
+        child_defaults::prepare().unwrap();
+        let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let files = outputs(place.as_fd(), theirs.as_fd());
+        let newborn = create(order, files, cgroup.map(OwnedFd::as_fd))?;
+        Ok((newborn, File::from(ours)))
+    }
+
+    /// All that it wrote, after its end.
+    fn output_of(order: &Order) -> String {
+        let (newborn, output) = create_in(order, &directory(Path::new("/")), None).unwrap();
+        let text = std::io::read_to_string(output).unwrap();
+        newborn.child.outlive();
+        text
+    }
+
+    fn failure_of(order: &Order, place: &Path) -> (Step, Errno) {
+        let Failure { step, errno } = create_in(order, &directory(place), None).unwrap_err();
+        (step, errno)
+    }
+
+    #[test]
+    fn no_signal_is_ignored_or_blocked() {
+        let status = output_of(&order(&["/bin/grep", "^Sig[BI]", "/proc/self/status"]));
+        let sets = status.split_whitespace().filter_map(|word| u64::from_str_radix(word, 16).ok());
+        assert_eq!(sets.collect::<Vec<_>>(), [0, 0], "{status}");
+        let pipe = output_of(&order(&["/bin/bash", "-c", "yes | head -1; echo ${PIPESTATUS[0]}"]));
+        assert_eq!(pipe, "y\n141\n");
+    }
+
+    #[test]
+    fn ours_are_as_before_afterwards() {
+        let blocked = || {
+            let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+            status.lines().find(|line| line.starts_with("SigBlk:")).unwrap().to_owned()
+        };
+        let before = blocked();
+        assert_eq!(output_of(&sh("echo hi")), "hi\n");
+        failure_of(&order(&["/no/such/program"]), Path::new("/"));
+        assert_eq!(blocked(), before);
+    }
+
+    #[test]
+    fn no_file_of_ours_is_there() {
+        let _ours = File::open("/dev/null").unwrap();
+        // 3 is the directory that `ls` itself reads.
+        assert_eq!(output_of(&order(&["/bin/ls", "/proc/self/fd"])), "0\n1\n2\n3\n");
+    }
+
+    /// Files enough that the next ones are some of many.
+    fn many_files() -> Vec<OwnedFd> {
+        child_defaults::prepare().unwrap();
+        (0..600).map(|_| directory(Path::new("/"))).collect()
+    }
+
+    /// What is in a pipe, to its end. That may come a little later than that of the process: those that
+    /// other tests create have all files of ours until they are their programs.
+    fn all_of(mut pipe: File) -> String {
+        rustix::io::ioctl_fionbio(&pipe, true).unwrap();
+        let (mut bytes, deadline) = (Vec::new(), Instant::now() + Duration::from_secs(30));
+        while pipe.read_to_end(&mut bytes).is_err() {
+            assert!(Instant::now() < deadline, "somebody still has the pipe of {bytes:?}");
+            thread::sleep(Duration::from_millis(5));
+        }
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn beside_many_files_it_has_none_but_its_own_either() {
+        let many = many_files();
+        let Some(cgroup) = JobCgroup::create(&ResourceLimits::NONE) else { return };
+        let (place, cgroup) = (directory(Path::new("/")), cgroup.open().unwrap());
+        let listing = order(&["/bin/ls", "/proc/self/fd"]);
+        let missing = order(&["/no/such"]);
+        for _ in 0..3 {
+            let (newborn, output) = create_in(&listing, &place, Some(&cgroup)).unwrap();
+            newborn.child.outlive();
+            assert_eq!(all_of(output), "0\n1\n2\n3\n");
+            let failure = create_in(&missing, &place, Some(&cgroup)).unwrap_err();
+            assert_eq!((failure.step, failure.errno), (Step::Program, Errno::NOENT));
+        }
+        for file in &many {
+            rustix::fs::fstat(file).expect("it is open still");
+        }
+    }
+
+    #[test]
+    fn beside_many_files_those_of_a_new_process_get_low_numbers() {
+        let many = many_files();
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        // Whatever other tests have closed meanwhile.
+        let writer = fcntl_dupfd_cloexec(writer, 600).unwrap();
+        let files = outputs(many[0].as_fd(), writer.as_fd());
+        // Births of other tests have them now and then.
+        let mut berth = loop {
+            if let Some(berth) = Berth::take(&files) {
+                break berth;
+            }
+            thread::yield_now();
+        };
+        let moored = berth.moor(files, Some(many[1].as_fd())).unwrap();
+        let low = [moored.files.stdout, moored.files.stderr, moored.ruleset].map(Option::unwrap);
+        for file in low {
+            assert!((3..moored.end).contains(&file.as_raw_fd()));
+            assert!(rustix::io::fcntl_getfd(file).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
+        }
+        let inode = |file| rustix::fs::fstat(file).unwrap().st_ino;
+        assert_eq!(inode(low[0]), inode(writer.as_fd()));
+        drop((berth, writer));
+        assert_eq!(all_of(File::from(reader)), "", "no other end is open");
+        let few = outputs(many[0].as_fd(), rustix::stdio::stdout());
+        assert!(Berth::take(&few).is_none(), "a copy costs less");
+    }
+
+    /// One file as both outputs.
+    fn outputs<'a>(directory: BorrowedFd<'a>, output: BorrowedFd<'a>) -> Files<'a> {
+        let output = Some(output);
+        Files { directory, stdin: None, stdout: output, stderr: output, report: None }
+    }
+
+    #[test]
+    fn the_step_that_failed_is_told() {
+        let root = Path::new("/");
+        let dir = tempfile::tempdir().unwrap();
+        let plain = dir.path().join("plain");
+        let plain = plain.to_str().unwrap();
+        // By another process: what this one writes, a child of another test may hold as it is born.
+        let write = r#"printf text >"$1"; chmod 755 "$1""#;
+        output_of(&order(&["/bin/sh", "-c", write, "sh", plain]));
+        assert_eq!(failure_of(&order(&["/no/such"]), root), (Step::Program, Errno::NOENT));
+        assert_eq!(failure_of(&order(&["/tmp"]), root), (Step::Program, Errno::ACCESS));
+        assert_eq!(failure_of(&order(&[plain]), root), (Step::Program, Errno::NOEXEC));
+        let long = "x".repeat(8 << 20);
+        assert_eq!(failure_of(&sh(&long), root), (Step::Program, Errno::TOOBIG));
+        let no_directory =
+            open("/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let failure = create_in(&sh("true"), &no_directory, None).unwrap_err();
+        assert_eq!((failure.step, failure.errno), (Step::Directory, Errno::NOTDIR));
+        let terminal = Order { terminal: Some(c"/no/terminal".into()), ..sh("true") };
+        assert_eq!(failure_of(&terminal, root), (Step::Files, Errno::NOENT));
+    }
+
+    #[test]
+    fn a_job_is_ended_before_its_server_when_memory_is_short() {
+        let own = || -> i32 {
+            // Other tests create processes as well: it is raised now and then.
+            let _kept = child_defaults::bequest().unwrap().score.as_ref().map(OwnScore::keep);
+            fs::read_to_string("/proc/self/oom_score_adj").unwrap().trim().parse().unwrap()
+        };
+        child_defaults::prepare().unwrap();
+        let before = own();
+        let score: i32 =
+            output_of(&order(&["/bin/cat", "/proc/self/oom_score_adj"])).trim().parse().unwrap();
+        assert_eq!(score, (before + 300).min(1000));
+        assert_eq!(own(), before, "ours is not changed by it");
+    }
+
+    #[test]
+    fn its_limits_are_its_own() {
+        child_defaults::prepare().unwrap();
+        let before = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        let mut limited = sh("ulimit -n; ulimit -f; ulimit -c");
+        limited.shut.limits = ResourceLimits {
+            open_files: Some(99),
+            file_size: Some(1 << 20),
+            ..ResourceLimits::NONE
+        };
+        assert_eq!(output_of(&limited), "99\n2048\n0\n");
+        assert_eq!(rustix::process::getrlimit(rustix::process::Resource::Nofile), before);
+        let inherited = child_defaults::bequest().unwrap().open_files(before).current.unwrap();
+        assert_eq!(output_of(&sh("ulimit -n")).trim(), inherited.to_string());
+    }
+
+    #[test]
+    fn it_is_shut_in_and_we_are_not() {
+        let mut shut = sh("grep -E 'NoNewPrivs|Seccomp:' /proc/self/status");
+        shut.shut.confinement = DEFAULT;
+        shut.shut.backend = Backend::Seccomp;
+        assert_eq!(output_of(&shut), "NoNewPrivs:\t1\nSeccomp:\t2\n");
+        let own = fs::read_to_string("/proc/self/status").unwrap();
+        assert!(own.contains("NoNewPrivs:\t0\n") && own.contains("Seccomp:\t0\n"), "{own}");
+    }
+
+    #[test]
+    fn it_is_born_in_its_cgroup_or_goes_there_by_itself() {
+        let Some(cgroup) = JobCgroup::create(&ResourceLimits::NONE) else { return };
+        let place = cgroup.open().unwrap();
+        let shown = order(&["/bin/sh", "-c", "grep ^0:: /proc/self/cgroup"]);
+        let root = directory(Path::new("/"));
+        let (newborn, mut output) = create_in(&shown, &root, Some(&place)).unwrap();
+        let mut born = String::new();
+        output.read_to_string(&mut born).unwrap();
+        newborn.child.outlive();
+        assert!(born.contains("/shellyard-") && born.contains("/job-"), "{born}");
+
+        // What is left to the process itself where the kernel cannot do that.
+        let (mut ours, theirs) =
+            pipe_with(PipeFlags::CLOEXEC).map(|(a, b)| (File::from(a), b)).unwrap();
+        let files = outputs(root.as_fd(), theirs.as_fd());
+        let kit = Kit { cgroup: Some(place.as_fd()), ..Kit::pack(&shown, files).unwrap() };
+        let child = Child::create(|| bear_child(live, &kit).map(|(pid, _)| pid)).unwrap();
+        drop(theirs);
+        let mut entered = String::new();
+        ours.read_to_string(&mut entered).unwrap();
+        child.outlive();
+        assert_eq!(entered, born);
+    }
+
+    fn live(kit: &Kit<'_>) -> ! {
+        child_steps::live(kit, None).ok();
+        leave(1)
+    }
+
+    /// Hundreds at a time, while other threads allocate, come and go, and get signals.
+    #[test]
+    fn births_from_many_threads_do_not_disturb_anybody() {
+        const THREADS: usize = 8;
+        const EACH: usize = 40;
+        // It has a handler, as those of a server have: the runtime's.
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let _guard = runtime.enter();
+        let _handled =
+            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined2());
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    kill_process(getpid(), Signal::USR2).unwrap();
+                    thread::yield_now();
+                }
+            });
+            scope.spawn(|| {
+                let mut kept = BTreeSet::new();
+                while !is_over.load(Ordering::Relaxed) {
+                    kept.insert(format!(
+                        "{:?}",
+                        thread::spawn(|| vec![7_u8; 9000]).join().unwrap().len()
+                    ));
+                }
+                assert_eq!(kept.len(), 1);
+            });
+            let births = (0..THREADS).map(|number| {
+                scope.spawn(move || {
+                    for round in 0..EACH {
+                        let text = format!("{number}.{round}");
+                        assert_eq!(output_of(&order(&["/bin/echo", &text])), format!("{text}\n"));
+                        let failure = failure_of(&order(&["/no/such"]), Path::new("/"));
+                        assert_eq!(failure, (Step::Program, Errno::NOENT));
+                    }
+                })
+            });
+            for birth in births.collect::<Vec<_>>() {
+                birth.join().unwrap();
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn a_file_that_has_its_number_already_stays_open_for_the_program() {
+        let (reader, _writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let number = reader.as_raw_fd();
+        give_number(reader.as_fd(), number).unwrap();
+        assert!(rustix::io::fcntl_getfd(&reader).unwrap().is_empty(), "exec would close it");
+    }
+}

@@ -1,0 +1,144 @@
+//! Low numbers for the files of a new process, for when we have many open.
+//!
+//! A new process gets a copy of our table of files, and `exec` closes what is in it: with thousands
+//! of files that takes longer than all else that it does. So it shares our table then, and leaves it
+//! for one of its own that ends right above the files that it needs: what stands higher is never
+//! copied. For that these need low numbers, which are held ready from the start.
+//!
+//! Kernels before 6.11 may leave marks of files that were not copied in such a table
+//! (CVE-2024-45025), so that the process could open few: there a copy is made as ever.
+
+use std::mem;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{DupFlags, Errno, dup3, fcntl_dupfd_cloexec};
+use rustix::system::uname;
+
+use crate::stdio::Files;
+use crate::stdio::REPORT_FD;
+
+/// A file with such a number is one of many. With fewer a copy costs less than to go around it.
+const MANY: RawFd = 512;
+
+/// How many there are. Who finds none has a copy made.
+const BERTHS: usize = 2;
+
+/// Three standard files, the report, and the ruleset.
+const PLACES: usize = 5;
+
+static FREE: Mutex<Vec<Vec<OwnedFd>>> = Mutex::new(Vec::new());
+static NOTHING: OnceLock<OwnedFd> = OnceLock::new();
+
+/// The first release whose tables are whole, however they were parted with.
+const SOUND: (u32, u32) = (6, 11);
+
+/// Holds the numbers ready; to be called once, while low ones are free.
+pub(crate) fn hold_low_numbers() -> Result<(), Errno> {
+    if release(&uname().release().to_string_lossy()) < Some(SOUND) {
+        return Err(Errno::NOSYS);
+    }
+    let nothing = open(c"/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let nothing = NOTHING.get_or_init(|| nothing);
+    let mut berths = Vec::new();
+    for _ in 0..BERTHS {
+        let places: Result<Vec<_>, _> = (0..PLACES).map(|_| low_number(nothing)).collect();
+        berths.push(places?);
+    }
+    free().extend(berths);
+    Ok(())
+}
+
+/// The first two numbers of a kernel's release, such as `6.11.2-amd64`.
+fn release(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|character: char| !character.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// The lowest that no program is given.
+fn low_number(nothing: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let place = fcntl_dupfd_cloexec(nothing, 3)?;
+    if place.as_raw_fd() == REPORT_FD { fcntl_dupfd_cloexec(nothing, 3) } else { Ok(place) }
+}
+
+fn free() -> std::sync::MutexGuard<'static, Vec<Vec<OwnedFd>>> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Numbers for the files of one new process. Dropped, they are free again, and mean nothing.
+#[derive(Debug)]
+pub(crate) struct Berth {
+    places: Vec<OwnedFd>,
+}
+
+/// The files of a new process under other numbers, all below `end`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moored<'a> {
+    pub(crate) files: Files<'a>,
+    pub(crate) ruleset: Option<BorrowedFd<'a>>,
+    pub(crate) end: RawFd,
+}
+
+impl Berth {
+    /// One for these files, if they are some of many and one is free.
+    pub(crate) fn take(files: &Files<'_>) -> Option<Self> {
+        let outputs = [files.stdout, files.stderr];
+        let is_one_of_many = |file: BorrowedFd<'_>| file.as_raw_fd() >= MANY;
+        let wanted = outputs.into_iter().flatten().any(is_one_of_many);
+        wanted.then(|| free().pop()).flatten().map(|places| Self { places })
+    }
+
+    /// Gives them the low numbers.
+    pub(crate) fn moor<'a>(
+        &'a mut self,
+        files: Files<'a>,
+        ruleset: Option<BorrowedFd<'a>>,
+    ) -> Result<Moored<'a>, Errno> {
+        let end = self.places.iter().map(|place| place.as_raw_fd() + 1).max().unwrap_or(0);
+        let mut places = self.places.iter_mut();
+        let mut moor = |file: Option<BorrowedFd<'_>>| {
+            let (Some(file), Some(place)) = (file, places.next()) else { return Ok(None) };
+            dup3(file, place, DupFlags::CLOEXEC)?;
+            let place: &'a OwnedFd = place;
+            Ok(Some(place.as_fd()))
+        };
+        let (stdin, report) = (moor(files.stdin)?, moor(files.report)?);
+        let (stdout, stderr) = (moor(files.stdout)?, moor(files.stderr)?);
+        let ruleset = moor(ruleset)?;
+        let directory = files.directory;
+        Ok(Moored { files: Files { directory, stdin, stdout, stderr, report }, ruleset, end })
+    }
+}
+
+impl Drop for Berth {
+    fn drop(&mut self) {
+        let mut places = mem::take(&mut self.places);
+        let Some(nothing) = NOTHING.get() else { return };
+        // A pipe that stayed open here would never end.
+        let is_clear = places.iter_mut().all(|it| dup3(nothing, it, DupFlags::CLOEXEC).is_ok());
+        if is_clear {
+            free().push(places);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_told_by_their_numbers() {
+        for (text, expected) in [
+            ("6.18.4-arch1-1", Some((6, 18))),
+            ("6.11.0", Some((6, 11))),
+            ("6.9-rc2", Some((6, 9))),
+            ("10.0", Some((10, 0))),
+            ("6", None),
+            ("", None),
+        ] {
+            assert_eq!(release(text), expected, "{text}");
+        }
+        assert!(release("6.9") < Some(SOUND) && release("?") < Some(SOUND));
+    }
+}
