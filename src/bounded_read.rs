@@ -23,6 +23,9 @@ const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// The time that a file system gets to answer: a local one takes less than a millisecond.
 pub const FILE_TIME: Duration = Duration::from_secs(10);
 
+/// The time that the disk of spill files gets to answer before a server starts without it.
+pub const SPILL_CHECK_TIME: Duration = Duration::from_secs(5);
+
 /// The numbers of `/dev/null`, which reads as an empty file and never blocks.
 const NULL_DEVICE: (u32, u32) = (1, 3);
 

@@ -17,7 +17,7 @@ pub mod job;
 pub mod lines;
 pub mod mcp;
 pub mod outcome;
-pub mod output;
+pub use shellyard_output as output;
 pub use shellyard_policy as policy;
 pub mod private_files;
 pub use shellyard_process::{self as process, confinement};

@@ -8,6 +8,7 @@ use crate::confinement::{Granted, ResourceLimits};
 use crate::ids::Tenant;
 use crate::trace::CallTrace;
 
+pub use crate::output::Stream;
 pub use shellyard_process::JOB_VARIABLE;
 
 /// The lane of jobs that name none: only the slots bound it.
@@ -157,24 +158,4 @@ impl Priority {
     /// Each with the word for it on the wire.
     pub const WORDS: [(&'static str, Self); 3] =
         [("low", Self::Low), ("normal", Self::Normal), ("high", Self::High)];
-}
-
-/// One of the two streams that a job writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Stream {
-    /// Standard output (and everything that a terminal job writes).
-    Stdout,
-    /// Standard error.
-    Stderr,
-}
-
-impl Stream {
-    /// The word for it on the wire.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use shellyard::output::ParsedCursor;
+use shellyard::mcp::ParsedCursor;
 use shellyard::output::redact::Redactor;
 use shellyard::output::view::{ViewOptions, text};
 

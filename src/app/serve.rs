@@ -15,11 +15,12 @@ use super::error::AppError;
 use super::reload::{Live, Reload};
 use super::signals::{self, Signals};
 use super::values;
+use crate::bounded_read::{SPILL_CHECK_TIME, run_bounded};
 use crate::config::{Changes, Loaded, ServerName, Settings, Sources};
 use crate::http::{Doors, MetricsText, Operations, Readiness, Reloaded, Server};
 use crate::lines;
 use crate::mcp::Handler;
-use crate::output::{self, SpillDir};
+use crate::output::SpillDir;
 use crate::process::cgroup;
 use crate::process::sandbox::scratch::ScratchRoot;
 use crate::process::{ProcessRecord, child_defaults, guardian, trim_memory};
@@ -71,28 +72,16 @@ impl Ending {
     }
 }
 
-/// The files that differ between a server that many share and one of a single client or command.
-#[derive(Debug)]
-pub(super) struct Places {
-    /// The directory of spill files.
-    pub(super) spill: PathBuf,
-    /// The file by which job numbers go on after a restart, if they do.
-    pub(super) numbers: Option<PathBuf>,
-}
-
 impl App {
-    /// Starts everything but the transports.
+    /// Starts everything but the transports. With a file of numbers, job numbers go on after a
+    /// restart.
     pub(super) async fn start(
         loaded: Loaded,
         sources: Sources,
-        places: Places,
+        numbers: Option<PathBuf>,
         log: LogFilter,
     ) -> Result<Self, AppError> {
         let tag = child_defaults::prepare().map_err(AppError::Host)?;
-        let Places { spill, numbers } = places;
-        if let Err(error) = output::check_spill_dir(&spill) {
-            events::data_dir_unusable(&spill, &error);
-        }
         let scratch = ScratchRoot::make(&std::env::temp_dir());
         let scratch = scratch.inspect_err(|error| events::scratch_missing(error)).ok();
         let record = scratch.as_ref().map(|scratch| ProcessRecord::begin(scratch.path()));
@@ -100,10 +89,14 @@ impl App {
         follow_children(record).map_err(AppError::no_thread)?;
         guardian::want(scratch.as_ref().map(ScratchRoot::path));
         let place = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
-        let mut yard = values::yard(&loaded, tag, &sources.environment, place)?;
-        let spill = SpillDir::new(spill);
-        yard.job.log.spill_dir = spill.clone();
+        let yard = values::yard(&loaded, tag, &sources.environment, place)?;
+        let spill = yard.job.log.spill_dir.clone();
+        let checked = spill.clone();
+        if let Err(error) = run_bounded(SPILL_CHECK_TIME, move || checked.check()).flatten() {
+            events::data_dir_unusable(spill.root(), &error);
+        }
         spill.remove_leftovers();
+        events::read_memory_limit_known(loaded.settings.output.read_memory as u64);
         tokio::spawn(yard.job.quota.read_memory().clone().trim_after_reads(trim_memory));
         let yard = Yard::open(YardSettings { numbers, ..yard }).await?;
         let pressure = watch::Sender::new(values::pressure(&loaded.settings));
@@ -236,7 +229,9 @@ impl App {
     /// Returns the text of all metrics, for which each scrape asks the queue for its figures.
     fn metrics(&self, exporter: Exporter) -> MetricsText {
         let (yard, gauges) = (self.yard.clone(), Arc::clone(&self.gauges));
-        let exporter = exporter.with_data_dir(values::spill_dir(&self.settings));
+        let exporter = exporter
+            .with_data_dir(values::spill_dir(&self.settings))
+            .with_output(Arc::clone(self.spill.counters()));
         MetricsText::new(move || {
             let (yard, gauges, exporter) = (yard.clone(), Arc::clone(&gauges), exporter.clone());
             async move {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::data_dir::ServerLock;
 use super::error::AppError;
 use super::runtime::{check_log_thread, check_threads, client_runtime, server_runtime};
-use super::serve::{App, Ending, Places};
+use super::serve::{App, Ending};
 use super::signals::Signals;
 use super::{auth, confining, connect, rules, traces, values};
 use crate::bounded_read::{FILE_TIME, run_bounded};
@@ -133,11 +133,8 @@ impl Start {
             let server = Server::bind(values::http(&loaded.settings)?).await?;
             lock.show_listeners(server.socket_path(), server.local_addr());
             let mut ending = Ending::listen(&loaded.settings, loaded.settings.server.drain)?;
-            let places = Places {
-                spill: values::spill_dir(&loaded.settings),
-                numbers: Some(values::numbers_file(&loaded.settings)),
-            };
-            let app = App::start(loaded, self.sources, places, log).await?;
+            let numbers = Some(values::numbers_file(&loaded.settings));
+            let app = App::start(loaded, self.sources, numbers, log).await?;
             app.serve_http(server, exporter, &mut ending, lock).await?;
             Ok(0)
         });
@@ -157,8 +154,8 @@ impl Start {
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             let mut ending = Ending::listen(&loaded.settings, Duration::ZERO)?;
-            let places = session_places(&loaded.settings);
-            let app = App::start(loaded, self.sources, places, log).await?;
+            // Job numbers of one client or one command begin anew.
+            let app = App::start(loaded, self.sources, None, log).await?;
             app.serve_stdio(&mut ending).await?;
             Ok(0)
         });
@@ -210,8 +207,8 @@ impl Start {
         let runtime = server_runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
-            let places = session_places(&loaded.settings);
-            let app = App::start(loaded, self.sources, places, log).await?;
+            // Job numbers of one client or one command begin anew.
+            let app = App::start(loaded, self.sources, None, log).await?;
             let result = cli::run::run(app.yard(), flags).await.map_err(AppError::Signals)?;
             app.yard().drain(Duration::ZERO, grace).await;
             app.end_everything().await;
@@ -269,9 +266,4 @@ fn close_data_dir(settings: &Settings) -> Result<(), AppError> {
         Ok(()) | Err(PrivateDirError::Unusable { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
-}
-
-/// The places of a server of one client or one command, whose job numbers begin anew.
-fn session_places(settings: &Settings) -> Places {
-    Places { spill: values::spill_dir(settings), numbers: None }
 }

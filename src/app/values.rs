@@ -16,7 +16,7 @@ use crate::mcp::{
     Dialect, DialectSettings, ExecuteCommandSettings, ExecuteSettings, McpSettings, ResultFormat,
     RunShellCommandSettings, ServerName, ShellToolSettings,
 };
-use crate::output::{LogSettings, Quota, QuotaLimits, ReadMemory, SpillDir};
+use crate::output::{Counters, LogSettings, Quota, QuotaLimits, SpillDir};
 use crate::process::Callers;
 use crate::process::child_defaults::HostTag;
 use crate::process::shell::Shell;
@@ -222,15 +222,16 @@ fn job(
     environment: &Environment,
 ) -> Result<JobSettings, AppError> {
     let settings = &loaded.settings;
+    let counters = Arc::new(Counters::default());
     Ok(JobSettings {
         shell: shell(&settings.job),
         environment: Arc::new(rules::variables(loaded, environment)?),
         tag,
         log: LogSettings {
             memory_bytes: settings.output.memory,
-            spill_dir: SpillDir::new(spill_dir(settings)),
+            spill_dir: SpillDir::new(spill_dir(settings), Arc::clone(&counters)),
         },
-        quota: Quota::new(quota(settings), ReadMemory::new(settings.output.read_memory)),
+        quota: Quota::new(quota(settings), settings.output.read_memory, counters),
         mask: rules::at_write(loaded)?,
         drain_quiet: settings.job.drain_quiet,
         drain_max: settings.job.drain_max,

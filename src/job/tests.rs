@@ -112,7 +112,7 @@ async fn running() -> (JobHandle, u32, ActorRef<()>) {
 
 fn page(job: &JobHandle) -> crate::output::Page {
     let request = PageRequest { from: 0, stream: None, max_bytes: 1000, max_lines: 0 };
-    job.output().blocking_for_test().page(&request).unwrap()
+    job.output().blocking().page(&request).unwrap()
 }
 
 async fn is_lost_with_its_output(job: &JobHandle, pid: u32) {
@@ -166,7 +166,7 @@ async fn survivors_of_a_job_whose_actor_panics_end_with_it() {
 /// What a job wrote to one of its streams.
 fn written(job: &JobHandle, stream: Stream) -> Vec<u8> {
     let request = PageRequest { from: 0, stream: Some(stream), max_bytes: 1 << 20, max_lines: 0 };
-    job.output().blocking_for_test().page(&request).unwrap().bytes
+    job.output().blocking().page(&request).unwrap().bytes
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,6 +12,7 @@
 
 mod approvals;
 mod args;
+mod cursor;
 mod dialect;
 #[cfg(feature = "conformance")]
 #[path = "../../tests/conformance/mod.rs"]
@@ -30,6 +31,7 @@ mod tasks;
 mod tool_set;
 mod tools;
 
+pub use cursor::ParsedCursor;
 pub use handler::Handler;
 pub use instrumented_handler::{Network, Watched};
 pub use job_status::JobState;

@@ -17,6 +17,7 @@ use thiserror::Error;
 use super::disk::DiskLook;
 use super::names::{self, Kind, LabelSet, Labels, Metric, catalogue, mcp};
 use super::{events, process};
+use crate::output::Counters;
 
 static METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
 
@@ -26,6 +27,7 @@ pub struct Exporter {
     handle: PrometheusHandle,
     data_dir: Option<Arc<Path>>,
     disk: Arc<DiskLook>,
+    output: Arc<Counters>,
 }
 
 /// Why there are no metrics.
@@ -71,7 +73,12 @@ impl Exporter {
         }
         let recorder = builder.build_recorder();
         register_all(&recorder);
-        let exporter = Self { handle: recorder.handle(), data_dir: None, disk: Arc::default() };
+        let exporter = Self {
+            handle: recorder.handle(),
+            data_dir: None,
+            disk: Arc::default(),
+            output: Arc::default(),
+        };
         Ok((recorder, exporter))
     }
 
@@ -79,6 +86,12 @@ impl Exporter {
     #[must_use]
     pub fn with_data_dir(self, dir: PathBuf) -> Self {
         Self { data_dir: Some(dir.into()), ..self }
+    }
+
+    /// The same, which also shows these counts of all logs.
+    #[must_use]
+    pub fn with_output(self, counters: Arc<Counters>) -> Self {
+        Self { output: counters, ..self }
     }
 
     /// Returns all metrics in the Prometheus text format. Waits for a moment where the disk does not
@@ -89,6 +102,7 @@ impl Exporter {
             None => None,
         };
         events::scraped(room);
+        events::output_counted(&self.output);
         self.handle.render()
     }
 
@@ -173,8 +187,7 @@ fn series(name: &'static str, labels: &[LabelSet]) -> Vec<Key> {
 mod tests {
     use super::super::known::KnownNames;
     use super::super::labels::{
-        Actor, DropReason, ErrorType, FreedReason, Refusal, Rejection, Resource, SpillOperation,
-        Tier, Transport, WaitReason,
+        Actor, ErrorType, FreedReason, Refusal, Rejection, Resource, Transport, WaitReason,
     };
     use super::super::queue_gauges::{
         LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage,
@@ -184,6 +197,9 @@ mod tests {
     use super::*;
     use crate::ids::{JobId, Tenant};
     use crate::outcome::{self, Ending, Outcome, StopBy};
+    use crate::output::{
+        DropReason, Keep, LogBounds, LogSettings, Quota, QuotaLimits, SpillDir, open_bounded,
+    };
     use crate::spec::Stream;
 
     const JOB: JobId = JobId::local(7);
@@ -324,14 +340,8 @@ mod tests {
             events::queue_changed(1);
             events::retained_changed(1, 30);
             events::output_written(Stream::Stderr, 10);
-            events::output_stored(Tier::Disk, 10);
-            events::output_freed(Tier::Disk, 4);
-            events::spill_failed(SpillOperation::Write, &"no");
             events::store_limit_known(1000);
-            events::output_dropped(DropReason::StoreFull, 1);
             events::output_being_dropped(JOB, DropReason::StoreFull);
-            events::output_compressed(3, 1);
-            events::compression_failed(&"no");
             events::job_freed(JOB, FreedReason::Age, 4);
             events::orphans_reaped(2);
             events::unattributed_ended(1);
@@ -353,16 +363,10 @@ mod tests {
         });
         assert_eq!(lines(text.clone()), lines(rendered_after(known)));
         assert_eq!(value(&text, "shellyard_jobs_running_limit"), 1.0);
-        assert_eq!(value(&text, "shellyard_output_stored_bytes{tier=\"disk\"}"), 6.0);
-        assert_eq!(value(&text, "shellyard_output_stored_bytes{tier=\"memory\"}"), 0.0);
-        assert_eq!(value(&text, "shellyard_spill_errors_total{operation=\"write\"}"), 1.0);
         assert_eq!(value(&text, "shellyard_retained_bytes"), 30.0);
         assert_eq!(value(&text, "shellyard_retained_limit_bytes"), 40.0);
         assert_eq!(value(&text, "shellyard_tenant_jobs_rejected_total{tenant=\"other\"}"), 1.0);
         assert_eq!(value(&text, "shellyard_output_stored_limit_bytes"), 1000.0);
-        let dropped = "shellyard_output_dropped_bytes_total{reason=\"store_full\"}";
-        assert_eq!(value(&text, dropped), 1.0);
-        assert_eq!(value(&text, "shellyard_output_compressed_bytes_total"), 3.0);
         assert_eq!(value(&text, "shellyard_retention_freed_jobs_total{reason=\"age\"}"), 1.0);
         assert_eq!(value(&text, "shellyard_output_bytes_total{stream=\"stderr\"}"), 10.0);
         assert_eq!(value(&text, "shellyard_http_refused_total{reason=\"origin\"}"), 1.0);
@@ -371,6 +375,43 @@ mod tests {
         assert_eq!(value(&text, "shellyard_starts_held"), 1.0);
         let other = "mcp_server_operation_duration_seconds_count{mcp_method_name=\"tools/call\",class=\"ordinary\",gen_ai_tool_name=\"other\",error_type=\"tool_error\"}";
         assert_eq!(value(&text, other), 1.0);
+    }
+
+    #[test]
+    fn the_counts_of_all_logs_are_shown_as_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let counters = Arc::new(Counters::default());
+        let limits = QuotaLimits { store_bytes: 10_000, tenant_bytes: 20_000, tenants: [].into() };
+        let quota = Quota::new(limits, 1 << 20, Arc::clone(&counters));
+        // One log goes to a file; the other one would, and cannot.
+        let blocked = dir.path().join("file");
+        std::fs::write(&blocked, "").unwrap();
+        let logs = [dir.path(), &blocked].map(|dir| {
+            let spill_dir = SpillDir::new(dir, Arc::clone(&counters));
+            let bounds = LogBounds { keep: Keep::All, allowance: quota.allowance("ci") };
+            let mut log = open_bounded(&LogSettings { memory_bytes: 1000, spill_dir }, bounds);
+            log.0.append(Stream::Stdout, &[b'x'; 3000]);
+            log.0.append(Stream::Stdout, &[b'x'; 20_000]);
+            log
+        });
+        let (recorder, exporter) = Exporter::build().unwrap();
+        let exporter = exporter.with_output(counters);
+        let text =
+            metrics::with_local_recorder(&recorder, || exporter.render().now_or_never().unwrap());
+        for (series, expected) in [
+            ("shellyard_output_stored_bytes{tier=\"disk\"}", 3000.0),
+            ("shellyard_output_stored_bytes{tier=\"memory\"}", 1000.0),
+            ("shellyard_output_stored_bytes{tier=\"compressed\"}", 0.0),
+            ("shellyard_output_dropped_bytes_total{reason=\"store_full\"}", 40_000.0),
+            ("shellyard_output_dropped_bytes_total{reason=\"io_error\"}", 2000.0),
+            ("shellyard_spill_errors_total{operation=\"create\"}", 1.0),
+            ("shellyard_output_compressed_bytes_total", 0.0),
+            ("shellyard_read_memory_bytes", 0.0),
+            ("shellyard_reads_refused_total", 0.0),
+        ] {
+            assert_eq!(value(&text, series), expected, "{series}");
+        }
+        drop(logs);
     }
 
     fn known(lanes: &[&str], tenants: &[&str]) -> KnownNames {

@@ -31,8 +31,8 @@ pub use events::ActiveJob;
 pub use exporter::Exporter;
 pub use known::KnownNames;
 pub use labels::{
-    Actor, ApprovalStep, DropReason, ErrorType, FreedReason, Refusal, Rejection, Resource,
-    SpillOperation, Tier, Transport, WaitReason,
+    Actor, ApprovalStep, ErrorType, FreedReason, Refusal, Rejection, Resource, Transport,
+    WaitReason,
 };
 pub use log_filter::{FilterStatus, LogFilter};
 pub use queue_gauges::{LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage};

@@ -95,7 +95,7 @@ fn text(job: &JobHandle) -> String {
 
 fn stream_text(job: &JobHandle, stream: Option<Stream>) -> String {
     let request = PageRequest { from: 0, stream, max_bytes: 1 << 20, max_lines: 0 };
-    String::from_utf8(job.output().blocking_for_test().page(&request).unwrap().bytes).unwrap()
+    String::from_utf8(job.output().blocking().page(&request).unwrap().bytes).unwrap()
 }
 
 async fn run(submission: Submission) -> (Outcome, String) {
@@ -190,7 +190,7 @@ async fn what_a_survivor_writes_after_the_end_still_goes_to_the_log() {
     until("the late line", || text(&job) == "done\nlate\n").await;
     let request = PageRequest { from: 0, stream: None, max_bytes: 100, max_lines: 0 };
     until("the end of the log", || {
-        job.output().blocking_for_test().page(&request).unwrap().end_kind == PageEnd::Complete
+        job.output().blocking().page(&request).unwrap().end_kind == PageEnd::Complete
     })
     .await;
 }

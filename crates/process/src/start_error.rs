@@ -162,6 +162,16 @@ impl TaskLimit {
         let user = getrlimit(Resource::Nproc).current.filter(|_| !getuid().is_root());
         Some(choose(cgroups, user))
     }
+
+    /// Explains an error by which a thread or a process was refused: the text names the limit that
+    /// was reached, if it was one.
+    #[must_use]
+    pub fn explain(error: io::Error) -> io::Error {
+        match Self::reached(&error) {
+            Some(limit) => io::Error::new(error.kind(), limit.to_string()),
+            None => error,
+        }
+    }
 }
 
 impl fmt::Display for TaskLimit {

@@ -2,14 +2,16 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::json;
 
 use super::finding::{Finding, Level, as_text};
 use super::{confinement, findings, host};
+use crate::bounded_read::{SPILL_CHECK_TIME, run_bounded};
 use crate::cli::DoctorFlags;
 use crate::environment::{Cleaned, DroppedName};
-use crate::output;
+use crate::output::SpillDir;
 use crate::process::cgroup;
 use crate::process::shell::Shell;
 use crate::supervisor::read_pressure;
@@ -55,7 +57,7 @@ fn look(patient: &Patient<'_>) -> Vec<Finding> {
         findings::environment_finding(environment),
         host::shell_finding(&patient.shell),
         host::path_finding(&host::only_by_login(patient.login_shell.as_deref(), environment)),
-        findings::store_finding(spill_dir, output::check_spill_dir(spill_dir)),
+        findings::store_finding(spill_dir, check_spill_dir(spill_dir)),
         host::temp_finding(&patient.temp_dir),
         findings::pressure_finding(*levels, &read),
         host::limits_finding(host::own_limits()),
@@ -66,6 +68,11 @@ fn look(patient: &Patient<'_>) -> Vec<Finding> {
     found.push(confinement::effective_finding(confining));
     found.push(findings::traces_finding(*collector));
     found
+}
+
+fn check_spill_dir(dir: &Path) -> io::Result<()> {
+    let spill = SpillDir::new(dir, Arc::default());
+    run_bounded(SPILL_CHECK_TIME, move || spill.check())?
 }
 
 fn as_json(found: &[Finding], environment: &Cleaned) -> String {

@@ -12,8 +12,10 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::run::DialectReply;
+use crate::TaskLimit;
 use crate::ids::JobId;
 use crate::mcp::args::{ArgError, Args};
+use crate::mcp::cursor::{Cursor, CursorError, ParsedCursor};
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
 use crate::outcome::StartError;
@@ -24,8 +26,7 @@ use crate::output::redact::Redactor;
 use crate::output::search::{SearchRequest, Select, search};
 use crate::output::view;
 use crate::output::{
-    BlockingReader, Cursor, CursorError, GzipError, PageEnd, PageRequest, ParsedCursor, ReadBusy,
-    log_offset, stream_offset,
+    BlockingReader, GzipError, PageEnd, PageRequest, ReadBusy, log_offset, stream_offset,
 };
 use crate::spec::Stream;
 use crate::yard::{JobHandle, SubmitError};
@@ -289,7 +290,7 @@ pub(crate) enum ExecError {
     #[error(transparent)]
     Pattern(#[from] PatternError),
     #[error(transparent)]
-    Query(#[from] QueryError),
+    Query(QueryError),
     #[error(transparent)]
     Cursor(#[from] CursorError),
     #[error(transparent)]
@@ -330,6 +331,12 @@ pub(crate) enum ExecError {
     Busy(#[from] ReadBusy),
     #[error("the output could not be read: {0}; try again")]
     Read(#[from] io::Error),
+}
+
+impl From<QueryError> for ExecError {
+    fn from(error: QueryError) -> Self {
+        Self::Query(error.explain_no_thread(TaskLimit::explain))
+    }
 }
 
 impl From<ExecError> for DialectReply {
@@ -583,7 +590,7 @@ mod tests {
             writer.append(*stream, bytes);
         }
         writer.close();
-        reader.blocking_for_test()
+        reader.blocking()
     }
 
     fn look(log: &BlockingReader, filter: &Filter, start: u64, limits: Limits) -> Piece {

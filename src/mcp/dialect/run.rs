@@ -301,7 +301,7 @@ mod tests {
             open(&LogSettings { memory_bytes: 1 << 20, spill_dir: std::env::temp_dir().into() });
         writer.append(Stream::Stdout, bytes);
         writer.close();
-        reader.blocking_for_test()
+        reader.blocking()
     }
 
     #[test]

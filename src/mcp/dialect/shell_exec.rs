@@ -17,6 +17,7 @@ use super::read_file_chunk::{
 use super::run::DialectReply;
 use super::run::{submit, to_its_end};
 use crate::mcp::args::{ArgError, Args};
+use crate::mcp::cursor::{Cursor, ParsedCursor};
 use crate::mcp::reply::progress_line;
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::{Call, Turn, WaitEnd, wait_for};
@@ -26,8 +27,7 @@ use crate::output::pattern::Pattern;
 use crate::output::redact::Redactor;
 use crate::output::view::ViewOptions;
 use crate::output::{
-    BlockingReader, Cursor, LogReader, ParsedCursor, Tally, count_lines, query, stream_offset,
-    tally, view,
+    BlockingReader, LogReader, Tally, count_lines, query, stream_offset, tally, view,
 };
 use crate::spec::{Program, Stream};
 use crate::yard::{JobHandle, StopWish, Submission};

@@ -361,7 +361,7 @@ mod tests {
         writer.append(Stream::Stdout, bytes);
         writer.close();
         digest(
-            &reader.blocking_for_test(),
+            &reader.blocking(),
             &DigestRequest { stream: None, from: 0, reach: Reach::default() },
         )
         .unwrap()

@@ -6,11 +6,13 @@ use thiserror::Error;
 
 use super::structured::millis;
 use super::tool_reply::Answer;
+use crate::TaskLimit;
 use crate::ids::{JobId, JobNumber};
 use crate::mcp::args::ArgError;
+use crate::mcp::cursor::CursorError;
+use crate::output::ReadBusy;
 use crate::output::pattern::PatternError;
 use crate::output::query::QueryError;
-use crate::output::{CursorError, ReadBusy};
 use crate::yard::{FindError, InputError, SubmitError};
 
 /// Why a tool could not do what it was asked. A command that fails is not among these.
@@ -52,7 +54,7 @@ pub(crate) enum ToolError {
     Pattern(#[from] PatternError),
     /// The query gave no result.
     #[error(transparent)]
-    Query(#[from] QueryError),
+    Query(QueryError),
     /// What was given for an address is none of ours.
     #[error("`{given}` is no address of a job's output; they read shellyard://jobs/12/output")]
     BadUri {
@@ -80,6 +82,12 @@ pub(crate) enum ToolError {
         /// The system's own words.
         source: io::Error,
     },
+}
+
+impl From<QueryError> for ToolError {
+    fn from(error: QueryError) -> Self {
+        Self::Query(error.explain_no_thread(TaskLimit::explain))
+    }
 }
 
 impl ToolError {

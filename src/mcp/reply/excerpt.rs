@@ -446,12 +446,8 @@ mod tests {
 
     fn shown_of(log: &LogReader, max_bytes: usize) -> Shown {
         let budget = Budget::of_bytes(max_bytes);
-        shown_excerpt(
-            &log.blocking_for_test(),
-            excerpt(&log.blocking_for_test(), 0, budget).unwrap(),
-            budget,
-        )
-        .unwrap()
+        shown_excerpt(&log.blocking(), excerpt(&log.blocking(), 0, budget).unwrap(), budget)
+            .unwrap()
     }
 
     #[test]
@@ -506,7 +502,7 @@ mod tests {
         for stream in [None, Some(Stream::Stdout)] {
             let mut request = PageRequest { from: 0, stream, max_bytes: 4096, max_lines: 0 };
             loop {
-                let page = shown_page(&log.blocking_for_test(), &request).unwrap();
+                let page = shown_page(&log.blocking(), &request).unwrap();
                 assert_eq!((page.start, page.stream), (request.from, stream));
                 if page.end_kind == PageEnd::Complete {
                     assert_eq!(page.end, mixed.len() as u64);
@@ -523,9 +519,6 @@ mod tests {
         let long = "x".repeat(5000) + "\n";
         let log = log_of(format!("{long}short\n").as_bytes());
         let request = PageRequest { from: 0, stream: None, max_bytes: 16_384, max_lines: 0 };
-        assert_eq!(
-            shown_page(&log.blocking_for_test(), &request).unwrap().text,
-            format!("{long}short\n")
-        );
+        assert_eq!(shown_page(&log.blocking(), &request).unwrap().text, format!("{long}short\n"));
     }
 }

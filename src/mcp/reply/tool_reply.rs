@@ -641,10 +641,10 @@ mod tests {
     fn shown(log: &LogReader, from: u64, wanted: Wanted, fit: &Fit) -> Shown {
         let request = PageRequest { from, stream: None, max_bytes: fit.size(), max_lines: 0 };
         match wanted {
-            Wanted::Excerpt => from_offset(&log.blocking_for_test(), from, fit.excerpt()).unwrap(),
-            Wanted::Page => shown_page(&log.blocking_for_test(), &request).unwrap(),
-            Wanted::Raw => shown_raw(&log.blocking_for_test(), &request).unwrap(),
-            Wanted::Hexdump => shown_dump(&log.blocking_for_test(), &request).unwrap(),
+            Wanted::Excerpt => from_offset(&log.blocking(), from, fit.excerpt()).unwrap(),
+            Wanted::Page => shown_page(&log.blocking(), &request).unwrap(),
+            Wanted::Raw => shown_raw(&log.blocking(), &request).unwrap(),
+            Wanted::Hexdump => shown_dump(&log.blocking(), &request).unwrap(),
         }
     }
 
@@ -761,7 +761,7 @@ mod tests {
     fn cost(line: &str, show: Show, format: ResultFormat) -> Allocated {
         let log = log_of(line.repeat(2 * PAGE / line.len()).as_bytes());
         let job = job_of(&log);
-        let log = log.blocking_for_test();
+        let log = log.blocking();
         let request = PageRequest { from: 0, stream: None, max_bytes: PAGE, max_lines: 0 };
         let answer = || -> CallToolResult {
             let bare = Answer::about(&job, None, ResultFormat::Both);

@@ -5,8 +5,8 @@ use super::format::{bound, count, exact, kill_note, rough, size, soon, thousands
 use crate::confinement::{Backend, Confinement, Granted, Network, Profile};
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{Ending, LimitKind, Outcome, StopBy, signal_name};
+use crate::output::DropReason;
 use crate::output::excerpt::{Budget, tail};
-use crate::telemetry::DropReason;
 use crate::yard::{DEFAULT_LANE, JobHandle, QueuePlace};
 
 /// What became of a job, in one line; with what is shown of its output, if any is.

@@ -5,6 +5,7 @@ use super::search;
 use super::search::Grep;
 use crate::ids::JobNumber;
 use crate::mcp::args::{ArgError, Args};
+use crate::mcp::cursor::{Cursor, ParsedCursor};
 use crate::mcp::reply::{
     Answer, Place, Shown, TokenBudget, ToolError, after_page, beyond_end, glance, query_answer,
     show_digest, show_dump, show_page, show_raw, with_glance,
@@ -14,7 +15,7 @@ use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
 use crate::output::query::{memory_of, query};
-use crate::output::{BlockingReader, Cursor, LogReader, PageRequest, ParsedCursor};
+use crate::output::{BlockingReader, LogReader, PageRequest};
 use crate::spec::Stream;
 use crate::yard::JobHandle;
 

@@ -17,7 +17,7 @@ pub use jobs::{ApprovalStep, Rejection};
 pub(super) use jobs::{CONFINEMENT_BACKENDS, CONFINEMENT_PROFILES, YES_OR_NO};
 pub use mcp::{CallClass, ErrorType, METHODS, Transport};
 pub(super) use mcp::{TOOL_CALL, method};
+pub use output::FreedReason;
 pub(super) use output::STREAMS;
-pub use output::{DropReason, FreedReason, SpillOperation, Tier};
 pub use queue::{Resource, WaitReason};
 pub use words::OTHER;

@@ -4,7 +4,8 @@ use metrics::Unit;
 
 use super::catalogue::Family;
 use super::metric::{Counter, Gauge, Labels, Metric, PLAIN};
-use crate::telemetry::labels::{DropReason, FreedReason, STREAMS, SpillOperation, Tier, key};
+use crate::output::{DropReason, SpillOperation, Tier};
+use crate::telemetry::labels::{FreedReason, STREAMS, key};
 
 /// Bytes that jobs wrote, by stream.
 pub const BYTES_WRITTEN: Counter = Counter(Metric {

@@ -64,7 +64,11 @@ impl Rules {
             found.push(format!("{name}: the package is banned"));
         }
         if let Some(source) = &package.source
-            && !self.sources.allow_registry.iter().any(|known| source == &format!("registry+{known}"))
+            && !self
+                .sources
+                .allow_registry
+                .iter()
+                .any(|known| source == &format!("registry+{known}"))
         {
             found.push(format!("{name}: the source {source} is not allowed"));
         }
@@ -154,7 +158,8 @@ fn licence_expressions_are_read_as_spdx_has_them() {
     for expression in good {
         assert!(is_allowed(expression, &allowed), "{expression}");
     }
-    let bad = ["", "GPL-3.0", "MIT AND GPL-3.0", "(MIT OR GPL-3.0) AND GPL-3.0", "MIT WITH x", "MIT MIT"];
+    let bad =
+        ["", "GPL-3.0", "MIT AND GPL-3.0", "(MIT OR GPL-3.0) AND GPL-3.0", "MIT WITH x", "MIT MIT"];
     for expression in bad {
         assert!(!is_allowed(expression, &allowed), "{expression}");
     }

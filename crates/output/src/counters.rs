@@ -1,0 +1,232 @@
+//! Counts of what all logs of a server hold, lose and fail at, for the server's metrics.
+
+use std::fmt::Display;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// An enum of which every variant has a word, with lists of both.
+macro_rules! words {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$about:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$about])* $variant,)+
+        }
+
+        impl $name {
+            /// Every variant.
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
+
+            /// The word of each variant, in the same order.
+            pub const WORDS: [&'static str; [$($word),+].len()] = [$($word),+];
+
+            /// The variant's word for labels and replies.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+    };
+}
+
+words! {
+    /// The place of stored output.
+    pub enum Tier {
+        /// The server's memory.
+        Memory = "memory",
+        /// A spill file, as it was written.
+        Disk = "disk",
+        /// A compressed file.
+        Compressed = "compressed",
+    }
+}
+
+words! {
+    /// An operation on a file that holds output.
+    pub enum SpillOperation {
+        /// Create the file.
+        Create = "create",
+        /// Write output to it.
+        Write = "write",
+        /// Read output from it.
+        Read = "read",
+        /// Compress it.
+        Compress = "compress",
+        /// Remove it.
+        Remove = "remove",
+    }
+}
+
+/// Why bytes that a program wrote could not be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropReason {
+    /// The disk, or a limit on files, has no room.
+    DiskFull,
+    /// The file could not be created or written.
+    IoError,
+    /// All logs together are at their cap.
+    StoreFull,
+    /// The tenant's logs are at the cap that every tenant has.
+    TenantFull,
+    /// The tenant's logs are at the cap that is this tenant's own.
+    OwnFull,
+    /// The bytes were kept, and somebody else cut them off their file.
+    Cut,
+}
+
+impl DropReason {
+    /// Every word that [`DropReason::word`] can return.
+    pub const WORDS: [&'static str; 5] =
+        ["disk_full", "io_error", "store_full", "tenant_full", "cut"];
+
+    /// The reason's word for labels and replies. Both caps of a tenant have the same.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        Self::WORDS[self.index()]
+    }
+
+    const fn index(self) -> usize {
+        match self {
+            Self::DiskFull => 0,
+            Self::IoError => 1,
+            Self::StoreFull => 2,
+            Self::TenantFull | Self::OwnFull => 3,
+            Self::Cut => 4,
+        }
+    }
+}
+
+/// Counts of one server's logs. The server creates them, hands them to its
+/// [`SpillDir`](crate::SpillDir) and [`Quota`](crate::Quota), and reads them for its metrics.
+#[derive(Debug, Default)]
+pub struct Counters {
+    stored: [AtomicU64; Tier::ALL.len()],
+    dropped: [AtomicU64; DropReason::WORDS.len()],
+    spill_errors: [AtomicU64; SpillOperation::ALL.len()],
+    compressed: AtomicU64,
+    read_memory: AtomicU64,
+    reads_refused: AtomicU64,
+}
+
+impl Counters {
+    /// Bytes that are stored in each tier now.
+    #[must_use]
+    pub fn stored(&self) -> [(Tier, u64); Tier::ALL.len()] {
+        Tier::ALL.map(|tier| (tier, load(&self.stored[tier as usize])))
+    }
+
+    /// Bytes that could not be kept so far, by the word of the reason.
+    #[must_use]
+    pub fn dropped(&self) -> [(&'static str, u64); DropReason::WORDS.len()] {
+        let mut counts = self.dropped.iter().map(load);
+        DropReason::WORDS.map(|word| (word, counts.next().unwrap_or_default()))
+    }
+
+    /// Operations on files that have failed so far.
+    #[must_use]
+    pub fn spill_errors(&self) -> [(SpillOperation, u64); SpillOperation::ALL.len()] {
+        SpillOperation::ALL
+            .map(|operation| (operation, load(&self.spill_errors[operation as usize])))
+    }
+
+    /// Bytes that were compressed so far, as they were before.
+    #[must_use]
+    pub fn compressed(&self) -> u64 {
+        load(&self.compressed)
+    }
+
+    /// Bytes of memory that are reserved for reads now.
+    #[must_use]
+    pub fn read_memory(&self) -> u64 {
+        load(&self.read_memory)
+    }
+
+    /// Reads that were refused so far because others had all memory for them.
+    #[must_use]
+    pub fn reads_refused(&self) -> u64 {
+        load(&self.reads_refused)
+    }
+
+    pub(crate) fn add_stored(&self, tier: Tier, bytes: u64) {
+        self.stored[tier as usize].fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove_stored(&self, tier: Tier, bytes: u64) {
+        self.stored[tier as usize].fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_dropped(&self, reason: DropReason, bytes: u64) {
+        self.dropped[reason.index()].fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_compressed(&self, raw: u64, stored: u64) {
+        tracing::debug!(raw, stored, "output compressed");
+        self.compressed.fetch_add(raw, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_read_memory(&self, bytes: u64) {
+        self.read_memory.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove_read_memory(&self, bytes: u64) {
+        self.read_memory.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_refused_read(&self) {
+        self.reads_refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a failed operation on a file. The log line is for debugging only: on a full disk every
+    /// write fails, and each log tells its own loss.
+    pub(crate) fn add_spill_error(&self, operation: SpillOperation, why: &dyn Display) {
+        let why = why.to_string();
+        tracing::debug!(operation = operation.word(), ?why, "file of output failed");
+        self.spill_errors[operation as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the result of an operation on a file, and counts it where it failed.
+    pub(crate) fn checked<T>(
+        &self,
+        operation: SpillOperation,
+        result: io::Result<T>,
+    ) -> io::Result<T> {
+        result.inspect_err(|error| self.add_spill_error(operation, error))
+    }
+}
+
+fn load(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_holds_exactly_the_words() {
+        let drops = [
+            DropReason::DiskFull,
+            DropReason::IoError,
+            DropReason::StoreFull,
+            DropReason::TenantFull,
+            DropReason::Cut,
+        ];
+        assert_eq!(drops.map(DropReason::word), DropReason::WORDS);
+        assert_eq!(DropReason::OwnFull.word(), DropReason::TenantFull.word());
+    }
+
+    #[test]
+    fn each_count_is_kept_under_its_own_word() {
+        let counters = Counters::default();
+        counters.add_stored(Tier::Disk, 10);
+        counters.remove_stored(Tier::Disk, 4);
+        counters.add_dropped(DropReason::OwnFull, 7);
+        counters.add_spill_error(SpillOperation::Write, &"no");
+        let stored = counters.stored().map(|(tier, bytes)| (tier.word(), bytes));
+        assert_eq!(stored, [("memory", 0), ("disk", 6), ("compressed", 0)]);
+        assert_eq!(counters.dropped()[3], ("tenant_full", 7));
+        assert_eq!(counters.spill_errors()[1], (SpillOperation::Write, 1));
+    }
+}

@@ -1,0 +1,309 @@
+//! A JSON text as one array of small nodes.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::Number;
+
+use super::Error;
+use super::meter::{Charge, Meter};
+use super::value::Value;
+
+/// A value or a key of a document.
+///
+/// Invariant: the nodes of an array follow it in order, those of an object as key and value in
+/// turns, each with all that is inside it; `end` is the index after the last of them.
+#[derive(Debug, Clone)]
+enum Node {
+    Null,
+    Bool(bool),
+    Number(Number),
+    /// A string that is in the text as it is.
+    Plain {
+        start: u32,
+        length: u32,
+    },
+    /// A string that the text has with escapes; this is its place in `Document::unescaped`.
+    Unescaped {
+        start: u32,
+        length: u32,
+    },
+    Array {
+        length: u32,
+        end: u32,
+    },
+    /// `length` counts pairs, those with the same key too.
+    Object {
+        length: u32,
+        end: u32,
+    },
+}
+
+const _: () = assert!(size_of::<Node>() == 16, "a document is as small as its nodes");
+
+/// A parsed JSON text. Strings without escapes stay in the text.
+#[derive(Debug)]
+pub(crate) struct Document<'t> {
+    text: &'t str,
+    nodes: Vec<Node>,
+    unescaped: String,
+    charge: Charge<'t>,
+}
+
+impl<'t> Document<'t> {
+    /// Parses a text of less than 4 GiB.
+    pub(crate) fn parse(text: &'t str, meter: &'t Meter<'t>) -> Result<Self, Error> {
+        let mut document =
+            Self { text, nodes: Vec::new(), unescaped: String::new(), charge: meter.open() };
+        let mut refused = None;
+        let mut json = serde_json::Deserializer::from_str(text);
+        let builder = Builder { document: &mut document, meter, refused: &mut refused };
+        let parsed = builder.deserialize(&mut json).and_then(|()| json.end());
+        match (parsed, refused) {
+            (Ok(()), _) => Ok(document),
+            (Err(_), Some(error)) => Err(error),
+            (Err(error), None) => Err(Error::NotJson(error)),
+        }
+    }
+
+    /// The value that the text is.
+    pub(crate) fn root(&self) -> Value<'_> {
+        self.value(0)
+    }
+
+    fn value(&self, at: usize) -> Value<'_> {
+        match &self.nodes[at] {
+            Node::Null => Value::Null,
+            Node::Bool(value) => Value::Bool(*value),
+            Node::Number(number) => Value::Number(number.clone()),
+            Node::Plain { .. } | Node::Unescaped { .. } => Value::Str(self.string(at)),
+            Node::Array { .. } => Value::ParsedArray(Container { document: self, at }),
+            Node::Object { .. } => Value::ParsedObject(Container { document: self, at }),
+        }
+    }
+
+    /// The string at a node; nothing where it is another value.
+    fn string(&self, at: usize) -> &str {
+        let range = |start: u32, length: u32| start as usize..(start as usize + length as usize);
+        match self.nodes[at] {
+            Node::Plain { start, length } => &self.text[range(start, length)],
+            Node::Unescaped { start, length } => &self.unescaped[range(start, length)],
+            Node::Null
+            | Node::Bool(_)
+            | Node::Number(_)
+            | Node::Array { .. }
+            | Node::Object { .. } => "",
+        }
+    }
+
+    /// The index after the value at `at` and all that is inside it.
+    fn end_of(&self, at: usize) -> usize {
+        match self.nodes[at] {
+            Node::Array { end, .. } | Node::Object { end, .. } => end as usize,
+            Node::Null
+            | Node::Bool(_)
+            | Node::Number(_)
+            | Node::Plain { .. }
+            | Node::Unescaped { .. } => at + 1,
+        }
+    }
+}
+
+/// An array or an object of a document.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Container<'a> {
+    document: &'a Document<'a>,
+    at: usize,
+}
+
+impl<'a> Container<'a> {
+    /// The number of elements of an array, or of pairs of an object.
+    pub(super) fn length(self) -> usize {
+        match self.document.nodes[self.at] {
+            Node::Array { length, .. } | Node::Object { length, .. } => length as usize,
+            Node::Null
+            | Node::Bool(_)
+            | Node::Number(_)
+            | Node::Plain { .. }
+            | Node::Unescaped { .. } => 0,
+        }
+    }
+
+    /// Counts what a query makes of the document.
+    pub(super) const fn meter(self) -> &'a Meter<'a> {
+        self.document.charge.meter()
+    }
+
+    /// The elements of an array.
+    pub(super) fn elements(self) -> ParsedElements<'a> {
+        ParsedElements { document: self.document, rest: self.inside() }
+    }
+
+    /// The pairs of an object, in the order of the text.
+    pub(super) fn pairs(self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
+        let mut rest = self.inside();
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let (key, value) = (rest.start, rest.start + 1);
+            rest.start = self.document.end_of(value);
+            Some((self.document.string(key), self.document.value(value)))
+        })
+    }
+
+    /// The value of a key: the last one, where the text has several.
+    pub(super) fn field(self, name: &str) -> Option<Value<'a>> {
+        let (mut rest, mut found) = (self.inside(), None);
+        while !rest.is_empty() {
+            let (key, value) = (rest.start, rest.start + 1);
+            if self.document.string(key) == name {
+                found = Some(value);
+            }
+            rest.start = self.document.end_of(value);
+        }
+        found.map(|at| self.document.value(at))
+    }
+
+    fn inside(self) -> Range<usize> {
+        self.at + 1..self.document.end_of(self.at)
+    }
+}
+
+/// The elements of an array of a document.
+#[derive(Debug, Clone)]
+pub(crate) struct ParsedElements<'a> {
+    document: &'a Document<'a>,
+    rest: Range<usize>,
+}
+
+impl<'a> Iterator for ParsedElements<'a> {
+    type Item = Value<'a>;
+
+    fn next(&mut self) -> Option<Value<'a>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let at = self.rest.start;
+        self.rest.start = self.document.end_of(at);
+        Some(self.document.value(at))
+    }
+}
+
+/// Adds what the parser sees to a document.
+struct Builder<'b, 't> {
+    document: &'b mut Document<'t>,
+    meter: &'t Meter<'t>,
+    /// The reason why the parser was stopped, where its own errors cannot say it.
+    refused: &'b mut Option<Error>,
+}
+
+impl<'t> Builder<'_, 't> {
+    fn next(&mut self) -> Builder<'_, 't> {
+        Builder { document: self.document, meter: self.meter, refused: self.refused }
+    }
+
+    fn add<E: serde::de::Error>(&mut self, node: Node) -> Result<(), E> {
+        let Document { nodes, charge, .. } = &mut *self.document;
+        let room = self.meter.step().and_then(|()| charge.reserve_one(nodes));
+        room.map_err(|error| self.refuse(error))?;
+        self.document.nodes.push(node);
+        Ok(())
+    }
+
+    fn add_unescaped<E: serde::de::Error>(&mut self, string: &str) -> Result<(), E> {
+        let start = as_u32(self.document.unescaped.len());
+        self.document.charge.add(string.len()).map_err(|error| self.refuse(error))?;
+        self.document.unescaped.push_str(string);
+        self.add(Node::Unescaped { start, length: as_u32(string.len()) })
+    }
+
+    /// A part of the text, as the parser hands it out.
+    fn add_plain<E: serde::de::Error>(&mut self, string: &'t str) -> Result<(), E> {
+        let start = as_u32(string.as_ptr().addr() - self.document.text.as_ptr().addr());
+        self.add(Node::Plain { start, length: as_u32(string.len()) })
+    }
+
+    fn refuse<E: serde::de::Error>(&mut self, error: Error) -> E {
+        *self.refused = Some(error);
+        E::custom("refused")
+    }
+
+    fn here(&self) -> usize {
+        self.document.nodes.len()
+    }
+}
+
+/// Texts are far below 4 GiB.
+fn as_u32(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+impl<'t> DeserializeSeed<'t> for Builder<'_, 't> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'t>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'t> Visitor<'t> for Builder<'_, 't> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON value")
+    }
+
+    fn visit_unit<E: serde::de::Error>(mut self) -> Result<(), E> {
+        self.add(Node::Null)
+    }
+
+    fn visit_bool<E: serde::de::Error>(mut self, value: bool) -> Result<(), E> {
+        self.add(Node::Bool(value))
+    }
+
+    fn visit_i64<E: serde::de::Error>(mut self, value: i64) -> Result<(), E> {
+        self.add(Node::Number(value.into()))
+    }
+
+    fn visit_u64<E: serde::de::Error>(mut self, value: u64) -> Result<(), E> {
+        self.add(Node::Number(value.into()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(mut self, value: f64) -> Result<(), E> {
+        self.add(Number::from_f64(value).map_or(Node::Null, Node::Number))
+    }
+
+    fn visit_borrowed_str<E: serde::de::Error>(mut self, value: &'t str) -> Result<(), E> {
+        self.add_plain(value)
+    }
+
+    fn visit_str<E: serde::de::Error>(mut self, value: &str) -> Result<(), E> {
+        self.add_unescaped(value)
+    }
+
+    fn visit_seq<A: SeqAccess<'t>>(mut self, mut elements: A) -> Result<(), A::Error> {
+        let at = self.here();
+        self.add(Node::Array { length: 0, end: 0 })?;
+        let mut length = 0;
+        while elements.next_element_seed(self.next())?.is_some() {
+            length += 1;
+        }
+        self.document.nodes[at] = Node::Array { length, end: as_u32(self.here()) };
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'t>>(mut self, mut pairs: A) -> Result<(), A::Error> {
+        let at = self.here();
+        self.add(Node::Object { length: 0, end: 0 })?;
+        let mut length = 0;
+        while pairs.next_key_seed(self.next())?.is_some() {
+            pairs.next_value_seed(self.next())?;
+            length += 1;
+        }
+        self.document.nodes[at] = Node::Object { length, end: as_u32(self.here()) };
+        Ok(())
+    }
+}

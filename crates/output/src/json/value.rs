@@ -1,0 +1,396 @@
+//! The values that an expression is applied to, and those that it makes.
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+use std::slice;
+
+use jmespath::Variable;
+use jmespath::ast::Ast;
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
+use serde_json::Number;
+
+use super::Error;
+use super::document::{Container, ParsedElements};
+use super::meter::{Charge, Meter};
+
+/// The type of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Null,
+    Boolean,
+    Number,
+    String,
+    Array,
+    Object,
+    Expression,
+}
+
+impl Kind {
+    /// The word for the type in expressions and errors.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Boolean => "boolean",
+            Self::Number => "number",
+            Self::String => "string",
+            Self::Array => "array",
+            Self::Object => "object",
+            Self::Expression => "expref",
+        }
+    }
+}
+
+/// A value. Clones are cheap: they share what they hold.
+#[derive(Debug, Clone)]
+pub(crate) enum Value<'a> {
+    Null,
+    Bool(bool),
+    Number(Number),
+    /// A string of a document or of the expression.
+    Str(&'a str),
+    /// A string that a function made.
+    MadeString(Rc<Text<'a>>),
+    ParsedArray(Container<'a>),
+    MadeArray(Rc<List<'a>>),
+    ParsedObject(Container<'a>),
+    MadeObject(Rc<Fields<'a>>),
+    Expression(&'a Ast),
+}
+
+impl<'a> Value<'a> {
+    /// A literal of the expression.
+    pub(super) fn literal(literal: &'a Variable, meter: &'a Meter<'a>) -> Result<Self, Error> {
+        Ok(match literal {
+            Variable::Null => Self::Null,
+            Variable::Bool(value) => Self::Bool(*value),
+            Variable::Number(number) => Self::Number(number.clone()),
+            Variable::String(string) => Self::Str(string),
+            Variable::Expref(ast) => Self::Expression(ast),
+            Variable::Array(values) => {
+                let mut list = List::new(meter);
+                for value in values {
+                    list.push(Self::literal(value, meter)?)?;
+                }
+                list.into()
+            }
+            Variable::Object(pairs) => {
+                let mut fields = Fields::new(meter);
+                for (key, value) in pairs {
+                    fields.push(key, Self::literal(value, meter)?)?;
+                }
+                fields.into_object()
+            }
+        })
+    }
+
+    pub(super) const fn kind(&self) -> Kind {
+        match self {
+            Self::Null => Kind::Null,
+            Self::Bool(_) => Kind::Boolean,
+            Self::Number(_) => Kind::Number,
+            Self::Str(_) | Self::MadeString(_) => Kind::String,
+            Self::ParsedArray(_) | Self::MadeArray(_) => Kind::Array,
+            Self::ParsedObject(_) | Self::MadeObject(_) => Kind::Object,
+            Self::Expression(_) => Kind::Expression,
+        }
+    }
+
+    pub(super) const fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// `true` unless the value is null, false or empty.
+    pub(super) fn is_truthy(&self) -> bool {
+        match self {
+            Self::Null | Self::Expression(_) => false,
+            Self::Bool(value) => *value,
+            Self::Number(_) => true,
+            Self::Str(string) => !string.is_empty(),
+            Self::MadeString(text) => !text.string.is_empty(),
+            Self::ParsedArray(container) | Self::ParsedObject(container) => container.length() > 0,
+            Self::MadeArray(list) => !list.values.is_empty(),
+            Self::MadeObject(fields) => !fields.pairs.is_empty(),
+        }
+    }
+
+    pub(super) fn as_number(&self) -> Option<f64> {
+        if let Self::Number(number) = self { number.as_f64() } else { None }
+    }
+
+    pub(super) fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Str(string) => Some(string),
+            Self::MadeString(text) => Some(&text.string),
+            Self::Null
+            | Self::Bool(_)
+            | Self::Number(_)
+            | Self::ParsedArray(_)
+            | Self::MadeArray(_)
+            | Self::ParsedObject(_)
+            | Self::MadeObject(_)
+            | Self::Expression(_) => None,
+        }
+    }
+
+    /// The elements and their number, where the value is an array.
+    pub(crate) fn elements(&self) -> Option<(Elements<'_, 'a>, usize)> {
+        match self {
+            Self::ParsedArray(array) => Some((Elements::Parsed(array.elements()), array.length())),
+            Self::MadeArray(list) => Some((Elements::Made(list.values.iter()), list.values.len())),
+            Self::Null
+            | Self::Bool(_)
+            | Self::Number(_)
+            | Self::Str(_)
+            | Self::MadeString(_)
+            | Self::ParsedObject(_)
+            | Self::MadeObject(_)
+            | Self::Expression(_) => None,
+        }
+    }
+
+    /// The value of a key, where the value is an object that has it; else null.
+    pub(super) fn field(&self, name: &str) -> Self {
+        let found = match self {
+            Self::ParsedObject(object) => object.field(name),
+            Self::MadeObject(fields) => fields.get(name).cloned(),
+            Self::Null
+            | Self::Bool(_)
+            | Self::Number(_)
+            | Self::Str(_)
+            | Self::MadeString(_)
+            | Self::ParsedArray(_)
+            | Self::MadeArray(_)
+            | Self::Expression(_) => None,
+        };
+        found.unwrap_or(Self::Null)
+    }
+
+    /// The pairs in the order of their keys, each key once, where the value is an object.
+    pub(super) fn fields(&self) -> Result<Option<Rc<Fields<'a>>>, Error> {
+        match self {
+            Self::MadeObject(fields) => Ok(Some(Rc::clone(fields))),
+            Self::ParsedObject(object) => {
+                let meter = object.meter();
+                let mut fields = Fields::new(meter);
+                for (key, value) in object.pairs() {
+                    meter.step()?;
+                    fields.push(key, value)?;
+                }
+                fields.sort();
+                Ok(Some(Rc::new(fields)))
+            }
+            Self::Null
+            | Self::Bool(_)
+            | Self::Number(_)
+            | Self::Str(_)
+            | Self::MadeString(_)
+            | Self::ParsedArray(_)
+            | Self::MadeArray(_)
+            | Self::Expression(_) => Ok(None),
+        }
+    }
+
+    /// `true` if both are of one type and equal; numbers may differ by what rounding makes of them.
+    pub(super) fn equals(&self, other: &Self, meter: &'a Meter<'a>) -> Result<bool, Error> {
+        meter.step()?;
+        if self.kind() != other.kind() {
+            return Ok(false);
+        }
+        if let (Some((left, length)), Some((right, other_length))) =
+            (self.elements(), other.elements())
+        {
+            if length != other_length {
+                return Ok(false);
+            }
+            for (left, right) in left.zip(right) {
+                if !left.equals(&right, meter)? {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        }
+        if let (Some(left), Some(right)) = (self.fields()?, other.fields()?) {
+            if left.pairs.len() != right.pairs.len() {
+                return Ok(false);
+            }
+            for ((key, left), (other_key, right)) in left.pairs.iter().zip(&right.pairs) {
+                if key != other_key || !left.equals(right, meter)? {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        }
+        Ok(match (self, other) {
+            (Self::Bool(left), Self::Bool(right)) => left == right,
+            (Self::Expression(left), Self::Expression(right)) => left == right,
+            _ => match (self.as_number(), other.as_number()) {
+                (Some(left), Some(right)) => are_close(left, right),
+                // Strings, or null on both sides.
+                _ => self.as_str() == other.as_str(),
+            },
+        })
+    }
+
+    /// The order of two numbers or two strings; other values have none and count as equal.
+    pub(super) fn order(&self, other: &Self) -> Ordering {
+        match (self.as_number(), other.as_number()) {
+            (Some(left), Some(right)) => left.partial_cmp(&right).unwrap_or(Ordering::Less),
+            _ => match (self.as_str(), other.as_str()) {
+                (Some(left), Some(right)) => left.cmp(right),
+                _ => Ordering::Equal,
+            },
+        }
+    }
+}
+
+/// `true` if two numbers are equal but for rounding: 0.1 + 0.2 is 0.3.
+fn are_close(left: f64, right: f64) -> bool {
+    let difference = (left - right).abs();
+    #[expect(clippy::float_cmp, reason = "infinite numbers are close only if they are the same")]
+    if left == right {
+        return true;
+    }
+    if !left.is_normal() || !right.is_normal() {
+        // Near zero a relative difference means little.
+        return difference < f64::EPSILON * f64::MIN_POSITIVE;
+    }
+    difference / (left.abs() + right.abs()) < f64::EPSILON
+}
+
+/// The elements of an array.
+#[derive(Debug)]
+pub(crate) enum Elements<'v, 'a> {
+    Parsed(ParsedElements<'a>),
+    Made(slice::Iter<'v, Value<'a>>),
+}
+
+impl<'a> Iterator for Elements<'_, 'a> {
+    type Item = Value<'a>;
+
+    fn next(&mut self) -> Option<Value<'a>> {
+        match self {
+            Self::Parsed(elements) => elements.next(),
+            Self::Made(elements) => elements.next().cloned(),
+        }
+    }
+}
+
+/// An array that is being made, or was.
+#[derive(Debug)]
+pub(crate) struct List<'a> {
+    values: Vec<Value<'a>>,
+    charge: Charge<'a>,
+}
+
+impl<'a> List<'a> {
+    pub(crate) const fn new(meter: &'a Meter<'a>) -> Self {
+        Self { values: Vec::new(), charge: meter.open() }
+    }
+
+    pub(crate) fn push(&mut self, value: Value<'a>) -> Result<(), Error> {
+        self.charge.reserve_one(&mut self.values)?;
+        self.values.push(value);
+        Ok(())
+    }
+
+    pub(super) fn reverse(&mut self) {
+        self.values.reverse();
+    }
+
+    pub(super) fn sort_by(&mut self, order: impl FnMut(&Value<'a>, &Value<'a>) -> Ordering) {
+        self.values.sort_by(order);
+    }
+}
+
+impl<'a> From<List<'a>> for Value<'a> {
+    fn from(list: List<'a>) -> Self {
+        Self::MadeArray(Rc::new(list))
+    }
+}
+
+/// The pairs of an object that was made.
+///
+/// Invariant: once it is part of a value, its keys are in order and each is there once.
+#[derive(Debug)]
+pub(crate) struct Fields<'a> {
+    pairs: Vec<(&'a str, Value<'a>)>,
+    charge: Charge<'a>,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) const fn new(meter: &'a Meter<'a>) -> Self {
+        Self { pairs: Vec::new(), charge: meter.open() }
+    }
+
+    /// Without pairs, and with room for so many: a query may make very many small objects.
+    pub(super) fn with_capacity(count: usize, meter: &'a Meter<'a>) -> Result<Self, Error> {
+        let mut fields = Self::new(meter);
+        fields.charge.add(size_of::<Self>() + count * size_of::<(&str, Value<'_>)>())?;
+        fields.pairs.reserve_exact(count);
+        Ok(fields)
+    }
+
+    pub(super) fn push(&mut self, key: &'a str, value: Value<'a>) -> Result<(), Error> {
+        self.charge.reserve_one(&mut self.pairs)?;
+        self.pairs.push((key, value));
+        Ok(())
+    }
+
+    pub(super) fn pairs(&self) -> &[(&'a str, Value<'a>)] {
+        &self.pairs
+    }
+
+    fn get(&self, name: &str) -> Option<&Value<'a>> {
+        let found = self.pairs.binary_search_by(|(key, _)| (*key).cmp(name)).ok()?;
+        Some(&self.pairs[found].1)
+    }
+
+    /// Orders the keys. Of several pairs with one key the last stays.
+    fn sort(&mut self) {
+        self.pairs.reverse();
+        self.pairs.sort_by_key(|(key, _)| *key);
+        self.pairs.dedup_by_key(|(key, _)| *key);
+    }
+
+    pub(super) fn into_object(mut self) -> Value<'a> {
+        self.sort();
+        Value::MadeObject(Rc::new(self))
+    }
+}
+
+/// A string that a function made.
+#[derive(Debug)]
+pub(crate) struct Text<'a> {
+    string: String,
+    /// Gives the bytes back when the string is gone.
+    _charge: Charge<'a>,
+}
+
+impl<'a> Value<'a> {
+    /// A string that was charged.
+    pub(super) fn made_string(string: String, charge: Charge<'a>) -> Self {
+        Self::MadeString(Rc::new(Text { string, _charge: charge }))
+    }
+}
+
+impl Serialize for Value<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => to.serialize_unit(),
+            Self::Bool(value) => to.serialize_bool(*value),
+            Self::Number(number) => number.serialize(to),
+            Self::Str(string) => to.serialize_str(string),
+            Self::MadeString(text) => to.serialize_str(&text.string),
+            Self::ParsedArray(array) => to.collect_seq(array.elements()),
+            Self::MadeArray(list) => to.collect_seq(&list.values),
+            Self::ParsedObject(_) | Self::MadeObject(_) => {
+                let fields = self.fields().map_err(|_| S::Error::custom("too large"))?;
+                let pairs = fields.iter().flat_map(|fields| &fields.pairs);
+                to.collect_map(pairs.map(|(key, value)| (key, value)))
+            }
+            // A reference to an expression has no JSON form.
+            Self::Expression(ast) => to.serialize_str(&format!("<expression: {ast:?}>")),
+        }
+    }
+}

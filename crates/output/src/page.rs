@@ -1,0 +1,209 @@
+//! Pages: how much of a log one read gives, and where it ends.
+
+use memchr::memrchr;
+
+use super::view::Charset;
+use crate::Stream;
+
+/// The smallest page: one character always fits, so that every page makes progress.
+const MIN_PAGE: usize = 4;
+
+/// A longer escape code is not waited for.
+const MAX_ESCAPE: usize = 64;
+
+/// What to read.
+#[derive(Debug, Clone, Copy)]
+pub struct PageRequest {
+    /// The offset of the first byte that is wanted.
+    pub from: u64,
+    /// Only this stream, or both in the order in which they came.
+    pub stream: Option<Stream>,
+    /// At most so many bytes; fewer than 4 count as 4.
+    pub max_bytes: usize,
+    /// At most so many lines; 0 means any number.
+    pub max_lines: usize,
+}
+
+impl PageRequest {
+    pub(super) fn byte_limit(&self) -> usize {
+        self.max_bytes.max(MIN_PAGE)
+    }
+}
+
+/// A part of a log, as it was written.
+///
+/// It ends on a whole line where one fits, else on a whole character and escape code. An open log's last bytes
+/// are held back while they are the beginning of a character (at most 3 bytes). A `from` past
+/// the end gives an empty page with `start == end == from`. A hole ends a page; a page from inside
+/// one starts behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The bytes; of one stream where that was asked for.
+    pub bytes: Vec<u8>,
+    /// Where it starts: the `from` of the request, or where bytes resume after it.
+    pub start: u64,
+    /// Where the next page starts. Bytes of the other stream count here too.
+    pub end: u64,
+    /// What comes after it.
+    pub end_kind: PageEnd,
+    /// Bytes that the job wrote between the `from` of the request and `end` and that are not there.
+    pub gap_bytes: u64,
+    /// The log's bytes at the time of the read: to wait for more than this page could see,
+    /// wait past this number, not past `end`.
+    pub total_bytes: u64,
+}
+
+/// What comes after a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageEnd {
+    /// There is more to read at once.
+    More,
+    /// That is all so far; the job may write more.
+    CaughtUp,
+    /// That is all there will ever be.
+    Complete,
+}
+
+/// What is known to follow the bytes that a page is cut from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// More bytes.
+    Bytes,
+    /// Nothing yet.
+    Open,
+    /// A hole.
+    Hole,
+    /// Nothing ever.
+    Closed,
+}
+
+/// How many of `bytes` make a page, and what comes after it.
+pub(super) fn cut(
+    bytes: &[u8],
+    charset: Charset,
+    max_lines: usize,
+    rest: Rest,
+) -> (usize, PageEnd) {
+    if let Some(length) = line_limit(bytes, charset, max_lines)
+        && (length < bytes.len() || rest == Rest::Bytes)
+    {
+        return (length, PageEnd::More);
+    }
+    match rest {
+        Rest::Closed => (bytes.len(), PageEnd::Complete),
+        Rest::Hole => (bytes.len(), PageEnd::More),
+        Rest::Open => (charset.whole_characters(bytes), PageEnd::CaughtUp),
+        Rest::Bytes => {
+            let lines = charset.last_line_end(bytes);
+            (lines.unwrap_or_else(|| whole_text(bytes, charset)), PageEnd::More)
+        }
+    }
+}
+
+/// Where the line limit ends the page, if it does.
+fn line_limit(bytes: &[u8], charset: Charset, max_lines: usize) -> Option<usize> {
+    charset.line_ends(bytes).nth(max_lines.checked_sub(1)?)
+}
+
+/// The length without a character or an escape code that has begun but not ended; never 0 for
+/// the sake of an escape code, so that every page makes progress.
+pub(super) fn whole_text(bytes: &[u8], charset: Charset) -> usize {
+    let length = charset.whole_characters(bytes);
+    let window = length.saturating_sub(MAX_ESCAPE);
+    let begun = memrchr(0x1b, &bytes[window..length]).map(|escape| window + escape);
+    match begun {
+        Some(escape) if escape > 0 && is_begun_escape(&bytes[escape + 1..length]) => escape,
+        Some(_) | None => length,
+    }
+}
+
+/// What ends a title (OSC), where no ESC does.
+const BELL: u8 = 0x07;
+
+/// Whether what follows an ESC is the beginning of a colour or cursor code (CSI) or of a title
+/// (OSC), not all of it.
+fn is_begun_escape(rest: &[u8]) -> bool {
+    match rest {
+        [] => true,
+        [b'[', code @ ..] => code.iter().all(|byte| (0x20..0x40).contains(byte)),
+        [b']', title @ ..] => !title.contains(&BELL),
+        [_, ..] => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(bytes: &[u8], max_lines: usize, rest: Rest, expected: (usize, PageEnd)) {
+        assert_eq!(
+            cut(bytes, Charset::Utf8, max_lines, rest),
+            expected,
+            "{bytes:?} {max_lines} {rest:?}"
+        );
+    }
+
+    #[test]
+    fn a_page_ends_on_a_whole_line_where_one_fits() {
+        check(b"one\ntwo\nthr", 0, Rest::Bytes, (8, PageEnd::More));
+        check(b"endless", 0, Rest::Bytes, (7, PageEnd::More));
+    }
+
+    #[test]
+    fn a_line_longer_than_the_page_is_split_between_characters() {
+        check("ab€".as_bytes(), 0, Rest::Bytes, (5, PageEnd::More));
+        check(&"ab€".as_bytes()[..4], 0, Rest::Bytes, (2, PageEnd::More));
+        check(&"😀😀".as_bytes()[..7], 0, Rest::Bytes, (4, PageEnd::More));
+    }
+
+    #[test]
+    fn a_line_longer_than_the_page_is_split_between_escape_codes() {
+        for begun in ["\x1b", "\x1b[", "\x1b[3", "\x1b[38;5;1", "\x1b]0;title"] {
+            let page = format!("red{begun}");
+            check(page.as_bytes(), 0, Rest::Bytes, (3, PageEnd::More));
+            check(begun.as_bytes(), 0, Rest::Bytes, (begun.len(), PageEnd::More));
+        }
+        for whole in ["a\x1b[31m", "a\x1b[31mb", "a\x1bM", "a\x1b]0;t\x07", "a\x1b]0;t\x1b\\"] {
+            check(whole.as_bytes(), 0, Rest::Bytes, (whole.len(), PageEnd::More));
+        }
+        let endless = format!("a\x1b[{}", "1".repeat(MAX_ESCAPE));
+        check(endless.as_bytes(), 0, Rest::Bytes, (endless.len(), PageEnd::More));
+    }
+
+    #[test]
+    fn the_line_limit_ends_a_page_and_the_last_line_is_not_more() {
+        check(b"1\n2\n3", 2, Rest::Closed, (4, PageEnd::More));
+        check(b"1\n2\n", 2, Rest::Bytes, (4, PageEnd::More));
+        check(b"1\n2\n", 2, Rest::Closed, (4, PageEnd::Complete));
+        check(b"1\n2\n", 2, Rest::Open, (4, PageEnd::CaughtUp));
+    }
+
+    #[test]
+    fn a_begun_character_is_held_back_only_while_the_log_is_open() {
+        let begun = &"é".as_bytes()[..1];
+        check(begun, 0, Rest::Open, (0, PageEnd::CaughtUp));
+        check(begun, 0, Rest::Closed, (1, PageEnd::Complete));
+    }
+
+    #[test]
+    fn a_page_of_another_charset_ends_on_its_lines_and_characters() {
+        let charset = Charset::Legacy(encoding_rs::SHIFT_JIS);
+        let (bytes, _, _) = encoding_rs::SHIFT_JIS.encode("日本語");
+        assert_eq!(cut(&bytes[..5], charset, 0, Rest::Bytes), (4, PageEnd::More));
+        assert_eq!(cut(&bytes[..5], charset, 0, Rest::Open), (4, PageEnd::CaughtUp));
+        let wide: Vec<u8> = "ab\ncd".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let charset = Charset::of(&wide);
+        assert_eq!(cut(&wide, charset, 0, Rest::Bytes), (6, PageEnd::More));
+        assert_eq!(cut(&wide, charset, 1, Rest::Closed), (6, PageEnd::More));
+        assert_eq!(cut(&wide[..5], charset, 0, Rest::Bytes), (4, PageEnd::More));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_never_held_back() {
+        check(&[0xff], 0, Rest::Open, (1, PageEnd::CaughtUp));
+        check(&[0x80; 9], 0, Rest::Bytes, (9, PageEnd::More));
+        check(&[0xf5, 0x80], 0, Rest::Open, (2, PageEnd::CaughtUp));
+        check(&[0xc3, 0x28], 0, Rest::Open, (2, PageEnd::CaughtUp));
+    }
+}

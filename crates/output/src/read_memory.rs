@@ -1,0 +1,320 @@
+//! The memory that queries, searches, digests and pages take together.
+//!
+//! Each of them reserves what it may take before it begins, and waits where that is not free.
+//! Small reads have a share of their own, so that a page never waits behind queries on large JSON.
+//! Half of that is for logs that are in memory, so that they never wait behind reads of a disk that
+//! does not answer;
+//! and of each tenant only one large read waits in the common line, so that a thousand queries of
+//! one tenant do not delay the one of another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
+
+use crate::counters::Counters;
+
+/// Memory is reserved in units of this many bytes.
+const UNIT: usize = 1024;
+/// The share of all memory that is for small reads is one in this many.
+const SMALL_SHARE: usize = 8;
+/// A read is small if it takes at most one in this many of all memory.
+const SMALL_READ: usize = 64;
+/// After reads that took this much together, memory that is free goes back to the system.
+const TRIM_FROM: usize = 8 * 1024 * 1024;
+/// The pause between the end of such a read and that. It bounds how often memory goes back.
+const TRIM_PAUSE: Duration = Duration::from_millis(100);
+/// The pauses before memory goes back once more: a reply is freed when its client has taken it,
+/// later than the read ends.
+const LATER_TRIM_PAUSES: [Duration; 3] =
+    [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60)];
+
+/// The place from which a log is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReadFrom {
+    /// Memory alone: such a read is soon over.
+    Memory,
+    /// The disk, which may not answer.
+    Disk,
+}
+
+/// The memory for all reads of a server. A cheap clone.
+#[derive(Debug, Clone)]
+pub struct ReadMemory(Arc<Pools>);
+
+#[derive(Debug)]
+struct Pools {
+    small_from_memory: Arc<Semaphore>,
+    small_from_disk: Arc<Semaphore>,
+    large: Arc<Semaphore>,
+    /// The units of each pool for small reads.
+    small_units: u32,
+    large_units: u32,
+    /// A read that takes more units than this is not small.
+    small_read: u32,
+    /// The bytes of the reads that have ended since memory was last given back to the system.
+    ended: watch::Sender<usize>,
+    counters: Arc<Counters>,
+}
+
+/// No memory was free for a read while its caller could wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "other queries and searches use all memory that there is for them ({} MiB, output.read_memory); nothing was read: try again in a few seconds, or ask for fewer at one time",
+    .limit / (1024 * 1024)
+)]
+pub struct ReadBusy {
+    limit: usize,
+}
+
+impl ReadBusy {
+    /// When another attempt is worth it.
+    pub const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+    /// The stable word that clients may match on.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        "memory_busy"
+    }
+}
+
+impl ReadMemory {
+    /// Creates a budget of this many bytes for all reads.
+    pub(super) fn new(bytes: usize, counters: Arc<Counters>) -> Self {
+        let units = units(bytes).max(2);
+        let small_units = (units / SMALL_SHARE as u32 / 2).max(1);
+        let large_units = units.saturating_sub(2 * small_units).max(1);
+        Self(Arc::new(Pools {
+            small_from_memory: Arc::new(Semaphore::new(small_units as usize)),
+            small_from_disk: Arc::new(Semaphore::new(small_units as usize)),
+            large: Arc::new(Semaphore::new(large_units as usize)),
+            small_units,
+            large_units,
+            small_read: units / SMALL_READ as u32,
+            ended: watch::Sender::new(0),
+            counters,
+        }))
+    }
+
+    /// Has `trim` give free memory back to the system after large reads, for ever. No read waits
+    /// for that.
+    pub async fn trim_after_reads(self, trim: fn()) {
+        let mut ended = self.0.ended.subscribe();
+        let is_much = |bytes: &usize| *bytes >= TRIM_FROM;
+        // We hold the sender: this does not fail.
+        while ended.wait_for(is_much).await.is_ok() {
+            sleep(TRIM_PAUSE).await;
+            self.trim_now(trim).await;
+            for pause in LATER_TRIM_PAUSES {
+                if timeout(pause, ended.wait_for(is_much)).await.is_ok() {
+                    break;
+                }
+                self.trim_now(trim).await;
+            }
+        }
+    }
+
+    async fn trim_now(&self, trim: fn()) {
+        self.0.ended.send_replace(0);
+        // It takes milliseconds. A panic in there is logged by itself.
+        spawn_blocking(trim).await.ok();
+    }
+
+    /// Reserves `bytes` for a read from there, or all that there is if it is less, once that is
+    /// free. `line` is the one in which the large reads of a tenant wait. Cancel-safe: nothing is reserved for a caller
+    /// that is gone.
+    pub(super) async fn reserve(
+        &self,
+        from: ReadFrom,
+        line: &Semaphore,
+        bytes: usize,
+        wait: Duration,
+    ) -> Result<ReadPermit, ReadBusy> {
+        let wanted = units(bytes);
+        let (pool, most, line) = if wanted <= self.0.small_read {
+            let pool = match from {
+                ReadFrom::Memory => &self.0.small_from_memory,
+                ReadFrom::Disk => &self.0.small_from_disk,
+            };
+            (pool, self.0.small_units, None)
+        } else {
+            (&self.0.large, self.0.large_units, Some(line))
+        };
+        let units = wanted.clamp(1, most);
+        let reserved = async {
+            // Held by the first read of a tenant, until there is memory for it.
+            let _first = match line {
+                Some(line) => Some(line.acquire().await.ok()?),
+                None => None,
+            };
+            Arc::clone(pool).acquire_many_owned(units).await.ok()
+        };
+        let permit = timeout(wait, reserved).await.ok().flatten().ok_or_else(|| self.busy())?;
+        let bytes = units as usize * UNIT;
+        self.0.counters.add_read_memory(bytes as u64);
+        Ok(ReadPermit { bytes, memory: self.clone(), _permit: permit })
+    }
+
+    fn busy(&self) -> ReadBusy {
+        self.0.counters.add_refused_read();
+        ReadBusy { limit: (2 * self.0.small_units + self.0.large_units) as usize * UNIT }
+    }
+}
+
+fn units(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
+}
+
+/// Memory that is reserved for a read. Dropping the permit gives it to the next one: it is held
+/// for as long as what was read.
+#[must_use = "dropping the permit gives the memory to others"]
+#[derive(Debug)]
+pub struct ReadPermit {
+    bytes: usize,
+    memory: ReadMemory,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl ReadPermit {
+    /// What was reserved: less than was asked for, where there is not as much.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for ReadPermit {
+    fn drop(&mut self) {
+        self.memory.0.counters.remove_read_memory(self.bytes as u64);
+        // Small reads wake nobody.
+        self.memory.0.ended.send_if_modified(|bytes| {
+            *bytes = bytes.saturating_add(self.bytes);
+            *bytes >= TRIM_FROM
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Instant;
+
+    use super::*;
+
+    const MIB: usize = 1024 * 1024;
+    const LONG: Duration = Duration::from_secs(60);
+    const SHORT: Duration = Duration::from_millis(20);
+
+    fn memory() -> (ReadMemory, Semaphore) {
+        (ReadMemory::new(256 * MIB, Arc::default()), Semaphore::new(1))
+    }
+
+    #[tokio::test]
+    async fn a_read_waits_until_there_is_memory_for_it() {
+        let (memory, line) = memory();
+        let first = memory.reserve(ReadFrom::Disk, &line, 200 * MIB, LONG).await.unwrap();
+        let refused = memory.reserve(ReadFrom::Disk, &line, 100 * MIB, SHORT).await.unwrap_err();
+        assert_eq!(refused.code(), "memory_busy");
+        assert!(refused.to_string().contains("256 MiB"), "{refused}");
+        let second = memory.reserve(ReadFrom::Disk, &line, 100 * MIB, LONG);
+        let (second, ()) = tokio::join!(second, async { drop(first) });
+        assert_eq!(second.unwrap().bytes(), 100 * MIB);
+    }
+
+    #[tokio::test]
+    async fn a_read_gets_at_most_what_there_is() {
+        let (memory, line) = memory();
+        let all = memory.reserve(ReadFrom::Disk, &line, usize::MAX, LONG).await.unwrap();
+        assert_eq!(all.bytes(), 224 * MIB);
+    }
+
+    #[tokio::test]
+    async fn small_reads_do_not_wait_for_large_ones() {
+        let (memory, line) = memory();
+        let _all = memory.reserve(ReadFrom::Disk, &line, usize::MAX, LONG).await.unwrap();
+        let waiting = memory.reserve(ReadFrom::Disk, &line, usize::MAX, LONG);
+        tokio::select! {
+            biased;
+            _ = waiting => panic!("all memory is in use"),
+            small = memory.reserve(ReadFrom::Disk, &line, MIB, LONG) => assert_eq!(small.unwrap().bytes(), MIB),
+        }
+    }
+
+    #[tokio::test]
+    async fn small_reads_of_memory_do_not_wait_for_those_of_the_disk() {
+        let (memory, line) = memory();
+        let mut stuck = Vec::new();
+        while let Ok(permit) = memory.reserve(ReadFrom::Disk, &line, 4 * MIB, SHORT).await {
+            stuck.push(permit);
+        }
+        assert_eq!(stuck.len(), 4);
+        let small = memory.reserve(ReadFrom::Memory, &line, 4 * MIB, LONG).await;
+        assert_eq!(small.unwrap().bytes(), 4 * MIB);
+    }
+
+    #[tokio::test]
+    async fn memory_goes_back_after_large_reads_and_again_when_their_replies_are_gone() {
+        static TRIMS: AtomicUsize = AtomicUsize::new(0);
+        let deadline = Instant::now() + LONG;
+        let trimmed = async |times| {
+            while TRIMS.load(Ordering::Relaxed) < times {
+                assert!(Instant::now() < deadline, "memory goes back");
+                sleep(SHORT).await;
+            }
+        };
+        let (memory, line) = memory();
+        let trim = || {
+            TRIMS.fetch_add(1, Ordering::Relaxed);
+        };
+        let trimming = tokio::spawn(memory.clone().trim_after_reads(trim));
+        let woken = memory.0.ended.subscribe();
+        let read = async |bytes| {
+            drop(memory.reserve(ReadFrom::Disk, &line, bytes, LONG).await.unwrap());
+        };
+        read(TRIM_FROM / 2).await;
+        assert!(!woken.has_changed().unwrap(), "little was read");
+        read(TRIM_FROM / 2).await;
+        assert!(woken.has_changed().unwrap(), "reads count together");
+        trimmed(2).await;
+        read(100 * MIB).await;
+        trimmed(4).await;
+        trimming.abort();
+    }
+
+    #[tokio::test]
+    async fn a_tenant_with_many_reads_does_not_delay_another() {
+        let (memory, other) = memory();
+        let busy = Arc::new(Semaphore::new(1));
+        let held = memory.reserve(ReadFrom::Disk, &busy, usize::MAX, LONG).await.unwrap();
+        let (ended, mut endings) = tokio::sync::mpsc::unbounded_channel();
+        for _ in 0..20 {
+            let (memory, busy, ended) = (memory.clone(), Arc::clone(&busy), ended.clone());
+            tokio::spawn(async move {
+                let permit = memory.reserve(ReadFrom::Disk, &busy, usize::MAX, LONG).await;
+                ended.send("busy").unwrap();
+                drop(permit);
+            });
+        }
+        while busy.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let late = async {
+            let permit = memory.reserve(ReadFrom::Disk, &other, usize::MAX, LONG).await;
+            ended.send("other").unwrap();
+            drop(permit);
+        };
+        tokio::join!(late, async {
+            tokio::task::yield_now().await;
+            drop(held);
+        });
+        let mut order = Vec::new();
+        while order.len() < 21 {
+            order.push(endings.recv().await.unwrap());
+        }
+        let place = order.iter().position(|who| *who == "other").unwrap();
+        assert!(place <= 2, "{order:?}");
+    }
+}

@@ -1,0 +1,131 @@
+//! What it costs in memory to keep output.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use shellyard_output::{
+    Allowance, Keep, LogBounds, LogReader, LogSettings, LogWriter, Stream, open, open_bounded,
+};
+
+const BLOCK: usize = 64 * 1024;
+
+fn log(memory_bytes: usize) -> (LogWriter, LogReader, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = LogSettings { memory_bytes, spill_dir: folder.path().to_owned().into() };
+    let (writer, reader) = open(&settings);
+    (writer, reader, folder)
+}
+
+/// How often memory is taken to keep a hundred blocks of this, once the log is in a file.
+fn times_of_a_flood(line: &[u8]) -> usize {
+    let (mut writer, reader, _folder) = log(BLOCK);
+    let block = line.repeat(BLOCK / line.len());
+    writer.append(Stream::Stdout, &block);
+    writer.append(Stream::Stdout, &block);
+    let (seen, ()) = allocated(|| {
+        for _ in 0..100 {
+            writer.append(Stream::Stdout, &block);
+        }
+    });
+    assert_eq!(reader.progress().total_bytes, 102 * BLOCK as u64);
+    seen.times
+}
+
+#[test]
+fn no_line_costs_an_allocation() {
+    let of_long_lines = times_of_a_flood(&[b"x".repeat(BLOCK - 1), b"\n".to_vec()].concat());
+    let of_empty_lines = times_of_a_flood(b"\n");
+    assert_eq!(of_long_lines, of_empty_lines);
+    assert!(of_empty_lines < 200, "{of_empty_lines}: of each block only its counts");
+}
+
+#[test]
+fn bytes_are_not_copied_on_their_way_to_a_file() {
+    let (mut writer, _reader, _folder) = log(0);
+    let block = vec![b'x'; 16 * BLOCK];
+    writer.append(Stream::Stdout, &block);
+    let (seen, _) = allocated(|| writer.append(Stream::Stdout, &block));
+    assert!(seen.bytes < BLOCK / 8, "{seen:?}");
+}
+
+#[test]
+fn a_short_output_takes_little_more_than_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = LogSettings { memory_bytes: BLOCK, spill_dir: folder.path().to_owned().into() };
+    // All logs of a server share one quota. The first of all registers what is counted.
+    let bounds = LogBounds { keep: Keep::All, allowance: Allowance::unlimited() };
+    open_bounded(&settings, bounds.clone()).0.append(Stream::Stdout, b"hi\n");
+    let (seen, _log) = allocated(|| {
+        let (mut writer, reader) = open_bounded(&settings, bounds.clone());
+        writer.append(Stream::Stdout, b"hi\n");
+        writer.close();
+        reader
+    });
+    assert!(seen.bytes < 1536, "{seen:?}");
+}
+
+thread_local! {
+    static SEEN: Cell<Allocated> = const { Cell::new(Allocated { times: 0, bytes: 0 }) };
+}
+
+/// What was asked of the allocator, whether or not it was given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Allocated {
+    times: usize,
+    bytes: usize,
+}
+
+/// What this thread allocates in `work`.
+fn allocated<T>(work: impl FnOnce() -> T) -> (Allocated, T) {
+    let before = SEEN.get();
+    let done = work();
+    let after = SEEN.get();
+    let (times, bytes) = (after.times - before.times, after.bytes - before.bytes);
+    (Allocated { times, bytes }, done)
+}
+
+struct Counting;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn count(bytes: usize) {
+    let Allocated { times, bytes: before } = SEEN.get();
+    SEEN.set(Allocated { times: times + 1, bytes: before + bytes });
+}
+
+#[expect(
+    unsafe_code,
+    reason = "the trait of allocators is unsafe, and hands on to that of the system"
+)]
+// SAFETY: everything is handed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size.saturating_sub(layout.size()));
+        // SAFETY: as the caller promises.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[test]
+fn what_is_allocated_is_counted() {
+    let (seen, memory) = allocated(|| Vec::<u8>::with_capacity(1000));
+    assert_eq!((seen, memory.capacity()), (Allocated { times: 1, bytes: 1000 }, 1000));
+}
