@@ -3,21 +3,13 @@
 //! Start: settings → log → host → yard → transport, and beside them guardian and spawner. End: no new work → running jobs get
 //! their time → every tree is ended → the transport says its last words → exit.
 
-mod auth;
 mod children;
-#[cfg(feature = "otlp")]
-mod collector;
-mod confining;
+mod confinement;
 mod connect;
 mod data_dir;
-mod end_watchdog;
-mod error;
-mod queue_limits;
-mod reload;
 mod rules;
 mod runtime;
 mod serve;
-mod signals;
 mod start;
 mod traces;
 mod values;

@@ -1,17 +1,19 @@
 //! The threads that the server works with. They are made at its start and stay, so that a limit on
 //! processes that is reached later ends neither calls nor the server.
 
-use std::fs;
 use std::num::NonZero;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, io, process, thread};
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 
-use super::error::AppError;
+use super::start::AppError;
 use crate::config::Environment;
-use crate::process::bound_free_memory;
+use crate::process::{bound_free_memory, guardian};
+use crate::telemetry::events;
 
 /// Threads of the runtime that may block. Work that finds no other thread waits for one of these.
 const RESERVED: usize = 4;
@@ -116,4 +118,106 @@ fn try_threads(count: usize) -> Result<(), AppError> {
 
 fn count_threads() -> usize {
     fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+}
+
+// The signals that a server listens to.
+
+/// The system's and the terminal's wish that we end.
+#[derive(Debug)]
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Listens from now on.
+    pub(super) fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Returns at the next wish to end.
+    pub(super) async fn wish_to_end(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Does this, for ever, whenever SIGHUP arrives.
+pub(super) fn on_hangup<F: Future<Output = ()> + Send>(
+    act: impl Fn() -> F + Send,
+) -> io::Result<impl Future<Output = ()> + Send> {
+    let mut hangups = signal(SignalKind::hangup())?;
+    Ok(async move {
+        while hangups.recv().await.is_some() {
+            act().await;
+        }
+    })
+}
+
+// A thread that ends the process when its orderly end hangs.
+//
+// The orderly end needs the runtime's threads, and any of them can be stuck in a system call: a
+// file system that does not answer is enough. So one thread, with a runtime of its own, listens
+// to the same signals and does nothing else.
+
+/// The time, beyond what jobs get, in which an orderly end is over: it verifies that every tree is
+/// gone and says its last words to clients.
+const LAST_STEPS: Duration = Duration::from_secs(10);
+
+/// The time in which the last log line is written.
+const LAST_LINE: Duration = Duration::from_millis(200);
+
+/// Exit code of a server whose end was forced.
+const FORCED: i32 = 1;
+
+/// The handle of the thread. Ending the process otherwise ends it too.
+#[derive(Debug)]
+pub(super) struct EndWatchdog {
+    begun: Arc<Notify>,
+}
+
+impl EndWatchdog {
+    /// Starts the thread. It lets an end in which jobs get `jobs` take a little longer than that.
+    pub(super) fn start(jobs: Duration) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let signals = {
+            let _inside = runtime.enter();
+            Signals::listen()?
+        };
+        let begun = Arc::new(Notify::new());
+        let (limit, begins) = (jobs + LAST_STEPS, Arc::clone(&begun));
+        let watch = move || {
+            runtime.block_on(outlast(signals, begins, limit));
+            force_end(limit);
+        };
+        thread::Builder::new().name("end-watchdog".to_owned()).spawn(watch)?;
+        Ok(Self { begun })
+    }
+
+    /// Tells the thread of an end that no signal asked for.
+    pub(super) fn begin(&self) {
+        self.begun.notify_one();
+    }
+}
+
+/// Returns when an end has begun and the process is still there after `limit`.
+async fn outlast(mut signals: Signals, begins: Arc<Notify>, limit: Duration) {
+    tokio::select! {
+        () = signals.wish_to_end() => {}
+        () = begins.notified() => {}
+    }
+    tokio::time::sleep(limit).await;
+}
+
+fn force_end(limit: Duration) {
+    events::end_forced(limit);
+    // A thread in a system call that nothing interrupts keeps our files open after the exit.
+    guardian::let_go();
+    thread::sleep(LAST_LINE);
+    process::exit(FORCED);
 }

@@ -1,23 +1,38 @@
 //! From a command line to an exit code.
 
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ractor::SpawnErr;
+use thiserror::Error;
+use tokio::task::JoinError;
+
 use super::data_dir::ServerLock;
-use super::error::AppError;
-use super::runtime::{check_log_thread, check_threads, client_runtime, server_runtime};
+use super::runtime::{Signals, check_log_thread, check_threads, client_runtime, server_runtime};
 use super::serve::{App, Ending};
-use super::signals::Signals;
-use super::{auth, confining, connect, rules, traces, values};
-use crate::bounded_read::{FILE_TIME, run_bounded};
-use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, talk};
-use crate::config::{Environment, FlagValue, Loaded, Settings, Sources, load};
-use crate::http::Server;
+use super::{confinement, connect, rules, traces, values};
+use crate::TaskLimit;
+use crate::bounded_read::{BoundedReadError, FILE_TIME, run_bounded};
+use crate::cli::{Cli, Command, ConfigVerb, OperatorVerb, RunFlags, talk};
+use crate::client::{ClientError, TargetError};
+use crate::config::{ConfigError, Environment, FlagValue, Loaded, Settings, Sources, load};
+use crate::environment::NamePatternError;
+use crate::http::auth::AuthError;
+use crate::http::{HttpError, Server};
+use crate::ids::TenantError;
+use crate::output::redact::RedactError;
+use crate::policy::directories::DirectoryError;
+use crate::policy::rules::RuleError;
 use crate::private_files::{PrivateDirError, make_private_dir};
 use crate::process::child_defaults;
-use crate::proxy;
-use crate::telemetry::{Exporter, setup};
+use crate::telemetry::audit::AuditError;
+use crate::telemetry::exporter::ExporterError;
+use crate::telemetry::logging::SetupError;
+use crate::telemetry::{Exporter, logging};
+use crate::yard::Unavailable;
+use crate::{cli, proxy};
 
 /// Exit code of a server that could not start or go on.
 const FAILURE: u8 = 1;
@@ -120,7 +135,7 @@ impl Start {
         let loaded = self.load()?;
         close_data_dir(&loaded.settings)?;
         check_threads(&self.sources.environment)?;
-        let (_guard, log) = setup::start(&self.logging(&loaded))?;
+        let (_guard, log) = logging::start(&self.logging(&loaded))?;
         // Before anything of another server is touched.
         let lock = ServerLock::take(&loaded.settings.server.data_dir)?;
         let runtime = server_runtime(&self.sources.environment)?;
@@ -149,7 +164,7 @@ impl Start {
         let loaded = self.load()?;
         close_data_dir(&loaded.settings)?;
         check_threads(&self.sources.environment)?;
-        let (_guard, log) = setup::start(&self.logging(&loaded))?;
+        let (_guard, log) = logging::start(&self.logging(&loaded))?;
         let runtime = server_runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
@@ -169,7 +184,7 @@ impl Start {
     fn proxy(self, flags: &cli::StdioFlags) -> Result<u8, AppError> {
         let loaded = self.load()?;
         check_log_thread()?;
-        let _log = setup::start(&self.logging(&loaded))?;
+        let _log = logging::start(&self.logging(&loaded))?;
         let upstream = connect::upstream(flags, &loaded.settings, &self.sources.environment)?;
         let runtime = client_runtime()?;
         let result = runtime.block_on(async {
@@ -200,9 +215,9 @@ impl Start {
         let loaded = self.load()?;
         close_data_dir(&loaded.settings)?;
         // The command's own output is what the caller wants to see.
-        let logging = setup::Logging { filter: "warn".to_owned(), ..self.logging(&loaded) };
+        let logging = logging::Logging { filter: "warn".to_owned(), ..self.logging(&loaded) };
         check_threads(&self.sources.environment)?;
-        let (_guard, log) = setup::start(&logging)?;
+        let (_guard, log) = logging::start(&logging)?;
         let grace = loaded.settings.job.grace;
         let runtime = server_runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
@@ -230,7 +245,7 @@ impl Start {
     }
 
     fn token(&self, command: &cli::TokenCommand) -> Result<u8, AppError> {
-        Ok(cli::token::run(command, auth::token_file(&self.load()?.settings)))
+        Ok(cli::token::run(command, rules::token_file(&self.load()?.settings)))
     }
 
     fn doctor(&self, flags: &cli::DoctorFlags) -> Result<u8, AppError> {
@@ -243,7 +258,7 @@ impl Start {
             shell: values::shell(&loaded.settings.job),
             login_shell: self.sources.environment.login_shell(),
             temp_dir: self.sources.environment.temp_dir(),
-            confining: confining::wished(&loaded.settings)?,
+            confining: confinement::wished(&loaded.settings)?,
         };
         Ok(cli::doctor::run(flags, &patient))
     }
@@ -252,7 +267,7 @@ impl Start {
         Ok(load(self.sources.clone())?)
     }
 
-    fn logging(&self, loaded: &Loaded) -> setup::Logging {
+    fn logging(&self, loaded: &Loaded) -> logging::Logging {
         values::logging(&loaded.settings.log, &self.sources.environment)
     }
 }
@@ -265,5 +280,125 @@ fn close_data_dir(settings: &Settings) -> Result<(), AppError> {
     match made.map_err(|source| AppError::DataDirSilent { path: silent, source })? {
         Ok(()) | Err(PrivateDirError::Unusable { .. }) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+// Why the program could not start.
+
+/// Why the program could not start. Each text says what to do about it.
+#[derive(Debug, Error)]
+pub(super) enum AppError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    DataDir(#[from] PrivateDirError),
+    #[error(
+        "the data directory `{}` is in use by {holder}; connect to that one (`shellyard stdio --connect`), stop it, or give this one its own with --data-dir DIR", .path.display()
+    )]
+    DataDirInUse { path: PathBuf, holder: String },
+    #[error(
+        "the data directory `{}` does not answer; check the file system that it is on, or name another with --data-dir DIR", .path.display()
+    )]
+    DataDirSilent { path: PathBuf, source: io::Error },
+    #[error("cannot lock the data directory by `{}`; remove what is there", .path.display())]
+    ServerLock { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Log(#[from] SetupError),
+    #[error(transparent)]
+    Metrics(#[from] ExporterError),
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    #[error("cannot create a thread: {0}")]
+    TaskLimit(TaskLimit),
+    #[error("cannot start worker threads; check the limits on processes and memory (ulimit -a)")]
+    Runtime(#[source] io::Error),
+    #[error("cannot listen to signals; check the limit on open files (ulimit -n)")]
+    Signals(#[from] io::Error),
+    #[error("this host does not let a server keep its jobs together; Linux 5.4 or newer is needed")]
+    Host(#[source] io::Error),
+    #[error("cannot start the supervisor")]
+    Supervisor(#[from] SpawnErr),
+    #[error(
+        "the supervisor failed too often in a short time; the log says why; start the server again"
+    )]
+    SupervisorFails,
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    #[error(
+        "oauth.issuer is set, but no audience: set oauth.resource (or oauth.audience), or tokens for other servers would be good here too"
+    )]
+    NoAudience,
+    #[error(
+        "oauth.{key} is set, but no oauth.issuer, so that no access token would be taken; set it too"
+    )]
+    NoIssuer { key: &'static str },
+    #[error("`{entry}` cannot be in oauth.tenants; write VALUE=TENANT")]
+    OauthTenant { entry: String, source: TenantError },
+    #[error("cannot read the token file `{}`; give a readable file with one token", .path.display())]
+    TokenFile { path: PathBuf, source: BoundedReadError },
+    #[error("the token file `{}` holds no token; write one into it", .path.display())]
+    NoToken { path: PathBuf },
+    #[error("the token in {origin} cannot be sent; it must be one line of plain characters")]
+    UnusableToken { origin: String },
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(
+        "the server has no socket (http.socket is \"none\"); say where it is: --connect http://127.0.0.1:8000/mcp"
+    )]
+    NoSocket,
+    #[error(
+        "{flag} is a setting of the server, and --connect only talks to one; give it to `shellyard serve`, or leave --connect out"
+    )]
+    ServersSetting { flag: &'static str },
+    #[error(
+        "--ensure-server starts a server on this machine only, on a socket or in plain HTTP on loopback, and {target} is none of these; run `shellyard serve` there and leave --ensure-server out"
+    )]
+    NotStartable { target: String },
+    #[error(
+        "cannot find this program's own file, so no server can be started; leave --ensure-server out"
+    )]
+    Program(#[source] io::Error),
+    #[error("a rule cannot be used ({origin})")]
+    Rule { origin: String, source: RuleError },
+    #[error("`{}` cannot be in policy.allowed_directories ({origin}); give a directory that exists", .path.display())]
+    AllowedDirectory { origin: String, path: PathBuf, source: io::Error },
+    #[error("a directory in policy.allowed_directories cannot be used")]
+    Directory(#[from] DirectoryError),
+    #[error("a pattern in redact.patterns cannot be used ({origin})")]
+    Redact { origin: String, source: RedactError },
+    #[error("a pattern in {key} cannot be used ({origin})")]
+    Variable { key: &'static str, origin: String, source: NamePatternError },
+    #[error("jobs cannot be confined as `{key}` asks for ({origin})")]
+    Confinement { key: String, origin: String, source: Unavailable },
+    #[error("a name under [tenants] cannot be used")]
+    Tenant(#[from] TenantError),
+    #[error("the audit log cannot be opened")]
+    Audit(#[from] AuditError),
+    #[error("`{}` cannot be the working directory; give an existing directory with -w", .dir.display())]
+    WorkingDirectory { dir: PathBuf, source: io::Error },
+    #[cfg(feature = "otlp")]
+    #[error(transparent)]
+    Otlp(#[from] crate::telemetry::otlp::ExportError),
+    #[cfg(not(feature = "otlp"))]
+    #[error(
+        "trace.otlp_endpoint is set ({endpoint}), but this program was built without the export of spans; build it with `cargo build --release --features otlp`, or leave the setting empty"
+    )]
+    NoOtlp { endpoint: String },
+    #[error(
+        "the settings could not be read within {} s: a file system does not answer; check the mounts that the settings name", .after.as_secs()
+    )]
+    ReloadHangs { after: Duration },
+    #[error("the settings could not be read: the task that reads them failed")]
+    ReloadFails(#[source] JoinError),
+    #[error("the current directory cannot be used; start in an existing one, or set job.cwd")]
+    Cwd(#[source] io::Error),
+}
+
+impl AppError {
+    /// The reason for which the system gave no thread.
+    pub(super) fn no_thread(error: io::Error) -> Self {
+        TaskLimit::reached(&error).map_or(Self::Runtime(error), Self::TaskLimit)
     }
 }

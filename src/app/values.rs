@@ -1,14 +1,17 @@
 //! From settings to the values that each room is given: rooms do not read the configuration.
 
 use std::io::IsTerminal;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
-use super::error::AppError;
-use super::{auth, confining, queue_limits, rules};
+use super::start::AppError;
+use super::{confinement, rules};
 use crate::client::USUAL_SOCKET;
-use crate::config::{self, Environment, Loaded, Settings};
+use crate::config;
+use crate::config::{Environment, Loaded, QuotaSettings, Settings, TenantSettings};
 use crate::confinement::ConfinedPlaces;
 use crate::http::{HttpSettings, JobDetection, SocketAt};
 use crate::ids::Tenant;
@@ -22,10 +25,10 @@ use crate::process::child_defaults::HostTag;
 use crate::process::shell::Shell;
 use crate::spec::{LargeOutput, Limits, Priority};
 use crate::telemetry::KnownNames;
-use crate::telemetry::setup::{Format, Logging};
+use crate::telemetry::logging::{Format, Logging};
 use crate::yard::{
-    Bounds, DEFAULT_LANE, Defaults, JobSettings, LaneDefaults, Levels, PressureWatch, Retention,
-    Tuning, YardSettings,
+    Bounds, DEFAULT_LANE, Defaults, JobSettings, LaneDefaults, LaneLimits, Levels, PressureWatch,
+    QueueLimits, Retention, TenantLimits, Tuning, YardSettings,
 };
 
 pub(super) fn logging(settings: &config::LogSettings, environment: &Environment) -> Logging {
@@ -48,7 +51,7 @@ pub(super) fn http(settings: &Settings) -> Result<HttpSettings, AppError> {
         path: http.path.clone(),
         allowed_hosts: http.allowed_hosts.clone(),
         allowed_origins: http.allowed_origins.clone(),
-        auth: auth::auth(settings)?,
+        auth: rules::auth(settings)?,
         job_detection: job_detection(),
         allow_jobs: http.allow_jobs,
         max_body_bytes: http.max_body,
@@ -170,10 +173,10 @@ pub(super) fn yard(
     let settings = &loaded.settings;
     Ok(YardSettings {
         defaults: defaults(loaded)?,
-        queue: queue_limits::queue_limits(settings)?,
+        queue: queue_limits(settings)?,
         retention: retention(&settings.retention),
         compress_from: settings.output.compress_from,
-        job: job(loaded, tag, confining::places(settings, environment, scratch), environment)?,
+        job: job(loaded, tag, confinement::places(settings, environment, scratch), environment)?,
         rules: rules::rules(loaded, &shell(&settings.job))?,
         audit: rules::audit(settings)?,
         numbers: None,
@@ -186,7 +189,7 @@ pub(super) fn tuning(loaded: &Loaded) -> Result<Tuning, AppError> {
     Ok(Tuning {
         rules: rules::rules(loaded, &shell(&settings.job))?,
         defaults: defaults(loaded)?,
-        queue: queue_limits::queue_limits(settings)?,
+        queue: queue_limits(settings)?,
         quota: quota(settings),
     })
 }
@@ -211,7 +214,7 @@ fn defaults(loaded: &Loaded) -> Result<Defaults, AppError> {
         max_timeout: settings.job.max_timeout,
         lanes: lanes.map(|(name, lane)| (name.clone(), lane_defaults(lane, settings))).collect(),
         environment: environment.collect::<Result<_, AppError>>()?,
-        confining: confining::confining(loaded)?,
+        confining: confinement::confining(loaded)?,
     })
 }
 
@@ -329,5 +332,114 @@ fn cwd(settings: &Settings) -> Result<PathBuf, AppError> {
     match &settings.job.cwd {
         Some(cwd) => Ok(cwd.clone()),
         None => std::env::current_dir().map_err(AppError::Cwd),
+    }
+}
+
+// The bounds of the queue, lanes and tenants, from settings: at start, and again at a reload.
+
+/// The bounds that these settings ask for.
+pub(super) fn queue_limits(settings: &Settings) -> Result<QueueLimits, AppError> {
+    let queue = &settings.queue;
+    let cores = available_parallelism().map_or(1, usize::from);
+    let lanes = queue.lanes.iter().map(|(name, lane)| {
+        (name.clone(), LaneLimits { slots: lane.slots, max_queued: lane.max_queued })
+    });
+    let quota = tenant_quota(&settings.quota);
+    let tenants = settings.tenants.iter();
+    let tenants = tenants.map(|(name, own)| Ok((Tenant::named(name)?, tenant(own, &quota))));
+    Ok(QueueLimits {
+        slots: queue.slots_for(cores),
+        max_queued: queue.max_queued,
+        lanes: lanes.collect(),
+        quota,
+        tenants: tenants.collect::<Result<_, AppError>>()?,
+    })
+}
+
+fn tenant_quota(quota: &QuotaSettings) -> TenantLimits {
+    TenantLimits {
+        weight: NonZeroU32::MIN,
+        max_running: quota.max_running.and_then(jobs),
+        max_queued: quota.max_queued.and_then(jobs),
+        starts_per_minute: quota.starts_per_minute.and_then(starts),
+        cpu_per_hour: quota.cpu_s_per_hour.and_then(cpu),
+    }
+}
+
+/// What the tenant's own section does not say is as for every tenant.
+fn tenant(own: &TenantSettings, quota: &TenantLimits) -> TenantLimits {
+    TenantLimits {
+        weight: own.weight.and_then(NonZeroU32::new).unwrap_or(quota.weight),
+        max_running: own.max_running.map_or(quota.max_running, jobs),
+        max_queued: own.max_queued.map_or(quota.max_queued, jobs),
+        starts_per_minute: own.starts_per_minute.map_or(quota.starts_per_minute, starts),
+        cpu_per_hour: own.cpu_s_per_hour.map_or(quota.cpu_per_hour, cpu),
+    }
+}
+
+/// Each: 0 = no bound.
+fn jobs(most: u64) -> Option<usize> {
+    (most > 0).then(|| usize::try_from(most).unwrap_or(usize::MAX))
+}
+
+fn starts(most: u64) -> Option<NonZeroU32> {
+    NonZeroU32::new(u32::try_from(most).unwrap_or(u32::MAX))
+}
+
+fn cpu(seconds: u64) -> Option<Duration> {
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{LimitSettings, OwnConfinement};
+
+    const NONE: TenantSettings = TenantSettings {
+        weight: None,
+        max_running: None,
+        max_queued: None,
+        starts_per_minute: None,
+        cpu_s_per_hour: None,
+        max_stored: None,
+        environment: Vec::new(),
+        confining: OwnConfinement {
+            confinement: None,
+            network: None,
+            limits: LimitSettings {
+                memory: None,
+                cpu_s: None,
+                processes: None,
+                open_files: None,
+                file_size: None,
+                nice: None,
+            },
+        },
+    };
+
+    #[test]
+    fn a_tenant_has_what_it_says_and_else_what_everybody_has() {
+        let everybody = tenant_quota(&QuotaSettings {
+            max_running: Some(4),
+            max_queued: Some(10),
+            starts_per_minute: Some(60),
+            cpu_s_per_hour: None,
+        });
+        assert_eq!(tenant(&NONE, &everybody), everybody);
+        let own = TenantSettings {
+            weight: Some(3),
+            max_queued: Some(0),
+            starts_per_minute: Some(5),
+            cpu_s_per_hour: Some(7),
+            ..NONE
+        };
+        let expected = TenantLimits {
+            weight: NonZeroU32::new(3).unwrap(),
+            max_running: Some(4),
+            max_queued: None,
+            starts_per_minute: NonZeroU32::new(5),
+            cpu_per_hour: Some(Duration::from_secs(7)),
+        };
+        assert_eq!(tenant(&own, &everybody), expected);
     }
 }

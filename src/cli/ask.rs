@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::flags::set;
-use super::reply::Reply;
 use super::talk;
+use super::talk::Reply;
 use crate::client::{Answer, Client, ClientError};
 use crate::config::FlagValue;
 

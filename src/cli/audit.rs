@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::reply::Reply;
+use super::talk::Reply;
 use super::{AuditCommand, AuditVerb, AuditVerifyFlags};
 use crate::telemetry::audit::{self, Mark, Place, Verified, VerifyError};
 

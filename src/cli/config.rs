@@ -1,13 +1,18 @@
 //! `config check`, `config show` and `config init`.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use serde_json::json;
+use clap::Args;
+use serde_json::{Value, json};
 
-use super::reply::Reply;
+use super::ask::{AskError, AskFlags, post};
+use super::talk::Reply;
+use super::talk::table;
 use super::{CheckFlags, ConfigFileVerb, InitFlags, ServeFlags, ShowFlags};
+use crate::client::Client;
 use crate::config::{
     ConfigError, DEFAULT_FILE, Entry, Environment, Loaded, Problem, Sources, load, user_file,
 };
@@ -127,7 +132,7 @@ fn read(
     load(Sources { file, environment, flags: serve.values() })
 }
 
-fn problems(error: &ConfigError) -> Vec<serde_json::Value> {
+fn problems(error: &ConfigError) -> Vec<Value> {
     let one = |problem: &Problem| json!({ "origin": problem.origin.to_string(), "message": problem.trouble.to_string() });
     match error {
         ConfigError::Invalid { problems } => problems.iter().map(one).collect(),
@@ -146,6 +151,35 @@ fn failed(error: &ConfigError) -> Reply {
 
 fn failure(message: &str) -> Reply {
     Reply { stdout: String::new(), stderr: format!("shellyard: {message}\n"), code: 1 }
+}
+
+// `config reload`: new settings for a server that runs.
+
+/// Flags of `config reload`. The server reads the files that it was started with.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ReloadFlags {
+    /// Which server is asked.
+    #[command(flatten)]
+    pub server: AskFlags,
+}
+
+/// Has the server read its settings again.
+pub(super) async fn reload(flags: &ReloadFlags, client: &Client) -> Result<Reply, AskError> {
+    let answer = post(client, "/api/v1/reload", &json!({})).await?;
+    Ok(flags.server.success(&answer, || told(&answer)))
+}
+
+/// One line for each setting that changed, and what its new value takes.
+fn told(answer: &Value) -> Reply {
+    let keys = |name: &str| answer[name].as_array().map_or(&[][..], Vec::as_slice);
+    let row = |key: &Value, what: &str| {
+        vec![key.as_str().unwrap_or_default().to_owned(), what.to_owned()]
+    };
+    let live = keys("applied").iter().map(|key| row(key, "holds now"));
+    let restart = keys("needs_restart").iter().map(|key| row(key, "takes a restart"));
+    let rows: Vec<Vec<String>> = live.chain(restart).collect();
+    let stderr = if rows.is_empty() { "nothing changed\n" } else { "" };
+    Reply { stdout: table(&rows), stderr: stderr.to_owned(), code: 0 }
 }
 
 #[cfg(test)]
@@ -191,7 +225,7 @@ mod tests {
         let flags =
             CheckFlags { file: Some(file.path().into()), json: true, ..CheckFlags::default() };
         let reply = check(&flags, Environment::default());
-        let answer: serde_json::Value = serde_json::from_str(&reply.stdout).unwrap();
+        let answer: Value = serde_json::from_str(&reply.stdout).unwrap();
         assert_eq!((reply.code, reply.stderr.as_str()), (1, ""));
         assert_eq!(answer["ok"], false);
         assert_eq!(answer["problems"][0]["origin"], format!("{}:1", file.path().display()));
@@ -248,7 +282,7 @@ mod tests {
     #[test]
     fn show_in_json_has_every_key() {
         let reply = show(&ShowFlags { json: true, ..defaults_only() }, Environment::default());
-        let answer: serde_json::Value = serde_json::from_str(&reply.stdout).unwrap();
+        let answer: Value = serde_json::from_str(&reply.stdout).unwrap();
         assert_eq!(answer["settings"]["queue.lanes.build.slots"]["value"], 2);
         assert_eq!(answer["settings"]["log.filter"]["origin"], "default");
     }
@@ -274,5 +308,18 @@ mod tests {
         assert_eq!(init(&InitFlags::default(), &Environment::default()).code, 1);
         let reply = init(&InitFlags { stdout: true }, &Environment::default());
         assert_eq!(reply.stdout, DEFAULT_FILE);
+    }
+}
+
+#[cfg(test)]
+mod reload_tests {
+    use super::*;
+
+    #[test]
+    fn each_setting_says_what_it_takes() {
+        let answer = json!({"applied": ["queue.slots"], "needs_restart": ["http.path"]});
+        assert_eq!(told(&answer).stdout, "queue.slots  holds now\nhttp.path    takes a restart\n");
+        let nothing = told(&json!({"applied": [], "needs_restart": []}));
+        assert_eq!((nothing.stdout.as_str(), nothing.stderr.as_str()), ("", "nothing changed\n"));
     }
 }

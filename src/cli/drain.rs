@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::ask::{AskError, AskFlags, get, post};
 use super::pause::{counts, still_paused};
-use super::reply::Reply;
+use super::talk::Reply;
 use crate::client::Client;
 
 /// The time between two looks at a server that drains.

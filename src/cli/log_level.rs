@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::ask::{AskError, AskFlags, get, put};
-use super::reply::Reply;
+use super::talk::Reply;
 use super::token::duration;
 use crate::client::Client;
 

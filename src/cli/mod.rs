@@ -5,7 +5,6 @@
 mod ask;
 pub mod audit;
 pub mod config;
-mod confine_flags;
 pub mod demo_load;
 pub mod doctor;
 mod drain;
@@ -16,28 +15,25 @@ mod operator;
 mod pause;
 pub mod policy;
 mod queue;
-mod reload;
-mod reply;
 pub mod run;
 mod server;
-mod table;
 pub mod talk;
 pub mod token;
 
 pub use ask::AskFlags;
-pub use confine_flags::ConfineFlags;
+pub use config::ReloadFlags;
 pub use demo_load::DemoLoadFlags;
 pub use drain::DrainFlags;
 pub use flags::{
     AuditCommand, AuditVerb, AuditVerifyFlags, CheckFlags, Cli, Command, ConfigCommand,
-    ConfigFileVerb, ConfigVerb, DoctorFlags, InitFlags, PolicyCommand, PolicyExplainFlags,
-    PolicyTestFlags, PolicyVerb, RunFlags, ServeFlags, ServerFlags, ShowFlags, StdioFlags,
+    ConfigFileVerb, ConfigVerb, ConfineFlags, DoctorFlags, InitFlags, PolicyCommand,
+    PolicyExplainFlags, PolicyTestFlags, PolicyVerb, RunFlags, ServeFlags, ServerFlags, ShowFlags,
+    StdioFlags,
 };
 pub use jobs::JobsFlags;
 pub use log_level::LogLevelFlags;
 pub use operator::OperatorVerb;
 pub use pause::LaneFlags;
 pub use queue::QueueFlags;
-pub use reload::ReloadFlags;
 pub use server::{ServerCommand, ServerVerb, ShellServerFlags};
 pub use token::{TokenCommand, TokenNewFlags, TokenRevokeFlags, TokenVerb};

@@ -3,12 +3,13 @@
 use clap::Subcommand;
 
 use super::ask::AskFlags;
+use super::config;
+use super::config::ReloadFlags;
 use super::drain::{self, DrainFlags};
 use super::jobs::{self, JobsFlags};
 use super::log_level::{self, LogLevelFlags};
 use super::pause::{self, LaneFlags};
 use super::queue::{self, QueueFlags};
-use super::reload::{self, ReloadFlags};
 use crate::client::Client;
 
 /// What is asked of a running server.
@@ -55,7 +56,7 @@ impl OperatorVerb {
             Self::Resume(flags) => pause::resume(flags, client).await,
             Self::Drain(flags) => drain::run(flags, client).await,
             Self::LogLevel(flags) => log_level::run(flags, client).await,
-            Self::Reload(flags) => reload::run(flags, client).await,
+            Self::Reload(flags) => config::reload(flags, client).await,
         };
         done.unwrap_or_else(|error| self.server().failure(&error)).give()
     }

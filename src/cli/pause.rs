@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::ask::{AskError, AskFlags, post};
-use super::reply::Reply;
+use super::talk::Reply;
 use crate::client::Client;
 
 /// Flags of `pause` and `resume`.

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::ask::{AskError, AskFlags, get};
 use super::jobs::elapsed;
-use super::reply::Reply;
-use super::table::table;
+use super::talk::Reply;
+use super::talk::table;
 use crate::client::Client;
 
 /// Flags of `queue`.

@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::flags::set;
-use super::reply::Reply;
-use super::table::table;
+use super::talk::Reply;
+use super::talk::table;
 use crate::config::FlagValue;
 use crate::http::auth::{
     Label, Moment, StoreError, TokenEntry, TokenFile, TokenId, TokenPlace, TokenStore,

@@ -3,14 +3,8 @@
 //! One connection per request: whoever asks is a command line or a proxy that keeps its one
 //! connection for as long as it lives. Every wait and every answer has a bound.
 
-mod connect;
-mod error;
-mod exchange;
+mod http_client;
 mod target;
-mod tls;
-mod token;
 
-pub use error::ClientError;
-pub use exchange::{Answer, Client, Upgraded};
-pub use target::{Authority, Place, Target, TargetError, USUAL_SOCKET};
-pub use token::Token;
+pub use http_client::{Answer, Client, ClientError, Upgraded};
+pub use target::{Authority, Place, Target, TargetError, Token, USUAL_SOCKET};

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use hyper::Uri;
+use hyper::header::{HeaderValue, InvalidHeaderValue};
 use thiserror::Error;
 
 /// What a server calls its socket, in its data directory.
@@ -189,6 +190,34 @@ fn without_secret(text: &str) -> String {
     match (text.split_once("://"), text.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
         (Some(_), None) | (None, _) => text.to_owned(),
+    }
+}
+
+// The secret that lets a client in.
+
+/// A bearer token, ready to be sent. Never shown.
+#[derive(Clone)]
+pub struct Token(HeaderValue);
+
+impl Token {
+    /// The token with this text.
+    ///
+    /// # Errors
+    /// When it cannot be sent: a control character is in it.
+    pub fn new(text: &str) -> Result<Self, InvalidHeaderValue> {
+        let mut value = HeaderValue::try_from(format!("Bearer {text}"))?;
+        value.set_sensitive(true);
+        Ok(Self(value))
+    }
+
+    pub(super) const fn header(&self) -> &HeaderValue {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
     }
 }
 

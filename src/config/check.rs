@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use toml::Value;
 
-use super::suggest;
+use super::error;
 use crate::{filter, size};
 
 /// What a value may be.
@@ -133,7 +133,7 @@ impl Rule {
     pub(super) fn meant(self, value: &Value) -> Option<&'static str> {
         match self {
             Self::Filter => filter::parse(value.as_str()?).err()?.meant(),
-            Self::Word(words) | Self::Or(words, _) => suggest::for_word(value.as_str()?, words),
+            Self::Word(words) | Self::Or(words, _) => error::for_word(value.as_str()?, words),
             Self::Address
             | Self::Route
             | Self::Text

@@ -1,14 +1,18 @@
 //! Layers of values: the later wins, and each value remembers where it came from.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
 
-use toml::{Table, Value};
+use serde::Deserialize;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+use toml::{Spanned, Table, Value};
 
-use super::check::{self, Rule};
+use super::check::Rule;
 use super::error::{Problem, Trouble};
-use super::origin::Origin;
-use super::schema::{self, Meaning};
-use super::suggest;
+use super::schema::Meaning;
+use super::{check, error, schema};
 
 /// A value in force.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +43,7 @@ impl Layers {
             }
             Meaning::BadName => self.report(origin, Trouble::FreeName { key: key.to_owned() }),
             Meaning::Unknown => {
-                let suggestion = suggest::for_key(key);
+                let suggestion = error::for_key(key);
                 self.report(origin, Trouble::UnknownKey { key: key.to_owned(), suggestion });
             }
         }
@@ -121,5 +125,101 @@ fn insert(table: &mut Table, key: &str, value: Value) {
                 insert(inner, rest, value);
             }
         }
+    }
+}
+
+// Where a value came from.
+
+/// Where a value came from, precise enough to go and change it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// `config/default.toml`, compiled in.
+    Default,
+    /// A line of a configuration file.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+    },
+    /// An environment variable.
+    Variable(String),
+    /// A flag, such as `--bind`.
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Variable(name) => f.write_str(name),
+            Self::Flag(name) => f.write_str(name),
+        }
+    }
+}
+
+// Reads TOML text into layers, each value with its line.
+
+/// Lays every value of `text` over `layers`. `origin_of` makes an origin from a line number.
+pub(super) fn lay(layers: &mut Layers, text: &str, origin_of: &dyn Fn(usize) -> Origin) {
+    let (root, mut errors) = DeTable::parse_recoverable(text);
+    errors.sort_by_key(|error| error.span().map(|span| span.start));
+    let lines = Lines::of(text);
+    let origin_at = |span: Range<usize>| origin_of(lines.at(span.start));
+    if errors.is_empty() {
+        Walk { layers, origin_at: &origin_at }.table("", root.into_inner());
+    }
+    for error in errors {
+        let origin = origin_at(error.span().unwrap_or_default());
+        layers.report(origin, Trouble::Syntax(error.message().to_owned()));
+    }
+}
+
+struct Walk<'a> {
+    layers: &'a mut Layers,
+    origin_at: &'a dyn Fn(Range<usize>) -> Origin,
+}
+
+impl Walk<'_> {
+    fn table(&mut self, prefix: &str, table: DeTable<'_>) {
+        // By position, so that problems come in the order of the lines.
+        let mut pairs: Vec<_> = table.into_iter().collect();
+        pairs.sort_by_key(|(name, _)| name.span().start);
+        for (name, value) in pairs {
+            let origin = (self.origin_at)(name.span());
+            let name = name.into_inner();
+            let key = if prefix.is_empty() { name.to_string() } else { format!("{prefix}.{name}") };
+            self.pair(&key, value, origin);
+        }
+    }
+
+    fn pair(&mut self, key: &str, value: Spanned<DeValue<'_>>, origin: Origin) {
+        if matches!(schema::meaning(key), Meaning::Section) && value.get_ref().is_table() {
+            if let DeValue::Table(inner) = value.into_inner() {
+                self.table(key, inner);
+            }
+            return;
+        }
+        match Value::deserialize(ValueDeserializer::from(value)) {
+            Ok(value) => self.layers.set(key, value, origin),
+            Err(error) => self.layers.report(origin, Trouble::Syntax(error.message().to_owned())),
+        }
+    }
+}
+
+/// Where the lines of a text end: found once, and not again for each value.
+struct Lines {
+    ends: Vec<usize>,
+}
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        Self { ends: memchr::memchr_iter(b'\n', text.as_bytes()).collect() }
+    }
+
+    /// The line of a byte, counted from 1.
+    fn at(&self, byte: usize) -> usize {
+        1 + self.ends.partition_point(|end| *end < byte)
     }
 }

@@ -9,10 +9,10 @@ use serde::Deserialize;
 
 use super::environment::TOKEN_VARIABLE;
 use super::error::{ConfigError, Problem, Trouble};
-use super::layers::{self, Entry, Layers};
-use super::origin::Origin;
+use super::layers::Origin;
+use super::layers::{Entry, Layers};
 use super::settings::Settings;
-use super::{Environment, file, places, schema, suggest};
+use super::{Environment, environment, error, layers, schema};
 use crate::bounded_read::{BoundedReadError, read_text};
 use crate::private_files::Links;
 use crate::spec::JOB_VARIABLE;
@@ -86,7 +86,7 @@ impl Loaded {
 pub fn load(sources: Sources) -> Result<Loaded, ConfigError> {
     let Sources { file, environment, flags } = sources;
     let mut layers = Layers::default();
-    file::lay(&mut layers, DEFAULT_FILE, &|_| Origin::Default);
+    layers::lay(&mut layers, DEFAULT_FILE, &|_| Origin::Default);
     let file = lay_file(&mut layers, file, &environment)?;
     lay_environment(&mut layers, &environment);
     for FlagValue { key, value, flag } in flags {
@@ -103,7 +103,7 @@ fn lay_file(
     environment: &Environment,
 ) -> Result<Option<PathBuf>, ConfigError> {
     let Some((path, text)) = find_file(named, environment)? else { return Ok(None) };
-    file::lay(layers, &text, &|line| Origin::File { path: path.clone(), line });
+    layers::lay(layers, &text, &|line| Origin::File { path: path.clone(), line });
     Ok(Some(path))
 }
 
@@ -116,7 +116,7 @@ fn find_file(
         let text = read_text(&path, Links::Follow).map_err(|source| unreadable(&path, source))?;
         return Ok(Some((path, text)));
     }
-    for path in places::config_files(environment) {
+    for path in environment::config_files(environment) {
         match read_text(&path, Links::Follow) {
             Ok(text) => return Ok(Some((path, text))),
             Err(BoundedReadError::Io(error))
@@ -147,7 +147,7 @@ fn lay_environment(layers: &mut Layers, environment: &Environment) {
         match schema::key_of_variable(name) {
             Some(key) => lay_variable(layers, &key, name, value),
             None => {
-                let suggestion = suggest::for_variable(name);
+                let suggestion = error::for_variable(name);
                 let origin = Origin::Variable(name.to_owned());
                 layers.report(origin, Trouble::UnknownVariable { suggestion });
             }
@@ -169,7 +169,7 @@ fn read_settings(
 ) -> Result<Settings, ConfigError> {
     let mut settings = Settings::deserialize(layers::table_of(entries)).map_err(mismatch)?;
     if settings.server.data_dir.as_os_str().is_empty() {
-        settings.server.data_dir = places::data_dir(environment);
+        settings.server.data_dir = environment::data_dir(environment);
     }
     Ok(settings)
 }
@@ -179,4 +179,91 @@ fn read_settings(
 fn mismatch(error: toml::de::Error) -> ConfigError {
     let trouble = Trouble::Syntax(error.message().to_owned());
     ConfigError::Invalid { problems: vec![Problem { origin: Origin::Default, trouble }] }
+}
+
+// What differs between two loads, and what of it a running server takes over.
+
+/// Keys, and beginnings of keys, that a running server takes over. All others take a restart.
+const LIVE: [&str; 25] = [
+    "confinement.backend",
+    "confinement.network",
+    "confinement.on_unavailable",
+    "confinement.profile",
+    "job.cwd",
+    "job.grace_s",
+    "job.max_lines",
+    "job.max_output",
+    "job.max_timeout_s",
+    "job.timeout_s",
+    "limits.",
+    "log.filter",
+    "output.large",
+    "output.max_store",
+    "output.max_tenant",
+    "output.on_large_output",
+    "policy.",
+    "pressure.",
+    "queue.",
+    "quota.",
+    "redact.builtin",
+    "redact.patterns",
+    "shell_tool.allowed_directories",
+    "shell_tool.blocked_commands",
+    "tenants.",
+];
+
+/// Keys whose values differ.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Those that a running server takes over.
+    pub live: Vec<String>,
+    /// Those that take a restart.
+    pub restart: Vec<String>,
+}
+
+impl Changes {
+    /// What differs between two loads.
+    #[must_use]
+    pub fn between(old: &Loaded, new: &Loaded) -> Self {
+        let values = |loaded: &Loaded| -> Vec<(String, toml::Value)> {
+            let entries = loaded.entries().into_iter();
+            entries.map(|(key, entry)| (key.to_owned(), entry.canonical.clone())).collect()
+        };
+        let (old, new) = (values(old), values(new));
+        let differ = |one: &[(String, toml::Value)], other: &[(String, toml::Value)]| {
+            let differing = one.iter().filter(|entry| !other.contains(entry));
+            differing.map(|(key, _)| key.clone()).collect::<Vec<_>>()
+        };
+        let mut keys = differ(&new, &old);
+        keys.extend(differ(&old, &new));
+        keys.sort();
+        keys.dedup();
+        let (live, restart) = keys.into_iter().partition(|key| is_live(key));
+        Self { live, restart }
+    }
+}
+
+fn is_live(key: &str) -> bool {
+    LIVE.iter().any(|live| key == *live || (live.ends_with('.') && key.starts_with(live)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Environment, Sources, load};
+    use super::*;
+
+    fn loaded(variables: &[(&'static str, &'static str)]) -> Loaded {
+        let environment = Environment::from_pairs(variables.to_vec());
+        load(Sources { environment, ..Sources::default() }).unwrap()
+    }
+
+    #[test]
+    fn what_differs_is_told_by_what_it_takes() {
+        let old = loaded(&[("SHELLYARD_TENANTS_CI_WEIGHT", "2"), ("SHELLYARD_QUEUE_SLOTS", "4")]);
+        let new = loaded(&[("SHELLYARD_QUEUE_SLOTS", "5"), ("SHELLYARD_HTTP_PATH", "/other")]);
+        let changes = Changes::between(&old, &new);
+        assert_eq!(changes.live, ["queue.slots", "tenants.ci.weight"]);
+        assert_eq!(changes.restart, ["http.path"]);
+        assert_eq!(Changes::between(&new, &new), Changes::default());
+    }
 }

@@ -8,28 +8,20 @@
 //! No other room reads configuration or the environment: `app` hands each room the
 //! values that it needs.
 
-mod change;
 mod check;
 mod environment;
 mod error;
-mod file;
 mod layers;
 mod load;
-mod origin;
-mod places;
 mod schema;
 mod settings;
-mod suggest;
 #[cfg(test)]
 mod tests;
 
-pub use change::Changes;
-pub use environment::{Environment, TOKEN_VARIABLE};
+pub use environment::{Environment, TOKEN_VARIABLE, user_file};
 pub use error::{ConfigError, Problem, Trouble};
-pub use layers::Entry;
-pub use load::{DEFAULT_FILE, FlagValue, Loaded, Sources, load};
-pub use origin::Origin;
-pub use places::user_file;
+pub use layers::{Entry, Origin};
+pub use load::{Changes, DEFAULT_FILE, FlagValue, Loaded, Sources, load};
 pub use settings::{
     AuditSettings, Backend, Bound, BoundWord, ConfinementSettings, Dialect, EnvironmentSettings,
     ExecuteCommandSettings, ExecuteSettings, HttpSettings, Inherit, JobSettings, LaneSettings,

@@ -1,27 +1,30 @@
 //! The job's actor: a translator with no opinions. Messages become events, effects become acts;
 //! what follows from what is decided in `state.rs`.
 
+use std::io;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use futures_util::future::{Either, select};
+use futures_util::poll;
+use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus, RpcReplyPort, call};
+use tokio::time::timeout;
 use tracing::Instrument;
 
-use super::address::Address;
-use super::birth::{self, OwnShell, Presence};
-use super::exit;
-use super::feed::Feed;
-use super::following::{Reaped, follow};
+use super::flood::Probe;
 use super::handle::StopWish;
-use super::input::{Input, InputError};
-use super::launch::launch;
-use super::probe::Probe;
-use super::pump::{Bounds, Pump};
-use super::seat::JobSeat;
+use super::job_guard::JobSeat;
+use super::output_pump::{Bounds, Pump};
+use super::start::Variables;
+use super::start::launch;
+use super::start::{OwnShell, Presence};
 use super::state::{Effect, Event, Grace, Pace, Rest, State};
+use super::stdin_writer::Feed;
+use super::stdin_writer::{Input, InputError};
 use super::timers::{Outflow, Timer, Timers};
-use super::variables::Variables;
 use super::watchdog::Watch;
+use super::{start, state};
 use crate::confinement::ConfinedPlaces;
 use crate::in_place;
 use crate::outcome::{Ending, KillNote, LimitKind, Outcome, SIGTERM, StartError, Usage};
@@ -29,10 +32,10 @@ use crate::output::redact::Redactor;
 use crate::output::{LogSettings, Quota};
 use crate::process::child_defaults::HostTag;
 use crate::process::shell::Shell;
-use crate::process::{PipelineReport, Process, Tree, guardian};
+use crate::process::{Exit, Leader, PipelineReport, Process, Tree, guardian};
 use crate::spec::Stdin;
-use crate::telemetry::Actor as Class;
-use crate::telemetry::events::{self, Letter, LiveActor};
+use crate::telemetry::events::{Letter, LiveActor};
+use crate::telemetry::{Actor as Class, events};
 
 /// What all jobs of a server have in common.
 #[derive(Debug, Clone)]
@@ -204,7 +207,7 @@ impl Job {
         let started = match launch {
             Ok(launch) => {
                 let shell = OwnShell::of(self.seat.spec());
-                birth::start(launch, shell, self.presence.insert(Presence::begin())).await
+                start::start(launch, shell, self.presence.insert(Presence::begin())).await
             }
             Err(why) => Err(why),
         };
@@ -269,8 +272,8 @@ impl Job {
                 self.usage = exit.usage;
                 let spec = self.seat.spec();
                 let was_refused =
-                    was_refused_tasks || exit::survivors_reach_limit(spec, &self.survivors);
-                exit::outcome(exit.status, spec, out_of_memory, was_refused)
+                    was_refused_tasks || state::survivors_reach_limit(spec, &self.survivors);
+                state::outcome(exit.status, spec, out_of_memory, was_refused)
             }
             Err(error) => {
                 Outcome::Lost { why: format!("the system could not tell how it ended: {error}") }
@@ -376,5 +379,105 @@ impl Job {
             kill: self.kill.take().map(|clock| clock.note),
         };
         self.seat.finish(ending);
+    }
+}
+
+// Where messages for a job's actor go: the one way to send it any.
+
+/// The address of a job's actor. A cheap clone; it outlives the actor.
+#[derive(Debug, Clone)]
+pub(super) struct Address(ActorRef<Letter<JobMsg>>);
+
+impl Address {
+    pub(super) const fn of(actor: ActorRef<Letter<JobMsg>>) -> Self {
+        Self(actor)
+    }
+
+    /// Sends a message. Where the actor is gone, there is nobody left to tell.
+    pub(super) fn tell(&self, message: JobMsg) {
+        self.0.cast(Letter::to(Class::Job, message)).ok();
+    }
+
+    /// The reply to a message; nothing where the actor is gone or fails before it replies.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        message: impl FnOnce(RpcReplyPort<T>) -> JobMsg,
+    ) -> Option<T> {
+        call!(self.0, |reply| Letter::to(Class::Job, message(reply))).ok()
+    }
+
+    /// The actor ends itself after the message that it handles.
+    pub(super) fn leave(&self) {
+        self.0.stop(None);
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.0.get_status() == ActorStatus::Stopped
+    }
+
+    /// Returns once the actor is gone.
+    pub(super) async fn gone(&self) {
+        // Without a time limit there is no error.
+        self.0.wait(None).await.ok();
+    }
+}
+
+// Follows a process: what it writes, its leader, and the time it has.
+
+/// What is known when the leader was reaped.
+#[derive(Debug)]
+pub(super) struct Reaped {
+    pub(super) exit: io::Result<Exit>,
+    /// The most memory that the job had, where the kernel ended it for want of more.
+    pub(super) out_of_memory: Option<u64>,
+    /// `true` if the kernel refused the job a process because of its limit.
+    pub(super) was_refused_tasks: bool,
+    /// Those that outlived it.
+    pub(super) survivors: Vec<u32>,
+}
+
+/// Follows a process until its leader and its output have come to their ends. One task for all: what a
+/// short job writes and its end mostly come together.
+pub(super) async fn follow(
+    leader: Leader,
+    tree: Arc<Tree>,
+    pumping: Pin<Box<impl Future<Output = ()>>>,
+    deadline: Duration,
+    actor: Address,
+) {
+    // In a box, or the task would have room for it three times over.
+    let waiting = Box::pin(reap(leader, tree));
+    let mut both = pin!(to_their_ends(waiting, pumping, &actor));
+    if timeout(deadline, &mut both).await.is_err() {
+        actor.tell(JobMsg::DeadlinePassed);
+        both.await;
+    }
+}
+
+async fn reap(leader: Leader, tree: Arc<Tree>) -> Reaped {
+    let exit = leader.wait().await;
+    // In this order: where nobody survives, the kernel's books on the tree are closed.
+    let out_of_memory = tree.out_of_memory();
+    let was_refused_tasks = tree.was_refused_tasks();
+    let survivors = tree.survivors_after_exit();
+    Reaped { exit, out_of_memory, was_refused_tasks, survivors }
+}
+
+async fn to_their_ends(
+    waiting: Pin<Box<impl Future<Output = Reaped>>>,
+    mut pumping: Pin<Box<impl Future<Output = ()>>>,
+    actor: &Address,
+) {
+    let (reaped, mut is_pumped) = match select(waiting, &mut pumping).await {
+        Either::Left((reaped, _)) => (reaped, false),
+        Either::Right(((), waiting)) => (waiting.await, true),
+    };
+    if !is_pumped {
+        // The leader wrote before it ended: what the pump has to say of that comes first.
+        is_pumped = poll!(&mut pumping).is_ready();
+    }
+    actor.tell(JobMsg::LeaderExited(reaped));
+    if !is_pumped {
+        pumping.await;
     }
 }

@@ -1,15 +1,12 @@
 //! The door of a job: what everyone else holds of it.
 
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::actor::JobMsg;
-use super::address::Address;
-use super::input::{Input, InputError};
-use super::last_look::LastLook;
-use super::status::{Liveness, Phase, Status};
+use super::actor::{Address, JobMsg};
+use super::stdin_writer::{Input, InputError};
 use crate::ids::JobId;
 use crate::outcome::{Ending, Outcome, StopBy};
 use crate::output::LogReader;
@@ -200,5 +197,143 @@ impl JobHandle {
         };
         let told = actor.ask(|reply| JobMsg::Input(input, reply)).await;
         told.unwrap_or(Err(InputError::Finished(self.id())))
+    }
+}
+
+// What is known of a job at one moment.
+
+/// A snapshot of a job, taken without asking its actor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// Where it stands.
+    pub phase: Phase,
+    /// When it was accepted.
+    pub submitted: Instant,
+    /// When its process was started, if it was.
+    pub started: Option<Instant>,
+}
+
+/// Where a job stands, as its users see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// Waiting for a slot.
+    Queued,
+    /// Its process runs.
+    Running,
+    /// Its tree is being ended.
+    Stopping,
+    /// It ended.
+    Finished(Ending),
+}
+
+impl Status {
+    pub(super) fn queued_now() -> Self {
+        Self { phase: Phase::Queued, submitted: Instant::now(), started: None }
+    }
+
+    /// How it ended, once it has.
+    #[must_use]
+    pub const fn ending(&self) -> Option<&Ending> {
+        match &self.phase {
+            Phase::Finished(ending) => Some(ending),
+            Phase::Queued | Phase::Running | Phase::Stopping => None,
+        }
+    }
+
+    /// From the start to the end, or to now; zero when it never started.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.started.map_or(Duration::ZERO, |started| self.until().duration_since(started))
+    }
+
+    /// From acceptance to the start; to the end, or to now, when it never started.
+    #[must_use]
+    pub fn queued_for(&self) -> Duration {
+        self.started.unwrap_or_else(|| self.until()).duration_since(self.submitted)
+    }
+
+    fn until(&self) -> Instant {
+        self.ending().map_or_else(Instant::now, |ending| ending.at)
+    }
+}
+
+/// A look at a running job's processes, so that quiet is not taken for dead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Liveness {
+    /// How many processes are alive.
+    pub processes: usize,
+    /// CPU time that they have used so far.
+    pub cpu: Duration,
+    /// Their resident memory.
+    pub rss_bytes: u64,
+    /// One of them is blocked reading the job's standard input.
+    pub waiting_for_input: bool,
+}
+
+// The last look at a job's processes, for whoever can do with one that is almost new.
+
+/// A look takes a walk over the host's processes. However many ask, there are not more than ten of
+/// them in a second.
+const MAX_AGE: Duration = Duration::from_millis(100);
+
+/// What was last seen, and when that look began.
+#[derive(Debug, Default)]
+pub(super) struct LastLook(Mutex<Option<(Instant, Option<Liveness>)>>);
+
+impl LastLook {
+    /// What was seen a moment ago, else what `look` sees now. While somebody looks, others get what was
+    /// seen before that, and do not wait.
+    pub(super) fn or_look(&self, look: impl FnOnce() -> Option<Liveness>) -> Option<Liveness> {
+        self.or_look_at(Instant::now(), look)
+    }
+
+    fn or_look_at(
+        &self,
+        now: Instant,
+        look: impl FnOnce() -> Option<Liveness>,
+    ) -> Option<Liveness> {
+        {
+            let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((began, seen)) = &mut *last {
+                if now.duration_since(*began) < MAX_AGE {
+                    return seen.clone();
+                }
+                *began = now;
+            }
+        }
+        let seen = look();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, seen.clone()));
+        seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(processes: usize) -> Option<Liveness> {
+        let (cpu, rss_bytes, waiting_for_input) = (Duration::ZERO, 0, false);
+        Some(Liveness { processes, cpu, rss_bytes, waiting_for_input })
+    }
+
+    #[test]
+    fn while_somebody_looks_others_get_what_was_seen_before() {
+        let now = Instant::now();
+        let old = now.checked_sub(2 * MAX_AGE).unwrap();
+        let last = LastLook(Mutex::new(Some((old, seen(1)))));
+        let looked = last.or_look_at(now, || {
+            assert_eq!(last.or_look_at(now, || panic!("a second look")), seen(1));
+            seen(2)
+        });
+        assert_eq!(looked, seen(2));
+    }
+
+    #[test]
+    fn an_old_look_is_followed_by_a_new_one() {
+        let last = LastLook::default();
+        assert_eq!(last.or_look(|| None), None);
+        let old = Instant::now().checked_sub(2 * MAX_AGE).unwrap();
+        *last.0.lock().unwrap() = Some((old, seen(1)));
+        assert_eq!(last.or_look(|| seen(2)), seen(2));
     }
 }

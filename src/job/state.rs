@@ -11,7 +11,9 @@
 
 use std::time::Duration;
 
-use crate::outcome::{LimitKind, Outcome, SIGTERM, StartError, StopBy};
+use crate::outcome::{LimitKind, Outcome, SIGKILL, SIGTERM, SIGXCPU, SIGXFSZ, StartError, StopBy};
+use crate::process::ExitKind;
+use crate::spec::{Program, Spec};
 
 /// Where a job that has been admitted stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -324,6 +326,455 @@ fn finish(streams: Streams, rest: Rest, outcome: Outcome) -> (State, Vec<Effect>
     (State::Finished { streams }, vec![Effect::Finish(outcome), next])
 }
 
+// How the end of a leader reads. Pure.
+
+/// What a shell adds to the number of the signal that ended its last command.
+const BY_SIGNAL: i32 = 128;
+
+/// How the end of a leader reads: as the limit that the kernel ended it for, if it did. Given is
+/// the most memory that the job had, where it was ended for want of more, and whether the kernel
+/// refused it a process: a job that fails after that failed because of it.
+pub(super) fn outcome(
+    exit: ExitKind,
+    spec: &Spec,
+    out_of_memory: Option<u64>,
+    was_refused_tasks: bool,
+) -> Outcome {
+    let is_refused = was_refused_tasks && exit != ExitKind::Code(0);
+    let processes = spec.resources.processes.filter(|_| is_refused).map(LimitKind::Processes);
+    match limit(exit, spec, out_of_memory).or(processes) {
+        Some(which) => Outcome::Limit { which },
+        None => match exit {
+            ExitKind::Code(code) => Outcome::Exited { code },
+            ExitKind::Signal { signal, core } => Outcome::Signaled { signal, core },
+        },
+    }
+}
+
+/// `true` if those who outlived the leader are as many as the job may have: with the leader they
+/// were too many. Not every kernel limit tells that it refused a process.
+pub(super) fn survivors_reach_limit(spec: &Spec, survivors: &[u32]) -> bool {
+    spec.resources.processes.is_some_and(|most| survivors.len() as u64 >= most)
+}
+
+fn limit(exit: ExitKind, spec: &Spec, out_of_memory: Option<u64>) -> Option<LimitKind> {
+    let limits = &spec.resources;
+    match signal(exit, &spec.program)? {
+        SIGKILL => {
+            let peak = out_of_memory?;
+            limits.memory.map(|limit| LimitKind::Memory { limit, peak })
+        }
+        SIGXCPU => limits.cpu.map(LimitKind::Cpu),
+        SIGXFSZ => limits.file_size.map(LimitKind::FileSize),
+        _ => None,
+    }
+}
+
+/// The signal that ended the leader or, where that is a shell, its last command.
+fn signal(exit: ExitKind, program: &Program) -> Option<i32> {
+    match (exit, program) {
+        (ExitKind::Signal { signal, .. }, _) => Some(signal),
+        (ExitKind::Code(code), Program::Shell(_)) => Some(code - BY_SIGNAL),
+        (ExitKind::Code(_), Program::Direct { .. }) => None,
+    }
+}
+
 #[cfg(test)]
-#[path = "state_tests.rs"]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const OK: Outcome = Outcome::Exited { code: 0 };
+    const BY_CLIENT: Outcome = Outcome::Stopped { by: StopBy::Client };
+    const TIMEOUT: Duration = Duration::from_secs(300);
+    const GRACE: Duration = Duration::from_secs(5);
+    const TERM: Effect = Effect::Terminate { signal: SIGTERM, grace: Grace::Default };
+    const WISHED: Effect = Effect::Terminate { signal: SIGTERM, grace: Grace::Wished(GRACE) };
+
+    fn stop_wish() -> Event {
+        Event::StopRequested { by: StopBy::Client, signal: SIGTERM, grace: GRACE }
+    }
+
+    fn exited(rest: Rest) -> Event {
+        Event::LeaderExited(OK, rest)
+    }
+
+    fn play(events: &[Event]) -> (State, Vec<Effect>) {
+        let mut state = State::Starting;
+        let mut effects = Vec::new();
+        for event in events {
+            let (next, more) = state.apply(event.clone());
+            state = next;
+            effects.extend(more);
+        }
+        (state, effects)
+    }
+
+    /// What a started job does after these events; the start itself asks for nothing.
+    #[track_caller]
+    fn check(events: &[Event], expected: &[Effect]) {
+        let all: Vec<Event> =
+            std::iter::once(Event::Started).chain(events.iter().cloned()).collect();
+        assert_eq!(play(&all).1, *expected, "after {events:?}");
+    }
+
+    #[test]
+    fn a_plain_command_finishes_once_the_leader_and_the_pipes_are_done() {
+        use Effect::{AwaitDrain, Finish, Leave};
+        check(
+            &[exited(Rest::Nobody), Event::StreamsClosed],
+            &[AwaitDrain(Rest::Nobody), Finish(OK), Leave],
+        );
+        check(&[Event::StreamsClosed, exited(Rest::Nobody)], &[Finish(OK), Leave]);
+    }
+
+    #[test]
+    fn a_grandchild_that_keeps_the_pipe_cannot_hang_the_job() {
+        check(
+            &[exited(Rest::Somebody), Event::DrainExpired],
+            &[
+                Effect::AwaitDrain(Rest::Somebody),
+                Effect::Finish(OK),
+                Effect::CheckTree(Pace::Slow),
+            ],
+        );
+    }
+
+    #[test]
+    fn survivors_are_followed_until_they_and_their_bytes_are_gone() {
+        check(
+            &[
+                exited(Rest::Somebody),
+                Event::DrainExpired,
+                Event::TreeChecked(Rest::Somebody),
+                Event::StreamsClosed,
+                Event::TreeChecked(Rest::Nobody),
+            ],
+            &[
+                Effect::AwaitDrain(Rest::Somebody),
+                Effect::Finish(OK),
+                Effect::CheckTree(Pace::Slow),
+                Effect::CheckTree(Pace::Slow),
+                Effect::CheckTree(Pace::Soon),
+                Effect::Leave,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_stop_after_the_end_kills_what_survived_and_keeps_the_outcome() {
+        check(
+            &[exited(Rest::Somebody), Event::DrainExpired, stop_wish(), Event::StreamsClosed],
+            &[
+                Effect::AwaitDrain(Rest::Somebody),
+                Effect::Finish(OK),
+                Effect::CheckTree(Pace::Slow),
+                Effect::Kill,
+                Effect::CheckTree(Pace::Soon),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_deadline_terminates_then_kills_and_reads_as_timed_out() {
+        let outcome = Outcome::TimedOut { after: TIMEOUT };
+        check(
+            &[
+                Event::DeadlinePassed(TIMEOUT),
+                Event::GraceExpired,
+                exited(Rest::Nobody),
+                Event::StreamsClosed,
+                Event::Killed(Rest::Nobody),
+            ],
+            &[TERM, Effect::Kill, Effect::Finish(outcome), Effect::Leave],
+        );
+    }
+
+    #[test]
+    fn a_leader_that_obeys_the_first_signal_ends_the_job_without_a_kill() {
+        check(
+            &[stop_wish(), exited(Rest::Nobody), Event::StreamsClosed],
+            &[WISHED, Effect::AwaitDrain(Rest::Nobody), Effect::Finish(BY_CLIENT), Effect::Leave],
+        );
+    }
+
+    #[test]
+    fn descendants_get_the_rest_of_the_grace_period_and_no_more() {
+        let soon = Effect::CheckTree(Pace::Soon);
+        check(
+            &[
+                stop_wish(),
+                exited(Rest::Somebody),
+                Event::TreeChecked(Rest::Somebody),
+                Event::GraceExpired,
+                Event::StreamsClosed,
+                Event::Killed(Rest::Nobody),
+            ],
+            &[WISHED, soon.clone(), soon, Effect::Kill, Effect::Finish(BY_CLIENT), Effect::Leave],
+        );
+    }
+
+    #[test]
+    fn what_even_a_kill_does_not_end_is_reported_instead_of_waited_for() {
+        check(
+            &[stop_wish(), Event::GraceExpired, Event::Killed(Rest::Somebody)],
+            &[WISHED, Effect::Kill, Effect::Finish(BY_CLIENT), Effect::CheckTree(Pace::Slow)],
+        );
+    }
+
+    #[test]
+    fn a_kill_that_is_verified_before_the_leader_is_reaped_still_waits_for_it() {
+        check(
+            &[
+                stop_wish(),
+                Event::GraceExpired,
+                Event::Killed(Rest::Nobody),
+                exited(Rest::Nobody),
+                Event::StreamsClosed,
+            ],
+            &[
+                WISHED,
+                Effect::Kill,
+                Effect::AwaitDrain(Rest::Nobody),
+                Effect::Finish(BY_CLIENT),
+                Effect::Leave,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_job_that_never_started_leaves_nothing_behind() {
+        let why = StartError::NotFound { program: "nope".to_owned() };
+        let (_, effects) = play(&[Event::FailedToStart(why.clone())]);
+        assert_eq!(effects, [Effect::Finish(Outcome::FailedToStart(why)), Effect::Leave]);
+    }
+
+    const MEMORY: LimitKind = LimitKind::Memory { limit: 5, peak: 6 };
+    const CPU: LimitKind = LimitKind::Cpu(TIMEOUT);
+
+    #[test]
+    fn too_much_memory_and_too_many_processes_end_a_job_without_grace() {
+        for which in [MEMORY, LimitKind::Processes(7)] {
+            let events = [
+                Event::LimitHit(which),
+                exited(Rest::Nobody),
+                Event::StreamsClosed,
+                Event::Killed(Rest::Nobody),
+            ];
+            check(
+                &events,
+                &[Effect::Kill, Effect::Finish(Outcome::Limit { which }), Effect::Leave],
+            );
+        }
+    }
+
+    #[test]
+    fn used_up_cpu_time_ends_a_job_as_its_deadline_does() {
+        let finish = Effect::Finish(Outcome::Limit { which: CPU });
+        check(
+            &[Event::LimitHit(CPU), exited(Rest::Nobody), Event::StreamsClosed],
+            &[TERM, Effect::AwaitDrain(Rest::Nobody), finish, Effect::Leave],
+        );
+    }
+
+    #[test]
+    fn a_job_that_is_ending_keeps_its_reason_and_loses_its_grace() {
+        check(
+            &[
+                stop_wish(),
+                Event::LimitHit(CPU),
+                Event::LimitHit(MEMORY),
+                exited(Rest::Nobody),
+                Event::StreamsClosed,
+                Event::Killed(Rest::Nobody),
+            ],
+            &[WISHED, Effect::Kill, Effect::Finish(BY_CLIENT), Effect::Leave],
+        );
+    }
+
+    #[test]
+    fn survivors_that_pass_a_limit_are_killed_and_what_they_write_is_no_reason() {
+        for which in [MEMORY, CPU] {
+            check(
+                &[
+                    exited(Rest::Somebody),
+                    Event::LimitHit(which),
+                    Event::DrainExpired,
+                    Event::LimitHit(LimitKind::OutputBytes(1)),
+                    Event::LimitHit(which),
+                ],
+                &[
+                    Effect::AwaitDrain(Rest::Somebody),
+                    Effect::Kill,
+                    Effect::Finish(OK),
+                    Effect::CheckTree(Pace::Slow),
+                    Effect::Kill,
+                ],
+            );
+        }
+    }
+
+    #[test]
+    fn a_bound_on_output_that_is_passed_counts_also_when_the_end_is_heard_of_first() {
+        let which = LimitKind::OutputBytes(1);
+        for (first, outcome) in [(None, Outcome::Limit { which }), (Some(stop_wish()), BY_CLIENT)] {
+            let rest = [exited(Rest::Nobody), Event::LimitHit(which), Event::StreamsClosed];
+            let all: Vec<Event> = [Event::Started].into_iter().chain(first).chain(rest).collect();
+            let (_, effects) = play(&all);
+            assert_eq!(outcomes(&effects), [&outcome]);
+        }
+    }
+
+    fn any_rest() -> impl Strategy<Value = Rest> {
+        prop_oneof![Just(Rest::Nobody), Just(Rest::Somebody)]
+    }
+
+    fn any_event() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            Just(Event::Started),
+            any_rest().prop_map(exited),
+            Just(Event::StreamsClosed),
+            Just(Event::DeadlinePassed(TIMEOUT)),
+            Just(Event::LimitHit(LimitKind::OutputBytes(1))),
+            Just(Event::LimitHit(MEMORY)),
+            Just(Event::LimitHit(CPU)),
+            Just(stop_wish()),
+            Just(Event::GraceExpired),
+            any_rest().prop_map(Event::TreeChecked),
+            any_rest().prop_map(Event::Killed),
+            Just(Event::DrainExpired),
+        ]
+    }
+
+    fn outcomes(effects: &[Effect]) -> Vec<&Outcome> {
+        let mut told = Vec::new();
+        for effect in effects {
+            if let Effect::Finish(outcome) = effect {
+                told.push(outcome);
+            }
+        }
+        told
+    }
+
+    proptest! {
+        #[test]
+        fn every_history_has_at_most_one_outcome(events in prop::collection::vec(any_event(), 0..40)) {
+            prop_assert!(outcomes(&play(&events).1).len() <= 1);
+        }
+
+        #[test]
+        fn a_job_that_was_told_to_end_never_reads_as_exited(
+            before in prop::collection::vec(any_event(), 0..10),
+            after in prop::collection::vec(any_event(), 0..30),
+        ) {
+            let started: Vec<Event> = std::iter::once(Event::Started).chain(before).collect();
+            let told = matches!(play(&started).0, State::Running { .. });
+            let all: Vec<Event> = started.into_iter().chain([stop_wish()]).chain(after).collect();
+            let (_, effects) = play(&all);
+            prop_assert!(!told || outcomes(&effects).iter().all(|outcome| **outcome != OK));
+        }
+
+        #[test]
+        fn whatever_happened_a_dead_tree_and_closed_pipes_end_the_job(
+            events in prop::collection::vec(any_event(), 0..40),
+        ) {
+            let ending = [
+                Event::Started, stop_wish(), Event::GraceExpired, exited(Rest::Nobody),
+                Event::StreamsClosed, Event::Killed(Rest::Nobody), exited(Rest::Nobody),
+                Event::TreeChecked(Rest::Nobody),
+            ];
+            let all: Vec<Event> = events.into_iter().chain(ending).collect();
+            let (state, effects) = play(&all);
+            prop_assert!(matches!(state, State::Finished { .. }), "{state:?}");
+            prop_assert!(effects.contains(&Effect::Leave), "{effects:?}");
+        }
+
+        #[test]
+        fn the_actor_leaves_only_after_the_outcome_was_told(
+            events in prop::collection::vec(any_event(), 0..40),
+        ) {
+            let (_, effects) = play(&events);
+            let leave = effects.iter().position(|effect| *effect == Effect::Leave);
+            let told = effects.iter().position(|effect| matches!(effect, Effect::Finish(_)));
+            prop_assert!(leave.is_none_or(|leave| told.is_some_and(|told| told < leave)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod exit_tests {
+    use std::time::Duration;
+
+    use super::super::tests::spec;
+    use super::*;
+    use crate::confinement::ResourceLimits;
+
+    const LIMITS: ResourceLimits = ResourceLimits {
+        memory: Some(100),
+        cpu: Some(Duration::from_secs(3)),
+        file_size: Some(50),
+        ..ResourceLimits::NONE
+    };
+
+    const fn by(signal: i32) -> ExitKind {
+        ExitKind::Signal { signal, core: false }
+    }
+
+    fn limited(exit: ExitKind, out_of_memory: Option<u64>) -> Outcome {
+        outcome(exit, &Spec { resources: LIMITS, ..spec("true") }, out_of_memory, false)
+    }
+
+    #[test]
+    fn a_failure_after_a_refused_process_reads_as_the_limit() {
+        let resources = ResourceLimits { processes: Some(7), ..LIMITS };
+        let refused = |exit| outcome(exit, &Spec { resources, ..spec("true") }, None, true);
+        let limit = Outcome::Limit { which: LimitKind::Processes(7) };
+        assert_eq!([refused(ExitKind::Code(2)), refused(by(SIGKILL))], [limit.clone(), limit]);
+        assert_eq!(refused(ExitKind::Code(0)), Outcome::Exited { code: 0 }, "it coped");
+    }
+
+    #[test]
+    fn as_many_survivors_as_the_limit_tell_of_a_refused_process() {
+        let resources = ResourceLimits { processes: Some(2), ..LIMITS };
+        let spec = Spec { resources, ..spec("true") };
+        assert_eq!(
+            [&[7][..], &[7, 8]].map(|left| survivors_reach_limit(&spec, left)),
+            [false, true]
+        );
+        assert!(!survivors_reach_limit(&Spec { resources: LIMITS, ..spec }, &[7, 8, 9]));
+    }
+
+    #[test]
+    fn what_the_kernel_ended_for_a_limit_reads_as_that() {
+        let is = |exit, oom, which| assert_eq!(limited(exit, oom), Outcome::Limit { which });
+        is(by(SIGKILL), Some(99), LimitKind::Memory { limit: 100, peak: 99 });
+        is(ExitKind::Code(137), Some(99), LimitKind::Memory { limit: 100, peak: 99 });
+        for exit in [by(SIGXCPU), ExitKind::Code(152)] {
+            is(exit, None, LimitKind::Cpu(Duration::from_secs(3)));
+        }
+        for exit in [by(SIGXFSZ), ExitKind::Code(153)] {
+            is(exit, None, LimitKind::FileSize(50));
+        }
+    }
+
+    #[test]
+    fn everything_else_reads_as_it_is() {
+        assert_eq!(limited(by(SIGKILL), None), Outcome::Signaled { signal: 9, core: false });
+        for code in [0, 1, 137, 143] {
+            assert_eq!(limited(ExitKind::Code(code), None), Outcome::Exited { code });
+        }
+        let free = spec("true");
+        for code in [152, 153] {
+            let exit = ExitKind::Code(code);
+            assert_eq!(outcome(exit, &free, None, false), Outcome::Exited { code });
+            let program = Program::Direct { program: "x".to_owned(), args: Vec::new() };
+            let direct = Spec { resources: LIMITS, program, ..spec("") };
+            assert_eq!(
+                outcome(exit, &direct, None, false),
+                Outcome::Exited { code },
+                "its own code"
+            );
+        }
+    }
+}

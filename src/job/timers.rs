@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
+use super::actor::Address;
 use super::actor::JobMsg;
-use super::address::Address;
-use super::probe::Probe;
+use super::flood::Probe;
 use crate::output::LogReader;
 
 /// What a pump gets to read what is there by then.

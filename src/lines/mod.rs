@@ -14,14 +14,10 @@
 //! beyond what one message may have. A reply counts as in flight until it is written, so that a
 //! client that reads none of them cannot make us hold many.
 
-mod ends;
 mod line;
-mod oversize;
 mod serve;
 
-pub use ends::Ends;
 pub use line::{
-    Decoded, LineRead, MAX_LINE_BYTES, content, decode_message, id_near_ends, read_line,
+    Decoded, LineRead, MAX_LINE_BYTES, Oversize, content, decode_message, id_near_ends, read_line,
 };
-pub use oversize::Oversize;
-pub use serve::{CLOSING, DIRECTORY, MAX_IN_FLIGHT, PATIENCE, PROTOCOL, serve_on};
+pub use serve::{CLOSING, DIRECTORY, Ends, MAX_IN_FLIGHT, PATIENCE, PROTOCOL, serve_on};

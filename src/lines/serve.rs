@@ -1,10 +1,10 @@
 //! Serves one client: its messages to rmcp, and the replies back.
 
 use std::collections::HashSet;
-use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use std::{fmt, io};
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, RequestId,
@@ -20,7 +20,6 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::ends::Ends;
 use super::line::{Decoded, read_line};
 use crate::mcp::Turn;
 
@@ -387,6 +386,26 @@ fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
         JsonRpcMessage::Response(_)
         | JsonRpcMessage::Notification(_)
         | JsonRpcMessage::Error(_) => None,
+    }
+}
+
+// The reasons for which the service of a client ends.
+
+/// The reasons, beside the client itself, for which its service ends.
+#[derive(Clone)]
+pub struct Ends {
+    /// Cancelled when the server ends, or wants this client to.
+    pub shutdown: CancellationToken,
+    /// The time for calls in flight at the end of input.
+    pub patience: Duration,
+    /// Returns `false` once the client has lost its right to be served. Asked before each message
+    /// that is acted on, and before each that is sent, so it must be cheap.
+    pub is_allowed: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl fmt::Debug for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ends").field("patience", &self.patience).finish_non_exhaustive()
     }
 }
 

@@ -15,12 +15,9 @@
 //! **Invariant:** what it holds is bounded: one line per direction, and while there is no server
 //! as much as one line may have.
 
-mod message;
 mod run;
 mod session;
-mod starter;
 mod upstream;
 
 pub use run::serve;
-pub use starter::{ServerLaunch, StartError};
-pub use upstream::Upstream;
+pub use upstream::{ServerLaunch, StartError, Upstream};

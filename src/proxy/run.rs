@@ -15,8 +15,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::message::{ClientLine, ServerLine};
 use super::session::{Action, Event, Session};
+use super::session::{ClientLine, ServerLine};
 use super::upstream::{Demand, Hope, OpenError, Pauses, Upstream, pause_after};
 use crate::client::Upgraded;
 use crate::lines::{LineRead, read_line};

@@ -1,13 +1,22 @@
 //! The server at the other end: reached, or started and then reached.
 
-use std::mem;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
 use std::time::Duration;
+use std::{fs, io, mem};
 
 use thiserror::Error;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
 
-use super::starter::{ServerLaunch, StartError};
 use crate::client::{Client, ClientError, Upgraded};
 use crate::lines::PROTOCOL;
+use crate::private_files::{Links, PrivateDirError, explain_link, make_private_dir};
+use crate::process::{Detached, DetachedLaunch};
+use crate::telemetry::events;
 
 /// What requests wait for a server that is gone, from when it went: a restart takes less.
 const HOLD: Duration = Duration::from_secs(5);
@@ -112,13 +121,163 @@ impl Pauses {
     }
 }
 
+// Starts a server on demand: one, however many proxies want it.
+
+/// What a server gets from its start until it answers.
+const START_TIME: Duration = Duration::from_secs(20);
+
+/// Between two looks at whether it answers.
+const LOOK_PAUSE: Duration = Duration::from_millis(25);
+
+/// A log that is longer than this makes room for a new one at the next start.
+const MAX_LOG_BYTES: u64 = 8 * 1024 * 1024;
+
+/// So much of the end of a log is repeated where a server did not start.
+const QUOTED_BYTES: u64 = 1500;
+
+/// How the server is started.
+#[derive(Debug, Clone)]
+pub struct ServerLaunch {
+    /// The program, which is this one.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Its environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// Where its log goes, and the lock that lets only one proxy start it.
+    pub data_dir: PathBuf,
+}
+
+/// Why a server could not be started on demand.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The data directory cannot be used.
+    #[error("cannot start a server: `{}` cannot be used; give a directory with --data-dir", .path.display())]
+    DataDir {
+        /// What cannot be used.
+        path: PathBuf,
+        /// The system's own words.
+        source: io::Error,
+    },
+    /// The data directory is not ours alone.
+    #[error("cannot start a server")]
+    NotPrivate(#[from] PrivateDirError),
+    /// The program cannot be started.
+    #[error("cannot start a server; check the limits on processes and open files (ulimit -u, -n)")]
+    Spawn(#[source] io::Error),
+    /// It ended before it answered.
+    #[error("the server ended as soon as it was started; `{}` says: {said}", .log.display())]
+    Ended {
+        /// Its log.
+        log: PathBuf,
+        /// The last lines of it.
+        said: String,
+    },
+    /// It runs and does not answer.
+    #[error("the server was started and does not answer at {target}; `{}` says: {said}", .log.display())]
+    Silent {
+        /// Where it should answer.
+        target: String,
+        /// Its log.
+        log: PathBuf,
+        /// The last lines of it.
+        said: String,
+    },
+    /// It was started, by us or by another, and does not let us in.
+    #[error(transparent)]
+    Client(ClientError),
+}
+
+impl ServerLaunch {
+    /// Starts the server unless another proxy has done so meanwhile, and waits until it answers.
+    /// It stays when we end.
+    pub(super) async fn start_and_reach(&self, client: &Client) -> Result<Upgraded, StartError> {
+        let _only_one = self.lock().await?;
+        match client.upgrade(PROTOCOL).await {
+            Err(ClientError::Nobody { .. }) => {}
+            reached => return reached.map_err(StartError::Client),
+        }
+        let log = Log::open(self.data_dir.join("server.log"))?;
+        let launch = DetachedLaunch {
+            program: &self.program,
+            args: &self.args,
+            env: &self.env,
+            output: &log.file,
+        };
+        let mut server = Detached::start(&launch).map_err(StartError::Spawn)?;
+        events::server_started_on_demand(server.pid(), &log.path);
+        let deadline = Instant::now() + START_TIME;
+        while Instant::now() < deadline {
+            match client.upgrade(PROTOCOL).await {
+                // It is not ready yet, or it ended over a mistake that its log tells.
+                Err(error) if error.is_passing() => {}
+                reached => return reached.map_err(StartError::Client),
+            }
+            if server.has_ended().map_err(StartError::Spawn)? {
+                return Err(StartError::Ended { said: log.end(), log: log.path });
+            }
+            sleep(LOOK_PAUSE).await;
+        }
+        let target = client.target().to_string();
+        Err(StartError::Silent { target, said: log.end(), log: log.path })
+    }
+
+    /// Waits until no other proxy is starting a server. Held until it is dropped.
+    async fn lock(&self) -> Result<File, StartError> {
+        let path = self.data_dir.join("server.lock");
+        let failed = |source| StartError::DataDir { path: path.clone(), source };
+        make_private_dir(&self.data_dir)?;
+        let file = private(&path).map_err(failed)?;
+        let locked = spawn_blocking(move || file.lock().map(|()| file));
+        locked.await.map_err(io::Error::other).flatten().map_err(failed)
+    }
+}
+
+/// What a server says, from one start on.
+struct Log {
+    path: PathBuf,
+    file: File,
+    start: u64,
+}
+
+impl Log {
+    fn open(path: PathBuf) -> Result<Self, StartError> {
+        let failed = |source| StartError::DataDir { path: path.clone(), source };
+        if Links::Refuse.metadata(&path).is_ok_and(|log| log.len() > MAX_LOG_BYTES) {
+            fs::rename(&path, path.with_extension("log.1")).map_err(failed)?;
+        }
+        let file = private(&path).map_err(failed)?;
+        let start = file.metadata().map_err(failed)?.len();
+        Ok(Self { path, file, start })
+    }
+
+    /// The last lines since the start.
+    fn end(&self) -> String {
+        let read = || {
+            let mut file = Links::Refuse.options().read(true).open(&self.path)?;
+            let from = self.start.max(file.metadata()?.len().saturating_sub(QUOTED_BYTES));
+            file.seek(SeekFrom::Start(from))?;
+            let mut bytes = Vec::new();
+            file.take(QUOTED_BYTES).read_to_end(&mut bytes)?;
+            Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+        };
+        read().unwrap_or_else(|error: io::Error| error.to_string())
+    }
+}
+
+/// Opens a file of ours for appending.
+fn private(path: &std::path::Path) -> io::Result<File> {
+    let mut options = Links::Refuse.options();
+    options.create(true).append(true).mode(0o600).open(path).map_err(explain_link)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_server_that_starts_or_ends_is_worth_waiting_for_and_a_wrong_place_is_not() {
-        let source = || std::io::ErrorKind::Other.into();
+        let source = || io::ErrorKind::Other.into();
         let passing = || ClientError::Connect { target: "t".into(), source: source() };
         let lasting = || ClientError::Tls { target: "t".into(), source: source() };
         for (error, hope) in [

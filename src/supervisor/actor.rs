@@ -8,23 +8,27 @@ use std::time::{Duration, Instant};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::sync::mpsc;
 
+use super::address::watch_for_the_end;
 use super::address::{Address, Post};
-use super::control::{Control, Doors};
-use super::door::{Admission, FindError};
-use super::estate::Estate;
-use super::looks::Looks;
-use super::queue::{Queue, QueueLimits, QueuePlace, Wish};
+use super::handle::{Admission, FindError};
+use super::handle::{Control, Doors};
+use super::queue::{
+    LaneOverview, Queue, QueueLimits, QueueOverview, QueuePlace, TenantOverview, Wish,
+};
 use super::refusal::Refusal;
 use super::registry::{Forgotten, Registry};
 use super::retention::Retention;
+use super::root_supervisor::Estate;
 use super::spending::Spending;
-use super::watches::watch_for_the_end;
 use crate::ids::{JobId, Tenant};
-use crate::job::{self, JobHandle, JobSeat, JobSettings, Order, StopWish};
+use crate::job;
+use crate::job::{JobHandle, JobSeat, JobSettings, Order, Status, StopWish};
 use crate::outcome::StopBy;
 use crate::output::{Packer, Shortage};
-use crate::telemetry::events::{self, Letter, LiveActor};
-use crate::telemetry::{Actor as Class, spans};
+use crate::telemetry::events::{Letter, LiveActor};
+use crate::telemetry::{
+    Actor as Class, LaneFigures, QueueFigures, TenantFigures, Usage, events, spans,
+};
 
 /// Finished jobs that are freed in one turn: a sweep never keeps a caller waiting for long.
 const FREED_PER_TURN: usize = 256;
@@ -363,5 +367,205 @@ impl Supervision {
             let pause = due.saturating_duration_since(Instant::now());
             myself.tell_after(pause, || SupervisorMsg::Sweep);
         }
+    }
+}
+
+// The time between two looks at what tenants have spent, and what follows from an end.
+
+/// The time between two looks while a tenant with a bound on CPU time runs something, or has used
+/// it up.
+const CLOSE: Duration = Duration::from_secs(2);
+
+/// The time between two looks at what can be forgotten.
+const SPARSE: Duration = Duration::from_secs(60);
+
+/// Jobs that are looked at in one go: each look reads what the system says of every process.
+const JOBS_PER_LOOK: usize = 16;
+
+/// When there will be a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Looks {
+    /// Nobody has spent anything.
+    Off,
+    /// At this time.
+    At(Instant),
+    /// One is under way.
+    Now,
+}
+
+impl Supervision {
+    /// Has the next look come in time, if there is anything to be seen.
+    pub(super) fn begin_looks(&mut self, myself: &Address) {
+        let pause = if self.has_to_watch() {
+            CLOSE
+        } else if self.spending.is_empty() {
+            return;
+        } else {
+            SPARSE
+        };
+        let due = Instant::now() + pause;
+        let is_in_time = match self.looks {
+            Looks::Off => false,
+            Looks::At(next) => next <= due,
+            Looks::Now => true,
+        };
+        if !is_in_time {
+            self.looks = Looks::At(due);
+            myself.tell_after(pause, || SupervisorMsg::Look);
+        }
+    }
+
+    /// Looks at jobs of tenants that have a bound on CPU time, away from the actor.
+    pub(super) fn look(&mut self, myself: &Address) {
+        match self.looks {
+            Looks::At(due) if due <= Instant::now() => self.looks = Looks::Now,
+            // An earlier one took its place.
+            Looks::At(_) | Looks::Off | Looks::Now => return,
+        }
+        self.spending.forget();
+        let bounded = self.spending.least_seen().filter(|(_, tenant)| self.bounds_cpu(*tenant));
+        let jobs = bounded.filter_map(|(id, _)| self.registry.find(id).ok().cloned());
+        let jobs: Vec<JobHandle> = jobs.take(JOBS_PER_LOOK).collect();
+        let supervisor = myself.clone();
+        tokio::spawn(async move {
+            let look = move || jobs.iter().map(used).collect();
+            let used = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+            // A supervisor that is gone needs no figures.
+            supervisor.tell(SupervisorMsg::Seen(used)).ok();
+        });
+    }
+
+    /// What a look has found.
+    pub(super) fn seen(&mut self, used: &[(JobId, Duration)], myself: &Address) {
+        for (id, cpu) in used {
+            self.spending.seen(*id, *cpu);
+        }
+        self.see_who_is_spent();
+        self.looks = Looks::Off;
+        self.begin_looks(myself);
+    }
+
+    /// A job has ended: its slot is free, and the rest of its CPU time is charged.
+    pub(super) fn free_slot(&mut self, id: JobId, status: Option<&Status>) {
+        let ran_for = status.map(Status::elapsed).unwrap_or_default();
+        if self.queue.release(id, ran_for).is_none() {
+            return;
+        }
+        let ending = status.and_then(Status::ending);
+        self.spending.ended(id, ending.map(|ending| ending.usage.cpu).unwrap_or_default());
+        self.see_who_is_spent();
+    }
+
+    /// Holds back whoever has used up its CPU time, and nobody else.
+    pub(super) fn see_who_is_spent(&mut self) {
+        let limits = self.queue.limits();
+        let is_spent = |tenant: &Tenant| {
+            let limit = limits.of(*tenant).cpu_per_hour;
+            limit.is_some_and(|limit| self.spending.cpu_used(*tenant) >= limit)
+        };
+        let spent = self.spending.tenants().filter(is_spent).collect();
+        self.queue.set_spent(spent);
+    }
+
+    fn has_to_watch(&self) -> bool {
+        let limits = self.queue.limits();
+        let mut all = limits.tenants.values().chain([&limits.quota]);
+        all.any(|of| of.cpu_per_hour.is_some())
+            && (self.queue.is_any_spent()
+                || self.spending.running().any(|tenant| self.bounds_cpu(tenant)))
+    }
+
+    fn bounds_cpu(&self, tenant: Tenant) -> bool {
+        self.queue.limits().of(tenant).cpu_per_hour.is_some()
+    }
+}
+
+fn used(job: &JobHandle) -> (JobId, Duration) {
+    (job.id(), job.liveness().map(|liveness| liveness.cpu).unwrap_or_default())
+}
+
+// What the queue looks like in numbers, for whoever counts.
+
+/// The lanes, the tenants, and what those who wait are waiting for.
+pub(super) fn of(overview: QueueOverview, oldest: Option<Duration>) -> QueueFigures {
+    let waiting = overview.waiting.into_iter();
+    QueueFigures {
+        slots: overview.slots as u64,
+        max_queued: overview.max_queued as u64,
+        is_paused: overview.paused,
+        is_draining: overview.draining,
+        waiting: waiting.map(|(reason, jobs)| (reason, jobs as u64)).collect(),
+        oldest,
+        estimate: overview.estimate,
+        lanes: overview.lanes.into_iter().map(lane).collect(),
+        tenants: overview.tenants.into_iter().map(tenant).collect(),
+    }
+}
+
+fn lane((name, lane): (String, LaneOverview)) -> LaneFigures {
+    LaneFigures {
+        name,
+        running: usage(lane.running, lane.limits.slots),
+        queued: usage(lane.queued, lane.limits.max_queued),
+        is_paused: lane.paused,
+    }
+}
+
+fn tenant((tenant, own): (Tenant, TenantOverview)) -> TenantFigures {
+    let seconds = |time: Duration| time.as_secs();
+    TenantFigures {
+        name: tenant.name().to_owned(),
+        running: usage(own.running, own.limits.max_running),
+        queued: usage(own.queued, own.limits.max_queued),
+        cpu: Usage { used: seconds(own.cpu_used), limit: own.limits.cpu_per_hour.map(seconds) },
+        stored: Usage { used: own.stored_bytes, limit: Some(own.max_stored) },
+    }
+}
+
+fn usage(used: usize, limit: Option<usize>) -> Usage {
+    Usage { used: used as u64, limit: limit.map(|limit| limit as u64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::queue::{LaneLimits, TenantLimits};
+    use super::*;
+    use crate::telemetry::WaitReason;
+
+    #[test]
+    fn lanes_tenants_and_reasons_are_counted() {
+        let build = LaneOverview {
+            running: 1,
+            queued: 2,
+            limits: LaneLimits { slots: Some(1), max_queued: None },
+            paused: true,
+        };
+        let ci = TenantOverview {
+            running: 1,
+            queued: 2,
+            limits: TenantLimits { max_running: Some(4), ..TenantLimits::default() },
+            cpu_used: Duration::from_secs(7),
+            stored_bytes: 9,
+            max_stored: 50,
+        };
+        let overview = QueueOverview {
+            slots: 2,
+            draining: true,
+            waiting: BTreeMap::from([(WaitReason::Lane, 2)]),
+            lanes: BTreeMap::from([("build".to_owned(), build)]),
+            tenants: BTreeMap::from([(Tenant::named("figures-ci").unwrap(), ci)]),
+            ..QueueOverview::default()
+        };
+        let figures = of(overview, None);
+        assert!(figures.is_draining && !figures.is_paused);
+        assert_eq!((figures.slots, figures.waiting), (2, [(WaitReason::Lane, 2)].into()));
+        let lane = &figures.lanes[0];
+        assert_eq!((lane.running, lane.queued), (usage(1, Some(1)), usage(2, None)));
+        assert!(lane.is_paused);
+        let [ci] = &figures.tenants[..] else { panic!("one tenant") };
+        assert_eq!((ci.running, ci.cpu), (usage(1, Some(4)), usage(7, None)));
+        assert_eq!(ci.stored, usage(9, Some(50)));
     }
 }

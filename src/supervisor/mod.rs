@@ -1,43 +1,34 @@
 //! The supervisor: one actor that decides which job starts next, starts each under an actor
 //! of its own, and outlives the failure of any of them.
 //!
-//! The door is [`Supervisor`]. Who waits and who may start is decided in `queue/`, who is
+//! The public handle is [`Supervisor`]. Who waits and who may start is decided in `queue/`, who is
 //! freed in `retention.rs`, and when the system stalls too much for another start in
-//! `pressure.rs`; all are pure. `registry.rs` keeps who is known, `freed.rs` who was, and
-//! `sampler.rs` looks at the system. `spending/` counts CPU time and starts of tenants;
-//! `control.rs` is for whoever runs the server.
+//! `pressure.rs`; all are pure. `registry.rs` keeps the jobs that are known and why others were
+//! freed. `spending.rs` counts CPU time and starts of tenants.
 //!
-//! Should the actor fail after all, the warden (`warden.rs`) starts a new one, which takes over
-//! what is known (`estate.rs`). Those who ask or tell reach whoever supervises (`address.rs`).
+//! Should the actor fail after all, the root supervisor (`root_supervisor.rs`) starts a new one,
+//! which takes over what is known. Callers reach the actor that supervises now (`address.rs`).
 
 mod actor;
 mod address;
-mod control;
-mod door;
-mod estate;
-mod figures;
-mod freed;
-mod looks;
+mod handle;
 mod pressure;
 pub mod queue;
 mod refusal;
 mod registry;
 mod retention;
-mod room;
-mod sampler;
+mod root_supervisor;
 mod spending;
 #[cfg(test)]
 mod tests;
-mod warden;
-mod watches;
 
 pub use actor::SupervisorSettings;
-pub use door::{Admission, AtEnd, FindError, Supervisor};
-pub use freed::{Freed, Scope};
+pub use handle::{Admission, AtEnd, FindError, Supervisor};
 pub use pressure::{Levels, Pressure, PressureWatch, Resource, read_pressure};
 pub use queue::{
     LaneLimits, LaneOverview, QueueLimits, QueueOverview, QueuePlace, TenantLimits, TenantOverview,
     UnknownLane, WaitsFor,
 };
 pub use refusal::{FullQueue, Refusal, TenantBound};
+pub use registry::{Freed, Scope};
 pub use retention::{Bounds, Retention};

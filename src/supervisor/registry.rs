@@ -1,14 +1,15 @@
 //! Who is known, who is forgotten, and who was.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
-use std::time::{Instant, SystemTime};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
+use std::time::{Duration, Instant, SystemTime};
 
-use super::door::FindError;
-use super::freed::{Freed, FreedJobs};
+use super::handle::FindError;
 use super::retention::{Kept, Ledger, Rest, Retention};
 use crate::ids::{JobId, JobNumber, Tenant};
 use crate::job::JobHandle;
+use crate::telemetry::FreedReason;
 
 /// Every job that can be found.
 ///
@@ -152,5 +153,202 @@ impl Registry {
     /// When somebody gets too old.
     pub(super) fn due(&self) -> Option<Instant> {
         self.ledger.due()
+    }
+}
+
+// What was freed: when, why, and in which words that is told.
+
+/// Freed jobs that are remembered, so that asking for one is told from asking for nothing.
+const REMEMBERED: usize = 10_000;
+
+/// Why a finished job was freed. Its text names the setting that asked for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freed {
+    /// It had ended longer ago than jobs stay.
+    Age {
+        /// How long they stay.
+        limit: Duration,
+        /// Whose bound it is.
+        scope: Scope,
+    },
+    /// More had finished than stay.
+    Count {
+        /// How many stay.
+        limit: usize,
+        /// Whose bound it is.
+        scope: Scope,
+    },
+    /// Finished jobs stored more than they may.
+    Bytes {
+        /// What they may store.
+        limit: u64,
+        /// Whose bound it is.
+        scope: Scope,
+    },
+    /// The store was full, and running jobs needed room.
+    Room,
+}
+
+/// Whose bound it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// That of all jobs together.
+    All,
+    /// That of each tenant.
+    Tenant,
+}
+
+impl Freed {
+    pub(super) const fn reason(&self) -> FreedReason {
+        match self {
+            Self::Age { .. } => FreedReason::Age,
+            Self::Count { .. } => FreedReason::Count,
+            Self::Bytes { .. } => FreedReason::Bytes,
+            Self::Room => FreedReason::Room,
+        }
+    }
+}
+
+impl fmt::Display for Freed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Age { limit, scope } => {
+                write!(f, "older than {} (retention.{scope}max_age_s)", InWords(*limit))
+            }
+            Self::Count { limit, scope } => {
+                write!(f, "more than {limit} jobs had finished (retention.{scope}max_finished)")
+            }
+            Self::Bytes { limit, scope } => {
+                let limit = size(*limit);
+                write!(f, "finished jobs stored more than {limit} (retention.{scope}max_bytes)")
+            }
+            Self::Room => f.write_str("the store was full and running jobs needed its room"),
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::All => "",
+            Self::Tenant => "tenant_",
+        })
+    }
+}
+
+/// A time in its largest whole unit: `7 days`, `3 minutes`, `0.5 seconds`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InWords(pub(super) Duration);
+
+impl fmt::Display for InWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 3] = [(86_400, "day"), (3_600, "hour"), (60, "minute")];
+        let seconds = self.0.as_secs();
+        let Some((unit, name)) = UNITS.into_iter().find(|(unit, _)| seconds >= *unit) else {
+            // Thousandths, where there are any.
+            let seconds = self.0.as_millis() as f64 / 1000.0;
+            return write!(f, "{seconds} second{}", if seconds == 1.0 { "" } else { "s" });
+        };
+        let count = seconds / unit;
+        write!(f, "{count} {name}{}", if count == 1 { "" } else { "s" })
+    }
+}
+
+/// A bound as it was set: in the largest unit that shows it exactly.
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut count = bytes;
+    let mut units = UNITS.into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    while count > 0
+        && count.is_multiple_of(1024)
+        && let Some(larger) = units.next()
+    {
+        count /= 1024;
+        unit = larger;
+    }
+    format!("{count} {unit}")
+}
+
+/// The jobs that were freed last.
+///
+/// Invariant: `order` holds exactly the ids of `notes`, [`REMEMBERED`] at the most.
+#[derive(Debug, Default)]
+pub(super) struct FreedJobs {
+    notes: HashMap<JobId, (SystemTime, Freed)>,
+    order: VecDeque<JobId>,
+}
+
+impl FreedJobs {
+    /// Remembers that a job was freed, and forgets the first of too many.
+    pub(super) fn note(&mut self, id: JobId, at: SystemTime, why: Freed) {
+        self.notes.insert(id, (at, why));
+        self.order.push_back(id);
+        if self.order.len() > REMEMBERED
+            && let Some(first) = self.order.pop_front()
+        {
+            self.notes.remove(&first);
+        }
+    }
+
+    /// When and why this job was freed.
+    pub(super) fn get(&self, id: JobId) -> Option<(SystemTime, Freed)> {
+        self.notes.get(&id).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_names_the_bound_and_its_setting() {
+        let week = Duration::from_secs(604_800);
+        let (all, tenant) = (Scope::All, Scope::Tenant);
+        for (why, text) in [
+            (Freed::Age { limit: week, scope: all }, "older than 7 days (retention.max_age_s)"),
+            (
+                Freed::Age { limit: Duration::from_millis(500), scope: tenant },
+                "older than 0.5 seconds (retention.tenant_max_age_s)",
+            ),
+            (
+                Freed::Count { limit: 3, scope: all },
+                "more than 3 jobs had finished (retention.max_finished)",
+            ),
+            (
+                Freed::Bytes { limit: 40 << 30, scope: tenant },
+                "finished jobs stored more than 40 GiB (retention.tenant_max_bytes)",
+            ),
+            (Freed::Room, "the store was full and running jobs needed its room"),
+        ] {
+            assert_eq!(why.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn times_are_told_in_their_largest_whole_unit() {
+        for (seconds, text) in [
+            (0.0, "0 seconds"),
+            (1.0, "1 second"),
+            (59.9, "59.9 seconds"),
+            (60.0, "1 minute"),
+            (200.0, "3 minutes"),
+            (7_200.0, "2 hours"),
+            (86_400.0, "1 day"),
+        ] {
+            assert_eq!(InWords(Duration::from_secs_f64(seconds)).to_string(), text);
+        }
+        assert_eq!([size(0), size(1000), size(1 << 20)], ["0 bytes", "1000 bytes", "1 MiB"]);
+    }
+
+    #[test]
+    fn only_the_last_ones_are_remembered() {
+        let mut freed = FreedJobs::default();
+        for number in 1..=REMEMBERED as u64 + 5 {
+            freed.note(JobId::local(number), SystemTime::UNIX_EPOCH, Freed::Room);
+        }
+        assert_eq!(freed.notes.len(), REMEMBERED);
+        assert_eq!(freed.get(JobId::local(5)), None);
+        assert_eq!(freed.get(JobId::local(6)), Some((SystemTime::UNIX_EPOCH, Freed::Room)));
     }
 }

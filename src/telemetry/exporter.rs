@@ -14,9 +14,9 @@ use metrics_exporter_prometheus::{
 };
 use thiserror::Error;
 
-use super::disk::DiskLook;
-use super::names::{self, Kind, LabelSet, Labels, Metric, catalogue, mcp};
-use super::{events, process};
+use super::names::{self, Kind, LabelSet, Labels, Metric, catalogue, known_operations};
+use super::process_metrics::DiskLook;
+use super::{events, process_metrics};
 use crate::output::Counters;
 
 static METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
@@ -65,8 +65,8 @@ impl Exporter {
 
     fn build() -> Result<(PrometheusRecorder, Self), BuildError> {
         let mut builder = PrometheusBuilder::new();
-        for (metric, kind) in catalogue() {
-            if let Kind::Histogram(buckets) = kind {
+        for metric in catalogue() {
+            if let Kind::Histogram(buckets) = metric.kind {
                 let matcher = Matcher::Full(metric.name.to_owned());
                 builder = builder.set_buckets_for_metric(matcher, buckets)?;
             }
@@ -123,10 +123,10 @@ impl fmt::Debug for Exporter {
 }
 
 fn register_all(recorder: &PrometheusRecorder) {
-    for (metric, kind) in catalogue() {
-        describe(recorder, metric, kind);
+    for metric in catalogue() {
+        describe(recorder, metric);
         for key in known_series(metric) {
-            match kind {
+            match metric.kind {
                 Kind::Counter => recorder.register_counter(&key, &METADATA).absolute(0),
                 Kind::Gauge => recorder.register_gauge(&key, &METADATA).set(initial(metric)),
                 Kind::Histogram(_) => drop(recorder.register_histogram(&key, &METADATA)),
@@ -135,9 +135,10 @@ fn register_all(recorder: &PrometheusRecorder) {
     }
 }
 
-fn describe(recorder: &PrometheusRecorder, metric: &Metric, kind: Kind) {
-    let (name, unit) = (KeyName::from_const_str(metric.name), Some(metric.unit));
-    match kind {
+fn describe(recorder: &PrometheusRecorder, metric: &Metric) {
+    let name = KeyName::from_const_str(metric.name);
+    let unit = Some(metric.unit());
+    match metric.kind {
         Kind::Counter => recorder.describe_counter(name, unit, metric.help.into()),
         Kind::Gauge => recorder.describe_gauge(name, unit, metric.help.into()),
         Kind::Histogram(_) => recorder.describe_histogram(name, unit, metric.help.into()),
@@ -149,7 +150,7 @@ fn known_series(metric: &Metric) -> Vec<Key> {
     match metric.labels {
         Labels::Closed(labels) => series(metric.name, labels),
         Labels::Operation => {
-            mcp::operations().map(|labels| Key::from_parts(metric.name, &labels)).collect()
+            known_operations().map(|labels| Key::from_parts(metric.name, &labels)).collect()
         }
         // Names from the configuration, which `QueueGauges` knows.
         Labels::Lane | Labels::Tenant => Vec::new(),
@@ -162,7 +163,7 @@ fn initial(gauge: &Metric) -> f64 {
         1.0
     } else if gauge == names::process::START_TIME.metric() {
         let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        process::started().unwrap_or_else(now).as_secs_f64()
+        process_metrics::started().unwrap_or_else(now).as_secs_f64()
     } else {
         0.0
     }
@@ -185,10 +186,10 @@ fn series(name: &'static str, labels: &[LabelSet]) -> Vec<Key> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::known::KnownNames;
     use super::super::labels::{
         Actor, ErrorType, FreedReason, Refusal, Rejection, Resource, Transport, WaitReason,
     };
+    use super::super::queue_gauges::KnownNames;
     use super::super::queue_gauges::{
         LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage,
     };
@@ -234,11 +235,11 @@ mod tests {
     #[test]
     fn every_series_is_there_at_zero_before_anything_happens() {
         let text = rendered_after(|| ());
-        for (metric, kind) in catalogue() {
-            let Metric { name, help, .. } = metric;
+        for metric in catalogue() {
+            let Metric { name, help, kind, .. } = metric;
             let series = match metric.labels {
                 Labels::Closed(labels) => combinations(labels),
-                Labels::Operation => mcp::operations().count(),
+                Labels::Operation => known_operations().count(),
                 Labels::Lane | Labels::Tenant => {
                     assert!(!text.contains(name), "{name}");
                     continue;
@@ -431,7 +432,7 @@ mod tests {
             let gauges = QueueGauges::new(known(&["default", "build"], &["local"]));
             gauges.learn(known(&["build"], &["ci", "local"]));
         });
-        for (metric, _) in catalogue() {
+        for metric in catalogue() {
             let names: &[&str] = match metric.labels {
                 Labels::Closed(_) | Labels::Operation => continue,
                 Labels::Lane => &["lane=\"build\"", "lane=\"default\"", "lane=\"other\""],

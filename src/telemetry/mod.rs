@@ -11,28 +11,23 @@
 //! never are. This room calls no other: rooms call it.
 
 pub mod audit;
-mod disk;
 pub mod events;
 pub mod exporter;
-mod gathered;
-mod known;
 pub mod labels;
-mod log_filter;
 mod log_line;
+pub mod logging;
 pub mod names;
 #[cfg(feature = "otlp")]
 pub mod otlp;
-mod process;
+mod process_metrics;
 mod queue_gauges;
-pub mod setup;
 pub mod spans;
 
 pub use events::ActiveJob;
 pub use exporter::Exporter;
-pub use known::KnownNames;
 pub use labels::{
     Actor, ApprovalStep, ErrorType, FreedReason, Refusal, Rejection, Resource, Transport,
     WaitReason,
 };
-pub use log_filter::{FilterStatus, LogFilter};
-pub use queue_gauges::{LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage};
+pub use log_line::{FilterStatus, LogFilter};
+pub use queue_gauges::{KnownNames, LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage};

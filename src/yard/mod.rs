@@ -1,42 +1,29 @@
 //! The service's one door: submit, find, list, stop, drain; and files. Transports and tools know
 //! nothing of actors; whatever runs the jobs stands behind this.
 
+mod admission;
 mod approval;
-mod asking;
-mod confining;
-#[cfg(test)]
-mod confining_tests;
-mod desk;
-mod door;
-mod empty_waits;
+mod confinement;
 mod files;
-mod gate;
-mod identity;
+mod handle;
 mod output;
-mod parked;
-mod queueing;
-mod refused;
-mod seen;
-mod spilled;
 mod submission;
 mod tenancy;
+mod tenant_client;
 #[cfg(test)]
 mod tests;
-mod ticket;
 
-pub use approval::{Consent, Matter, NoConsent, Question};
-pub use asking::Submitted;
-pub use confining::{Bound, ConfineError, Confining, LimitTerms, NetworkRule, Terms};
-pub use desk::Desk;
-pub use door::{Yard, YardSettings};
+pub use admission::{AuditTrail, OnAuditFailure, Refused, Rules};
+pub use approval::{Consent, Fate, Matter, NoConsent, Parked, Question};
+pub use confinement::{Bound, ConfineError, Confining, LimitTerms, NetworkRule, Terms};
 pub use files::{FileError, FileKind, FilePage, Listed, Listing, Written};
-pub use gate::{AuditTrail, OnAuditFailure, Rules};
-pub use identity::{Identity, Role};
+pub use handle::{AfterDrain, Tuning, Yard, YardSettings};
 pub use output::{ContentKind, JobOutput};
-pub use parked::{Fate, Parked};
-pub use queueing::{AfterDrain, Tuning};
-pub use refused::Refused;
-pub use submission::{Caller, Defaults, LaneDefaults, Logged, Submission, SubmitError, Within};
+pub use submission::{
+    Caller, Defaults, LaneDefaults, Logged, Submission, SubmitError, Submitted, Within,
+};
+pub use tenancy::{Identity, Role};
+pub use tenant_client::Desk;
 
 pub use crate::job::{
     Input, InputEnd, InputError, JobHandle, JobSettings, Key, Liveness, Phase, Status, StopWish,

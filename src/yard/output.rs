@@ -1,12 +1,18 @@
 //! What a job wrote, as bytes for those who carry them elsewhere.
 
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::desk::Desk;
+use super::submission::{Submission, SubmitError};
+use super::tenancy::Tickets;
+use super::tenant_client::Desk;
 use crate::ids::JobId;
+use crate::job::JobHandle;
 use crate::output::view::{is_binary, mime};
-use crate::output::{LogReader, Progress, RawReader};
+use crate::output::{GzipError, Gzipped, LogReader, Progress, RawReader, SpillDir, gzip};
 use crate::spec::Stream;
 use crate::supervisor::FindError;
 
@@ -114,6 +120,185 @@ fn kind_of(sample: &[u8]) -> ContentKind {
     }
 }
 
+// What stays of a job for those who come back for its output: its ticket, and its packed form.
+
+/// Gzipped forms that are kept; an older one is made anew when it is asked for again.
+const MAX_PACKED: usize = 8;
+
+/// Tickets, and the newest packed forms.
+#[derive(Debug)]
+pub(super) struct Spilled {
+    tickets: Tickets,
+    /// Where packed forms go.
+    dir: SpillDir,
+    /// The newest last. The lock is never held while something is packed.
+    packed: Mutex<VecDeque<Kept>>,
+}
+
+#[derive(Debug, Clone)]
+struct Kept {
+    job: JobId,
+    stream: Stream,
+    packed: Arc<Gzipped>,
+}
+
+impl Spilled {
+    pub(super) fn new(dir: SpillDir) -> Result<Self, getrandom::Error> {
+        Ok(Self { tickets: Tickets::new()?, dir, packed: Mutex::default() })
+    }
+
+    /// What is packed was masked by the rules of its time.
+    pub(super) fn forget_packed(&self) {
+        self.packed.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn kept(&self, job: JobId, stream: Stream) -> Option<Arc<Gzipped>> {
+        let packed = self.packed.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = packed.iter().find(|kept| kept.job == job && kept.stream == stream);
+        found.map(|kept| Arc::clone(&kept.packed))
+    }
+
+    fn keep(&self, kept: Kept) {
+        let mut packed = self.packed.lock().unwrap_or_else(PoisonError::into_inner);
+        if packed.len() == MAX_PACKED {
+            packed.pop_front();
+        }
+        packed.push_back(kept);
+    }
+}
+
+impl Desk {
+    /// A name for a job that nobody can guess: digits, a `-` and hexadecimal digits. It holds as
+    /// long as this server runs and the job is kept.
+    #[must_use]
+    pub fn ticket(&self, job: JobId) -> String {
+        self.yard.spilled.tickets.of(job)
+    }
+
+    /// The job that a ticket names, if it is still kept.
+    pub async fn redeem(&self, ticket: &str) -> Option<JobHandle> {
+        self.find(self.yard.spilled.tickets.job_of(self.caller.tenant, ticket)?).await.ok()
+    }
+
+    /// The same with two numbers that travel along.
+    #[must_use]
+    pub fn ticket_carrying(&self, job: JobId, numbers: [u64; 2]) -> String {
+        self.yard.spilled.tickets.carrying(job, numbers)
+    }
+
+    /// The job that such a ticket names, whether it is kept or not, and the numbers.
+    #[must_use]
+    pub fn carried(&self, ticket: &str) -> Option<(JobId, [u64; 2])> {
+        self.yard.spilled.tickets.carried(self.caller.tenant, ticket)
+    }
+
+    /// The jobs that were asked for with the same words (program, directory and
+    /// variables), newest first.
+    ///
+    /// # Errors
+    /// When the submission could not be run at all.
+    pub async fn list_like(&self, submission: &Submission) -> Result<Vec<JobHandle>, SubmitError> {
+        let wanted =
+            self.placed(submission.clone()).complete(&self.yard.defaults(), &self.caller)?;
+        let is_same = |job: &JobHandle| {
+            let spec = job.spec();
+            (&spec.program, &spec.cwd, &spec.env) == (&wanted.program, &wanted.cwd, &wanted.env)
+        };
+        Ok(self.list().await.into_iter().filter(is_same).collect())
+    }
+
+    /// What a job wrote to a stream, as gzip data with its secrets masked.
+    ///
+    /// # Errors
+    /// When there is too much of it, or a file could not be read or written.
+    pub async fn packed(&self, job: &JobHandle, stream: Stream) -> Result<Arc<Gzipped>, GzipError> {
+        if let Some(packed) = self.yard.spilled.kept(job.id(), stream) {
+            return Ok(packed);
+        }
+        let (redactor, dir) = (self.redactor(), &self.yard.spilled.dir);
+        let packed = Arc::new(gzip(job.output(), stream, &redactor, dir).await?);
+        self.yard.spilled.keep(Kept { job: job.id(), stream, packed: Arc::clone(&packed) });
+        Ok(packed)
+    }
+}
+
+// How far callers were shown the output of jobs: what comes after that is news to them.
+
+/// So many outputs are known at a time; then all of them count as unseen again.
+const MAX_SEEN_ROWS: usize = 10_000;
+
+/// The end of what was shown from the start on without a break, by caller and job. Two callers of
+/// one name and tenant count as one.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    rows: Mutex<HashMap<u64, u64>>,
+    hasher: RandomState,
+}
+
+impl Seen {
+    /// These bytes were shown. Behind a part that was not, they are not known to be seen: who waits
+    /// for a line must not miss it.
+    pub(super) fn note(&self, client: &str, job: JobId, shown: Range<u64>) {
+        let row = self.hasher.hash_one((client, job));
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = rows.get(&row).copied().unwrap_or_default();
+        if shown.start > seen || shown.end <= seen {
+            return;
+        }
+        if rows.len() >= MAX_SEEN_ROWS && !rows.contains_key(&row) {
+            rows.clear();
+        }
+        rows.insert(row, shown.end);
+    }
+
+    /// Where unseen output begins.
+    pub(super) fn end(&self, client: &str, job: JobId) -> u64 {
+        let row = self.hasher.hash_one((client, job));
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        rows.get(&row).copied().unwrap_or_default()
+    }
+}
+
+// How often in a row callers waited in vain: who polls is told so.
+
+/// So many rows are counted at a time; then all of them begin anew.
+const MAX_WAIT_ROWS: usize = 1000;
+
+/// Waits in a row that brought nothing, by the caller and the jobs that it waits for. Two callers
+/// of one name that wait for the same jobs count as one.
+#[derive(Debug, Default)]
+pub(super) struct EmptyWaits {
+    /// By a hash: the jobs themselves would take room that nobody bounds.
+    rows: Mutex<HashMap<u64, u32>>,
+    hasher: RandomState,
+}
+
+impl EmptyWaits {
+    /// One more wait brought nothing; the length of its row.
+    pub(super) fn one_more(&self, client: &str, jobs: &[JobId]) -> u32 {
+        let row = self.row(client, jobs);
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        if rows.len() >= MAX_WAIT_ROWS && !rows.contains_key(&row) {
+            rows.clear();
+        }
+        let waits = rows.entry(row).or_default();
+        *waits = waits.saturating_add(1);
+        *waits
+    }
+
+    /// A wait brought something: its row is over.
+    pub(super) fn forget(&self, client: &str, jobs: &[JobId]) {
+        let row = self.row(client, jobs);
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner).remove(&row);
+    }
+
+    fn row(&self, client: &str, jobs: &[JobId]) -> u64 {
+        let mut jobs = jobs.to_vec();
+        jobs.sort_unstable();
+        self.hasher.hash_one((client, jobs))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,5 +317,62 @@ mod tests {
         ] {
             assert_eq!(kind_of(sample), expected, "{sample:?}");
         }
+    }
+}
+
+#[cfg(test)]
+mod seen_tests {
+    use super::*;
+
+    #[test]
+    fn what_was_shown_without_a_break_is_seen_by_that_caller_alone() {
+        let (seen, job) = (Seen::default(), JobId::local(1));
+        seen.note("a", job, 0..10);
+        seen.note("a", job, 5..8);
+        assert_eq!(seen.end("a", job), 10);
+        seen.note("a", job, 11..20);
+        assert_eq!(seen.end("a", job), 10, "byte 10 was not shown");
+        seen.note("a", job, 10..20);
+        assert_eq!(seen.end("a", job), 20);
+        assert_eq!((seen.end("b", job), seen.end("a", JobId::local(2))), (0, 0));
+    }
+
+    #[test]
+    fn rows_are_bounded() {
+        let seen = Seen::default();
+        for number in 1..=3 * MAX_SEEN_ROWS as u64 {
+            seen.note("a", JobId::local(number), 0..1);
+        }
+        assert!(seen.rows.lock().unwrap().len() <= MAX_SEEN_ROWS);
+    }
+}
+
+#[cfg(test)]
+mod empty_waits_tests {
+    use super::*;
+    use crate::ids::{JobNumber, Tenant};
+
+    fn jobs<const N: usize>(numbers: [u64; N]) -> [JobId; N] {
+        numbers.map(|number| JobNumber::new(number).of(Tenant::LOCAL))
+    }
+
+    #[test]
+    fn a_row_is_of_one_caller_and_the_same_jobs_and_ends_with_news() {
+        let waits = EmptyWaits::default();
+        assert_eq!(waits.one_more("a", &jobs([1, 2])), 1);
+        assert_eq!(waits.one_more("a", &jobs([2, 1])), 2);
+        assert_eq!(waits.one_more("b", &jobs([1, 2])), 1);
+        assert_eq!(waits.one_more("a", &jobs([1])), 1);
+        waits.forget("a", &jobs([1, 2]));
+        assert_eq!(waits.one_more("a", &jobs([1, 2])), 1);
+    }
+
+    #[test]
+    fn rows_are_bounded() {
+        let waits = EmptyWaits::default();
+        for number in 1..=3 * MAX_WAIT_ROWS as u64 {
+            waits.one_more("a", &jobs([number]));
+        }
+        assert!(waits.rows.lock().unwrap().len() <= MAX_WAIT_ROWS);
     }
 }

@@ -13,8 +13,8 @@ use super::plan::Plan;
 use super::session::Session;
 use super::tally::{Tally, Told};
 use crate::cli::ask::{AskError, get};
-use crate::cli::reply::Reply;
 use crate::cli::talk;
+use crate::cli::talk::Reply;
 use crate::client::Client;
 
 /// The time between two lines about how it goes.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::verdict::Verdict;
-use crate::cli::table::table;
+use crate::cli::talk::table;
 
 /// The first of our own errors are repeated in the summary, so many of them.
 const MAX_QUOTED: usize = 5;

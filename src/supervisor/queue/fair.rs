@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::estimate::Mean;
-use super::lane::{Flow, Lane};
-use super::limits::QueueLimits;
-use super::line::Ticket;
-use super::member::Member;
-use super::turn::VirtualTime;
+use super::limits::{LaneLimits, QueueLimits};
+use super::line::{Line, Ticket};
+use super::line::{Turn, VirtualTime};
+use super::place::{Ages, Mean};
 use crate::ids::{JobId, Tenant};
 use crate::spec::{DEFAULT_LANE, Priority};
 use crate::supervisor::pressure::Pressure;
+use crate::supervisor::refusal::{FullQueue, Refusal, Retry, TenantBound};
 
 /// Jobs that wait and jobs that run.
 ///
@@ -338,4 +337,135 @@ impl Queue {
             self.members.remove(&tenant);
         }
     }
+}
+
+// One tenant in the queue.
+
+/// A tenant that has jobs in the queue, or had its share just now.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) turn: Turn,
+    pub(super) running: usize,
+    pub(super) waiting: usize,
+    pub(super) lanes: BTreeMap<Arc<str>, Share>,
+}
+
+/// What a tenant has in one lane.
+#[derive(Debug, Default)]
+pub(super) struct Share {
+    pub(super) line: Line,
+    pub(super) running: BTreeSet<JobId>,
+    /// How long its jobs ran.
+    pub(super) ran: Mean,
+}
+
+impl Member {
+    pub(super) const fn new() -> Self {
+        Self { turn: Turn::UNSERVED, running: 0, waiting: 0, lanes: BTreeMap::new() }
+    }
+
+    pub(super) const fn is_idle(&self) -> bool {
+        self.running == 0 && self.waiting == 0
+    }
+
+    /// The lanes in which it waits.
+    pub(super) fn lanes_with_line(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.lanes.iter().filter(|(_, share)| !share.line.is_empty()).map(|(name, _)| name)
+    }
+}
+
+// One lane, over all tenants.
+
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    pub(super) limits: LaneLimits,
+    pub(super) flow: Flow,
+    pub(super) running: usize,
+    pub(super) waiting: usize,
+    /// Invariant: holds exactly the tenants that have a job waiting here and may run one more, by
+    /// their turns.
+    pub(super) ready: BTreeSet<(Turn, Tenant)>,
+}
+
+/// Whether jobs start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Flow {
+    #[default]
+    Open,
+    Paused,
+}
+
+impl Lane {
+    pub(super) fn is_full(&self) -> bool {
+        self.limits.slots.is_some_and(|slots| self.running >= slots)
+    }
+
+    /// Whether a job of it may start, as far as the lane is concerned.
+    pub(super) fn has_room(&self) -> bool {
+        match self.flow {
+            Flow::Open => !self.is_full(),
+            Flow::Paused => false,
+        }
+    }
+
+    /// Whose turn it is among those that could start here.
+    pub(super) fn first_ready(&self) -> Option<(Turn, Tenant)> {
+        self.ready.first().copied()
+    }
+
+    pub(super) const fn is_unused(&self) -> bool {
+        self.running == 0 && self.waiting == 0
+    }
+}
+
+// Whether one more job may wait.
+
+/// How long to stay away where it is not known how long jobs take.
+const UNKNOWN: Duration = Duration::from_secs(5);
+
+impl Queue {
+    /// Whether a job of this tenant may be put in this lane: first by the tenant's own bound, then
+    /// by those of all. A job that can start at once is never refused. `ages` tells for how long
+    /// jobs have run.
+    ///
+    /// # Errors
+    /// When too many wait already.
+    pub fn check(&self, tenant: Tenant, lane: &str, ages: Ages<'_>) -> Result<(), Refusal> {
+        if self.could_start(tenant, lane) {
+            return Ok(());
+        }
+        let retry = if self.is_paused(lane) {
+            Retry::Resumed
+        } else {
+            Retry::In(self.estimate(tenant, lane, 1, ages).unwrap_or(UNKNOWN))
+        };
+        let own = self.members.get(&tenant).map_or(0, |member| member.waiting);
+        if let Some(limit) = reached(self.limits.of(tenant).max_queued, own) {
+            return Err(Refusal::TenantLimit { bound: TenantBound::Queued { limit }, retry });
+        }
+        let of_lane =
+            self.lanes.get(lane).and_then(|lane| reached(lane.limits.max_queued, lane.waiting));
+        if of_lane.is_some() {
+            let full = FullQueue::Lane { lane: lane.to_owned() };
+            return Err(Refusal::QueueFull { full, retry });
+        }
+        if self.waiting() >= self.limits.max_queued {
+            return Err(Refusal::QueueFull { full: FullQueue::All, retry });
+        }
+        Ok(())
+    }
+
+    /// Whether it would start at once: there is room for it, and nobody else is waiting for that.
+    fn could_start(&self, tenant: Tenant, lane: &str) -> bool {
+        self.hold().is_none()
+            && self.running < self.limits.slots
+            && self.lanes.get(lane).is_none_or(Lane::has_room)
+            && !self.is_at_limit(tenant)
+            && self.next_tenant().is_none()
+    }
+}
+
+/// The bound, where so many have reached it.
+fn reached(limit: Option<usize>, count: usize) -> Option<usize> {
+    limit.filter(|limit| count >= *limit)
 }

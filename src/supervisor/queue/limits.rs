@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use thiserror::Error;
+
+use super::fair::{Flow, Queue};
 use crate::ids::Tenant;
 use crate::spec::DEFAULT_LANE;
+use crate::supervisor::pressure::Pressure;
 
 /// The bounds of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,5 +72,81 @@ impl Default for TenantLimits {
             starts_per_minute: None,
             cpu_per_hour: None,
         }
+    }
+}
+
+// What keeps jobs from starting although there are slots.
+
+/// Why nothing starts, in any lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// Somebody wished so.
+    Paused,
+    /// The host is short of something, and at least one job runs.
+    Pressure(Pressure),
+}
+
+/// A lane that cannot be paused or resumed because there is none of that name.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("there is no lane `{given}`; the lanes are {}", .known.join(", "))]
+pub struct UnknownLane {
+    /// What was asked for.
+    pub given: String,
+    /// The lanes there are.
+    pub known: Vec<String>,
+}
+
+impl Queue {
+    /// What holds all starts back, if anything does. Pressure never stops the only job.
+    #[must_use]
+    pub fn hold(&self) -> Option<Hold> {
+        match (self.flow, self.pressure) {
+            (Flow::Paused, _) => Some(Hold::Paused),
+            (Flow::Open, Some(pressure)) if self.running > 0 => Some(Hold::Pressure(pressure)),
+            (Flow::Open, Some(_) | None) => None,
+        }
+    }
+
+    /// Whether a job in this lane has to wait for somebody who resumes it.
+    pub(super) fn is_paused(&self, lane: &str) -> bool {
+        let lane = self.lanes.get(lane).map(|lane| lane.flow);
+        [Some(self.flow), lane].contains(&Some(Flow::Paused))
+    }
+
+    /// From now on the host is short of this, or of nothing.
+    pub const fn press(&mut self, pressure: Option<Pressure>) {
+        self.pressure = pressure;
+    }
+
+    /// Nothing starts any more, in this lane or at all. What runs goes on.
+    ///
+    /// # Errors
+    /// When there is no such lane.
+    pub fn pause(&mut self, lane: Option<&str>) -> Result<(), UnknownLane> {
+        *self.flow_of(lane)? = Flow::Paused;
+        Ok(())
+    }
+
+    /// Jobs start again, in this lane or in all of them.
+    ///
+    /// # Errors
+    /// When there is no such lane.
+    pub fn resume(&mut self, lane: Option<&str>) -> Result<(), UnknownLane> {
+        *self.flow_of(lane)? = Flow::Open;
+        if lane.is_none() {
+            for lane in self.lanes.values_mut() {
+                lane.flow = Flow::Open;
+            }
+        }
+        Ok(())
+    }
+
+    fn flow_of(&mut self, lane: Option<&str>) -> Result<&mut Flow, UnknownLane> {
+        let Some(name) = lane else { return Ok(&mut self.flow) };
+        if !self.lanes.contains_key(name) {
+            let known = self.lanes.keys().map(|name| name.to_string()).collect();
+            return Err(UnknownLane { given: name.to_owned(), known });
+        }
+        Ok(&mut self.lanes.entry(name.into()).or_default().flow)
     }
 }

@@ -1,12 +1,12 @@
 //! Where a waiting job stands, and what it waits for.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::estimate::Ages;
-use super::fair::{Entry, Queue, Stage};
-use super::hold::Hold;
-use super::lane::Flow;
+use super::fair::{Entry, Flow, Lane, Queue, Stage};
+use super::limits::Hold;
+use super::limits::{LaneLimits, TenantLimits};
 use crate::ids::{JobId, Tenant};
 use crate::supervisor::pressure::Pressure;
 use crate::telemetry::WaitReason;
@@ -140,5 +140,206 @@ impl Queue {
             Some(Hold::Pressure(pressure)) => WaitsFor::Pressure(pressure),
             Some(Hold::Paused) | None => WaitsFor::Turn,
         }
+    }
+}
+
+// When a waiting job will start, from how long others ran.
+
+/// For how long a job has run so far: the queue has no clock.
+pub type Ages<'a> = &'a dyn Fn(JobId) -> Duration;
+
+/// The newest job counts for one in this many.
+const MEMORY: u32 = 8;
+
+/// A mean that forgets: what is recent counts more.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Mean(Option<Duration>);
+
+impl Mean {
+    pub(super) fn add(&mut self, ran: Duration) {
+        let old = self.0.unwrap_or(ran);
+        self.0 = Some(old - old / MEMORY + ran / MEMORY);
+    }
+
+    pub(super) const fn get(self) -> Option<Duration> {
+        self.0
+    }
+}
+
+impl Queue {
+    /// How long it will take until this position of a tenant's line comes up: by how long its own
+    /// jobs in that lane ran, or by how long those that run have run already, where that is more.
+    /// Nothing where none of its own is before it, for how long others' jobs run is not for this
+    /// tenant to know; and nothing while something else than those ends has to come first.
+    pub(super) fn estimate(
+        &self,
+        tenant: Tenant,
+        lane: &str,
+        position: usize,
+        ages: Ages<'_>,
+    ) -> Option<Duration> {
+        if self.is_paused(lane) || self.spent.contains(&tenant) {
+            return None;
+        }
+        let share = self.members.get(&tenant)?.lanes.get(lane)?;
+        let mean = share.ran.get()?;
+        let [position, beside] =
+            [position, share.running.len()].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        let so_far = share.running.iter().map(|id| ages(*id)).sum::<Duration>();
+        let mean = so_far.checked_div(beside)?.max(mean);
+        Some(mean.saturating_mul(position) / beside)
+    }
+}
+
+// All figures of the queue at one moment, for those who may see every tenant.
+
+/// All figures of the queue at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct QueueOverview {
+    /// Jobs that may run at once.
+    pub slots: usize,
+    /// Jobs that run.
+    pub running: usize,
+    /// Jobs that may wait.
+    pub max_queued: usize,
+    /// Jobs that wait.
+    pub queued: usize,
+    /// Jobs that wait, by what they wait for.
+    pub waiting: BTreeMap<WaitReason, usize>,
+    /// How long a new job would wait, by how long jobs ran of late.
+    pub estimate: Option<Duration>,
+    /// Whether the whole queue is paused.
+    pub paused: bool,
+    /// Whether no new jobs are taken.
+    pub draining: bool,
+    /// What the host is short of.
+    pub pressure: Option<Pressure>,
+    /// The lanes, the default one included.
+    pub lanes: BTreeMap<String, LaneOverview>,
+    /// Tenants that are configured, or have jobs.
+    pub tenants: BTreeMap<Tenant, TenantOverview>,
+}
+
+/// The figures of one lane, over all tenants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaneOverview {
+    /// Its jobs that run.
+    pub running: usize,
+    /// Its jobs that wait.
+    pub queued: usize,
+    /// Its bounds.
+    pub limits: LaneLimits,
+    /// Whether it is paused by itself.
+    pub paused: bool,
+}
+
+/// The figures of one tenant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantOverview {
+    /// Its jobs that run.
+    pub running: usize,
+    /// Its jobs that wait.
+    pub queued: usize,
+    /// Its bounds.
+    pub limits: TenantLimits,
+    /// CPU time that its jobs used in the last hour.
+    pub cpu_used: Duration,
+    /// What its logs hold, in bytes.
+    pub stored_bytes: u64,
+    /// What they may hold.
+    pub max_stored: u64,
+}
+
+impl Queue {
+    /// All figures, as far as the queue knows them: CPU time and output are counted elsewhere.
+    #[must_use]
+    pub fn overview(&self) -> QueueOverview {
+        let tenants = self.limits.tenants.keys().chain(self.members.keys());
+        QueueOverview {
+            slots: self.limits.slots,
+            running: self.running,
+            max_queued: self.limits.max_queued,
+            queued: self.waiting(),
+            waiting: self.reasons(),
+            estimate: self.wait_of_all(),
+            paused: self.flow == Flow::Paused,
+            draining: false,
+            pressure: self.pressure,
+            lanes: self
+                .lanes
+                .iter()
+                .map(|(name, lane)| (name.to_string(), figures(lane)))
+                .collect(),
+            tenants: tenants.map(|tenant| (*tenant, self.tenant(*tenant))).collect(),
+        }
+    }
+
+    /// All jobs of a tenant in a lane wait for the same.
+    fn reasons(&self) -> BTreeMap<WaitReason, usize> {
+        let mut reasons = BTreeMap::new();
+        for (tenant, member) in &self.members {
+            let waiting = member.lanes.iter().filter(|(_, share)| !share.line.is_empty());
+            for (lane, share) in waiting {
+                let reason = self.waits_for(*tenant, lane).reason();
+                *reasons.entry(reason).or_default() += share.line.len();
+            }
+        }
+        reasons
+    }
+
+    /// How long it takes until all that wait now have started.
+    fn wait_of_all(&self) -> Option<Duration> {
+        if self.flow == Flow::Paused {
+            return None;
+        }
+        let [waiting, slots] = [self.waiting(), self.limits.slots.max(1)];
+        let [waiting, slots] =
+            [waiting, slots].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        Some(self.ran.get()?.saturating_mul(waiting) / slots)
+    }
+
+    /// The figures of one tenant, whether it has jobs or not.
+    #[must_use]
+    pub fn tenant(&self, tenant: Tenant) -> TenantOverview {
+        let member = self.members.get(&tenant);
+        TenantOverview {
+            running: member.map_or(0, |member| member.running),
+            queued: member.map_or(0, |member| member.waiting),
+            limits: *self.limits.of(tenant),
+            cpu_used: Duration::ZERO,
+            stored_bytes: 0,
+            max_stored: 0,
+        }
+    }
+}
+
+fn figures(lane: &Lane) -> LaneOverview {
+    LaneOverview {
+        running: lane.running,
+        queued: lane.waiting,
+        limits: lane.limits,
+        paused: lane.flow == Flow::Paused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_follows_what_is_recent() {
+        let seconds = Duration::from_secs;
+        let mut mean = Mean::default();
+        assert_eq!(mean.get(), None);
+        mean.add(seconds(8));
+        assert_eq!(mean.get(), Some(seconds(8)));
+        mean.add(seconds(16));
+        assert_eq!(mean.get(), Some(seconds(9)));
+        for _ in 0..50 {
+            mean.add(seconds(1));
+        }
+        assert!(mean.get() < Some(seconds(2)));
+        mean.add(Duration::MAX);
+        mean.add(Duration::MAX);
     }
 }

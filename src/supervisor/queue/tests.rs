@@ -331,3 +331,555 @@ fn an_overview_counts_lanes_and_tenants() {
     };
     assert_eq!([of("a"), of("b"), of("quiet")], [(1, 0, None), (0, 1, None), (0, 0, Some(7))]);
 }
+
+mod fairness {
+    //! What every tenant is promised.
+
+    use std::collections::BTreeMap;
+    use std::num::NonZeroU32;
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::super::*;
+    use super::{id, limits, tenant, wish};
+    use crate::ids::{JobId, Tenant};
+    use crate::spec::Priority::Normal;
+
+    /// Tenants of weight 1 that come later.
+    const GUESTS: usize = 5;
+
+    fn any_weights() -> impl Strategy<Value = Vec<u32>> {
+        // Each tenant's order of service moves the others by one at most: with ten of them, 10 of 100.
+        prop::collection::vec(1..=20_u32, 2..=10)
+    }
+
+    fn name(tenant: usize) -> String {
+        format!("fair-{tenant}")
+    }
+
+    fn queue_of(slots: usize, weights: &[u32]) -> Queue {
+        let of_weight = |weight| TenantLimits {
+            weight: NonZeroU32::new(weight).unwrap(),
+            ..TenantLimits::default()
+        };
+        let tenants = weights.iter().enumerate();
+        let tenants =
+            tenants.map(|(index, weight)| (tenant(&name(index)), of_weight(*weight))).collect();
+        let quota = TenantLimits::default();
+        Queue::new(QueueLimits { slots, max_queued: 0, lanes: BTreeMap::new(), quota, tenants })
+    }
+
+    /// A queue in which every tenant always has a job waiting.
+    struct Backlog {
+        queue: Queue,
+        last: u64,
+        running: Vec<JobId>,
+    }
+
+    impl Backlog {
+        fn new(queue: Queue, tenants: usize) -> Self {
+            let mut backlog = Self { queue, last: 0, running: Vec::new() };
+            for tenant in (0..tenants).cycle().take(2 * tenants) {
+                backlog.push(&name(tenant));
+            }
+            backlog
+        }
+
+        fn push(&mut self, name: &str) -> JobId {
+            self.last += 1;
+            self.queue.push(id(self.last), wish(name, "default", Normal));
+            id(self.last)
+        }
+
+        /// The next start, after the end of some job where there is no slot; whoever is served
+        /// submits again.
+        fn start(&mut self, end: usize) -> (JobId, Tenant) {
+            loop {
+                if let Some(id) = self.queue.next() {
+                    let tenant = self.queue.tenant_of(id).unwrap();
+                    self.running.push(id);
+                    self.push(tenant.name());
+                    return (id, tenant);
+                }
+                let ended = self.running.swap_remove(end % self.running.len());
+                self.queue.release(ended, Duration::ZERO);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn in_any_hundred_starts_each_tenant_has_its_share(
+            weights in any_weights(),
+            slots in 1..8_usize,
+            ends in prop::collection::vec(0..8_usize, 400),
+        ) {
+            let mut backlog = Backlog::new(queue_of(slots, &weights), weights.len());
+            let starts: Vec<Tenant> = ends.into_iter().map(|end| backlog.start(end).1).collect();
+            let all: u32 = weights.iter().sum();
+            for window in starts.windows(100) {
+                for (index, weight) in weights.iter().enumerate() {
+                    let tenant = tenant(&name(index));
+                    let got = window.iter().filter(|other| **other == tenant).count() as f64;
+                    let due = 100.0 * f64::from(*weight) / f64::from(all);
+                    prop_assert!((got - due).abs() <= due / 10.0 + 1.0, "{got} of {due}, {weights:?}");
+                }
+            }
+        }
+
+        #[test]
+        fn an_idle_tenants_first_job_starts_next(
+            weights in any_weights(),
+            slots in 1..8_usize,
+            before in 0..300_usize,
+            ends in prop::collection::vec(0..8_usize, 310),
+        ) {
+            let mut backlog = Backlog::new(queue_of(slots, &weights), weights.len());
+            // Those who never had a start are newcomers themselves.
+            for end in &ends[..before.max(weights.len())] {
+                backlog.start(*end);
+            }
+            let [first, second] = ["fair-idle-1", "fair-idle-2"].map(|name| backlog.push(name));
+            prop_assert_eq!(backlog.start(ends[300]).0, first);
+            prop_assert_eq!(backlog.start(ends[301]).0, second);
+        }
+
+        #[test]
+        fn who_waited_in_a_full_lane_does_not_come_before_newcomers(
+            blocked in 1..20_u64,
+            starts in 6..50_usize,
+        ) {
+            let mut queue = Queue::new(limits(2));
+            queue.push(id(9000), wish("fair-holder", "build", Normal));
+            prop_assert_eq!(queue.next(), Some(id(9000)));
+            let mut backlog = Backlog::new(queue, 2);
+            for number in 1..=blocked {
+                let name = format!("fair-blocked-{number}");
+                let first = backlog.push(&name);
+                while backlog.start(0).0 != first {}
+                backlog.queue.withdraw(id(backlog.last));
+                // From now on it waits in a lane that is full, while time goes on in the other.
+                backlog.queue.push(id(9000 + number), wish(&name, "build", Normal));
+            }
+            for _ in 0..starts {
+                backlog.start(0);
+            }
+            backlog.queue.push(id(9900), wish("fair-late", "build", Normal));
+            let newcomer = backlog.push("fair-new");
+            backlog.queue.release(id(9000), Duration::ZERO);
+            for expected in [id(9900), newcomer, id(9001)] {
+                prop_assert_eq!(backlog.queue.next(), Some(expected));
+                backlog.queue.release(expected, Duration::ZERO);
+            }
+        }
+
+        #[test]
+        fn nobody_starves(
+            weights in any_weights(),
+            slots in 1..8_usize,
+            own in 1..10_usize,
+            ends in prop::collection::vec(0..8_usize, 4000),
+        ) {
+            let mut backlog = Backlog::new(queue_of(slots, &weights), weights.len());
+            let mut ends = ends.into_iter();
+            for end in ends.by_ref().take(50) {
+                backlog.start(end);
+            }
+            // Weight 1, and jobs of others keep coming, of new tenants too.
+            let mine: Vec<JobId> = (0..own).map(|_| backlog.push("fair-meek")).collect();
+            let all: u32 = weights.iter().sum();
+            // While it is served once, each other is served by its weight, and once more in all.
+            let bound = own * (1 + all as usize + GUESTS) + weights.len() + GUESTS;
+            let mut left = mine.len();
+            for (count, end) in ends.enumerate().take(bound) {
+                if count.is_multiple_of(3) {
+                    backlog.push(&format!("fair-guest-{}", count % GUESTS));
+                }
+                left -= usize::from(mine.contains(&backlog.start(end).0));
+            }
+            prop_assert_eq!(left, 0, "after {} starts", bound);
+        }
+    }
+
+    #[test]
+    fn one_job_at_a_time_gains_nothing() {
+        let mut backlog = Backlog::new(queue_of(1, &[1, 1]), 2);
+        let mut sly = 0;
+        backlog.queue.push(id(1_000_000), wish("fair-sly", "default", Normal));
+        for number in 1..300 {
+            let started = backlog.queue.next().expect("there is always one");
+            if backlog.queue.tenant_of(started) == Some(tenant("fair-sly")) {
+                // It submits the next one only when the last has ended.
+                backlog.queue.release(started, Duration::ZERO);
+                backlog.queue.push(id(1_000_000 + number), wish("fair-sly", "default", Normal));
+                sly += 1;
+            } else {
+                let owner = backlog.queue.tenant_of(started).unwrap();
+                backlog.queue.release(started, Duration::ZERO);
+                backlog.push(owner.name());
+            }
+        }
+        assert!((98..=102).contains(&sly), "a third of 299 is its share, it had {sly}");
+    }
+
+    #[test]
+    fn tenants_that_are_done_are_forgotten() {
+        let mut backlog = Backlog::new(queue_of(2, &[1]), 1);
+        for number in 0..1000 {
+            let guest = backlog.push(&format!("fair-passing-{number}"));
+            let mut started = None;
+            while started != Some(guest) {
+                started = Some(backlog.start(0).0);
+            }
+            // Whoever submits again waits no more.
+            assert!(backlog.queue.withdraw(id(backlog.last)));
+            backlog.start(0);
+            backlog.start(0);
+        }
+        assert!(backlog.queue.members.len() <= 6, "{} are known", backlog.queue.members.len());
+    }
+}
+
+mod model {
+    //! The queue against a naive model: a list of jobs.
+
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
+    use super::super::*;
+    use super::{AGELESS, id, limits, tenant};
+    use crate::ids::{JobId, Tenant};
+    use crate::spec::Priority;
+
+    const LANES: [&str; 3] = ["default", "build", "net"];
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Submit { tenant: usize, lane: usize, priority: Priority },
+        Start,
+        End(Index),
+        Withdraw(Index),
+        Pause(Option<usize>),
+        Resume(Option<usize>),
+        Change(QueueLimits),
+    }
+
+    fn any_step() -> impl Strategy<Value = Step> {
+        let priority = prop::sample::select(Priority::WORDS.map(|(_, priority)| priority).to_vec());
+        let lane = || prop_oneof![1 => Just(None), 3 => (0..3_usize).prop_map(Some)];
+        prop_oneof![
+            12 => (0..4_usize, 0..3_usize, priority)
+                .prop_map(|(tenant, lane, priority)| Step::Submit { tenant, lane, priority }),
+            8 => Just(Step::Start),
+            5 => any::<Index>().prop_map(Step::End),
+            2 => any::<Index>().prop_map(Step::Withdraw),
+            1 => lane().prop_map(Step::Pause),
+            2 => lane().prop_map(Step::Resume),
+            1 => any_limits().prop_map(Step::Change),
+        ]
+    }
+
+    fn any_limits() -> impl Strategy<Value = QueueLimits> {
+        let bound = || prop::option::of(1..6_usize);
+        let lanes = prop::collection::vec((bound(), bound()), 2);
+        let tenants = prop::collection::vec((bound(), bound(), 1..5_u32), 4);
+        (1..6_usize, 0..20_usize, lanes, tenants).prop_map(|(slots, max_queued, lanes, tenants)| {
+            let lane = |(slots, max_queued)| LaneLimits { slots, max_queued };
+            let lanes =
+                ["build", "net"].map(str::to_owned).into_iter().zip(lanes.into_iter().map(lane));
+            let tenants =
+                tenants.into_iter().enumerate().map(|(index, (running, queued, weight))| {
+                    let weight = weight.try_into().unwrap();
+                    let quota = TenantLimits {
+                        max_running: running,
+                        max_queued: queued,
+                        weight,
+                        ..TenantLimits::default()
+                    };
+                    (named(index), quota)
+                });
+            QueueLimits {
+                slots,
+                max_queued,
+                lanes: lanes.collect(),
+                tenants: tenants.collect(),
+                ..limits(1)
+            }
+        })
+    }
+
+    fn named(index: usize) -> Tenant {
+        tenant(&format!("model-{index}"))
+    }
+
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    struct Job {
+        id: JobId,
+        tenant: Tenant,
+        lane: &'static str,
+        priority: Priority,
+        runs: bool,
+    }
+
+    struct Model {
+        limits: QueueLimits,
+        /// In the order of arrival.
+        jobs: Vec<Job>,
+        paused: Vec<Option<&'static str>>,
+    }
+
+    impl Model {
+        fn count(&self, runs: bool, is_counted: impl Fn(&Job) -> bool) -> usize {
+            self.jobs.iter().filter(|job| job.runs == runs && is_counted(job)).count()
+        }
+
+        /// Whether there is room for this job to run.
+        fn has_room(&self, tenant: Tenant, lane: &'static str) -> bool {
+            let is_below = |limit: Option<usize>, count| limit.is_none_or(|limit| count < limit);
+            let of_lane = self.limits.lanes.get(lane).and_then(|limits| limits.slots);
+            !self.paused.contains(&None)
+                && !self.paused.contains(&Some(lane))
+                && self.count(true, |_| true) < self.limits.slots
+                && is_below(of_lane, self.count(true, |job| job.lane == lane))
+                && is_below(
+                    self.limits.of(tenant).max_running,
+                    self.count(true, |job| job.tenant == tenant),
+                )
+        }
+
+        fn may_start(&self) -> Vec<Job> {
+            let waiting = self.jobs.iter().filter(|job| !job.runs);
+            waiting.filter(|job| self.has_room(job.tenant, job.lane)).copied().collect()
+        }
+
+        fn refusal(&self, tenant: Tenant, lane: &'static str) -> Option<&'static str> {
+            let is_reached =
+                |limit: Option<usize>, count| limit.is_some_and(|limit| count >= limit);
+            let of_lane = self.limits.lanes.get(lane).and_then(|limits| limits.max_queued);
+            let own = self.limits.of(tenant).max_queued;
+            if self.has_room(tenant, lane) && self.may_start().is_empty() {
+                None
+            } else if is_reached(own, self.count(false, |job| job.tenant == tenant)) {
+                Some("tenant_limit")
+            } else if is_reached(of_lane, self.count(false, |job| job.lane == lane))
+                || self.count(false, |_| true) >= self.limits.max_queued
+            {
+                Some("queue_full")
+            } else {
+                None
+            }
+        }
+
+        /// The jobs that wait in the same line, in its order.
+        fn line(&self, of: &Job) -> Vec<JobId> {
+            let is_same = |job: &&Job| !job.runs && job.tenant == of.tenant && job.lane == of.lane;
+            let mut line: Vec<&Job> = self.jobs.iter().filter(is_same).collect();
+            line.sort_by_key(|job| std::cmp::Reverse(job.priority));
+            line.into_iter().map(|job| job.id).collect()
+        }
+
+        /// The tenant's best job among those that may start.
+        fn best_of(&self, tenant: Tenant) -> Option<JobId> {
+            let mut own = self.may_start();
+            own.retain(|job| job.tenant == tenant);
+            own.sort_by_key(|job| std::cmp::Reverse(job.priority));
+            own.first().map(|job| job.id)
+        }
+
+        fn at(&self, index: Index, runs: bool) -> Option<JobId> {
+            let jobs: Vec<&Job> = self.jobs.iter().filter(|job| job.runs == runs).collect();
+            (!jobs.is_empty()).then(|| index.get(&jobs).id)
+        }
+
+        fn remove(&mut self, id: JobId) {
+            self.jobs.retain(|job| job.id != id);
+        }
+    }
+
+    fn apply(
+        queue: &mut Queue,
+        model: &mut Model,
+        number: u64,
+        step: Step,
+    ) -> Result<(), TestCaseError> {
+        match step {
+            Step::Submit { tenant, lane, priority } => {
+                let (tenant, lane) = (named(tenant), LANES[lane]);
+                let refusal =
+                    queue.check(tenant, lane, AGELESS).err().map(|refusal| refusal.code());
+                prop_assert_eq!(refusal, model.refusal(tenant, lane));
+                if refusal.is_none() {
+                    queue.push(id(number), Wish { tenant, lane, priority });
+                    model.jobs.push(Job { id: id(number), tenant, lane, priority, runs: false });
+                }
+            }
+            Step::Start => {
+                let started = queue.next();
+                let tenant = started.and_then(|id| queue.tenant_of(id));
+                prop_assert_eq!(started.is_none(), model.may_start().is_empty(), "nobody idles");
+                prop_assert_eq!(started, tenant.and_then(|tenant| model.best_of(tenant)));
+                for job in model.jobs.iter_mut().filter(|job| Some(job.id) == started) {
+                    job.runs = true;
+                }
+            }
+            Step::End(index) => {
+                if let Some(id) = model.at(index, true) {
+                    prop_assert!(!queue.withdraw(id), "it runs");
+                    prop_assert!(queue.release(id, Duration::ZERO).is_some());
+                    model.remove(id);
+                    prop_assert!(queue.release(id, Duration::ZERO).is_none());
+                }
+            }
+            Step::Withdraw(index) => {
+                if let Some(id) = model.at(index, false) {
+                    prop_assert!(queue.release(id, Duration::ZERO).is_none(), "it waits");
+                    prop_assert!(queue.withdraw(id));
+                    model.remove(id);
+                }
+            }
+            Step::Pause(lane) => {
+                let lane = lane.map(|lane| LANES[lane]);
+                queue.pause(lane).unwrap();
+                model.paused.push(lane);
+            }
+            Step::Resume(lane) => {
+                let lane = lane.map(|lane| LANES[lane]);
+                queue.resume(lane).unwrap();
+                model.paused.retain(|other| lane.is_some() && *other != lane);
+            }
+            Step::Change(limits) => {
+                queue.change(limits.clone());
+                model.limits = limits;
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(queue: &Queue, model: &Model) -> Result<(), TestCaseError> {
+        prop_assert_eq!(queue.waiting(), model.count(false, |_| true));
+        for job in &model.jobs {
+            let line = model.line(job);
+            let place = line.iter().position(|id| *id == job.id).map(|at| (at + 1, line.len()));
+            let found = queue.place(job.id, AGELESS).map(|place| (place.position, place.length));
+            prop_assert_eq!(found, place);
+        }
+        let overview = queue.overview();
+        for (lane, figures) in &overview.lanes {
+            prop_assert_eq!(figures.running, model.count(true, |job| job.lane == lane));
+            prop_assert_eq!(figures.queued, model.count(false, |job| job.lane == lane));
+        }
+        for (tenant, figures) in &overview.tenants {
+            prop_assert_eq!(figures.running, model.count(true, |job| job.tenant == *tenant));
+            prop_assert_eq!(figures.queued, model.count(false, |job| job.tenant == *tenant));
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn bounds_hold_nobody_is_lost_and_every_place_is_true(
+            first in any_limits(),
+            steps in prop::collection::vec(any_step(), 0..150),
+        ) {
+            let mut queue = Queue::new(first.clone());
+            let mut model = Model { limits: first, jobs: Vec::new(), paused: Vec::new() };
+            for (number, step) in steps.into_iter().enumerate() {
+                apply(&mut queue, &mut model, number as u64, step)?;
+                compare(&queue, &model)?;
+            }
+            // Nothing is in the way any more: everybody who waits starts.
+            let lanes = LANES.map(|lane| (lane.to_owned(), LaneLimits::default())).into();
+            queue.change(QueueLimits { slots: 1000, lanes, ..limits(1) });
+            queue.resume(None).unwrap();
+            let started = std::iter::from_fn(|| queue.next()).count();
+            prop_assert_eq!(started, model.count(false, |_| true));
+            for job in &model.jobs {
+                prop_assert_eq!(queue.release(job.id, Duration::ZERO), Some(job.tenant));
+            }
+            prop_assert_eq!(queue.waiting(), 0);
+        }
+    }
+}
+
+mod cost {
+    //! What the queue costs, in comparisons and counted blocks: it must not grow with the backlog.
+
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::super::line::steps;
+    use super::super::*;
+    use super::{AGELESS, id, tenant};
+    use crate::ids::Tenant;
+    use crate::spec::Priority::Normal;
+
+    const LANES: [&str; 4] = ["default", "build", "net", "gpu"];
+
+    /// The most steps that any one call of each kind took.
+    #[derive(Debug, Default, Clone, Copy)]
+    struct Worst {
+        push: usize,
+        next: usize,
+        release: usize,
+        withdraw: usize,
+        place: usize,
+    }
+
+    fn steps<T>(worst: &mut usize, call: impl FnOnce() -> T) -> T {
+        steps::take();
+        let result = call();
+        *worst = steps::take().max(*worst);
+        result
+    }
+
+    /// So many jobs of so many tenants, in all lanes, of which a part is served and a part withdrawn.
+    fn measure(jobs: u64, tenants: u64) -> Worst {
+        let lanes =
+            LANES.map(|lane| (lane.to_owned(), LaneLimits { slots: Some(8), max_queued: None }));
+        let quota = TenantLimits::default();
+        let lanes = BTreeMap::from(lanes);
+        let limits =
+            QueueLimits { slots: 16, max_queued: 0, lanes, quota, tenants: BTreeMap::new() };
+        let names: Vec<Tenant> =
+            (0..tenants).map(|number| tenant(&format!("cost-{number}"))).collect();
+        let mut queue = Queue::new(limits);
+        let mut worst = Worst::default();
+        for number in 0..jobs {
+            let tenant = names[(number % tenants) as usize];
+            let lane = LANES[(number / tenants % 4) as usize];
+            let wish = Wish { tenant, lane, priority: Normal };
+            steps(&mut worst.push, || queue.push(id(number), wish));
+        }
+        for number in (0..jobs).step_by(97) {
+            steps(&mut worst.place, || queue.place(id(number), AGELESS));
+            if let Some(started) = steps(&mut worst.next, || queue.next()) {
+                steps(&mut worst.release, || queue.release(started, Duration::ZERO));
+            }
+            steps(&mut worst.withdraw, || queue.withdraw(id(jobs - 1 - number)));
+        }
+        worst
+    }
+
+    #[test]
+    fn a_hundred_thousand_jobs_cost_no_more_than_their_logarithm() {
+        for (tenants, more_tenants) in [(1000, 1000), (100, 1000), (1, 1)] {
+            let (small, large) = (measure(10_000, tenants), measure(100_000, more_tenants));
+            // With ten times as many tenants each lane's tree is two nodes of eleven deeper at most; a
+            // tenant is taken out of it and put back.
+            let may_grow = LANES.len() * 2 * 2 * 11;
+            for (kind, small, large) in [
+                ("push", small.push, large.push),
+                ("next", small.next, large.next),
+                ("release", small.release, large.release),
+                ("withdraw", small.withdraw, large.withdraw),
+            ] {
+                let what = format!("{kind}: {small} → {large} steps, {tenants} → {more_tenants}");
+                assert!(large <= small + may_grow && large <= 400, "{what}");
+            }
+            assert!(large.place <= 100_000 / 256 + 40, "place: {} steps", large.place);
+        }
+    }
+}

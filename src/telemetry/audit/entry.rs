@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::digest::Digest;
+use super::line::Digest;
 use crate::confinement::Granted;
 use crate::ids::JobId;
 use crate::outcome::Outcome;

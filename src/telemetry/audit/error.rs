@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::chain::Place;
+use super::verify::Place;
 
 /// Why an entry was not written. The chain is whole all the same: a later entry goes on with it.
 #[derive(Debug, Error)]

@@ -9,8 +9,8 @@ use tokio::time::timeout;
 
 use super::entry::{DecisionEntry, EndingEntry, NoteEntry};
 use super::error::AuditError;
-use super::queue::{EntryQueue, Wait, WriteResult};
 use super::writer::{AuditSettings, Writer};
+use super::writer::{EntryQueue, Wait, WriteResult};
 use crate::telemetry::events;
 
 /// The time that a call waits for the entry of its decision. A log that answers takes far less,

@@ -23,18 +23,13 @@
 //! they are still what stands under their names: what other processes wrote or rotated is never
 //! missed.
 
-mod chain;
 mod clock;
-mod digest;
 mod digits;
 mod entry;
 mod error;
-mod files;
 mod handle;
-mod head;
 mod line;
-mod open;
-mod queue;
+mod log_files;
 mod resume;
 mod verify;
 mod writer;
@@ -42,10 +37,9 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use chain::{Mark, Place, Verified};
 pub use clock::rfc3339;
 pub use entry::{DecisionEntry, EndingEntry, NoteEntry, Verdict};
 pub use error::{AuditError, VerifyError};
 pub use handle::Audit;
-pub use verify::verify;
+pub use verify::{Mark, Place, Verified, verify};
 pub use writer::AuditSettings;

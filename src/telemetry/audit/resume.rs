@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 
 use super::entry::{Damage, Event, Note};
-use super::head::Head;
 use super::line::{Link, Read};
+use super::log_files::Head;
 
 /// The note that begins every file but the very first.
 pub(super) const ROTATED: &str = "log_rotated";

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::files::sibling;
+use super::log_files::sibling;
 use super::*;
 use crate::confinement::Granted;
 use crate::ids::JobId;

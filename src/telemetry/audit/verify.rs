@@ -1,13 +1,16 @@
 //! The door for readers: is the log as it was written?
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read as _};
+use std::io::{BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
-use super::chain::{Chain, Place, Verified};
+use super::entry::Damage;
 use super::error::VerifyError;
-use super::files;
-use super::head::{self, Head, LockedHead};
+use super::line::{Link, Read};
+use super::log_files;
+use super::log_files::{Head, LockedHead};
+use super::resume::ROTATED;
 use crate::private_files::Links;
 
 /// No entry is nearly as long; what is longer is cut into pieces that are no entries.
@@ -35,7 +38,7 @@ pub fn verify(path: &Path) -> Result<Verified, VerifyError> {
             let place = Place { file: path.to_owned(), line: 0 };
             Err(VerifyError::CutTail { place, first: 1, last: link.seq })
         }
-        (Some(_), Some(_) | None) => Err(VerifyError::NoHead { path: head::path_of(path) }),
+        (Some(_), Some(_) | None) => Err(VerifyError::NoHead { path: log_files::path_of(path) }),
     }
 }
 
@@ -61,11 +64,11 @@ impl Snapshot {
             let path = path.to_owned();
             |source| VerifyError::Unreadable { path, source }
         };
-        let file = head::find(log).map_err(of(&head::path_of(log)))?;
+        let file = log_files::find(log).map_err(of(&log_files::path_of(log)))?;
         let lock = file.as_ref().map(LockedHead::shared).transpose();
-        let lock = lock.map_err(of(&head::path_of(log)))?;
+        let lock = lock.map_err(of(&log_files::path_of(log)))?;
         let head = lock.as_ref().map(LockedHead::read).transpose().map_err(of(log))?.flatten();
-        let rotated = files::rotated(log).map_err(of(log))?;
+        let rotated = log_files::rotated(log).map_err(of(log))?;
         let mut parts = Vec::new();
         for (_, path) in &rotated {
             parts.push(Part::open(path).map_err(of(path))?);
@@ -106,4 +109,179 @@ fn walk(mut chain: Chain, part: &Part) -> Result<Chain, VerifyError> {
         }
     }
     Ok(chain)
+}
+
+// Does each line follow from the one before? Pure: lines in, the first problem out.
+
+/// A line of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub file: PathBuf,
+    /// Its line, counted from 1.
+    pub line: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file.display(), self.line)
+    }
+}
+
+/// An entry's number and time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// Its number.
+    pub seq: u64,
+    /// When it was written, as the writer's clock had it.
+    pub time: String,
+}
+
+/// What a log that holds was found to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// Entries.
+    pub lines: u64,
+    /// Files that hold them.
+    pub files: usize,
+    /// The first entry. Where its number is above 1, older files are gone.
+    pub first: Option<Mark>,
+    /// The last entry.
+    pub last: Option<Mark>,
+    /// Lines that a writer left half written; the entry after each tells of it.
+    pub damaged: Vec<Place>,
+}
+
+/// A chain that held up to here.
+#[derive(Debug)]
+pub(super) struct Chain {
+    sealed: Option<Link>,
+    lines: u64,
+    first: Option<Mark>,
+    last: Option<Last>,
+    /// A line that does not fit. The next one may tell that a writer was interrupted there.
+    pending: Option<Pending>,
+    damaged: Vec<Place>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    place: Place,
+    damage: Damage,
+    problem: VerifyError,
+}
+
+#[derive(Debug)]
+struct Last {
+    place: Place,
+    link: Link,
+    time: String,
+}
+
+impl Chain {
+    /// A chain whose head says that this was its last entry.
+    pub(super) const fn new(sealed: Option<Link>) -> Self {
+        Self { sealed, lines: 0, first: None, last: None, pending: None, damaged: Vec::new() }
+    }
+
+    /// Takes the next line, without its newline.
+    pub(super) fn feed(&mut self, place: Place, line: &[u8]) -> Result<(), VerifyError> {
+        match (self.read(&place, line), self.pending.take()) {
+            (Ok(read), None) => self.accept(place, line, read),
+            (Ok(read), Some(pending)) if read.tells_of(pending.damage) => {
+                self.damaged.push(pending.place);
+                self.accept(place, line, read)
+            }
+            (Ok(_), Some(pending)) => Err(out_of_place(pending.problem)),
+            (Err(_), Some(pending)) => Err(pending.problem),
+            (Err(problem), None) => {
+                self.pending = Some(Pending { place, damage: Damage::of(line), problem });
+                Ok(())
+            }
+        }
+    }
+
+    /// The next line has no end: that, or the line before it, is the problem.
+    pub(super) fn feed_half(self, place: Place) -> VerifyError {
+        self.pending.map_or(VerifyError::HalfLine { place }, |pending| pending.problem)
+    }
+
+    fn read(&self, place: &Place, line: &[u8]) -> Result<Read, VerifyError> {
+        let read = Read::parse(line)
+            .map_err(|source| VerifyError::NotAnEntry { place: place.clone(), source })?;
+        match &self.last {
+            None => begins(place, read),
+            Some(last) => follows(last, place, read),
+        }
+    }
+
+    fn accept(&mut self, place: Place, line: &[u8], read: Read) -> Result<(), VerifyError> {
+        let link = Link::at(read.seq, line);
+        if self.sealed.is_some_and(|sealed| sealed.seq == link.seq && sealed != link) {
+            return Err(VerifyError::Changed { place });
+        }
+        self.lines += 1;
+        self.first.get_or_insert_with(|| Mark { seq: read.seq, time: read.time.clone() });
+        self.last = Some(Last { place, link, time: read.time });
+        Ok(())
+    }
+
+    /// No more lines: the chain must end where its head says.
+    pub(super) fn finish(self, files: usize) -> Result<Verified, VerifyError> {
+        if let Some(pending) = self.pending {
+            return Err(pending.problem);
+        }
+        if let (Some(last), Some(sealed)) = (&self.last, self.sealed) {
+            ends(last, sealed)?;
+        }
+        let last = self.last.map(|last| Mark { seq: last.link.seq, time: last.time });
+        let Self { lines, first, damaged, .. } = self;
+        Ok(Verified { lines, files, first, last, damaged })
+    }
+}
+
+/// The very first entry, or the first of a file whose elders are gone.
+fn begins(place: &Place, read: Read) -> Result<Read, VerifyError> {
+    let place = place.clone();
+    match (read.seq, read.is_linked_to(Link::START)) {
+        (1, true) => Ok(read),
+        (1, false) | (_, true) => Err(VerifyError::Changed { place }),
+        (_, false) if read.is_note(ROTATED) => Ok(read),
+        (found, false) => Err(VerifyError::NoBeginning { place, found }),
+    }
+}
+
+fn follows(last: &Last, place: &Place, read: Read) -> Result<Read, VerifyError> {
+    if read.follows(last.link) {
+        return Ok(read);
+    }
+    let (place, found, expected) = (place.clone(), read.seq, last.link.seq.saturating_add(1));
+    Err(if read.is_linked_to(last.link) {
+        VerifyError::Changed { place }
+    } else if found == expected {
+        VerifyError::Changed { place: last.place.clone() }
+    } else if place.file != last.place.file {
+        VerifyError::BrokenBetweenFiles { place, older: last.place.file.clone() }
+    } else if found > expected {
+        VerifyError::Cut { place, first: expected, last: found - 1 }
+    } else {
+        VerifyError::Reordered { place, found, expected }
+    })
+}
+
+/// The line after the one with the problem fits: it was no gap, but an entry too early.
+fn out_of_place(problem: VerifyError) -> VerifyError {
+    if let VerifyError::Cut { place, first, last } = problem {
+        return VerifyError::Reordered { place, found: last + 1, expected: first };
+    }
+    problem
+}
+
+fn ends(last: &Last, sealed: Link) -> Result<(), VerifyError> {
+    let (place, end) = (last.place.clone(), last.link.seq);
+    match sealed.seq {
+        seq if seq > end => Err(VerifyError::CutTail { place, first: end + 1, last: seq }),
+        seq if seq < end => Err(VerifyError::Unsealed { place, first: seq + 1, last: end }),
+        _ => Ok(()),
+    }
 }

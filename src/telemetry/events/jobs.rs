@@ -3,13 +3,13 @@
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-use super::values::millis;
+use super::host::millis;
 use crate::confinement::Granted;
 use crate::ids::{JobId, Tenant};
 use crate::outcome::{Ending, Fault, LimitKind, Outcome, Usage};
-use crate::telemetry::known;
 use crate::telemetry::labels::{Actor, ApprovalStep, Rejection, key};
 use crate::telemetry::names::{Counter, actors, jobs, output, tenants};
+use crate::telemetry::queue_gauges;
 
 /// Characters of a command that are logged.
 const COMMAND_CHARS: usize = 500;
@@ -180,7 +180,7 @@ fn job_over(id: JobId, End { outcome, fault, limit }: End, elapsed: Duration) {
 
 /// Counts something for the tenant, or for all others where it has no series of its own.
 fn of_tenant(counter: Counter, tenant: Tenant, count: u64) {
-    counter.with((key::TENANT, known::label_of(tenant))).increment(count);
+    counter.with((key::TENANT, queue_gauges::label_of(tenant))).increment(count);
 }
 
 /// The queue now holds this many jobs.

@@ -18,12 +18,9 @@ pub enum Labels {
     Lane,
     /// `tenant`: the name of a configured tenant, or `other`.
     Tenant,
-    /// What [`mcp::operations`](super::mcp::operations) lists, for the tools that are offered.
+    /// Method, class, tool and error of an MCP operation, for the tools that are offered.
     Operation,
 }
-
-/// A metric without labels.
-pub(super) const PLAIN: Labels = Labels::Closed(&[]);
 
 /// What Prometheus and people are told of a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,10 +29,25 @@ pub struct Metric {
     pub name: &'static str,
     /// One sentence for people.
     pub help: &'static str,
-    /// What is counted or measured.
-    pub unit: Unit,
+    /// What it does.
+    pub kind: Kind,
     /// Its labels.
     pub labels: Labels,
+}
+
+impl Metric {
+    /// The unit that its name ends with.
+    #[must_use]
+    pub fn unit(&self) -> Unit {
+        let base = self.name.trim_end_matches("_total");
+        if base.ends_with("_bytes") {
+            Unit::Bytes
+        } else if base.ends_with("_seconds") {
+            Unit::Seconds
+        } else {
+            Unit::Count
+        }
+    }
 }
 
 /// What a metric does.
@@ -71,7 +83,7 @@ pub struct Gauge(pub(super) Metric);
 
 /// Something of which the distribution matters.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Histogram(pub(super) Metric, pub(super) &'static [f64]);
+pub struct Histogram(pub(super) Metric);
 
 impl Counter {
     /// What is known of it.
@@ -141,12 +153,6 @@ impl Histogram {
         &self.0
     }
 
-    /// Upper bounds of its buckets.
-    #[must_use]
-    pub const fn buckets(&self) -> &'static [f64] {
-        self.1
-    }
-
     /// Its one series.
     pub(in crate::telemetry) fn plain(&self) -> metrics::Histogram {
         metrics::histogram!(self.0.name)
@@ -181,3 +187,7 @@ pub(super) const BYTES: [f64; 14] = [
     17_179_869_184.0,
     68_719_476_736.0,
 ];
+
+/// The buckets that OpenTelemetry's conventions for MCP advise.
+pub(super) const OPERATION_SECONDS: [f64; 14] =
+    [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];

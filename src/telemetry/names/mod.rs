@@ -6,19 +6,11 @@
 //!
 //! `docs/metrics.md` is made from this folder.
 
-pub mod actors;
 mod catalogue;
-#[cfg(test)]
-mod docs;
-pub mod http;
-pub mod jobs;
-pub mod lanes;
-pub mod mcp;
 mod metric;
-pub mod output;
-pub mod process;
-pub mod queue;
-pub mod tenants;
 
-pub use catalogue::{Family, catalogue};
+pub use catalogue::{
+    Family, actors, catalogue, http, jobs, lanes, mcp, output, process, queue, tenants,
+};
+pub(super) use catalogue::{known_operations, operation_labels, tool_operations};
 pub use metric::{Counter, Gauge, Histogram, Kind, LabelSet, Labels, Metric};

@@ -7,18 +7,9 @@
 //! **Invariant:** nothing but a regular file or a directory is ever opened: what a path leads to is
 //! looked at before it is touched, so a FIFO or a device cannot block a call or notice it.
 
-mod beneath;
-mod door;
-mod error;
-mod list;
-mod pass;
+mod calls;
 mod place;
-mod read;
 #[cfg(test)]
 mod tests;
-mod write;
 
-pub use error::FileError;
-pub use list::{FileKind, Listed, Listing};
-pub use read::FilePage;
-pub use write::Written;
+pub use calls::{FileError, FileKind, FilePage, Listed, Listing, Written};

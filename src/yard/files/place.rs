@@ -3,15 +3,13 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{FileType, OFlags, Stat, fstat};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, open, openat, openat2};
 use rustix::io::Errno;
 
-use super::beneath;
-use super::error::FileError;
-use super::list::FileKind;
+use super::calls::{FileError, FileKind};
 use crate::process::OpenedDir;
 
 /// A path beneath the working directory, not followed yet.
@@ -49,7 +47,7 @@ impl Place {
     pub(super) fn file(&self) -> Result<(File, Stat), FileError> {
         let (found, stat) = self.find(&self.below)?;
         self.expect(&stat, FileType::RegularFile)?;
-        let file = beneath::reopen(&found, OFlags::empty()).map_err(|errno| self.error(errno))?;
+        let file = reopen(&found, OFlags::empty()).map_err(|errno| self.error(errno))?;
         Ok((file.into(), stat))
     }
 
@@ -57,7 +55,7 @@ impl Place {
     pub(super) fn directory(&self) -> Result<OwnedFd, FileError> {
         let (found, stat) = self.find(&self.below)?;
         self.expect(&stat, FileType::Directory)?;
-        beneath::reopen(&found, OFlags::DIRECTORY).map_err(|errno| self.error(errno))
+        reopen(&found, OFlags::DIRECTORY).map_err(|errno| self.error(errno))
     }
 
     /// The directory that holds the last part of the path, and that part.
@@ -84,7 +82,7 @@ impl Place {
 
     fn find(&self, path: &Path) -> Result<(OwnedFd, Stat), FileError> {
         let find = || {
-            let found = beneath::find(&self.root, path)?;
+            let found = find(&self.root, path)?;
             let stat = fstat(&found)?;
             Ok((found, stat))
         };
@@ -106,4 +104,48 @@ impl Place {
     pub(super) fn io_error(&self, source: io::Error) -> FileError {
         FileError::System { path: self.given.clone(), source }
     }
+}
+
+// Paths that the kernel resolves beneath a directory.
+
+/// How often a path is tried again that somebody changed while it was resolved.
+const TRIES: usize = 32;
+
+/// Finds what a relative path leads to, without opening it. Links are followed as long as they
+/// stay beneath the directory; where they do not, and for `..` out of it, the error is `XDEV`.
+pub(super) fn find(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    for _ in 0..TRIES {
+        match openat2(&directory, path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN) => {}
+            Err(Errno::NOSYS) => return walk(directory, path),
+            found => return found,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// The same for kernels before 5.6: one part after the other, following no link at all.
+pub(super) fn walk(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut found = openat(directory, ".", flags | OFlags::DIRECTORY, Mode::empty())?;
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::Normal(name) => found = openat(&found, name, flags, Mode::empty())?,
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                return Err(Errno::XDEV);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Opens what was found, for reading: this very thing, whatever its path leads to by now.
+pub(super) fn reopen(found: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let link = format!("/proc/self/fd/{}", found.as_raw_fd());
+    // Some files of the kernel's own would make a reader wait.
+    let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    open(link, flags, Mode::empty())
 }

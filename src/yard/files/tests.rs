@@ -10,12 +10,12 @@ use proptest::prelude::*;
 use rustix::fs::{FileType, Mode, mknodat};
 use tempfile::TempDir;
 
-use super::beneath;
-use super::error::FileError;
-use super::list::{FileKind, Listed, list};
+use super::calls::FileError;
+use super::calls::{FileKind, Listed, list};
+use super::calls::{FilePage, page};
+use super::calls::{Written, replace};
+use super::place;
 use super::place::Place;
-use super::read::{FilePage, page};
-use super::write::{Written, replace};
 use crate::process::OpenedDir;
 
 /// A working directory with a secret beside it, and ways out.
@@ -135,7 +135,7 @@ fn no_way_leads_out() {
 #[test]
 fn the_walk_of_old_kernels_leads_out_no_more() {
     let world = World::new();
-    let of = |path: &str| beneath::walk(world.root(), Path::new(path));
+    let of = |path: &str| place::walk(world.root(), Path::new(path));
     for path in [".", "file", "./sub/deep"] {
         assert!(of(path).is_ok(), "{path}");
     }

@@ -24,7 +24,7 @@ pub(super) struct Series {
 
 /// Every name that a query may use.
 pub(super) fn series() -> BTreeMap<String, Series> {
-    let ours = catalogue().flat_map(|(metric, kind)| of_metric(metric, kind));
+    let ours = catalogue().flat_map(of_metric);
     let theirs = [("up", &TARGET[..]), ("ALERTS", &ALERT)].map(|(name, labels)| {
         let labels = labels.iter().map(|label| (*label, None)).collect();
         (name.to_owned(), Series { metric: None, labels })
@@ -32,12 +32,12 @@ pub(super) fn series() -> BTreeMap<String, Series> {
     ours.chain(theirs).collect()
 }
 
-fn of_metric(metric: &'static Metric, kind: Kind) -> Vec<(String, Series)> {
+fn of_metric(metric: &'static Metric) -> Vec<(String, Series)> {
     let target = TARGET.map(|label| (label, None));
     let labels: BTreeMap<_, _> = target.into_iter().chain(own_labels(metric.labels)).collect();
     let name = metric.name;
     let of = |labels| Series { metric: Some(name), labels };
-    match kind {
+    match metric.kind {
         Kind::Counter | Kind::Gauge => vec![(name.to_owned(), of(labels))],
         Kind::Histogram(_) => {
             let mut of_buckets = labels.clone();

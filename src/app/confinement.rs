@@ -1,0 +1,204 @@
+//! From settings to the confinement of jobs.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::super::config;
+use super::super::config::{Environment, LimitSettings, Loaded, OwnConfinement, Settings};
+use super::super::confinement::{Backend, ConfinedPlaces, Profile};
+use super::super::ids::Tenant;
+use super::super::process::load;
+use super::super::process::sandbox::backends;
+use super::super::yard::{Bound, Confining, LimitTerms, NetworkRule, OnUnavailable, Terms};
+use super::rules;
+use super::start::AppError;
+
+/// Where users keep what gives access to something, below their home directory.
+const CREDENTIALS: [&str; 17] = [
+    ".ssh",
+    ".aws",
+    ".gnupg",
+    ".kube",
+    ".azure",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/git/credentials",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".docker/config.json",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+];
+
+/// Where services listen that act for whoever connects: a socket takes connections although its
+/// place is read-only. Jobs with namespaces have a `/run` of their own, and see none of those there.
+const SERVICES: [&str; 9] = [
+    "/run/docker.sock",
+    "/var/run/docker.sock",
+    "/run/podman",
+    "/run/containerd",
+    "/var/lib/lxd",
+    "/var/lib/incus",
+    "/var/snap/lxd",
+    "/var/spool",
+    "/mnt/wslg",
+];
+
+/// What is said about the confinement of jobs, once it is known that this host can give it.
+pub(super) fn confining(loaded: &Loaded) -> Result<Confining, AppError> {
+    let confining = wished(&loaded.settings)?;
+    let keys = std::iter::once(("confinement.profile".to_owned(), Terms::NOTHING));
+    let tenants = confining.tenants.iter();
+    let tenants = tenants.map(|(name, said)| (format!("tenants.{name}.confinement"), *said));
+    let lanes = confining.lanes.iter();
+    let lanes = lanes.map(|(name, said)| (format!("queue.lanes.{name}.confinement"), *said));
+    for (key, said) in keys.chain(tenants).chain(lanes) {
+        if let Err(source) = confining.granted(said) {
+            return Err(AppError::Confinement { origin: rules::origin(loaded, &key), key, source });
+        }
+    }
+    Ok(confining)
+}
+
+/// What is said, whether this host can give it or not: that is not tried out here.
+pub(super) fn wished(settings: &Settings) -> Result<Confining, AppError> {
+    let general = &settings.confinement;
+    let tenants = settings.tenants.iter();
+    let tenants = tenants.map(|(name, own)| Ok((Tenant::named(name)?, terms(&own.confining))));
+    let lanes = settings.queue.lanes.iter();
+    Ok(Confining {
+        all: Terms {
+            profile: Some(profile(general.profile)),
+            network: Some(network(general.network)),
+            limits: limits(&settings.limits),
+        },
+        tenants: tenants.collect::<Result<_, AppError>>()?,
+        lanes: lanes.map(|(name, lane)| (name.clone(), terms(&lane.confining))).collect(),
+        offer: backends::offer().limited_to(strongest(general.backend)),
+        on_unavailable: match general.on_unavailable {
+            config::OnUnavailable::Refuse => OnUnavailable::Refuse,
+            config::OnUnavailable::Degrade => OnUnavailable::Degrade,
+        },
+    })
+}
+
+/// Where confined jobs may write, and what is hidden from them.
+pub(super) fn places(
+    settings: &Settings,
+    environment: &Environment,
+    scratch: &Path,
+) -> ConfinedPlaces {
+    let home = environment.home();
+    let usual = home.iter().flat_map(|home| CREDENTIALS.map(|name| home.join(name)));
+    let own = [&settings.http.token_file, &settings.http.tls_key, &settings.audit.file];
+    let own = own.into_iter().flatten().chain([&settings.server.data_dir]).cloned();
+    let of_session = format!("/run/user/{}", environment.user()).into();
+    let services = SERVICES.map(PathBuf::from).into_iter().chain([of_session]);
+    let hidden = usual.chain(own).chain(services).chain(settings.confinement.hide.iter().cloned());
+    let shown = settings.confinement.show.iter();
+    let shown = shown.filter_map(|path| match (path.strip_prefix("~"), &home) {
+        (Err(_), _) => Some(path.clone()),
+        (Ok(name), Some(home)) => Some(home.join(name)),
+        (Ok(_), None) => None,
+    });
+    ConfinedPlaces {
+        workspace: settings.confinement.workspace.clone(),
+        hidden: hidden.filter(|path| path.is_absolute()).collect(),
+        shown: shown.collect(),
+        protected: settings.confinement.protect.clone(),
+        home,
+        scratch: scratch.to_owned(),
+    }
+}
+
+fn terms(own: &OwnConfinement) -> Terms {
+    Terms {
+        profile: own.confinement.map(profile),
+        network: own.network.map(network),
+        limits: limits(&own.limits),
+    }
+}
+
+fn limits(said: &LimitSettings) -> LimitTerms {
+    let whole = |bound: config::Bound<u64>| of(bound, || None);
+    let seconds = |bound| match of(bound, || None) {
+        Bound::AtMost(seconds) => Bound::AtMost(Duration::from_secs_f64(seconds)),
+        Bound::Unbounded => Bound::Unbounded,
+    };
+    LimitTerms {
+        memory: said.memory.map(|bound| of(bound, usual_memory)),
+        cpu: said.cpu_s.map(seconds),
+        processes: said.processes.map(whole),
+        open_files: said.open_files.map(whole),
+        file_size: said.file_size.map(whole),
+        nice: said.nice,
+    }
+}
+
+fn of<T>(bound: config::Bound<T>, usual: impl FnOnce() -> Option<T>) -> Bound<T> {
+    match bound {
+        config::Bound::AtMost(most) => Bound::AtMost(most),
+        config::Bound::Word(config::BoundWord::None) => Bound::Unbounded,
+        config::Bound::Word(config::BoundWord::Auto) => {
+            usual().map_or(Bound::Unbounded, Bound::AtMost)
+        }
+    }
+}
+
+/// Three quarters of what there is, where that is known.
+fn usual_memory() -> Option<u64> {
+    load::total_memory().map(|bytes| bytes / 4 * 3)
+}
+
+const fn profile(profile: config::Profile) -> Profile {
+    match profile {
+        config::Profile::None => Profile::None,
+        config::Profile::Default => Profile::Default,
+        config::Profile::WorkspaceWrite => Profile::WorkspaceWrite,
+        config::Profile::ReadOnly => Profile::ReadOnly,
+    }
+}
+
+const fn network(network: config::Network) -> NetworkRule {
+    match network {
+        config::Network::Auto => NetworkRule::Usual,
+        config::Network::On => NetworkRule::On,
+        config::Network::Off => NetworkRule::Off,
+    }
+}
+
+const fn strongest(backend: config::Backend) -> Backend {
+    match backend {
+        config::Backend::Auto | config::Backend::Namespaces => Backend::Namespaces,
+        config::Backend::Landlock => Backend::Landlock,
+        config::Backend::Seccomp => Backend::Seccomp,
+        config::Backend::None => Backend::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_and_doors_of_services_are_hidden() {
+        let environment = Environment::from_pairs([("HOME", "/home/me")]);
+        let file = Some("/dev/null".into());
+        let sources = config::Sources { file, environment: environment.clone(), flags: Vec::new() };
+        let loaded = config::load(sources).unwrap();
+        let places = places(&loaded.settings, &environment, Path::new("/tmp/s"));
+        for path in ["/home/me/.ssh", "/run/user/0", "/run/docker.sock", "/run/podman"] {
+            assert!(places.hidden.contains(&path.into()), "{path} in {places:?}");
+        }
+        for path in ["/home/me/.cargo", "/home/me/.local/bin", "/run/current-system"] {
+            assert!(places.shown.contains(&path.into()), "{path} in {places:?}");
+        }
+        for name in [".git/config", ".vscode/", "~/.config/fish/"] {
+            assert!(places.protected.contains(&name.into()), "{name} in {places:?}");
+        }
+    }
+}

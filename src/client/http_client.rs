@@ -1,0 +1,598 @@
+//! One request and its answer, or one upgrade.
+
+use std::io;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderValue, UPGRADE};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use rustix::process::{Uid, geteuid};
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::target::Token;
+use super::target::{Authority, Place, Target};
+
+/// What a server gets to answer, to the end of its answer.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// The largest answer that is taken.
+const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+
+/// So much of a refusal is repeated.
+const MAX_QUOTED_CHARS: usize = 100;
+
+/// The beginning of the refusal of a job.
+const CALLER_IS_JOB: &[u8] = b"caller_is_job:";
+
+/// Asks one server. A clone is as good.
+#[derive(Clone)]
+pub struct Client {
+    target: Target,
+    token: Option<Token>,
+    tls: Option<TlsConnector>,
+    /// Sent with each request.
+    headers: HeaderMap,
+}
+
+/// A connection that has become two streams of bytes.
+pub type Upgraded = TokioIo<hyper::upgrade::Upgraded>;
+
+/// What a server answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its status, whatever it is.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// All of its body.
+    pub body: Bytes,
+}
+
+impl Client {
+    /// A client of the server there, which shows this token.
+    ///
+    /// # Errors
+    /// When TLS is wanted and no certificate is trusted on this machine.
+    pub fn new(target: Target, token: Option<Token>) -> Result<Self, ClientError> {
+        let tls = match target.place() {
+            Place::Tls(_) => Some(
+                connector()
+                    .map_err(|source| ClientError::Tls { target: target.to_string(), source })?,
+            ),
+            Place::Tcp(_) | Place::Socket(_) => None,
+        };
+        Ok(Self { target, token, tls, headers: HeaderMap::new() })
+    }
+
+    /// Sends this header with each request.
+    #[must_use]
+    pub fn with_header(mut self, name: &'static str, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// Whom it asks.
+    #[must_use]
+    pub const fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Sends one request and takes all of its answer; a status that tells of an error is an answer.
+    ///
+    /// # Errors
+    /// When there is no answer, or none in time and size.
+    pub async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, ClientError> {
+        let mut request = self.compose(method, path, body)?;
+        request.headers_mut().extend(headers);
+        self.in_time(async { self.take(self.send(request).await?).await }).await
+    }
+
+    /// Turns a connection into two streams of bytes that follow `protocol`. Shutting the writing
+    /// side down leaves the other open.
+    ///
+    /// # Errors
+    /// When the server is not there, or does not speak that.
+    pub async fn upgrade(&self, protocol: &'static str) -> Result<Upgraded, ClientError> {
+        let mut request = self.compose(Method::GET, self.target.path(), Bytes::new())?;
+        let headers = request.headers_mut();
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static(protocol));
+        self.in_time(async {
+            let response = self.send(request).await?;
+            if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                return Err(self.refusal(self.take(response).await?));
+            }
+            hyper::upgrade::on(response).await.map(TokioIo::new).map_err(|error| self.broken(error))
+        })
+        .await
+    }
+
+    fn compose(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>, ClientError> {
+        let mut request =
+            Request::builder().method(method).uri(path).header(HOST, self.target.host());
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token.header());
+        }
+        let mut request = request.body(Full::new(body)).map_err(|error| self.broken(error))?;
+        request.headers_mut().extend(self.headers.clone());
+        Ok(request)
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, ClientError> {
+        let mut sender = connect(&self.target, self.tls.as_ref()).await?;
+        sender.send_request(request).await.map_err(|error| self.broken(error))
+    }
+
+    async fn take(&self, response: Response<Incoming>) -> Result<Answer, ClientError> {
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+        let body = body.map_err(|error| self.broken(error))?.to_bytes();
+        Ok(Answer { status: head.status, headers: head.headers, body })
+    }
+
+    async fn in_time<T>(
+        &self,
+        exchange: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        let after = ANSWER_TIME;
+        let too_late = || ClientError::TimedOut { target: self.target.to_string(), after };
+        timeout(after, exchange).await.unwrap_or_else(|_| Err(too_late()))
+    }
+
+    fn broken(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ClientError {
+        ClientError::Broken { target: self.target.to_string(), source: source.into() }
+    }
+
+    fn refusal(&self, answer: Answer) -> ClientError {
+        let target = self.target.to_string();
+        if answer.status == StatusCode::FORBIDDEN && answer.body.starts_with(CALLER_IS_JOB) {
+            return ClientError::CallerIsJob { target };
+        }
+        let text = first_words(&String::from_utf8_lossy(&answer.body));
+        ClientError::Refused { target, status: answer.status, text }
+    }
+}
+
+/// The first line that says something, as plain text: whoever answered may be anybody.
+fn first_words(text: &str) -> String {
+    let pieces =
+        text.split('<').enumerate().map(|(index, piece)| match (index, piece.split_once('>')) {
+            (0, _) | (_, None) => piece,
+            (_, Some((_tag, after))) => after,
+        });
+    let plain: String = pieces.collect();
+    let line = plain.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    line.chars().filter(|c| !c.is_control()).take(MAX_QUOTED_CHARS).collect()
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { target, token, tls: _, headers: _ } = self;
+        f.debug_struct("Client").field("target", target).field("token", token).finish()
+    }
+}
+
+// From a target to an HTTP connection.
+
+/// What a server gets to accept a connection, its TLS included.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+
+/// A connection on which one request can be sent.
+pub(super) type Sender = SendRequest<Full<Bytes>>;
+
+/// Connects, or says why not. Ends with the sender, or lives on as what it is upgraded to.
+pub(super) async fn connect(
+    target: &Target,
+    tls: Option<&TlsConnector>,
+) -> Result<Sender, ClientError> {
+    let after = CONNECT_TIME;
+    let connected = timeout(after, open(target, tls)).await;
+    connected.unwrap_or_else(|_| Err(ClientError::TimedOut { target: target.to_string(), after }))
+}
+
+async fn open(target: &Target, tls: Option<&TlsConnector>) -> Result<Sender, ClientError> {
+    let failed = |source| not_connected(target, source);
+    match (target.place(), tls) {
+        (Place::Socket(path), _) => {
+            let stream = UnixStream::connect(path).await.map_err(failed)?;
+            check_listener(target, &stream)?;
+            shake_hands(target, stream).await
+        }
+        (Place::Tls(authority), Some(tls)) => {
+            let stream = dial(authority).await.map_err(failed)?;
+            let wrap = async {
+                let name =
+                    ServerName::try_from(authority.host.clone()).map_err(io::Error::other)?;
+                tls.connect(name, stream).await
+            };
+            let failed = |source| ClientError::Tls { target: target.to_string(), source };
+            shake_hands(target, wrap.await.map_err(failed)?).await
+        }
+        (Place::Tcp(authority), _) | (Place::Tls(authority), None) => {
+            shake_hands(target, dial(authority).await.map_err(failed)?).await
+        }
+    }
+}
+
+/// Checks that our own user, or root, listens on the socket, as the kernel says. Another user who may
+/// create files beside the socket could put one in its place and would be shown the token.
+fn check_listener(target: &Target, stream: &UnixStream) -> Result<(), ClientError> {
+    let uid = stream.peer_cred().map_err(|source| not_connected(target, source))?.uid();
+    if uid == geteuid().as_raw() || uid == Uid::ROOT.as_raw() {
+        return Ok(());
+    }
+    Err(ClientError::OtherUser { target: target.to_string(), uid })
+}
+
+async fn dial(authority: &Authority) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect((authority.host.as_str(), authority.port)).await?;
+    // Small messages must not wait for each other.
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+async fn shake_hands<S>(target: &Target, stream: S) -> Result<Sender, ClientError>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let shaken = handshake(TokioIo::new(stream)).await;
+    let (sender, connection) = shaken.map_err(|error| ClientError::Broken {
+        target: target.to_string(),
+        source: error.into(),
+    })?;
+    // Its trouble is told to whoever waits for an answer.
+    tokio::spawn(connection.with_upgrades());
+    Ok(sender)
+}
+
+fn not_connected(place: &Target, source: io::Error) -> ClientError {
+    let target = place.to_string();
+    let unusable = |source, next| ClientError::Unusable { target: target.clone(), next, source };
+    match (source.kind(), place.place()) {
+        (ErrorKind::NotFound | ErrorKind::ConnectionRefused, _) => {
+            ClientError::Nobody { target, start: place.start_command(), source }
+        }
+        (ErrorKind::InvalidInput, Place::Socket(_)) => unusable(source, TOO_LONG),
+        (ErrorKind::NotADirectory, _) => unusable(source, NO_DIRECTORY),
+        (ErrorKind::PermissionDenied, Place::Socket(_)) => unusable(source, OTHER_USER),
+        (ErrorKind::InvalidInput | ErrorKind::PermissionDenied, _) => unusable(source, NO_ADDRESS),
+        _ => ClientError::Connect { target, source },
+    }
+}
+
+const TOO_LONG: &str = "its path is too long for a socket; name a shorter one with \
+                        --connect /SHORTER.sock or --data-dir DIR";
+const NO_DIRECTORY: &str = "a part of its path is no directory; name another one with \
+                            --connect /PATH.sock or --data-dir DIR";
+const OTHER_USER: &str = "it belongs to another user; ask as that user, or name a socket of yours \
+                          with --connect /PATH.sock or --data-dir DIR";
+const NO_ADDRESS: &str = "this machine allows no connection to that address; check it";
+
+// TLS towards a server, trusted as this machine trusts.
+
+/// Trusts what the system trusts, or what `SSL_CERT_FILE` names: a server of this kind is mostly
+/// behind a company's own certificate, which no list that is compiled in would have.
+pub(super) fn connector() -> io::Result<TlsConnector> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (usable, _) = roots.add_parsable_certificates(found.certs);
+    if usable == 0 {
+        return Err(found.errors.into_iter().next().map_or_else(
+            || io::Error::other("the system has no trusted certificates"),
+            io::Error::other,
+        ));
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+// Why a server could not be asked.
+
+/// Why a server could not be asked. Each text says what was tried and what to do next.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// Nobody listens there.
+    #[error("no server answers at {target}; start one with {start}, or add --ensure-server")]
+    Nobody {
+        /// The place that was looked at.
+        target: String,
+        /// The command that starts one there.
+        start: String,
+        /// The system's own words.
+        source: io::Error,
+    },
+    /// Something is there, but it cannot be reached.
+    #[error("cannot connect to {target}; check the address, the network and who owns it")]
+    Connect {
+        /// The place that was looked at.
+        target: String,
+        /// The system's own words.
+        source: io::Error,
+    },
+    /// Nobody can ever be reached there.
+    #[error("cannot connect to {target}; {next}")]
+    Unusable {
+        /// The place that was looked at.
+        target: String,
+        /// What to do about it.
+        next: &'static str,
+        /// The system's own words.
+        source: io::Error,
+    },
+    /// It took too long.
+    #[error(
+        "{target} did not answer within {} s; it may be overloaded or another program",
+        .after.as_secs()
+    )]
+    TimedOut {
+        /// The server that was asked.
+        target: String,
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// There is no certificate to trust, or none that fits.
+    #[error(
+        "cannot use TLS with {target}; check its certificate and the trusted ones (SSL_CERT_FILE)"
+    )]
+    Tls {
+        /// The server that was asked.
+        target: String,
+        /// What is wrong with it.
+        source: io::Error,
+    },
+    /// The connection broke off, or what came is no HTTP.
+    #[error("the exchange with {target} broke off; check that a Shellyard server is there")]
+    Broken {
+        /// The server that was asked.
+        target: String,
+        /// Where it broke.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A process of another user listens on the socket.
+    #[error(
+        "{target} is listened on by user {uid}, not by you or root, so nothing was sent to it; name a socket of yours with --connect /PATH.sock or --data-dir DIR"
+    )]
+    OtherUser {
+        /// The place that was looked at.
+        target: String,
+        /// The user who listens there.
+        uid: u32,
+    },
+    /// The server takes no calls from its own jobs, and we are one.
+    #[error(
+        "{target} takes no calls from its own jobs; run the command in the job itself, or set http.allow_jobs = true for that server"
+    )]
+    CallerIsJob {
+        /// The server that was asked.
+        target: String,
+    },
+    /// It answered, and not with what was asked for.
+    #[error("{target} refused: {status}{}{text}; {}", if .text.is_empty() { "" } else { ", " }, next(*.status))]
+    Refused {
+        /// The server that was asked.
+        target: String,
+        /// Its status.
+        status: StatusCode,
+        /// Its own words, the first of them.
+        text: String,
+    },
+}
+
+impl ClientError {
+    /// The stable word that callers may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Nobody { .. } => "no_server",
+            Self::Connect { .. } => "connect_failed",
+            Self::Unusable { .. } => "target_unusable",
+            Self::TimedOut { .. } => "server_timeout",
+            Self::Tls { .. } => "tls_failed",
+            Self::Broken { .. } => "connection_broken",
+            Self::OtherUser { .. } => "server_of_other_user",
+            Self::CallerIsJob { .. } => "caller_is_job",
+            Self::Refused { .. } => "server_refused",
+        }
+    }
+
+    /// Whether it may go better soon without anybody's doing: a restart looks like this.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Nobody { .. }
+            | Self::Connect { .. }
+            | Self::TimedOut { .. }
+            | Self::Broken { .. } => true,
+            Self::Refused { status, .. } => *status == StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unusable { .. }
+            | Self::Tls { .. }
+            | Self::OtherUser { .. }
+            | Self::CallerIsJob { .. } => false,
+        }
+    }
+}
+
+/// What to do about a refusal.
+fn next(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 => "give a token that it knows: --token FILE, or SHELLYARD_TOKEN",
+        403 => "its http.allowed_hosts must name the host, and the token must allow this",
+        404 => "check the path: it must be that of its MCP endpoint (http.path)",
+        503 => "it takes no work now; try again later",
+        _ => "check that it is a Shellyard server of this version",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! The client against a socket that answers by the letter.
+
+    use std::path::PathBuf;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{UnixListener, UnixStream};
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    /// Answers one connection with these bytes, and gives what was asked.
+    fn server(
+        answer: &'static str,
+    ) -> (tempfile::TempDir, Client, JoinHandle<(String, UnixStream)>) {
+        let dir = tempfile::tempdir().unwrap();
+        let path: PathBuf = dir.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let asked = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut asked = String::new();
+            while !asked.ends_with("\r\n\r\n") && !asked.ends_with("{}") {
+                asked.push(char::from(stream.read_u8().await.unwrap()));
+            }
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            (asked, stream)
+        });
+        let token = Token::new("secret").unwrap();
+        (dir, Client::new(Target::socket(path, "/mcp"), Some(token)).unwrap(), asked)
+    }
+
+    #[tokio::test]
+    async fn a_request_carries_all_it_was_given_and_comes_back_whole() {
+        let (_dir, client, asked) =
+            server("HTTP/1.1 409 Conflict\r\nX-A: b\r\nContent-Length: 4\r\n\r\nbody");
+        let headers = HeaderMap::from_iter([(UPGRADE, HeaderValue::from_static("x"))]);
+        let body = Bytes::from_static(b"{}");
+        let answer = client.request(Method::POST, "/api/v1/x?y=1", headers, body).await.unwrap();
+        assert_eq!((answer.status, &answer.body[..]), (StatusCode::CONFLICT, &b"body"[..]));
+        assert_eq!(answer.headers["x-a"], "b");
+        let (asked, _) = asked.await.unwrap();
+        assert!(asked.starts_with("POST /api/v1/x?y=1 HTTP/1.1\r\n"), "{asked}");
+        for part in ["host: localhost\r\n", "authorization: Bearer secret\r\n", "upgrade: x\r\n"] {
+            assert!(asked.contains(part), "{asked}");
+        }
+        assert!(!format!("{client:?}").contains("secret"));
+    }
+
+    #[tokio::test]
+    async fn an_upgrade_gives_both_directions_and_half_closes() {
+        let (_dir, client, asked) = server(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: p\r\n\r\nhello",
+        );
+        let mut stream = client.upgrade("p").await.unwrap();
+        let mut hello = [0; 5];
+        stream.read_exact(&mut hello).await.unwrap();
+        assert_eq!(&hello, b"hello");
+        let (_, mut theirs) = asked.await.unwrap();
+        stream.write_all(b"bye").await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut heard = String::new();
+        theirs.read_to_string(&mut heard).await.unwrap();
+        assert_eq!(heard, "bye");
+        theirs.write_all(b"last").await.unwrap();
+        drop(theirs);
+        let mut last = String::new();
+        stream.read_to_string(&mut last).await.unwrap();
+        assert_eq!(last, "last", "the other direction stays open");
+    }
+
+    #[tokio::test]
+    async fn a_refused_upgrade_says_why_and_what_to_do() {
+        let (_dir, client, _asked) =
+            server("HTTP/1.1 401 Unauthorized\r\nContent-Length: 8\r\n\r\nno token");
+        let Err(error) = client.upgrade("p").await else { panic!("it was refused") };
+        assert_eq!(error.code(), "server_refused");
+        let text = error.to_string();
+        assert!(text.contains("401") && text.contains("no token"), "{text}");
+        assert!(text.contains("--token FILE"), "{text}");
+        assert!(!error.is_passing());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_ends_is_worth_waiting_for() {
+        let (_dir, client, _asked) =
+            server("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 9\r\n\r\ndraining\n");
+        let Err(error) = client.upgrade("p").await else { panic!("it was refused") };
+        assert!(error.is_passing(), "{error}");
+    }
+
+    #[tokio::test]
+    async fn where_nobody_is_the_next_command_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("none");
+        let stale = dir.path().join("stale");
+        let left = UnixListener::bind(&stale).unwrap();
+        // A child of another test that is being born may hold a copy.
+        rustix::net::shutdown(&left, rustix::net::Shutdown::Both).unwrap();
+        drop(left);
+        for path in [missing, stale] {
+            let client = Client::new(Target::socket(path, "/mcp"), None).unwrap();
+            let Err(error) = client.upgrade("p").await else { panic!("nobody is there") };
+            assert_eq!(error.code(), "no_server");
+            let text = error.to_string();
+            assert!(
+                text.contains("`shellyard serve --") && text.contains("--ensure-server"),
+                "{text}"
+            );
+            assert!(error.is_passing());
+        }
+    }
+
+    #[tokio::test]
+    async fn where_nobody_can_ever_be_the_way_out_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for (path, way_out) in [
+            (dir.path().join("x".repeat(200)), "--connect /SHORTER.sock"),
+            (file.join("s"), "--data-dir"),
+        ] {
+            let client = Client::new(Target::socket(path, "/mcp"), None).unwrap();
+            let Err(error) = client.upgrade("p").await else { panic!("nobody is there") };
+            assert_eq!((error.code(), error.is_passing()), ("target_unusable", false), "{error:?}");
+            assert!(error.to_string().contains(way_out), "{error}");
+        }
+    }
+
+    #[test]
+    fn of_a_foreign_page_the_first_words_are_repeated() {
+        for (body, words) in [
+            ("no token\nand more", "no token"),
+            (
+                "<!DOCTYPE html>\n<html><head>\n<title>404 \u{1b}[31mNot Found</title>",
+                "404 [31mNot Found",
+            ),
+            ("", ""),
+            ("<<<", ""),
+        ] {
+            assert_eq!(first_words(body), words, "{body:?}");
+        }
+        assert_eq!(first_words(&"é".repeat(500)).chars().count(), MAX_QUOTED_CHARS);
+    }
+}

@@ -1,0 +1,339 @@
+//! A job before its actor runs, and the guard that makes every way out tell an outcome.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ractor::{Actor, ActorCell, SpawnErr};
+use tokio::sync::watch;
+
+use super::super::ids::JobId;
+use super::super::outcome::{Ending, Fault, Outcome, StopBy};
+use super::super::output;
+use super::super::output::{Keep, LogBounds, LogReader, LogWriter};
+use super::super::process::{Cwd, OpenedDir, Tree};
+use super::super::spec::{LargeOutput, Spec, Stdin};
+use super::super::telemetry::spans::{Span, SpanKind};
+use super::super::telemetry::{ActiveJob, events};
+use super::super::trace::{BegunBy, TraceContext};
+use super::actor::{Address, JobActor, JobSettings};
+use super::handle::{JobHandle, Shared};
+use super::handle::{Phase, Status};
+
+/// The writing side of a job: whoever holds it owes the world an outcome.
+///
+/// Invariant: dropping a seat ends what is left of the process tree, and a job that has not
+/// finished reads as `lost`. A panic of the actor, or a queue that is thrown away, therefore never
+/// leaves a job that runs for ever.
+#[derive(Debug)]
+pub struct JobSeat {
+    pub(super) shared: Arc<Shared>,
+    pub(super) settings: Arc<JobSettings>,
+    writer: Option<LogWriter>,
+    first_input: String,
+    cwd: Option<OpenedDir>,
+    active: Option<ActiveJob>,
+    span: JobSpan,
+    status: watch::Sender<Status>,
+}
+
+/// What a job is made from.
+#[derive(Debug)]
+pub struct Order {
+    /// What to do.
+    pub spec: Spec,
+    /// The directory to do it in, where that is open already.
+    pub cwd: Option<OpenedDir>,
+}
+
+/// Makes a job that waits: nothing runs yet, but it can be found, read and waited for.
+#[must_use]
+pub fn create(id: JobId, order: Order, settings: &Arc<JobSettings>) -> (JobSeat, JobHandle) {
+    let Order { mut spec, cwd } = order;
+    // The spec stays for as long as the job is known; what it reads once need not.
+    let first_input = match &mut spec.stdin {
+        Stdin::Text(text) => std::mem::take(text),
+        Stdin::Closed | Stdin::Open | Stdin::Inherited | Stdin::Terminal => String::new(),
+    };
+    let (writer, output) = output::open_bounded(&settings.log, log_bounds(&spec, settings));
+    let (status, watching) = watch::channel(Status::queued_now());
+    let span = JobSpan::begin(id, &spec);
+    let shared = Arc::new(Shared::new(id, spec, watching, output));
+    let seat = JobSeat {
+        shared: Arc::clone(&shared),
+        settings: Arc::clone(settings),
+        writer: Some(writer),
+        first_input,
+        cwd,
+        active: None,
+        span,
+        status,
+    };
+    (seat, JobHandle::new(shared))
+}
+
+/// How much of the job's output is kept, and on whose account.
+fn log_bounds(spec: &Spec, settings: &JobSettings) -> LogBounds {
+    let keep = match spec.on_large_output {
+        LargeOutput::Spill | LargeOutput::Error => Keep::All,
+        LargeOutput::Truncate => Keep::Ends(spec.limits.large_bytes),
+    };
+    LogBounds { keep, allowance: settings.quota.allowance(spec.tenant.name()) }
+}
+
+impl JobSeat {
+    /// The job's number.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        self.shared.id
+    }
+
+    /// What log lines about the job are written in.
+    #[must_use]
+    pub const fn log(&self) -> &tracing::Span {
+        self.span.log()
+    }
+
+    /// The place in a trace that the job's processes are told.
+    pub(super) const fn trace(&self) -> Option<&TraceContext> {
+        self.span.handed_on()
+    }
+
+    pub(super) fn spec(&self) -> &Spec {
+        &self.shared.spec
+    }
+
+    pub(super) fn output(&self) -> &LogReader {
+        &self.shared.output
+    }
+
+    pub(super) fn tree(&self) -> Option<Arc<Tree>> {
+        self.shared.tree.get().cloned()
+    }
+
+    pub(super) fn set_tree(&self, tree: Tree) -> Arc<Tree> {
+        Arc::clone(self.shared.tree.get_or_init(|| Arc::new(tree)))
+    }
+
+    /// What the job is given to read at its start; it is there once.
+    pub(super) fn take_first_input(&mut self) -> String {
+        std::mem::take(&mut self.first_input)
+    }
+
+    /// Where the job starts; what was opened for it is there once.
+    pub(super) fn take_cwd(&mut self) -> Cwd {
+        match self.cwd.take() {
+            Some(opened) => Cwd::Opened(Arc::new(opened)),
+            None => Cwd::Path(self.shared.spec.cwd.clone()),
+        }
+    }
+
+    /// The log's writing side; it is there once.
+    pub(super) fn take_writer(&mut self) -> Option<LogWriter> {
+        self.writer.take()
+    }
+
+    /// Runs the job under an actor of its own, linked to its supervisor.
+    ///
+    /// # Errors
+    /// When the actor could not be made; the job then reads as `lost`.
+    pub async fn run(self, supervisor: ActorCell) -> Result<(), SpawnErr> {
+        Actor::spawn_linked(None, JobActor, self, supervisor).await?;
+        Ok(())
+    }
+
+    /// From here on wishes reach the job.
+    pub(super) fn set_actor(&self, actor: Address) {
+        // A seat runs once, so the place is free.
+        self.shared.actor.set(actor).ok();
+    }
+
+    /// Ends a job that never started.
+    pub fn stop_unstarted(mut self, by: StopBy) {
+        self.finish(Ending::without_process(Outcome::Stopped { by }));
+    }
+
+    pub(super) fn running(&mut self) {
+        let queued = self.status.borrow().queued_for();
+        let started = || events::job_started(self.shared.id, queued);
+        self.active = Some(self.span.log().in_scope(started));
+        self.status.send_modify(|status| {
+            status.phase = Phase::Running;
+            status.started = Some(Instant::now());
+        });
+    }
+
+    pub(super) fn stopping(&mut self) {
+        if let Some(active) = &mut self.active {
+            active.stopping();
+        }
+        self.status.send_modify(|status| status.phase = Phase::Stopping);
+    }
+
+    /// Tells the world, once. Output that never began is closed here.
+    pub(super) fn finish(&mut self, ending: Ending) {
+        self.writer = None;
+        let (active, written) = (self.active.take(), self.shared.output.progress().written_bytes());
+        self.span.log().in_scope(|| match active {
+            Some(active) => active.finish(&ending, written),
+            None => events::job_ended_unstarted(self.shared.id, &ending.outcome),
+        });
+        let queued = self.status.borrow().queued_for();
+        self.span.end(&ending, queued);
+        self.status.send_modify(|status| status.phase = Phase::Finished(ending));
+    }
+}
+
+impl Drop for JobSeat {
+    fn drop(&mut self) {
+        let is_finished = match self.status.borrow().ending() {
+            Some(ending) if ending.survivors.is_empty() => return,
+            // Nobody follows those that survived any more, so that no wish could end them.
+            Some(_) => true,
+            None => false,
+        };
+        let why = if let Some(tree) = self.tree() {
+            // Killing verifies and may take a while: not on the thread that unwinds, unless the
+            // system gives no other.
+            let elsewhere = Arc::clone(&tree);
+            if thread::Builder::new().spawn(move || elsewhere.kill()).is_err() {
+                // Who is left even so is ended with the server.
+                drop(tree.kill());
+            }
+            "the actor that ran this job failed; its process tree is being killed"
+        } else {
+            "the server failed before this job began; nothing was run"
+        };
+        if !is_finished {
+            self.finish(Ending::without_process(Outcome::Lost { why: why.to_owned() }));
+        }
+    }
+}
+
+// What traces tell of a job: one span, from its acceptance to its end.
+
+/// The span of one job, a part of the call that asked for it. It tells how the job went, and
+/// never what was run, written or set.
+#[derive(Debug)]
+pub(super) struct JobSpan {
+    /// Gone once the job has ended.
+    span: Option<Span>,
+    /// What lines about the job are written in, also after its end.
+    log: tracing::Span,
+    /// What the job's processes are told.
+    handed_on: Option<TraceContext>,
+}
+
+impl JobSpan {
+    /// Begins with the job.
+    pub(super) fn begin(id: JobId, spec: &Spec) -> Self {
+        let mut span = Span::begin(SpanKind::Internal, "job".to_owned(), Some(&spec.trace.context));
+        span.note("shellyard.job", number(id.number()));
+        span.note("shellyard.tenant", id.tenant().name());
+        span.note("shellyard.lane", spec.lane.as_str());
+        let handed_on = match spec.trace.begun_by {
+            BegunBy::Caller => Some(span.context().clone()),
+            BegunBy::Server => None,
+        };
+        Self { log: span.log().clone(), span: Some(span), handed_on }
+    }
+
+    /// What log lines about the job are written in.
+    pub(super) const fn log(&self) -> &tracing::Span {
+        &self.log
+    }
+
+    /// What its processes are told: only a caller that keeps a trace has a use for theirs.
+    pub(super) const fn handed_on(&self) -> Option<&TraceContext> {
+        self.handed_on.as_ref()
+    }
+
+    /// Ends with the job, which waited for so long. Only what is our fault is an error: a command
+    /// that fails is what somebody wanted to see.
+    pub(super) fn end(&mut self, ending: &Ending, queued: Duration) {
+        let Some(mut span) = self.span.take() else { return };
+        span.note("shellyard.outcome", ending.outcome.word());
+        if let Outcome::Exited { code } = &ending.outcome {
+            span.note("process.exit.code", i64::from(*code));
+        }
+        span.note("shellyard.queued_ms", i64::try_from(queued.as_millis()).unwrap_or(i64::MAX));
+        if ending.outcome.fault() == Some(Fault::Server) {
+            span.fail(&ending.outcome.word());
+        }
+    }
+}
+
+fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::{StartError, StopBy};
+    use crate::telemetry::spans::kept;
+    use crate::trace::CallTrace;
+
+    /// What is exported of a job that ends so, and the call that it belongs to.
+    fn exported(outcome: Outcome) -> (crate::telemetry::spans::EndedSpan, TraceContext) {
+        kept::keep();
+        let call = CallTrace::own();
+        let spec = Spec { trace: call.clone(), ..super::super::tests::spec("secret") };
+        let mut span = JobSpan::begin(JobId::local(7), &spec);
+        let ending = Ending::without_process(outcome);
+        span.end(&ending, Duration::from_millis(12));
+        span.end(&ending, Duration::ZERO);
+        let mut spans = kept::of_trace(call.context.trace_id);
+        let span = spans.pop().unwrap();
+        assert!(spans.is_empty(), "a job ends once: {spans:?}");
+        (span, call.context)
+    }
+
+    #[test]
+    fn a_span_tells_how_its_job_went_and_nothing_of_what_it_ran() {
+        let (span, call) = exported(Outcome::Exited { code: 3 });
+        assert_eq!((span.name.as_str(), span.kind), ("job", SpanKind::Internal));
+        assert_eq!(span.parent, Some(call.span_id));
+        let expected = [
+            ("shellyard.job", 7.into()),
+            ("shellyard.tenant", "local".into()),
+            ("shellyard.lane", "default".into()),
+            ("shellyard.outcome", "exited".into()),
+            ("process.exit.code", 3.into()),
+            ("shellyard.queued_ms", 12.into()),
+        ];
+        assert_eq!(span.attributes, expected);
+        assert_eq!(span.error, None, "a command that fails is no error of ours");
+    }
+
+    #[test]
+    fn only_what_is_our_fault_is_an_error() {
+        let program = || "x".to_owned();
+        for (outcome, error) in [
+            (Outcome::Stopped { by: StopBy::Client }, None),
+            (Outcome::Signaled { signal: 9, core: false }, None),
+            (Outcome::FailedToStart(StartError::NotFound { program: program() }), None),
+            (
+                Outcome::FailedToStart(StartError::System { program: program(), why: program() }),
+                Some("failed_to_start"),
+            ),
+            (Outcome::Lost { why: program() }, Some("lost")),
+        ] {
+            assert_eq!(exported(outcome.clone()).0.error.as_deref(), error, "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn processes_are_told_only_of_traces_that_callers_keep() {
+        let (own, sent) =
+            (CallTrace::own(), CallTrace { begun_by: BegunBy::Caller, ..CallTrace::own() });
+        let told = |trace: &CallTrace| {
+            let spec = Spec { trace: trace.clone(), ..super::super::tests::spec("true") };
+            JobSpan::begin(JobId::local(7), &spec).handed_on().cloned()
+        };
+        assert_eq!(told(&own), None);
+        let told = told(&sent).unwrap();
+        assert_eq!(told.trace_id, sent.context.trace_id);
+        assert_ne!(told.span_id, sent.context.span_id);
+    }
+}

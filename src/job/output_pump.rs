@@ -1,0 +1,684 @@
+//! Moves bytes from a job's pipes into its log, one copy, with backpressure: while the log is
+//! being written nothing is read, so a slow disk slows the child instead of filling memory.
+//!
+//! A thread of the runtime writes to memory alone. Whatever goes to the disk does so on a thread that
+//! may block, so that a disk that does not answer holds up the jobs that need it and no others.
+
+use std::cell::Cell;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::task::{spawn_blocking, yield_now};
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::Span;
+
+use super::super::ids::JobId;
+use super::super::outcome::LimitKind;
+use super::super::output::redact::{LineMasker, Redactor};
+use super::super::output::{LogWriter, Progress};
+use super::super::process::{OutputPipe, wait_for_any};
+use super::super::spec::{LargeOutput, Spec, Stream};
+use super::super::telemetry::events;
+use super::actor::{Address, JobMsg};
+use super::flood;
+use super::flood::Probe;
+use super::flood::is_flood;
+
+/// What makes a flood.
+const FLOOD_BYTES: u64 = 64 * 1024;
+/// Reads from one stream before the other gets its turn, and before other jobs get theirs.
+const READS_PER_TURN: usize = 16;
+/// How long the beginning of a line waits for its end, where secrets are hidden in whole lines.
+/// Less than the quiet after which a job without its leader is over.
+const HELD_FOR: Duration = Duration::from_millis(100);
+
+fn held_from_now() -> Instant {
+    Instant::now() + HELD_FOR
+}
+
+/// Both pipes of one job, and the log they flow into.
+#[derive(Debug)]
+pub(super) struct Pump {
+    stdout: Tap,
+    stderr: Tap,
+    masks: Option<Masks>,
+    writer: LogWriter,
+    bounds: Bounds,
+    taken: u64,
+    dropped: u64,
+    flow: Flow,
+    thread: Thread,
+    /// Bytes that were read on a thread of the runtime and that memory does not take: at most one
+    /// block of each stream.
+    unwritten: Vec<(Stream, Vec<u8>)>,
+    probe: Probe,
+    actor: Address,
+}
+
+/// The kind of thread that the pump is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Thread {
+    /// One of the runtime, which must not wait for a disk.
+    Runtime,
+    /// One that may block.
+    Blocking,
+}
+
+/// The reason why a pump that waited goes on.
+#[derive(Debug)]
+enum Wake {
+    /// There is something to read, or the end.
+    Readable(Stream),
+    /// A line that has begun was held back for long enough.
+    Held,
+    /// Somebody asks whether all is in the log.
+    Asked(oneshot::Sender<()>),
+}
+
+/// How much a job may write.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    job: JobId,
+    bytes: u64,
+    /// What a job that writes more bytes has run into.
+    past_bytes: LimitKind,
+    lines: u64,
+}
+
+impl Bounds {
+    /// The bounds of this job.
+    pub(super) const fn of(job: JobId, spec: &Spec) -> Self {
+        let limits = &spec.limits;
+        let (bytes, past_bytes) = match spec.on_large_output {
+            LargeOutput::Error if limits.large_bytes < limits.output_bytes => {
+                (limits.large_bytes, LimitKind::LargeOutput(limits.large_bytes))
+            }
+            LargeOutput::Error | LargeOutput::Spill => {
+                (limits.output_bytes, LimitKind::OutputBytes(limits.output_bytes))
+            }
+            // However much it writes, a bounded part of it is kept.
+            LargeOutput::Truncate => (u64::MAX, LimitKind::OutputBytes(u64::MAX)),
+        };
+        Self { job, bytes, past_bytes, lines: limits.output_lines }
+    }
+}
+
+/// What hides secrets before they are stored, one for each stream.
+#[derive(Debug)]
+struct Masks {
+    stdout: LineMasker,
+    stderr: LineMasker,
+}
+
+impl Masks {
+    fn new(redactor: &Arc<Redactor>) -> Self {
+        let masker = || LineMasker::new(Arc::clone(redactor));
+        Self { stdout: masker(), stderr: masker() }
+    }
+
+    const fn are_holding(&self) -> bool {
+        self.stdout.is_holding() || self.stderr.is_holding()
+    }
+
+    const fn of(&mut self, stream: Stream) -> &mut LineMasker {
+        match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        }
+    }
+}
+
+/// Whether bytes are still kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    /// Small so far: the pipes have their default size.
+    Kept,
+    /// A flood: the pipes were made larger, so that fewer wake-ups carry more.
+    Flooding,
+    /// A bound was passed. The job is being ended; it must not block on a full pipe meanwhile.
+    Discarded,
+}
+
+impl Pump {
+    pub(super) fn new(
+        stdout: OutputPipe,
+        stderr: Option<OutputPipe>,
+        writer: LogWriter,
+        bounds: Bounds,
+        actor: Address,
+    ) -> Self {
+        let stderr = stderr.map_or(Tap::Closed, Tap::Open);
+        Self {
+            stdout: Tap::Open(stdout),
+            stderr,
+            masks: None,
+            writer,
+            bounds,
+            taken: 0,
+            dropped: 0,
+            flow: Flow::Kept,
+            thread: Thread::Runtime,
+            unwritten: Vec::new(),
+            probe: Probe::default(),
+            actor,
+        }
+    }
+
+    /// The same, hiding secrets before they are stored.
+    pub(super) fn with_masks(mut self, redactor: Option<&Arc<Redactor>>) -> Self {
+        self.masks = redactor.map(Masks::new);
+        self
+    }
+
+    /// How to ask it whether all is in the log.
+    pub(super) fn probe(&self) -> Probe {
+        self.probe.clone()
+    }
+
+    /// Returns whoever waits for an answer of [`Pump::probe`]; dropping it is the answer.
+    pub(super) fn take_asker(&self) -> Option<oneshot::Sender<()>> {
+        self.probe.take_asker()
+    }
+
+    /// Runs until both pipes have ended, then closes the log.
+    pub(super) async fn run(mut self) {
+        // Whoever has asked, and the time of the answer; dropping it is the answer.
+        let mut asker: Option<(oneshot::Sender<()>, Instant)> = None;
+        loop {
+            if self.is_open() && !self.is_holding() {
+                asker = None;
+            }
+            // A line that never ends is held back while it grows, but nobody waits for that.
+            let held_until = asker.as_ref().map_or_else(held_from_now, |(_, until)| *until);
+            let Some(wake) = self.next_wake(held_until).await else { break };
+            if let Wake::Readable(_) | Wake::Asked(_) = wake {
+                self.make_room().await;
+            }
+            let stream = match wake {
+                Wake::Readable(stream) => stream,
+                Wake::Held => {
+                    let Some((pump, ())) = self.work(Self::settle_both).await else { return };
+                    self = pump;
+                    continue;
+                }
+                Wake::Asked(now) => {
+                    asker = Some((now, held_from_now()));
+                    let Some((pump, ())) = self.work(Self::look_at_both).await else { return };
+                    self = pump;
+                    continue;
+                }
+            };
+            let turned = self.work(move |pump| pump.turn(stream)).await;
+            let Some((pump, (read, brought))) = turned else { return };
+            self = pump;
+            if self.flow == Flow::Flooding && is_flood(brought) {
+                // What is held back of a line grows now, and is not waited for.
+                asker = None;
+                // In a box: most jobs never need the room.
+                let Some(pump) = Box::pin(flood::carry(self)).await else { return };
+                self = pump;
+            } else if read == Read::Bytes {
+                // There is nothing to wait for: without this the job would have the thread for itself.
+                yield_now().await;
+            }
+        }
+        let Some((pump, ())) = self.work(|pump| pump.writer.close()).await else { return };
+        pump.actor.tell(JobMsg::StreamsClosed);
+        // After the end was told, which says more.
+        drop(asker);
+    }
+
+    /// Waits for something to do; `None` once both pipes have ended and nothing is held back.
+    async fn next_wake(&mut self, held_until: Instant) -> Option<Wake> {
+        tokio::select! {
+            () = self.stdout.ready(), if self.stdout.is_open() => Some(Wake::Readable(Stream::Stdout)),
+            () = self.stderr.ready(), if self.stderr.is_open() => Some(Wake::Readable(Stream::Stderr)),
+            () = sleep_until(held_until), if self.is_holding() => Some(Wake::Held),
+            now = self.probe.asked(), if self.is_open() => Some(Wake::Asked(now)),
+            else => None,
+        }
+    }
+
+    fn settle_both(&mut self) {
+        self.settle(Stream::Stdout);
+        self.settle(Stream::Stderr);
+    }
+
+    fn look_at_both(&mut self) {
+        self.look(Stream::Stdout);
+        self.look(Stream::Stderr);
+    }
+
+    /// Does some work here while memory takes what it brings, else on a thread that may block.
+    /// Nothing comes back from a runtime that ends.
+    async fn work<T: Send + 'static>(
+        mut self,
+        work: impl FnOnce(&mut Self) -> T + Send + 'static,
+    ) -> Option<(Self, T)> {
+        if self.writer.is_on_disk() {
+            return Box::pin(self.on_blocking_thread(work)).await;
+        }
+        let done = work(&mut self);
+        if self.unwritten.is_empty() {
+            return Some((self, done));
+        }
+        let (pump, ()) = Box::pin(self.on_blocking_thread(|_| ())).await?;
+        Some((pump, done))
+    }
+
+    /// Writes what memory did not take, and does some work, on a thread that may block. Only so many
+    /// jobs have one at a time; the others wait without one.
+    pub(super) async fn on_blocking_thread<T: Send + 'static>(
+        mut self,
+        work: impl FnOnce(&mut Self) -> T + Send + 'static,
+    ) -> Option<(Self, T)> {
+        let permit = self.writer.disk_permit().await;
+        // What is logged there belongs to the job, too.
+        let log = Span::current();
+        let act = move || {
+            let _permit = permit;
+            self.thread = Thread::Blocking;
+            for (stream, bytes) in std::mem::take(&mut self.unwritten) {
+                self.keep(stream, &bytes);
+            }
+            let done = work(&mut self);
+            self.thread = Thread::Runtime;
+            (self, done)
+        };
+        spawn_blocking(move || log.in_scope(act)).await.ok()
+    }
+
+    /// While the job waits for its reader, finished ones make room for it.
+    pub(super) async fn make_room(&self) {
+        if self.wants_room() {
+            self.writer.wait_for_room().await;
+        }
+    }
+
+    /// Whether that is worth to wait for.
+    pub(super) fn wants_room(&self) -> bool {
+        self.flow != Flow::Discarded && self.writer.wants_room()
+    }
+
+    /// Moves what is there, within bounds: what the last read brought, and how many bytes were kept.
+    pub(super) fn turn(&mut self, stream: Stream) -> (Read, u64) {
+        self.turn_by(stream, Tap::read)
+    }
+
+    /// The same, whatever the runtime has told so far.
+    fn look(&mut self, stream: Stream) {
+        self.turn_by(stream, Tap::read_untold);
+    }
+
+    /// Each read is written before the next: meanwhile the job fills its pipe, so that reads are few
+    /// and large.
+    fn turn_by(&mut self, stream: Stream, read: fn(&mut Tap, &mut Vec<u8>) -> Read) -> (Read, u64) {
+        let before = self.taken;
+        let read = with_block(|block| {
+            for _ in 0..READS_PER_TURN {
+                let read = read(self.tap(stream), block);
+                match read {
+                    Read::Bytes | Read::Last => self.take(stream, block),
+                    Read::Nothing => {}
+                    Read::End => self.show_held(stream),
+                }
+                if read != Read::Bytes {
+                    return read;
+                }
+                if self.wants_room() || !self.unwritten.is_empty() {
+                    break;
+                }
+            }
+            Read::Bytes
+        });
+        (read, self.taken - before)
+    }
+
+    /// Whether something can still come.
+    pub(super) const fn is_open(&self) -> bool {
+        self.stdout.is_open() || self.stderr.is_open()
+    }
+
+    /// Blocks until there is something to read in a pipe that the runtime does not watch, or its end,
+    /// and says so; or until this time has passed.
+    pub(super) fn wait(&self, time: Duration) -> bool {
+        let taps = [&self.stdout, &self.stderr];
+        wait_for_any(taps.into_iter().filter_map(Tap::unwatched), time)
+    }
+
+    pub(super) const fn tap(&mut self, stream: Stream) -> &mut Tap {
+        match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        }
+    }
+
+    fn take(&mut self, stream: Stream, bytes: &[u8]) {
+        match &mut self.masks {
+            None => self.keep(stream, bytes),
+            Some(masks) => {
+                let masked = masks.of(stream).push(bytes);
+                self.keep(stream, &masked);
+            }
+        }
+    }
+
+    fn is_holding(&self) -> bool {
+        self.masks.as_ref().is_some_and(Masks::are_holding)
+    }
+
+    /// Shows what is held back, with all that has come meanwhile.
+    fn settle(&mut self, stream: Stream) {
+        self.turn(stream);
+        self.show_held(stream);
+    }
+
+    /// A prompt has no newline and must be seen all the same: what waits for its line's end is
+    /// given out once the job is quiet, or its pipe ends.
+    fn show_held(&mut self, stream: Stream) {
+        if let Some(masks) = &mut self.masks {
+            let held = masks.of(stream).flush();
+            self.keep(stream, &held);
+        }
+    }
+
+    fn keep(&mut self, stream: Stream, bytes: &[u8]) {
+        if self.flow == Flow::Discarded {
+            return;
+        }
+        if self.thread == Thread::Runtime && !self.fits_memory(bytes.len()) {
+            self.unwritten.push((stream, bytes.to_vec()));
+            return;
+        }
+        let room = self.bounds.bytes - self.taken;
+        let kept = &bytes[..bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
+        let progress = self.writer.append(stream, kept);
+        self.taken += kept.len() as u64;
+        self.count(stream, kept.len() as u64, &progress);
+        if let Some(limit) = self.passed(kept.len() < bytes.len(), &progress) {
+            self.flow = Flow::Discarded;
+            self.actor.tell(JobMsg::LimitHit(limit));
+        } else if self.flow == Flow::Kept && self.taken > FLOOD_BYTES {
+            self.flow = Flow::Flooding;
+            self.stdout.grow();
+            self.stderr.grow();
+        }
+    }
+
+    /// `true` if so many bytes can be kept now without the disk.
+    fn fits_memory(&self, bytes: usize) -> bool {
+        bytes == 0 || self.unwritten.is_empty() && self.writer.fits_memory(bytes)
+    }
+
+    fn count(&mut self, stream: Stream, written: u64, progress: &Progress) {
+        if let (0, Some(why)) = (self.dropped, progress.dropped_why) {
+            events::output_being_dropped(self.bounds.job, why);
+        }
+        self.dropped = progress.dropped_bytes;
+        events::output_written(stream, written);
+    }
+
+    fn passed(&self, cut: bool, progress: &Progress) -> Option<LimitKind> {
+        if cut {
+            Some(self.bounds.past_bytes)
+        } else if progress.lines > self.bounds.lines {
+            Some(LimitKind::OutputLines(self.bounds.lines))
+        } else {
+            None
+        }
+    }
+}
+
+// One pipe of a job, until its end, and the memory that pipes are read through.
+
+/// What one read takes at the most: no more than a core keeps at hand until it is written.
+const BLOCK_BYTES: usize = 64 * 1024;
+/// Between two looks at a pipe that the runtime could not be told of.
+const SOON: Duration = Duration::from_millis(10);
+
+thread_local! {
+    static BLOCK: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Lends the calling thread's block, empty. Pipes are read without waiting, so that a thread needs
+/// one, however many jobs it serves: no job has a buffer of its own, and what is read by one is
+/// still in the cache when the next reads.
+pub(super) fn with_block<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    let mut block = BLOCK.take();
+    block.clear();
+    block.reserve_exact(BLOCK_BYTES);
+    let done = work(&mut block);
+    BLOCK.set(block);
+    done
+}
+
+/// One pipe, until its end.
+#[derive(Debug)]
+pub(super) enum Tap {
+    Open(OutputPipe),
+    Closed,
+}
+
+/// What a read brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Read {
+    /// Bytes, and there may be more.
+    Bytes,
+    /// Bytes, and no more for now.
+    Last,
+    /// Nothing for now.
+    Nothing,
+    /// Nothing, for ever.
+    End,
+}
+
+impl Tap {
+    pub(super) const fn is_open(&self) -> bool {
+        match self {
+            Self::Open(_) => true,
+            Self::Closed => false,
+        }
+    }
+
+    /// Returns when it is time to read; never for a closed one. Cancel-safe.
+    pub(super) async fn ready(&self) {
+        match self {
+            // An error shows again in the read that follows.
+            Self::Open(pipe) if pipe.is_watched() => drop(pipe.readable().await),
+            Self::Open(_) => sleep(SOON).await,
+            Self::Closed => std::future::pending().await,
+        }
+    }
+
+    /// Reads what is there into the block, in place of what it held. A pipe that has come to its end
+    /// is closed.
+    pub(super) fn read(&mut self, block: &mut Vec<u8>) -> Read {
+        self.read_by(block, OutputPipe::try_read)
+    }
+
+    /// The same, whether or not the runtime has told that something is there.
+    pub(super) fn read_untold(&mut self, block: &mut Vec<u8>) -> Read {
+        self.read_by(block, OutputPipe::read_untold)
+    }
+
+    fn read_by(
+        &mut self,
+        block: &mut Vec<u8>,
+        read: fn(&OutputPipe, &mut Vec<u8>) -> io::Result<usize>,
+    ) -> Read {
+        block.clear();
+        let read = match self {
+            Self::Open(pipe) => read(pipe, block),
+            Self::Closed => Ok(0),
+        };
+        match read {
+            Ok(1..) if self.has_emptied(block) => return Read::Last,
+            Ok(1..) => return Read::Bytes,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Read::Nothing,
+            // A pipe that cannot be read any more has ended, whatever the reason.
+            Ok(0) | Err(_) => {}
+        }
+        *self = Self::Closed;
+        Read::End
+    }
+
+    /// Whether a read that brought this has left nothing. The runtime has to see a read that brings
+    /// nothing before it tells of the next bytes.
+    fn has_emptied(&self, block: &Vec<u8>) -> bool {
+        self.unwatched().is_some() && block.len() < block.capacity()
+    }
+
+    /// The pipe, where the runtime tells nothing of it.
+    pub(super) fn unwatched(&self) -> Option<&OutputPipe> {
+        match self {
+            Self::Open(pipe) => Some(pipe).filter(|pipe| !pipe.is_watched()),
+            Self::Closed => None,
+        }
+    }
+
+    /// Has the runtime tell no longer when there is something to read.
+    pub(super) fn unwatch(&mut self) {
+        if let Self::Open(pipe) = self {
+            pipe.unwatch();
+        }
+    }
+
+    /// Has the runtime tell, where it can.
+    pub(super) fn watch(&mut self) {
+        if let Self::Open(pipe) = self {
+            // One that it cannot tell of is looked at now and then.
+            pipe.watch().ok();
+        }
+    }
+
+    /// Gives a flooding process a larger pipe.
+    pub(super) fn grow(&self) {
+        if let Self::Open(pipe) = self {
+            pipe.grow();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What a pump answers when it is asked.
+
+    use std::os::fd::OwnedFd;
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+    use futures_util::poll;
+    use ractor::{Actor, ActorProcessingErr, ActorRef};
+    use rustix::pipe::{PipeFlags, pipe_with};
+    use tokio::time::sleep;
+
+    use super::super::tests::{LONG, settings, spec};
+    use super::*;
+    use crate::output;
+    use crate::output::LogReader;
+    use crate::telemetry::events::Letter;
+
+    /// A job's actor that does nothing.
+    struct Deaf;
+
+    impl Actor for Deaf {
+        type Msg = Letter<JobMsg>;
+        type State = ();
+        type Arguments = ();
+
+        async fn pre_start(
+            &self,
+            _: ActorRef<Self::Msg>,
+            (): (),
+        ) -> Result<(), ActorProcessingErr> {
+            Ok(())
+        }
+    }
+
+    /// A pump that waits for its pipe, and the other end of that.
+    struct Waiting {
+        pump: Pin<Box<dyn Future<Output = ()>>>,
+        probe: Probe,
+        log: LogReader,
+        pipe: OwnedFd,
+    }
+
+    async fn waiting(redactor: Option<&Arc<Redactor>>) -> Waiting {
+        let (end, pipe) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).unwrap();
+        let (writer, log) = output::open(&settings().log);
+        let (actor, _) = Actor::spawn(None, Deaf, ()).await.unwrap();
+        let bounds = Bounds::of(JobId::local(1), &spec("true"));
+        let stdout = OutputPipe::new(end).unwrap();
+        let pump = Pump::new(stdout, None, writer, bounds, Address::of(actor)).with_masks(redactor);
+        let probe = pump.probe();
+        let mut pump: Pin<Box<dyn Future<Output = ()>>> = Box::pin(pump.run());
+        assert!(poll!(&mut pump).is_pending());
+        Waiting { pump, probe, log, pipe }
+    }
+
+    #[tokio::test]
+    async fn what_is_in_a_pipe_is_read_before_the_runtime_tells_of_it() {
+        let Waiting { mut pump, probe, log, pipe } = waiting(None).await;
+        rustix::io::write(&pipe, b"there").unwrap();
+        let mut asking = Box::pin(probe.all_is_read());
+        assert!(poll!(&mut asking).is_pending());
+        assert!(poll!(&mut pump).is_pending());
+        assert_eq!(log.progress().written_bytes(), 5);
+        assert!(poll!(&mut asking).is_ready());
+    }
+
+    #[tokio::test]
+    async fn what_is_held_back_is_not_in_the_log_yet() {
+        let redactor = Arc::new(Redactor::with_known_secrets(&[]).unwrap());
+        let Waiting { mut pump, probe, log, pipe } = waiting(Some(&redactor)).await;
+        rustix::io::write(&pipe, b"name? ").unwrap();
+        let mut asking = Box::pin(probe.all_is_read());
+        assert!(poll!(&mut asking).is_pending());
+        assert!(poll!(&mut pump).is_pending());
+        assert_eq!(log.progress().written_bytes(), 0);
+        assert!(poll!(&mut asking).is_pending());
+        tokio::select! {
+            () = &mut pump => panic!("its pipe is open"),
+            () = asking => {}
+            () = sleep(LONG) => panic!("no answer"),
+        }
+        assert_eq!(log.progress().written_bytes(), 6);
+    }
+
+    /// Writes into a pipe without a pause that would end a flood, until `stop` is dropped.
+    fn flood(pipe: OwnedFd, stop: Receiver<()>) {
+        while stop.try_recv() != Err(TryRecvError::Disconnected) {
+            // A pipe that is full is tried again.
+            rustix::io::write(&pipe, &[b'x'; 32 * 1024]).ok();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_flood_answers_while_it_lasts() {
+        let redactor = Arc::new(Redactor::with_known_secrets(&[]).unwrap());
+        // Where secrets are hidden, a line without an end is held back for as long as it grows.
+        for redactor in [None, Some(&redactor)] {
+            let Waiting { mut pump, probe, log, pipe } = waiting(redactor).await;
+            let (go_on, stop) = channel();
+            let flooding = std::thread::spawn(move || flood(pipe, stop));
+            let asking = async {
+                while log.progress().written_bytes() < 4 * FLOOD_BYTES {
+                    sleep(Duration::from_millis(1)).await;
+                }
+                probe.all_is_read().await;
+            };
+            tokio::select! {
+                () = &mut pump => panic!("its pipe is open"),
+                () = asking => {}
+                () = sleep(LONG) => panic!("no answer"),
+            }
+            drop(go_on);
+            flooding.join().unwrap();
+            pump.await;
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Threads that wait for births, and for nothing else.
+//!
+//! As many births go on as there are processors: more at one time are not sooner over. One that takes
+//! long, as from a disk that does not answer, does not count: another thread stands in.
+//!
+//! They stay: the kernel would hand the children of one that ends to the main thread, among those that
+//! we adopt, and whoever looks for orphans would have to look at every job.
+
+use std::collections::VecDeque;
+use std::io;
+use std::num::NonZero;
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+type Birth = Box<dyn FnOnce() + Send>;
+
+/// A birth that takes longer is held up by something.
+pub(super) const PATIENCE: Duration = Duration::from_millis(20);
+
+static PROCESSORS: LazyLock<usize> =
+    LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));
+static DESK: Mutex<Desk> = Mutex::new(Desk { waiting: VecDeque::new(), begun: Vec::new() });
+/// That there is something to do.
+static BELL: Condvar = Condvar::new();
+
+struct Desk {
+    waiting: VecDeque<Birth>,
+    /// Of each thread, since when it is at the birth that it has taken.
+    begun: Vec<Option<Instant>>,
+}
+
+impl Desk {
+    /// Whether there is a thread for everybody who waits.
+    fn has_enough(&self) -> bool {
+        self.waiting.len() <= self.begun.iter().filter(|begun| begun.is_none()).count()
+    }
+
+    /// Whether one more would find something to do.
+    fn wants_another(&self, now: Instant, processors: usize) -> bool {
+        let is_held_up = |begun: &&Instant| now.saturating_duration_since(**begun) >= PATIENCE;
+        let held_up = self.begun.iter().flatten().filter(is_held_up).count();
+        !self.has_enough() && self.begun.len() - held_up < processors
+    }
+
+    fn hire_where_wanted(&mut self) -> io::Result<()> {
+        if self.wants_another(Instant::now(), *PROCESSORS) {
+            let number = self.begun.len();
+            thread::Builder::new().name("births".to_owned()).spawn(move || work(number))?;
+            self.begun.push(None);
+        }
+        Ok(())
+    }
+
+    /// The next birth for this thread, which has none from now on if there is none.
+    fn take(&mut self, number: usize) -> Option<Birth> {
+        let birth = self.waiting.pop_front();
+        if let Some(begun) = self.begun.get_mut(number) {
+            *begun = birth.as_ref().map(|_| Instant::now());
+        }
+        birth
+    }
+}
+
+fn lock_desk() -> MutexGuard<'static, Desk> {
+    DESK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether somebody waits for a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Line {
+    Empty,
+    Waiting,
+}
+
+/// Has one of them do this, in turn. Who still waits for it after [`PATIENCE`] is to [`relieve`] them.
+///
+/// # Errors
+/// When the system gives us no thread at all.
+pub(super) fn call(birth: Birth) -> io::Result<()> {
+    let mut desk = lock_desk();
+    desk.waiting.push_back(birth);
+    if desk.has_enough() {
+        BELL.notify_one();
+        return Ok(());
+    }
+    let hired = desk.hire_where_wanted();
+    if desk.begun.is_empty() {
+        desk.waiting.pop_back();
+        return hired;
+    }
+    // Where there are some, they come to it.
+    Ok(())
+}
+
+/// Has another thread stand in where one is held up while somebody waits.
+pub(super) fn relieve() -> Line {
+    let mut desk = lock_desk();
+    // Where the system gives none, whoever waits asks again.
+    desk.hire_where_wanted().ok();
+    if desk.waiting.is_empty() { Line::Empty } else { Line::Waiting }
+}
+
+fn work(number: usize) {
+    let mut desk = lock_desk();
+    loop {
+        if let Some(birth) = desk.take(number) {
+            drop(desk);
+            birth();
+            desk = lock_desk();
+        } else {
+            desk = BELL.wait(desk).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn those_that_come_to_no_end_hold_up_nobody() {
+        let stuck: Vec<_> = (0..2 * *PROCESSORS + 1)
+            .map(|_| {
+                let (go, stuck) = channel::<()>();
+                call(Box::new(move || stuck.recv().unwrap_or_default())).unwrap();
+                go
+            })
+            .collect();
+        let (tell, told) = channel();
+        call(Box::new(move || tell.send(thread::current().name().map(str::to_owned)).unwrap()))
+            .unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let name = loop {
+            match told.recv_timeout(PATIENCE) {
+                Ok(name) => break name,
+                Err(_) => relieve(),
+            };
+            assert!(Instant::now() < deadline, "nobody came");
+        };
+        assert_eq!(name.as_deref(), Some("births"));
+        drop(stuck);
+    }
+
+    #[test]
+    fn there_are_as_many_as_processors_and_one_for_each_that_is_held_up() {
+        let now = Instant::now();
+        let (early, late) = (Some(now), Some(now + PATIENCE));
+        let wants = |waiting: usize, begun: &[Option<Instant>], at: Instant| {
+            let waiting = (0..waiting).map(|_| -> Birth { Box::new(|| ()) }).collect();
+            Desk { waiting, begun: begun.to_vec() }.wants_another(at, 2)
+        };
+        assert!(wants(1, &[], now) && wants(1, &[early], now));
+        assert!(!wants(0, &[early], now), "nobody waits");
+        assert!(!wants(1, &[early, None], now), "one is free");
+        assert!(wants(2, &[None], now), "another waits as well");
+        assert!(!wants(1, &[early, early], now + PATIENCE / 2), "they are at it");
+        assert!(wants(1, &[early, early], now + PATIENCE));
+        assert!(wants(1, &[early, early, late], now + PATIENCE), "one is at it");
+        assert!(!wants(1, &[early, late, late], now + PATIENCE), "two are");
+    }
+
+    #[test]
+    fn each_is_taken_in_turn() {
+        let (tell, told) = channel();
+        let birth = |number| -> Birth {
+            let tell = tell.clone();
+            Box::new(move || tell.send(number).unwrap())
+        };
+        let mut desk = Desk { waiting: VecDeque::from([birth(1), birth(2)]), begun: vec![None] };
+        while let Some(birth) = desk.take(0) {
+            assert!(desk.begun[0].is_some());
+            birth();
+        }
+        assert_eq!((told.try_iter().collect::<Vec<_>>(), desk.begun[0]), (vec![1, 2], None));
+    }
+}

@@ -1,0 +1,357 @@
+//! Starting a job's process without holding up the others.
+//!
+//! Whoever starts a process waits until it has become its program. For the server's own shell, in a
+//! directory of this host that has processors to spare, that is soon, and to wait for it on a thread of
+//! the runtime is the shortest way. Beside others that have just begun it takes as long as it takes the
+//! kernel to give the new one a processor, and what is elsewhere may not answer: then another thread
+//! waits.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::super::outcome::StartError;
+use super::super::process;
+use super::super::process::shell::{Invocation, Shell};
+use super::super::process::{Confine, Cwd, Launch, LaunchStdin, Process, Report, Variable, shell};
+use super::super::spec::{Program, ShellUse, Spec, Stdin};
+use super::super::trace::TraceContext;
+use super::actor::JobSettings;
+use super::job_guard::JobSeat;
+use super::spawn_pool;
+use super::spawn_pool::Line;
+
+/// How long a job counts as one that has just begun: it is at work then, whatever it does later.
+const YOUTH: Duration = Duration::from_millis(50);
+/// A birth that took so long had to wait for a processor.
+const SOON: Duration = Duration::from_millis(2);
+/// For how long the host counts as busy then.
+const BUSY: Duration = Duration::from_millis(500);
+
+static CROWD: Mutex<Crowd> = Mutex::new(Crowd { young: Vec::new(), last: 0, busy_until: None });
+
+/// Who may want a processor now.
+#[derive(Debug)]
+struct Crowd {
+    /// Jobs that have just begun, by a number of their own.
+    young: Vec<(u64, Instant)>,
+    last: u64,
+    busy_until: Option<Instant>,
+}
+
+impl Crowd {
+    /// Lets one more in, and says whether there is a processor for it.
+    fn enter(&mut self, now: Instant) -> Presence {
+        self.young.retain(|(_, since)| now.saturating_duration_since(*since) < YOUTH);
+        let is_busy = self.busy_until.is_some_and(|until| now < until);
+        let is_alone = self.young.is_empty() && !is_busy;
+        self.last += 1;
+        self.young.push((self.last, now));
+        Presence { number: self.last, is_alone }
+    }
+
+    fn leave(&mut self, number: u64) {
+        self.young.retain(|(young, _)| *young != number);
+    }
+
+    /// Notes how long a birth took that was waited for on the runtime.
+    fn note(&mut self, now: Instant, took: Duration) {
+        if took > SOON {
+            self.busy_until = Some(now + BUSY);
+        }
+    }
+}
+
+fn crowd() -> MutexGuard<'static, Crowd> {
+    CROWD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a program is the server's own shell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OwnShell {
+    Yes,
+    No,
+}
+
+impl OwnShell {
+    pub(super) const fn of(spec: &Spec) -> Self {
+        match (&spec.program, &spec.shell_path) {
+            (Program::Shell(_), None) => Self::Yes,
+            (Program::Shell(_) | Program::Direct { .. }, _) => Self::No,
+        }
+    }
+}
+
+/// Held by a job from before its process is created until its end.
+#[derive(Debug)]
+pub(super) struct Presence {
+    number: u64,
+    /// Whether nobody else had just begun when it came.
+    is_alone: bool,
+}
+
+impl Presence {
+    pub(super) fn begin() -> Self {
+        crowd().enter(Instant::now())
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        crowd().leave(self.number);
+    }
+}
+
+/// Starts a process. When this future is dropped, there is none.
+pub(super) async fn start(
+    launch: Launch,
+    shell: OwnShell,
+    presence: &Presence,
+) -> Result<Process, StartError> {
+    if presence.is_alone && shell == OwnShell::Yes && launch.is_quick() {
+        let begun = Instant::now();
+        let started = process::spawn(&launch);
+        let now = Instant::now();
+        crowd().note(now, now - begun);
+        return started;
+    }
+    let program = launch.program.to_string_lossy().into_owned();
+    let (tell, mut told) = oneshot::channel();
+    let runtime = Handle::current();
+    let bear = move || {
+        if tell.is_closed() {
+            return;
+        }
+        let _inside = runtime.enter();
+        // Where nobody waits any more, it is ended.
+        drop(tell.send(process::spawn(&launch).map(Newborn::new)));
+    };
+    let why = |why: String| StartError::System { program: program.clone(), why };
+    spawn_pool::call(Box::new(bear))
+        .map_err(|error| StartError::from_system(program.clone(), &error))?;
+    let mut patience = spawn_pool::PATIENCE;
+    let told = loop {
+        if let Ok(told) = timeout(patience, &mut told).await {
+            break told;
+        }
+        process::child_defaults::restore_oom_score();
+        patience = match spawn_pool::relieve() {
+            Line::Waiting => spawn_pool::PATIENCE,
+            // Its own takes long, and nobody else needs to be asked for.
+            Line::Empty => 2 * patience,
+        };
+    };
+    let newborn = told.map_err(|_| why("its start broke off".to_owned()))??;
+    newborn.taken(program)
+}
+
+/// A process that nobody has taken yet. Dropped, it is ended with all that came out of it.
+#[derive(Debug)]
+struct Newborn(Option<Process>);
+
+impl Newborn {
+    const fn new(process: Process) -> Self {
+        Self(Some(process))
+    }
+
+    fn taken(mut self, program: String) -> Result<Process, StartError> {
+        let why = || "it was ended before it began".to_owned();
+        self.0.take().ok_or_else(|| StartError::System { program, why: why() })
+    }
+}
+
+impl Drop for Newborn {
+    fn drop(&mut self) {
+        if let Some(process) = self.0.take() {
+            // Who is left even so is ended with the server.
+            drop(process.tree.kill());
+        }
+    }
+}
+
+// From a spec to a process: which program, which environment.
+
+/// Where programs look for the trace that they are a part of, as OpenTelemetry has it.
+const TRACE_VARIABLES: [&str; 2] = ["TRACEPARENT", "TRACESTATE"];
+
+/// Everything that the process room needs to start this job.
+///
+/// # Errors
+/// When a variable cannot be given to a program.
+pub(super) fn launch(seat: &JobSeat, cwd: Cwd) -> Result<Launch, StartError> {
+    let (spec, settings) = (seat.spec(), &seat.settings);
+    let (program, arg0, args, report) = command(spec, settings);
+    Ok(Launch {
+        program,
+        args,
+        arg0,
+        env: environment(seat)?,
+        cwd,
+        stdin: match spec.stdin {
+            Stdin::Closed => LaunchStdin::Null,
+            Stdin::Text(_) | Stdin::Open => LaunchStdin::Pipe,
+            Stdin::Inherited => LaunchStdin::Inherited,
+            Stdin::Terminal => LaunchStdin::Terminal,
+        },
+        report,
+        confine: Confine {
+            granted: spec.confinement,
+            limits: spec.resources,
+            places: Arc::clone(&settings.places),
+        },
+    })
+}
+
+type Words = (OsString, Option<OsString>, Vec<OsString>, Report);
+
+fn command(spec: &Spec, settings: &JobSettings) -> Words {
+    match &spec.program {
+        Program::Shell(text) => {
+            let named = spec.shell_path.clone().map(Shell::Path);
+            let shell = named.as_ref().unwrap_or(&settings.shell);
+            let invocation = match spec.shell {
+                ShellUse::Configured => shell::invocation(shell, text),
+                ShellUse::AsJudged => shell::judged_invocation(shell, text),
+            };
+            let Invocation { program, arg0, args, report } = invocation;
+            (program, Some(arg0), args, report)
+        }
+        Program::Direct { program, args } => {
+            (program.into(), None, args.iter().map(OsString::from).collect(), Report::None)
+        }
+    }
+}
+
+/// The server's own variables, then the caller's over them, then the marker over all.
+fn environment(seat: &JobSeat) -> Result<Vec<Variable>, StartError> {
+    let (given, settings) = (&seat.spec().env, &seat.settings);
+    let marker = settings.tag.marker(seat.id().number());
+    let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
+    let is_told = TRACE_VARIABLES.into_iter().any(is_given);
+    let trace = seat.trace().filter(|_| !is_told);
+    // Of two traces one would be wrong.
+    let is_traced = |name: &OsStr| trace.is_some() && TRACE_VARIABLES.iter().any(|it| name == *it);
+    let is_set = |name: &OsStr| is_traced(name) || name.to_str().is_some_and(is_given);
+    let base = settings.environment.all().iter().filter(|variable| !is_set(variable.name()));
+    let mut all: Vec<Variable> = base.cloned().collect();
+    for (name, value) in given {
+        all.push(Variable::new(name, value)?);
+    }
+    for (name, value) in trace.into_iter().flat_map(trace_variables) {
+        all.push(Variable::new(name, value)?);
+    }
+    all.retain(|variable| variable.name() != marker.name());
+    all.push(marker);
+    Ok(all)
+}
+
+/// What tells programs of the trace that they are a part of.
+fn trace_variables(trace: &TraceContext) -> impl Iterator<Item = (&'static str, String)> {
+    let values = [Some(trace.traceparent()), trace.state.as_deref().map(str::to_owned)];
+    TRACE_VARIABLES.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?)))
+}
+
+// What every job finds in its environment.
+
+type Pairs = Vec<(OsString, OsString)>;
+
+/// Variables that are made out when the first job needs them: to see that none holds a secret takes
+/// a while, and a server has to answer before it runs anything.
+pub struct Variables(LazyLock<Vec<Variable>, Box<dyn FnOnce() -> Vec<Variable> + Send>>);
+
+impl Variables {
+    /// Those that this gives; it is called once, or never.
+    #[must_use]
+    pub fn made_by(make: impl FnOnce() -> Pairs + Send + 'static) -> Self {
+        // No process has a variable with a NUL byte in it, ours neither.
+        let variable = |(name, value): (OsString, OsString)| Variable::new(name, value).ok();
+        Self(LazyLock::new(Box::new(move || make().into_iter().filter_map(variable).collect())))
+    }
+
+    /// All of them, in their order.
+    #[must_use]
+    pub fn all(&self) -> &[Variable] {
+        &self.0
+    }
+
+    /// The value of this one, where it is set.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.all().iter().find(|variable| variable.name() == name).map(Variable::value)
+    }
+}
+
+/// Values are nobody's business.
+impl fmt::Debug for Variables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Variables").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{Confine, Cwd, LaunchStdin, Report};
+
+    fn launch(text: &str) -> Launch {
+        Launch {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), text.into()],
+            arg0: None,
+            env: Vec::new(),
+            cwd: Cwd::Path("/".into()),
+            stdin: LaunchStdin::Null,
+            report: Report::None,
+            confine: Confine::not(),
+        }
+    }
+
+    #[tokio::test]
+    async fn however_many_wait_each_gets_its_process() {
+        let alone = Presence { number: 0, is_alone: true };
+        let elsewhere = start(launch("exit 3"), OwnShell::No, &alone).await.unwrap();
+        assert!(launch("exit 4").is_quick(), "its directory was seen");
+        let here = start(launch("exit 4"), OwnShell::Yes, &alone).await.unwrap();
+        let code = |exit: process::Exit| exit.status;
+        assert_eq!(code(elsewhere.leader.wait().await.unwrap()), process::ExitKind::Code(3));
+        assert_eq!(code(here.leader.wait().await.unwrap()), process::ExitKind::Code(4));
+    }
+
+    #[test]
+    fn who_comes_beside_one_that_has_just_begun_is_not_alone() {
+        let mut crowd = Crowd { young: Vec::new(), last: 0, busy_until: None };
+        let start = Instant::now();
+        let enter = |crowd: &mut Crowd, millis| {
+            let presence = crowd.enter(start + Duration::from_millis(millis));
+            let (number, is_alone) = (presence.number, presence.is_alone);
+            // It is of this crowd, not of that of the program.
+            std::mem::forget(presence);
+            (number, is_alone)
+        };
+        let (first, alone) = enter(&mut crowd, 0);
+        assert!(alone && !enter(&mut crowd, 49).1);
+        assert!(enter(&mut crowd, 200).1, "those before are no longer young");
+        let (last, _) = enter(&mut crowd, 210);
+        for number in [first, last - 1, last] {
+            crowd.leave(number);
+        }
+        assert!(enter(&mut crowd, 211).1, "they have ended");
+        crowd.note(start + Duration::from_millis(300), SOON);
+        assert!(enter(&mut crowd, 400).1);
+        crowd.note(start + Duration::from_millis(500), SOON * 2);
+        assert!(!enter(&mut crowd, 999).1 && enter(&mut crowd, 1050).1, "the host was busy");
+    }
+
+    #[tokio::test]
+    async fn a_process_that_nobody_takes_is_ended() {
+        let process = process::spawn(&launch("sleep 300")).unwrap();
+        let tree = process.tree.clone();
+        drop(Newborn::new(process));
+        assert_eq!(tree.alive(), Vec::<u32>::new());
+    }
+}

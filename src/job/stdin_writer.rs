@@ -1,0 +1,279 @@
+//! Feeds a job's standard input from a task of its own, so that a job that does not
+//! read blocks nobody.
+
+use thiserror::Error;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+
+use super::super::ids::JobId;
+use super::super::process::InputPipe;
+use super::super::spec::Stdin;
+use super::actor::Job;
+use super::state::State;
+
+/// How many pieces of input may wait for a job that does not read.
+const BACKLOG: usize = 64;
+
+/// The writing side of a job's standard input. Dropping it is the end of input.
+#[derive(Debug)]
+pub(super) struct Feed {
+    pieces: mpsc::Sender<Vec<u8>>,
+}
+
+/// Why a piece was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FeedError {
+    /// Earlier pieces still wait.
+    Full,
+    /// The job closed its input.
+    Closed,
+}
+
+impl Feed {
+    /// Starts feeding this pipe.
+    pub(super) fn start(pipe: InputPipe) -> Self {
+        let (pieces, queue) = mpsc::channel(BACKLOG);
+        tokio::spawn(feed(pipe, queue));
+        Self { pieces }
+    }
+
+    /// Hands over one piece; it is written when the job reads.
+    pub(super) fn push(&self, piece: Vec<u8>) -> Result<(), FeedError> {
+        self.pieces.try_send(piece).map_err(|refused| match refused {
+            TrySendError::Full(_) => FeedError::Full,
+            TrySendError::Closed(_) => FeedError::Closed,
+        })
+    }
+}
+
+/// Ends when the last piece is written, or when the job no longer reads.
+async fn feed(mut pipe: InputPipe, mut queue: mpsc::Receiver<Vec<u8>>) {
+    while let Some(piece) = queue.recv().await {
+        if pipe.write_all(&piece).await.is_err() {
+            return;
+        }
+    }
+}
+
+// What becomes of input that is sent to a running job.
+
+impl Job {
+    /// Takes input for the job: bytes, then a key, then the end.
+    pub(super) fn input(&mut self, input: Input) -> Result<(), InputError> {
+        let id = self.seat.id();
+        if matches!(self.state, State::Finished { .. } | State::Draining { .. }) {
+            return Err(InputError::Finished(id));
+        }
+        if !input.bytes.is_empty() {
+            self.push(input.bytes)?;
+        }
+        if let Some(key) = input.key {
+            self.press(key)?;
+        }
+        match input.end {
+            InputEnd::Open => Ok(()),
+            InputEnd::Closed => self.end_input(),
+        }
+    }
+
+    fn has_terminal(&self) -> bool {
+        self.seat.spec().stdin == Stdin::Terminal
+    }
+
+    fn press(&mut self, key: Key) -> Result<(), InputError> {
+        if self.has_terminal() {
+            return self.push(key.bytes().into());
+        }
+        match key.plain() {
+            PlainKey::Signal(signal) => {
+                if let Some(tree) = self.seat.tree() {
+                    tokio::task::spawn_blocking(move || tree.signal(signal));
+                }
+                Ok(())
+            }
+            PlainKey::End => self.end_input(),
+            PlainKey::Bytes(bytes) => self.push(bytes.into()),
+        }
+    }
+
+    /// A terminal stays open: there the end of input is a key.
+    fn end_input(&mut self) -> Result<(), InputError> {
+        if self.has_terminal() {
+            return self.push(Key::CtrlD.bytes().into());
+        }
+        match self.feed.take() {
+            Some(_) => Ok(()),
+            None => Err(InputError::Closed(self.seat.id())),
+        }
+    }
+
+    fn push(&self, piece: Vec<u8>) -> Result<(), InputError> {
+        let id = self.seat.id();
+        let feed = self.feed.as_ref().ok_or(InputError::Closed(id))?;
+        feed.push(piece).map_err(|refused| match refused {
+            FeedError::Full => InputError::Full(id),
+            FeedError::Closed => InputError::Closed(id),
+        })
+    }
+}
+
+// What can be sent to a running job, and why it may be refused.
+
+/// Input for a running job: the bytes first, then the key, then the end of input.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Input {
+    /// Sent as they are.
+    pub bytes: Vec<u8>,
+    /// A key press.
+    pub key: Option<Key>,
+    /// Whether no more input will follow.
+    pub end: InputEnd,
+}
+
+/// Whether more input can follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InputEnd {
+    /// The input stays open.
+    #[default]
+    Open,
+    /// The job finds the end of its input after this.
+    Closed,
+}
+
+/// A key press. On a terminal it is the bytes that the key sends; without one, the
+/// control keys act as the terminal would: they signal the job, or end its input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    /// Interrupt.
+    CtrlC,
+    /// End of input.
+    CtrlD,
+    /// Suspend.
+    CtrlZ,
+    /// Quit.
+    CtrlBackslash,
+    /// Return.
+    Enter,
+    /// Tab.
+    Tab,
+    /// Escape.
+    Escape,
+    /// Arrow up.
+    Up,
+    /// Arrow down.
+    Down,
+    /// Arrow left.
+    Left,
+    /// Arrow right.
+    Right,
+    /// Delete to the left.
+    Backspace,
+}
+
+/// What a key does to a job that has no terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PlainKey {
+    Signal(i32),
+    End,
+    Bytes(&'static str),
+}
+
+impl Key {
+    const ALL: [(&'static str, Self); 12] = [
+        ("ctrl_c", Self::CtrlC),
+        ("ctrl_d", Self::CtrlD),
+        ("ctrl_z", Self::CtrlZ),
+        ("ctrl_backslash", Self::CtrlBackslash),
+        ("enter", Self::Enter),
+        ("tab", Self::Tab),
+        ("escape", Self::Escape),
+        ("up", Self::Up),
+        ("down", Self::Down),
+        ("left", Self::Left),
+        ("right", Self::Right),
+        ("backspace", Self::Backspace),
+    ];
+
+    /// The names of all keys, in a fixed order.
+    #[must_use]
+    pub fn names() -> [&'static str; 12] {
+        Self::ALL.map(|(name, _)| name)
+    }
+
+    /// The key with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, key)| *key)
+    }
+
+    /// The bytes that the key sends on a terminal.
+    pub(super) const fn bytes(self) -> &'static str {
+        match self {
+            Self::CtrlC => "\x03",
+            Self::CtrlD => "\x04",
+            Self::CtrlZ => "\x1a",
+            Self::CtrlBackslash => "\x1c",
+            Self::Enter => "\r",
+            Self::Tab => "\t",
+            Self::Escape => "\x1b",
+            Self::Up => "\x1b[A",
+            Self::Down => "\x1b[B",
+            Self::Left => "\x1b[D",
+            Self::Right => "\x1b[C",
+            Self::Backspace => "\x7f",
+        }
+    }
+
+    /// What the key means to a job without a terminal.
+    pub(super) const fn plain(self) -> PlainKey {
+        match self {
+            Self::CtrlC => PlainKey::Signal(2),
+            Self::CtrlBackslash => PlainKey::Signal(3),
+            Self::CtrlZ => PlainKey::Signal(20),
+            Self::CtrlD => PlainKey::End,
+            Self::Enter => PlainKey::Bytes("\n"),
+            Self::Tab
+            | Self::Escape
+            | Self::Up
+            | Self::Down
+            | Self::Left
+            | Self::Right
+            | Self::Backspace => PlainKey::Bytes(self.bytes()),
+        }
+    }
+}
+
+/// Why input was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum InputError {
+    /// Too late.
+    #[error("job {0} has finished and takes no more input")]
+    Finished(JobId),
+    /// Too early.
+    #[error("job {0} is still queued; send input once it runs")]
+    NotStarted(JobId),
+    /// It was started without an open standard input.
+    #[error(
+        "job {0} has no open standard input; start the command in the background (wait_s=0, no stdin) or with tty=true to send input later"
+    )]
+    Closed(JobId),
+    /// It does not read what it already got.
+    #[error(
+        "job {0} does not read its input: what was sent before still waits; try again when it has read"
+    )]
+    Full(JobId),
+}
+
+impl InputError {
+    /// The stable word that clients may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Finished(_) => "job_finished",
+            Self::NotStarted(_) => "job_queued",
+            Self::Closed(_) => "input_closed",
+            Self::Full(_) => "input_full",
+        }
+    }
+}

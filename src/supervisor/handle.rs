@@ -1,0 +1,379 @@
+//! The door of the supervisor room.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use ractor::{Actor, RpcReplyPort, SpawnErr};
+use thiserror::Error;
+use tokio::sync::watch;
+
+use super::super::ids::{JobId, Tenant};
+use super::super::job::{JobHandle, StopWish};
+use super::super::outcome::Ending;
+use super::super::process::OpenedDir;
+use super::super::spec::Spec;
+use super::super::telemetry::audit::rfc3339;
+use super::super::telemetry::events::Limits;
+use super::super::telemetry::{QueueFigures, events};
+use super::actor;
+use super::actor::{Supervision, SupervisorMsg, SupervisorSettings};
+use super::address::{Address, Post};
+use super::pressure::Sampler;
+use super::pressure::{Pressure, PressureWatch};
+use super::queue::{QueueLimits, QueueOverview, QueuePlace, UnknownLane};
+use super::refusal::Refusal;
+use super::registry::{Freed, InWords};
+use super::retention::Bounds;
+use super::root_supervisor::Warden;
+
+#[cfg(test)]
+use super::super::output::Shortage;
+
+/// A handle on the supervisor. A cheap clone.
+#[derive(Debug, Clone)]
+pub struct Supervisor {
+    pub(super) post: Post,
+}
+
+/// A job that asks to be accepted.
+#[derive(Debug)]
+pub struct Admission {
+    /// The number that it shall have.
+    pub id: JobId,
+    /// What to run.
+    pub spec: Spec,
+    /// The directory to run it in, where that is open already.
+    pub cwd: Option<OpenedDir>,
+    /// A name for this wish: the same key never runs twice.
+    pub key: Option<String>,
+    /// The command as it may be logged.
+    pub logged: String,
+    /// What is to be done when it has ended.
+    pub at_end: Option<AtEnd>,
+}
+
+/// What is to be done when a job has ended, by whoever wanted it to run. It takes but a moment.
+pub struct AtEnd(Box<Act>);
+
+type Act = dyn FnOnce(&JobHandle, &Ending) + Send;
+
+impl AtEnd {
+    /// This.
+    #[must_use]
+    pub fn new(act: impl FnOnce(&JobHandle, &Ending) + Send + 'static) -> Self {
+        Self(Box::new(act))
+    }
+
+    pub(super) fn carry_out(self, job: &JobHandle, ending: &Ending) {
+        (self.0)(job, ending);
+    }
+}
+
+impl fmt::Debug for AtEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AtEnd")
+    }
+}
+
+/// Why a job cannot be found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum FindError {
+    /// There never was such a job, or it was freed so long ago that nobody remembers.
+    #[error("there is no job {id}; list_jobs shows the jobs there are")]
+    Unknown {
+        /// What was asked for.
+        id: JobId,
+    },
+    /// It had finished and is gone, with its output.
+    #[error(
+        "job {id} was freed {} ago ({}): {why}; run it again if it is still needed",
+        InWords(Duration::from_secs(ago.as_secs())),
+        rfc3339(*at)
+    )]
+    Freed {
+        /// What was asked for.
+        id: JobId,
+        /// When it was freed.
+        at: SystemTime,
+        /// How long ago that is.
+        ago: Duration,
+        /// Why.
+        why: Freed,
+    },
+    /// The supervisor fails, so that nobody can tell.
+    #[error("nobody can tell about job {id}: the server's supervisor failed; restart the server")]
+    Unavailable {
+        /// What was asked for.
+        id: JobId,
+    },
+}
+
+impl FindError {
+    /// The stable word that clients may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown { .. } => "unknown_job",
+            Self::Freed { .. } => "job_freed",
+            Self::Unavailable { .. } => "unavailable",
+        }
+    }
+
+    /// The job that was asked for.
+    #[must_use]
+    pub const fn id(&self) -> JobId {
+        match self {
+            Self::Unknown { id } | Self::Freed { id, .. } | Self::Unavailable { id } => *id,
+        }
+    }
+}
+
+impl Supervisor {
+    /// Starts the supervisor. Should it fail, it is started again, a few times.
+    ///
+    /// # Errors
+    /// When the actor could not be made.
+    pub async fn start(settings: SupervisorSettings) -> Result<Self, SpawnErr> {
+        let (appoint, post) = Post::open();
+        Actor::spawn(None, Warden, (settings, appoint, post.clone())).await?;
+        Ok(Self { post })
+    }
+
+    /// Returns once the supervisor has failed so often that it is not started any more.
+    pub async fn given_up(&self) {
+        self.post.given_up().await;
+    }
+
+    /// Accepts a job, or says why not.
+    ///
+    /// # Errors
+    /// When a bound is reached or the server takes no new jobs.
+    pub async fn submit(&self, admission: Admission) -> Result<JobHandle, Refusal> {
+        let (id, admission) = (admission.id, Box::new(admission));
+        let accepted = self.post.ask_once(|reply| SupervisorMsg::Submit(admission, reply)).await;
+        match accepted {
+            Some(accepted) => accepted,
+            // Where it was accepted before the failure, it is known, as lost.
+            None => self.find(id).await.map_err(|_| Refusal::Interrupted),
+        }
+    }
+
+    /// The job with this number.
+    ///
+    /// # Errors
+    /// When there is none, or no longer.
+    pub async fn find(&self, id: JobId) -> Result<JobHandle, FindError> {
+        let found = self.post.ask(|reply| SupervisorMsg::Find(id, reply)).await;
+        found.unwrap_or(Err(FindError::Unavailable { id }))
+    }
+
+    /// The tenant's job that was submitted under this key.
+    pub async fn find_key(&self, tenant: Tenant, key: String) -> Option<JobHandle> {
+        let find = |reply| SupervisorMsg::FindKey(tenant, key.clone(), reply);
+        self.post.ask(find).await.flatten()
+    }
+
+    /// The jobs of a tenant that are known, or those of all, newest first.
+    pub async fn list(&self, tenant: Option<Tenant>) -> Vec<JobHandle> {
+        self.post.ask(|reply| SupervisorMsg::List(tenant, reply)).await.unwrap_or_default()
+    }
+
+    /// Begins the end of a job, waiting or running.
+    ///
+    /// # Errors
+    /// When there is no such job, or no longer.
+    pub async fn stop(&self, id: JobId, wish: StopWish) -> Result<JobHandle, FindError> {
+        let stopped = self.post.ask(|reply| SupervisorMsg::Stop(id, wish, reply)).await;
+        stopped.unwrap_or(Err(FindError::Unavailable { id }))
+    }
+
+    /// Where a waiting job stands; nothing once it has started.
+    pub async fn place(&self, id: JobId) -> Option<QueuePlace> {
+        self.post.ask(|reply| SupervisorMsg::Place(id, reply)).await.flatten()
+    }
+
+    /// Frees the oldest finished jobs that store anything, until they have given back so many
+    /// bytes or there are none left. Does not wait for it.
+    #[cfg(test)]
+    pub(crate) fn sweep_for(&self, bytes: u64) {
+        let (reply, _) = ractor::concurrency::oneshot();
+        let shortages = vec![Shortage { tenant: None, bytes }];
+        self.post.mention(SupervisorMsg::MakeRoom(shortages, reply.into()));
+    }
+
+    /// Watches the system's pressure from now on, and holds starts back by it.
+    pub fn watch_pressure(&self, wishes: watch::Receiver<PressureWatch>) {
+        tokio::spawn(Sampler::new(self.clone(), wishes).run());
+    }
+
+    /// From now on nothing is accepted, and what waits is ended. Gives the jobs that run, or
+    /// left survivors.
+    pub async fn close(&self) -> Vec<JobHandle> {
+        self.post.ask(SupervisorMsg::Close).await.unwrap_or_default()
+    }
+}
+
+// What whoever runs the server may do while it runs: pause and resume, drain, other bounds.
+
+/// Whether new jobs are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doors {
+    Open,
+    /// Those that wait and run go on; it can be undone.
+    Draining,
+    /// At shutdown, for good.
+    Closed,
+}
+
+impl Doors {
+    pub(super) const fn check(self) -> Result<(), Refusal> {
+        match self {
+            Self::Open => Ok(()),
+            Self::Draining => Err(Refusal::Draining),
+            Self::Closed => Err(Refusal::Closed),
+        }
+    }
+
+    /// The same after a wish; what is closed stays so.
+    const fn wished(self, wish: Self) -> Self {
+        match self {
+            Self::Open | Self::Draining => wish,
+            Self::Closed => Self::Closed,
+        }
+    }
+}
+
+/// A wish of whoever runs the server. Each replies once it holds.
+#[derive(Debug)]
+pub(super) enum Control {
+    Pause(Option<String>, RpcReplyPort<Result<(), UnknownLane>>),
+    Resume(Option<String>, RpcReplyPort<Result<(), UnknownLane>>),
+    Change(Box<QueueLimits>, RpcReplyPort<()>),
+    Doors(Doors, RpcReplyPort<()>),
+    /// From the watch on the host: nobody waits for it.
+    Press(Option<Pressure>),
+    Overview(RpcReplyPort<QueueOverview>),
+    /// For a scrape.
+    Figures(RpcReplyPort<QueueFigures>),
+}
+
+impl Supervision {
+    pub(super) fn control(&mut self, control: Control, myself: &Address) {
+        match control {
+            Control::Pause(lane, reply) => {
+                reply.send(self.queue.pause(lane.as_deref())).ok();
+            }
+            Control::Resume(lane, reply) => {
+                reply.send(self.queue.resume(lane.as_deref())).ok();
+            }
+            Control::Change(limits, reply) => {
+                self.queue.change(*limits);
+                self.see_who_is_spent();
+                self.limits_changed(myself);
+                reply.send(()).ok();
+            }
+            Control::Doors(wish, reply) => {
+                self.doors = self.doors.wished(wish);
+                reply.send(()).ok();
+            }
+            Control::Press(pressure) => self.queue.press(pressure),
+            Control::Overview(reply) => {
+                reply.send(self.overview()).ok();
+            }
+            Control::Figures(reply) => {
+                reply.send(self.figures()).ok();
+            }
+        }
+    }
+
+    /// Tells the bounds that hold from now on, and sees to those that need looks.
+    pub(super) fn limits_changed(&mut self, myself: &Address) {
+        let QueueLimits { slots, max_queued, .. } = *self.queue.limits();
+        let Bounds { finished, bytes: retained_bytes, .. } = self.registry.limits().all;
+        let retained = finished.unwrap_or_default();
+        events::limits_known(Limits { slots, queued: max_queued, retained, retained_bytes });
+        self.begin_looks(myself);
+    }
+
+    fn overview(&self) -> QueueOverview {
+        let mut overview = self.queue.overview();
+        overview.draining = self.doors != Doors::Open;
+        // Whoever has used something counts as well, and the tenant that needs no settings.
+        let stored = self.job.quota.stored().into_keys();
+        let stored = stored.filter_map(|name| Tenant::named(&name).ok());
+        for tenant in self.spending.tenants().chain(stored).chain([Tenant::LOCAL]) {
+            overview.tenants.entry(tenant).or_insert_with(|| self.queue.tenant(tenant));
+        }
+        for (tenant, figures) in &mut overview.tenants {
+            figures.cpu_used = self.spending.cpu_used(*tenant);
+            let stored = self.job.quota.stored_by(tenant.name());
+            (figures.stored_bytes, figures.max_stored) = (stored.used, stored.limit);
+        }
+        overview
+    }
+}
+
+impl Supervision {
+    fn figures(&self) -> QueueFigures {
+        let oldest = self.queue.oldest().and_then(|id| self.registry.find(id).ok());
+        let oldest = oldest.map(|job| job.status().queued_for());
+        actor::of(self.overview(), oldest)
+    }
+}
+
+impl Supervisor {
+    /// Nothing starts any more, in this lane or at all; what runs goes on.
+    ///
+    /// # Errors
+    /// When there is no such lane.
+    pub async fn pause(&self, lane: Option<String>) -> Result<(), UnknownLane> {
+        self.ask(|reply| Control::Pause(lane.clone(), reply)).await.unwrap_or(Ok(()))
+    }
+
+    /// Jobs start again, in this lane or in all of them.
+    ///
+    /// # Errors
+    /// When there is no such lane.
+    pub async fn resume(&self, lane: Option<String>) -> Result<(), UnknownLane> {
+        self.ask(|reply| Control::Resume(lane.clone(), reply)).await.unwrap_or(Ok(()))
+    }
+
+    /// From now on these bounds hold. Nothing that runs or waits is lost.
+    pub async fn change_limits(&self, limits: QueueLimits) {
+        self.ask(|reply| Control::Change(Box::new(limits.clone()), reply)).await;
+    }
+
+    /// From now on no new job is taken; those that wait and run go on to their ends.
+    pub async fn begin_drain(&self) {
+        self.ask(|reply| Control::Doors(Doors::Draining, reply)).await;
+    }
+
+    /// New jobs are taken again, unless the server is shutting down.
+    pub async fn end_drain(&self) {
+        self.ask(|reply| Control::Doors(Doors::Open, reply)).await;
+    }
+
+    /// From now on the host is short of this, or of nothing: while one job runs, no other starts.
+    /// To be told again now and then: a supervisor that takes over from another does not know it.
+    pub fn set_pressure(&self, pressure: Option<Pressure>) {
+        self.post.mention(SupervisorMsg::Control(Control::Press(pressure)));
+    }
+
+    /// All figures of the queue.
+    pub async fn overview(&self) -> QueueOverview {
+        self.ask(Control::Overview).await.unwrap_or_default()
+    }
+
+    /// The same for metrics; nothing once the supervisor is gone.
+    pub async fn figures(&self) -> Option<QueueFigures> {
+        self.ask(Control::Figures).await
+    }
+
+    /// The reply, unless the supervisor is gone.
+    async fn ask<T: Send + 'static>(
+        &self,
+        control: impl Fn(RpcReplyPort<T>) -> Control,
+    ) -> Option<T> {
+        self.post.ask(|reply| SupervisorMsg::Control(control(reply))).await
+    }
+}

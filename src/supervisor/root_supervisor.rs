@@ -1,0 +1,214 @@
+//! The warden: an actor above the supervisor that starts a new one when it fails.
+//!
+//! What is known of jobs is handed on from one supervisor to the next: finished jobs stay
+//! readable, keys name the runs that they named. Jobs that waited or ran are lost, since ractor
+//! ends the actors below one that fails, and the seats end their trees. Bounds, pauses and a drain
+//! that were wished while the server runs hold on. The turns of tenants, and what they have spent
+//! of CPU time and starts, begin anew.
+//!
+//! A supervisor that fails again and again has a mistake that no restart mends: it is given up,
+//! and the server ends.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
+use tokio::sync::{mpsc, watch};
+
+use super::super::job::JobSettings;
+use super::super::output::Packer;
+use super::super::telemetry::{Actor as Class, events};
+use super::actor::{Duty, Supervision, SupervisorActor, SupervisorSettings};
+use super::address::{Address, Holder, Post, watch_for_shortages};
+use super::handle::Doors;
+use super::queue::{Queue, QueueLimits};
+use super::registry::Registry;
+use super::retention::Retention;
+
+/// How many failures within [`SHORT_TIME`] are borne.
+const BORNE: usize = 5;
+const SHORT_TIME: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub(super) struct Warden;
+
+/// What the warden holds.
+#[derive(Debug)]
+pub(super) struct Ward {
+    job: Arc<JobSettings>,
+    packer: Option<Packer>,
+    /// Invariant: the supervisor that is there, and no other, will send its estate.
+    estates: mpsc::Receiver<Estate>,
+    heirs: mpsc::Sender<Estate>,
+    appoint: watch::Sender<Holder>,
+    post: Post,
+    failures: Failures,
+}
+
+impl Actor for Warden {
+    type Msg = ();
+    type State = Ward;
+    type Arguments = (SupervisorSettings, watch::Sender<Holder>, Post);
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<()>,
+        (settings, appoint, post): Self::Arguments,
+    ) -> Result<Ward, ActorProcessingErr> {
+        let SupervisorSettings { queue, retention, compress_from, job } = settings;
+        let (heirs, estates) = mpsc::channel(1);
+        let spill_dir = job.log.spill_dir.clone();
+        let mut ward = Ward {
+            packer: compress_from.map(|bytes| Packer::new(bytes, spill_dir)),
+            job: Arc::new(job),
+            estates,
+            heirs,
+            appoint,
+            post,
+            failures: Failures::default(),
+        };
+        ward.appoint(Estate::new(queue, retention), myself.get_cell()).await?;
+        tokio::spawn(watch_for_shortages(Arc::clone(&ward.job.quota), ward.post.clone()));
+        Ok(ward)
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<()>,
+        event: SupervisionEvent,
+        ward: &mut Ward,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(_, error) => {
+                events::actor_failed(Class::Supervisor, &error);
+                ward.replace(myself.get_cell()).await;
+            }
+            // It never leaves by itself.
+            SupervisionEvent::ActorTerminated(_, _, why) => {
+                let why = why.unwrap_or_else(|| "it was stopped".to_owned());
+                events::actor_failed(Class::Supervisor, &why);
+                ward.replace(myself.get_cell()).await;
+            }
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
+        }
+        Ok(())
+    }
+}
+
+impl Ward {
+    /// Starts a supervisor that takes over this estate.
+    async fn appoint(&mut self, estate: Estate, warden: ActorCell) -> Result<(), SpawnErr> {
+        let duty = Duty {
+            job: Arc::clone(&self.job),
+            packer: self.packer.clone(),
+            estate,
+            post: self.post.clone(),
+            heir: self.heirs.clone(),
+        };
+        let (actor, _) = Actor::spawn_linked(None, SupervisorActor, duty, warden).await?;
+        self.appoint.send_replace(Holder::Held(Address::of(actor)));
+        Ok(())
+    }
+
+    /// The supervisor has failed: somebody else takes over, unless it fails too often.
+    async fn replace(&mut self, warden: ActorCell) {
+        self.appoint.send_replace(Holder::Vacant);
+        let next = self.failures.next(Instant::now());
+        // It comes as soon as ractor lets go of the one that failed.
+        match (next, self.estates.recv().await) {
+            (Next::Restart, Some(estate)) => self.hand_on(estate, warden).await,
+            (Next::GiveUp, _) | (Next::Restart, None) => self.give_up(),
+        }
+    }
+
+    async fn hand_on(&mut self, estate: Estate, warden: ActorCell) {
+        match self.appoint(estate, warden).await {
+            Ok(()) => events::supervisor_restarted(),
+            // To begin does nothing that could go better the next time.
+            Err(error) => {
+                events::actor_failed(Class::Supervisor, &error);
+                self.give_up();
+            }
+        }
+    }
+
+    fn give_up(&self) {
+        events::supervisor_given_up();
+        self.appoint.send_replace(Holder::GivenUp);
+    }
+}
+
+/// When the supervisor failed of late.
+#[derive(Debug, Default)]
+struct Failures {
+    recent: VecDeque<Instant>,
+}
+
+/// What follows from a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Restart,
+    GiveUp,
+}
+
+impl Failures {
+    /// What follows from one more at this time.
+    fn next(&mut self, now: Instant) -> Next {
+        self.recent.retain(|at| now.duration_since(*at) < SHORT_TIME);
+        self.recent.push_back(now);
+        if self.recent.len() > BORNE { Next::GiveUp } else { Next::Restart }
+    }
+}
+
+// What outlives a supervisor's actor.
+
+/// What one supervisor hands on to the next. It has one owner at a time: the actor, then the
+/// warden, then the next actor.
+///
+/// Only what cannot be in disorder is handed on: an actor fails in the middle of a change.
+#[derive(Debug)]
+pub(super) struct Estate {
+    /// Who is known. Who of them has ended is to be seen again.
+    pub(super) registry: Registry,
+    /// Bounds and pauses, without any job.
+    pub(super) queue: Queue,
+    pub(super) doors: Doors,
+}
+
+impl Estate {
+    /// What the first supervisor begins with.
+    pub(super) fn new(queue: QueueLimits, retention: Retention) -> Self {
+        Self { registry: Registry::new(retention), queue: Queue::new(queue), doors: Doors::Open }
+    }
+}
+
+/// Runs when ractor lets go of the actor's state, also after a panic.
+impl Drop for Supervision {
+    fn drop(&mut self) {
+        let estate = Estate {
+            registry: self.registry.hand_on(),
+            queue: self.queue.emptied(),
+            doors: self.doors,
+        };
+        // Without a warden the whole program ends, and nobody inherits.
+        self.heir.try_send(estate).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_borne_until_too_many_come_in_a_short_time() {
+        let start = Instant::now();
+        let mut failures = Failures::default();
+        for failure in 0..100 {
+            let now = start + SHORT_TIME * failure / 5;
+            assert_eq!(failures.next(now), Next::Restart, "{failure}");
+        }
+        let last = start + SHORT_TIME * 99 / 5;
+        assert_eq!(failures.next(last), Next::GiveUp);
+    }
+}

@@ -1,0 +1,426 @@
+//! What tenants spend beside slots: CPU time in an hour, and starts in a minute.
+//!
+//! The door is [`Spending`]. `window.rs` and `book.rs` are pure: they are told what time it is.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use governor::clock::Clock;
+use governor::middleware::StateInformationMiddleware;
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{Quota, RateLimiter};
+
+use super::queue::TenantLimits;
+use super::refusal::{Refusal, Retry, TenantBound};
+use crate::ids::{JobId, Tenant};
+
+// The door of this corner: it knows what time it is.
+
+/// What tenants have spent.
+#[derive(Debug)]
+pub(super) struct Spending {
+    opened: Instant,
+    cpu: CpuBook,
+    starts: Starts,
+}
+
+impl Spending {
+    pub(in crate::supervisor) fn new() -> Self {
+        Self { opened: Instant::now(), cpu: CpuBook::default(), starts: Starts::new() }
+    }
+
+    /// Takes one start, unless the tenant has used up its CPU time or its starts. To be asked
+    /// last: whoever is refused for another reason keeps its start.
+    pub(in crate::supervisor) fn take_start(
+        &mut self,
+        tenant: Tenant,
+        limits: &TenantLimits,
+    ) -> Result<(), Refusal> {
+        let now = self.opened.elapsed();
+        let used = self.cpu.used(tenant, now);
+        if let Some(limit) = limits.cpu_per_hour.filter(|limit| used >= *limit) {
+            let bound = TenantBound::Cpu { used, limit };
+            let retry = Retry::In(self.cpu.free_in(tenant, limit, now));
+            return Err(Refusal::TenantLimit { bound, retry });
+        }
+        let Some(per_minute) = limits.starts_per_minute else { return Ok(()) };
+        let taken = self.starts.take(tenant, per_minute);
+        taken.map_err(|retry_after| Refusal::RateLimited { per_minute, retry_after })
+    }
+
+    pub(in crate::supervisor) fn started(&mut self, id: JobId, tenant: Tenant) {
+        self.cpu.started(id, tenant, self.opened.elapsed());
+    }
+
+    /// Jobs that run, and whose they are; first those that were not seen for longest.
+    pub(in crate::supervisor) fn least_seen(&self) -> impl Iterator<Item = (JobId, Tenant)> {
+        self.cpu.least_seen()
+    }
+
+    /// A running job has used so much CPU time so far.
+    pub(in crate::supervisor) fn seen(&mut self, id: JobId, cpu: Duration) {
+        self.cpu.seen(id, cpu, self.opened.elapsed());
+    }
+
+    /// A job has ended and used so much CPU time in all.
+    pub(in crate::supervisor) fn ended(&mut self, id: JobId, cpu: Duration) {
+        self.cpu.ended(id, cpu, self.opened.elapsed());
+    }
+
+    /// Whose jobs run: each tenant once for each of its jobs.
+    pub(in crate::supervisor) fn running(&self) -> impl Iterator<Item = Tenant> {
+        self.cpu.running()
+    }
+
+    /// Who used CPU time within the last hour, or a little longer ago.
+    pub(in crate::supervisor) fn tenants(&self) -> impl Iterator<Item = Tenant> {
+        self.cpu.tenants()
+    }
+
+    /// Whether nobody has spent anything that would have to be forgotten.
+    pub(in crate::supervisor) fn is_empty(&self) -> bool {
+        self.cpu.tenants().next().is_none() && self.starts.is_empty()
+    }
+
+    /// CPU time that this tenant's jobs used within the last hour.
+    pub(in crate::supervisor) fn cpu_used(&self, tenant: Tenant) -> Duration {
+        self.cpu.used(tenant, self.opened.elapsed())
+    }
+
+    /// Forgets tenants that have everything again.
+    pub(in crate::supervisor) fn forget(&mut self) {
+        self.cpu.forget(self.opened.elapsed());
+        self.starts.forget();
+    }
+}
+
+// CPU time by tenant: charged while jobs run and when they end, and never twice.
+
+/// CPU time that jobs used, by tenant.
+#[derive(Debug, Default)]
+struct CpuBook {
+    windows: HashMap<Tenant, Window>,
+    /// Jobs that run, and what was charged for each.
+    running: HashMap<JobId, Charged>,
+}
+
+#[derive(Debug)]
+struct Charged {
+    tenant: Tenant,
+    cpu: Duration,
+    /// When it was last seen.
+    at: Duration,
+}
+
+impl CpuBook {
+    fn started(&mut self, id: JobId, tenant: Tenant, now: Duration) {
+        self.running.insert(id, Charged { tenant, cpu: Duration::ZERO, at: now });
+    }
+
+    /// Jobs that run, and whose they are; first those that were not seen for longest.
+    fn least_seen(&self) -> impl Iterator<Item = (JobId, Tenant)> {
+        let mut running: Vec<_> = self.running.iter().collect();
+        running.sort_unstable_by_key(|(_, charged)| charged.at);
+        running.into_iter().map(|(id, charged)| (*id, charged.tenant))
+    }
+
+    /// A running job has used so much since it started. One that ended meanwhile was charged.
+    fn seen(&mut self, id: JobId, cpu: Duration, now: Duration) {
+        let Some(charged) = self.running.get_mut(&id) else { return };
+        // A child that ended takes its time out of what can be seen, until its parent ends.
+        let more = cpu.saturating_sub(charged.cpu);
+        charged.at = now;
+        if !more.is_zero() {
+            charged.cpu = cpu;
+            self.windows.entry(charged.tenant).or_insert_with(Window::new).add(now, more);
+        }
+    }
+
+    /// Whose jobs run: each tenant once for each of its jobs.
+    fn running(&self) -> impl Iterator<Item = Tenant> {
+        self.running.values().map(|charged| charged.tenant)
+    }
+
+    /// Who has used anything and is not [forgotten](Self::forget).
+    fn tenants(&self) -> impl Iterator<Item = Tenant> {
+        self.windows.keys().copied()
+    }
+
+    /// A job has ended and used so much in all.
+    fn ended(&mut self, id: JobId, cpu: Duration, now: Duration) {
+        self.seen(id, cpu, now);
+        self.running.remove(&id);
+    }
+
+    /// What this tenant used within the last hour.
+    fn used(&self, tenant: Tenant, now: Duration) -> Duration {
+        self.windows.get(&tenant).map_or(Duration::ZERO, |window| window.used(now))
+    }
+
+    /// How long it takes until this tenant is below its bound.
+    fn free_in(&self, tenant: Tenant, limit: Duration, now: Duration) -> Duration {
+        self.windows.get(&tenant).map_or(Duration::ZERO, |window| window.free_in(now, limit))
+    }
+
+    /// Forgets whoever used nothing within the last hour.
+    fn forget(&mut self, now: Duration) {
+        self.windows.retain(|_, window| !window.used(now).is_zero());
+    }
+}
+
+// What was used within the last hour, by the minute.
+
+const MINUTES: usize = 60;
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A sum over the last hour. Times are counted from any fixed moment, and never go back.
+#[derive(Debug)]
+struct Window {
+    /// By minute, in a ring. Invariant: what is older than an hour at minute `last` is zero.
+    buckets: [Duration; MINUTES],
+    /// The minute of the last change.
+    last: u64,
+}
+
+impl Window {
+    const fn new() -> Self {
+        Self { buckets: [Duration::ZERO; MINUTES], last: 0 }
+    }
+
+    fn add(&mut self, now: Duration, used: Duration) {
+        let minute = minute(now).max(self.last);
+        for gone in (self.last + 1..=minute).take(MINUTES) {
+            self.buckets[slot(gone)] = Duration::ZERO;
+        }
+        self.last = minute;
+        self.buckets[slot(minute)] += used;
+    }
+
+    /// What was used within the hour before `now`.
+    fn used(&self, now: Duration) -> Duration {
+        self.used_at(minute(now))
+    }
+
+    /// From `now` until less than `limit` was used within an hour, if nothing more is.
+    fn free_in(&self, now: Duration, limit: Duration) -> Duration {
+        let this = minute(now);
+        let is_free = |minute: &u64| self.used_at(*minute) < limit;
+        let free = (this..=this + MINUTES as u64).find(is_free);
+        let free = free.unwrap_or(this + MINUTES as u64);
+        (MINUTE * u32::try_from(free).unwrap_or(u32::MAX)).saturating_sub(now)
+    }
+
+    fn used_at(&self, minute: u64) -> Duration {
+        let first = (minute + 1).saturating_sub(MINUTES as u64);
+        let kept = (self.last + 1).saturating_sub(MINUTES as u64);
+        (first.max(kept)..=self.last).map(|minute| self.buckets[slot(minute)]).sum()
+    }
+}
+
+const fn minute(time: Duration) -> u64 {
+    time.as_secs() / 60
+}
+
+const fn slot(minute: u64) -> usize {
+    (minute % MINUTES as u64) as usize
+}
+
+// Starts in a minute, by tenant.
+
+/// After this long without a start a tenant has its whole allowance again.
+const FULL_AGAIN: Duration = Duration::from_secs(60);
+
+/// How many jobs each tenant started of late, for those that have a bound on it.
+#[derive(Debug)]
+struct Starts {
+    clock: Stopwatch,
+    allowances: HashMap<Tenant, Allowance>,
+}
+
+type Limiter = RateLimiter<NotKeyed, InMemoryState, Stopwatch, StateInformationMiddleware>;
+
+#[derive(Debug)]
+struct Allowance {
+    per_minute: NonZeroU32,
+    limiter: Limiter,
+    /// When it was last asked for.
+    asked: Duration,
+}
+
+/// Time since a fixed moment.
+#[derive(Debug, Clone, Copy)]
+struct Stopwatch(Instant);
+
+impl Clock for Stopwatch {
+    type Instant = Duration;
+
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+impl Allowance {
+    fn new(per_minute: NonZeroU32, clock: Stopwatch) -> Self {
+        let limiter = RateLimiter::direct_with_clock(Quota::per_minute(per_minute), clock);
+        let limiter = limiter.with_middleware();
+        Self { per_minute, limiter, asked: Duration::ZERO }
+    }
+
+    /// One of so many a minute, of which as many are used as of this one.
+    fn changed(&self, per_minute: NonZeroU32, clock: Stopwatch) -> Self {
+        // To ask takes one, from an allowance that is no longer needed.
+        let left = self.limiter.check().map_or(0, |then| then.remaining_burst_capacity() + 1);
+        let used = self.per_minute.get().saturating_sub(left).min(per_minute.get());
+        let changed = Self::new(per_minute, clock);
+        if let Some(used) = NonZeroU32::new(used) {
+            // It is fresh, and never asked for more than it holds.
+            changed.limiter.check_n(used).ok();
+        }
+        changed
+    }
+}
+
+impl Starts {
+    fn new() -> Self {
+        Self { clock: Stopwatch(Instant::now()), allowances: HashMap::new() }
+    }
+
+    /// Takes one start of so many a minute, or says in how long there is one. What a tenant has
+    /// used stays used when its bound has changed since.
+    fn take(&mut self, tenant: Tenant, per_minute: NonZeroU32) -> Result<(), Duration> {
+        let clock = self.clock;
+        let fresh = || Allowance::new(per_minute, clock);
+        let allowance = self.allowances.entry(tenant).or_insert_with(fresh);
+        if allowance.per_minute != per_minute {
+            *allowance = allowance.changed(per_minute, clock);
+        }
+        allowance.asked = clock.now();
+        let taken = allowance.limiter.check();
+        taken.map(drop).map_err(|not_until| not_until.wait_time_from(clock.now()))
+    }
+
+    /// Whether everybody has its whole allowance.
+    fn is_empty(&self) -> bool {
+        self.allowances.is_empty()
+    }
+
+    /// Forgets whoever has its whole allowance again.
+    fn forget(&mut self) {
+        let now = self.clock.now();
+        self.allowances.retain(|_, allowance| now.saturating_sub(allowance.asked) < FULL_AGAIN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn what_was_seen_of_a_job_is_not_charged_again_at_its_end() {
+        let (id, tenant) = (JobId::local(1), Tenant::LOCAL);
+        let mut book = CpuBook::default();
+        book.started(id, tenant, seconds(0));
+        for (cpu, used) in [(4, 4), (7, 7), (6, 7)] {
+            book.seen(id, seconds(cpu), seconds(10));
+            assert_eq!(book.used(tenant, seconds(10)), seconds(used), "after {cpu}");
+        }
+        assert_eq!(book.running().collect::<Vec<_>>(), [tenant]);
+        book.ended(id, seconds(9), seconds(20));
+        book.seen(id, seconds(20), seconds(30));
+        assert_eq!(book.used(tenant, seconds(30)), seconds(9));
+        assert_eq!(book.free_in(tenant, seconds(9), seconds(30)), seconds(3570));
+        assert_eq!((book.least_seen().count(), book.tenants().count()), (0, 1));
+        book.forget(seconds(3599));
+        assert_eq!(book.windows.len(), 1);
+        book.forget(seconds(3600));
+        assert_eq!(book.windows.len(), 0);
+    }
+}
+
+#[cfg(test)]
+mod window_tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn what_was_used_an_hour_ago_no_longer_counts() {
+        let mut window = Window::new();
+        window.add(seconds(30), seconds(10));
+        window.add(seconds(90), seconds(5));
+        assert_eq!(window.used(seconds(90)), seconds(15));
+        assert_eq!(window.used(seconds(3599)), seconds(15));
+        assert_eq!(window.used(seconds(3600)), seconds(5));
+        assert_eq!(window.used(seconds(3660)), seconds(0));
+        assert_eq!(window.free_in(seconds(100), seconds(20)), seconds(0));
+        assert_eq!(window.free_in(seconds(100), seconds(15)), seconds(3500));
+        assert_eq!(window.free_in(seconds(100), seconds(5)), seconds(3560));
+    }
+
+    proptest! {
+        #[test]
+        fn a_window_is_a_sum_over_the_last_sixty_minutes(
+            steps in prop::collection::vec((0..4000_u64, 0..100_u64), 0..30),
+            later in 0..8000_u64,
+            limit in 1..200_u64,
+        ) {
+            let (mut window, mut all, mut now) = (Window::new(), Vec::new(), 0);
+            for (pause, used) in steps {
+                now += pause;
+                window.add(seconds(now), seconds(used));
+                all.push((now / 60, used));
+            }
+            now += later;
+            let used = |now: u64| -> u64 {
+                all.iter().filter(|(at, _)| at + 60 > now / 60).map(|(_, used)| used).sum()
+            };
+            prop_assert_eq!(window.used(seconds(now)), seconds(used(now)));
+            let free = now + window.free_in(seconds(now), seconds(limit)).as_secs();
+            prop_assert!(used(free) < limit, "then it is free");
+            prop_assert!(free == now || used(free - 1) >= limit, "and not before");
+        }
+    }
+}
+
+#[cfg(test)]
+mod starts_tests {
+    use super::*;
+
+    fn per_minute(count: u32) -> NonZeroU32 {
+        NonZeroU32::new(count).unwrap()
+    }
+
+    #[test]
+    fn each_tenant_has_its_own_allowance_and_a_changed_one_is_not_refilled() {
+        let [a, b] = ["starts-a", "starts-b"].map(|name| Tenant::named(name).unwrap());
+        let mut starts = Starts::new();
+        for _ in 0..2 {
+            starts.take(a, per_minute(2)).unwrap();
+        }
+        let wait = starts.take(a, per_minute(2)).unwrap_err();
+        assert!(wait > Duration::ZERO && wait <= Duration::from_secs(30), "{wait:?}");
+        starts.take(b, per_minute(2)).unwrap();
+        assert!(starts.take(a, per_minute(1)).unwrap_err() > wait);
+        for _ in 0..4 {
+            starts.take(a, per_minute(5)).expect("one of five was used, as of one");
+        }
+        starts.take(a, per_minute(5)).unwrap_err();
+        starts.forget();
+        assert_eq!(starts.allowances.len(), 2, "nobody is fresh yet");
+        for allowance in starts.allowances.values_mut() {
+            allowance.asked = Duration::ZERO;
+        }
+        starts.clock.0 -= FULL_AGAIN;
+        starts.forget();
+        assert_eq!(starts.allowances.len(), 0);
+    }
+}
