@@ -29,7 +29,7 @@ pub mod stdio;
 pub mod supervisor;
 pub mod telemetry;
 pub mod trace;
-pub mod yard;
+pub mod service;
 
 #[cfg(test)]
 mod allocation_tests;

@@ -9,7 +9,7 @@ use super::super::confinement::{Backend, ConfinedPlaces, Profile};
 use super::super::ids::Tenant;
 use super::super::process::load;
 use super::super::process::sandbox::backends;
-use super::super::yard::{Bound, Confining, LimitTerms, NetworkRule, OnUnavailable, Terms};
+use super::super::service::{Bound, Confining, LimitTerms, NetworkRule, OnUnavailable, Terms};
 use super::rules;
 use super::start::AppError;
 

@@ -18,7 +18,7 @@ use crate::policy::{OnUncertain, Policy, rules};
 use crate::process::shell::{Dialect, Shell, judged_by};
 use crate::telemetry::audit::{Audit, AuditSettings};
 use crate::telemetry::events;
-use crate::yard::{AuditTrail, DEFAULT_LANE, OnAuditFailure, Rules, Variables};
+use crate::service::{AuditTrail, DEFAULT_LANE, OnAuditFailure, Rules, Variables};
 
 const SHELL_TOOL_DIRECTORIES: &str = "shell_tool.allowed_directories";
 

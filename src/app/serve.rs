@@ -25,7 +25,7 @@ use crate::process::cgroup;
 use crate::process::sandbox::scratch::ScratchRoot;
 use crate::process::{ProcessRecord, child_defaults, guardian, trim_memory};
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
-use crate::yard::{AfterDrain, Identity, PressureWatch, Tuning, Yard, YardSettings};
+use crate::service::{AfterDrain, Identity, PressureWatch, Tuning, Yard, YardSettings};
 use crate::{lines, stdio};
 
 /// The interval at which histograms are folded into their buckets.

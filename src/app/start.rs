@@ -31,7 +31,7 @@ use crate::telemetry::audit::AuditError;
 use crate::telemetry::exporter::ExporterError;
 use crate::telemetry::logging::SetupError;
 use crate::telemetry::{Exporter, logging};
-use crate::yard::Unavailable;
+use crate::service::Unavailable;
 use crate::{cli, proxy};
 
 /// Exit code of a server that could not start or go on.

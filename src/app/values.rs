@@ -26,7 +26,7 @@ use crate::process::shell::Shell;
 use crate::spec::{LargeOutput, Limits, Priority};
 use crate::telemetry::KnownNames;
 use crate::telemetry::logging::{Format, Logging};
-use crate::yard::{
+use crate::service::{
     Bounds, DEFAULT_LANE, Defaults, JobSettings, LaneDefaults, LaneLimits, Levels, PressureWatch,
     QueueLimits, Retention, TenantLimits, Tuning, YardSettings,
 };

@@ -20,7 +20,7 @@ use crate::process::shell::Shell;
 use crate::supervisor::read_pressure;
 use crate::telemetry::Resource;
 use crate::telemetry::spans::OTLP_BUILT_IN;
-use crate::yard::{Confining, Levels};
+use crate::service::{Confining, Levels};
 
 /// What is looked at.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::output::{LogReader, PageEnd, PageRequest};
 use crate::spec::{Program, Stdin, Stream};
 use crate::telemetry::spans::{Span, SpanKind};
 use crate::trace::{BegunBy, CallTrace};
-use crate::yard::{Identity, JobHandle, StopWish, Submission, SubmitError, Yard};
+use crate::service::{Identity, JobHandle, StopWish, Submission, SubmitError, Yard};
 
 /// Exit codes of our own, as `timeout`, `env` and `sendmail` have them.
 const TIMED_OUT: u8 = 124;

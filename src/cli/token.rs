@@ -15,7 +15,7 @@ use crate::http::auth::{
     Label, Moment, StoreError, TokenEntry, TokenFile, TokenId, TokenPlace, TokenStore,
 };
 use crate::ids::Tenant;
-use crate::yard::{Identity, Role};
+use crate::service::{Identity, Role};
 
 /// The `token` verb.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]

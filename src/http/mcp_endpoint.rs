@@ -43,7 +43,7 @@ use crate::lines;
 use crate::lines::{DIRECTORY, Decoded, PROTOCOL, decode_message, id_near_ends};
 use crate::mcp::{Handler, Network, Watched};
 use crate::telemetry::{Transport, events};
-use crate::yard::{Identity, Role};
+use crate::service::{Identity, Role};
 
 /// Where a modern client names the method of its request.
 const METHOD: &str = "mcp-method";

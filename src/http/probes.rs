@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-use crate::yard::Yard;
+use crate::service::Yard;
 
 /// Whether the server takes work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use super::probes::Readiness;
 use super::settings::HttpSettings;
 use super::{api, mcp_endpoint, probes};
 use crate::mcp::Handler;
-use crate::yard::{Role, Yard};
+use crate::service::{Role, Yard};
 
 /// What the server leads to.
 #[derive(Debug, Clone)]

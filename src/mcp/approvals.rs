@@ -25,7 +25,7 @@ use rmcp::service::{PeerRequestOptions, RequestContext, ServiceError};
 use super::reply::thousands;
 use super::tools::{Call, Response, Turn, WaitEnd, wait_for};
 use crate::spec::Stdin;
-use crate::yard::{
+use crate::service::{
     Consent, Fate, JobHandle, NoConsent, Parked, Question, Submission, SubmitError, Submitted,
 };
 

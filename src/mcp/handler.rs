@@ -29,7 +29,7 @@ use super::tools::{Call, Turn};
 use super::{resources, server_info, tasks};
 use crate::ids::Tenant;
 use crate::telemetry::{events, labels};
-use crate::yard::{Desk, Identity, JobHandle, Role, Yard};
+use crate::service::{Desk, Identity, JobHandle, Role, Yard};
 
 /// How long clients may keep what cannot change while the server runs.
 const TTL_MS: u64 = 3_600_000;

@@ -9,7 +9,7 @@ use super::reply::{Answer, Part};
 use super::settings::ResultFormat;
 use super::snapshot::Snapshot;
 use crate::ids::JobNumber;
-use crate::yard::{Desk, FindError, Identity, JobHandle, Phase, Role};
+use crate::service::{Desk, FindError, Identity, JobHandle, Phase, Role};
 
 /// Where a job is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

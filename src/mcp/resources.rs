@@ -19,7 +19,7 @@ use crate::output::{
     BlockingReader, LogReader, PageEnd, Part, PartRequest, ReadBusy, scan_with, view,
 };
 use crate::spec::Stream;
-use crate::yard::{Desk, FindError, JobHandle};
+use crate::service::{Desk, FindError, JobHandle};
 
 /// The memory of a read beside what it shows.
 const BASE_MEMORY: usize = 1024 * 1024;

@@ -9,7 +9,7 @@ use crate::ids::JobId;
 use crate::outcome::{Ending, Outcome};
 use crate::output::Progress;
 use crate::trace::TraceId;
-use crate::yard::{Desk, JobHandle, Liveness, Phase, QueuePlace};
+use crate::service::{Desk, JobHandle, Liveness, Phase, QueuePlace};
 
 /// One job at one moment. Plain data: nothing in it changes while an answer is written.
 #[derive(Debug, Clone)]

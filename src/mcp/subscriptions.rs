@@ -27,7 +27,7 @@ use super::resources::{Address, ByteRange};
 use crate::spec::Stream;
 use crate::telemetry::events;
 use crate::telemetry::events::ActiveSubscription;
-use crate::yard::{Desk, JobHandle};
+use crate::service::{Desk, JobHandle};
 
 /// Outputs that one connection may follow at a time.
 const MAX_FOLLOWED: usize = 100;

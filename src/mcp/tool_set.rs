@@ -17,7 +17,7 @@ use super::tools::{
     Call, Response, answer_of, list_jobs, read_output, run_command, send_input, stop_jobs,
     wait_jobs,
 };
-use crate::yard::Role;
+use crate::service::Role;
 
 /// The tools of the dialects that were chosen.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::process::cgroup::Delegation;
 use crate::process::shell::{DESKTOP_PATH, is_found, of_login_shell};
 use crate::process::shell::{Shell, bash};
 use crate::size;
-use crate::yard::{Confining, HostOffer, Terms};
+use crate::service::{Confining, HostOffer, Terms};
 
 /// What agents most often call.
 const TOOLS: [&str; 18] = [
@@ -276,7 +276,7 @@ mod confinement_tests {
     use super::*;
     use crate::confinement::{Backend, Profile};
     use crate::process::cgroup::Controller;
-    use crate::yard::{Bound, LimitTerms, OnUnavailable};
+    use crate::service::{Bound, LimitTerms, OnUnavailable};
 
     fn confining(profile: Profile, strongest: Backend) -> Confining {
         let processes = Some(Bound::AtMost(512));

@@ -25,7 +25,7 @@ use crate::ids::{JobId, Tenant};
 use crate::mcp::JobState;
 use crate::spec::Stream;
 use crate::telemetry::events;
-use crate::yard::{ContentKind, Desk, Identity, JobOutput, RawReader};
+use crate::service::{ContentKind, Desk, Identity, JobOutput, RawReader};
 
 const DEFAULT_LIMIT: usize = 20;
 const MAX_LIMIT: usize = 200;

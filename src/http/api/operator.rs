@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::request::{Api, ApiError, Order, json as answer};
 use crate::telemetry::FilterStatus;
-use crate::yard::{AfterDrain, QueueOverview};
+use crate::service::{AfterDrain, QueueOverview};
 
 /// Which part of the queue is meant.
 #[derive(Debug, Default, Deserialize)]

@@ -20,7 +20,7 @@ use crate::filter::FilterError;
 use crate::ids::{JobNumberError, TenantError};
 use crate::mcp::Handler;
 use crate::telemetry::LogFilter;
-use crate::yard::{AfterDrain, FindError, Identity, Role, UnknownLane, Yard};
+use crate::service::{AfterDrain, FindError, Identity, Role, UnknownLane, Yard};
 
 /// Whoever may change what concerns all tenants.
 pub(super) fn operator(caller: Identity) -> Result<(), ApiError> {

@@ -15,7 +15,7 @@ use crate::http::auth::Credential;
 use crate::http::routes::Route;
 use crate::mcp::context_of_headers;
 use crate::telemetry::spans::{Span, SpanKind};
-use crate::yard::Role;
+use crate::service::Role;
 
 /// What answers at a route of the API; nothing stands behind the others here.
 pub(in crate::http) fn lead(route: Route, api: Arc<Api>) -> MethodRouter {

@@ -22,7 +22,7 @@ use super::token::TokenHash;
 use super::token::{LineError, TokenEntry, TokenFile};
 use crate::bounded_read::{BoundedReadError, read_text};
 use crate::private_files::Links;
-use crate::yard::{Identity, Role};
+use crate::service::{Identity, Role};
 
 /// What lets somebody in.
 #[derive(Debug)]

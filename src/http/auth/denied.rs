@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::token::Moment;
 use crate::ids::TenantError;
-use crate::yard::Role;
+use crate::service::Role;
 
 /// Why a request may not come in, and what its client can do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]

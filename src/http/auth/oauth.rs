@@ -27,7 +27,7 @@ use super::oauth_verify::{Grant, Unverified, install};
 use crate::bounded_read::{BoundedReadError, read_text};
 use crate::ids::Tenant;
 use crate::private_files::Links;
-use crate::yard::Role;
+use crate::service::Role;
 
 /// Takes the access tokens of one issuer.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use super::oauth::OauthSettings;
 use super::oauth_keys::KeySet;
 use super::token::Moment;
 use crate::ids::Tenant;
-use crate::yard::Role;
+use crate::service::Role;
 
 /// What an access token stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::hex::Hex;
 use crate::ids::{Tenant, TenantError};
-use crate::yard::{Identity, Role};
+use crate::service::{Identity, Role};
 
 /// What every token of ours begins with, so that scanners and people know one when they see it.
 const PREFIX: &str = "sy_";

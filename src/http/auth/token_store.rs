@@ -16,7 +16,7 @@ use super::token::{Label, TokenEntry, TokenFile};
 use super::token::{Secret, TokenId};
 use crate::bounded_read::{BoundedReadError, read_text};
 use crate::private_files::{Links, PrivateDirError, make_private_dir};
-use crate::yard::Identity;
+use crate::service::Identity;
 
 const OWNER_ONLY: u32 = 0o600;
 

@@ -13,7 +13,7 @@ use crate::mcp::tools::Call;
 use crate::outcome::{Ending, Outcome};
 use crate::spec::{Program, Stdin};
 use crate::telemetry::events;
-use crate::yard::{JobHandle, Submission};
+use crate::service::{JobHandle, Submission};
 
 /// No arguments means `sh -c`.
 const SHELL: &str = "/bin/sh";

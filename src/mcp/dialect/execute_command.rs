@@ -17,7 +17,7 @@ use crate::mcp::tools::Call;
 use crate::outcome::Outcome;
 use crate::spec::{Program, Stream};
 use crate::telemetry::events;
-use crate::yard::{
+use crate::service::{
     FilePage, JobHandle, Listed, Listing, Refused, Submission, SubmitError, Written,
 };
 

@@ -29,7 +29,7 @@ use crate::output::{
     BlockingReader, GzipError, PageEnd, PageRequest, ReadBusy, log_offset, stream_offset,
 };
 use crate::spec::Stream;
-use crate::yard::{JobHandle, SubmitError};
+use crate::service::{JobHandle, SubmitError};
 
 const DEFAULT_BYTES: usize = 65_536;
 /// The memory for each byte of a chunk: as it was written, as text and in a reply.

@@ -14,7 +14,7 @@ use crate::outcome::{Ending, Outcome, StopBy};
 use crate::output::redact::Redactor;
 use crate::output::{BlockingReader, PageEnd, PageRequest, ReadPermit};
 use crate::spec::Stream;
-use crate::yard::{JobHandle, StopWish, Submission, SubmitError};
+use crate::service::{JobHandle, StopWish, Submission, SubmitError};
 
 /// Longer than any deadline: the job's own is the bound of the wait.
 const AS_LONG_AS_IT_TAKES: Duration = Duration::from_secs(365 * 86_400);

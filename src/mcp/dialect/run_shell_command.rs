@@ -15,7 +15,7 @@ use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
 use crate::outcome::{Ending, Outcome, StartError};
 use crate::spec::Program;
-use crate::yard::{JobHandle, Refused, Submission, SubmitError, Within};
+use crate::service::{JobHandle, Refused, Submission, SubmitError, Within};
 
 const SHELL: &str = "bash";
 

@@ -16,7 +16,7 @@ use crate::mcp::tools::Call;
 use crate::outcome::{Ending, Outcome, StartError, signal_name};
 use crate::output::view;
 use crate::spec::Program;
-use crate::yard::{JobHandle, Logged, Refused, Submission, SubmitError};
+use crate::service::{JobHandle, Logged, Refused, Submission, SubmitError};
 
 const FIELDS: [Field; 4] = [
     Field::required("command", Kind::Text, ""),

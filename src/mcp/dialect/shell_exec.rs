@@ -30,7 +30,7 @@ use crate::output::{
     BlockingReader, LogReader, Tally, count_lines, query, stream_offset, tally, view,
 };
 use crate::spec::{Program, Stream};
-use crate::yard::{JobHandle, StopWish, Submission};
+use crate::service::{JobHandle, StopWish, Submission};
 
 pub(super) const ABOUT: &str = "Executes shell commands in a controlled environment. Supports \
     pagination via `limit_bytes` and `next_cursor`: send the same call again with \

@@ -13,7 +13,7 @@ use crate::mcp::cursor::CursorError;
 use crate::output::ReadBusy;
 use crate::output::pattern::PatternError;
 use crate::output::query::QueryError;
-use crate::yard::{FindError, InputError, SubmitError};
+use crate::service::{FindError, InputError, SubmitError};
 
 /// Why a tool could not do what it was asked. A command that fails is not among these.
 #[derive(Debug, Error)]

@@ -11,7 +11,7 @@ use super::{structured, verdict};
 use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::Outcome;
-use crate::yard::FindError;
+use crate::service::FindError;
 
 /// What an answer about several jobs says about one of them.
 #[derive(Debug, Clone)]

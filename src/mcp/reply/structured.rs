@@ -15,7 +15,7 @@ use crate::outcome::{Ending, LimitKind, Outcome, signal_name};
 use crate::output::PageEnd;
 use crate::output::digest::Digest;
 use crate::output::excerpt::ErrorLine;
-use crate::yard::QueuePlace;
+use crate::service::QueuePlace;
 
 /// Everything that is known about a job at one moment, and about the part of its output that is
 /// shown: all but that output itself, which may be large.

@@ -19,7 +19,7 @@ use crate::outcome::{Ending, KillNote, LimitKind, Outcome, StartError, StopBy, U
 use crate::output::excerpt::ErrorLine;
 use crate::output::redact::Redactor;
 use crate::output::{PageEnd, Progress};
-use crate::yard::{FindError, Liveness, QueuePlace, WaitsFor};
+use crate::service::{FindError, Liveness, QueuePlace, WaitsFor};
 
 fn snapshot(job: u64, state: State, elapsed_ms: u64) -> Snapshot {
     Snapshot {

@@ -7,7 +7,7 @@ use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{Ending, LimitKind, Outcome, StopBy, signal_name};
 use crate::output::DropReason;
 use crate::output::excerpt::{Budget, tail};
-use crate::yard::{DEFAULT_LANE, JobHandle, QueuePlace};
+use crate::service::{DEFAULT_LANE, JobHandle, QueuePlace};
 
 /// What became of a job, in one line; with what is shown of its output, if any is.
 pub(crate) fn verdict(job: &Snapshot, shown: Option<&Shown>) -> String {

@@ -21,7 +21,7 @@ use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
 use crate::output::patience::Patience;
 use crate::output::{BlockingReader, LogReader, ReadBusy, ReadPermit, scan_with};
-use crate::yard::{Desk, JobHandle, Parked, Question};
+use crate::service::{Desk, JobHandle, Parked, Question};
 
 /// What a tool has at hand while it works on one call.
 #[derive(Debug, Clone, Copy)]

@@ -8,7 +8,7 @@ use super::search::Grep;
 use crate::mcp::args::Args;
 use crate::mcp::reply::{Answer, Counts, Part, ToolError, clipped, list_headline, list_line};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
-use crate::yard::{JobHandle, Phase};
+use crate::service::{JobHandle, Phase};
 
 const DEFAULT_LIMIT: u64 = 20;
 const MAX_LIMIT: u64 = 200;

@@ -17,7 +17,7 @@ use crate::mcp::snapshot::Snapshot;
 use crate::output::query::{memory_of, query};
 use crate::output::{BlockingReader, LogReader, PageRequest};
 use crate::spec::Stream;
-use crate::yard::JobHandle;
+use crate::service::JobHandle;
 
 pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "read_output",

@@ -12,7 +12,7 @@ use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::snapshot::Snapshot;
 use crate::outcome::StopBy;
 use crate::spec::{LargeOutput, Priority, Program, Stdin};
-use crate::yard::{
+use crate::service::{
     Bound, Desk, Input, JobHandle, LimitTerms, NetworkRule, StopWish, Submission, Terms,
 };
 

@@ -10,7 +10,7 @@ use crate::output::across::search_each;
 use crate::output::pattern::Pattern;
 use crate::output::search::{Found, SearchRequest, Select, search};
 use crate::output::{BlockingReader, LogReader, PageRequest};
-use crate::yard::JobHandle;
+use crate::service::JobHandle;
 
 /// The most context lines that can be asked for.
 const MAX_CONTEXT: u64 = 100;

@@ -8,7 +8,7 @@ use super::call::wait_for;
 use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{Answer, ToolError, show_from};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
-use crate::yard::{Input, InputEnd, Key};
+use crate::service::{Input, InputEnd, Key};
 
 /// How long to wait for a sign of what the input led to.
 const REACTION: Duration = Duration::from_millis(500);

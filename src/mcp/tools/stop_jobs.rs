@@ -12,7 +12,7 @@ use crate::mcp::args::{ArgError, Args};
 use crate::mcp::reply::{Answer, Part, ToolError, wait_for_jobs};
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::outcome::{StopBy, signal_name};
-use crate::yard::{FindError, JobHandle, StopWish};
+use crate::service::{FindError, JobHandle, StopWish};
 
 /// What the end of a tree may take after SIGKILL.
 const AFTER_KILL: Duration = Duration::from_secs(2);

@@ -22,7 +22,7 @@ use crate::mcp::snapshot::Snapshot;
 use crate::output::excerpt::Budget;
 use crate::output::pattern::Pattern;
 use crate::output::{BlockingReader, LogReader, PageEnd, PageRequest, view};
-use crate::yard::{Desk, JobHandle};
+use crate::service::{Desk, JobHandle};
 
 pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "wait_jobs",

@@ -306,7 +306,7 @@ mod tests {
 
     impl Confining {
         /// Nothing is said, and the host can do everything.
-        pub(in crate::yard) fn of_nothing() -> Self {
+        pub(in crate::service) fn of_nothing() -> Self {
             Self {
                 all: Terms::NOTHING,
                 tenants: BTreeMap::new(),

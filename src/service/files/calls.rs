@@ -24,7 +24,7 @@ use crate::confinement::{Granted, Profile};
 use crate::outcome::StartError;
 use crate::policy::{Call, Policy, Request};
 use crate::process::OpenedDir;
-use crate::yard::admission::{Gate, Note, check_link, decide, opened, resolve, roots};
+use crate::service::admission::{Gate, Note, check_link, decide, opened, resolve, roots};
 
 /// How long a file system may take to answer; a dead network drive never does.
 const PATIENCE: Duration = Duration::from_secs(30);
