@@ -23,13 +23,13 @@ pub mod private_files;
 pub use shellyard_process::{self as process, confinement};
 use shellyard_process::{TaskLimit, in_place};
 pub mod proxy;
+pub mod service;
 pub mod size;
 pub mod spec;
 pub mod stdio;
 pub mod supervisor;
 pub mod telemetry;
 pub mod trace;
-pub mod service;
 
 #[cfg(test)]
 mod allocation_tests;

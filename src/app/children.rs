@@ -1,8 +1,7 @@
 //! The thread that reaps children which no job waits for, and scans the trees of jobs while they run.
 
-use std::io;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use crate::process::{
     ProcessRecord, TreeScan, child_defaults, guardian, newest_number, scan_trees, spawner,

@@ -3,15 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::super::config;
-use super::super::config::{Environment, LimitSettings, Loaded, OwnConfinement, Settings};
-use super::super::confinement::{Backend, ConfinedPlaces, Profile};
-use super::super::ids::Tenant;
-use super::super::process::load;
-use super::super::process::sandbox::backends;
-use super::super::service::{Bound, Confining, LimitTerms, NetworkRule, OnUnavailable, Terms};
+use super::error::AppError;
 use super::rules;
-use super::start::AppError;
+use crate::config::{self, Environment, LimitSettings, Loaded, OwnConfinement, Settings};
+use crate::confinement::{Backend, ConfinedPlaces, Profile};
+use crate::ids::Tenant;
+use crate::process::load;
+use crate::process::sandbox::backends;
+use crate::service::{Bound, Confining, LimitTerms, NetworkRule, OnUnavailable, Terms};
 
 /// Where users keep what gives access to something, below their home directory.
 const CREDENTIALS: [&str; 17] = [

@@ -8,7 +8,7 @@ use axum::http::HeaderValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::start::AppError;
+use super::error::AppError;
 use super::values;
 use crate::bounded_read::read_text;
 use crate::cli::StdioFlags;

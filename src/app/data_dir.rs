@@ -13,7 +13,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::start::AppError;
+use super::error::AppError;
 use crate::bounded_read::read_text;
 use crate::private_files::{Links, explain_link};
 use crate::telemetry::events;

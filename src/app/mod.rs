@@ -7,6 +7,7 @@ mod children;
 mod confinement;
 mod connect;
 mod data_dir;
+mod error;
 mod rules;
 mod runtime;
 mod serve;

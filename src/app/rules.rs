@@ -4,21 +4,20 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use super::start::AppError;
-use crate::config;
-use crate::config::{Environment, Loaded, Settings};
+use super::error::AppError;
+use crate::config::{self, Environment, Loaded, Settings};
 use crate::environment::{Cleaned, EnvironmentRules, Inherit, NamePattern, clean};
 use crate::http::auth::{Auth, AuthSettings, KeySource, OauthSettings, Scopes, TokenPlace};
 use crate::ids::Tenant;
 use crate::output::redact::Redactor;
 use crate::policy::command::Shell as PolicyShell;
 use crate::policy::directories::AllowedDirectories;
-use crate::policy::rules::{CoreTools, Rule, RuleError};
-use crate::policy::{OnUncertain, Policy, rules};
+use crate::policy::rules::{self, CoreTools, Rule, RuleError};
+use crate::policy::{OnUncertain, Policy};
 use crate::process::shell::{Dialect, Shell, judged_by};
+use crate::service::{AuditTrail, DEFAULT_LANE, OnAuditFailure, Rules, Variables};
 use crate::telemetry::audit::{Audit, AuditSettings};
 use crate::telemetry::events;
-use crate::service::{AuditTrail, DEFAULT_LANE, OnAuditFailure, Rules, Variables};
 
 const SHELL_TOOL_DIRECTORIES: &str = "shell_tool.allowed_directories";
 

@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
-use super::start::AppError;
+use super::error::AppError;
 use crate::config::Environment;
 use crate::process::{bound_free_memory, guardian};
 use crate::telemetry::events;

@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::children::follow_children;
 use super::data_dir::ServerLock;
-use super::runtime::{EndWatchdog, Signals};
-use super::start::AppError;
-use super::{runtime, values};
+use super::error::AppError;
+use super::runtime::{self, EndWatchdog, Signals};
+use super::values;
 use crate::bounded_read::{SPILL_CHECK_TIME, run_bounded};
 use crate::cli::talk;
 use crate::config::{Changes, Loaded, ServerName, Settings, Sources, load};
@@ -24,8 +24,8 @@ use crate::output::SpillDir;
 use crate::process::cgroup;
 use crate::process::sandbox::scratch::ScratchRoot;
 use crate::process::{ProcessRecord, child_defaults, guardian, trim_memory};
-use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 use crate::service::{AfterDrain, Identity, PressureWatch, Tuning, Yard, YardSettings};
+use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 use crate::{lines, stdio};
 
 /// The interval at which histograms are folded into their buckets.

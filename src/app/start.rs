@@ -1,38 +1,23 @@
 //! From a command line to an exit code.
 
-use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ractor::SpawnErr;
-use thiserror::Error;
-use tokio::task::JoinError;
-
 use super::data_dir::ServerLock;
+use super::error::AppError;
 use super::runtime::{Signals, check_log_thread, check_threads, client_runtime, server_runtime};
 use super::serve::{App, Ending};
 use super::{confinement, connect, rules, traces, values};
-use crate::TaskLimit;
-use crate::bounded_read::{BoundedReadError, FILE_TIME, run_bounded};
-use crate::cli::{Cli, Command, ConfigVerb, OperatorVerb, RunFlags, talk};
-use crate::client::{ClientError, TargetError};
-use crate::config::{ConfigError, Environment, FlagValue, Loaded, Settings, Sources, load};
-use crate::environment::NamePatternError;
-use crate::http::auth::AuthError;
-use crate::http::{HttpError, Server};
-use crate::ids::TenantError;
-use crate::output::redact::RedactError;
-use crate::policy::directories::DirectoryError;
-use crate::policy::rules::RuleError;
+use crate::bounded_read::{FILE_TIME, run_bounded};
+use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, talk};
+use crate::config::{Environment, FlagValue, Loaded, Settings, Sources, load};
+use crate::http::Server;
 use crate::private_files::{PrivateDirError, make_private_dir};
 use crate::process::child_defaults;
-use crate::telemetry::audit::AuditError;
-use crate::telemetry::exporter::ExporterError;
-use crate::telemetry::logging::SetupError;
-use crate::telemetry::{Exporter, logging};
-use crate::service::Unavailable;
-use crate::{cli, proxy};
+use crate::proxy;
+use crate::telemetry::Exporter;
+use crate::telemetry::logging::{self};
 
 /// Exit code of a server that could not start or go on.
 const FAILURE: u8 = 1;
@@ -54,7 +39,6 @@ pub fn run(cli: Cli) -> ExitCode {
             (ask(&OperatorVerb::Reload(flags), environment), FAILURE)
         }
         Command::Operator(verb) => (ask(&verb, environment), FAILURE),
-        Command::DemoLoad(flags) => (demo_load(&flags, environment), FAILURE),
         Command::Audit(command) => (Ok(cli::audit::run(&command)), FAILURE),
         Command::Token(command) => {
             let start = Start::new(command.config.clone(), command.values(), environment);
@@ -104,20 +88,6 @@ fn ask(verb: &OperatorVerb, environment: Environment) -> Result<u8, AppError> {
     let environment = &start.sources.environment;
     let client = connect::client(wanted, flags.token.as_deref(), &settings, environment)?;
     Ok(client_runtime()?.block_on(verb.run(&client)))
-}
-
-/// Puts a load on a running server, as those whose tokens are given.
-fn demo_load(flags: &cli::DemoLoadFlags, environment: Environment) -> Result<u8, AppError> {
-    let server = &flags.server;
-    let start = Start::new(server.config.clone(), server.values(), environment);
-    let settings = start.load()?.settings;
-    let wanted = server.connect.as_ref().and_then(Option::as_deref);
-    let client = |token| connect::client(wanted, token, &settings, &start.sources.environment);
-    let operator = client(server.token.as_deref())?;
-    let tenants = flags.tenants.iter().map(|file| client(Some(file)));
-    let tenants = tenants.collect::<Result<Vec<_>, _>>()?;
-    let load = cli::demo_load::run(flags, &operator, &tenants);
-    client_runtime()?.block_on(load).map_err(AppError::Signals)
 }
 
 /// Everything that settings come from.
@@ -280,125 +250,5 @@ fn close_data_dir(settings: &Settings) -> Result<(), AppError> {
     match made.map_err(|source| AppError::DataDirSilent { path: silent, source })? {
         Ok(()) | Err(PrivateDirError::Unusable { .. }) => Ok(()),
         Err(error) => Err(error.into()),
-    }
-}
-
-// Why the program could not start.
-
-/// Why the program could not start. Each text says what to do about it.
-#[derive(Debug, Error)]
-pub(super) enum AppError {
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    DataDir(#[from] PrivateDirError),
-    #[error(
-        "the data directory `{}` is in use by {holder}; connect to that one (`shellyard stdio --connect`), stop it, or give this one its own with --data-dir DIR", .path.display()
-    )]
-    DataDirInUse { path: PathBuf, holder: String },
-    #[error(
-        "the data directory `{}` does not answer; check the file system that it is on, or name another with --data-dir DIR", .path.display()
-    )]
-    DataDirSilent { path: PathBuf, source: io::Error },
-    #[error("cannot lock the data directory by `{}`; remove what is there", .path.display())]
-    ServerLock { path: PathBuf, source: io::Error },
-    #[error(transparent)]
-    Log(#[from] SetupError),
-    #[error(transparent)]
-    Metrics(#[from] ExporterError),
-    #[error(transparent)]
-    Http(#[from] HttpError),
-    #[error("cannot create a thread: {0}")]
-    TaskLimit(TaskLimit),
-    #[error("cannot start worker threads; check the limits on processes and memory (ulimit -a)")]
-    Runtime(#[source] io::Error),
-    #[error("cannot listen to signals; check the limit on open files (ulimit -n)")]
-    Signals(#[from] io::Error),
-    #[error("this host does not let a server keep its jobs together; Linux 5.4 or newer is needed")]
-    Host(#[source] io::Error),
-    #[error("cannot start the supervisor")]
-    Supervisor(#[from] SpawnErr),
-    #[error(
-        "the supervisor failed too often in a short time; the log says why; start the server again"
-    )]
-    SupervisorFails,
-    #[error(transparent)]
-    Auth(#[from] AuthError),
-    #[error(
-        "oauth.issuer is set, but no audience: set oauth.resource (or oauth.audience), or tokens for other servers would be good here too"
-    )]
-    NoAudience,
-    #[error(
-        "oauth.{key} is set, but no oauth.issuer, so that no access token would be taken; set it too"
-    )]
-    NoIssuer { key: &'static str },
-    #[error("`{entry}` cannot be in oauth.tenants; write VALUE=TENANT")]
-    OauthTenant { entry: String, source: TenantError },
-    #[error("cannot read the token file `{}`; give a readable file with one token", .path.display())]
-    TokenFile { path: PathBuf, source: BoundedReadError },
-    #[error("the token file `{}` holds no token; write one into it", .path.display())]
-    NoToken { path: PathBuf },
-    #[error("the token in {origin} cannot be sent; it must be one line of plain characters")]
-    UnusableToken { origin: String },
-    #[error(transparent)]
-    Target(#[from] TargetError),
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    #[error(
-        "the server has no socket (http.socket is \"none\"); say where it is: --connect http://127.0.0.1:8000/mcp"
-    )]
-    NoSocket,
-    #[error(
-        "{flag} is a setting of the server, and --connect only talks to one; give it to `shellyard serve`, or leave --connect out"
-    )]
-    ServersSetting { flag: &'static str },
-    #[error(
-        "--ensure-server starts a server on this machine only, on a socket or in plain HTTP on loopback, and {target} is none of these; run `shellyard serve` there and leave --ensure-server out"
-    )]
-    NotStartable { target: String },
-    #[error(
-        "cannot find this program's own file, so no server can be started; leave --ensure-server out"
-    )]
-    Program(#[source] io::Error),
-    #[error("a rule cannot be used ({origin})")]
-    Rule { origin: String, source: RuleError },
-    #[error("`{}` cannot be in policy.allowed_directories ({origin}); give a directory that exists", .path.display())]
-    AllowedDirectory { origin: String, path: PathBuf, source: io::Error },
-    #[error("a directory in policy.allowed_directories cannot be used")]
-    Directory(#[from] DirectoryError),
-    #[error("a pattern in redact.patterns cannot be used ({origin})")]
-    Redact { origin: String, source: RedactError },
-    #[error("a pattern in {key} cannot be used ({origin})")]
-    Variable { key: &'static str, origin: String, source: NamePatternError },
-    #[error("jobs cannot be confined as `{key}` asks for ({origin})")]
-    Confinement { key: String, origin: String, source: Unavailable },
-    #[error("a name under [tenants] cannot be used")]
-    Tenant(#[from] TenantError),
-    #[error("the audit log cannot be opened")]
-    Audit(#[from] AuditError),
-    #[error("`{}` cannot be the working directory; give an existing directory with -w", .dir.display())]
-    WorkingDirectory { dir: PathBuf, source: io::Error },
-    #[cfg(feature = "otlp")]
-    #[error(transparent)]
-    Otlp(#[from] crate::telemetry::otlp::ExportError),
-    #[cfg(not(feature = "otlp"))]
-    #[error(
-        "trace.otlp_endpoint is set ({endpoint}), but this program was built without the export of spans; build it with `cargo build --release --features otlp`, or leave the setting empty"
-    )]
-    NoOtlp { endpoint: String },
-    #[error(
-        "the settings could not be read within {} s: a file system does not answer; check the mounts that the settings name", .after.as_secs()
-    )]
-    ReloadHangs { after: Duration },
-    #[error("the settings could not be read: the task that reads them failed")]
-    ReloadFails(#[source] JoinError),
-    #[error("the current directory cannot be used; start in an existing one, or set job.cwd")]
-    Cwd(#[source] io::Error),
-}
-
-impl AppError {
-    /// The reason for which the system gave no thread.
-    pub(super) fn no_thread(error: io::Error) -> Self {
-        TaskLimit::reached(&error).map_or(Self::Runtime(error), Self::TaskLimit)
     }
 }

@@ -10,7 +10,7 @@ use opentelemetry_http::{HttpClient, HttpError};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::start::AppError;
+use super::error::AppError;
 use crate::cli::talk;
 use crate::client::{Client, Target};
 use crate::config::{Loaded, Origin};

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use super::start::AppError;
+use super::error::AppError;
 use super::{confinement, rules};
 use crate::client::USUAL_SOCKET;
-use crate::config;
-use crate::config::{Environment, Loaded, QuotaSettings, Settings, TenantSettings};
+use crate::config::{self, Environment, Loaded, QuotaSettings, Settings, TenantSettings};
 use crate::confinement::ConfinedPlaces;
 use crate::http::{HttpSettings, JobDetection, SocketAt};
 use crate::ids::Tenant;
@@ -23,13 +22,13 @@ use crate::output::{Counters, LogSettings, Quota, QuotaLimits, SpillDir};
 use crate::process::Callers;
 use crate::process::child_defaults::HostTag;
 use crate::process::shell::Shell;
-use crate::spec::{LargeOutput, Limits, Priority};
-use crate::telemetry::KnownNames;
-use crate::telemetry::logging::{Format, Logging};
 use crate::service::{
     Bounds, DEFAULT_LANE, Defaults, JobSettings, LaneDefaults, LaneLimits, Levels, PressureWatch,
     QueueLimits, Retention, TenantLimits, Tuning, YardSettings,
 };
+use crate::spec::{LargeOutput, Limits, Priority};
+use crate::telemetry::KnownNames;
+use crate::telemetry::logging::{Format, Logging};
 
 pub(super) fn logging(settings: &config::LogSettings, environment: &Environment) -> Logging {
     let coloured = std::io::stderr().is_terminal() && !environment.refuses_color();

@@ -9,9 +9,7 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::flags::set;
-use super::talk;
-use super::talk::Reply;
+use super::talk::{self, Reply};
 use crate::client::{Answer, Client, ClientError};
 use crate::config::FlagValue;
 
@@ -62,6 +60,15 @@ impl AskFlags {
         }
         words()
     }
+}
+
+/// A setting, where its flag was given.
+pub(super) fn set(
+    key: &'static str,
+    flag: &'static str,
+    value: Option<&impl ToString>,
+) -> Option<FlagValue> {
+    value.map(|value| FlagValue { key, flag, value: value.to_string() })
 }
 
 /// Why a server did not do what it was asked for.

@@ -1,16 +1,14 @@
 //! `config check`, `config show` and `config init`.
 
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::ask::{AskError, AskFlags, post};
-use super::talk::Reply;
-use super::talk::table;
+use super::talk::{Reply, table};
 use super::{CheckFlags, ConfigFileVerb, InitFlags, ServeFlags, ShowFlags};
 use crate::client::Client;
 use crate::config::{

@@ -2,8 +2,7 @@
 
 mod host;
 
-use std::io;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,10 +16,10 @@ use crate::output::SpillDir;
 use crate::process::cgroup;
 use crate::process::load::PressureError;
 use crate::process::shell::Shell;
+use crate::service::{Confining, Levels};
 use crate::supervisor::read_pressure;
 use crate::telemetry::Resource;
 use crate::telemetry::spans::OTLP_BUILT_IN;
-use crate::service::{Confining, Levels};
 
 /// What is looked at.
 #[derive(Debug)]

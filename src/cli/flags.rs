@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::ask::set;
 use super::config::ReloadFlags;
-use super::demo_load::DemoLoadFlags;
 use super::operator::OperatorVerb;
 use super::server::ServerCommand;
 use super::token::TokenCommand;
@@ -71,8 +71,6 @@ pub enum Command {
     Token(TokenCommand),
     /// Tell what jobs get from this host.
     Doctor(DoctorFlags),
-    /// Put a mixed, harmless load on a running server, to see its dashboards move.
-    DemoLoad(DemoLoadFlags),
     /// Ask something of a running server.
     #[command(flatten)]
     Operator(OperatorVerb),
@@ -352,15 +350,6 @@ pub struct InitFlags {
     /// Print the file instead of writing it to the user's place.
     #[arg(long)]
     pub stdout: bool,
-}
-
-/// A setting, where its flag was given.
-pub(super) fn set(
-    key: &'static str,
-    flag: &'static str,
-    value: Option<&impl ToString>,
-) -> Option<FlagValue> {
-    value.map(|value| FlagValue { key, flag, value: value.to_string() })
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

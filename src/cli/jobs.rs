@@ -8,8 +8,7 @@ use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 
 use super::ask::{AskError, AskFlags, get};
-use super::talk::Reply;
-use super::talk::{clipped, harmless, table};
+use super::talk::{Reply, clipped, harmless, table};
 use crate::client::Client;
 use crate::ids::Tenant;
 

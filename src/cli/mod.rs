@@ -5,7 +5,6 @@
 mod ask;
 pub mod audit;
 pub mod config;
-pub mod demo_load;
 pub mod doctor;
 mod drain;
 mod flags;
@@ -22,7 +21,6 @@ pub mod token;
 
 pub use ask::AskFlags;
 pub use config::ReloadFlags;
-pub use demo_load::DemoLoadFlags;
 pub use drain::DrainFlags;
 pub use flags::{
     AuditCommand, AuditVerb, AuditVerifyFlags, CheckFlags, Cli, Command, ConfigCommand,

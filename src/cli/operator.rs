@@ -3,8 +3,7 @@
 use clap::Subcommand;
 
 use super::ask::AskFlags;
-use super::config;
-use super::config::ReloadFlags;
+use super::config::{self, ReloadFlags};
 use super::drain::{self, DrainFlags};
 use super::jobs::{self, JobsFlags};
 use super::log_level::{self, LogLevelFlags};

@@ -7,8 +7,7 @@ use serde_json::{Map, Value};
 
 use super::ask::{AskError, AskFlags, get};
 use super::jobs::elapsed;
-use super::talk::Reply;
-use super::talk::table;
+use super::talk::{Reply, table};
 use crate::client::Client;
 
 /// Flags of `queue`.

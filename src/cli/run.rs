@@ -10,10 +10,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::RunFlags;
 use crate::outcome::{Ending, Outcome, StartError, StopBy};
 use crate::output::{LogReader, PageEnd, PageRequest};
+use crate::service::{Identity, JobHandle, StopWish, Submission, SubmitError, Yard};
 use crate::spec::{Program, Stdin, Stream};
 use crate::telemetry::spans::{Span, SpanKind};
 use crate::trace::{BegunBy, CallTrace};
-use crate::service::{Identity, JobHandle, StopWish, Submission, SubmitError, Yard};
 
 /// Exit codes of our own, as `timeout`, `env` and `sendmail` have them.
 const TIMED_OUT: u8 = 124;

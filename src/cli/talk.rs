@@ -1,8 +1,7 @@
 //! What the program says to the person who called it, on stderr.
 
 use std::error::Error;
-use std::io;
-use std::io::Write;
+use std::io::{self, Write};
 
 /// Says what went wrong, with its causes.
 pub fn complain(error: &dyn Error) {

@@ -7,9 +7,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::flags::set;
-use super::talk::Reply;
-use super::talk::table;
+use super::ask::set;
+use super::talk::{Reply, table};
 use crate::config::FlagValue;
 use crate::http::auth::{
     Label, Moment, StoreError, TokenEntry, TokenFile, TokenId, TokenPlace, TokenStore,

@@ -1,7 +1,6 @@
 //! One request and its answer, or one upgrade.
 
-use std::io;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,8 +21,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::target::Token;
-use super::target::{Authority, Place, Target};
+use super::target::{Authority, Place, Target, Token};
 
 /// What a server gets to answer, to the end of its answer.
 const ANSWER_TIME: Duration = Duration::from_secs(30);

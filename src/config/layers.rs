@@ -9,10 +9,9 @@ use serde::Deserialize;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Spanned, Table, Value};
 
-use super::check::Rule;
-use super::error::{Problem, Trouble};
-use super::schema::Meaning;
-use super::{check, error, schema};
+use super::check::{self, Rule};
+use super::error::{self, Problem, Trouble};
+use super::schema::{self, Meaning};
 
 /// A value in force.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::environment::TOKEN_VARIABLE;
-use super::error::{ConfigError, Problem, Trouble};
-use super::layers::Origin;
-use super::layers::{Entry, Layers};
+use super::environment::{self, TOKEN_VARIABLE};
+use super::error::{self, ConfigError, Problem, Trouble};
+use super::layers::{self, Entry, Layers, Origin};
 use super::settings::Settings;
-use super::{Environment, environment, error, layers, schema};
+use super::{Environment, schema};
 use crate::bounded_read::{BoundedReadError, read_text};
 use crate::private_files::Links;
 use crate::spec::JOB_VARIABLE;

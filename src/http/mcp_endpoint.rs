@@ -42,8 +42,8 @@ use super::settings::HttpSettings;
 use crate::lines;
 use crate::lines::{DIRECTORY, Decoded, PROTOCOL, decode_message, id_near_ends};
 use crate::mcp::{Handler, Network, Watched};
-use crate::telemetry::{Transport, events};
 use crate::service::{Identity, Role};
+use crate::telemetry::{Transport, events};
 
 /// Where a modern client names the method of its request.
 const METHOD: &str = "mcp-method";

@@ -3,7 +3,7 @@
 //! ```text
 //! Server (listeners, seats, shutdown) → guard (host, origin, auth, body) → /mcp → mcp::Handler
 //!                                                                        → /mcp, upgraded → lines
-//!                                                                        → /api/v1 → yard::JobOutput
+//!                                                                        → /api/v1 → service::JobOutput
 //!                                                                        → /healthz /readyz /metrics
 //! ```
 //!

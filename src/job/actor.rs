@@ -1,41 +1,36 @@
 //! The job's actor: a translator with no opinions. Messages become events, effects become acts;
 //! what follows from what is decided in `state.rs`.
 
-use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
 use futures_util::poll;
-use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus, RpcReplyPort, call};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::time::timeout;
 use tracing::Instrument;
 
-use super::flood::Probe;
 use super::handle::StopWish;
 use super::job_guard::JobSeat;
+use super::messages::{Address, JobMsg, Probe, Reaped};
 use super::output_pump::{Bounds, Pump};
-use super::start::Variables;
-use super::start::launch;
-use super::start::{OwnShell, Presence};
-use super::state::{Effect, Event, Grace, Pace, Rest, State};
-use super::stdin_writer::Feed;
-use super::stdin_writer::{Input, InputError};
+use super::start::{self, OwnShell, Presence, Variables, launch};
+use super::state::{self, Effect, Event, Grace, Pace, Rest, State};
+use super::stdin_writer::{Feed, FeedError, Input, InputEnd, InputError, Key, PlainKey};
 use super::timers::{Outflow, Timer, Timers};
 use super::watchdog::Watch;
-use super::{start, state};
 use crate::confinement::ConfinedPlaces;
 use crate::in_place;
-use crate::outcome::{Ending, KillNote, LimitKind, Outcome, SIGTERM, StartError, Usage};
+use crate::outcome::{Ending, KillNote, Outcome, SIGTERM, StartError, Usage};
 use crate::output::redact::Redactor;
 use crate::output::{LogSettings, Quota};
 use crate::process::child_defaults::HostTag;
 use crate::process::shell::Shell;
-use crate::process::{Exit, Leader, PipelineReport, Process, Tree, guardian};
+use crate::process::{Leader, PipelineReport, Process, Tree, guardian};
 use crate::spec::Stdin;
-use crate::telemetry::events::{Letter, LiveActor};
-use crate::telemetry::{Actor as Class, events};
+use crate::telemetry::Actor as Class;
+use crate::telemetry::events::{self, Letter, LiveActor};
 
 /// What all jobs of a server have in common.
 #[derive(Debug, Clone)]
@@ -58,33 +53,6 @@ pub struct JobSettings {
     pub drain_max: Duration,
     /// Where confined jobs may write, and what is hidden from them.
     pub places: Arc<ConfinedPlaces>,
-}
-
-/// Messages are small and carry decisions, never output bytes: a ractor mailbox is
-/// unbounded, so bytes would pile up in it without backpressure.
-#[derive(Debug)]
-pub(super) enum JobMsg {
-    /// From the waiter task: the leader was reaped.
-    LeaderExited(Reaped),
-    /// From the pump: both pipes have ended.
-    StreamsClosed,
-    /// From the pump or the watchdog: a bound was passed.
-    LimitHit(LimitKind),
-    /// From a client or the supervisor: end the job.
-    Stop(StopWish),
-    /// From a client. Replies once the input is on its way, not once it was read.
-    Input(Input, RpcReplyPort<Result<(), InputError>>),
-    /// From the waiter task: the run has taken as long as it may.
-    DeadlinePassed,
-    /// From our own timers.
-    Timer(Timer),
-    /// From a look at the tree: these are alive.
-    TreeChecked(Vec<u32>),
-    /// From the killer thread: these are alive in spite of SIGKILL.
-    Killed(Vec<u32>),
-    /// From a test: fail, as only a mistake in here could.
-    #[cfg(test)]
-    Fail,
 }
 
 #[derive(Debug)]
@@ -382,59 +350,67 @@ impl Job {
     }
 }
 
-// Where messages for a job's actor go: the one way to send it any.
-
-/// The address of a job's actor. A cheap clone; it outlives the actor.
-#[derive(Debug, Clone)]
-pub(super) struct Address(ActorRef<Letter<JobMsg>>);
-
-impl Address {
-    pub(super) const fn of(actor: ActorRef<Letter<JobMsg>>) -> Self {
-        Self(actor)
+impl Job {
+    /// Takes input for the job: bytes, then a key, then the end.
+    pub(super) fn input(&mut self, input: Input) -> Result<(), InputError> {
+        let id = self.seat.id();
+        if matches!(self.state, State::Finished { .. } | State::Draining { .. }) {
+            return Err(InputError::Finished(id));
+        }
+        if !input.bytes.is_empty() {
+            self.push(input.bytes)?;
+        }
+        if let Some(key) = input.key {
+            self.press(key)?;
+        }
+        match input.end {
+            InputEnd::Open => Ok(()),
+            InputEnd::Closed => self.end_input(),
+        }
     }
 
-    /// Sends a message. Where the actor is gone, there is nobody left to tell.
-    pub(super) fn tell(&self, message: JobMsg) {
-        self.0.cast(Letter::to(Class::Job, message)).ok();
+    fn has_terminal(&self) -> bool {
+        self.seat.spec().stdin == Stdin::Terminal
     }
 
-    /// The reply to a message; nothing where the actor is gone or fails before it replies.
-    pub(super) async fn ask<T: Send + 'static>(
-        &self,
-        message: impl FnOnce(RpcReplyPort<T>) -> JobMsg,
-    ) -> Option<T> {
-        call!(self.0, |reply| Letter::to(Class::Job, message(reply))).ok()
+    fn press(&mut self, key: Key) -> Result<(), InputError> {
+        if self.has_terminal() {
+            return self.push(key.bytes().into());
+        }
+        match key.plain() {
+            PlainKey::Signal(signal) => {
+                if let Some(tree) = self.seat.tree() {
+                    tokio::task::spawn_blocking(move || tree.signal(signal));
+                }
+                Ok(())
+            }
+            PlainKey::End => self.end_input(),
+            PlainKey::Bytes(bytes) => self.push(bytes.into()),
+        }
     }
 
-    /// The actor ends itself after the message that it handles.
-    pub(super) fn leave(&self) {
-        self.0.stop(None);
+    /// A terminal stays open: there the end of input is a key.
+    fn end_input(&mut self) -> Result<(), InputError> {
+        if self.has_terminal() {
+            return self.push(Key::CtrlD.bytes().into());
+        }
+        match self.feed.take() {
+            Some(_) => Ok(()),
+            None => Err(InputError::Closed(self.seat.id())),
+        }
     }
 
-    pub(super) fn is_gone(&self) -> bool {
-        self.0.get_status() == ActorStatus::Stopped
-    }
-
-    /// Returns once the actor is gone.
-    pub(super) async fn gone(&self) {
-        // Without a time limit there is no error.
-        self.0.wait(None).await.ok();
+    fn push(&self, piece: Vec<u8>) -> Result<(), InputError> {
+        let id = self.seat.id();
+        let feed = self.feed.as_ref().ok_or(InputError::Closed(id))?;
+        feed.push(piece).map_err(|refused| match refused {
+            FeedError::Full => InputError::Full(id),
+            FeedError::Closed => InputError::Closed(id),
+        })
     }
 }
 
 // Follows a process: what it writes, its leader, and the time it has.
-
-/// What is known when the leader was reaped.
-#[derive(Debug)]
-pub(super) struct Reaped {
-    pub(super) exit: io::Result<Exit>,
-    /// The most memory that the job had, where the kernel ended it for want of more.
-    pub(super) out_of_memory: Option<u64>,
-    /// `true` if the kernel refused the job a process because of its limit.
-    pub(super) was_refused_tasks: bool,
-    /// Those that outlived it.
-    pub(super) survivors: Vec<u32>,
-}
 
 /// Follows a process until its leader and its output have come to their ends. One task for all: what a
 /// short job writes and its end mostly come together.

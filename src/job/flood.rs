@@ -6,11 +6,10 @@
 //! comes slowly alone for a moment, so that few wake-ups carry much.
 
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
 use super::output_pump::{Pump, Read};
 use crate::spec::Stream;
@@ -106,54 +105,6 @@ fn pause(gathered: u64, came_in: Duration) -> Option<Duration> {
     let nanos = u64::try_from(came_in.as_nanos()).unwrap_or(u64::MAX);
     let time = Duration::from_nanos(nanos.saturating_mul(GATHERED).checked_div(gathered)?);
     (time >= *PAUSES.start()).then(|| time.min(*PAUSES.end()))
-}
-
-// A question to a job's pump: is all that was written in the log?
-//
-// That a log has been quiet does not say so: on a busy host, bytes may lie in a pipe for longer than
-// that.
-
-/// A cheap clone, one with whoever asks and one with the pump.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Probe(Arc<Parts>);
-
-#[derive(Debug, Default)]
-struct Parts {
-    asked: Notify,
-    /// To whoever asked last; others have gone.
-    asker: Mutex<Option<oneshot::Sender<()>>>,
-}
-
-impl Probe {
-    /// Returns once all that is in the pipes by now is in the log. A pump that has come to its end
-    /// answers no more.
-    pub(super) async fn all_is_read(&self) {
-        let (asker, answered) = oneshot::channel();
-        *self.asker() = Some(asker);
-        self.0.asked.notify_one();
-        // Nothing is sent: that it is dropped is the answer.
-        answered.await.ok();
-    }
-
-    /// For the pump: returns when it was asked. To drop what it returns is the answer. Cancel-safe.
-    pub(super) async fn asked(&self) -> oneshot::Sender<()> {
-        loop {
-            self.0.asked.notified().await;
-            if let Some(asker) = self.take_asker() {
-                return asker;
-            }
-        }
-    }
-
-    /// Returns whoever has asked and waits, as [`Probe::asked`] does, without waiting for it: for a
-    /// thread that is not the runtime's.
-    pub(super) fn take_asker(&self) -> Option<oneshot::Sender<()>> {
-        self.asker().take()
-    }
-
-    fn asker(&self) -> MutexGuard<'_, Option<oneshot::Sender<()>>> {
-        self.0.asker.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::actor::{Address, JobMsg};
+use super::messages::{Address, JobMsg};
 use super::stdin_writer::{Input, InputError};
 use crate::ids::JobId;
 use crate::outcome::{Ending, Outcome, StopBy};

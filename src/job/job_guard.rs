@@ -7,18 +7,17 @@ use std::time::{Duration, Instant};
 use ractor::{Actor, ActorCell, SpawnErr};
 use tokio::sync::watch;
 
-use super::super::ids::JobId;
-use super::super::outcome::{Ending, Fault, Outcome, StopBy};
-use super::super::output;
-use super::super::output::{Keep, LogBounds, LogReader, LogWriter};
-use super::super::process::{Cwd, OpenedDir, Tree};
-use super::super::spec::{LargeOutput, Spec, Stdin};
-use super::super::telemetry::spans::{Span, SpanKind};
-use super::super::telemetry::{ActiveJob, events};
-use super::super::trace::{BegunBy, TraceContext};
-use super::actor::{Address, JobActor, JobSettings};
-use super::handle::{JobHandle, Shared};
-use super::handle::{Phase, Status};
+use super::actor::{JobActor, JobSettings};
+use super::handle::{JobHandle, Phase, Shared, Status};
+use super::messages::Address;
+use crate::ids::JobId;
+use crate::outcome::{Ending, Fault, Outcome, StopBy};
+use crate::output::{self, Keep, LogBounds, LogReader, LogWriter};
+use crate::process::{Cwd, OpenedDir, Tree};
+use crate::spec::{LargeOutput, Spec, Stdin};
+use crate::telemetry::spans::{Span, SpanKind};
+use crate::telemetry::{ActiveJob, events};
+use crate::trace::{BegunBy, TraceContext};
 
 /// The writing side of a job: whoever holds it owes the world an outcome.
 ///

@@ -10,6 +10,7 @@ mod actor;
 mod flood;
 mod handle;
 mod job_guard;
+mod messages;
 mod output_pump;
 mod overuse;
 mod spawn_pool;

@@ -14,17 +14,15 @@ use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::Span;
 
-use super::super::ids::JobId;
-use super::super::outcome::LimitKind;
-use super::super::output::redact::{LineMasker, Redactor};
-use super::super::output::{LogWriter, Progress};
-use super::super::process::{OutputPipe, wait_for_any};
-use super::super::spec::{LargeOutput, Spec, Stream};
-use super::super::telemetry::events;
-use super::actor::{Address, JobMsg};
-use super::flood;
-use super::flood::Probe;
-use super::flood::is_flood;
+use super::flood::{self, is_flood};
+use super::messages::{Address, JobMsg, Probe};
+use crate::ids::JobId;
+use crate::outcome::LimitKind;
+use crate::output::redact::{LineMasker, Redactor};
+use crate::output::{LogWriter, Progress};
+use crate::process::{OutputPipe, wait_for_any};
+use crate::spec::{LargeOutput, Spec, Stream};
+use crate::telemetry::events;
 
 /// What makes a flood.
 const FLOOD_BYTES: u64 = 64 * 1024;

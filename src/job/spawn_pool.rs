@@ -7,11 +7,10 @@
 //! we adopt, and whoever looks for orphans would have to look at every job.
 
 use std::collections::VecDeque;
-use std::io;
 use std::num::NonZero;
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 type Birth = Box<dyn FnOnce() + Send>;
 

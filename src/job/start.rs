@@ -15,16 +15,14 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::super::outcome::StartError;
-use super::super::process;
-use super::super::process::shell::{Invocation, Shell};
-use super::super::process::{Confine, Cwd, Launch, LaunchStdin, Process, Report, Variable, shell};
-use super::super::spec::{Program, ShellUse, Spec, Stdin};
-use super::super::trace::TraceContext;
 use super::actor::JobSettings;
 use super::job_guard::JobSeat;
-use super::spawn_pool;
-use super::spawn_pool::Line;
+use super::spawn_pool::{self, Line};
+use crate::outcome::StartError;
+use crate::process::shell::{self, Invocation, Shell};
+use crate::process::{self, Confine, Cwd, Launch, LaunchStdin, Process, Report, Variable};
+use crate::spec::{Program, ShellUse, Spec, Stdin};
+use crate::trace::TraceContext;
 
 /// How long a job counts as one that has just begun: it is at work then, whatever it does later.
 const YOUTH: Duration = Duration::from_millis(50);

@@ -6,11 +6,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use super::super::ids::JobId;
-use super::super::process::InputPipe;
-use super::super::spec::Stdin;
-use super::actor::Job;
-use super::state::State;
+use crate::ids::JobId;
+use crate::process::InputPipe;
 
 /// How many pieces of input may wait for a job that does not read.
 const BACKLOG: usize = 64;
@@ -53,68 +50,6 @@ async fn feed(mut pipe: InputPipe, mut queue: mpsc::Receiver<Vec<u8>>) {
         if pipe.write_all(&piece).await.is_err() {
             return;
         }
-    }
-}
-
-// What becomes of input that is sent to a running job.
-
-impl Job {
-    /// Takes input for the job: bytes, then a key, then the end.
-    pub(super) fn input(&mut self, input: Input) -> Result<(), InputError> {
-        let id = self.seat.id();
-        if matches!(self.state, State::Finished { .. } | State::Draining { .. }) {
-            return Err(InputError::Finished(id));
-        }
-        if !input.bytes.is_empty() {
-            self.push(input.bytes)?;
-        }
-        if let Some(key) = input.key {
-            self.press(key)?;
-        }
-        match input.end {
-            InputEnd::Open => Ok(()),
-            InputEnd::Closed => self.end_input(),
-        }
-    }
-
-    fn has_terminal(&self) -> bool {
-        self.seat.spec().stdin == Stdin::Terminal
-    }
-
-    fn press(&mut self, key: Key) -> Result<(), InputError> {
-        if self.has_terminal() {
-            return self.push(key.bytes().into());
-        }
-        match key.plain() {
-            PlainKey::Signal(signal) => {
-                if let Some(tree) = self.seat.tree() {
-                    tokio::task::spawn_blocking(move || tree.signal(signal));
-                }
-                Ok(())
-            }
-            PlainKey::End => self.end_input(),
-            PlainKey::Bytes(bytes) => self.push(bytes.into()),
-        }
-    }
-
-    /// A terminal stays open: there the end of input is a key.
-    fn end_input(&mut self) -> Result<(), InputError> {
-        if self.has_terminal() {
-            return self.push(Key::CtrlD.bytes().into());
-        }
-        match self.feed.take() {
-            Some(_) => Ok(()),
-            None => Err(InputError::Closed(self.seat.id())),
-        }
-    }
-
-    fn push(&self, piece: Vec<u8>) -> Result<(), InputError> {
-        let id = self.seat.id();
-        let feed = self.feed.as_ref().ok_or(InputError::Closed(id))?;
-        feed.push(piece).map_err(|refused| match refused {
-            FeedError::Full => InputError::Full(id),
-            FeedError::Closed => InputError::Closed(id),
-        })
     }
 }
 

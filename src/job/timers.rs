@@ -4,9 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
-use super::actor::Address;
-use super::actor::JobMsg;
-use super::flood::Probe;
+use super::messages::{Address, JobMsg, Probe};
 use crate::output::LogReader;
 
 /// What a pump gets to read what is there by then.

@@ -15,8 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::actor::Address;
-use super::actor::JobMsg;
+use super::messages::{Address, JobMsg};
 use super::overuse::{
     self, CALM, GLANCE_PAUSE, Glances, LastSurvey, ProcessCount, Room, TaskCount, Used, Work,
 };

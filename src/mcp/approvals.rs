@@ -24,10 +24,10 @@ use rmcp::service::{PeerRequestOptions, RequestContext, ServiceError};
 
 use super::reply::thousands;
 use super::tools::{Call, Response, Turn, WaitEnd, wait_for};
-use crate::spec::Stdin;
 use crate::service::{
     Consent, Fate, JobHandle, NoConsent, Parked, Question, Submission, SubmitError, Submitted,
 };
+use crate::spec::Stdin;
 
 /// How somebody can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -28,8 +28,8 @@ use super::tool_set::answer;
 use super::tools::{Call, Turn};
 use super::{resources, server_info, tasks};
 use crate::ids::Tenant;
-use crate::telemetry::{events, labels};
 use crate::service::{Desk, Identity, JobHandle, Role, Yard};
+use crate::telemetry::{events, labels};
 
 /// How long clients may keep what cannot change while the server runs.
 const TTL_MS: u64 = 3_600_000;

@@ -18,8 +18,8 @@ use crate::output::view::{Ansi, Fold, Long, ViewOptions};
 use crate::output::{
     BlockingReader, LogReader, PageEnd, Part, PartRequest, ReadBusy, scan_with, view,
 };
-use crate::spec::Stream;
 use crate::service::{Desk, FindError, JobHandle};
+use crate::spec::Stream;
 
 /// The memory of a read beside what it shows.
 const BASE_MEMORY: usize = 1024 * 1024;

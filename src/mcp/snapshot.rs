@@ -8,8 +8,8 @@ use crate::confinement::Granted;
 use crate::ids::JobId;
 use crate::outcome::{Ending, Outcome};
 use crate::output::Progress;
-use crate::trace::TraceId;
 use crate::service::{Desk, JobHandle, Liveness, Phase, QueuePlace};
+use crate::trace::TraceId;
 
 /// One job at one moment. Plain data: nothing in it changes while an answer is written.
 #[derive(Debug, Clone)]

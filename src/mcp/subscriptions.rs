@@ -24,10 +24,10 @@ use tokio::time::sleep;
 
 use super::resources;
 use super::resources::{Address, ByteRange};
+use crate::service::{Desk, JobHandle};
 use crate::spec::Stream;
 use crate::telemetry::events;
 use crate::telemetry::events::ActiveSubscription;
-use crate::service::{Desk, JobHandle};
 
 /// Outputs that one connection may follow at a time.
 const MAX_FOLLOWED: usize = 100;

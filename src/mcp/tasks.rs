@@ -33,8 +33,8 @@ use super::snapshot::{Snapshot, State};
 use super::tools::{Call, answer_about, answer_of};
 use crate::ids::JobId;
 use crate::outcome::{Outcome, StopBy};
-use crate::telemetry::audit::rfc3339;
 use crate::service::{Desk, Fate, JobHandle, NoConsent, Parked, Role, StopWish};
+use crate::telemetry::audit::rfc3339;
 
 /// Whether the client of this request can be answered with a task.
 pub(super) fn are_known_to(context: &RequestContext<RoleServer>) -> bool {

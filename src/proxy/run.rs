@@ -2,12 +2,10 @@
 
 use std::error::Error as _;
 use std::future::pending;
-use std::io;
-use std::iter;
-use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{io, iter, mem};
 
 use rmcp::transport::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
@@ -15,8 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::session::{Action, Event, Session};
-use super::session::{ClientLine, ServerLine};
+use super::session::{Action, ClientLine, Event, ServerLine, Session};
 use super::upstream::{Demand, Hope, OpenError, Pauses, Upstream, pause_after};
 use crate::client::Upgraded;
 use crate::lines::{LineRead, read_line};

@@ -1,12 +1,12 @@
 //! The server at the other end: reached, or started and then reached.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::mem;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
-use std::{fs, io, mem};
 
 use thiserror::Error;
 use tokio::task::spawn_blocking;

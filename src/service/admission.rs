@@ -5,24 +5,23 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use thiserror::Error;
 
-use super::super::confinement::{Confinement, Granted, Network, Profile};
-use super::super::ids::{JobId, Tenant};
-use super::super::outcome::{Outcome, StartError};
-use super::super::output::redact::Redactor;
-use super::super::policy;
-use super::super::policy::directories::AllowedDirectories;
-use super::super::policy::rules::PLAIN_LOCALES;
-use super::super::policy::{
-    AskRule, Call, Decision, OnUncertain, Opinion, Policy, Refusal, Request,
-};
-use super::super::process::OpenedDir;
-use super::super::process::shell::{Dialect, Shell, judged_by};
-use super::super::spec::{Program, ShellUse, Spec};
 use super::super::supervisor::AtEnd;
-use super::super::telemetry::audit::{Audit, DecisionEntry, EndingEntry, NoteEntry, Verdict};
 use super::approval::{Approval, Approvals, Matter, NoConsent};
 use super::confinement::Confining;
 use super::submission::Caller;
+use crate::confinement::{Confinement, Granted, Network, Profile};
+use crate::ids::{JobId, Tenant};
+use crate::outcome::{Outcome, StartError};
+use crate::output::redact::Redactor;
+use crate::policy::directories::AllowedDirectories;
+use crate::policy::rules::PLAIN_LOCALES;
+use crate::policy::{
+    self, AskRule, Call, Decision, OnUncertain, Opinion, Policy, Refusal, Request,
+};
+use crate::process::OpenedDir;
+use crate::process::shell::{Dialect, Shell, judged_by};
+use crate::spec::{Program, ShellUse, Spec};
+use crate::telemetry::audit::{Audit, DecisionEntry, EndingEntry, NoteEntry, Verdict};
 
 /// The variable that decides in which locale a shell reads its text.
 const LOCALE_NAME: &str = "LC_ALL";

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::super::confinement::{Confinement, Granted, Network, Profile, ResourceLimits};
-use super::super::ids::Tenant;
-use super::super::process::sandbox::{HostOffer, OnUnavailable, Unavailable, grant};
-use super::super::size;
+use crate::confinement::{Confinement, Granted, Network, Profile, ResourceLimits};
+use crate::ids::Tenant;
+use crate::process::sandbox::{HostOffer, OnUnavailable, Unavailable, grant};
+use crate::size;
 
 /// What somebody says about the confinement of jobs; `None`: nothing of that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,26 +7,23 @@ use std::time::Duration;
 use ractor::SpawnErr;
 use tokio::sync::watch;
 
-use super::super::confinement::ConfinedPlaces;
-use super::super::job::{JobHandle, JobSettings, StopWish, Variables};
-use super::super::outcome::StopBy;
-use super::super::output::redact::Redactor;
-use super::super::output::{Quota, QuotaLimits};
 use super::super::supervisor::{
     PressureWatch, QueueLimits, QueueOverview, Retention, Supervisor, SupervisorSettings,
     UnknownLane,
 };
-use super::super::telemetry::{QueueFigures, events};
-use super::super::trace::CallTrace;
 use super::admission::{AuditTrail, Gate, Rules};
-use super::approval::Lot;
-use super::output::EmptyWaits;
-use super::output::Seen;
-use super::output::Spilled;
+use super::awaiting_approval::Lot;
+use super::output::{EmptyWaits, Seen, Spilled};
 use super::submission::{Caller, Defaults};
-use super::tenancy::Identity;
-use super::tenancy::Tenancy;
+use super::tenancy::{Identity, Tenancy};
 use super::tenant_client::Desk;
+use crate::confinement::ConfinedPlaces;
+use crate::job::{JobHandle, JobSettings, StopWish, Variables};
+use crate::outcome::StopBy;
+use crate::output::redact::Redactor;
+use crate::output::{Quota, QuotaLimits};
+use crate::telemetry::{QueueFigures, events};
+use crate::trace::CallTrace;
 
 /// The service's one door. A cheap clone.
 #[derive(Debug, Clone)]

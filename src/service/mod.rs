@@ -3,6 +3,7 @@
 
 mod admission;
 mod approval;
+mod awaiting_approval;
 mod confinement;
 mod files;
 mod handle;
@@ -14,14 +15,13 @@ mod tenant_client;
 mod tests;
 
 pub use admission::{AuditTrail, OnAuditFailure, Refused, Rules};
-pub use approval::{Consent, Fate, Matter, NoConsent, Parked, Question};
+pub use approval::{Consent, Matter, NoConsent, Question};
+pub use awaiting_approval::{Fate, Parked, Submitted};
 pub use confinement::{Bound, ConfineError, Confining, LimitTerms, NetworkRule, Terms};
 pub use files::{FileError, FileKind, FilePage, Listed, Listing, Written};
 pub use handle::{AfterDrain, Tuning, Yard, YardSettings};
 pub use output::{ContentKind, JobOutput};
-pub use submission::{
-    Caller, Defaults, LaneDefaults, Logged, Submission, SubmitError, Submitted, Within,
-};
+pub use submission::{Caller, Defaults, LaneDefaults, Logged, Submission, SubmitError, Within};
 pub use tenancy::{Identity, Role};
 pub use tenant_client::Desk;
 

@@ -4,12 +4,12 @@
 //! job 4 would read or stop somebody else's. So numbers go on where they were, by a small file.
 
 use std::collections::HashMap;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use std::{fmt, fs, io, thread};
+use std::{fmt, fs, thread};
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;

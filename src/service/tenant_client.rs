@@ -11,20 +11,20 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::super::confinement::Profile;
-use super::super::ids::{JobId, JobNumber};
-use super::super::job::{JobHandle, StopWish};
-use super::super::outcome::{Ending, Outcome, StartError};
-use super::super::output::redact::Redactor;
-use super::super::process::{similar, sockets};
-use super::super::spec::Spec;
 use super::super::supervisor::{Admission, FindError, QueuePlace, Refusal};
-use super::super::telemetry::events;
-use super::super::trace::CallTrace;
 use super::admission::Passing;
 use super::approval::Approval;
 use super::handle::Yard;
 use super::submission::{Caller, Logged, Submission, SubmitError, Within};
+use crate::confinement::Profile;
+use crate::ids::{JobId, JobNumber};
+use crate::job::{JobHandle, StopWish};
+use crate::outcome::{Ending, Outcome, StartError};
+use crate::output::redact::Redactor;
+use crate::process::{similar, sockets};
+use crate::spec::Spec;
+use crate::telemetry::events;
+use crate::trace::CallTrace;
 
 /// How many similar names are told.
 const SIMILAR: usize = 3;

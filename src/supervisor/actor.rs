@@ -8,27 +8,22 @@ use std::time::{Duration, Instant};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use tokio::sync::mpsc;
 
-use super::address::watch_for_the_end;
-use super::address::{Address, Post};
-use super::handle::{Admission, FindError};
-use super::handle::{Control, Doors};
+use super::address::{Address, Post, watch_for_the_end};
+use super::handle::{Admission, Control, Doors};
 use super::queue::{
     LaneOverview, Queue, QueueLimits, QueueOverview, QueuePlace, TenantOverview, Wish,
 };
-use super::refusal::Refusal;
-use super::registry::{Forgotten, Registry};
+use super::refusal::{Refusal, Retry, TenantBound};
+use super::registry::{FindError, Forgotten, Registry};
 use super::retention::Retention;
 use super::root_supervisor::Estate;
 use super::spending::Spending;
 use crate::ids::{JobId, Tenant};
-use crate::job;
-use crate::job::{JobHandle, JobSeat, JobSettings, Order, Status, StopWish};
+use crate::job::{self, JobHandle, JobSeat, JobSettings, Order, Status, StopWish};
 use crate::outcome::StopBy;
-use crate::output::{Packer, Shortage};
-use crate::telemetry::events::{Letter, LiveActor};
-use crate::telemetry::{
-    Actor as Class, LaneFigures, QueueFigures, TenantFigures, Usage, events, spans,
-};
+use crate::output::{Cap, Packer, Shortage, Stored};
+use crate::telemetry::events::{self, Letter, LiveActor};
+use crate::telemetry::{Actor as Class, LaneFigures, QueueFigures, TenantFigures, Usage, spans};
 
 /// Finished jobs that are freed in one turn: a sweep never keeps a caller waiting for long.
 const FREED_PER_TURN: usize = 256;
@@ -482,6 +477,46 @@ impl Supervision {
 
 fn used(job: &JobHandle) -> (JobId, Duration) {
     (job.id(), job.liveness().map(|liveness| liveness.cpu).unwrap_or_default())
+}
+
+// Room for what a new job will write.
+
+impl Supervision {
+    /// A job whose output could not be kept is not begun, unless finished ones can make room.
+    pub(super) fn check_room(&mut self, tenant: Tenant) -> Result<(), Refusal> {
+        let stored = self.job.quota.stored_by(tenant.name());
+        if !stored.is_full() || self.registry.could_free(tenant.name()) {
+            return Ok(());
+        }
+        // The end of a job may be known to its caller before it is told here.
+        self.note_ends(tenant);
+        // What is still counted and no longer known is being given back.
+        let known = self.registry.of(tenant);
+        let held = known.iter().map(|job| job.output().stored_bytes()).sum();
+        if self.registry.could_free(tenant.name()) || !(Stored { used: held, ..stored }).is_full() {
+            return Ok(());
+        }
+        let setting = match stored.cap {
+            Cap::Own => format!("tenants.{}.max_stored", tenant.name()),
+            Cap::Shared => "output.max_tenant".to_owned(),
+        };
+        let bound = TenantBound::Stored { limit: stored.limit, setting };
+        Err(Refusal::TenantLimit { bound, retry: Retry::JobEnded })
+    }
+
+    fn note_ends(&mut self, tenant: Tenant) {
+        for job in self.registry.of(tenant) {
+            if job.is_settled() {
+                self.note_end(job.id());
+            }
+        }
+    }
+
+    /// What this job stores can be freed from now on, if it is over.
+    pub(super) fn note_end(&mut self, id: JobId) {
+        self.registry.ended(id);
+        self.job.quota.can_free(id.tenant().name());
+    }
 }
 
 // What the queue looks like in numbers, for whoever counts.

@@ -1,33 +1,28 @@
 //! The door of the supervisor room.
 
 use std::fmt;
-use std::time::{Duration, SystemTime};
 
 use ractor::{Actor, RpcReplyPort, SpawnErr};
-use thiserror::Error;
 use tokio::sync::watch;
 
-use super::super::ids::{JobId, Tenant};
-use super::super::job::{JobHandle, StopWish};
-use super::super::outcome::Ending;
-use super::super::process::OpenedDir;
-use super::super::spec::Spec;
-use super::super::telemetry::audit::rfc3339;
-use super::super::telemetry::events::Limits;
-use super::super::telemetry::{QueueFigures, events};
-use super::actor;
-use super::actor::{Supervision, SupervisorMsg, SupervisorSettings};
-use super::address::{Address, Post};
-use super::pressure::Sampler;
+use super::actor::{self, Supervision, SupervisorMsg, SupervisorSettings};
+use super::address::{Address, Post, Sampler};
 use super::pressure::{Pressure, PressureWatch};
 use super::queue::{QueueLimits, QueueOverview, QueuePlace, UnknownLane};
 use super::refusal::Refusal;
-use super::registry::{Freed, InWords};
+use super::registry::FindError;
 use super::retention::Bounds;
 use super::root_supervisor::Warden;
+use crate::ids::{JobId, Tenant};
+use crate::job::{JobHandle, StopWish};
+use crate::outcome::Ending;
+use crate::process::OpenedDir;
+use crate::spec::Spec;
+use crate::telemetry::QueueFigures;
+use crate::telemetry::events::{self, Limits};
 
 #[cfg(test)]
-use super::super::output::Shortage;
+use crate::output::Shortage;
 
 /// A handle on the supervisor. A cheap clone.
 #[derive(Debug, Clone)]
@@ -72,59 +67,6 @@ impl AtEnd {
 impl fmt::Debug for AtEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AtEnd")
-    }
-}
-
-/// Why a job cannot be found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum FindError {
-    /// There never was such a job, or it was freed so long ago that nobody remembers.
-    #[error("there is no job {id}; list_jobs shows the jobs there are")]
-    Unknown {
-        /// What was asked for.
-        id: JobId,
-    },
-    /// It had finished and is gone, with its output.
-    #[error(
-        "job {id} was freed {} ago ({}): {why}; run it again if it is still needed",
-        InWords(Duration::from_secs(ago.as_secs())),
-        rfc3339(*at)
-    )]
-    Freed {
-        /// What was asked for.
-        id: JobId,
-        /// When it was freed.
-        at: SystemTime,
-        /// How long ago that is.
-        ago: Duration,
-        /// Why.
-        why: Freed,
-    },
-    /// The supervisor fails, so that nobody can tell.
-    #[error("nobody can tell about job {id}: the server's supervisor failed; restart the server")]
-    Unavailable {
-        /// What was asked for.
-        id: JobId,
-    },
-}
-
-impl FindError {
-    /// The stable word that clients may match on.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Unknown { .. } => "unknown_job",
-            Self::Freed { .. } => "job_freed",
-            Self::Unavailable { .. } => "unavailable",
-        }
-    }
-
-    /// The job that was asked for.
-    #[must_use]
-    pub const fn id(&self) -> JobId {
-        match self {
-            Self::Unknown { id } | Self::Freed { id, .. } | Self::Unavailable { id } => *id,
-        }
     }
 }
 

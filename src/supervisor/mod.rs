@@ -23,12 +23,13 @@ mod spending;
 mod tests;
 
 pub use actor::SupervisorSettings;
-pub use handle::{Admission, AtEnd, FindError, Supervisor};
-pub use pressure::{Levels, Pressure, PressureWatch, Resource, read_pressure};
+pub use address::read_pressure;
+pub use handle::{Admission, AtEnd, Supervisor};
+pub use pressure::{Levels, Pressure, PressureWatch, Resource};
 pub use queue::{
     LaneLimits, LaneOverview, QueueLimits, QueueOverview, QueuePlace, TenantLimits, TenantOverview,
     UnknownLane, WaitsFor,
 };
 pub use refusal::{FullQueue, Refusal, TenantBound};
-pub use registry::{Freed, Scope};
+pub use registry::{FindError, Freed, Scope};
 pub use retention::{Bounds, Retention};

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::handle::FindError;
+use thiserror::Error;
+
 use super::retention::{Kept, Ledger, Rest, Retention};
 use crate::ids::{JobId, JobNumber, Tenant};
 use crate::job::JobHandle;
 use crate::telemetry::FreedReason;
+use crate::telemetry::audit::rfc3339;
 
 /// Every job that can be found.
 ///
@@ -153,6 +155,59 @@ impl Registry {
     /// When somebody gets too old.
     pub(super) fn due(&self) -> Option<Instant> {
         self.ledger.due()
+    }
+}
+
+/// Why a job cannot be found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum FindError {
+    /// There never was such a job, or it was freed so long ago that nobody remembers.
+    #[error("there is no job {id}; list_jobs shows the jobs there are")]
+    Unknown {
+        /// What was asked for.
+        id: JobId,
+    },
+    /// It had finished and is gone, with its output.
+    #[error(
+        "job {id} was freed {} ago ({}): {why}; run it again if it is still needed",
+        InWords(Duration::from_secs(ago.as_secs())),
+        rfc3339(*at)
+    )]
+    Freed {
+        /// What was asked for.
+        id: JobId,
+        /// When it was freed.
+        at: SystemTime,
+        /// How long ago that is.
+        ago: Duration,
+        /// Why.
+        why: Freed,
+    },
+    /// The supervisor fails, so that nobody can tell.
+    #[error("nobody can tell about job {id}: the server's supervisor failed; restart the server")]
+    Unavailable {
+        /// What was asked for.
+        id: JobId,
+    },
+}
+
+impl FindError {
+    /// The stable word that clients may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown { .. } => "unknown_job",
+            Self::Freed { .. } => "job_freed",
+            Self::Unavailable { .. } => "unavailable",
+        }
+    }
+
+    /// The job that was asked for.
+    #[must_use]
+    pub const fn id(&self) -> JobId {
+        match self {
+            Self::Unknown { id } | Self::Freed { id, .. } | Self::Unavailable { id } => *id,
+        }
     }
 }
 

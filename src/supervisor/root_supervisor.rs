@@ -16,15 +16,15 @@ use std::time::{Duration, Instant};
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use tokio::sync::{mpsc, watch};
 
-use super::super::job::JobSettings;
-use super::super::output::Packer;
-use super::super::telemetry::{Actor as Class, events};
 use super::actor::{Duty, Supervision, SupervisorActor, SupervisorSettings};
 use super::address::{Address, Holder, Post, watch_for_shortages};
 use super::handle::Doors;
 use super::queue::{Queue, QueueLimits};
 use super::registry::Registry;
 use super::retention::Retention;
+use crate::job::JobSettings;
+use crate::output::Packer;
+use crate::telemetry::{Actor as Class, events};
 
 /// How many failures within [`SHORT_TIME`] are borne.
 const BORNE: usize = 5;

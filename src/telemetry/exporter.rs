@@ -14,9 +14,9 @@ use metrics_exporter_prometheus::{
 };
 use thiserror::Error;
 
+use super::events;
 use super::names::{self, Kind, LabelSet, Labels, Metric, catalogue, known_operations};
-use super::process_metrics::DiskLook;
-use super::{events, process_metrics};
+use super::process_metrics::{self, DiskLook};
 use crate::output::Counters;
 
 static METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);

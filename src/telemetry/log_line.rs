@@ -19,8 +19,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
 use super::events;
-use crate::filter;
-use crate::filter::FilterError;
+use crate::filter::{self, FilterError};
 
 /// What every JSON line has by itself; fields of an event with such a name are set apart.
 const OWN: [&str; 3] = ["timestamp", "level", "target"];

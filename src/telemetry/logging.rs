@@ -1,9 +1,9 @@
 //! Where log lines go: to stderr, never to stdout, and never so that anyone waits.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
-use std::{io, mem, thread};
+use std::{mem, thread};
 
 use thiserror::Error;
 use tracing::{Level, Metadata, Subscriber};
@@ -13,9 +13,8 @@ use tracing_subscriber::layer::{Layered, SubscriberExt};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{Layer, Registry, fmt};
 
-use super::super::filter::FilterError;
-use super::log_line::{FilterLayer, LogFilter};
-use super::log_line::{JsonLine, KeepIds, NoFields, PlainLine};
+use super::log_line::{FilterLayer, JsonLine, KeepIds, LogFilter, NoFields, PlainLine};
+use crate::filter::FilterError;
 
 /// Lines that wait while nobody drains stderr; further ones are dropped.
 const BUFFERED_LINES: usize = 2048;

@@ -7,9 +7,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use opentelemetry::trace as wire;
 use opentelemetry::trace::{SpanContext, Status, TraceFlags, TraceState};
-use opentelemetry::{InstrumentationScope, Key, KeyValue, Value};
+use opentelemetry::{InstrumentationScope, Key, KeyValue, Value, trace as wire};
 use opentelemetry_http::HttpClient;
 use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;

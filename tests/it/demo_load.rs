@@ -1,15 +1,21 @@
-//! `demo-load`: what it puts on a server, what it tells, and that it leaves nothing behind.
+//! `dashboards/demo_load.py`: what it puts on a server, what it tells, and that it leaves nothing behind.
+
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::{Launch, Sandbox, Yard, eventually, output_of, run_program, text};
+use crate::harness::{Launch, Sandbox, Yard, eventually, output_of, text};
 
-const LOAD: [&str; 4] = ["demo-load", "--pause", "0", "--json"];
+fn script() -> Command {
+    let mut command = Command::new("python3");
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/dashboards/demo_load.py"));
+    command.env_remove("SHELLYARD_TOKEN");
+    command
+}
 
-/// Runs a verb on this server, through its socket, to its good end.
+/// Runs a command on this server, through its socket, to its good end.
 #[track_caller]
-fn told(yard: &Yard, arguments: &[&str]) -> Value {
-    let mut command = yard.sandbox().command();
+fn told(yard: &Yard, mut command: Command, arguments: &[&str]) -> Value {
     command.args(arguments).arg("--data-dir").arg(yard.sandbox().data());
     let output = output_of(command, "");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -17,9 +23,14 @@ fn told(yard: &Yard, arguments: &[&str]) -> Value {
 }
 
 #[track_caller]
+fn load(yard: &Yard, arguments: &[&str]) -> Value {
+    told(yard, script(), &[&["--pause", "0", "--json"], arguments].concat())
+}
+
+#[track_caller]
 fn assert_idle_in_the_end(yard: &Yard) {
     eventually("nothing is left behind", || {
-        let queue = told(yard, &["queue", "--json"]);
+        let queue = told(yard, yard.sandbox().command(), &["queue", "--json"]);
         queue["running"] == 0 && queue["queued"] == 0
     });
 }
@@ -31,7 +42,7 @@ fn a_load_is_mixed_and_told_in_full_whatever_form_answers_have() {
         let yard = Launch::http().args(&flags).start_silent();
         eventually("it listens", || yard.sandbox().data().join("shellyard.sock").exists());
         // Enough for nearly every kind of deed.
-        let load = told(&yard, &[&LOAD[..], &["--deeds", "120", "--agents", "12"]].concat());
+        let load = load(&yard, &["--deeds", "120", "--agents", "12"]);
         let deeds = load["deeds"].as_object().expect("by kind");
         assert_eq!(deeds.values().filter_map(Value::as_u64).sum::<u64>(), 120, "{load}");
         assert!(deeds.len() >= 9, "{load}");
@@ -48,7 +59,7 @@ fn a_full_queue_refuses_and_that_is_no_error_of_ours() {
     let small = "[queue]\nslots = 1\nmax_queued = 2\n[queue.lanes.narrow]\nslots = 1\n";
     let yard = Launch::http().config(small).start_silent();
     eventually("it listens", || yard.sandbox().data().join("shellyard.sock").exists());
-    let load = told(&yard, &[&LOAD[..], &["--deeds", "40", "--agents", "8"]].concat());
+    let load = load(&yard, &["--deeds", "40", "--agents", "8"]);
     assert!(load["came_back"]["refused"].as_u64() > Some(0), "{load}");
     assert_eq!(load["came_back"].get("errors_of_ours"), None, "{load}");
     assert_idle_in_the_end(&yard);
@@ -65,10 +76,8 @@ fn agents_take_turns_as_the_tenants_whose_tokens_are_given() {
         yard.sandbox().write(&format!("{tenant}.token"), &secret).display().to_string()
     };
     let (alice, ci) = (token("alice"), token("ci"));
-    let load =
-        ["demo-load", "--deeds", "20", "--pause", "0", "--json", "--as", &alice, "--as", &ci];
-    told(&yard, &load);
-    let jobs = told(&yard, &["jobs", "--all", "--json"]);
+    load(&yard, &["--deeds", "20", "--as", &alice, "--as", &ci]);
+    let jobs = told(&yard, yard.sandbox().command(), &["jobs", "--all", "--json"]);
     let jobs = jobs["jobs"].as_array().expect("a list");
     for tenant in ["alice", "ci"] {
         assert!(jobs.iter().any(|job| job["tenant"] == tenant), "{jobs:?}");
@@ -83,7 +92,9 @@ fn where_a_token_is_wanted_it_says_how_to_give_one() {
     command.args(["token", "new", "alice", "--data-dir"]).arg(yard.sandbox().data());
     assert!(output_of(command, "").status.success());
     let url = format!("http://{}/mcp", yard.http().address());
-    let output = run_program(yard.sandbox(), &["demo-load", "--deeds", "1", "--connect", &url]);
+    let mut command = script();
+    command.args(["--deeds", "1", "--connect", &url]);
+    let output = output_of(command, "");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = text(&output.stderr);
     assert!(said.contains("--token FILE") && !said.contains("check the address"), "{said}");
@@ -92,8 +103,9 @@ fn where_a_token_is_wanted_it_says_how_to_give_one() {
 #[test]
 fn without_a_server_it_says_so_and_how_to_get_one() {
     let sandbox = Sandbox::new();
-    let data = sandbox.data().display().to_string();
-    let output = run_program(&sandbox, &["demo-load", "--data-dir", &data]);
+    let mut command = script();
+    command.arg("--data-dir").arg(sandbox.data());
+    let output = output_of(command, "");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(text(&output.stderr).contains("shellyard serve"), "{output:?}");
 }

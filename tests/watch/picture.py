@@ -18,7 +18,7 @@ from stack import ROOT, running
 POINTS = 100
 NOTE = (
     "Drawn by tests/watch/picture.py from a real Prometheus: the panels' own queries, a real server "
-    "under `shellyard demo-load`. Not a screenshot of Grafana."
+    "under `dashboards/demo_load.py`. Not a screenshot of Grafana."
 )
 
 

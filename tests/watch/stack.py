@@ -5,6 +5,7 @@ import pathlib
 import re
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -83,7 +84,8 @@ def running(binary, dashboards, seconds, seed=1):
             "the first scrape", lambda p: p.instant("up == 1", time.time()), DEADLINE
         )
         tokens = [flag for name in TENANTS for flag in ("--as", folder / f"{name}.token")]
-        load = [binary, "demo-load", *flags, *tokens, "--duration", f"{seconds}s", "--agents", "6"]
+        script = pathlib.Path(dashboards) / "demo_load.py"
+        load = [sys.executable, script, "--data-dir", data, *tokens, "--duration", f"{seconds}s", "--agents", "6"]
         process = begin(ending, [*load, "--seed", str(seed), "--json"], folder / "load.log")
         yield Stack(prometheus, f"http://127.0.0.1:{port}", secrets["ops"], config, process)
 

@@ -12,8 +12,8 @@ use crate::environment::Cleaned;
 use crate::process::cgroup::Delegation;
 use crate::process::shell::{DESKTOP_PATH, is_found, of_login_shell};
 use crate::process::shell::{Shell, bash};
-use crate::size;
 use crate::service::{Confining, HostOffer, Terms};
+use crate::size;
 
 /// What agents most often call.
 const TOOLS: [&str; 18] = [

@@ -1,7 +1,8 @@
 //! Who the callers are, and what each of them may have.
 
-use serde::Deserialize;
 use std::time::Duration;
+
+use serde::Deserialize;
 
 use super::confinement::OwnConfinement;
 use super::read::{seconds, zero_is_none};

@@ -23,9 +23,9 @@ use super::negotiation::{Coding, Encoder, Plan, Tag, plan};
 use super::request::{Api, ApiError, Params, json, operator};
 use crate::ids::{JobId, Tenant};
 use crate::mcp::JobState;
+use crate::service::{ContentKind, Desk, Identity, JobOutput, RawReader};
 use crate::spec::Stream;
 use crate::telemetry::events;
-use crate::service::{ContentKind, Desk, Identity, JobOutput, RawReader};
 
 const DEFAULT_LIMIT: usize = 20;
 const MAX_LIMIT: usize = 200;

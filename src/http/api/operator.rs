@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::request::{Api, ApiError, Order, json as answer};
-use crate::telemetry::FilterStatus;
 use crate::service::{AfterDrain, QueueOverview};
+use crate::telemetry::FilterStatus;
 
 /// Which part of the queue is meant.
 #[derive(Debug, Default, Deserialize)]

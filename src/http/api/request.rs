@@ -19,8 +19,8 @@ use tokio::sync::{Semaphore, watch};
 use crate::filter::FilterError;
 use crate::ids::{JobNumberError, TenantError};
 use crate::mcp::Handler;
-use crate::telemetry::LogFilter;
 use crate::service::{AfterDrain, FindError, Identity, Role, UnknownLane, Yard};
+use crate::telemetry::LogFilter;
 
 /// Whoever may change what concerns all tenants.
 pub(super) fn operator(caller: Identity) -> Result<(), ApiError> {

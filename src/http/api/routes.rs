@@ -14,8 +14,8 @@ use super::{jobs, operator};
 use crate::http::auth::Credential;
 use crate::http::routes::Route;
 use crate::mcp::context_of_headers;
-use crate::telemetry::spans::{Span, SpanKind};
 use crate::service::Role;
+use crate::telemetry::spans::{Span, SpanKind};
 
 /// What answers at a route of the API; nothing stands behind the others here.
 pub(in crate::http) fn lead(route: Route, api: Arc<Api>) -> MethodRouter {

@@ -11,9 +11,9 @@ use crate::mcp::args::{ArgError, Args};
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
 use crate::outcome::{Ending, Outcome};
+use crate::service::{JobHandle, Submission};
 use crate::spec::{Program, Stdin};
 use crate::telemetry::events;
-use crate::service::{JobHandle, Submission};
 
 /// No arguments means `sh -c`.
 const SHELL: &str = "/bin/sh";

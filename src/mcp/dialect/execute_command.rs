@@ -15,11 +15,11 @@ use crate::mcp::args::{ArgError, Args};
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
 use crate::outcome::Outcome;
-use crate::spec::{Program, Stream};
-use crate::telemetry::events;
 use crate::service::{
     FilePage, JobHandle, Listed, Listing, Refused, Submission, SubmitError, Written,
 };
+use crate::spec::{Program, Stream};
+use crate::telemetry::events;
 
 const FIELDS: [Field; 1] = [Field::required("command", Kind::Text, "")];
 

@@ -28,8 +28,8 @@ use crate::output::view;
 use crate::output::{
     BlockingReader, GzipError, PageEnd, PageRequest, ReadBusy, log_offset, stream_offset,
 };
-use crate::spec::Stream;
 use crate::service::{JobHandle, SubmitError};
+use crate::spec::Stream;
 
 const DEFAULT_BYTES: usize = 65_536;
 /// The memory for each byte of a chunk: as it was written, as text and in a reply.

@@ -13,8 +13,8 @@ use crate::mcp::tools::{Call, Turn, WaitEnd, wait_for};
 use crate::outcome::{Ending, Outcome, StopBy};
 use crate::output::redact::Redactor;
 use crate::output::{BlockingReader, PageEnd, PageRequest, ReadPermit};
-use crate::spec::Stream;
 use crate::service::{JobHandle, StopWish, Submission, SubmitError};
+use crate::spec::Stream;
 
 /// Longer than any deadline: the job's own is the bound of the wait.
 const AS_LONG_AS_IT_TAKES: Duration = Duration::from_secs(365 * 86_400);

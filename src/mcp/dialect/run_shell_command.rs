@@ -14,8 +14,8 @@ use crate::mcp::args::{ArgError, Args};
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
 use crate::outcome::{Ending, Outcome, StartError};
-use crate::spec::Program;
 use crate::service::{JobHandle, Refused, Submission, SubmitError, Within};
+use crate::spec::Program;
 
 const SHELL: &str = "bash";
 

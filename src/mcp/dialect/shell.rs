@@ -15,8 +15,8 @@ use crate::mcp::settings::ShellToolSettings;
 use crate::mcp::tools::Call;
 use crate::outcome::{Ending, Outcome, StartError, signal_name};
 use crate::output::view;
-use crate::spec::Program;
 use crate::service::{JobHandle, Logged, Refused, Submission, SubmitError};
+use crate::spec::Program;
 
 const FIELDS: [Field; 4] = [
     Field::required("command", Kind::Text, ""),

@@ -29,8 +29,8 @@ use crate::output::view::ViewOptions;
 use crate::output::{
     BlockingReader, LogReader, Tally, count_lines, query, stream_offset, tally, view,
 };
-use crate::spec::{Program, Stream};
 use crate::service::{JobHandle, StopWish, Submission};
+use crate::spec::{Program, Stream};
 
 pub(super) const ABOUT: &str = "Executes shell commands in a controlled environment. Supports \
     pagination via `limit_bytes` and `next_cursor`: send the same call again with \

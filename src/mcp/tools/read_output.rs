@@ -16,8 +16,8 @@ use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
 use crate::output::query::{memory_of, query};
 use crate::output::{BlockingReader, LogReader, PageRequest};
-use crate::spec::Stream;
 use crate::service::JobHandle;
+use crate::spec::Stream;
 
 pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
     name: "read_output",

@@ -11,10 +11,10 @@ use crate::mcp::reply::{Answer, Shown, TokenBudget, ToolError, progress_line, re
 use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::snapshot::Snapshot;
 use crate::outcome::StopBy;
-use crate::spec::{LargeOutput, Priority, Program, Stdin};
 use crate::service::{
     Bound, Desk, Input, JobHandle, LimitTerms, NetworkRule, StopWish, Submission, Terms,
 };
+use crate::spec::{LargeOutput, Priority, Program, Stdin};
 
 /// How long a job in the background gets to start before the call answers.
 const START: Duration = Duration::from_secs(1);

@@ -10,12 +10,8 @@ use proptest::prelude::*;
 use rustix::fs::{FileType, Mode, mknodat};
 use tempfile::TempDir;
 
-use super::calls::FileError;
-use super::calls::{FileKind, Listed, list};
-use super::calls::{FilePage, page};
-use super::calls::{Written, replace};
-use super::place;
-use super::place::Place;
+use super::calls::{FileError, FileKind, FilePage, Listed, Written, list, page, replace};
+use super::place::{self, Place};
 use crate::process::OpenedDir;
 
 /// A working directory with a secret beside it, and ways out.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::limits::{LaneLimits, QueueLimits};
-use super::line::{Line, Ticket};
-use super::line::{Turn, VirtualTime};
+use super::line::{Line, Ticket, Turn, VirtualTime};
 use super::place::{Ages, Mean};
 use crate::ids::{JobId, Tenant};
 use crate::spec::{DEFAULT_LANE, Priority};

@@ -5,8 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::fair::{Entry, Flow, Lane, Queue, Stage};
-use super::limits::Hold;
-use super::limits::{LaneLimits, TenantLimits};
+use super::limits::{Hold, LaneLimits, TenantLimits};
 use crate::ids::{JobId, Tenant};
 use crate::supervisor::pressure::Pressure;
 use crate::telemetry::WaitReason;

@@ -9,8 +9,7 @@ use tokio::time::timeout;
 
 use super::entry::{DecisionEntry, EndingEntry, NoteEntry};
 use super::error::AuditError;
-use super::writer::{AuditSettings, Writer};
-use super::writer::{EntryQueue, Wait, WriteResult};
+use super::writer::{AuditSettings, EntryQueue, Wait, WriteResult, Writer};
 use crate::telemetry::events;
 
 /// The time that a call waits for the entry of its decision. A log that answers takes far less,

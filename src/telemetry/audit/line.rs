@@ -1,7 +1,7 @@
 //! One line of the log: how it is written, and what the chain needs to read of it.
 
-use std::fmt::Write as _;
-use std::{fmt, io};
+use std::fmt::{self, Write as _};
+use std::io;
 
 use serde::de::Error as _;
 use serde::ser::Error as _;

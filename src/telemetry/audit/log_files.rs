@@ -1,11 +1,11 @@
 //! `<log>.head`: what the last entry was, and the lock that writers take.
 
 use std::ffi::OsString;
-use std::fs::{File, Metadata, TryLockError};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::{io, thread};
 
 use super::digits;
 use super::line::{Digest, Link};

@@ -1,12 +1,11 @@
 //! The log as its callers and its enemies see it: real files, real processes.
 
-use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use proptest::prelude::*;
 use tempfile::TempDir;

@@ -1,15 +1,14 @@
 //! The door for readers: is the log as it was written?
 
+use std::fmt;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::{fmt, io};
 
 use super::entry::Damage;
 use super::error::VerifyError;
 use super::line::{Link, Read};
-use super::log_files;
-use super::log_files::{Head, LockedHead};
+use super::log_files::{self, Head, LockedHead};
 use super::resume::ROTATED;
 use crate::private_files::Links;
 

@@ -1,13 +1,13 @@
 //! The thread that writes: it appends entries under a lock, on whatever is there by then.
 
 use std::collections::VecDeque;
-use std::fs::{DirBuilder, File};
-use std::io::Write as _;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
-use std::{fs, io, mem, thread};
+use std::{mem, thread};
 
 use tokio::sync::oneshot;
 
@@ -15,8 +15,7 @@ use super::clock::rfc3339;
 use super::entry::Event;
 use super::error::AuditError;
 use super::line::{Link, Unlinked, compose};
-use super::log_files;
-use super::log_files::{Head, LockedHead, OpenLog, Patience, open_log};
+use super::log_files::{self, Head, LockedHead, OpenLog, Patience, open_log};
 use super::resume::{LineEnd, Remark, Resumption, Sight, resume};
 use crate::private_files::{Links, explain_link};
 use crate::telemetry::events;

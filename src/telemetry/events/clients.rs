@@ -7,8 +7,7 @@ use std::time::Instant;
 
 use tracing::field;
 
-use super::super::labels;
-use super::super::labels::{CallClass, ErrorType, OTHER, Refusal, TOOL_CALL, Transport, key};
+use super::super::labels::{self, CallClass, ErrorType, OTHER, Refusal, TOOL_CALL, Transport, key};
 use super::host::millis;
 use crate::telemetry::names::{http, mcp, operation_labels, tool_operations};
 

@@ -9,7 +9,7 @@ const ROWS: &[&[&str]] = &[
     &["http", "proxy", "stdio"],
     &["lines"],
     &["mcp"],
-    &["yard"],
+    &["service"],
     &["environment"],
     &["policy"],
     &["supervisor"],
@@ -39,8 +39,8 @@ const ROWS: &[&[&str]] = &[
 const CLOSED: &[(&str, &[&str])] = &[
     ("http", &["supervisor", "job", "process", "output"]),
     ("stdio", &["supervisor", "job", "process", "output"]),
-    ("proxy", &["mcp", "yard", "policy", "supervisor", "job", "output"]),
-    ("lines", &["yard", "policy", "supervisor", "job", "process", "output"]),
+    ("proxy", &["mcp", "service", "policy", "supervisor", "job", "output"]),
+    ("lines", &["service", "policy", "supervisor", "job", "process", "output"]),
     ("client", &["telemetry"]),
     ("mcp", &["supervisor", "process"]),
 ];
@@ -153,7 +153,7 @@ fn imports_from_below_are_fine() {
 #[test]
 fn imports_from_above_are_caught() {
     check("output/log.rs", "use crate::job::JobHandle;", &["must not import `job`"]);
-    check("output/log.rs", "fn f(x: crate::yard::Yard) {}", &["must not import `yard`"]);
+    check("output/log.rs", "fn f(x: crate::service::Yard) {}", &["must not import `yard`"]);
     check("job/a/b.rs", "use crate::{\n  output::{A, B},\n  mcp::C,\n};", &["`mcp`"]);
     check("spec.rs", "use crate::output::Cursor;", &["`output`"]);
 }
@@ -163,7 +163,7 @@ fn side_doors_are_caught() {
     check("http/mod.rs", "use crate::output::LogReader;", &["another door"]);
     check("stdio.rs", "use crate::http::serve;", &["stands beside"]);
     check("job/actor.rs", "use crate::config::Settings;", &["given values"]);
-    check("job/actor.rs", "use super::super::yard::Yard;", &["by `super`"]);
-    check("job/mod.rs", "use super::yard::Yard;", &["by `super`"]);
+    check("job/actor.rs", "use super::super::service::Yard;", &["by `super`"]);
+    check("job/mod.rs", "use super::service::Yard;", &["by `super`"]);
     check("attic/mod.rs", "", &["no place"]);
 }

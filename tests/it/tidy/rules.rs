@@ -13,7 +13,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         "mcp",
         &["ractor", "tokio::process", "std::process", "std::fs", "tokio::fs", "Mutex", "RwLock"],
     ),
-    ("yard", &["rmcp", "axum"]),
+    ("service", &["rmcp", "axum"]),
     ("supervisor", &["LogWriter", "LogReader", "Page", "std::fs", "tokio::fs", "rmcp", "axum"]),
     ("job", &["rmcp", "serde_json", "axum"]),
     ("output", &["ractor", "rmcp", "axum", "tokio::fs"]),
