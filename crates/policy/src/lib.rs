@@ -13,8 +13,10 @@ mod decide;
 pub mod directories;
 mod explain;
 pub mod extract;
+mod options;
 pub mod rules;
 mod strict;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod wrappers;

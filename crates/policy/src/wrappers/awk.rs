@@ -1,24 +1,20 @@
 //! `awk`: `system()`, pipes and coprocesses in its programs run a shell.
 
-use super::dispatch::{Effect, SH};
-use super::options::{Grammar, opaque_file, scan};
-use crate::command::{SimpleCommand, Word};
+use std::sync::LazyLock;
 
-const AWK: Grammar = Grammar {
-    flags: "bcCghMnNOrsStVP",
-    values: "FvfeiElDopWLd",
-    long_flags: &[
-        "posix",
-        "traditional",
-        "sandbox",
-        "re-interval",
-        "lint",
-        "csv",
-        "characters-as-bytes",
-    ],
-    long_values: &["field-separator", "assign", "file", "source", "include", "load", "exec"],
-    numbers: false,
-};
+use super::dispatch::{Effect, SH};
+use super::scan::{opaque_file, scan};
+use crate::command::{SimpleCommand, Word};
+use crate::options::OptionSet;
+
+static AWK: LazyLock<OptionSet> = LazyLock::new(|| {
+    OptionSet::parse(
+        "-b -c -C -g -h -M -n -N -O -r -s -S -t -V -P -F== -v== -f== -e== -i== -E== -l== -D== \
+         -o== -p== -W== -L== -d== --field-separator== --assign== --file== --source== \
+         --include== --load== --exec== --posix --traditional --sandbox --re-interval --lint \
+         --csv --characters-as-bytes",
+    )
+});
 
 pub(super) fn awk(command: &SimpleCommand) -> Vec<Effect> {
     let scan = match scan(&command.args, &AWK) {

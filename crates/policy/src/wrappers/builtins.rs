@@ -1,9 +1,12 @@
 //! Builtins of bash that run text, or change how text is read.
 
+use std::sync::LazyLock;
+
 use super::dispatch::{Effect, Reader};
 use super::git;
-use super::options::{Grammar, NO_OPTIONS, scan};
+use super::scan::scan;
 use crate::command::{Reason, Shape, SimpleCommand, Word};
+use crate::options::OptionSet;
 
 /// What a builtin leads to; `None` if it leads to nothing, or is none.
 pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
@@ -113,7 +116,8 @@ const SET_NAMES: [&str; 14] = [
     "verbose",
     "xtrace",
 ];
-const SET: Grammar = Grammar { flags: "abefhmuvxCETP", values: "o", ..NO_OPTIONS };
+static SET: LazyLock<OptionSet> =
+    LazyLock::new(|| OptionSet::parse("-a -b -e -f -h -m -u -v -x -C -E -T -P -o=="));
 
 fn set(args: &[Word]) -> Vec<Effect> {
     let mut effects = Vec::new();

@@ -1,11 +1,16 @@
 //! Programs of which some options run another program.
 
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
 use super::dispatch::{Effect, SH};
 use crate::command::{Redirect, SimpleCommand, Word};
+use crate::options::OptionSet;
+use crate::tables::Table;
 
 /// What the options of such a program lead to; `None` for any other program.
 pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
-    let program = TABLE.iter().find(|program| program.names.contains(&name))?;
+    let program = PROGRAMS.get(name)?;
     let mut effects = Vec::new();
     let mut words = command.args.iter().peekable();
     let (mut first, mut closed) = (true, false);
@@ -68,7 +73,7 @@ fn find_option<'p>(program: &'p ExecProgram, text: &str, bundle: bool) -> Found<
         });
         return match runs {
             Some(option) => Found::Runs(option, value),
-            None if value.is_none() && program.long_values.contains(&name) => Found::TakesNext,
+            None if value.is_none() && program.takes_next(&format!("--{name}")) => Found::TakesNext,
             None => Found::Other,
         };
     }
@@ -94,7 +99,7 @@ fn in_cluster<'p>(program: &'p ExecProgram, cluster: &str) -> Found<'p> {
         if let Some(option) = program.runs.iter().find(named) {
             return Found::Runs(option, (!rest.is_empty()).then(|| rest.to_owned()));
         }
-        if program.values.contains(letter) {
+        if program.takes_next(&format!("-{letter}")) {
             return if rest.is_empty() { Found::TakesNext } else { Found::Other };
         }
     }
@@ -164,163 +169,66 @@ fn markers(name: &str, command: &SimpleCommand) -> Option<Effect> {
     found.map(|(word, _)| Effect::unclear(name, format!("the word {word}"))).next()
 }
 
-// The table of programs of which some options run another program.
-
-/// What the value of such an option is.
+/// The value of an option that runs something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
-    /// A command line.
+enum How {
+    /// `runs`: a command line.
     Text,
-    /// `exec=` and a command line, or something harmless.
+    /// `runs_action`: `exec=` and a command line, or something harmless.
     Action,
-    /// Something that is not followed.
+    /// `unclear`: something that is not followed.
     Unclear,
 }
 
 /// An option that runs something: one letter, two letters behind one dash, or a long name.
 #[derive(Debug)]
-pub(super) struct ExecOption {
-    pub(super) name: &'static str,
-    pub(super) how: How,
+struct ExecOption {
+    name: &'static str,
+    how: How,
 }
 
 /// A program with such options.
 #[derive(Debug)]
-pub(super) struct ExecProgram {
-    pub(super) names: &'static [&'static str],
-    pub(super) runs: &'static [ExecOption],
-    /// Other short options that take a value.
-    pub(super) values: &'static str,
-    /// Other long options that take the next word.
-    pub(super) long_values: &'static [&'static str],
+struct ExecProgram {
+    runs: Vec<ExecOption>,
+    /// Other options that take a value.
+    options: OptionSet,
     /// The first word may hold options without a dash.
-    pub(super) bundles: bool,
+    bundles: bool,
 }
 
-const fn text(name: &'static str) -> ExecOption {
-    ExecOption { name, how: How::Text }
+impl ExecProgram {
+    fn takes_next(&self, option: &str) -> bool {
+        self.options.takes_next(option) == Some(true)
+    }
 }
 
-const fn unclear(name: &'static str) -> ExecOption {
-    ExecOption { name, how: How::Unclear }
+static PROGRAMS: LazyLock<HashMap<&'static str, Arc<ExecProgram>>> = LazyLock::new(|| {
+    let mut all = HashMap::new();
+    for block in Table::parse(include_str!("../../tables/exec_options.txt")).programs {
+        let kinds = [("runs", How::Text), ("runs_action", How::Action), ("unclear", How::Unclear)];
+        let runs = kinds.iter().flat_map(|(key, how)| {
+            let names = block.words(key).iter().map(|name| name.trim_start_matches('-'));
+            names.map(|name| ExecOption { name, how: *how })
+        });
+        let program = Arc::new(ExecProgram {
+            runs: runs.collect(),
+            options: OptionSet::from_tokens(block.words("options").iter().copied()),
+            bundles: block.has("bundles"),
+        });
+        all.extend(block.names.iter().map(|name| (*name, Arc::clone(&program))));
+    }
+    all
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_table_is_understood() {
+        let table = Table::parse(include_str!("../../tables/exec_options.txt"));
+        let keys = ["runs", "runs_action", "unclear", "options", "bundles"];
+        assert_eq!(table.find_faults(&keys), Vec::<String>::new());
+    }
 }
-
-const PLAIN: ExecProgram =
-    ExecProgram { names: &[], runs: &[], values: "", long_values: &[], bundles: false };
-
-pub(super) const TABLE: &[ExecProgram] = &[
-    ExecProgram {
-        names: &["tar", "gtar", "bsdtar"],
-        runs: &[
-            text("I"),
-            text("use-compress-program"),
-            text("to-command"),
-            ExecOption { name: "checkpoint-action", how: How::Action },
-            unclear("F"),
-            unclear("info-script"),
-            unclear("new-volume-script"),
-            unclear("rsh-command"),
-            unclear("rmt-command"),
-        ],
-        values: "bCfgHKLNTVX",
-        long_values: &["file", "directory", "files-from", "exclude", "exclude-from", "transform"],
-        bundles: true,
-    },
-    ExecProgram {
-        names: &["rsync"],
-        runs: &[text("e"), text("rsh"), unclear("rsync-path")],
-        values: "BfMT@",
-        long_values: &["exclude", "include", "filter", "files-from", "log-file", "bwlimit"],
-        ..PLAIN
-    },
-    ExecProgram {
-        names: &["zip"],
-        runs: &[text("TT"), text("unzip-command")],
-        values: "bixnPst",
-        ..PLAIN
-    },
-    ExecProgram {
-        names: &["man"],
-        runs: &[text("P"), text("pager"), text("H"), text("html"), unclear("C")],
-        values: "LmMSsepre",
-        ..PLAIN
-    },
-    ExecProgram {
-        names: &["sort"],
-        runs: &[text("compress-program")],
-        values: "koStT",
-        long_values: &["key", "output", "field-separator", "parallel", "temporary-directory"],
-        ..PLAIN
-    },
-    ExecProgram {
-        names: &["split"],
-        runs: &[text("filter")],
-        values: "abClnt",
-        long_values: &["bytes", "lines", "number", "suffix-length"],
-        ..PLAIN
-    },
-    ExecProgram {
-        names: &["rg"],
-        runs: &[text("pre"), text("hostname-bin")],
-        values: "ABCEMTefgjmrt",
-        long_values: &["glob", "regexp", "file", "type", "type-not", "context", "max-count"],
-        ..PLAIN
-    },
-    ExecProgram {
-        names: &["bat", "batcat", "ag", "delta"],
-        runs: &[text("pager")],
-        values: "lHmr",
-        ..PLAIN
-    },
-    ExecProgram { names: &["tcpdump"], runs: &[text("z")], values: "BcCDEFGijmMrsTVwWyQ", ..PLAIN },
-    ExecProgram {
-        names: &["scp", "sftp"],
-        runs: &[unclear("S"), unclear("o"), unclear("F"), unclear("D"), unclear("b")],
-        values: "cilJPRX",
-        ..PLAIN
-    },
-    ExecProgram {
-        names: &["wget"],
-        runs: &[unclear("use-askpass"), unclear("e"), unclear("execute"), unclear("config")],
-        values: "oaitOTwQPUlAR",
-        long_values: &["output-document", "directory-prefix", "header", "user-agent", "tries"],
-        ..PLAIN
-    },
-    ExecProgram {
-        names: &["nc", "ncat", "netcat"],
-        runs: &[text("e"), text("c"), text("exec"), text("sh-exec"), unclear("lua-exec")],
-        values: "gGiopqswxXTIOm",
-        ..PLAIN
-    },
-    ExecProgram {
-        names: &["fzf"],
-        runs: &[text("preview"), unclear("bind"), unclear("execute"), unclear("become")],
-        values: "dnqf",
-        ..PLAIN
-    },
-    ExecProgram { names: &["cpio"], runs: &[unclear("rsh-command")], values: "CEFHIMOR", ..PLAIN },
-    ExecProgram {
-        names: &["sdiff", "diff3"],
-        runs: &[text("diff-program")],
-        values: "IoWw",
-        ..PLAIN
-    },
-    ExecProgram { names: &["install"], runs: &[text("strip-program")], values: "gmoStZ", ..PLAIN },
-    ExecProgram { names: &["nix-shell"], runs: &[text("run"), text("command")], ..PLAIN },
-    ExecProgram {
-        names: &["gdb", "lldb"],
-        runs: &[
-            unclear("ex"),
-            unclear("x"),
-            unclear("eval-command"),
-            unclear("o"),
-            unclear("s"),
-            unclear("args"),
-            unclear("command"),
-            unclear("init-command"),
-            unclear("init-eval-command"),
-        ],
-        ..PLAIN
-    },
-    ExecProgram { names: &["psql", "mysql", "mariadb", "sqlite3", "dc"], ..PLAIN },
-];

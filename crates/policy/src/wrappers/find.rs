@@ -1,8 +1,11 @@
 //! `find -exec`, `fd -x`, `xargs` and `parallel`: commands among the arguments.
 
+use std::sync::LazyLock;
+
 use super::dispatch::{Effect, Reader};
-use super::options::{Grammar, scan};
+use super::scan::scan;
 use crate::command::{Shape, Shell, SimpleCommand, Word};
+use crate::options::OptionSet;
 
 /// Actions that run the words up to `;` or `+`.
 const ACTIONS: [&str; 4] = ["-exec", "-execdir", "-ok", "-okdir"];
@@ -128,24 +131,13 @@ fn with_placeholder(word: &Word) -> Word {
 
 // `xargs` and `parallel`: commands that get more arguments from their input.
 
-const XARGS: Grammar = Grammar {
-    flags: "0oprtx",
-    values: "adEILnPs",
-    long_flags: &[
-        "null",
-        "open-tty",
-        "interactive",
-        "no-run-if-empty",
-        "verbose",
-        "exit",
-        "show-limits",
-        "replace",
-        "max-lines",
-        "eof",
-    ],
-    long_values: &["arg-file", "delimiter", "max-args", "max-procs", "max-chars"],
-    numbers: false,
-};
+static XARGS: LazyLock<OptionSet> = LazyLock::new(|| {
+    OptionSet::parse(
+        "-0 -o -p -r -t -x -a== -d== -E== -I== -L== -n== -P== -s== --arg-file== --delimiter== \
+         --max-args== --max-procs== --max-chars== --null --open-tty --interactive \
+         --no-run-if-empty --verbose --exit --show-limits --replace --max-lines --eof",
+    )
+});
 
 /// `xargs`: the command gets words from the input, or has them put in the place of `-I`'s text.
 pub(super) fn xargs(command: &SimpleCommand) -> Vec<Effect> {
@@ -180,31 +172,14 @@ fn with_input(word: &Word, place: &str) -> Word {
     }
 }
 
-const PARALLEL: Grammar = Grammar {
-    flags: "0kmqtvXrun",
-    values: "jNnaILs",
-    long_flags: &[
-        "null",
-        "keep-order",
-        "quote",
-        "verbose",
-        "dry-run",
-        "bar",
-        "progress",
-        "eta",
-        "halt",
-        "no-run-if-empty",
-        "line-buffer",
-        "lb",
-        "ungroup",
-        "group",
-        "will-cite",
-        "pipe",
-        "xargs",
-    ],
-    long_values: &["jobs", "max-args", "delay", "timeout", "retries", "joblog", "colsep", "tmpdir"],
-    numbers: false,
-};
+static PARALLEL: LazyLock<OptionSet> = LazyLock::new(|| {
+    OptionSet::parse(
+        "-0 -k -m -q -t -v -X -r -u -n -j== -N== -a== -I== -L== -s== --jobs== --max-args== \
+         --delay== --timeout== --retries== --joblog== --colsep== --tmpdir== --null \
+         --keep-order --quote --verbose --dry-run --bar --progress --eta --halt \
+         --no-run-if-empty --line-buffer --lb --ungroup --group --will-cite --pipe --xargs",
+    )
+});
 
 /// `parallel`: the words up to `:::` are joined, filled in (quoted), and given to a shell.
 pub(super) fn parallel(command: &SimpleCommand) -> Vec<Effect> {

@@ -1,43 +1,23 @@
 //! `git`: settings, options and subcommands that run other programs.
 
+use std::sync::LazyLock;
+
 use super::dispatch::{Effect, Reader, SH};
 use super::editors::{git_editor, git_edits};
-use super::options::{Grammar, NO_OPTIONS, Scan, is_one, scan};
+use super::scan::{Scan, is_one, scan};
 use crate::command::{Reach, Reason, Shape, SimpleCommand, Value, Word};
+use crate::options::OptionSet;
 
 /// The options before the subcommand.
-const GLOBAL: Grammar = Grammar {
-    flags: "pPhv",
-    values: "Cc",
-    long_flags: &[
-        "version",
-        "help",
-        "html-path",
-        "man-path",
-        "info-path",
-        "paginate",
-        "no-pager",
-        "no-replace-objects",
-        "bare",
-        "literal-pathspecs",
-        "glob-pathspecs",
-        "noglob-pathspecs",
-        "icase-pathspecs",
-        "no-optional-locks",
-        "no-lazy-fetch",
-        "exec-path",
-    ],
-    long_values: &[
-        "git-dir",
-        "work-tree",
-        "namespace",
-        "super-prefix",
-        "config-env",
-        "attr-source",
-        "list-cmds",
-    ],
-    numbers: false,
-};
+static GLOBAL: LazyLock<OptionSet> = LazyLock::new(|| {
+    OptionSet::parse(
+        "-p -P -h -v -C== -c== --git-dir== --work-tree== --namespace== --super-prefix== \
+         --config-env== --attr-source== --list-cmds== --version --help --html-path --man-path \
+         --info-path --paginate --no-pager --no-replace-objects --bare --literal-pathspecs \
+         --glob-pathspecs --noglob-pathspecs --icase-pathspecs --no-optional-locks \
+         --no-lazy-fetch --exec-path",
+    )
+});
 
 /// Subcommands that come with git; any other name is a program `git-NAME` or an alias.
 const KNOWN: &str = "add am annotate apply archive bisect blame branch bundle cat-file check-attr \
@@ -263,42 +243,15 @@ fn foreach(args: &[Word]) -> Vec<Effect> {
 }
 
 /// The options of `git config` and where its words start; those behind the first word are words.
-const CONFIG: Grammar = Grammar {
-    flags: "lze",
-    values: "ft",
-    long_flags: &[
-        "get",
-        "get-all",
-        "get-regexp",
-        "get-urlmatch",
-        "list",
-        "unset",
-        "unset-all",
-        "edit",
-        "add",
-        "replace-all",
-        "global",
-        "local",
-        "system",
-        "worktree",
-        "null",
-        "name-only",
-        "show-origin",
-        "show-scope",
-        "bool",
-        "int",
-        "path",
-        "bool-or-int",
-        "includes",
-        "no-includes",
-        "all",
-        "regexp",
-        "append",
-        "fixed-value",
-    ],
-    long_values: &["file", "type", "default", "value", "url"],
-    numbers: false,
-};
+static CONFIG: LazyLock<OptionSet> = LazyLock::new(|| {
+    OptionSet::parse(
+        "-l -z -e -f== -t== --file== --type== --default== --value== --url== --get --get-all \
+         --get-regexp --get-urlmatch --list --unset --unset-all --edit --add --replace-all \
+         --global --local --system --worktree --null --name-only --show-origin --show-scope \
+         --bool --int --path --bool-or-int --includes --no-includes --all --regexp --append \
+         --fixed-value",
+    )
+});
 
 /// `git config name value` is `-c name=value` that stays.
 fn config(args: &[Word]) -> Vec<Effect> {
@@ -441,7 +394,8 @@ fn sets(word: &Word, value: Value) -> Effect {
 }
 
 fn read(args: &[Word]) -> Vec<Effect> {
-    const READ: Grammar = Grammar { flags: "ers", values: "adinNptu", ..NO_OPTIONS };
+    static READ: LazyLock<OptionSet> =
+        LazyLock::new(|| OptionSet::parse("-e -r -s -a== -d== -i== -n== -N== -p== -t== -u=="));
     let scan = match scan(args, &READ) {
         Ok(scan) => scan,
         Err(what) => return odd("read", what),
@@ -458,7 +412,8 @@ fn is_array(name: &str) -> Effect {
 }
 
 fn mapfile(args: &[Word]) -> Vec<Effect> {
-    const MAPFILE: Grammar = Grammar { flags: "t", values: "dnOsuCc", ..NO_OPTIONS };
+    static MAPFILE: LazyLock<OptionSet> =
+        LazyLock::new(|| OptionSet::parse("-t -d== -n== -O== -s== -u== -C== -c=="));
     let scan = match scan(args, &MAPFILE) {
         Ok(scan) => scan,
         Err(what) => return odd("mapfile", what),
@@ -472,7 +427,7 @@ fn mapfile(args: &[Word]) -> Vec<Effect> {
 
 /// `printf -v NAME` sets a variable; a first word of unknown value could turn out to be `-v`.
 fn printf(args: &[Word]) -> Vec<Effect> {
-    const PRINTF: Grammar = Grammar { values: "v", ..NO_OPTIONS };
+    static PRINTF: LazyLock<OptionSet> = LazyLock::new(|| OptionSet::parse("-v=="));
     match scan(args, &PRINTF) {
         Ok(Scan { given, .. }) => given
             .iter()
@@ -509,7 +464,7 @@ fn getopts(args: &[Word]) -> Vec<Effect> {
 }
 
 fn wait(args: &[Word]) -> Vec<Effect> {
-    const WAIT: Grammar = Grammar { flags: "fn", values: "p", ..NO_OPTIONS };
+    static WAIT: LazyLock<OptionSet> = LazyLock::new(|| OptionSet::parse("-f -n -p=="));
     match scan(args, &WAIT) {
         Ok(scan) => scan.value(&["p"]).map(|word| sets(word, Value::Number)).into_iter().collect(),
         Err(_) if args.iter().all(|word| word.variable.as_deref() == Some("#")) => Vec::new(),

@@ -12,8 +12,8 @@ mod editors;
 mod exec_options;
 mod find;
 mod git;
-mod options;
 mod prefix;
+mod scan;
 mod sed;
 mod shells;
 

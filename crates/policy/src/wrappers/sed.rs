@@ -1,31 +1,19 @@
 //! `sed`: its `e` command and its `e` flag run a shell.
 
-use super::dispatch::{Effect, SH};
-use super::options::{Grammar, opaque_file, scan};
-use crate::command::{SimpleCommand, Word};
+use std::sync::LazyLock;
 
-const SED: Grammar = Grammar {
-    flags: "nrEsuzbi",
-    values: "efl",
-    long_flags: &[
-        "quiet",
-        "silent",
-        "regexp-extended",
-        "separate",
-        "unbuffered",
-        "null-data",
-        "in-place",
-        "posix",
-        "debug",
-        "sandbox",
-        "follow-symlinks",
-        "binary",
-        "help",
-        "version",
-    ],
-    long_values: &["expression", "file", "line-length"],
-    numbers: false,
-};
+use super::dispatch::{Effect, SH};
+use super::scan::{opaque_file, scan};
+use crate::command::{SimpleCommand, Word};
+use crate::options::OptionSet;
+
+static SED: LazyLock<OptionSet> = LazyLock::new(|| {
+    OptionSet::parse(
+        "-n -r -E -s -u -z -b -i -e== -f== -l== --expression== --file== --line-length== \
+         --quiet --silent --regexp-extended --separate --unbuffered --null-data --in-place \
+         --posix --debug --sandbox --follow-symlinks --binary --help --version",
+    )
+});
 
 pub(super) fn sed(command: &SimpleCommand) -> Vec<Effect> {
     match scripts(&command.args) {
@@ -69,7 +57,8 @@ fn scripts(args: &[Word]) -> Result<Vec<Word>, String> {
 /// `-i.bak` has its value attached, and only there; other letters may come before the `i`.
 fn without_suffix(word: &Word) -> Word {
     let cluster = word.value().and_then(|text| text.strip_prefix('-'));
-    let end = cluster.and_then(|text| text.find(|c| !SED.flags.contains(c) || c == 'i'));
+    let is_flag = |letter: char| SED.takes_next(&format!("-{letter}")) == Some(false);
+    let end = cluster.and_then(|text| text.find(|c| !is_flag(c) || c == 'i'));
     match (cluster, end) {
         (Some(text), Some(end)) if text.get(end..).is_some_and(|it| it.starts_with('i')) => {
             Word::literal(format!("-{}i", text.get(..end).unwrap_or_default()))

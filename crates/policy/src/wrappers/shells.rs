@@ -1,8 +1,11 @@
 //! Shells, and programs that hand text to one.
 
+use std::sync::LazyLock;
+
 use super::dispatch::{Effect, Reader, SH};
-use super::options::{Grammar, NO_OPTIONS, Scan, is_one, scan};
+use super::scan::{Scan, is_one, scan};
 use crate::command::{Reason, Redirect, Shell, SimpleCommand, Via, Word};
+use crate::options::OptionSet;
 
 /// What such a program leads to; `None` for any other.
 pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
@@ -35,13 +38,12 @@ fn dialect(name: &str) -> Option<Shell> {
     }
 }
 
-const SHELL: Grammar = Grammar {
-    flags: "abcefhilmnprstuvxBCEHPT",
-    values: "",
-    long_flags: &["norc", "noprofile", "login", "noediting", "posix", "restricted", "verbose"],
-    long_values: &[],
-    numbers: false,
-};
+static SHELL: LazyLock<OptionSet> = LazyLock::new(|| {
+    OptionSet::parse(
+        "-a -b -c -e -f -h -i -l -m -n -p -r -s -t -u -v -x -B -C -E -H -P -T --norc \
+         --noprofile --login --noediting --posix --restricted --verbose",
+    )
+});
 /// `-n` reads without running, but not in every shell; `-O` and `-o` change how text is read.
 const SHELL_UNCLEAR: [&str; 3] = ["s", "H", "posix"];
 
@@ -155,13 +157,13 @@ pub(crate) fn reads_commands(command: &SimpleCommand) -> Option<(Shell, Via)> {
 
 /// `su -c TEXT`; without it, it starts a shell.
 fn su(name: &str, args: &[Word]) -> Vec<Effect> {
-    const SU: Grammar = Grammar {
-        flags: "lmpfP-",
-        values: "cgGswTu",
-        long_flags: &["login", "preserve-environment", "fast", "pty"],
-        long_values: &["command", "session-command", "group", "supp-group", "shell", "user"],
-        numbers: false,
-    };
+    static SU: LazyLock<OptionSet> = LazyLock::new(|| {
+        OptionSet::parse(
+            "-l -m -p -f -P -- -c== -g== -G== -s== -w== -T== -u== --command== \
+             --session-command== --group== --supp-group== --shell== --user== --login \
+             --preserve-environment --fast --pty",
+        )
+    });
     let mut rest = args.to_vec();
     let mut texts = Vec::new();
     let mut as_user = false;
@@ -196,13 +198,13 @@ fn su(name: &str, args: &[Word]) -> Vec<Effect> {
 
 /// `script -c TEXT FILE`; without `-c`, it starts a shell.
 fn script(args: &[Word]) -> Vec<Effect> {
-    const SCRIPT: Grammar = Grammar {
-        flags: "aefqt",
-        values: "cBEIOTmo",
-        long_flags: &["append", "return", "flush", "force", "quiet", "timing"],
-        long_values: &["command", "echo", "log-in", "log-out", "log-io", "log-timing"],
-        numbers: false,
-    };
+    static SCRIPT: LazyLock<OptionSet> = LazyLock::new(|| {
+        OptionSet::parse(
+            "-a -e -f -q -t -c== -B== -E== -I== -O== -T== -m== -o== --command== --echo== \
+             --log-in== --log-out== --log-io== --log-timing== --append --return --flush \
+             --force --quiet --timing",
+        )
+    });
     let mut rest = args;
     let mut effects = Vec::new();
     loop {
@@ -236,25 +238,13 @@ fn joined(words: &[Word]) -> Option<Effect> {
 }
 
 fn watch(args: &[Word]) -> Vec<Effect> {
-    const WATCH: Grammar = Grammar {
-        flags: "bcdegprtwxC",
-        values: "nq",
-        long_flags: &[
-            "beep",
-            "color",
-            "differences",
-            "errexit",
-            "chgexit",
-            "precise",
-            "no-rerun",
-            "no-title",
-            "no-wrap",
-            "exec",
-            "no-linewrap",
-        ],
-        long_values: &["interval", "equexit"],
-        numbers: false,
-    };
+    static WATCH: LazyLock<OptionSet> = LazyLock::new(|| {
+        OptionSet::parse(
+            "-b -c -d -e -g -p -r -t -w -x -C -n== -q== --interval== --equexit== --beep \
+             --color --differences --errexit --chgexit --precise --no-rerun --no-title \
+             --no-wrap --exec --no-linewrap",
+        )
+    });
     match scan(args, &WATCH) {
         Ok(scan) => {
             let rest = args.get(scan.rest..).unwrap_or_default();
@@ -268,22 +258,13 @@ fn watch(args: &[Word]) -> Vec<Effect> {
 
 /// `flock FILE COMMAND…` or `flock FILE -c TEXT`.
 fn flock(args: &[Word]) -> Vec<Effect> {
-    const FLOCK: Grammar = Grammar {
-        flags: "sxeunoFv",
-        values: "wEc",
-        long_flags: &[
-            "shared",
-            "exclusive",
-            "unlock",
-            "nonblock",
-            "nb",
-            "close",
-            "no-fork",
-            "verbose",
-        ],
-        long_values: &["timeout", "wait", "conflict-exit-code", "command"],
-        numbers: false,
-    };
+    static FLOCK: LazyLock<OptionSet> = LazyLock::new(|| {
+        OptionSet::parse(
+            "-s -x -e -u -n -o -F -v -w== -E== -c== --timeout== --wait== \
+             --conflict-exit-code== --command== --shared --exclusive --unlock --nonblock --nb \
+             --close --no-fork --verbose",
+        )
+    });
     let before = match scan(args, &FLOCK) {
         Ok(scan) => scan,
         Err(odd) => return vec![Effect::unclear("flock", odd)],
@@ -308,11 +289,13 @@ fn flock(args: &[Word]) -> Vec<Effect> {
 
 /// `ssh HOST TEXT…` runs the text there; some settings run a command here.
 fn ssh(name: &str, args: &[Word]) -> Vec<Effect> {
-    const SSH: Grammar = Grammar {
-        flags: "46AaCfGgKkMNnqsTtVvXxYy",
-        values: "BbcDEeFIiJLlmOopPQRSWw",
-        ..NO_OPTIONS
-    };
+    static SSH: LazyLock<OptionSet> = LazyLock::new(|| {
+        OptionSet::parse(
+            "-4 -6 -A -a -C -f -G -g -K -k -M -N -n -q -s -T -t -V -v -X -x -Y -y -B== -b== \
+             -c== -D== -E== -e== -F== -I== -i== -J== -L== -l== -m== -O== -o== -p== -P== -Q== \
+             -R== -S== -W== -w==",
+        )
+    });
     let scan = match scan(args, &SSH) {
         Ok(scan) => scan,
         Err(odd) => return vec![Effect::unclear(name, odd)],
@@ -346,13 +329,13 @@ fn ssh(name: &str, args: &[Word]) -> Vec<Effect> {
 
 /// Each operand is text for a shell; so are some options.
 fn hyperfine(args: &[Word]) -> Vec<Effect> {
-    const HYPERFINE: Grammar = Grammar {
-        flags: "iN",
-        values: "wmMrspcu",
-        long_flags: &["ignore-failure", "show-output", "shell"],
-        long_values: &["warmup", "min-runs", "max-runs", "runs", "export-json", "export-markdown"],
-        numbers: false,
-    };
+    static HYPERFINE: LazyLock<OptionSet> = LazyLock::new(|| {
+        OptionSet::parse(
+            "-i -N -w== -m== -M== -r== -s== -p== -c== -u== --warmup== --min-runs== \
+             --max-runs== --runs== --export-json== --export-markdown== --ignore-failure \
+             --show-output --shell",
+        )
+    });
     let mut rest = args;
     let mut effects = Vec::new();
     while !rest.is_empty() {
@@ -373,7 +356,8 @@ fn hyperfine(args: &[Word]) -> Vec<Effect> {
 }
 
 fn entr(args: &[Word]) -> Vec<Effect> {
-    const ENTR: Grammar = Grammar { flags: "acdnprsxz", ..NO_OPTIONS };
+    static ENTR: LazyLock<OptionSet> =
+        LazyLock::new(|| OptionSet::parse("-a -c -d -n -p -r -s -x -z"));
     match scan(args, &ENTR) {
         Ok(scan) => {
             let rest = args.get(scan.rest..).unwrap_or_default();

@@ -5,8 +5,8 @@
 
 use super::consequence::{Consequence, Judged, download_into, written};
 use super::entry::Entry;
-use super::options::{Arguments, Doubt, is_operand, known, stays_one_word};
 use crate::command::{Shape, Word};
+use crate::options::{Arguments, Doubt, is_operand, known, stays_one_word};
 use crate::strict::prove::is_fed;
 
 /// The commands of 7z that change or read archives, with what they write. `rn` is left out: it gives
@@ -87,7 +87,7 @@ fn with_dashes(entry: &Entry, args: &[Word]) -> Result<Vec<Word>, Doubt> {
     let mut rest = rest.iter();
     for letter in known(first)?.chars() {
         let option = format!("-{letter}");
-        let takes_word = entry.options().0.takes_word(&option);
+        let takes_word = entry.options().0.takes_next(&option) == Some(true);
         words.push(Word::literal(option));
         if takes_word {
             let value =

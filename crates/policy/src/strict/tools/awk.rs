@@ -6,8 +6,8 @@
 //! elsewhere.
 
 use super::consequence::{Consequence, Judged};
-use super::options::{Arguments, Doubt, known};
 use crate::command::{Shell, Word};
+use crate::options::{Arguments, Doubt, known};
 
 /// Reads a program, and returns the files that it writes and the texts that it hands to a shell.
 ///

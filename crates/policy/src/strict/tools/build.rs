@@ -2,8 +2,8 @@
 
 use super::consequence::{Consequence, Judged, is_plain_text, refuse, refuse_argument_files};
 use super::entry::Entry;
-use super::options::Arguments;
 use crate::command::Word;
+use crate::options::Arguments;
 
 /// Variables of makefiles that are words in messages and paths, not programs.
 const MAKE_VARIABLES: [&str; 22] = [

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use super::consequence::{
     Consequence, Judged, behind, command_of, download_into, is_plain_text, refuse,
 };
-use super::options::{Arguments, OptionSet, Order};
 use crate::command::{Shell, Word};
+use crate::options::{Arguments, OptionSet, Order};
 
 /// Behind `--` stand options of git; a directory is written by `clone` and `download`.
 pub(super) fn github(found: &Arguments) -> Judged {

@@ -1,7 +1,7 @@
 //! The effects of a command beyond its own process, and the words that lead to them.
 
-use super::options::{Arguments, Doubt, stays_one_word};
 use crate::command::{Shape, Shell, Word};
+use crate::options::{Arguments, Doubt, stays_one_word};
 
 /// One effect of a command's arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -21,9 +21,9 @@
 use std::collections::HashMap;
 
 use super::consequence::{Consequence, Judged, behind, command_of, written};
-use super::options::{Arguments, Doubt, Given, Habits, OptionSet, Order, Reader, stays_one_word};
-use super::tables::Block;
 use crate::command::Word;
+use crate::options::{Arguments, Doubt, Given, Habits, OptionSet, Order, Reader, stays_one_word};
+use crate::tables::Block;
 
 /// Judges operands, and options where a table does not say enough.
 pub(super) type OperandJudge = fn(&Arguments) -> Judged;

@@ -7,8 +7,8 @@
 
 use super::consequence::{Consequence, Judged, join, written};
 use super::entry::Entry;
-use super::options::{Arguments, stays_one_word};
 use crate::command::{Shape, Word, base_name};
+use crate::options::{Arguments, stays_one_word};
 
 const DD_KEYS: [&str; 13] = [
     "if", "of", "bs", "ibs", "obs", "cbs", "count", "skip", "seek", "conv", "iflag", "oflag",

@@ -5,8 +5,8 @@
 
 use super::consequence::{Consequence, Judged, written};
 use super::entry::Entry;
-use super::options::{Arguments, Doubt, known, stays_one_word};
 use crate::command::{Shape, Word};
+use crate::options::{Arguments, Doubt, known, stays_one_word};
 use crate::strict::builtins::{self, Builtin};
 
 /// Words of an expression without an argument.

@@ -2,8 +2,8 @@
 
 use super::consequence::{Consequence, Judged, join, written};
 use super::entry::Entry;
-use super::options::{Arguments, Doubt, Habits, Reader, known, stays_one_word};
 use crate::command::{Shape, Word};
+use crate::options::{Arguments, Doubt, Habits, Reader, known, stays_one_word};
 use crate::strict::prove::is_fed;
 
 /// Options before the subcommand, git(1) 2.47.3. `--exec-path=`, `--git-dir`, `--work-tree`,

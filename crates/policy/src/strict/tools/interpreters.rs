@@ -1,8 +1,8 @@
 //! Interpreters, debuggers and clients of databases, whose languages can start programs.
 
 use super::consequence::{Consequence, Judged, behind, is_plain_text, refuse};
-use super::options::{Arguments, Doubt};
 use crate::command::Word;
+use crate::options::{Arguments, Doubt};
 
 /// `python -m name` looks for the module in the working directory first.
 pub(super) fn python(found: &Arguments) -> Judged {

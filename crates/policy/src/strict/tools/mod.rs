@@ -21,12 +21,10 @@ mod find;
 mod git;
 mod interpreters;
 mod network;
-mod options;
 mod other;
 mod packages;
 mod programs;
 mod sed;
-mod tables;
 #[cfg(test)]
 mod tests;
 mod wrappers;

@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 use super::consequence::{
     Consequence, Judged, behind, command_of, download_into, is_plain_text, join, refuse, written,
 };
-use super::options::{Arguments, Doubt, OptionSet, Order, known};
 use crate::command::{Shape, Shell, Word};
+use crate::options::{Arguments, Doubt, OptionSet, Order, known};
 
 /// Settings of ssh_config(5) that start nothing.
 const SSH_SETTINGS: &str = "stricthostkeychecking userknownhostsfile connecttimeout batchmode \

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use super::consequence::{Consequence, Judged, behind, command_of, refuse, refuse_argument_files};
 use super::entry::Entry;
-use super::options::{Arguments, OptionSet, Order};
 use crate::command::{Shell, Word};
+use crate::options::{Arguments, OptionSet, Order};
 
 pub(super) fn vim(found: &Arguments) -> Judged {
     const COMMANDS: [&str; 13] =

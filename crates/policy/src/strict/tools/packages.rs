@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 
 use super::consequence::{Consequence, Judged, command_of, refuse};
-use super::options::{Arguments, OptionSet, Order, is_operand};
 use super::programs;
 use crate::command::{Shape, Shell, Word};
+use crate::options::{Arguments, OptionSet, Order, is_operand};
 
 /// `npx -c TEXT` hands the text to a shell.
 pub(super) fn npx(found: &Arguments) -> Judged {

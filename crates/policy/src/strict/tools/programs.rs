@@ -5,13 +5,13 @@ use std::sync::LazyLock;
 
 use super::consequence::{Consequence, Judged};
 use super::entry::{Entries, Entry, Judge};
-use super::options::{Doubt, OptionSet};
-use super::tables::Table;
 use super::{
     archives, awk, build, cloud, files, find, git, interpreters, network, other, packages, sed,
     wrappers,
 };
 use crate::command::Word;
+use crate::options::{Doubt, OptionSet};
+use crate::tables::Table;
 
 /// The text of the tables, each with its name. No program is in two of them.
 macro_rules! tables {

@@ -5,8 +5,8 @@
 //! so they are not known. Where GNU sed and others read a script differently, it is in doubt.
 
 use super::consequence::{Consequence, Judged};
-use super::options::{Arguments, Doubt, known};
 use crate::command::{Shape, Shell, Word};
+use crate::options::{Arguments, Doubt, known};
 
 /// Reads a script, and returns the files that it writes and the texts that it hands to a shell.
 ///

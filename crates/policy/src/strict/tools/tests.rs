@@ -1,9 +1,9 @@
 //! Shared by the tests of the entries: commands as text, and consequences as text.
 
 use super::consequence::Consequence;
-use super::options::Doubt;
 use super::programs;
 use crate::command::{Shape, Word};
+use crate::options::Doubt;
 
 /// Reads a command: words are split at spaces, `'…'` keeps spaces, `$x` is one unknown word, `@m`
 /// any number of them, and a word with `*` outside quotes is a pattern.

@@ -4,8 +4,8 @@
 
 use super::consequence::{Consequence, Judged, behind, written};
 use super::entry::Entry;
-use super::options::{Arguments, Doubt, Order, is_operand, known, stays_one_word};
 use crate::command::{Shape, Shell, Word};
+use crate::options::{Arguments, Doubt, Order, is_operand, known, stays_one_word};
 
 /// Judges a program that starts the command in its operands. Keys of its own:
 ///

@@ -1,24 +1,7 @@
-//! Reading the options of a program whose options are known.
+//! Reading the options in front of a command, where more is accepted than a program does.
 
 use crate::command::{Shape, Word};
-
-/// The options of a program, as far as they matter.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Grammar {
-    /// Short options without a value.
-    pub(super) flags: &'static str,
-    /// Short options with a value, in the same word or the next.
-    pub(super) values: &'static str,
-    /// Long options without a value, or with one after `=`.
-    pub(super) long_flags: &'static [&'static str],
-    /// Long options with a value, after `=` or in the next word.
-    pub(super) long_values: &'static [&'static str],
-    /// `-5` is an option.
-    pub(super) numbers: bool,
-}
-
-pub(super) const NO_OPTIONS: Grammar =
-    Grammar { flags: "", values: "", long_flags: &[], long_values: &[], numbers: false };
+use crate::options::OptionSet;
 
 /// One option that was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +40,7 @@ impl Scan {
 pub(super) type Odd = String;
 
 /// Reads options up to the first word that is none.
-pub(super) fn scan(args: &[Word], grammar: &Grammar) -> Result<Scan, Odd> {
+pub(super) fn scan(args: &[Word], options: &OptionSet) -> Result<Scan, Odd> {
     let mut scan = Scan::default();
     while let Some(word) = args.get(scan.rest) {
         if word.may_become_option() && !word.text.starts_with('-') {
@@ -73,8 +56,8 @@ pub(super) fn scan(args: &[Word], grammar: &Grammar) -> Result<Scan, Odd> {
         scan.rest += 1;
         let next = args.get(scan.rest);
         let taken = match word.text.strip_prefix("--") {
-            Some(long) => long_option(word, long, next, grammar, &mut scan.given)?,
-            None => short_options(word, next, grammar, &mut scan.given)?,
+            Some(long) => long_option(word, long, next, options, &mut scan.given)?,
+            None => short_options(word, next, options, &mut scan.given)?,
         };
         scan.rest += taken;
     }
@@ -86,7 +69,7 @@ fn long_option(
     word: &Word,
     long: &str,
     next: Option<&Word>,
-    grammar: &Grammar,
+    options: &OptionSet,
     given: &mut Vec<Given>,
 ) -> Result<usize, Odd> {
     let (name, attached) = match long.split_once('=') {
@@ -94,10 +77,11 @@ fn long_option(
         None if word.shape == Shape::Literal => (long, None),
         None => return Err(format!("the word {word}")),
     };
-    let takes = grammar.long_values.contains(&name);
-    if !takes && !grammar.long_flags.contains(&name) {
+    // A program may take `--flag=value` although its help does not say so.
+    let takes = options.takes_next(&format!("--{name}")).filter(|_| !name.is_empty());
+    let Some(takes) = takes else {
         return Err(format!("the option --{name}"));
-    }
+    };
     let (value, used) = match attached {
         Some(value) => (Some(value), 0),
         None if takes => (Some(one_word(next)?), 1),
@@ -111,21 +95,23 @@ fn long_option(
 fn short_options(
     word: &Word,
     next: Option<&Word>,
-    grammar: &Grammar,
+    options: &OptionSet,
     given: &mut Vec<Given>,
 ) -> Result<usize, Odd> {
     let cluster = word.text.get(1..).unwrap_or_default();
-    if grammar.numbers && !cluster.is_empty() && cluster.bytes().all(|b| b.is_ascii_digit()) {
+    let is_number = !cluster.is_empty() && cluster.bytes().all(|b| b.is_ascii_digit());
+    if is_number && options.has_numbers() {
         return Ok(0);
     }
     for (index, letter) in cluster.char_indices() {
         let name = letter.to_string();
-        if grammar.flags.contains(letter) {
-            given.push(Given { name, value: None });
-            continue;
-        }
-        if !grammar.values.contains(letter) {
-            return Err(format!("the option -{letter}"));
+        match options.takes_next(&format!("-{letter}")) {
+            Some(true) => {}
+            Some(false) => {
+                given.push(Given { name, value: None });
+                continue;
+            }
+            None => return Err(format!("the option -{letter}")),
         }
         let rest = cluster.get(index + letter.len_utf8()..).unwrap_or_default();
         if rest.is_empty() && word.shape == Shape::Literal {

@@ -20,21 +20,21 @@ use std::collections::HashMap;
 
 /// A program, a subcommand or a template, with the fields of its own.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Block {
-    pub(super) names: Vec<&'static str>,
-    pub(super) fields: Vec<(&'static str, Vec<&'static str>)>,
-    pub(super) subcommands: Vec<Block>,
+pub(crate) struct Block {
+    pub(crate) names: Vec<&'static str>,
+    pub(crate) fields: Vec<(&'static str, Vec<&'static str>)>,
+    pub(crate) subcommands: Vec<Block>,
 }
 
 impl Block {
     /// The words of a field; none if the field is not there.
-    pub(super) fn words(&self, key: &str) -> &[&'static str] {
+    pub(crate) fn words(&self, key: &str) -> &[&'static str] {
         let field = self.fields.iter().find(|(name, _)| *name == key);
         field.map(|(_, words)| words.as_slice()).unwrap_or_default()
     }
 
     /// `true` if the field is there.
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.fields.iter().any(|(name, _)| *name == key)
     }
 
@@ -53,19 +53,19 @@ impl Block {
 
 /// A table of programs.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    pub(super) programs: Vec<Block>,
-    pub(super) sets: HashMap<&'static str, Vec<&'static str>>,
+pub(crate) struct Table {
+    pub(crate) programs: Vec<Block>,
+    pub(crate) sets: HashMap<&'static str, Vec<&'static str>>,
     /// A name must be written as in the table. Elsewhere a version may follow: `python3.11`.
-    pub(super) has_exact_names: bool,
+    pub(crate) has_exact_names: bool,
     /// Lines that were not understood, and are left out.
-    pub(super) faults: Vec<String>,
+    pub(crate) faults: Vec<String>,
     templates: HashMap<&'static str, Block>,
 }
 
 impl Table {
     /// Reads the text of a table.
-    pub(super) fn parse(text: &'static str) -> Self {
+    pub(crate) fn parse(text: &'static str) -> Self {
         let mut table = Self::default();
         let lines = joined_lines(text);
         let mut rest = lines.as_slice();
@@ -76,6 +76,21 @@ impl Table {
             table.add(line, inner);
         }
         table
+    }
+
+    /// Returns the lines that were not understood, keys other than these, and names that two
+    /// programs have.
+    #[cfg(test)]
+    pub(crate) fn find_faults(&self, keys: &[&str]) -> Vec<String> {
+        let mut faults = self.faults.clone();
+        let mut names = std::collections::HashSet::new();
+        for block in &self.programs {
+            let odd = block.fields.iter().filter(|(key, _)| !keys.contains(key));
+            faults.extend(odd.map(|(key, _)| format!("{:?}: {key}", block.names)));
+            let again = block.names.iter().filter(|name| !names.insert(**name));
+            faults.extend(again.map(|name| format!("{name}: two entries")));
+        }
+        faults
     }
 
     fn add(&mut self, line: &Line, inner: &[Line]) {

@@ -23,7 +23,7 @@ pub(crate) type Doubt = String;
 
 /// A list of options. Of two tokens for one option the first counts.
 #[derive(Debug, Default)]
-pub(super) struct OptionSet {
+pub(crate) struct OptionSet {
     /// Sorted by name.
     forms: Vec<(&'static str, Takes)>,
     prefixes: Vec<&'static str>,
@@ -55,11 +55,11 @@ const MARKS: [(&str, Takes); 5] = [
 
 impl OptionSet {
     /// Reads tokens that are separated by white space.
-    pub(super) fn parse(text: &'static str) -> Self {
+    pub(crate) fn parse(text: &'static str) -> Self {
         Self::from_tokens(text.split_ascii_whitespace())
     }
 
-    pub(super) fn from_tokens(tokens: impl IntoIterator<Item = &'static str>) -> Self {
+    pub(crate) fn from_tokens(tokens: impl IntoIterator<Item = &'static str>) -> Self {
         let mut set = Self::default();
         for token in tokens {
             if token == "-#" {
@@ -84,7 +84,7 @@ impl OptionSet {
     }
 
     /// `true` for a token as the list of options is written in.
-    pub(super) fn is_token(text: &str) -> bool {
+    pub(crate) fn is_token(text: &str) -> bool {
         let name = MARKS.iter().find_map(|(mark, _)| text.strip_suffix(mark)).unwrap_or(text);
         text.starts_with('-') && (text.ends_with('*') || text == "-#" || !name.contains('='))
     }
@@ -94,7 +94,7 @@ impl OptionSet {
     ///
     /// # Errors
     /// Names the first word that is not a known option and may be one when it runs.
-    pub(super) fn read(&self, args: &[Word], order: Order) -> Result<Arguments, Doubt> {
+    pub(crate) fn read(&self, args: &[Word], order: Order) -> Result<Arguments, Doubt> {
         let habits = Habits { order, ..Habits::default() };
         Reader { sets: &[self], habits }.read(args)
     }
@@ -105,19 +105,24 @@ impl OptionSet {
     }
 
     /// `true` if the option is listed.
-    pub(super) fn knows(&self, name: &str) -> bool {
+    pub(crate) fn knows(&self, name: &str) -> bool {
         self.find(name).is_some() || self.prefixes.contains(&name)
     }
 
-    /// `true` if the option may take the next word as its value.
-    pub(super) fn takes_word(&self, name: &str) -> bool {
-        matches!(self.find(name), Some(Takes::Word | Takes::AnyWord))
+    /// `true` if the option takes a value that may be the next word; `None` if it is not listed.
+    pub(crate) fn takes_next(&self, name: &str) -> Option<bool> {
+        self.find(name).map(|takes| matches!(takes, Takes::Word | Takes::AnyWord))
+    }
+
+    /// `true` if a dash and a number is an option.
+    pub(crate) fn has_numbers(&self) -> bool {
+        self.has_numbers
     }
 }
 
 /// The place of options among the words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// Anywhere before `--`, as GNU programs read them.
     #[default]
     Anywhere,
@@ -127,50 +132,50 @@ pub(super) enum Order {
 
 /// How a program reads its options.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Habits {
-    pub(super) order: Order,
+pub(crate) struct Habits {
+    pub(crate) order: Order,
     /// No option of the program does harm, also none that is not listed, so a word that may become
     /// an option is taken as an operand. Options that are written out are still checked.
-    pub(super) is_tolerant: bool,
+    pub(crate) is_tolerant: bool,
     /// A value in a word of its own may not begin with a dash, even behind `==`. For programs with
     /// several option parsers, which may not agree on whether an option takes the next word.
-    pub(super) is_undashed: bool,
+    pub(crate) is_undashed: bool,
     /// Every known long option `--name` has a form `--no-name`, as in git.
-    pub(super) is_negated: bool,
+    pub(crate) is_negated: bool,
 }
 
 /// One option that was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Given {
+pub(crate) struct Given {
     /// The name with its dashes.
-    pub(super) name: String,
-    pub(super) value: Option<Word>,
+    pub(crate) name: String,
+    pub(crate) value: Option<Word>,
 }
 
 /// Arguments, sorted into options and operands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Arguments {
-    pub(super) options: Vec<Given>,
-    pub(super) operands: Vec<Word>,
+pub(crate) struct Arguments {
+    pub(crate) options: Vec<Given>,
+    pub(crate) operands: Vec<Word>,
 }
 
 impl Arguments {
     /// `true` if one of these options was given.
-    pub(super) fn has(&self, names: &[&str]) -> bool {
+    pub(crate) fn has(&self, names: &[&str]) -> bool {
         self.options.iter().any(|given| names.contains(&given.name.as_str()))
     }
 
     /// The values of all options of these names.
-    pub(super) fn values<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a Word> {
+    pub(crate) fn values<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a Word> {
         let named = self.options.iter().filter(|given| names.contains(&given.name.as_str()));
         named.filter_map(|given| given.value.as_ref())
     }
 }
 
 /// Reads arguments by the options of a program, and of the commands around it.
-pub(super) struct Reader<'s> {
-    pub(super) sets: &'s [&'s OptionSet],
-    pub(super) habits: Habits,
+pub(crate) struct Reader<'s> {
+    pub(crate) sets: &'s [&'s OptionSet],
+    pub(crate) habits: Habits,
 }
 
 /// The next word that an option needs.
@@ -184,7 +189,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// Names the first word that is not a known option and may be one when it runs.
-    pub(super) fn read(&self, args: &[Word]) -> Result<Arguments, Doubt> {
+    pub(crate) fn read(&self, args: &[Word]) -> Result<Arguments, Doubt> {
         let mut found = Arguments::default();
         let mut words = args.iter();
         while let Some(word) = words.next() {
@@ -323,7 +328,7 @@ impl Reader<'_> {
 ///
 /// # Errors
 /// Names the word.
-pub(super) fn known(word: &Word) -> Result<&str, Doubt> {
+pub(crate) fn known(word: &Word) -> Result<&str, Doubt> {
     word.value().ok_or_else(|| format!("the word {word}"))
 }
 
@@ -331,7 +336,7 @@ pub(super) fn known(word: &Word) -> Result<&str, Doubt> {
 ///
 /// # Errors
 /// The word may be an option or an operand.
-pub(super) fn is_operand(word: &Word) -> Result<bool, Doubt> {
+pub(crate) fn is_operand(word: &Word) -> Result<bool, Doubt> {
     let is_plain = !word.text.starts_with('-');
     match word.shape {
         Shape::Literal => Ok(is_plain || word.text == "-"),
@@ -344,7 +349,7 @@ pub(super) fn is_operand(word: &Word) -> Result<bool, Doubt> {
 }
 
 /// `true` if the word becomes exactly one word.
-pub(super) fn stays_one_word(word: &Word) -> bool {
+pub(crate) fn stays_one_word(word: &Word) -> bool {
     match word.shape {
         Shape::Literal | Shape::One | Shape::Process => true,
         Shape::Many | Shape::Glob => false,
