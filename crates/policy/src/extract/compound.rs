@@ -1,9 +1,9 @@
 //! Compound commands: groups, loops, conditions, `[[ … ]]`, `case`, functions, `coproc`.
 
-use super::cursor::{ends_word, in_name, starts_name};
+use super::cursor::ends_word;
 use super::expansion::Closing;
-use super::walker::{Entry, Until};
-use super::walker::{Walk, Walker};
+use super::scope::{in_name, is_name};
+use super::walker::{Entry, Until, Walk, Walker};
 use super::word::Draft;
 use crate::command::{Reason, Shape, Value, Via, Word};
 
@@ -274,11 +274,6 @@ impl Walker<'_, '_> {
         }
         self.inside(Self::command).map(drop)
     }
-}
-
-/// Whether this can name a variable.
-pub(super) fn is_name(text: &str) -> bool {
-    text.bytes().next().is_some_and(starts_name) && text.bytes().all(in_name)
 }
 
 fn is_function_name(text: &str) -> bool {

@@ -14,14 +14,6 @@ pub(super) const fn ends_word(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'|' | b'&' | b';' | b'(' | b')' | b'<' | b'>')
 }
 
-pub(super) const fn starts_name(byte: u8) -> bool {
-    byte.is_ascii_alphabetic() || byte == b'_'
-}
-
-pub(super) const fn in_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
-}
-
 impl<'t> Walker<'t, '_> {
     /// The byte at a position, as it stands.
     pub(super) fn raw(&self, at: usize) -> Option<u8> {

@@ -1,9 +1,9 @@
 //! Expansions: `$name`, `${ … }` with every operator, `$( … )` and arithmetic.
 
-use super::super::command::{Reason, Redirect, Shape, SimpleCommand, Value, Via, Word};
-use super::cursor::{in_name, starts_name};
+use super::scope::{in_name, starts_name};
 use super::walker::{Walk, Walker};
 use super::word::{Draft, Quotes};
+use crate::command::{Reason, Redirect, Shape, SimpleCommand, Value, Via, Word};
 
 /// Which elements of a variable an expansion takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

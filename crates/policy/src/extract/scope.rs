@@ -7,7 +7,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::cursor::{in_name, starts_name};
 use crate::command::{Assignment, Reach, Value};
 
 /// Variables that the shell fills with text from outside.
@@ -333,4 +332,40 @@ fn holds_code(text: &str) -> bool {
 fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii() || !in_name(c as u8))
         .filter(|word| word.bytes().next().is_some_and(starts_name))
+}
+
+pub(super) const fn starts_name(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'_'
+}
+
+pub(super) const fn in_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// `true` if this can name a variable.
+pub(super) fn is_name(text: &str) -> bool {
+    text.bytes().next().is_some_and(starts_name) && text.bytes().all(in_name)
+}
+
+/// `true` if shells run or read what a variable of this name holds.
+pub(super) fn is_code(name: &str) -> bool {
+    const CODE: [&str; 16] = [
+        "PS0",
+        "PS1",
+        "PS2",
+        "PS4",
+        "PROMPT_COMMAND",
+        "BASH_ENV",
+        "ENV",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "BASH_CMDS",
+        "BASH_ALIASES",
+        "BASH_LOADABLES_PATH",
+        "BASH_COMPAT",
+        "POSIXLY_CORRECT",
+        "TEXTDOMAIN",
+        "TEXTDOMAINDIR",
+    ];
+    CODE.contains(&name) || name.starts_with("BASH_FUNC_")
 }

@@ -7,11 +7,9 @@ use super::super::command::{
     Assignment, Lookup, Reach, Reason, Redirect, Shape, SimpleCommand, Value, Word,
 };
 use super::super::wrappers;
-use super::compound::is_name;
-use super::cursor::{ends_word, in_name, starts_name};
-use super::scope::is_address;
-use super::walker::Entry;
-use super::walker::{Kind, MAX_COMMANDS, Walk, Walker, read};
+use super::cursor::ends_word;
+use super::scope::{in_name, is_address, is_code, is_name, starts_name};
+use super::walker::{Entry, Kind, MAX_COMMANDS, Pending, Walk, Walker, read};
 use super::word::{Draft, Quotes};
 
 /// The builtins after which bash accepts `name=( … )` as an argument.
@@ -264,29 +262,6 @@ impl Walker<'_, '_> {
     }
 }
 
-/// Whether what a variable of this name holds is run or read by shells.
-pub(super) fn is_code(name: &str) -> bool {
-    const CODE: [&str; 16] = [
-        "PS0",
-        "PS1",
-        "PS2",
-        "PS4",
-        "PROMPT_COMMAND",
-        "BASH_ENV",
-        "ENV",
-        "SHELLOPTS",
-        "BASHOPTS",
-        "BASH_CMDS",
-        "BASH_ALIASES",
-        "BASH_LOADABLES_PATH",
-        "BASH_COMPAT",
-        "POSIXLY_CORRECT",
-        "TEXTDOMAIN",
-        "TEXTDOMAINDIR",
-    ];
-    CODE.contains(&name) || name.starts_with("BASH_FUNC_")
-}
-
 /// `true` if quotes mean the same in this locale as in UTF-8. In some multibyte character sets a
 /// quote or a backslash can be the second half of a character.
 fn is_known_locale(value: &Value) -> bool {
@@ -447,17 +422,6 @@ impl Walker<'_, '_> {
 }
 
 // Here-documents: their bodies start after the line on which they were announced.
-
-/// A here-document whose body is still to come.
-#[derive(Debug)]
-pub(super) struct Pending {
-    delimiter: String,
-    /// The delimiter was quoted: the body is plain data.
-    quoted: bool,
-    strip_tabs: bool,
-    /// The commands that read it, by their place among all that were found.
-    readers: Range<usize>,
-}
 
 impl Walker<'_, '_> {
     /// Takes the delimiter after `<<` or `<<-`.

@@ -1,9 +1,9 @@
 //! The state of one reading, its bounds, and the way in: lists of commands, and each command that
 //! is found.
 
-use super::compound::is_name;
-use super::scope::{Scope, Settled};
-use super::simple_command::{Pending, is_code};
+use std::ops::Range;
+
+use super::scope::{Scope, Settled, is_code, is_name};
 use crate::command::{
     Assignment, Extraction, Lookup, Reach, Reason, Redirect, Shape, Shell, SimpleCommand,
     Uncertain, Value, Via, Word,
@@ -36,6 +36,17 @@ pub(super) struct Sink {
     pub(super) depth: usize,
     work: usize,
     uncertain: Option<Uncertain>,
+}
+
+/// A here-document whose body is still to come.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) delimiter: String,
+    /// The delimiter was quoted: the body is plain data.
+    pub(super) quoted: bool,
+    pub(super) strip_tabs: bool,
+    /// The commands that read it, by their place among all that were found.
+    pub(super) readers: Range<usize>,
 }
 
 /// One reading of one text.

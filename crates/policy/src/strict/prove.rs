@@ -13,7 +13,7 @@ use crate::strict::builtins;
 use crate::strict::builtins::Builtin;
 use crate::strict::reader::{Proven, ShellReader};
 use crate::strict::recognise::RawCommand;
-use crate::strict::tools::{Consequence, consequences, is_known};
+use crate::strict::tools::{Consequence, consequences, is_fed, is_known};
 
 /// The longest text that is read.
 const MAX_BYTES: usize = 64 * 1024;
@@ -418,13 +418,6 @@ pub(super) fn starts_shell(program: &str) -> bool {
 /// earlier line may have written the file.
 pub(super) fn is_configured_by_argument(program: &str) -> bool {
     matches!(program, "ssh" | "scp" | "sftp")
-}
-
-/// `true` for a file that is an input of the command rather than a file: `-`, a pipe, `/dev/stdin`.
-pub(super) fn is_fed(word: &Word) -> bool {
-    let is_input =
-        |path: &str| path == "-" || path.starts_with("/dev/") || path.starts_with("/proc/");
-    word.shape == Shape::Process || word.value().is_some_and(is_input)
 }
 
 /// The code that a build tool finds by itself; `None` for an interpreter.

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::dispatch::{Effect, SH};
+use super::effect::{Effect, SH};
 use super::scan::{opaque_file, scan};
 use crate::command::{SimpleCommand, Word};
 use crate::options::OptionSet;

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::dispatch::{Effect, Reader};
+use super::effect::{Effect, Reader};
 use super::git;
 use super::scan::scan;
 use crate::command::{Reason, Shape, SimpleCommand, Word};

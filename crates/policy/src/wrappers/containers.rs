@@ -6,7 +6,7 @@
 
 use std::sync::LazyLock;
 
-use super::dispatch::{Effect, SH};
+use super::effect::{Effect, SH};
 use super::scan::{Scan, is_one, scan};
 use crate::command::{Shape, SimpleCommand, Word};
 use crate::options::OptionSet;

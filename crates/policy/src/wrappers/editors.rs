@@ -1,6 +1,6 @@
 //! Editors and pagers: commands among their options, and when git starts an editor.
 
-use super::dispatch::{Effect, SH};
+use super::effect::{Effect, SH};
 use super::git::is_option;
 use crate::command::{SimpleCommand, Word};
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use super::dispatch::{Effect, SH};
+use super::effect::{Effect, SH};
 use crate::command::{Redirect, SimpleCommand, Word};
 use crate::options::OptionSet;
 use crate::tables::Table;

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::dispatch::{Effect, Reader};
+use super::effect::{Effect, Reader};
 use super::scan::scan;
 use crate::command::{Shape, Shell, SimpleCommand, Word};
 use crate::options::OptionSet;

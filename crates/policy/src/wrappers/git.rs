@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::dispatch::{Effect, Reader, SH};
 use super::editors::{git_editor, git_edits};
+use super::effect::{Effect, Reader, SH};
 use super::scan::{Scan, is_one, scan};
 use crate::command::{Reach, Reason, Shape, SimpleCommand, Value, Word};
 use crate::options::OptionSet;

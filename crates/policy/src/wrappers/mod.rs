@@ -9,6 +9,7 @@ mod builtins;
 mod containers;
 mod dispatch;
 mod editors;
+mod effect;
 mod exec_options;
 mod find;
 mod git;
@@ -17,7 +18,8 @@ mod scan;
 mod sed;
 mod shells;
 
-pub(super) use dispatch::{Effect, Reader, effects};
+pub(super) use dispatch::effects;
+pub(super) use effect::{Effect, Reader};
 pub(super) use exec_options::runs_shell_for;
 pub(super) use git::git_operands;
 pub(super) use shells::reads_commands;

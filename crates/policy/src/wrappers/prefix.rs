@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use super::dispatch::Effect;
+use super::effect::Effect;
 use super::scan::{Given, Scan, is_one, scan};
 use crate::command::{Assignment, Reach, SimpleCommand, Value, Word, base_name};
 use crate::options::OptionSet;

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::dispatch::{Effect, Reader, SH};
+use super::effect::{Effect, Reader, SH};
 use super::scan::{Scan, is_one, scan};
 use crate::command::{Reason, Redirect, Shell, SimpleCommand, Via, Word};
 use crate::options::OptionSet;

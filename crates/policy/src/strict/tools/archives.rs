@@ -3,11 +3,10 @@
 //! Versions: GNU tar 1.34, Info-ZIP zip 3.0 and unzip 6.00, GNU cpio 2.13, gzip 1.12, bzip2 1.0.8,
 //! xz 5.4.1, zstd 1.5.4, 7-Zip 25.01, GNU binutils 2.40.
 
-use super::consequence::{Consequence, Judged, download_into, written};
+use super::consequence::{Consequence, Judged, download_into, is_fed, written};
 use super::entry::Entry;
 use crate::command::{Shape, Word};
 use crate::options::{Arguments, Doubt, is_operand, known, stays_one_word};
-use crate::strict::prove::is_fed;
 
 /// The commands of 7z that change or read archives, with what they write. `rn` is left out: it gives
 /// packed data another name, such as that of a makefile.

@@ -104,3 +104,10 @@ pub(super) fn refuse_argument_files(found: &Arguments) -> Result<(), Doubt> {
     let values = found.options.iter().filter_map(|given| given.value.as_ref());
     refuse(found.operands.iter().chain(values), |word| word.text.starts_with('@'))
 }
+
+/// `true` for a file that is an input of the command rather than a file: `-`, a pipe, `/dev/stdin`.
+pub(crate) fn is_fed(word: &Word) -> bool {
+    let is_input =
+        |path: &str| path == "-" || path.starts_with("/dev/") || path.starts_with("/proc/");
+    word.shape == Shape::Process || word.value().is_some_and(is_input)
+}

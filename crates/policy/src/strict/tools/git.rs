@@ -1,10 +1,9 @@
 //! git: its own options, settings given on the command line, and subcommands.
 
-use super::consequence::{Consequence, Judged, join, written};
+use super::consequence::{Consequence, Judged, is_fed, join, written};
 use super::entry::Entry;
 use crate::command::{Shape, Word};
 use crate::options::{Arguments, Doubt, Habits, Reader, known, stays_one_word};
-use crate::strict::prove::is_fed;
 
 /// Options before the subcommand, git(1) 2.47.3. `--exec-path=`, `--git-dir`, `--work-tree`,
 /// `--config-env` and `--bare` name other programs and settings.
