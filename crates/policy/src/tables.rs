@@ -159,6 +159,11 @@ impl Table {
     }
 }
 
+/// `true` if a list, whose words are separated by white space, has the word.
+pub(crate) fn has_word(list: &str, word: &str) -> bool {
+    list.split_ascii_whitespace().any(|known| known == word)
+}
+
 /// A line with those that go on with it.
 #[derive(Debug)]
 struct Line {

@@ -3,34 +3,12 @@
 //! Many programs run whatever some variable names: a pager, an editor, a wrapper, a library.
 
 use super::matching::fits;
+use crate::tables::has_word;
 
 /// Names that programs read, but that only change what they say, not what they do.
-const HARMLESS: [&str; 24] = [
-    "CI",
-    "DEBUG",
-    "VERBOSE",
-    "NO_COLOR",
-    "FORCE_COLOR",
-    "CLICOLOR",
-    "CLICOLOR_FORCE",
-    "COLUMNS",
-    "COLORTERM",
-    "RUST_LOG",
-    "RUST_LOG_STYLE",
-    "RUST_BACKTRACE",
-    "RUST_TEST_THREADS",
-    "LOG_LEVEL",
-    "LOGLEVEL",
-    "NODE_ENV",
-    "RAILS_ENV",
-    "RACK_ENV",
-    "APP_ENV",
-    "BUILD_ENV",
-    "PORT",
-    "SOURCE_DATE_EPOCH",
-    "QWEN_CODE",
-    "OMP_NUM_THREADS",
-];
+const HARMLESS: &str = "CI DEBUG VERBOSE NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE COLUMNS COLORTERM RUST_LOG \
+    RUST_LOG_STYLE RUST_BACKTRACE RUST_TEST_THREADS LOG_LEVEL LOGLEVEL NODE_ENV RAILS_ENV \
+    RACK_ENV APP_ENV BUILD_ENV PORT SOURCE_DATE_EPOCH QWEN_CODE OMP_NUM_THREADS";
 /// Names with a meaning that starts nothing for this value: git takes `cat` for "no pager".
 /// debconf evaluates the name of its frontend as Perl.
 const HARMLESS_VALUES: [(&str, &str); 8] = [
@@ -46,85 +24,13 @@ const HARMLESS_VALUES: [(&str, &str); 8] = [
 /// Names that programs take for the name of a file or a terminal: harmless as plain text.
 const PLAIN_VALUES: [&str; 2] = ["TERM", "TZ"];
 /// Names that scripts use for themselves and that no shell or tool gives a meaning.
-const PLAIN: [&str; 52] = [
-    "ARCHIVE",
-    "BASE",
-    "BRANCH",
-    "CODE",
-    "COMMIT",
-    "COUNT",
-    "CURRENT",
-    "DATE",
-    "DEST",
-    "DIR",
-    "DIRS",
-    "DST",
-    "ELAPSED",
-    "END",
-    "ERRORS",
-    "EXIT_CODE",
-    "FILE",
-    "FILENAME",
-    "FILES",
-    "FOUND",
-    "HASH",
-    "ID",
-    "INDEX",
-    "INPUT",
-    "ITEM",
-    "KEY",
-    "LAST",
-    "LINE",
-    "LIST",
-    "MAX",
-    "MESSAGE",
-    "MIN",
-    "MSG",
-    "NAME",
-    "NUM",
-    "OUT",
-    "OUTPUT",
-    "PID",
-    "RC",
-    "RESULT",
-    "SHA",
-    "SIZE",
-    "SRC",
-    "START",
-    "STATUS",
-    "SUM",
-    "TAG",
-    "TIMESTAMP",
-    "TOTAL",
-    "URL",
-    "VALUE",
-    "VERSION",
-];
+const PLAIN: &str = "ARCHIVE BASE BRANCH CODE COMMIT COUNT CURRENT DATE DEST DIR DIRS DST ELAPSED END ERRORS \
+    EXIT_CODE FILE FILENAME FILES FOUND HASH ID INDEX INPUT ITEM KEY LAST LINE LIST MAX \
+    MESSAGE MIN MSG NAME NUM OUT OUTPUT PID RC RESULT SHA SIZE SRC START STATUS SUM TAG \
+    TIMESTAMP TOTAL URL VALUE VERSION";
 /// Lower-case names that a shell or a common tool gives a meaning.
-const MEANINGFUL: [&str; 22] = [
-    "argv",
-    "auto_resume",
-    "cdpath",
-    "editor",
-    "fignore",
-    "fpath",
-    "histchars",
-    "home",
-    "keymap",
-    "mailpath",
-    "manpath",
-    "module_path",
-    "npm_*",
-    "pip_*",
-    "path",
-    "prompt",
-    "psvar",
-    "shell",
-    "signals",
-    "status",
-    "term",
-    "watch",
-];
+const MEANINGFUL: &str = "argv auto_resume cdpath editor fignore fpath histchars home keymap mailpath manpath \
+    module_path npm_* pip_* path prompt psvar shell signals status term watch";
 /// Locales in which every shell reads quotes alike.
 pub const PLAIN_LOCALES: [&str; 5] = ["C", "POSIX", "C.UTF-8", "C.utf8", "en_US.UTF-8"];
 
@@ -142,7 +48,7 @@ impl SafeNames {
     /// Returns whether the shell may set this variable for itself, to this value where it is known.
     #[must_use]
     pub fn in_shell(&self, name: &str, value: Option<&str>) -> bool {
-        self.in_environment(name, value) || is_script_name(name) || PLAIN.contains(&name)
+        self.in_environment(name, value) || is_script_name(name) || has_word(PLAIN, name)
     }
 
     /// Returns whether this variable may be set in the environment of a program, to this value
@@ -150,7 +56,7 @@ impl SafeNames {
     #[must_use]
     pub fn in_environment(&self, name: &str, value: Option<&str>) -> bool {
         self.0.iter().any(|pattern| fits(pattern, name))
-            || HARMLESS.contains(&name)
+            || has_word(HARMLESS, name)
             || value.is_some_and(|value| HARMLESS_VALUES.contains(&(name, value)))
             || is_plain_locale(name, value)
             || (PLAIN_VALUES.contains(&name) && value.is_some_and(is_plain_value))
@@ -163,8 +69,8 @@ fn is_script_name(name: &str) -> bool {
     let is_lower = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     let is_letter = name.len() == 1 && name.starts_with(|c: char| c.is_ascii_alphabetic());
-    let has_meaning =
-        name.contains("proxy") || MEANINGFUL.iter().any(|pattern| fits(pattern, name));
+    let has_meaning = name.contains("proxy")
+        || MEANINGFUL.split_ascii_whitespace().any(|pattern| fits(pattern, name));
     (is_lower || is_letter) && !has_meaning
 }
 

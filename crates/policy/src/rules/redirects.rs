@@ -3,6 +3,7 @@
 use super::matching::fits;
 use super::matching::normal;
 use crate::command::{Redirect, Shape, SimpleCommand, Word, base_name};
+use crate::tables::has_word;
 
 /// The surroundings of a text: its directory, and the places that it may write to.
 #[derive(Debug, Clone)]
@@ -23,10 +24,8 @@ pub(crate) struct Place<'p> {
 const DEVICES: [&str; 4] = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"];
 
 /// Parts of a path below which programs find what they run or how they are set up.
-const PRIVATE_PARTS: [&str; 14] = [
-    "hooks", ".ssh", ".gnupg", ".config", ".cargo", ".claude", ".cursor", ".vscode", ".idea",
-    ".husky", ".github", ".docker", ".kube", ".aws",
-];
+const PRIVATE_PARTS: &str = "hooks .ssh .gnupg .config .cargo .claude .cursor .vscode .idea .husky .github .docker \
+    .kube .aws";
 /// Files that git, shells and common tools read as their settings, wherever they are.
 const PRIVATE_FILES: [&str; 38] = [
     "config",
@@ -191,7 +190,7 @@ fn is_private(path: &str) -> bool {
 }
 
 fn is_private_part(part: &str) -> bool {
-    PRIVATE_PARTS.contains(&part) || part.ends_with(".git")
+    has_word(PRIVATE_PARTS, part) || part.ends_with(".git")
 }
 
 fn is_below(path: &str, root: &str) -> bool {

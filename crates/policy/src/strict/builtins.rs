@@ -2,43 +2,13 @@
 
 use crate::command::{Shape, Word};
 use crate::strict::reader::is_name;
+use crate::tables::has_word;
 
 /// Every other builtin of bash and dash. Some run text (`eval`, `trap`), some change how the rest is
 /// read (`alias`, `shopt`), some evaluate names with subscripts (`declare`, `let`, `getopts`).
-const REFUSED: [&str; 32] = [
-    ".",
-    "alias",
-    "bind",
-    "builtin",
-    "caller",
-    "chdir",
-    "compgen",
-    "complete",
-    "compopt",
-    "declare",
-    "enable",
-    "eval",
-    "exec",
-    "fc",
-    "getopts",
-    "hash",
-    "help",
-    "history",
-    "let",
-    "local",
-    "logout",
-    "mapfile",
-    "readarray",
-    "readonly",
-    "shopt",
-    "source",
-    "suspend",
-    "trap",
-    "typeset",
-    "ulimit",
-    "unalias",
-    "vared",
-];
+const REFUSED: &str = ". alias bind builtin caller chdir compgen complete compopt declare enable eval exec fc \
+    getopts hash help history let local logout mapfile readarray readonly shopt source suspend \
+    trap typeset ulimit unalias vared";
 
 /// The effect of a builtin and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +44,7 @@ pub(super) fn look_up(name: &str, args: &[Word]) -> Option<Result<Builtin, Strin
             if is_plain { Ok(Builtin::Harmless) } else { Err(format!("an argument of `{name}`")) }
         }
         "command" => command(args),
-        _ if REFUSED.contains(&name) => Err(format!("the builtin `{name}`")),
+        _ if has_word(REFUSED, name) => Err(format!("the builtin `{name}`")),
         _ => return None,
     };
     Some(result)

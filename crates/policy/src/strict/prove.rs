@@ -14,6 +14,7 @@ use crate::strict::builtins::Builtin;
 use crate::strict::reader::{Proven, ShellReader};
 use crate::strict::recognise::RawCommand;
 use crate::strict::tools::{Consequence, consequences, is_fed, is_known};
+use crate::tables::has_word;
 
 /// The longest text that is read.
 const MAX_BYTES: usize = 64 * 1024;
@@ -364,38 +365,22 @@ impl Code {
 
 /// Interpreters that run whatever code their arguments hold: a file that the same line writes gives
 /// them no power that `-c` does not.
-const INTERPRETERS: [&str; 13] = [
-    "python", "python3", "node", "deno", "bun", "perl", "ruby", "php", "lua", "luajit", "Rscript",
-    "julia", "tclsh",
-];
+const INTERPRETERS: &str =
+    "python python3 node deno bun perl ruby php lua luajit Rscript julia tclsh";
 
 /// Programs that read shell text themselves.
 const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash"];
 
 /// Endings of files that no tool runs or takes for its settings.
-const DATA: [&str; 18] = [
-    "log", "txt", "out", "err", "csv", "tsv", "diff", "patch", "md", "xml", "html", "json",
-    "jsonl", "bak", "tmp", "tgz", "gz", "zip",
-];
+const DATA: &str = "log txt out err csv tsv diff patch md xml html json jsonl bak tmp tgz gz zip";
 /// Files with such an ending that tools do read.
-const SETTINGS: [&str; 11] = [
-    "CMakeLists.txt",
-    "package.json",
-    "package-lock.json",
-    "tsconfig.json",
-    "composer.json",
-    "deno.json",
-    "project.json",
-    "nx.json",
-    "lerna.json",
-    "pom.xml",
-    "build.xml",
-];
+const SETTINGS: &str = "CMakeLists.txt package.json package-lock.json tsconfig.json composer.json deno.json \
+    project.json nx.json lerna.json pom.xml build.xml";
 
 /// `true` for the name of a file that no tool runs or takes for its settings.
 fn is_data_name(name: &str) -> bool {
-    let has_ending = name.rsplit_once('.').is_some_and(|(_, ending)| DATA.contains(&ending));
-    let is_settings = SETTINGS.contains(&name)
+    let has_ending = name.rsplit_once('.').is_some_and(|(_, ending)| has_word(DATA, ending));
+    let is_settings = has_word(SETTINGS, name)
         || name.starts_with('.')
         || name.contains("config")
         || name.contains("requirements");
@@ -405,7 +390,9 @@ fn is_data_name(name: &str) -> bool {
 /// `true` for an interpreter whose code the line may as well hand over as an argument.
 pub(super) fn is_interpreter(program: &str) -> bool {
     let is_version = |rest: &str| rest.chars().all(|c| c.is_ascii_digit() || c == '.');
-    INTERPRETERS.iter().any(|known| program.strip_prefix(known).is_some_and(is_version))
+    INTERPRETERS
+        .split_ascii_whitespace()
+        .any(|known| program.strip_prefix(known).is_some_and(is_version))
 }
 
 /// `true` for a program that starts a shell on this host for text that it is given. Shells read it

@@ -10,15 +10,14 @@ use super::word::{Facts, ValueFacts};
 use crate::command::Via;
 use crate::strict::reader::{Proven, ShellReader, ends_word, is_name};
 use crate::strict::word::{RawWord, WordPart};
+use crate::tables::has_word;
 
 /// The most commands of one text.
 const MAX_COMMANDS: usize = 500;
 
 /// Words that start or end a compound command, where a command may start.
-const RESERVED: [&str; 21] = [
-    "!", "{", "}", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for",
-    "function", "if", "in", "select", "then", "until", "while",
-];
+const RESERVED: &str = "! { } [[ ]] case coproc do done elif else esac fi for function if in select then until \
+    while";
 
 /// A simple command as it stands in the text.
 #[derive(Debug, Clone, Default)]
@@ -197,7 +196,7 @@ impl ShellReader<'_> {
             return self.refuse("an option of `time`");
         }
         let word = self.next_word();
-        if RESERVED.contains(&word) || self.starts_with("(") || self.at_time() {
+        if has_word(RESERVED, word) || self.starts_with("(") || self.at_time() {
             return self.refuse("`time` before something else than a simple command");
         }
         Ok(())
@@ -220,7 +219,7 @@ impl ShellReader<'_> {
             self.pos += 1;
         } else {
             let word = self.next_word().to_owned();
-            if !RESERVED.contains(&word.as_str()) {
+            if !has_word(RESERVED, word.as_str()) {
                 return self.simple();
             }
             self.pos += word.len();

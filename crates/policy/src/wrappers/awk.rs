@@ -6,6 +6,7 @@ use super::effect::{Effect, SH};
 use super::scan::{opaque_file, scan};
 use crate::command::{SimpleCommand, Word};
 use crate::options::OptionSet;
+use crate::tables::has_word;
 
 static AWK: LazyLock<OptionSet> = LazyLock::new(|| {
     OptionSet::parse(
@@ -53,28 +54,8 @@ fn could_run(text: &str) -> bool {
 }
 
 /// Words, to some awk, after which a slash may be either.
-const KEYWORDS: &[&str] = &[
-    "BEGIN",
-    "BEGINFILE",
-    "END",
-    "ENDFILE",
-    "break",
-    "case",
-    "continue",
-    "default",
-    "delete",
-    "exit",
-    "for",
-    "func",
-    "function",
-    "getline",
-    "if",
-    "length",
-    "next",
-    "nextfile",
-    "switch",
-    "while",
-];
+const KEYWORDS: &str = "BEGIN BEGINFILE END ENDFILE break case continue default delete exit for func function \
+    getline if length next nextfile switch while";
 
 /// A piece of an awk program, as far as it matters here.
 #[derive(Debug, PartialEq, Eq)]
@@ -185,7 +166,7 @@ impl Program {
             [.., Token::Text(_) | Token::Sign(']')] => Slash::Divides,
             [.., Token::Name(name)] => match name.as_str() {
                 "return" | "print" | "printf" | "in" | "else" | "do" => Slash::Starts,
-                name if KEYWORDS.contains(&name) => Slash::Either,
+                name if has_word(KEYWORDS, name) => Slash::Either,
                 _ => Slash::Divides,
             },
             [.., Token::Sign('+'), Token::Sign('+')] | [.., Token::Sign('-'), Token::Sign('-')] => {

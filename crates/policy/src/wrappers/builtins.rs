@@ -7,6 +7,7 @@ use super::git;
 use super::scan::scan;
 use crate::command::{Reason, Shape, SimpleCommand, Word};
 use crate::options::OptionSet;
+use crate::tables::has_word;
 
 /// What a builtin leads to; `None` if it leads to nothing, or is none.
 pub(super) fn effects(name: &str, command: &SimpleCommand) -> Option<Vec<Effect>> {
@@ -100,22 +101,8 @@ fn compgen(args: &[Word]) -> Vec<Effect> {
 }
 
 /// Options that change neither the reading of the text nor what names mean.
-const SET_NAMES: [&str; 14] = [
-    "allexport",
-    "errexit",
-    "errtrace",
-    "functrace",
-    "hashall",
-    "monitor",
-    "noclobber",
-    "noglob",
-    "notify",
-    "nounset",
-    "physical",
-    "pipefail",
-    "verbose",
-    "xtrace",
-];
+const SET_NAMES: &str = "allexport errexit errtrace functrace hashall monitor noclobber noglob notify nounset \
+    physical pipefail verbose xtrace";
 static SET: LazyLock<OptionSet> =
     LazyLock::new(|| OptionSet::parse("-a -b -e -f -h -m -u -v -x -C -E -T -P -o=="));
 
@@ -132,7 +119,7 @@ fn set(args: &[Word]) -> Vec<Effect> {
     };
     for given in scan.given.iter().filter(|given| given.name == "o") {
         let name = given.value.as_ref().and_then(Word::value);
-        if !name.is_some_and(|name| SET_NAMES.contains(&name)) {
+        if !name.is_some_and(|name| has_word(SET_NAMES, name)) {
             effects.push(Effect::unclear("set", "the option -o"));
         }
     }
@@ -146,29 +133,13 @@ fn minus(word: &Word) -> Word {
     }
 }
 
-const SHOPT_NAMES: [&str; 16] = [
-    "autocd",
-    "cdspell",
-    "checkhash",
-    "checkjobs",
-    "checkwinsize",
-    "cmdhist",
-    "dotglob",
-    "failglob",
-    "globstar",
-    "globasciiranges",
-    "huponexit",
-    "inherit_errexit",
-    "lastpipe",
-    "nocaseglob",
-    "nocasematch",
-    "nullglob",
-];
+const SHOPT_NAMES: &str = "autocd cdspell checkhash checkjobs checkwinsize cmdhist dotglob failglob globstar \
+    globasciiranges huponexit inherit_errexit lastpipe nocaseglob nocasematch nullglob";
 
 fn shopt(args: &[Word]) -> Vec<Effect> {
     let known = |word: &Word| {
         word.value().is_some_and(|text| {
-            matches!(text, "-s" | "-u" | "-q" | "-p" | "-sq" | "-uq") || SHOPT_NAMES.contains(&text)
+            matches!(text, "-s" | "-u" | "-q" | "-p" | "-sq" | "-uq") || has_word(SHOPT_NAMES, text)
         })
     };
     if args.iter().all(known) {

@@ -177,20 +177,7 @@ fn names_action(word: &Word) -> bool {
 
 /// Whether a long option of `commit`, `tag` or `notes` has its value in the next word.
 fn takes_value(name: &str) -> bool {
-    const VALUES: [&str; 13] = [
-        "--message",
-        "--file",
-        "--reuse-message",
-        "--fixup",
-        "--squash",
-        "--author",
-        "--date",
-        "--template",
-        "--cleanup",
-        "--trailer",
-        "--pathspec-from-file",
-        "--local-user",
-        "--ref",
-    ];
-    VALUES.iter().any(|option| is_option(name, option))
+    const VALUES: &str = "--message --file --reuse-message --fixup --squash --author --date --template --cleanup \
+        --trailer --pathspec-from-file --local-user --ref";
+    VALUES.split_ascii_whitespace().any(|option| is_option(name, option))
 }

@@ -6,6 +6,7 @@ use super::effect::{Effect, Reader};
 use super::scan::scan;
 use crate::command::{Shape, Shell, SimpleCommand, Word};
 use crate::options::OptionSet;
+use crate::tables::has_word;
 
 /// Actions that run the words up to `;` or `+`.
 const ACTIONS: [&str; 4] = ["-exec", "-execdir", "-ok", "-okdir"];
@@ -53,33 +54,10 @@ fn action_length(words: &[Word]) -> Option<usize> {
 
 /// Whether this is a test of `find` that takes the next word as its value.
 fn is_value(word: Option<&Word>) -> bool {
-    const TESTS: [&str; 24] = [
-        "-name",
-        "-iname",
-        "-path",
-        "-ipath",
-        "-wholename",
-        "-regex",
-        "-iregex",
-        "-type",
-        "-user",
-        "-group",
-        "-newer",
-        "-size",
-        "-perm",
-        "-mtime",
-        "-mmin",
-        "-atime",
-        "-amin",
-        "-ctime",
-        "-cmin",
-        "-maxdepth",
-        "-mindepth",
-        "-printf",
-        "-samefile",
-        "-lname",
-    ];
-    word.and_then(Word::value).is_some_and(|text| TESTS.contains(&text))
+    const TESTS: &str = "-name -iname -path -ipath -wholename -regex -iregex -type -user -group -newer -size \
+        -perm -mtime -mmin -atime -amin -ctime -cmin -maxdepth -mindepth -printf -samefile \
+        -lname";
+    word.and_then(Word::value).is_some_and(|text| has_word(TESTS, text))
 }
 
 /// `{}` becomes a path below a starting point, so it is no option.

@@ -7,6 +7,7 @@ use super::effect::{Effect, Reader, SH};
 use super::scan::{Scan, is_one, scan};
 use crate::command::{Reach, Reason, Shape, SimpleCommand, Value, Word};
 use crate::options::OptionSet;
+use crate::tables::has_word;
 
 /// The options before the subcommand.
 static GLOBAL: LazyLock<OptionSet> = LazyLock::new(|| {
@@ -75,33 +76,13 @@ fn settings(scan: &Scan) -> Vec<Effect> {
 /// One setting: harmless, text for a shell, or not understood.
 fn setting(text: &str, literal: bool) -> Option<Effect> {
     /// Settings that only change what is shown or written.
-    const HARMLESS: [&str; 22] = [
-        "user.",
-        "color.",
-        "advice.",
-        "init.defaultbranch",
-        "core.quotepath",
-        "core.autocrlf",
-        "core.abbrev",
-        "core.filemode",
-        "core.ignorecase",
-        "diff.renames",
-        "diff.algorithm",
-        "merge.ff",
-        "fetch.prune",
-        "push.autosetupremote",
-        "commit.gpgsign",
-        "tag.gpgsign",
-        "log.",
-        "http.postbuffer",
-        "http.version",
-        "http.lowspeed",
-        "push.default",
-        "pull.rebase",
-    ];
+    const HARMLESS: &str = "user. color. advice. init.defaultbranch core.quotepath core.autocrlf core.abbrev \
+        core.filemode core.ignorecase diff.renames diff.algorithm merge.ff fetch.prune \
+        push.autosetupremote commit.gpgsign tag.gpgsign log. http.postbuffer http.version \
+        http.lowspeed push.default pull.rebase";
     let (name, value) = text.split_once('=').unwrap_or((text, "true"));
     let name = name.to_ascii_lowercase();
-    if HARMLESS.iter().any(|harmless| name.starts_with(harmless)) {
+    if HARMLESS.split_ascii_whitespace().any(|harmless| name.starts_with(harmless)) {
         return None;
     }
     let code = match name.split('.').next() {
@@ -495,9 +476,6 @@ fn test(args: &[Word]) -> Vec<Effect> {
 
 /// Whether a word after another one in `test` can be a name: neither operator nor closing bracket.
 fn is_operand(word: &Word) -> bool {
-    const OPERATORS: [&str; 19] = [
-        "=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef",
-        "-a", "-o", "]", ")", "(",
-    ];
-    !word.value().is_some_and(|text| OPERATORS.contains(&text))
+    const OPERATORS: &str = "= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ] ) (";
+    !word.value().is_some_and(|text| has_word(OPERATORS, text))
 }

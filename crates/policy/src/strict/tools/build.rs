@@ -4,38 +4,17 @@ use super::consequence::{Consequence, Judged, is_plain_text, refuse, refuse_argu
 use super::entry::Entry;
 use crate::command::Word;
 use crate::options::Arguments;
+use crate::tables::has_word;
 
 /// Variables of makefiles that are words in messages and paths, not programs.
-const MAKE_VARIABLES: [&str; 22] = [
-    "V",
-    "VERBOSE",
-    "Q",
-    "DEBUG",
-    "PREFIX",
-    "prefix",
-    "DESTDIR",
-    "ARCH",
-    "CI",
-    "VERSION",
-    "TAG",
-    "RELEASE",
-    "BUILD",
-    "BUILD_TYPE",
-    "PROFILE",
-    "O",
-    "W",
-    "COVERAGE",
-    "NO_COLOR",
-    "COLOR",
-    "JOBS",
-    "TARGET",
-];
+const MAKE_VARIABLES: &str = "V VERBOSE Q DEBUG PREFIX prefix DESTDIR ARCH CI VERSION TAG RELEASE BUILD BUILD_TYPE \
+    PROFILE O W COVERAGE NO_COLOR COLOR JOBS TARGET";
 
 pub(super) fn make(found: &Arguments) -> Judged {
     for word in &found.operands {
         match word.text.split_once('=') {
             Some((name, value)) => {
-                let is_known = MAKE_VARIABLES.contains(&name) && word.value().is_some();
+                let is_known = has_word(MAKE_VARIABLES, name) && word.value().is_some();
                 // `$(Q)cc` puts the value in front of a program.
                 let is_prefix = matches!(name, "Q" | "V");
                 let is_switch = value == "@" || value.bytes().all(|byte| byte.is_ascii_digit());
@@ -93,40 +72,18 @@ pub(super) fn cmake(found: &Arguments) -> Judged {
 
 /// A setting of CMake or Meson: one of the build itself, or a switch of the project.
 fn is_known_setting(setting: &str) -> bool {
-    const KNOWN: [&str; 22] = [
-        "CMAKE_BUILD_TYPE",
-        "CMAKE_INSTALL_PREFIX",
-        "CMAKE_EXPORT_COMPILE_COMMANDS",
-        "CMAKE_CXX_STANDARD",
-        "CMAKE_C_STANDARD",
-        "CMAKE_POSITION_INDEPENDENT_CODE",
-        "CMAKE_VERBOSE_MAKEFILE",
-        "CMAKE_COLOR_DIAGNOSTICS",
-        "CMAKE_INTERPROCEDURAL_OPTIMIZATION",
-        "CMAKE_OSX_ARCHITECTURES",
-        "buildtype",
-        "prefix",
-        "optimization",
-        "debug",
-        "werror",
-        "warning_level",
-        "default_library",
-        "b_lto",
-        "b_sanitize",
-        "b_coverage",
-        "b_ndebug",
-        "strip",
-    ];
-    const SWITCHES: [&str; 13] = [
-        "ON", "OFF", "on", "off", "TRUE", "FALSE", "true", "false", "YES", "NO", "0", "1",
-        "enabled",
-    ];
+    const KNOWN: &str = "CMAKE_BUILD_TYPE CMAKE_INSTALL_PREFIX CMAKE_EXPORT_COMPILE_COMMANDS CMAKE_CXX_STANDARD \
+        CMAKE_C_STANDARD CMAKE_POSITION_INDEPENDENT_CODE CMAKE_VERBOSE_MAKEFILE \
+        CMAKE_COLOR_DIAGNOSTICS CMAKE_INTERPROCEDURAL_OPTIMIZATION CMAKE_OSX_ARCHITECTURES \
+        buildtype prefix optimization debug werror warning_level default_library b_lto \
+        b_sanitize b_coverage b_ndebug strip";
+    const SWITCHES: &str = "ON OFF on off TRUE FALSE true false YES NO 0 1 enabled";
     let Some((name, value)) = setting.split_once('=') else {
         return false;
     };
     let name = name.split(':').next().unwrap_or(name);
-    let is_project = !name.starts_with("CMAKE_") && SWITCHES.contains(&value);
-    is_project || (KNOWN.contains(&name) && is_plain_text(value))
+    let is_project = !name.starts_with("CMAKE_") && has_word(SWITCHES, value);
+    is_project || (has_word(KNOWN, name) && is_plain_text(value))
 }
 
 fn cmake_command(command: &Word, operands: &[Word]) -> Judged {
@@ -148,58 +105,21 @@ fn cmake_command(command: &Word, operands: &[Word]) -> Judged {
 }
 
 /// Phases of Maven's lifecycles, and goals that only print or start the project.
-const MAVEN_GOALS: [&str; 27] = [
-    "validate",
-    "initialize",
-    "generate-sources",
-    "process-resources",
-    "compile",
-    "process-classes",
-    "test-compile",
-    "test",
-    "package",
-    "integration-test",
-    "verify",
-    "install",
-    "deploy",
-    "clean",
-    "site",
-    "dependency:tree",
-    "dependency:resolve",
-    "dependency:go-offline",
-    "dependency:analyze",
-    "dependency:list",
-    "help:effective-pom",
-    "spring-boot:run",
-    "quarkus:dev",
-    "spotless:apply",
-    "spotless:check",
-    "versions:display-dependency-updates",
-    "checkstyle:check",
-];
+const MAVEN_GOALS: &str = "validate initialize generate-sources process-resources compile process-classes \
+    test-compile test package integration-test verify install deploy clean site \
+    dependency:tree dependency:resolve dependency:go-offline dependency:analyze \
+    dependency:list help:effective-pom spring-boot:run quarkus:dev spotless:apply \
+    spotless:check versions:display-dependency-updates checkstyle:check";
 
 pub(super) fn maven(found: &Arguments) -> Judged {
-    const PROPERTIES: [&str; 14] = [
-        "skipTests",
-        "skipITs",
-        "maven.test.skip",
-        "test",
-        "it.test",
-        "groups",
-        "excludedGroups",
-        "failIfNoTests",
-        "surefire.failIfNoSpecifiedTests",
-        "maven.javadoc.skip",
-        "checkstyle.skip",
-        "revision",
-        "style.color",
-        "maven.source.skip",
-    ];
-    let unknown = |word: &Word| !MAVEN_GOALS.iter().any(|goal| word.is(goal));
+    const PROPERTIES: &str = "skipTests skipITs maven.test.skip test it.test groups excludedGroups failIfNoTests \
+        surefire.failIfNoSpecifiedTests maven.javadoc.skip checkstyle.skip revision \
+        style.color maven.source.skip";
+    let unknown = |word: &Word| !MAVEN_GOALS.split_ascii_whitespace().any(|goal| word.is(goal));
     refuse(&found.operands, unknown)?;
     for word in found.values(&["-D"]) {
         let name = word.text.split('=').next().unwrap_or_default();
-        if !PROPERTIES.contains(&name) {
+        if !has_word(PROPERTIES, name) {
             return Err(format!("the property {name}"));
         }
     }
@@ -307,24 +227,9 @@ pub(super) fn rustc(found: &Arguments) -> Judged {
 
 /// `-Wl,a,b` hands options to the linker.
 pub(super) fn c_compiler(found: &Arguments) -> Judged {
-    const LINKER: [&str; 16] = [
-        "--as-needed",
-        "--no-as-needed",
-        "--gc-sections",
-        "--no-undefined",
-        "--whole-archive",
-        "--no-whole-archive",
-        "--start-group",
-        "--end-group",
-        "-O1",
-        "-s",
-        "-z",
-        "relro",
-        "now",
-        "noexecstack",
-        "--strip-all",
-        "--build-id",
-    ];
+    const LINKER: &str = "--as-needed --no-as-needed --gc-sections --no-undefined --whole-archive \
+        --no-whole-archive --start-group --end-group -O1 -s -z relro now noexecstack \
+        --strip-all --build-id";
     refuse_argument_files(found)?;
     for word in found.values(&["-Wl,"]) {
         let text = word.value().ok_or_else(|| format!("the word {word}"))?;
@@ -334,7 +239,7 @@ pub(super) fn c_compiler(found: &Arguments) -> Judged {
             if takes_path && parts.next().is_some_and(|path| !path.starts_with(['-', '@'])) {
                 continue;
             }
-            if !LINKER.contains(&part) {
+            if !has_word(LINKER, part) {
                 return Err(format!("the option -Wl,{part}"));
             }
         }

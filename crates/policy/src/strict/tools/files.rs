@@ -9,11 +9,9 @@ use super::consequence::{Consequence, Judged, join, written};
 use super::entry::Entry;
 use crate::command::{Shape, Word, base_name};
 use crate::options::{Arguments, stays_one_word};
+use crate::tables::has_word;
 
-const DD_KEYS: [&str; 13] = [
-    "if", "of", "bs", "ibs", "obs", "cbs", "count", "skip", "seek", "conv", "iflag", "oflag",
-    "status",
-];
+const DD_KEYS: &str = "if of bs ibs obs cbs count skip seek conv iflag oflag status";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Copying {
@@ -133,7 +131,7 @@ impl Target {
 pub(super) fn copy_blocks(_: &Entry, _: &str, args: &[Word]) -> Judged {
     let mut targets = Vec::new();
     for word in args {
-        let setting = word.text.split_once('=').filter(|(key, _)| DD_KEYS.contains(key));
+        let setting = word.text.split_once('=').filter(|(key, _)| has_word(DD_KEYS, key));
         let Some((key, value)) = setting.filter(|_| stays_one_word(word)) else {
             return Err(format!("the operand {word}"));
         };

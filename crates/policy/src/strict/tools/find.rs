@@ -8,6 +8,7 @@ use super::entry::Entry;
 use crate::command::{Shape, Word};
 use crate::options::{Arguments, Doubt, known, stays_one_word};
 use crate::strict::builtins::{self, Builtin};
+use crate::tables::has_word;
 
 /// Words of an expression without an argument.
 const ALONE: &str = "-daystart -depth -d -follow -ignore_readdir_race -noignore_readdir_race -mount \
@@ -61,10 +62,6 @@ pub(super) fn find(_: &Entry, _: &str, args: &[Word]) -> Judged {
         }
     }
     Ok(all)
-}
-
-fn has_word(list: &str, text: &str) -> bool {
-    list.split_whitespace().any(|word| word == text)
 }
 
 /// `-newerXY`.

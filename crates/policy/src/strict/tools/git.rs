@@ -4,23 +4,12 @@ use super::consequence::{Consequence, Judged, is_fed, join, written};
 use super::entry::Entry;
 use crate::command::{Shape, Word};
 use crate::options::{Arguments, Doubt, Habits, Reader, known, stays_one_word};
+use crate::tables::has_word;
 
 /// Options before the subcommand, git(1) 2.47.3. `--exec-path=`, `--git-dir`, `--work-tree`,
 /// `--config-env` and `--bare` name other programs and settings.
-const GLOBAL: [&str; 12] = [
-    "-p",
-    "--paginate",
-    "-P",
-    "--no-pager",
-    "--no-replace-objects",
-    "--literal-pathspecs",
-    "--glob-pathspecs",
-    "--noglob-pathspecs",
-    "--icase-pathspecs",
-    "--no-optional-locks",
-    "--no-lazy-fetch",
-    "--no-advice",
-];
+const GLOBAL: &str = "-p --paginate -P --no-pager --no-replace-objects --literal-pathspecs --glob-pathspecs \
+    --noglob-pathspecs --icase-pathspecs --no-optional-locks --no-lazy-fetch --no-advice";
 
 /// Options that print and end.
 const PRINTING: [&str; 8] =
@@ -55,7 +44,7 @@ fn judge(entry: &Entry, args: &[Word]) -> Judged {
                 }
                 directory = Some(value.clone());
             }
-            _ if GLOBAL.contains(&text) => {}
+            _ if has_word(GLOBAL, text) => {}
             _ if PRINTING.contains(&text) && words.len() == 0 => return Ok(Vec::new()),
             _ if text.starts_with('-') => {
                 let name = text.split('=').next().unwrap_or(text);

@@ -3,6 +3,7 @@
 use super::consequence::{Consequence, Judged, behind, is_plain_text, refuse};
 use crate::command::Word;
 use crate::options::{Arguments, Doubt};
+use crate::tables::has_word;
 
 /// `python -m name` looks for the module in the working directory first.
 pub(super) fn python(found: &Arguments) -> Judged {
@@ -126,12 +127,9 @@ fn sql_words(text: &str) -> Vec<String> {
 /// Accepts text in which each statement starts with a known verb and no refused word stands
 /// anywhere, not even in a string: names in quotes are names, too.
 fn check_sql(word: &Word, refused: &[&str]) -> Result<(), Doubt> {
-    const VERBS: [&str; 27] = [
-        "select", "insert", "update", "delete", "with", "explain", "create", "drop", "alter",
-        "pragma", "begin", "commit", "rollback", "values", "replace", "vacuum", "analyze",
-        "reindex", "show", "describe", "desc", "use", "set", "truncate", "grant", "revoke",
-        "table",
-    ];
+    const VERBS: &str = "select insert update delete with explain create drop alter pragma begin commit \
+        rollback values replace vacuum analyze reindex show describe desc use set truncate \
+        grant revoke table";
     let doubt = || format!("the word {word}");
     let text = word.value().ok_or_else(doubt)?;
     // A backslash starts a command of the client, and so does a dot in front of a line.
@@ -146,7 +144,7 @@ fn check_sql(word: &Word, refused: &[&str]) -> Result<(), Doubt> {
     for statement in text.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
         let verb = sql_words(statement).into_iter().next().unwrap_or_default();
         let starts_with_verb = statement.to_ascii_lowercase().starts_with(&verb);
-        if !starts_with_verb || !VERBS.contains(&verb.as_str()) {
+        if !starts_with_verb || !has_word(VERBS, verb.as_str()) {
             return Err(doubt());
         }
     }
@@ -197,19 +195,10 @@ pub(super) fn psql(found: &Arguments) -> Judged {
         "system",
     ];
     for word in found.values(&["-v", "--set", "--variable", "-P", "--pset"]) {
-        const KNOWN: [&str; 9] = [
-            "ON_ERROR_STOP",
-            "AUTOCOMMIT",
-            "QUIET",
-            "VERBOSITY",
-            "format",
-            "border",
-            "pager",
-            "null",
-            "footer",
-        ];
+        const KNOWN: &str =
+            "ON_ERROR_STOP AUTOCOMMIT QUIET VERBOSITY format border pager null footer";
         let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
-        if !KNOWN.contains(&name) || word.value().is_none() || !is_plain_text(value) {
+        if !has_word(KNOWN, name) || word.value().is_none() || !is_plain_text(value) {
             return Err(format!("the setting {name}"));
         }
     }
@@ -294,7 +283,7 @@ pub(super) fn redis(found: &Arguments) -> Judged {
     let name = first.value().unwrap_or_default().to_ascii_lowercase();
     let is_config_get = name == "config"
         && found.operands.get(1).is_some_and(|word| word.text.eq_ignore_ascii_case("get"));
-    let is_known = REDIS_COMMANDS.split_ascii_whitespace().any(|command| command == name);
+    let is_known = has_word(REDIS_COMMANDS, &name);
     if is_known || is_config_get { Ok(Vec::new()) } else { Err(format!("the command {first}")) }
 }
 

@@ -10,6 +10,7 @@ use super::consequence::{
 };
 use crate::command::{Shape, Shell, Word};
 use crate::options::{Arguments, Doubt, OptionSet, Order, known};
+use crate::tables::has_word;
 
 /// Settings of ssh_config(5) that start nothing.
 const SSH_SETTINGS: &str = "stricthostkeychecking userknownhostsfile connecttimeout batchmode \
@@ -24,7 +25,7 @@ pub(super) fn ssh(found: &Arguments) -> Judged {
     for word in found.values(&["-o"]) {
         let name = word.text.split(['=', ' ']).next().unwrap_or_default().trim();
         let lower = name.to_ascii_lowercase();
-        let is_known = SSH_SETTINGS.split_ascii_whitespace().any(|known| known == lower);
+        let is_known = has_word(SSH_SETTINGS, &lower);
         let has_end = word.value().is_some_and(|text| !text.contains('\n'));
         // ssh puts the other host into a text for a shell.
         if lower == "proxyjump" && word.value().is_some_and(is_plain_jump) {
@@ -149,44 +150,11 @@ pub(super) fn downloads(found: &Arguments) -> Judged {
 }
 
 pub(super) fn socat(found: &Arguments) -> Judged {
-    const ADDRESSES: [&str; 22] = [
-        "-",
-        "STDIO",
-        "STDIN",
-        "STDOUT",
-        "STDERR",
-        "TCP",
-        "TCP4",
-        "TCP6",
-        "TCP-CONNECT",
-        "TCP-LISTEN",
-        "TCP4-LISTEN",
-        "TCP6-LISTEN",
-        "UDP",
-        "UDP4",
-        "UDP6",
-        "UDP-LISTEN",
-        "UDP4-LISTEN",
-        "UNIX-CONNECT",
-        "UNIX-CLIENT",
-        "OPENSSL",
-        "SSL",
-        "PIPE",
-    ];
-    const OPTIONS: [&str; 12] = [
-        "fork",
-        "reuseaddr",
-        "reuseport",
-        "bind",
-        "verify",
-        "crlf",
-        "crnl",
-        "nodelay",
-        "keepalive",
-        "ignoreeof",
-        "connect-timeout",
-        "pf",
-    ];
+    const ADDRESSES: &str = "- STDIO STDIN STDOUT STDERR TCP TCP4 TCP6 TCP-CONNECT TCP-LISTEN TCP4-LISTEN \
+        TCP6-LISTEN UDP UDP4 UDP6 UDP-LISTEN UDP4-LISTEN UNIX-CONNECT UNIX-CLIENT OPENSSL SSL \
+        PIPE";
+    const OPTIONS: &str = "fork reuseaddr reuseport bind verify crlf crnl nodelay keepalive ignoreeof \
+        connect-timeout pf";
     refuse(&found.operands, |word| {
         word.value().is_none_or(|text| {
             let mut parts = text.split(',');
@@ -194,7 +162,7 @@ pub(super) fn socat(found: &Arguments) -> Judged {
             let kind = address.split(':').next().unwrap_or_default().to_ascii_uppercase();
             let mut names = parts.map(|part| part.split('=').next().unwrap_or_default());
             let is_known =
-                ADDRESSES.contains(&kind.as_str()) && names.all(|name| OPTIONS.contains(&name));
+                has_word(ADDRESSES, kind.as_str()) && names.all(|name| has_word(OPTIONS, name));
             // `!!` joins a second address for writing.
             !is_known || text.contains(['!', '"', '\'', '\\', '(', '[', '{'])
         })
@@ -240,27 +208,12 @@ pub(super) fn openssl(found: &Arguments) -> Judged {
 
 /// An object of `ip`, in its full name or its usual short one.
 pub(super) fn ip(found: &Arguments) -> Judged {
-    const OBJECTS: [&str; 15] = [
-        "addr",
-        "address",
-        "a",
-        "link",
-        "l",
-        "route",
-        "r",
-        "rule",
-        "ru",
-        "neigh",
-        "n",
-        "maddress",
-        "monitor",
-        "ntable",
-        "tcp_metrics",
-    ];
+    const OBJECTS: &str =
+        "addr address a link l route r rule ru neigh n maddress monitor ntable tcp_metrics";
     let Some((object, args)) = found.operands.split_first() else {
         return Ok(Vec::new());
     };
-    if OBJECTS.iter().any(|known| object.is(known)) {
+    if OBJECTS.split_ascii_whitespace().any(|known| object.is(known)) {
         return Ok(Vec::new());
     }
     let is = |index: usize, text: &str| args.get(index).is_some_and(|word| word.is(text));
@@ -282,24 +235,9 @@ pub(super) fn command_client(found: &Arguments) -> Judged {
 }
 
 /// ssh_config(5): settings that name no program, no library and no file of settings.
-const SETTINGS: [&str; 16] = [
-    "batchmode",
-    "checkhostip",
-    "compression",
-    "connectionattempts",
-    "connecttimeout",
-    "identitiesonly",
-    "loglevel",
-    "numberofpasswordprompts",
-    "passwordauthentication",
-    "port",
-    "preferredauthentications",
-    "pubkeyauthentication",
-    "serveralivecountmax",
-    "serveraliveinterval",
-    "stricthostkeychecking",
-    "user",
-];
+const SETTINGS: &str = "batchmode checkhostip compression connectionattempts connecttimeout identitiesonly \
+    loglevel numberofpasswordprompts passwordauthentication port preferredauthentications \
+    pubkeyauthentication serveralivecountmax serveraliveinterval stricthostkeychecking user";
 
 pub(super) fn rsync(found: &Arguments) -> Judged {
     found.values(&["-e", "--rsh"]).try_for_each(check_shell)?;
@@ -355,7 +293,7 @@ fn check_setting(word: &Word) -> Result<(), Doubt> {
     let (name, value) = text.split_once(['=', ' ']).unwrap_or((text, ""));
     let name = name.trim().to_ascii_lowercase();
     let is_null_file = name == "userknownhostsfile" && value.trim() == "/dev/null";
-    if SETTINGS.contains(&name.as_str()) || is_null_file {
+    if has_word(SETTINGS, name.as_str()) || is_null_file {
         return Ok(());
     }
     Err(format!("the setting {name}"))

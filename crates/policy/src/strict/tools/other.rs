@@ -6,6 +6,7 @@ use super::consequence::{Consequence, Judged, behind, command_of, refuse, refuse
 use super::entry::Entry;
 use crate::command::{Shell, Word};
 use crate::options::{Arguments, OptionSet, Order};
+use crate::tables::has_word;
 
 pub(super) fn vim(found: &Arguments) -> Judged {
     const COMMANDS: [&str; 13] =
@@ -133,18 +134,8 @@ pub(super) fn addresses(found: &Arguments) -> Judged {
 
 /// Words by which a project's own tool reads code from its input, or starts another program.
 pub(super) fn project(found: &Arguments) -> Judged {
-    const OTHER: [&str; 9] = [
-        "shell",
-        "dbshell",
-        "exec",
-        "run-command",
-        "console",
-        "edit",
-        "bench",
-        "genspider",
-        "agent",
-    ];
-    let is_other = |word: &Word| word.value().is_none_or(|text| OTHER.contains(&text));
+    const OTHER: &str = "shell dbshell exec run-command console edit bench genspider agent";
+    let is_other = |word: &Word| word.value().is_none_or(|text| has_word(OTHER, text));
     refuse(found.operands.first(), is_other)?;
     let is_code = |word: &&Word| {
         [".py", ".js", ".ts", ".ipynb", ".bats"].iter().any(|ending| word.text.ends_with(ending))

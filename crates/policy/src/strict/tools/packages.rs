@@ -6,6 +6,7 @@ use super::consequence::{Consequence, Judged, command_of, refuse};
 use super::programs;
 use crate::command::{Shape, Shell, Word};
 use crate::options::{Arguments, OptionSet, Order, is_operand};
+use crate::tables::has_word;
 
 /// `npx -c TEXT` hands the text to a shell.
 pub(super) fn npx(found: &Arguments) -> Judged {
@@ -46,20 +47,20 @@ pub(super) fn yarn(found: &Arguments) -> Judged {
     if name == "dlx" {
         return project_tool(&Arguments { operands: args.to_vec(), options: Vec::new() });
     }
-    if is_in(OTHER, name) || name.contains('/') {
+    if has_word(OTHER, name) || name.contains('/') {
         return Err(format!("the subcommand {name}"));
     }
     // `yarn eslint` and `yarn run eslint` start the project's own program.
     let command = if name == "run" { args } else { found.operands.as_slice() };
     if let Some((tool, args)) = command.split_first()
-        && tool.value().is_some_and(|name| is_in(PROJECT_TOOLS, name))
+        && tool.value().is_some_and(|name| has_word(PROJECT_TOOLS, name))
     {
         return programs::judge(&tool.text, args).unwrap_or_else(|| Ok(Vec::new()));
     }
     if name == "run" {
         refuse(args.first(), |word| is_operand(word) != Ok(true))?;
     }
-    if is_in(YARN_COMMANDS, name) {
+    if has_word(YARN_COMMANDS, name) {
         let found = programs::pnpm_options().read(args, Order::Anywhere)?;
         return installed_packages(&found);
     }
@@ -97,12 +98,12 @@ pub(super) fn bun(found: &Arguments) -> Judged {
     match name {
         "x" => project_tool(&inner),
         "run" => run_by_bun(&inner.operands),
-        _ if is_in(OWN, name) => {
+        _ if has_word(OWN, name) => {
             let read = BUN.read(args, Order::Anywhere)?;
             let outputs = read.values(&["--outfile"]).cloned().map(Consequence::Writes);
             let directories = read.values(&["--outdir"]).cloned().map(Consequence::WritesBeneath);
             let mut all: Vec<_> = outputs.chain(directories).collect();
-            if is_in("install i add a link", name) {
+            if has_word("install i add a link", name) {
                 all.extend(installed_packages(&read)?);
             }
             Ok(all)
@@ -122,7 +123,7 @@ fn run_by_bun(command: &[Word]) -> Judged {
     if CODE.iter().any(|ending| first.text.ends_with(ending)) {
         return Ok(vec![Consequence::ReadsCode(first.clone())]);
     }
-    if first.value().is_some_and(|name| is_in(SCRIPTS, name)) {
+    if first.value().is_some_and(|name| has_word(SCRIPTS, name)) {
         return Ok(Vec::new());
     }
     project_tool(&Arguments { operands: command.to_vec(), options: Vec::new() })
@@ -162,11 +163,6 @@ pub(super) const PROJECT_TOOLS: &str = "tsc vue-tsc eslint prettier jest vitest 
     react-scripts pytest ruff mypy pyright black isort flake8 pylint coverage bandit pre-commit \
     autoflake pyupgrade rspec rubocop rake phpunit phpstan pest";
 
-/// `true` if the list, separated by spaces, has the name.
-fn is_in(list: &str, name: &str) -> bool {
-    list.split_ascii_whitespace().any(|known| known == name)
-}
-
 /// `uv run pytest -q`: a well-known tool of the project, or any other command.
 pub(super) fn project_tool(found: &Arguments) -> Judged {
     let Some((first, args)) = found.operands.split_first() else {
@@ -175,7 +171,7 @@ pub(super) fn project_tool(found: &Arguments) -> Judged {
     let text = first.value().ok_or_else(|| format!("the word {first}"))?;
     // `prettier@3`; a scoped package starts with `@`.
     let (name, version) = text.split_once('@').unwrap_or((text, ""));
-    if !is_in(PROJECT_TOOLS, name) {
+    if !has_word(PROJECT_TOOLS, name) {
         return Ok(vec![Consequence::Runs(found.operands.clone())]);
     }
     // Behind `@`, an address, a file or `npm:other` would be another package.
