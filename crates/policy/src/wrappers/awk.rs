@@ -3,19 +3,12 @@
 use std::sync::LazyLock;
 
 use super::effect::{Effect, SH};
-use super::scan::{opaque_file, scan};
+use super::scan::{opaque_file, option_set, scan};
 use crate::command::{SimpleCommand, Word};
 use crate::options::OptionSet;
 use crate::tables::has_word;
 
-static AWK: LazyLock<OptionSet> = LazyLock::new(|| {
-    OptionSet::parse(
-        "-b -c -C -g -h -M -n -N -O -r -s -S -t -V -P -F== -v== -f== -e== -i== -E== -l== -D== \
-         -o== -p== -W== -L== -d== --field-separator== --assign== --file== --source== \
-         --include== --load== --exec== --posix --traditional --sandbox --re-interval --lint \
-         --csv --characters-as-bytes",
-    )
-});
+static AWK: LazyLock<OptionSet> = LazyLock::new(|| option_set("awk"));
 
 pub(super) fn awk(command: &SimpleCommand) -> Vec<Effect> {
     let scan = match scan(&command.args, &AWK) {

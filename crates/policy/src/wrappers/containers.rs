@@ -7,7 +7,7 @@
 use std::sync::LazyLock;
 
 use super::effect::{Effect, SH};
-use super::scan::{Scan, is_one, scan};
+use super::scan::{Scan, is_one, option_set, scan};
 use crate::command::{Shape, SimpleCommand, Word};
 use crate::options::OptionSet;
 
@@ -68,14 +68,7 @@ fn as_one_word(word: &Word, names: &mut Vec<String>) -> Word {
     Word { shape: Shape::One, plain: !word.text.starts_with('-'), ..word.clone() }
 }
 
-static ENGINE: LazyLock<OptionSet> = LazyLock::new(|| {
-    OptionSet::parse(
-        "-D -v -c== -H== -l== --config== --context== --host== --log-level== --tlscacert== \
-         --tlscert== --tlskey== --connection== --url== --identity== --namespace== --address== \
-         --root== --runroot== --runtime== --storage-driver== --cgroup-manager== --debug --tls \
-         --tlsverify --version --help --remote --syslog",
-    )
-});
+static ENGINE: LazyLock<OptionSet> = LazyLock::new(|| option_set("docker"));
 
 fn engine(args: &[Word]) -> Result<Vec<Effect>, String> {
     let Some((subcommand, rest)) = subcommand(args, &ENGINE, &["run", "create", "exec"])? else {
@@ -112,42 +105,7 @@ fn subcommand<'w>(
     }
 }
 
-static RUN: LazyLock<OptionSet> = LazyLock::new(|| {
-    OptionSet::parse(
-        "-d -i -t -P -q -a== -c== -e== -h== -l== -m== -p== -u== -v== -w== --add-host== \
-         --annotation== --arch== --attach== --authfile== --blkio-weight== \
-         --blkio-weight-device== --cap-add== --cap-drop== --cgroup-conf== --cgroup-parent== \
-         --cgroupns== --cgroups== --cidfile== --conmon-pidfile== --cpu-count== \
-         --cpu-percent== --cpu-period== --cpu-quota== --cpu-rt-period== --cpu-rt-runtime== \
-         --cpu-shares== --cpus== --cpuset-cpus== --cpuset-mems== --decryption-key== \
-         --detach-keys== --device== --device-cgroup-rule== --device-read-bps== \
-         --device-read-iops== --device-write-bps== --device-write-iops== --dns== --dns-opt== \
-         --dns-option== --dns-search== --domainname== --entrypoint== --env== --env-file== \
-         --env-merge== --expose== --gidmap== --gpus== --group-add== --group-entry== \
-         --health-cmd== --health-interval== --health-log-destination== \
-         --health-max-log-count== --health-max-log-size== --health-on-failure== \
-         --health-retries== --health-start-interval== --health-start-period== \
-         --health-startup-cmd== --health-startup-interval== --health-startup-retries== \
-         --health-startup-success== --health-startup-timeout== --health-timeout== \
-         --hostname== --hosts-file== --hostuser== --image-volume== --init-ctr== --init-path== \
-         --io-maxbandwidth== --io-maxiops== --ip== --ip6== --ipc== --isolation== \
-         --kernel-memory== --label== --label-file== --link== --link-local-ip== --log-driver== \
-         --log-opt== --mac-address== --memory== --memory-reservation== --memory-swap== \
-         --memory-swappiness== --mount== --name== --net== --net-alias== --network== \
-         --network-alias== --oom-score-adj== --os== --passwd-entry== --personality== --pid== \
-         --pidfile== --pids-limit== --platform== --pod== --pod-id-file== --preserve-fd== \
-         --preserve-fds== --publish== --pull== --rdt-class== --requires== --restart== \
-         --retry== --retry-delay== --runtime== --sdnotify== --seccomp-policy== --secret== \
-         --security-opt== --shm-size== --shm-size-systemd== --stop-signal== --stop-timeout== \
-         --storage-opt== --subgidname== --subuidname== --sysctl== --systemd== --timeout== \
-         --tmpfs== --tz== --uidmap== --ulimit== --umask== --unsetenv== --user== --userns== \
-         --uts== --variant== --volume== --volume-driver== --volumes-from== --workdir== \
-         --detach --disable-content-trust --env-host --help --http-proxy --init --interactive \
-         --no-healthcheck --no-hostname --no-hosts --oom-kill-disable --passwd --privileged \
-         --publish-all --quiet --read-only --read-only-tmpfs --replace --rm --rmi --rootfs \
-         --sig-proxy --tls-verify --tty --unsetenv-all --use-api-socket",
-    )
-});
+static RUN: LazyLock<OptionSet> = LazyLock::new(|| option_set("docker_run"));
 
 /// `run [OPTIONS] IMAGE [COMMAND…]`; `--entrypoint` replaces the image's own program.
 fn run(args: &[Word]) -> Result<Vec<Effect>, String> {
@@ -158,13 +116,7 @@ fn run(args: &[Word]) -> Result<Vec<Effect>, String> {
     Ok(effects)
 }
 
-static EXEC: LazyLock<OptionSet> = LazyLock::new(|| {
-    OptionSet::parse(
-        "-d -i -t -l -T -e== -u== -w== --detach-keys== --env== --env-file== --user== \
-         --workdir== --index== --preserve-fd== --preserve-fds== --cidfile== --detach \
-         --interactive --privileged --tty --latest --no-tty --no-TTY",
-    )
-});
+static EXEC: LazyLock<OptionSet> = LazyLock::new(|| option_set("docker_exec"));
 
 /// `exec [OPTIONS] CONTAINER COMMAND…`.
 fn exec(args: &[Word]) -> Result<Vec<Effect>, String> {
@@ -187,22 +139,8 @@ fn command_in(args: &[Word], scan: &Scan) -> Result<Vec<Effect>, String> {
     Ok(Effect::runs(&words, Vec::new()).into_iter().collect())
 }
 
-static COMPOSE: LazyLock<OptionSet> = LazyLock::new(|| {
-    OptionSet::parse(
-        "-D -f== -p== -H== --file== --project-name== --project-directory== --profile== \
-         --env-file== --ansi== --parallel== --progress== --host== --context== --all-resources \
-         --compatibility --dry-run --verbose --version --help",
-    )
-});
-static COMPOSE_RUN: LazyLock<OptionSet> = LazyLock::new(|| {
-    OptionSet::parse(
-        "-d -i -T -P -q -t -e== -l== -p== -u== -v== -w== --cap-add== --cap-drop== \
-         --entrypoint== --env== --env-from-file== --label== --name== --publish== --pull== \
-         --user== --volume== --workdir== --build --detach --interactive --no-deps --no-tty \
-         --no-TTY --quiet --quiet-build --quiet-pull --remove-orphans --rm --service-ports \
-         --tty --use-aliases",
-    )
-});
+static COMPOSE: LazyLock<OptionSet> = LazyLock::new(|| option_set("compose"));
+static COMPOSE_RUN: LazyLock<OptionSet> = LazyLock::new(|| option_set("compose_run"));
 
 fn compose(args: &[Word]) -> Result<Vec<Effect>, String> {
     match subcommand(args, &COMPOSE, &["run", "exec"])? {
@@ -212,20 +150,7 @@ fn compose(args: &[Word]) -> Result<Vec<Effect>, String> {
     }
 }
 
-static KUBERNETES: LazyLock<OptionSet> = LazyLock::new(|| {
-    OptionSet::parse(
-        "-i -q -t -c== -f== -l== -n== -o== -s== -v== --as== --as-group== --as-uid== \
-         --annotations== --cache-dir== --certificate-authority== --client-certificate== \
-         --client-key== --cluster== --container== --context== --copy-to== --env== \
-         --filename== --image== --image-pull-policy== --kubeconfig== --labels== --namespace== \
-         --output== --overrides== --override-type== --pod-running-timeout== --port== \
-         --profile== --request-timeout== --restart== --server== --set-image== --target== \
-         --timeout== --tls-server-name== --token== --user== --v== --stdin --tty --quiet --rm \
-         --attach --command --expose --force --leave-stdin-open --privileged --arguments-only \
-         --replace --same-node --share-processes --insecure-skip-tls-verify \
-         --match-server-version --disable-compression --warnings-as-errors",
-    )
-});
+static KUBERNETES: LazyLock<OptionSet> = LazyLock::new(|| option_set("kubectl"));
 
 /// `kubectl exec POD [OPTIONS] -- COMMAND…`, and `run` and `debug` with the same `--`.
 fn kubernetes(args: &[Word]) -> Result<Vec<Effect>, String> {

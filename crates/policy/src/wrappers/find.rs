@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::effect::{Effect, Reader};
-use super::scan::scan;
+use super::scan::{option_set, scan};
 use crate::command::{Shape, Shell, SimpleCommand, Word};
 use crate::options::OptionSet;
 use crate::tables::has_word;
@@ -109,13 +109,7 @@ fn with_placeholder(word: &Word) -> Word {
 
 // `xargs` and `parallel`: commands that get more arguments from their input.
 
-static XARGS: LazyLock<OptionSet> = LazyLock::new(|| {
-    OptionSet::parse(
-        "-0 -o -p -r -t -x -a== -d== -E== -I== -L== -n== -P== -s== --arg-file== --delimiter== \
-         --max-args== --max-procs== --max-chars== --null --open-tty --interactive \
-         --no-run-if-empty --verbose --exit --show-limits --replace --max-lines --eof",
-    )
-});
+static XARGS: LazyLock<OptionSet> = LazyLock::new(|| option_set("xargs"));
 
 /// `xargs`: the command gets words from the input, or has them put in the place of `-I`'s text.
 pub(super) fn xargs(command: &SimpleCommand) -> Vec<Effect> {
@@ -150,14 +144,7 @@ fn with_input(word: &Word, place: &str) -> Word {
     }
 }
 
-static PARALLEL: LazyLock<OptionSet> = LazyLock::new(|| {
-    OptionSet::parse(
-        "-0 -k -m -q -t -v -X -r -u -n -j== -N== -a== -I== -L== -s== --jobs== --max-args== \
-         --delay== --timeout== --retries== --joblog== --colsep== --tmpdir== --null \
-         --keep-order --quote --verbose --dry-run --bar --progress --eta --halt \
-         --no-run-if-empty --line-buffer --lb --ungroup --group --will-cite --pipe --xargs",
-    )
-});
+static PARALLEL: LazyLock<OptionSet> = LazyLock::new(|| option_set("parallel"));
 
 /// `parallel`: the words up to `:::` are joined, filled in (quoted), and given to a shell.
 pub(super) fn parallel(command: &SimpleCommand) -> Vec<Effect> {

@@ -4,21 +4,13 @@ use std::sync::LazyLock;
 
 use super::editors::{git_editor, git_edits};
 use super::effect::{Effect, Reader, SH};
-use super::scan::{Scan, is_one, scan};
+use super::scan::{Scan, is_one, option_set, scan};
 use crate::command::{Reach, Reason, Shape, SimpleCommand, Value, Word};
 use crate::options::OptionSet;
 use crate::tables::has_word;
 
 /// The options before the subcommand.
-static GLOBAL: LazyLock<OptionSet> = LazyLock::new(|| {
-    OptionSet::parse(
-        "-p -P -h -v -C== -c== --git-dir== --work-tree== --namespace== --super-prefix== \
-         --config-env== --attr-source== --list-cmds== --version --help --html-path --man-path \
-         --info-path --paginate --no-pager --no-replace-objects --bare --literal-pathspecs \
-         --glob-pathspecs --noglob-pathspecs --icase-pathspecs --no-optional-locks \
-         --no-lazy-fetch --exec-path",
-    )
-});
+static GLOBAL: LazyLock<OptionSet> = LazyLock::new(|| option_set("git"));
 
 /// Subcommands that come with git; any other name is a program `git-NAME` or an alias.
 const KNOWN: &str = "add am annotate apply archive bisect blame branch bundle cat-file check-attr \
@@ -224,15 +216,7 @@ fn foreach(args: &[Word]) -> Vec<Effect> {
 }
 
 /// The options of `git config` and where its words start; those behind the first word are words.
-static CONFIG: LazyLock<OptionSet> = LazyLock::new(|| {
-    OptionSet::parse(
-        "-l -z -e -f== -t== --file== --type== --default== --value== --url== --get --get-all \
-         --get-regexp --get-urlmatch --list --unset --unset-all --edit --add --replace-all \
-         --global --local --system --worktree --null --name-only --show-origin --show-scope \
-         --bool --int --path --bool-or-int --includes --no-includes --all --regexp --append \
-         --fixed-value",
-    )
-});
+static CONFIG: LazyLock<OptionSet> = LazyLock::new(|| option_set("git_config"));
 
 /// `git config name value` is `-c name=value` that stays.
 fn config(args: &[Word]) -> Vec<Effect> {

@@ -1,7 +1,19 @@
 //! Reading the options in front of a command, where more is accepted than a program does.
 
+use std::sync::LazyLock;
+
 use crate::command::{Shape, Word};
 use crate::options::OptionSet;
+use crate::tables::Table;
+
+static OPTIONS: LazyLock<Table> =
+    LazyLock::new(|| Table::parse(include_str!("../../tables/wide_options.txt")));
+
+/// The options of a program, by the name of the list.
+pub(super) fn option_set(name: &str) -> OptionSet {
+    let tokens = OPTIONS.sets.get(name).map(Vec::as_slice).unwrap_or_default();
+    OptionSet::from_tokens(tokens.iter().copied())
+}
 
 /// One option that was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -159,4 +171,17 @@ pub(super) fn opaque_file(word: &Word) -> Result<(), Odd> {
 fn may_be_fed(part: &str) -> bool {
     matches!(part, ".." | "dev" | "proc" | "self" | "fd" | "stdin")
         || !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_lists_is_understood() {
+        assert_eq!(OPTIONS.find_faults(&[]), Vec::<String>::new());
+        let tokens = OPTIONS.sets.values().flatten();
+        let odd: Vec<_> = tokens.filter(|token| !OptionSet::is_token(token)).collect();
+        assert!(odd.is_empty(), "{odd:?}");
+    }
 }

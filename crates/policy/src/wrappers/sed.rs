@@ -3,17 +3,11 @@
 use std::sync::LazyLock;
 
 use super::effect::{Effect, SH};
-use super::scan::{opaque_file, scan};
+use super::scan::{opaque_file, option_set, scan};
 use crate::command::{SimpleCommand, Word};
 use crate::options::OptionSet;
 
-static SED: LazyLock<OptionSet> = LazyLock::new(|| {
-    OptionSet::parse(
-        "-n -r -E -s -u -z -b -i -e== -f== -l== --expression== --file== --line-length== \
-         --quiet --silent --regexp-extended --separate --unbuffered --null-data --in-place \
-         --posix --debug --sandbox --follow-symlinks --binary --help --version",
-    )
-});
+static SED: LazyLock<OptionSet> = LazyLock::new(|| option_set("sed"));
 
 pub(super) fn sed(command: &SimpleCommand) -> Vec<Effect> {
     match scripts(&command.args) {

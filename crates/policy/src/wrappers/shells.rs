@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::effect::{Effect, Reader, SH};
-use super::scan::{Scan, is_one, scan};
+use super::scan::{Scan, is_one, option_set, scan};
 use crate::command::{Reason, Redirect, Shell, SimpleCommand, Via, Word};
 use crate::options::OptionSet;
 
@@ -38,12 +38,7 @@ fn dialect(name: &str) -> Option<Shell> {
     }
 }
 
-static SHELL: LazyLock<OptionSet> = LazyLock::new(|| {
-    OptionSet::parse(
-        "-a -b -c -e -f -h -i -l -m -n -p -r -s -t -u -v -x -B -C -E -H -P -T --norc \
-         --noprofile --login --noediting --posix --restricted --verbose",
-    )
-});
+static SHELL: LazyLock<OptionSet> = LazyLock::new(|| option_set("shell"));
 /// `-n` reads without running, but not in every shell; `-O` and `-o` change how text is read.
 const SHELL_UNCLEAR: [&str; 3] = ["s", "H", "posix"];
 
@@ -157,13 +152,7 @@ pub(crate) fn reads_commands(command: &SimpleCommand) -> Option<(Shell, Via)> {
 
 /// `su -c TEXT`; without it, it starts a shell.
 fn su(name: &str, args: &[Word]) -> Vec<Effect> {
-    static SU: LazyLock<OptionSet> = LazyLock::new(|| {
-        OptionSet::parse(
-            "-l -m -p -f -P -- -c== -g== -G== -s== -w== -T== -u== --command== \
-             --session-command== --group== --supp-group== --shell== --user== --login \
-             --preserve-environment --fast --pty",
-        )
-    });
+    static SU: LazyLock<OptionSet> = LazyLock::new(|| option_set("su"));
     let mut rest = args.to_vec();
     let mut texts = Vec::new();
     let mut as_user = false;
@@ -198,13 +187,7 @@ fn su(name: &str, args: &[Word]) -> Vec<Effect> {
 
 /// `script -c TEXT FILE`; without `-c`, it starts a shell.
 fn script(args: &[Word]) -> Vec<Effect> {
-    static SCRIPT: LazyLock<OptionSet> = LazyLock::new(|| {
-        OptionSet::parse(
-            "-a -e -f -q -t -c== -B== -E== -I== -O== -T== -m== -o== --command== --echo== \
-             --log-in== --log-out== --log-io== --log-timing== --append --return --flush \
-             --force --quiet --timing",
-        )
-    });
+    static SCRIPT: LazyLock<OptionSet> = LazyLock::new(|| option_set("script"));
     let mut rest = args;
     let mut effects = Vec::new();
     loop {
@@ -238,13 +221,7 @@ fn joined(words: &[Word]) -> Option<Effect> {
 }
 
 fn watch(args: &[Word]) -> Vec<Effect> {
-    static WATCH: LazyLock<OptionSet> = LazyLock::new(|| {
-        OptionSet::parse(
-            "-b -c -d -e -g -p -r -t -w -x -C -n== -q== --interval== --equexit== --beep \
-             --color --differences --errexit --chgexit --precise --no-rerun --no-title \
-             --no-wrap --exec --no-linewrap",
-        )
-    });
+    static WATCH: LazyLock<OptionSet> = LazyLock::new(|| option_set("watch"));
     match scan(args, &WATCH) {
         Ok(scan) => {
             let rest = args.get(scan.rest..).unwrap_or_default();
@@ -258,13 +235,7 @@ fn watch(args: &[Word]) -> Vec<Effect> {
 
 /// `flock FILE COMMAND…` or `flock FILE -c TEXT`.
 fn flock(args: &[Word]) -> Vec<Effect> {
-    static FLOCK: LazyLock<OptionSet> = LazyLock::new(|| {
-        OptionSet::parse(
-            "-s -x -e -u -n -o -F -v -w== -E== -c== --timeout== --wait== \
-             --conflict-exit-code== --command== --shared --exclusive --unlock --nonblock --nb \
-             --close --no-fork --verbose",
-        )
-    });
+    static FLOCK: LazyLock<OptionSet> = LazyLock::new(|| option_set("flock"));
     let before = match scan(args, &FLOCK) {
         Ok(scan) => scan,
         Err(odd) => return vec![Effect::unclear("flock", odd)],
@@ -289,13 +260,7 @@ fn flock(args: &[Word]) -> Vec<Effect> {
 
 /// `ssh HOST TEXT…` runs the text there; some settings run a command here.
 fn ssh(name: &str, args: &[Word]) -> Vec<Effect> {
-    static SSH: LazyLock<OptionSet> = LazyLock::new(|| {
-        OptionSet::parse(
-            "-4 -6 -A -a -C -f -G -g -K -k -M -N -n -q -s -T -t -V -v -X -x -Y -y -B== -b== \
-             -c== -D== -E== -e== -F== -I== -i== -J== -L== -l== -m== -O== -o== -p== -P== -Q== \
-             -R== -S== -W== -w==",
-        )
-    });
+    static SSH: LazyLock<OptionSet> = LazyLock::new(|| option_set("ssh"));
     let scan = match scan(args, &SSH) {
         Ok(scan) => scan,
         Err(odd) => return vec![Effect::unclear(name, odd)],
@@ -329,13 +294,7 @@ fn ssh(name: &str, args: &[Word]) -> Vec<Effect> {
 
 /// Each operand is text for a shell; so are some options.
 fn hyperfine(args: &[Word]) -> Vec<Effect> {
-    static HYPERFINE: LazyLock<OptionSet> = LazyLock::new(|| {
-        OptionSet::parse(
-            "-i -N -w== -m== -M== -r== -s== -p== -c== -u== --warmup== --min-runs== \
-             --max-runs== --runs== --export-json== --export-markdown== --ignore-failure \
-             --show-output --shell",
-        )
-    });
+    static HYPERFINE: LazyLock<OptionSet> = LazyLock::new(|| option_set("hyperfine"));
     let mut rest = args;
     let mut effects = Vec::new();
     while !rest.is_empty() {
