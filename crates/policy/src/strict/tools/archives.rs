@@ -51,7 +51,7 @@ pub(super) fn tar(entry: &Entry, _: &str, args: &[Word]) -> Judged {
         "--concatenate",
     ];
     if found.has(&creates) {
-        return Ok(written(archives.into_iter()));
+        return Ok(written(archives));
     }
     if !extracts || found.has(&["-O", "--to-stdout"]) {
         return Ok(Vec::new());
