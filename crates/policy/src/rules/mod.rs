@@ -4,8 +4,6 @@ mod environment;
 mod matching;
 mod redirects;
 mod rule;
-#[cfg(test)]
-mod tests;
 
 pub use environment::{PLAIN_LOCALES, SafeNames};
 pub use matching::fits;
