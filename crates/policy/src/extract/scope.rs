@@ -8,16 +8,45 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::command::{Assignment, Reach, Value};
-use crate::tables::has_word;
 
 /// Variables that the shell fills with text from outside.
-const FILLED: &str = "@ * _ REPLY OPTARG MAPFILE BASH_REMATCH PWD OLDPWD DIRSTACK BASH_ARGV BASH_ARGV0 \
-    BASH_COMMAND BASH_EXECUTION_STRING FUNCNAME BASH_SOURCE COMP_WORDS COMP_LINE READLINE_LINE \
-    READLINE_ARGUMENT";
+const FILLED: [&str; 20] = [
+    "@",
+    "*",
+    "_",
+    "REPLY",
+    "OPTARG",
+    "MAPFILE",
+    "BASH_REMATCH",
+    "PWD",
+    "OLDPWD",
+    "DIRSTACK",
+    "BASH_ARGV",
+    "BASH_ARGV0",
+    "BASH_COMMAND",
+    "BASH_EXECUTION_STRING",
+    "FUNCNAME",
+    "BASH_SOURCE",
+    "COMP_WORDS",
+    "COMP_LINE",
+    "READLINE_LINE",
+    "READLINE_ARGUMENT",
+];
 
 /// Variables that bash gives the integer attribute: it evaluates what they are set to.
-const INTEGERS: &str = "RANDOM SRANDOM SECONDS LINENO OPTIND HISTCMD BASHPID BASH_SUBSHELL EPOCHSECONDS \
-    EPOCHREALTIME BASH_MONOSECONDS";
+const INTEGERS: [&str; 11] = [
+    "RANDOM",
+    "SRANDOM",
+    "SECONDS",
+    "LINENO",
+    "OPTIND",
+    "HISTCMD",
+    "BASHPID",
+    "BASH_SUBSHELL",
+    "EPOCHSECONDS",
+    "EPOCHREALTIME",
+    "BASH_MONOSECONDS",
+];
 
 /// Variables that stand behind `~`, `~+`, `~-` and `~1`, or that words are taken to be paths by.
 const ROOTS: [&str; 4] = ["HOME", "PWD", "OLDPWD", "DIRSTACK"];
@@ -53,7 +82,7 @@ pub(super) struct Scope {
 
 impl Scope {
     pub(super) fn assign(&mut self, name: &str, value: Value) {
-        if has_word(INTEGERS, name) {
+        if INTEGERS.contains(&name) {
             self.evaluate(name);
         }
         self.values.entry(name.to_owned()).or_default().push(value);
@@ -278,7 +307,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 fn is_filled(name: &str) -> bool {
-    has_word(FILLED, name) || name.bytes().next().is_some_and(|byte| byte.is_ascii_digit())
+    FILLED.contains(&name) || name.bytes().next().is_some_and(|byte| byte.is_ascii_digit())
 }
 
 /// `true` if bash opens a connection where a redirection names this file.
@@ -320,7 +349,23 @@ pub(super) fn is_name(text: &str) -> bool {
 
 /// `true` if shells run or read what a variable of this name holds.
 pub(super) fn is_code(name: &str) -> bool {
-    const CODE: &str = "PS0 PS1 PS2 PS4 PROMPT_COMMAND BASH_ENV ENV SHELLOPTS BASHOPTS BASH_CMDS BASH_ALIASES \
-        BASH_LOADABLES_PATH BASH_COMPAT POSIXLY_CORRECT TEXTDOMAIN TEXTDOMAINDIR";
-    has_word(CODE, name) || name.starts_with("BASH_FUNC_")
+    const CODE: [&str; 16] = [
+        "PS0",
+        "PS1",
+        "PS2",
+        "PS4",
+        "PROMPT_COMMAND",
+        "BASH_ENV",
+        "ENV",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "BASH_CMDS",
+        "BASH_ALIASES",
+        "BASH_LOADABLES_PATH",
+        "BASH_COMPAT",
+        "POSIXLY_CORRECT",
+        "TEXTDOMAIN",
+        "TEXTDOMAINDIR",
+    ];
+    CODE.contains(&name) || name.starts_with("BASH_FUNC_")
 }
