@@ -4,9 +4,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Bencher, Criterion, Throughput};
+use shellyard::output::Patience;
 use shellyard::output::digest::{DigestRequest, Reach, digest};
 use shellyard::output::excerpt::{Budget, excerpt};
-use shellyard::output::patience::Patience;
 use shellyard::output::pattern::Pattern;
 use shellyard::output::search::{SearchRequest, Select, search};
 use shellyard::output::{BlockingReader, LogReader, LogSettings, LogWriter, PageRequest, open};

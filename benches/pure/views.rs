@@ -4,8 +4,8 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
 use shellyard::mcp::ParsedCursor;
-use shellyard::output::redact::Redactor;
-use shellyard::output::view::{ViewOptions, text};
+use shellyard::output::redaction::Redactor;
+use shellyard::output::views::{ViewOptions, text};
 
 const PAGE: usize = 16 << 10;
 

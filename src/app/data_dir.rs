@@ -3,7 +3,7 @@
 //! One `serve` at a time uses a data directory: two would hand out the same job numbers. It holds
 //! a lock on `server.pid`, which names it to the next one. The lock ends with its process, however
 //! that ends. A server of one client (`stdio`) or of one command (`run`) hands out no such numbers:
-//! it needs no lock, and keeps its spill files apart from those of others (`output/spill_dir.rs`).
+//! it needs no lock, and keeps its spill files apart from those of others (`crates/output/src/spill.rs`).
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};

@@ -16,7 +16,7 @@ use crate::environment::NamePatternError;
 use crate::http::HttpError;
 use crate::http::auth::AuthError;
 use crate::ids::TenantError;
-use crate::output::redact::RedactError;
+use crate::output::redaction::RedactError;
 use crate::policy::directories::DirectoryError;
 use crate::policy::rules::RuleError;
 use crate::private_files::PrivateDirError;

@@ -9,7 +9,7 @@ use crate::config::{self, Environment, Loaded, Settings};
 use crate::environment::{Cleaned, EnvironmentRules, Inherit, NamePattern, clean};
 use crate::http::auth::{Auth, AuthSettings, KeySource, OauthSettings, Scopes, TokenPlace};
 use crate::ids::Tenant;
-use crate::output::redact::Redactor;
+use crate::output::redaction::Redactor;
 use crate::policy::command::Shell as PolicyShell;
 use crate::policy::directories::AllowedDirectories;
 use crate::policy::rules::{self, CoreTools, Rule, RuleError};

@@ -23,7 +23,7 @@ use super::watchdog::Watch;
 use crate::confinement::ConfinedPlaces;
 use crate::in_place;
 use crate::outcome::{Ending, KillNote, Outcome, SIGTERM, StartError, Usage};
-use crate::output::redact::Redactor;
+use crate::output::redaction::Redactor;
 use crate::output::{LogSettings, Quota};
 use crate::process::child_defaults::HostTag;
 use crate::process::shell::Shell;

@@ -18,7 +18,7 @@ use super::flood::{self, is_flood};
 use super::messages::{Address, JobMsg, Probe};
 use crate::ids::JobId;
 use crate::outcome::LimitKind;
-use crate::output::redact::{LineMasker, Redactor};
+use crate::output::redaction::{LineMasker, Redactor};
 use crate::output::{LogWriter, Progress};
 use crate::process::{OutputPipe, wait_for_any};
 use crate::spec::{LargeOutput, Spec, Stream};

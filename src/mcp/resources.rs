@@ -13,10 +13,10 @@ use rmcp::model::{
 use thiserror::Error;
 
 use crate::ids::JobNumber;
-use crate::output::redact::Redactor;
-use crate::output::view::{Ansi, Fold, Long, ViewOptions};
+use crate::output::redaction::Redactor;
+use crate::output::views::{Ansi, Fold, Long, ViewOptions};
 use crate::output::{
-    BlockingReader, LogReader, PageEnd, Part, PartRequest, ReadBusy, scan_with, view,
+    BlockingReader, LogReader, PageEnd, Part, PartRequest, ReadBusy, scan_with, views,
 };
 use crate::service::{Desk, FindError, JobHandle};
 use crate::spec::Stream;
@@ -159,7 +159,7 @@ pub(crate) async fn listed_resources(jobs: &[JobHandle], redactor: &Redactor) ->
 }
 
 fn mime(log: &BlockingReader) -> io::Result<&'static str> {
-    Ok(view::mime(&head(log, None)?))
+    Ok(views::mime(&head(log, None)?))
 }
 
 fn listed_resource(job: &JobHandle, mime: Option<&str>, redactor: &Redactor) -> Resource {
@@ -192,14 +192,14 @@ pub(crate) fn resource_contents(
     let head = head(log, stream)?;
     // The beginning tells what all of it is; what is shown may be more than that.
     let first = if start == 0 && part.bytes.len() > head.len() { &part.bytes } else { &head };
-    let contents = if view::is_binary(first) || view::is_binary(&part.bytes) {
+    let contents = if views::is_binary(first) || views::is_binary(&part.bytes) {
         ResourceContents::blob(STANDARD.encode(&part.bytes), address.uri())
     } else {
         let options = ViewOptions { ansi: Ansi::Strip, fold: Fold::Off, long: Long::Keep };
-        let text = view::text(&part.bytes, options).text;
+        let text = views::text(&part.bytes, options).text;
         ResourceContents::text(redactor.mask_text(&text).into_owned(), address.uri())
     };
-    Ok(contents.with_mime_type(view::mime(first)).with_meta(place(&part, address)))
+    Ok(contents.with_mime_type(views::mime(first)).with_meta(place(&part, address)))
 }
 
 /// The first bytes of an output.

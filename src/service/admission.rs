@@ -12,7 +12,7 @@ use super::submission::Caller;
 use crate::confinement::{Confinement, Granted, Network, Profile};
 use crate::ids::{JobId, Tenant};
 use crate::outcome::{Outcome, StartError};
-use crate::output::redact::Redactor;
+use crate::output::redaction::Redactor;
 use crate::policy::directories::AllowedDirectories;
 use crate::policy::rules::PLAIN_LOCALES;
 use crate::policy::{

@@ -20,7 +20,7 @@ use super::tenant_client::Desk;
 use crate::confinement::ConfinedPlaces;
 use crate::job::{JobHandle, JobSettings, StopWish, Variables};
 use crate::outcome::StopBy;
-use crate::output::redact::Redactor;
+use crate::output::redaction::Redactor;
 use crate::output::{Quota, QuotaLimits};
 use crate::telemetry::{QueueFigures, events};
 use crate::trace::CallTrace;

@@ -11,7 +11,7 @@ use super::tenancy::Tickets;
 use super::tenant_client::Desk;
 use crate::ids::JobId;
 use crate::job::JobHandle;
-use crate::output::view::{is_binary, mime};
+use crate::output::views::{is_binary, mime};
 use crate::output::{GzipError, Gzipped, LogReader, Progress, RawReader, SpillDir, gzip};
 use crate::spec::Stream;
 use crate::supervisor::FindError;

@@ -20,7 +20,7 @@ use crate::confinement::Profile;
 use crate::ids::{JobId, JobNumber};
 use crate::job::{JobHandle, StopWish};
 use crate::outcome::{Ending, Outcome, StartError};
-use crate::output::redact::Redactor;
+use crate::output::redaction::Redactor;
 use crate::process::{similar, sockets};
 use crate::spec::Spec;
 use crate::telemetry::events;

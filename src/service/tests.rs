@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::outcome::{LimitKind, Outcome, StopBy};
-use crate::output::redact::Redactor;
+use crate::output::redaction::Redactor;
 use crate::output::{LogSettings, PageEnd, PageRequest, Quota};
 use crate::policy::Policy;
 use crate::process::child_defaults;

@@ -224,7 +224,7 @@ pub(super) async fn watch_for_the_end(
         job.settled().await;
         supervisor.report(|| SupervisorMsg::Settled(id)).await;
     }
-    let Some(packing) = packer.and_then(|packer| packer.consider(job.output())) else { return };
+    let Some(packing) = packer.and_then(|packer| job.output().packing(&packer)) else { return };
     // Whoever waits for its turn keeps nothing that could be freed.
     drop(job);
     packing.run().await;

@@ -5,13 +5,11 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::blocking_reader::BlockingReader;
-use super::digest::Reach;
-use super::hidden::look_through;
-pub use super::hidden::{ErrorLine, Hidden};
-use super::log::Progress;
-use super::page::whole_text;
-use super::view::{Ansi, Charset, Fold, LINE_CHARS, Long, Shown, ViewOptions, shown};
+use crate::digest::{Digest, NumberedLine, Reach, digest_around};
+use crate::page::whole_text;
+use crate::parts::Progress;
+use crate::reader::BlockingReader;
+use crate::views::{Ansi, Charset, Fold, LINE_CHARS, Long, Shown, ViewOptions, shown};
 
 /// Raw bytes that are read for each byte of text that is wanted: views make text shorter, and a
 /// progress bar of many kilobytes is one line.
@@ -356,4 +354,403 @@ fn begun(reader: &BlockingReader, from: u64, total: u64, charset: Charset) -> io
     let last = reader.read(start..total)?;
     let line = &last[charset.last_line_end(&last).unwrap_or(0)..];
     Ok((line.len() - charset.whole_characters(line)) as u64)
+}
+
+// What an excerpt leaves out, and what matters in it.
+
+/// A part of a log that is not shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hidden {
+    /// The number of its first line, counted from 1. A section before it may show that line's
+    /// beginning, where the line is too long to show.
+    pub first_line: u64,
+    /// The number of its last line.
+    pub last_line: u64,
+    /// Which of these two are hidden in part only.
+    pub in_part: Vec<u64>,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Those of them that are not there.
+    pub missing_bytes: u64,
+    /// Its lines that look like errors, all of them that were looked at.
+    pub errors_count: u64,
+    /// The first five and the last five of them.
+    pub errors: Vec<ErrorLine>,
+    /// Whether all of it was looked through: where it is large, as much as time allows, its
+    /// beginning and its end in any case.
+    pub scanned_all: bool,
+    /// What matters in the whole excerpt, the parts that are shown included.
+    pub digest: Digest,
+}
+
+/// A line that looks like an error.
+pub type ErrorLine = NumberedLine;
+
+/// Looks through an excerpt, of which a part that is not empty is hidden, in bounded memory and
+/// time.
+pub(crate) fn look_through(
+    reader: &BlockingReader,
+    excerpt: Range<u64>,
+    hidden: Range<u64>,
+    reach: Reach,
+) -> io::Result<Hidden> {
+    let (digest, errors) = digest_around(reader, excerpt, hidden.clone(), reach)?;
+    let edges = Edges { reader, part: hidden.clone(), unit: reader.charset()?.unit() as u64 };
+    let (first_line, last_line) = edges.lines()?;
+    Ok(Hidden {
+        first_line,
+        last_line,
+        in_part: edges.in_part()?,
+        bytes: hidden.end - hidden.start,
+        missing_bytes: reader.missing(hidden.clone()),
+        errors_count: errors.count,
+        errors: errors.listed,
+        scanned_all: digest.complete,
+        digest,
+    })
+}
+
+/// Where a part of a log begins and ends. Lines are told by units of the character set: one that
+/// is wider than a byte may have a newline for its first.
+struct Edges<'a> {
+    reader: &'a BlockingReader,
+    part: Range<u64>,
+    unit: u64,
+}
+
+impl Edges<'_> {
+    /// The first line and the last one.
+    fn lines(&self) -> io::Result<(u64, u64)> {
+        let last = self.part.end.saturating_sub(self.unit).max(self.part.start);
+        Ok((self.reader.line_at(self.part.start)?, self.reader.line_at(last)?))
+    }
+
+    /// Which of them go on outside of the part.
+    fn in_part(&self) -> io::Result<Vec<u64>> {
+        let (first, last) = self.lines()?;
+        let line_at = |offset| self.reader.line_at(offset);
+        let before = self.part.start.checked_sub(self.unit).map(line_at).transpose()?;
+        let is_last = self.part.end >= self.reader.progress().total_bytes;
+        let after = (!is_last).then(|| line_at(self.part.end)).transpose()?;
+        let mut lines = Vec::from_iter(before.filter(|line| *line == first));
+        lines.extend(after.filter(|line| *line == last && !lines.contains(line)));
+        Ok(lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use crate::Stream;
+    use crate::excerpt::{Budget, Excerpt, excerpt, tail};
+    use crate::{LogReader, LogSettings, LogWriter, open};
+
+    /// A log with this content; the directory goes when the test ends.
+    fn log(content: &[u8]) -> (LogWriter, LogReader, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut writer, reader) =
+            open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
+        writer.append(Stream::Stdout, content);
+        (writer, reader, dir)
+    }
+
+    fn numbered(lines: usize) -> String {
+        (1..=lines).map(|number| format!("line {number}\n")).collect()
+    }
+
+    fn newlines(bytes: &[u8]) -> u64 {
+        bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+    }
+
+    /// Sections and the hidden part cover everything, and their line numbers are those of the log.
+    #[track_caller]
+    fn check_cover(shown: &Excerpt, content: &[u8]) {
+        let line_of = |offset: u64| newlines(&content[..offset as usize]) + 1;
+        let mut at = shown.from;
+        let hidden_at = shown.hidden.as_ref().map(|hidden| {
+            assert_eq!(
+                hidden.bytes,
+                shown.end
+                    - shown.from
+                    - shown.sections.iter().map(|s| s.end - s.start).sum::<u64>()
+            );
+            let last_start = shown.sections.last().map_or(shown.end, |section| section.start);
+            let start = last_start - hidden.bytes;
+            assert_eq!(
+                (hidden.first_line, hidden.last_line),
+                (line_of(start), line_of(last_start - 1))
+            );
+            start..last_start
+        });
+        for section in &shown.sections {
+            if let Some(hidden) = hidden_at.as_ref().filter(|hidden| hidden.start == at) {
+                at = hidden.end;
+            }
+            assert_eq!(section.start, at);
+            assert_eq!(section.first_line, line_of(section.start));
+            assert_eq!(section.last_line, line_of(section.end - 1));
+            at = section.end;
+        }
+        assert!(at == shown.end || shown.sections.is_empty());
+    }
+
+    #[test]
+    fn what_fits_is_shown_in_one_section() {
+        let (_writer, reader, _dir) = log(b"a\nb\nc");
+        let shown = excerpt(&reader.blocking(), 0, Budget::of_bytes(100)).unwrap();
+        assert_eq!(shown.sections.len(), 1);
+        assert_eq!(shown.sections[0].text, "a\nb\nc");
+        assert_eq!((shown.sections[0].first_line, shown.sections[0].last_line), (1, 3));
+        assert_eq!((shown.hidden, shown.lines, shown.end), (None, 3, 5));
+    }
+
+    #[test]
+    fn an_empty_rest_has_no_sections() {
+        let (mut writer, reader, _dir) = log(b"abc\n");
+        for from in [4, 99] {
+            let shown = excerpt(&reader.blocking(), from, Budget::of_bytes(100)).unwrap();
+            assert_eq!((shown.sections.len(), shown.hidden, shown.end), (0, None, from));
+        }
+        writer.close();
+        assert_eq!(tail(&reader.blocking(), Budget::of_bytes(0)).unwrap().sections.len(), 0);
+    }
+
+    #[test]
+    fn a_cut_names_its_lines_and_the_errors_in_it() {
+        let mut content = numbered(500);
+        content.push_str("AssertionError: 1 != 2\n");
+        content += &numbered(499);
+        for number in 0..75 {
+            content.push_str(&format!("\x1b[31merror\x1b[0m: number {number}\n"));
+        }
+        content += &numbered(500);
+        let (_writer, reader, _dir) = log(content.as_bytes());
+        let shown =
+            excerpt(&reader.blocking(), 0, Budget { max_lines: 100, ..Budget::of_bytes(100_000) })
+                .unwrap();
+        check_cover(&shown, content.as_bytes());
+        let [head, tail] = shown.sections.as_slice() else { panic!("{:?}", shown.sections) };
+        assert_eq!((head.first_line, head.last_line), (1, 20));
+        assert_eq!(tail.last_line - tail.first_line + 1, 80);
+        assert!(tail.text.ends_with("line 500\n"));
+        let hidden = shown.hidden.unwrap();
+        assert_eq!((hidden.first_line, hidden.last_line), (21, tail.first_line - 1));
+        assert_eq!((hidden.errors_count, hidden.errors.len(), hidden.scanned_all), (76, 10, true));
+        assert_eq!(
+            (hidden.errors[0].line, hidden.errors[0].text.as_str()),
+            (501, "AssertionError: 1 != 2")
+        );
+        assert_eq!(
+            (hidden.errors[9].line, hidden.errors[9].text.as_str()),
+            (1075, "error: number 74")
+        );
+    }
+
+    #[test]
+    fn a_long_progress_bar_is_one_short_line() {
+        let bar: String = (0..=100).map(|percent| format!("\rdownloading {percent:3}%")).collect();
+        let content = format!("start\n{bar}\nend\n");
+        let (_writer, reader, _dir) = log(content.as_bytes());
+        let shown = excerpt(&reader.blocking(), 0, Budget::of_bytes(400)).unwrap();
+        assert_eq!(shown.sections.len(), 1);
+        assert_eq!(shown.sections[0].text, "start\ndownloading 100%\nend\n");
+    }
+
+    #[test]
+    fn an_endless_line_is_shown_by_its_two_ends() {
+        let content = vec![b'x'; 3 * 1024 * 1024];
+        let (_writer, reader, _dir) = log(&content);
+        let budget = Budget { max_lines: 100, ..Budget::of_bytes(10_000) };
+        let shown = excerpt(&reader.blocking(), 0, budget).unwrap();
+        check_cover(&shown, &content);
+        assert_eq!(shown.sections.len(), 2);
+        assert!(shown.sections.iter().all(|section| section.text.len() <= 1000));
+        let hidden = shown.hidden.unwrap();
+        assert_eq!((hidden.first_line, hidden.last_line, hidden.errors_count), (1, 1, 0));
+        assert_eq!(tail(&reader.blocking(), budget).unwrap().sections[0].text.len(), 1000);
+    }
+
+    #[test]
+    fn a_long_line_is_whole_where_it_fits_and_cut_only_in_the_tail() {
+        let long = "x".repeat(3000);
+        let content = format!("one\n{long}\ntwo\n");
+        let (_writer, reader, _dir) = log(content.as_bytes());
+        let roomy = excerpt(&reader.blocking(), 0, Budget::of_bytes(4000)).unwrap();
+        assert_eq!((roomy.sections.len(), roomy.sections[0].text.as_str()), (1, content.as_str()));
+        let tight = excerpt(&reader.blocking(), 0, Budget::of_bytes(2000)).unwrap();
+        check_cover(&tight, content.as_bytes());
+        let [head, tail] = tight.sections.as_slice() else { panic!("{:?}", tight.sections) };
+        assert_eq!((head.text.as_str(), tight.hidden), ("one\n", None));
+        let half = "x".repeat(500);
+        assert_eq!(tail.text, format!("{half}… [+2,000 chars] …{half}\ntwo\n"));
+    }
+
+    #[test]
+    fn a_long_last_line_shows_its_end_however_long_it_is() {
+        for filler in [2_000, 10_000, 40_000, 1_000_000] {
+            for newline in ["", "\n"] {
+                let content = format!("BEGIN{}ENDE{newline}", "é".repeat(filler));
+                let (_writer, reader, _dir) = log(content.as_bytes());
+                let budget = Budget::of_bytes(4_000);
+                let excerpts = [
+                    excerpt(&reader.blocking(), 0, budget).unwrap(),
+                    tail(&reader.blocking(), budget).unwrap(),
+                ];
+                for excerpt in excerpts {
+                    let last = &excerpt.sections.last().expect("something").text;
+                    assert!(
+                        last.ends_with(&format!("éENDE{newline}")),
+                        "{filler} {newline:?}: {last}"
+                    );
+                    assert!(!last.contains('\u{fffd}'), "characters are whole");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_tail_of_a_running_job_holds_a_begun_character_back() {
+        let (mut writer, reader, _dir) = log("one\ntwo €".as_bytes());
+        writer.append(Stream::Stdout, &"€".as_bytes()[..2]);
+        let shown =
+            tail(&reader.blocking(), Budget { max_lines: 1, ..Budget::of_bytes(100) }).unwrap();
+        assert_eq!(shown.sections[0].text, "two €");
+        assert_eq!((shown.from, shown.end, shown.total_bytes), (4, 11, 13));
+        writer.close();
+        assert_eq!(
+            tail(&reader.blocking(), Budget { max_lines: 1, ..Budget::of_bytes(100) }).unwrap().end,
+            13
+        );
+    }
+
+    fn any_content() -> impl Strategy<Value = Vec<u8>> {
+        let line = prop_oneof![
+            "[a-z ]{0,20}\n".prop_map(String::into_bytes),
+            Just(b"same\n".repeat(5)),
+            Just(b"error: here\n".to_vec()),
+            Just("wide €😀\r\n".as_bytes().to_vec()),
+            (0..3000_usize).prop_map(|length| vec![b'l'; length]),
+            vec(any::<u8>(), 0..40),
+        ];
+        vec(line, 0..60).prop_map(|lines| lines.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+        #[test]
+        fn an_excerpt_keeps_its_budget_and_its_line_numbers_are_real(
+            content in any_content(),
+            from in 0..200_usize,
+            max_bytes in 0..3000_usize,
+            max_lines in 0..60_usize,
+        ) {
+            let (mut writer, reader, _dir) = log(&content);
+            writer.close();
+            let from = from.min(content.len());
+            let budget = Budget { max_lines, ..Budget::of_bytes(max_bytes) };
+            let shown = excerpt(&reader.blocking(), from as u64, budget).unwrap();
+            check_cover(&shown, &content);
+            prop_assert_eq!(shown.end, content.len() as u64);
+            for sections in [&shown.sections, &tail(&reader.blocking(), budget).unwrap().sections] {
+                let text: String = sections.iter().map(|section| section.text.as_str()).collect();
+                prop_assert!(text.len() <= max_bytes);
+                prop_assert!(max_lines == 0 || text.lines().count() <= max_lines);
+            }
+            if let Some(hidden) = &shown.hidden {
+                let end = shown.sections.last().map_or(shown.end, |section| section.start) as usize;
+                let part = &content[end - hidden.bytes as usize..end];
+                let errors = part.split(|byte| *byte == b'\n').filter(|line| crate::digest::looks_like_error(line));
+                prop_assert_eq!(hidden.errors_count, errors.count() as u64);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod hidden_tests {
+    use std::time::Duration;
+
+    use super::super::Stream;
+    use super::super::{LogSettings, open};
+    use super::*;
+
+    #[test]
+    fn a_huge_part_is_looked_through_from_both_sides() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut writer, reader) =
+            open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
+        let middle = "error: in the middle\n".repeat(1000);
+        for text in ["one\nerror: early\n", &middle, "error: late\nlast\n"] {
+            writer.append(Stream::Stdout, text.as_bytes());
+        }
+        let total = reader.progress().total_bytes;
+        let look = |each_side, time| {
+            look_through(&reader.blocking(), 0..total, 0..total, Reach { each_side, time }).unwrap()
+        };
+        let hidden = look(17, Duration::ZERO);
+        assert!(!hidden.scanned_all);
+        assert_eq!((hidden.first_line, hidden.last_line, hidden.bytes), (1, 1004, total));
+        let errors: Vec<_> =
+            hidden.errors.iter().map(|error| (error.line, error.text.as_str())).collect();
+        assert_eq!(errors, [(2, "error: early"), (1003, "error: late")]);
+        assert_eq!(hidden.digest.scanned_bytes, 34);
+        for (each_side, time) in [(total, Duration::ZERO), (17, Duration::MAX / 4)] {
+            let all = look(each_side, time);
+            assert_eq!((all.errors_count, all.scanned_all), (1002, true));
+        }
+    }
+
+    #[test]
+    fn an_error_in_an_endless_line_counts_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut writer, reader) =
+            open(&LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() });
+        writer.append(Stream::Stdout, "error: again ".repeat(20_000).as_bytes());
+        let all = 0..reader.progress().total_bytes;
+        let hidden = look_through(&reader.blocking(), all.clone(), all, Reach::default()).unwrap();
+        assert_eq!((hidden.errors_count, hidden.errors.len()), (1, 1));
+        assert!(hidden.errors[0].text.chars().count() < 250);
+    }
+
+    #[test]
+    fn errors_in_another_character_set_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut writer, reader) =
+            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: dir.path().to_owned().into() });
+        let text = "\u{feff}one\ntwo\nerror: сломано\nfour\n";
+        let bytes: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        writer.append(Stream::Stdout, &bytes);
+        let all = 0..bytes.len() as u64;
+        let start = "\u{feff}one\n".encode_utf16().count() as u64 * 2;
+        let hidden =
+            look_through(&reader.blocking(), all.clone(), start..all.end, Reach::default())
+                .unwrap();
+        assert_eq!((hidden.first_line, hidden.last_line), (2, 4));
+        assert_eq!(hidden.in_part, Vec::<u64>::new());
+        assert_eq!(hidden.errors, [ErrorLine { line: 3, text: "error: сломано".to_owned() }]);
+    }
+
+    #[test]
+    fn a_line_that_is_cut_in_two_is_listed_by_its_own_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut writer, reader) =
+            open(&LogSettings { memory_bytes: 1 << 20, spill_dir: dir.path().to_owned().into() });
+        let (head, tail) = ("x".repeat(50_000), "y".repeat(50_000));
+        writer
+            .append(Stream::Stdout, format!("{head} AssertionError: no {tail}\nfine\n").as_bytes());
+        let all = 0..reader.progress().total_bytes;
+        for start in [0, 49_000, 50_010] {
+            let look =
+                look_through(&reader.blocking(), all.clone(), start..all.end, Reach::default());
+            let hidden = look.unwrap();
+            assert_eq!(hidden.in_part, if start == 0 { vec![] } else { vec![1] });
+            assert_eq!(hidden.errors_count, 1);
+            let text = &hidden.errors[0].text;
+            assert!(text.starts_with("…xxx") && text.ends_with("yyy…"), "{text}");
+            assert!(text.contains("x AssertionError: no y"), "{text}");
+        }
+    }
 }

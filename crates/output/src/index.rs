@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use super::spill_dir::SpillFile;
 use crate::counters::SpillOperation;
+use crate::spill::SpillFile;
 
 /// One of the two streams that a program writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,30 +33,30 @@ impl Stream {
 }
 
 /// The longest run: what a seek has to look through.
-pub(super) const RUN_BYTES: usize = 64 * 1024;
+pub(crate) const RUN_BYTES: usize = 64 * 1024;
 /// Records kept in memory before they move to a file (32 KiB).
-pub(super) const RUNS_IN_MEMORY: usize = 1024;
+pub(crate) const RUNS_IN_MEMORY: usize = 1024;
 /// Bytes of one record in the file.
-pub(super) const RECORD: usize = 32;
+pub(crate) const RECORD: usize = 32;
 
 /// One stretch of the log that one stream wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
+pub(crate) struct Run {
     /// Where it starts.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// Newlines in the log before it.
-    pub(super) line: u64,
+    pub(crate) line: u64,
     /// When its first byte came, in microseconds after the log was opened.
-    pub(super) time: u64,
+    pub(crate) time: u64,
     /// Its bytes, at most [`RUN_BYTES`].
-    pub(super) length: u32,
+    pub(crate) length: u32,
     /// Who wrote it.
-    pub(super) stream: Stream,
+    pub(crate) stream: Stream,
 }
 
 impl Run {
     /// The offset after its last byte.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.offset + u64::from(self.length)
     }
 
@@ -91,23 +91,23 @@ impl Run {
 }
 
 /// A run and its number, counted from 0.
-pub(super) type Numbered = (u64, Run);
+pub(crate) type Numbered = (u64, Run);
 
 /// The records that no longer change, in a file. Readers search it without any lock.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Stored {
+pub(crate) struct Stored {
     file: Option<Arc<SpillFile>>,
     count: u64,
 }
 
 impl Stored {
     /// The file, where there is one.
-    pub(super) fn file(&self) -> Option<Arc<SpillFile>> {
+    pub(crate) fn file(&self) -> Option<Arc<SpillFile>> {
         self.file.clone()
     }
 
     /// The last run for which `holds` is true; it must hold for a prefix of all runs.
-    pub(super) fn find(&self, holds: impl Fn(&Run) -> bool) -> io::Result<Option<Numbered>> {
+    pub(crate) fn find(&self, holds: impl Fn(&Run) -> bool) -> io::Result<Option<Numbered>> {
         let (mut low, mut high) = (0, self.count);
         let mut found = None;
         while low < high {
@@ -124,7 +124,7 @@ impl Stored {
     }
 
     /// The runs with these numbers, as far as they are stored.
-    pub(super) fn read(&self, numbers: Range<u64>) -> io::Result<Vec<Run>> {
+    pub(crate) fn read(&self, numbers: Range<u64>) -> io::Result<Vec<Run>> {
         let end = numbers.end.min(self.count);
         let Some(file) = self.file.as_ref().filter(|_| numbers.start < end) else {
             return Ok(Vec::new());
@@ -142,7 +142,7 @@ impl Stored {
     }
 
     /// Adds records that will not change any more; on failure nothing has changed.
-    pub(super) fn append(
+    pub(crate) fn append(
         &self,
         runs: &[Run],
         make_file: impl FnOnce() -> io::Result<SpillFile>,
@@ -164,7 +164,7 @@ impl Stored {
 /// Invariant: the runs of `stored` and then of `recent` lie one behind the other, from offset 0
 /// to the log's end. Only the last of `recent` still grows, so it is never in the file.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(crate) struct Index {
     stored: Stored,
     recent: Vec<Run>,
     last: LastRun,
@@ -180,12 +180,12 @@ enum LastRun {
 
 impl Index {
     /// The records that are in the file.
-    pub(super) fn stored(&self) -> &Stored {
+    pub(crate) fn stored(&self) -> &Stored {
         &self.stored
     }
 
     /// How many bytes of `stream` the next [`Index::add`] may speak of.
-    pub(super) fn room_for(&self, stream: Stream) -> usize {
+    pub(crate) fn room_for(&self, stream: Stream) -> usize {
         match self.recent.last() {
             Some(last) if self.last == LastRun::Grows && last.room_for(stream) > 0 => {
                 last.room_for(stream)
@@ -195,12 +195,12 @@ impl Index {
     }
 
     /// Whatever is added next starts a run of its own.
-    pub(super) const fn end_run(&mut self) {
+    pub(crate) const fn end_run(&mut self) {
         self.last = LastRun::Ended;
     }
 
     /// Adds bytes at the end: to the last run where it has room for them, else as a new one.
-    pub(super) fn add(&mut self, run: Run) {
+    pub(crate) fn add(&mut self, run: Run) {
         match self.recent.last_mut() {
             Some(last)
                 if self.last == LastRun::Grows
@@ -216,25 +216,25 @@ impl Index {
     }
 
     /// The runs that must move to the file before another write may add to memory.
-    pub(super) fn overdue(&self) -> Option<&[Run]> {
+    pub(crate) fn overdue(&self) -> Option<&[Run]> {
         let (_, settled) = self.recent.split_last()?;
         (settled.len() + 1 >= RUNS_IN_MEMORY).then_some(settled)
     }
 
     /// Forgets the first `count` runs of memory: `stored` holds them now.
-    pub(super) fn moved(&mut self, count: usize, stored: Stored) {
+    pub(crate) fn moved(&mut self, count: usize, stored: Stored) {
         self.recent.drain(..count);
         self.stored = stored;
     }
 
     /// The last run in memory for which `holds` is true; nothing when it would be in the file.
-    pub(super) fn find_recent(&self, holds: impl Fn(&Run) -> bool) -> Option<Numbered> {
+    pub(crate) fn find_recent(&self, holds: impl Fn(&Run) -> bool) -> Option<Numbered> {
         let position = self.recent.partition_point(holds).checked_sub(1)?;
         Some((self.stored.count + position as u64, self.recent[position]))
     }
 
     /// The runs with these numbers, as far as they are in memory.
-    pub(super) fn read_recent(&self, numbers: Range<u64>) -> &[Run] {
+    pub(crate) fn read_recent(&self, numbers: Range<u64>) -> &[Run] {
         let position = |number: u64| {
             (number.saturating_sub(self.stored.count)).min(self.recent.len() as u64) as usize
         };
@@ -242,12 +242,12 @@ impl Index {
     }
 
     /// Gives spare memory back once nothing will follow.
-    pub(super) fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.recent.shrink_to_fit();
     }
 
     #[cfg(test)]
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.recent.capacity() * size_of::<Run>()
     }
 }

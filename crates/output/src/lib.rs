@@ -18,76 +18,45 @@
 //! (`gap`); a middle that was not wanted, or a file that was cut, is a hole in the offsets (`kept`).
 //! **Publish last**: [`Progress`] moves only after the bytes it speaks of can be read.
 
-mod account;
-mod assignments;
-mod block;
-mod blocking_reader;
+mod compression;
 mod counters;
-mod decoding;
-mod frame_cache;
-mod gap;
-mod gathered;
-mod gzip;
-mod held;
-mod hidden;
+mod export;
 mod index;
 mod json;
-mod json_lines;
-mod kept;
 mod log;
-mod packed;
-mod packer;
 mod page;
+mod part;
 mod parts;
 mod pieces;
 mod query_plan;
 mod quota;
-mod raw;
 mod read_memory;
 mod reader;
-pub mod redact;
-mod redact_error;
 mod scan;
-pub mod secrets;
-mod shared;
 mod spill;
-mod spill_dir;
-mod tail;
-mod tally;
-mod within;
 
-pub mod across;
 pub mod digest;
 pub mod excerpt;
-pub mod patience;
 pub mod pattern;
 pub mod query;
+pub mod redaction;
 pub mod search;
-pub mod view;
+pub mod secrets;
+pub mod views;
 
-pub use blocking_reader::BlockingReader;
+pub use compression::{Packer, Packing};
 pub use counters::{Counters, DropReason, SpillOperation, Tier};
-pub use gzip::{GzipError, Gzipped, gzip};
+pub use export::{GzipError, Gzipped, Part, PartRequest, RawReader, gzip};
 pub use index::Stream;
-pub use log::{LogBounds, LogSettings, LogWriter, Progress, open, open_bounded};
-pub use packer::{Packer, Packing};
+pub use log::{LogBounds, LogSettings, LogWriter, open, open_bounded};
 pub use page::{Page, PageEnd, PageRequest};
-pub use parts::Keep;
+pub use parts::{Keep, Progress};
 pub use quota::{Allowance, Answer, Cap, Quota, QuotaLimits, Shortage, Stored};
-pub use raw::{Part, PartRequest, RawReader};
 pub use read_memory::{ReadBusy, ReadMemory, ReadPermit};
-pub use reader::{LogReader, scan_with};
-pub use spill_dir::SpillDir;
-pub use tally::{Tally, count_lines, tally};
-pub use within::{log_offset, stream_offset};
+pub use reader::{BlockingReader, LogReader, log_offset, scan_with, stream_offset};
+pub use scan::{Leash, Patience};
+pub use search::{Tally, count_lines, tally};
+pub use spill::SpillDir;
 
 #[cfg(test)]
-mod bounds_tests;
-#[cfg(test)]
-mod excerpt_tests;
-#[cfg(test)]
-mod model_tests;
-#[cfg(test)]
-mod search_tests;
-#[cfg(test)]
-mod tiers_tests;
+mod tests;

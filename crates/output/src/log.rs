@@ -9,16 +9,14 @@ use std::time::Instant;
 use memchr::memchr_iter;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::gap::Noted;
-use super::index::{RECORD, Run};
-use super::parts::{Keep, Parts};
-use super::quota::Allowance;
-use super::reader::LogReader;
-use super::shared::{Mark, Shared};
-use super::spill::{Store, Taken, push_bounded, reason, write_prefix};
-use super::spill_dir::{SpillDir, SpillFile};
 use crate::Stream;
 use crate::counters::{DropReason, SpillOperation, Tier};
+use crate::index::{RECORD, Run};
+use crate::part::{Mark, Shared, Store, Taken, push_bounded, reason, write_prefix};
+use crate::parts::{Keep, Noted, Parts, Progress};
+use crate::quota::Allowance;
+use crate::reader::LogReader;
+use crate::spill::{SpillDir, SpillFile};
 
 /// The largest piece that is stored at once.
 const WRITE_BYTES: usize = 1024 * 1024;
@@ -31,46 +29,6 @@ pub struct LogSettings {
     /// Beyond that all of them go to a file in this directory, which is made (mode 0700) where it
     /// is missing.
     pub spill_dir: SpillDir,
-}
-
-/// How far a log has come. One value is one moment: `closed` and `total_bytes` belong together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Progress {
-    /// Bytes of both streams that have offsets: the offset after the last one.
-    pub total_bytes: u64,
-    /// Lines that have ended among them: by a newline, or where bytes behind them were lost.
-    pub lines: u64,
-    /// Whether bytes follow the last of these.
-    pub open_line: bool,
-    /// Those of them that came from stderr.
-    pub stderr_bytes: u64,
-    /// Bytes that could not be kept. They have no offsets.
-    pub dropped_bytes: u64,
-    /// Why, the last time.
-    pub dropped_why: Option<DropReason>,
-    /// Bytes that were kept and left again, from the middle. They have offsets.
-    pub removed_bytes: u64,
-    /// Bytes that somebody else cut off a file of the log, as far as that was noticed. They have
-    /// offsets.
-    pub cut_bytes: u64,
-    /// Nothing will follow.
-    pub closed: bool,
-    /// When the job last wrote.
-    pub last_output: Option<Instant>,
-}
-
-impl Progress {
-    /// Bytes that the job wrote, kept or not.
-    #[must_use]
-    pub const fn written_bytes(&self) -> u64 {
-        self.total_bytes + self.dropped_bytes
-    }
-
-    /// Bytes of the job that cannot be read any more, whatever the reason.
-    #[must_use]
-    pub const fn lost_bytes(&self) -> u64 {
-        self.dropped_bytes + self.removed_bytes + self.cut_bytes
-    }
 }
 
 /// What bounds a log.

@@ -1,9 +1,14 @@
 //! Pages: how much of a log one read gives, and where it ends.
 
-use memchr::memrchr;
+use std::io;
+use std::ops::Range;
 
-use super::view::Charset;
+use memchr::{memrchr, memrchr_iter};
+
 use crate::Stream;
+use crate::parts::Kept;
+use crate::pieces::{Pieces, Toward};
+use crate::views::Charset;
 
 /// The smallest page: one character always fits, so that every page makes progress.
 const MIN_PAGE: usize = 4;
@@ -25,7 +30,7 @@ pub struct PageRequest {
 }
 
 impl PageRequest {
-    pub(super) fn byte_limit(&self) -> usize {
+    pub(crate) fn byte_limit(&self) -> usize {
         self.max_bytes.max(MIN_PAGE)
     }
 }
@@ -66,7 +71,7 @@ pub enum PageEnd {
 
 /// What is known to follow the bytes that a page is cut from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(crate) enum Rest {
     /// More bytes.
     Bytes,
     /// Nothing yet.
@@ -78,7 +83,7 @@ pub(super) enum Rest {
 }
 
 /// How many of `bytes` make a page, and what comes after it.
-pub(super) fn cut(
+pub(crate) fn cut(
     bytes: &[u8],
     charset: Charset,
     max_lines: usize,
@@ -107,7 +112,7 @@ fn line_limit(bytes: &[u8], charset: Charset, max_lines: usize) -> Option<usize>
 
 /// The length without a character or an escape code that has begun but not ended; never 0 for
 /// the sake of an escape code, so that every page makes progress.
-pub(super) fn whole_text(bytes: &[u8], charset: Charset) -> usize {
+pub(crate) fn whole_text(bytes: &[u8], charset: Charset) -> usize {
     let length = charset.whole_characters(bytes);
     let window = length.saturating_sub(MAX_ESCAPE);
     let begun = memrchr(0x1b, &bytes[window..length]).map(|escape| window + escape);
@@ -131,9 +136,93 @@ fn is_begun_escape(rest: &[u8]) -> bool {
     }
 }
 
+// Where the last lines of a log start.
+
+/// How much of the end is wanted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TailLimits {
+    /// At most so many bytes.
+    pub(crate) bytes: u64,
+    /// At most so many lines; 0 means any number.
+    pub(crate) lines: usize,
+}
+
+/// Walks back from the end and gives the lowest start that keeps within the limits: the start
+/// of a line where a whole one fits, else of a character. Never before a hole; of a log that ends
+/// in one, where that starts.
+pub(crate) fn tail_start(
+    kept: &Kept,
+    stream: Option<Stream>,
+    limits: TailLimits,
+) -> io::Result<u64> {
+    let total = kept.total();
+    let first = kept.solid_start(total);
+    if first == total {
+        return Ok(kept.stretches.last().map_or(0, |last| last.range.end));
+    }
+    let mut pieces = Pieces::new(kept, stream, first..total, Toward::Start);
+    let mut tail = Tail { limits, bytes: 0, lines: 0, line_start: None };
+    while let Some((offset, piece)) = pieces.next()? {
+        if let Some(start) = tail.look_through(offset, piece) {
+            return Ok(start);
+        }
+        let room = limits.bytes - tail.bytes;
+        tail.bytes += piece.len() as u64;
+        if tail.bytes > limits.bytes {
+            let cut = offset + piece.len() as u64 - room;
+            return tail.line_start.map_or_else(|| character_start(kept, stream, cut..total), Ok);
+        }
+    }
+    Ok(first)
+}
+
+/// What the walk has passed so far, seen from the end of the log.
+#[derive(Debug)]
+struct Tail {
+    limits: TailLimits,
+    bytes: u64,
+    lines: usize,
+    /// The lowest start of a line that is within the limits.
+    line_start: Option<u64>,
+}
+
+impl Tail {
+    /// Gives the start when the line limit is reached in this piece.
+    fn look_through(&mut self, offset: u64, piece: &[u8]) -> Option<u64> {
+        for newline in memrchr_iter(b'\n', piece) {
+            let after = self.bytes + (piece.len() - newline - 1) as u64;
+            if after > self.limits.bytes {
+                return None;
+            }
+            // The newline that ends the log starts no line.
+            if after == 0 {
+                continue;
+            }
+            let start = offset + newline as u64 + 1;
+            self.line_start = Some(start);
+            self.lines += 1;
+            if self.lines == self.limits.lines {
+                return Some(start);
+            }
+        }
+        None
+    }
+}
+
+/// The first start of a character in the range.
+fn character_start(kept: &Kept, stream: Option<Stream>, range: Range<u64>) -> io::Result<u64> {
+    let start = range.start;
+    let mut pieces = Pieces::new(kept, stream, range, Toward::End);
+    let first = pieces.next()?;
+    Ok(first.map_or(start, |(offset, piece)| {
+        offset + Charset::Utf8.to_character_start(offset, piece) as u64
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::views::Wide;
 
     #[track_caller]
     fn check(bytes: &[u8], max_lines: usize, rest: Rest, expected: (usize, PageEnd)) {
@@ -193,7 +282,7 @@ mod tests {
         assert_eq!(cut(&bytes[..5], charset, 0, Rest::Bytes), (4, PageEnd::More));
         assert_eq!(cut(&bytes[..5], charset, 0, Rest::Open), (4, PageEnd::CaughtUp));
         let wide: Vec<u8> = "ab\ncd".encode_utf16().flat_map(u16::to_le_bytes).collect();
-        let charset = Charset::of(&wide);
+        let charset = Charset::Wide(Wide::Utf16Le);
         assert_eq!(cut(&wide, charset, 0, Rest::Bytes), (6, PageEnd::More));
         assert_eq!(cut(&wide, charset, 1, Rest::Closed), (6, PageEnd::More));
         assert_eq!(cut(&wide[..5], charset, 0, Rest::Bytes), (4, PageEnd::More));

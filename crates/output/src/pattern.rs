@@ -9,7 +9,7 @@ use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use memchr::{memchr, memrchr};
 use thiserror::Error;
 
-use super::view::on_screen;
+use crate::views::on_screen;
 
 /// A pattern may be so long, and take so much memory when compiled.
 const PATTERN_BYTES: usize = 1024 * 1024;
@@ -91,13 +91,13 @@ impl Pattern {
     }
 
     /// Where in a line the first match starts.
-    pub(super) fn find(&self, line: &[u8]) -> Option<usize> {
+    pub(crate) fn find(&self, line: &[u8]) -> Option<usize> {
         self.matcher.find(line).ok().flatten().map(|found| found.start())
     }
 
     /// The first of some lines that matches, with its newline. The lines are taken as they are:
     /// see [`searchable`].
-    pub(super) fn find_line(&self, lines: &[u8]) -> Option<Range<usize>> {
+    pub(crate) fn find_line(&self, lines: &[u8]) -> Option<Range<usize>> {
         let mut at = 0;
         while at < lines.len() {
             let (line, certain) = self.next_candidate(lines, at)?;
@@ -125,20 +125,20 @@ impl Pattern {
 }
 
 /// The line that a position belongs to, with its newline.
-pub(super) fn line_around(lines: &[u8], position: usize) -> Range<usize> {
+pub(crate) fn line_around(lines: &[u8], position: usize) -> Range<usize> {
     let start = memrchr(b'\n', &lines[..position]).map_or(0, |newline| newline + 1);
     let end = memchr(b'\n', &lines[position..]).map_or(lines.len(), |end| position + end + 1);
     start..end
 }
 
 /// A line without the newline at its end, where there is one.
-pub(super) fn without_newline(line: &[u8]) -> &[u8] {
+pub(crate) fn without_newline(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
 
 /// A line as a person would search it: without newline, `\r` before it, and escape codes; where
 /// a `\r` inside of it made a terminal write over it, as it looks in the end.
-pub(super) fn searchable(line: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn searchable(line: &[u8]) -> Cow<'_, [u8]> {
     let line = without_newline(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if memchr(b'\r', line).is_some() {

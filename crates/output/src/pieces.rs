@@ -5,10 +5,10 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::index::{RUN_BYTES, Run};
-use super::kept::Kept;
-use super::shared::{Joint, Shared, Stretch};
 use crate::Stream;
+use crate::index::{RUN_BYTES, Run};
+use crate::part::{Joint, Shared, Stretch};
+use crate::parts::Kept;
 
 /// Records that are fetched at once.
 const RUNS_AT_ONCE: u64 = 256;
@@ -17,7 +17,7 @@ const READ_AT_LEAST: u64 = 16 * 1024;
 
 /// Which end of the range comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Toward {
+pub(crate) enum Toward {
     /// The lowest offset first.
     End,
     /// The highest offset first; each piece still reads forward.
@@ -28,14 +28,14 @@ pub(super) enum Toward {
 ///
 /// No piece is longer than 64 KiB; neighbours may or may not touch.
 #[derive(Debug)]
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     /// The first is the one that is walked over.
     legs: VecDeque<Leg>,
 }
 
 /// What comes next in a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// A piece.
     Piece,
     /// A hole, or a place where bytes were lost: what comes after it does not follow on what came before.
@@ -46,7 +46,7 @@ pub(super) enum Step {
 
 impl Pieces {
     /// Starts a walk over a range that has been published.
-    pub(super) fn new(
+    pub(crate) fn new(
         kept: &Kept,
         stream: Option<Stream>,
         range: Range<u64>,
@@ -65,13 +65,13 @@ impl Pieces {
     }
 
     /// The next piece and the offset of its first byte. Holes are skipped.
-    pub(super) fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
         while self.step()? == Step::Hole {}
         Ok(self.piece())
     }
 
     /// Moves on: to the next piece, or over a hole.
-    pub(super) fn step(&mut self) -> io::Result<Step> {
+    pub(crate) fn step(&mut self) -> io::Result<Step> {
         while let Some(leg) = self.legs.front_mut() {
             if leg.advance()? {
                 return Ok(Step::Piece);
@@ -85,7 +85,7 @@ impl Pieces {
 
     /// Moves on, and writes the next piece into `buffer` at `position`, growing it where it is
     /// too short; the offsets that the piece has.
-    pub(super) fn step_into(
+    pub(crate) fn step_into(
         &mut self,
         buffer: &mut Vec<u8>,
         position: usize,
@@ -102,7 +102,7 @@ impl Pieces {
     }
 
     /// The offsets of the next piece, which is not read.
-    pub(super) fn next_range(&mut self) -> io::Result<Option<Range<u64>>> {
+    pub(crate) fn next_range(&mut self) -> io::Result<Option<Range<u64>>> {
         while let Some(leg) = self.legs.front_mut() {
             if let Some(range) = leg.next_range()? {
                 return Ok(Some(range));
@@ -122,7 +122,7 @@ impl Pieces {
     }
 
     /// The piece that the last step led to.
-    pub(super) fn piece(&self) -> Option<(u64, &[u8])> {
+    pub(crate) fn piece(&self) -> Option<(u64, &[u8])> {
         self.legs.front().map(|leg| (leg.piece.start, leg.window.get(&leg.piece)))
     }
 }
@@ -192,7 +192,7 @@ impl Leg {
     }
 
     /// Where the next piece is; its bytes are not read.
-    pub(super) fn next_range(&mut self) -> io::Result<Option<Range<u64>>> {
+    pub(crate) fn next_range(&mut self) -> io::Result<Option<Range<u64>>> {
         if self.range.is_empty() {
             return Ok(None);
         }

@@ -1,26 +1,22 @@
 //! JMESPath queries on output that is JSON or JSON lines.
 
-use std::io;
+use std::collections::VecDeque;
 use std::str::{Utf8Error, from_utf8};
-use std::thread;
+use std::{io, thread};
 
 use jmespath::ast::Ast;
 use memchr::memchr;
 use thiserror::Error;
 
-use super::block::{Block, More};
-use super::blocking_reader::BlockingReader;
-use super::gathered::Gathered;
-use super::json::{self, Charge, Document, JsonText, List, Meter, Value, evaluate};
-use super::json_lines::{JsonLine, JsonLines};
-use super::patience::Patience;
-use super::query_plan::Plan;
-use super::reader::LogReader;
-use super::view::Charset;
 use crate::Stream;
+use crate::json::{Charge, Document, Error as JsonError, JsonText, List, Meter, Value, evaluate};
+use crate::query_plan::{JsonLine, JsonLines, Keep, Plan};
+use crate::reader::{BlockingReader, LogReader};
+use crate::scan::{Block, More, Patience};
+use crate::views::Charset;
 
 /// No JSON value beyond this is queried, and no result is larger.
-pub(super) const MAX_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// The memory of a query on next to nothing.
 const BASE_MEMORY: usize = 2 * 1024 * 1024;
 /// The memory of a query for each byte that it is applied to: the text, up to four times as much for
@@ -135,7 +131,7 @@ impl QueryError {
         }
     }
 
-    pub(super) const fn too_large(what: &'static str) -> Self {
+    pub(crate) const fn too_large(what: &'static str) -> Self {
         let instead =
             "search it with grep, read a part of it, or run the command again with `| jq`";
         Self::TooLarge { what, instead }
@@ -276,7 +272,7 @@ impl Source {
         let error = match error {
             _ if error.is_eof() && self.is_growing => return QueryError::Unfinished,
             ParseError::NotText(_) => return QueryError::Binary { line },
-            ParseError::Json(json::Error::NotJson(error)) => error,
+            ParseError::Json(JsonError::NotJson(error)) => error,
             ParseError::Json(error) => return refused(error, line),
         };
         if memchr(0, bytes).is_some() {
@@ -396,15 +392,15 @@ const TOO_MANY_LINES: QueryError = QueryError::TooLarge {
 };
 
 /// Says why a query went no further than this line.
-fn refused(error: json::Error, line: usize) -> QueryError {
+fn refused(error: JsonError, line: usize) -> QueryError {
     match error {
-        json::Error::TooLarge => QueryError::TooLarge {
+        JsonError::TooLarge => QueryError::TooLarge {
             what: "what the query needs in memory",
             instead: "select less, use grep, or run the command again with `| jq`",
         },
-        json::Error::TimeOver => QueryError::TimeOver { line },
-        json::Error::NoFit(error) => QueryError::NoFit { why: error.to_string() },
-        json::Error::NotJson(error) => QueryError::NoFit { why: error.to_string() },
+        JsonError::TimeOver => QueryError::TimeOver { line },
+        JsonError::NoFit(error) => QueryError::NoFit { why: error.to_string() },
+        JsonError::NotJson(error) => QueryError::NoFit { why: error.to_string() },
     }
 }
 
@@ -437,7 +433,7 @@ impl<'a> OwnedText<'a> {
 #[derive(Debug)]
 enum ParseError {
     NotText(Utf8Error),
-    Json(json::Error),
+    Json(JsonError),
 }
 
 impl ParseError {
@@ -445,10 +441,8 @@ impl ParseError {
     fn is_eof(&self) -> bool {
         match self {
             Self::NotText(error) => error.error_len().is_none(),
-            Self::Json(json::Error::NotJson(error)) => error.is_eof(),
-            Self::Json(json::Error::TooLarge | json::Error::TimeOver | json::Error::NoFit(_)) => {
-                false
-            }
+            Self::Json(JsonError::NotJson(error)) => error.is_eof(),
+            Self::Json(JsonError::TooLarge | JsonError::TimeOver | JsonError::NoFit(_)) => false,
         }
     }
 }
@@ -475,6 +469,86 @@ fn whole_output<'a>(
         if more == More::No {
             return OwnedText::new(block.into_bytes(), 1, meter);
         }
+    }
+}
+
+// What a query has gathered from JSON lines so far, within bounds.
+
+/// The values that lines gave so far, as JSON text: the lines themselves are gone by then.
+#[derive(Debug)]
+pub(crate) enum Gathered<'a> {
+    /// An array that is still open, of at most so many elements.
+    First { text: JsonText<'a>, count: usize, most: usize },
+    /// The newest elements, at most so many.
+    Last { newest: VecDeque<(String, Charge<'a>)>, most: usize, meter: &'a Meter<'a> },
+    /// How many elements there were.
+    Length(u64),
+}
+
+impl<'a> Gathered<'a> {
+    /// Nothing yet.
+    pub(crate) fn new(plan: &Plan, meter: &'a Meter<'a>) -> Self {
+        let first = |most| Self::First { text: JsonText::new(MAX_BYTES, meter), count: 0, most };
+        match plan.keep {
+            Keep::Length => Self::Length(0),
+            Keep::All => first(usize::MAX),
+            Keep::First(most) => first(most),
+            Keep::Last(most) => Self::Last { newest: VecDeque::new(), most, meter },
+        }
+    }
+
+    /// Adds what a line gave, which is an array.
+    pub(crate) fn add(&mut self, found: &Value<'_>) -> Result<(), JsonError> {
+        for value in found.elements().into_iter().flat_map(|(elements, _)| elements) {
+            match self {
+                Self::First { .. } if self.is_full() => return Ok(()),
+                Self::First { text, count, .. } => {
+                    text.push(if *count == 0 { "[" } else { "," })?;
+                    text.write(&value)?;
+                    *count += 1;
+                }
+                Self::Last { newest, most, meter } => {
+                    let mut text = JsonText::new(MAX_BYTES, meter);
+                    text.write(&value)?;
+                    newest.push_back(text.into_parts());
+                    if newest.len() > *most {
+                        newest.pop_front();
+                    }
+                }
+                Self::Length(length) => *length += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// `true` if more would change nothing.
+    pub(crate) const fn is_full(&self) -> bool {
+        match self {
+            Self::First { count, most, .. } => *count >= *most,
+            Self::Last { .. } | Self::Length(_) => false,
+        }
+    }
+
+    /// All of it as JSON, with what is charged for it.
+    pub(crate) fn finish(self, meter: &'a Meter<'a>) -> Result<(String, Charge<'a>), JsonError> {
+        let mut text = match self {
+            Self::First { text, .. } => text,
+            Self::Last { newest, .. } => {
+                let mut text = JsonText::new(MAX_BYTES, meter);
+                for (index, (value, _)) in newest.into_iter().enumerate() {
+                    text.push(if index == 0 { "[" } else { "," })?;
+                    text.push(&value)?;
+                }
+                text
+            }
+            Self::Length(length) => {
+                let mut text = JsonText::new(MAX_BYTES, meter);
+                text.write(&length)?;
+                return Ok(text.into_parts());
+            }
+        };
+        text.push(if text.is_empty() { "[]" } else { "]" })?;
+        Ok(text.into_parts())
     }
 }
 
@@ -622,7 +696,7 @@ mod tests {
             |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
         for (bytes, expression, expected) in [
             (utf16(&format!("\u{feff}{json}")), "\"größe\"[1]", "2"),
-            (utf16(lines), "[*].n", "[1,2]"),
+            (utf16(&format!("\u{feff}{lines}")), "[*].n", "[1,2]"),
             (format!("\u{feff}{json}").into_bytes(), "\"größe\"[1]", "2"),
             (format!("\u{feff}{lines}").into_bytes(), "[*].n", "[1,2]"),
         ] {

@@ -5,25 +5,33 @@
 //! results in a row. That beginning is applied line by line; the rest, if there is one, to what
 //! it leaves.
 
+use std::ops::Range;
+
 use jmespath::ast::Ast;
+use memchr::memchr;
+
+use crate::pieces::Pieces;
+use crate::query::{MAX_BYTES, QueryError};
+use crate::scan::{Block, More, Patience};
+use crate::views::Charset;
 
 /// So many lines are kept at most where only the first or the last ones are wanted.
 const MAX_KEPT: usize = 100_000;
 
 /// A query, taken apart.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// Applied to an array of each line alone; the results in a row are the value so far.
-    pub(super) each: Ast,
+    pub(crate) each: Ast,
     /// What of that value is needed.
-    pub(super) keep: Keep,
+    pub(crate) keep: Keep,
     /// Applied to what was kept.
-    pub(super) rest: Ast,
+    pub(crate) rest: Ast,
 }
 
 /// What of an array the rest of a query needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Keep {
+pub(crate) enum Keep {
     All,
     /// This many at its beginning.
     First(usize),
@@ -35,13 +43,13 @@ pub(super) enum Keep {
 
 impl Plan {
     /// Takes a query apart. One that needs all lines at once keeps all of them.
-    pub(super) fn of(query: &Ast) -> Self {
+    pub(crate) fn of(query: &Ast) -> Self {
         let whole = || Self { each: IDENTITY, keep: Keep::All, rest: query.clone() };
         beginning(query).unwrap_or_else(whole)
     }
 
     /// Whether what is left of each line goes into the result as it is.
-    pub(super) fn is_all_local(&self) -> bool {
+    pub(crate) fn is_all_local(&self) -> bool {
         self.keep == Keep::All && is_identity(&self.rest)
     }
 
@@ -178,6 +186,93 @@ fn call(offset: usize, name: String, mut args: Vec<Ast>) -> Option<Plan> {
     let step = Ast::Function { offset, name, args };
     let rhs = Box::new(step.clone());
     Some(plan.then(&step, |lhs| Ast::Subexpr { offset, lhs, rhs }))
+}
+
+// Walks over output that is JSON lines, one whole line at a time.
+
+/// The lines of a log that are not blank. A line longer than a query may look at is an error.
+#[derive(Debug)]
+pub(crate) struct JsonLines<'a> {
+    block: Block,
+    more: More,
+    /// Where in the block the next line starts.
+    at: usize,
+    /// There is no newline between the next line's start and here.
+    scanned: usize,
+    /// The number of the next line, counted from 1.
+    number: usize,
+    patience: &'a Patience,
+}
+
+/// One line: its number, and where it is until the next one is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JsonLine {
+    pub(crate) number: usize,
+    place: Range<usize>,
+}
+
+impl<'a> JsonLines<'a> {
+    /// Starts at the first of the pieces.
+    pub(crate) fn new(pieces: Pieces, charset: Charset, patience: &'a Patience) -> Self {
+        let block = Block::new(pieces, 0, charset);
+        Self { block, more: More::Maybe, at: 0, scanned: 0, number: 1, patience }
+    }
+
+    /// The next line that is not blank.
+    pub(crate) fn next(&mut self) -> Result<Option<JsonLine>, QueryError> {
+        loop {
+            let Some(place) = self.next_line()? else { return Ok(None) };
+            let number = self.number;
+            self.number += 1;
+            if !self.block.bytes()[place.clone()].trim_ascii().is_empty() {
+                return Ok(Some(JsonLine { number, place }));
+            }
+        }
+    }
+
+    /// What a line that was just given says.
+    pub(crate) fn bytes(&self, line: &JsonLine) -> &[u8] {
+        &self.block.bytes()[line.place.clone()]
+    }
+
+    /// Whether it was the last, and has no newline.
+    pub(crate) fn is_open(&self, line: &JsonLine) -> bool {
+        self.more == More::No && self.bytes(line).last() != Some(&b'\n')
+    }
+
+    fn next_line(&mut self) -> Result<Option<Range<usize>>, QueryError> {
+        loop {
+            let bytes = self.block.bytes();
+            if let Some(newline) = memchr(b'\n', &bytes[self.scanned..]) {
+                return Ok(Some(self.take(self.scanned + newline + 1)));
+            }
+            let end = bytes.len();
+            if self.more == More::No {
+                return Ok((self.at < end).then(|| self.take(end)));
+            }
+            self.go_on()?;
+        }
+    }
+
+    fn take(&mut self, end: usize) -> Range<usize> {
+        let line = self.at..end;
+        (self.at, self.scanned) = (end, end);
+        line
+    }
+
+    /// Adds to the line that has not ended yet.
+    fn go_on(&mut self) -> Result<(), QueryError> {
+        let unfinished = self.block.bytes().len() - self.at;
+        if unfinished > MAX_BYTES {
+            return Err(QueryError::too_large("a line of over 16 MiB"));
+        }
+        if self.patience.is_over() {
+            return Err(QueryError::TimeOver { line: self.number });
+        }
+        self.more = self.block.fill(self.at)?;
+        (self.at, self.scanned) = (0, unfinished);
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -3,15 +3,14 @@
 //! A log takes room in steps ahead of its writes, so that most appends touch no shared counter.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
-use super::account::{Account, least_spare};
-use super::held::Held;
-use super::read_memory::{ReadBusy, ReadFrom, ReadMemory, ReadPermit};
 use crate::counters::{Counters, DropReason, Tier};
+use crate::read_memory::{ReadBusy, ReadFrom, ReadMemory, ReadPermit};
 
 /// A log reserves at least so much at once, and at most so much ahead of what it holds.
 const SMALLEST_STEP: u64 = 4 * 1024;
@@ -260,7 +259,7 @@ impl Allowance {
     }
 
     /// Reserves memory for a read of a log of this tenant.
-    pub(super) async fn reserve_read(
+    pub(crate) async fn reserve_read(
         &self,
         from: ReadFrom,
         bytes: usize,
@@ -270,7 +269,7 @@ impl Allowance {
     }
 
     /// An account of something that holds nothing yet.
-    pub(super) fn charge(&self) -> Charge {
+    pub(crate) fn charge(&self) -> Charge {
         Charge {
             allowance: self.clone(),
             reserved: 0,
@@ -279,7 +278,7 @@ impl Allowance {
     }
 
     /// The counts of all logs.
-    pub(super) fn counters(&self) -> &Counters {
+    pub(crate) fn counters(&self) -> &Counters {
         &self.quota.counters
     }
 
@@ -305,12 +304,12 @@ impl Allowance {
     }
 
     /// Whether to wait for room before more is written: a cap is near, and something may be freed.
-    pub(super) fn wants_room(&self) -> bool {
+    pub(crate) fn wants_room(&self) -> bool {
         self.tenant.wants_room() || self.quota.store.wants_room()
     }
 
     /// Asks for room and waits until some was freed, none can be, or patience is over.
-    pub(super) async fn wait_for_room(&self) {
+    pub(crate) async fn wait_for_room(&self) {
         let mut answers = self.quota.answers.subscribe();
         let seen = *answers.borrow();
         self.quota.wanted.notify_one();
@@ -329,7 +328,7 @@ impl Allowance {
 ///
 /// Invariant: `held` is at most `reserved`, and `reserved` is taken from the allowance.
 #[derive(Debug)]
-pub(super) struct Charge {
+pub(crate) struct Charge {
     allowance: Allowance,
     reserved: u64,
     held: Held,
@@ -337,7 +336,7 @@ pub(super) struct Charge {
 
 impl Charge {
     /// Takes room for so many bytes, or for the first of them, and says why it is not for all.
-    pub(super) fn take(&mut self, tier: Tier, wanted: usize) -> (usize, Option<DropReason>) {
+    pub(crate) fn take(&mut self, tier: Tier, wanted: usize) -> (usize, Option<DropReason>) {
         let why = self.reserve(wanted as u64).err();
         let taken = (wanted as u64).min(self.reserved - self.held.total());
         self.held.add(tier, taken);
@@ -345,28 +344,28 @@ impl Charge {
     }
 
     /// Gives back room that was taken and not needed, or is no longer needed.
-    pub(super) fn put_back(&mut self, tier: Tier, bytes: u64) {
+    pub(crate) fn put_back(&mut self, tier: Tier, bytes: u64) {
         self.held.remove(tier, bytes);
     }
 
     /// So many bytes are kept somewhere else from now on.
-    pub(super) fn shift(&mut self, from: Tier, to: Tier, bytes: u64) {
+    pub(crate) fn shift(&mut self, from: Tier, to: Tier, bytes: u64) {
         self.held.shift(from, to, bytes);
     }
 
     /// The counts of all logs.
-    pub(super) fn counters(&self) -> &Counters {
+    pub(crate) fn counters(&self) -> &Counters {
         self.allowance.counters()
     }
 
     /// What is held, by tier.
     #[cfg(test)]
-    pub(super) const fn held(&self) -> &Held {
+    pub(crate) const fn held(&self) -> &Held {
         &self.held
     }
 
     /// Gives back what was reserved ahead, once nothing will follow.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let used = self.held.total();
         self.allowance.give_back(self.reserved - used);
         self.reserved = used;
@@ -390,6 +389,169 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         self.allowance.give_back(self.reserved);
+    }
+}
+
+// What is held of one cap, and whether it is worth to wait for more room.
+
+/// What shall be left of a cap: more than what is read of all pipes of a job before the next look.
+const SPARE_SHARE: u64 = 10;
+const SPARE_BYTES: u64 = 512 * 1024;
+/// How long nobody waits after a wish that nothing could be freed for.
+const NO_HOPE: Duration = Duration::from_millis(50);
+
+/// One counter and its limit.
+#[derive(Debug)]
+pub(crate) struct Account {
+    limit: AtomicU64,
+    used: AtomicU64,
+    /// When nothing could be freed for it, if that is how its last wish ended.
+    fruitless: Mutex<Option<Instant>>,
+    /// Held by the read that is the next of this tenant to get memory.
+    read_line: Semaphore,
+}
+
+/// What is left of a cap once it counts as reached, at the least.
+pub(crate) const fn least_spare(limit: u64) -> u64 {
+    if limit / 4 < SPARE_BYTES { limit / 4 } else { SPARE_BYTES }
+}
+
+impl Account {
+    pub(crate) const fn new(limit: u64) -> Self {
+        let fruitless = Mutex::new(None);
+        let read_line = Semaphore::const_new(1);
+        Self { limit: AtomicU64::new(limit), used: AtomicU64::new(0), fruitless, read_line }
+    }
+
+    pub(crate) const fn read_line(&self) -> &Semaphore {
+        &self.read_line
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_limit(&self, limit: u64) {
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Remembers what came of a wish for room, if it was its own.
+    pub(crate) fn answered(&self, answer: Answer) {
+        let mut fruitless = self.fruitless.lock().unwrap_or_else(PoisonError::into_inner);
+        match answer {
+            Answer::Room => *fruitless = None,
+            Answer::NoRoom if self.is_short_after(0) => *fruitless = Some(Instant::now()),
+            Answer::NoRoom => {}
+        }
+    }
+
+    /// Whether room is short, and something may be freed.
+    pub(crate) fn wants_room(&self) -> bool {
+        let leaves_hope = || {
+            let fruitless = self.fruitless.lock().unwrap_or_else(PoisonError::into_inner);
+            fruitless.is_none_or(|at| at.elapsed() > NO_HOPE)
+        };
+        self.is_short_after(0) && leaves_hope()
+    }
+
+    /// Takes all of it or nothing.
+    pub(crate) fn take(&self, bytes: u64) -> bool {
+        let within = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.limit());
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
+    }
+
+    pub(crate) fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether less is left than shall be, or would be after so many bytes more.
+    pub(crate) fn is_short_after(&self, bytes: u64) -> bool {
+        self.used().saturating_add(bytes) > self.mark()
+    }
+
+    /// What is missing to what shall be left.
+    pub(crate) fn shortage(&self) -> Option<u64> {
+        self.used().checked_sub(self.mark()).filter(|bytes| *bytes > 0)
+    }
+
+    /// Above this room is short: a tenth shall be left; of a small cap a quarter at the most.
+    fn mark(&self) -> u64 {
+        let limit = self.limit();
+        limit - (limit / SPARE_SHARE).max(least_spare(limit))
+    }
+}
+
+// What a part of a log holds, and where.
+
+/// Bytes by the tier that they are in, told to the metrics as they come, move and go. Dropping it
+/// counts all of them as gone.
+///
+/// Invariant: every byte is in exactly one tier.
+#[derive(Debug)]
+pub(crate) struct Held {
+    counters: Arc<Counters>,
+    memory: u64,
+    disk: u64,
+    compressed: u64,
+}
+
+impl Held {
+    pub(crate) const fn new(counters: Arc<Counters>) -> Self {
+        Self { counters, memory: 0, disk: 0, compressed: 0 }
+    }
+
+    /// How many there are, wherever they are.
+    pub(crate) const fn total(&self) -> u64 {
+        self.memory + self.disk + self.compressed
+    }
+
+    /// How many are in this tier.
+    pub(crate) const fn of(&self, tier: Tier) -> u64 {
+        match tier {
+            Tier::Memory => self.memory,
+            Tier::Disk => self.disk,
+            Tier::Compressed => self.compressed,
+        }
+    }
+
+    /// So many came.
+    pub(crate) fn add(&mut self, tier: Tier, bytes: u64) {
+        *self.place(tier) += bytes;
+        self.counters.add_stored(tier, bytes);
+    }
+
+    /// So many went, or all that there were; gives how many.
+    pub(crate) fn remove(&mut self, tier: Tier, bytes: u64) -> u64 {
+        let bytes = bytes.min(self.of(tier));
+        *self.place(tier) -= bytes;
+        self.counters.remove_stored(tier, bytes);
+        bytes
+    }
+
+    /// So many, or all that there were, are somewhere else now.
+    pub(crate) fn shift(&mut self, from: Tier, to: Tier, bytes: u64) {
+        let bytes = self.remove(from, bytes);
+        self.add(to, bytes);
+    }
+
+    const fn place(&mut self, tier: Tier) -> &mut u64 {
+        match tier {
+            Tier::Memory => &mut self.memory,
+            Tier::Disk => &mut self.disk,
+            Tier::Compressed => &mut self.compressed,
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        for tier in Tier::ALL {
+            self.counters.remove_stored(tier, self.of(tier));
+        }
     }
 }
 

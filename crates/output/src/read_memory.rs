@@ -34,7 +34,7 @@ const LATER_TRIM_PAUSES: [Duration; 3] =
 
 /// The place from which a log is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReadFrom {
+pub(crate) enum ReadFrom {
     /// Memory alone: such a read is soon over.
     Memory,
     /// The disk, which may not answer.
@@ -83,7 +83,7 @@ impl ReadBusy {
 
 impl ReadMemory {
     /// Creates a budget of this many bytes for all reads.
-    pub(super) fn new(bytes: usize, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(bytes: usize, counters: Arc<Counters>) -> Self {
         let units = units(bytes).max(2);
         let small_units = (units / SMALL_SHARE as u32 / 2).max(1);
         let large_units = units.saturating_sub(2 * small_units).max(1);
@@ -126,7 +126,7 @@ impl ReadMemory {
     /// Reserves `bytes` for a read from there, or all that there is if it is less, once that is
     /// free. `line` is the one in which the large reads of a tenant wait. Cancel-safe: nothing is reserved for a caller
     /// that is gone.
-    pub(super) async fn reserve(
+    pub(crate) async fn reserve(
         &self,
         from: ReadFrom,
         line: &Semaphore,

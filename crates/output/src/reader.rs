@@ -1,16 +1,21 @@
 //! The reader side of a log: how far it has come, waiting for more, and reading off the runtime.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-use super::blocking_reader::BlockingReader;
-use super::log::Progress;
-use super::parts::Parts;
-use super::read_memory::{ReadBusy, ReadFrom, ReadPermit};
+use crate::Stream;
+use crate::compression::{Packer, Packing};
+use crate::page::{Page, PageEnd, PageRequest, Rest, TailLimits, cut, tail_start};
+use crate::part::Stretch;
+use crate::parts::{Kept, Parts, Progress};
+use crate::pieces::{Pieces, Toward};
+use crate::read_memory::{ReadBusy, ReadFrom, ReadPermit};
+use crate::views::{Charset, SAMPLE_BYTES};
 
 /// Logs up to this size are read by the threads of the runtime, where they are in memory.
 const SMALL_LOG: u64 = 256 * 1024;
@@ -25,7 +30,7 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    pub(super) const fn new(parts: Arc<Parts>, progress: watch::Receiver<Progress>) -> Self {
+    pub(crate) const fn new(parts: Arc<Parts>, progress: watch::Receiver<Progress>) -> Self {
         Self { parts, progress }
     }
 
@@ -81,7 +86,7 @@ impl LogReader {
 
     /// Reads the log on a thread that may block, wherever the log is: for a `read` that writes to
     /// the disk as well.
-    pub(super) async fn read_apart_with<T: Send + 'static>(
+    pub(crate) async fn read_apart_with<T: Send + 'static>(
         &self,
         read: impl FnOnce(&BlockingReader) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
@@ -110,8 +115,18 @@ impl LogReader {
 
     /// The log in its compressed form, once it has one.
     #[cfg(test)]
-    pub(super) fn packed(&self) -> Option<Arc<super::packed::Packed>> {
+    pub(crate) fn packed(&self) -> Option<Arc<super::compression::Packed>> {
         self.parts.all().first()?.packed()
+    }
+
+    /// The work of compressing this log: none while it is open, small or in memory.
+    #[must_use]
+    pub fn packing(&self, packer: &Packer) -> Option<Packing> {
+        let progress = self.progress();
+        if !progress.closed {
+            return None;
+        }
+        packer.packing(progress.total_bytes, self.parts.all())
     }
 
     /// Returns once the log holds more than `seen` bytes, or is closed. No wake-up is lost, and
@@ -130,7 +145,8 @@ impl LogReader {
         BlockingReader::new(Arc::clone(&self.parts), self.progress.clone())
     }
 
-    pub(super) fn parts(&self) -> &Parts {
+    #[cfg(test)]
+    pub(crate) fn parts(&self) -> &Parts {
         &self.parts
     }
 }
@@ -151,5 +167,375 @@ pub async fn scan_with<T: Send + 'static>(
         Some(log) => log.parts.spill_dir().read_with(time, scan).await,
         // These need a thread for the time that a scan takes, and no disk.
         None => spawn_blocking(scan).await.map_err(io::Error::other)?,
+    }
+}
+
+// Reading a log on a thread that may wait for the disk: pages, seeks and walks.
+
+/// Reads one log on a thread that may block: every method may wait for as long as the disk takes.
+///
+/// Outside of this module there is none but the one that [`LogReader::read_with`] lends, so that no
+/// thread of the runtime can wait for the disk. That is why it cannot be cloned.
+///
+/// [`LogReader::read_with`]: super::LogReader::read_with
+#[derive(Debug)]
+pub struct BlockingReader {
+    parts: Arc<Parts>,
+    progress: watch::Receiver<Progress>,
+    /// Set where several reads must speak of the same moment.
+    frozen: Option<Arc<Kept>>,
+}
+
+impl BlockingReader {
+    pub(crate) const fn new(parts: Arc<Parts>, progress: watch::Receiver<Progress>) -> Self {
+        Self { parts, progress, frozen: None }
+    }
+
+    /// A reader of the log as it is now: it sees nothing that comes later, and whatever is there
+    /// stays there for it.
+    pub(crate) fn frozen(&self) -> Self {
+        let (parts, progress) = (Arc::clone(&self.parts), self.progress.clone());
+        Self { parts, progress, frozen: Some(self.kept()) }
+    }
+
+    pub(crate) fn kept(&self) -> Arc<Kept> {
+        match &self.frozen {
+            Some(kept) => Arc::clone(kept),
+            None => Arc::new(self.parts.kept(&self.progress)),
+        }
+    }
+
+    /// The progress of the log. All bytes that it counts can be read, or are in a hole.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        match &self.frozen {
+            Some(kept) => kept.progress,
+            None => self.parts.progress(&self.progress),
+        }
+    }
+
+    /// Reads one page. Repeated with `from` set to the last page's `end`, this gives every byte
+    /// of the log that is there, or of one of its streams, exactly once.
+    pub fn page(&self, request: &PageRequest) -> io::Result<Page> {
+        self.page_in(request, Charset::Utf8)
+    }
+
+    /// The same, ending on whole lines and characters of this character set.
+    pub fn page_in(&self, request: &PageRequest, charset: Charset) -> io::Result<Page> {
+        // One look at the log: a later look at `closed` could call a page complete although its
+        // last bytes arrived in between.
+        let kept = self.kept();
+        let total_bytes = kept.total();
+        let start = kept.resume(request.from);
+        let solid =
+            Solid { kept: &kept, stream: request.stream, range: start..kept.solid_end(start) };
+        let limit = request.byte_limit();
+        let mut bytes = solid.gather(limit.saturating_add(1))?;
+        let rest = if bytes.len() > limit {
+            Rest::Bytes
+        } else if solid.range.end < total_bytes {
+            Rest::Hole
+        } else if kept.progress.closed {
+            Rest::Closed
+        } else {
+            Rest::Open
+        };
+        bytes.truncate(limit);
+        let (length, end_kind) = cut(&bytes, charset, request.max_lines, rest);
+        let everything = length == bytes.len() && rest != Rest::Bytes;
+        bytes.truncate(length);
+        let end = if everything { solid.range.end } else { solid.offset_after(length as u64)? };
+        let gap_bytes = kept.missing(request.from..end) + self.lost(request.from, end, end_kind);
+        Ok(Page { bytes, start, end, end_kind, gap_bytes, total_bytes })
+    }
+
+    /// The character set of the log. The first 16 KiB decide, so it may change while there
+    /// are fewer, and never after.
+    pub fn charset(&self) -> io::Result<Charset> {
+        if let Some(settled) = self.parts.charset() {
+            return Ok(settled);
+        }
+        let kept = self.kept();
+        // The head of a log is kept, whatever else is not; unless somebody cut its file.
+        let length = kept.solid_end(0).min(SAMPLE_BYTES as u64);
+        let charset = Charset::of(&kept.read(0..length)?);
+        if length == SAMPLE_BYTES as u64 {
+            self.parts.settle_charset(charset);
+        }
+        Ok(charset)
+    }
+
+    /// The bytes of a page with the offset of each stretch that has no gap in it: those of one
+    /// stream may lie apart.
+    pub fn stretches(&self, request: &PageRequest, page: &Page) -> io::Result<Vec<(u64, Vec<u8>)>> {
+        let mut stretches: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut pieces = self.pieces(request.stream, page.start, page.end);
+        while let Some((offset, piece)) = pieces.next()? {
+            match stretches.last_mut() {
+                Some((start, bytes)) if *start + bytes.len() as u64 == offset => {
+                    bytes.extend_from_slice(piece);
+                }
+                Some(_) | None => stretches.push((offset, piece.to_vec())),
+            }
+        }
+        Ok(stretches)
+    }
+
+    /// The offset at which a page of the last bytes and lines would start, whichever limit is hit first
+    /// (0 lines: any number): at the start of a line where a whole one fits, else of a character.
+    pub fn tail_start(
+        &self,
+        stream: Option<Stream>,
+        max_bytes: usize,
+        max_lines: usize,
+    ) -> io::Result<u64> {
+        let limits = TailLimits { bytes: max_bytes as u64, lines: max_lines };
+        tail_start(&self.kept(), stream, limits)
+    }
+
+    /// The offset of a line's first byte; lines are counted from 1. `None` for a line of which
+    /// no byte has been written yet. Of a line that is not there, where the hole starts.
+    pub fn offset_of_line(&self, line: u64) -> io::Result<Option<u64>> {
+        let kept = self.kept();
+        let Some(newlines) = line.checked_sub(1).filter(|before| *before <= kept.progress.lines)
+        else {
+            return Ok(None);
+        };
+        let offset = kept.offset_after_newlines(newlines)?;
+        Ok(Some(offset).filter(|offset| *offset < kept.total()))
+    }
+
+    /// The number of the line, counted from 1, that the byte at `offset` belongs to. Inside a
+    /// hole: of its last line; past the end: of the line that the next byte will belong to.
+    pub fn line_at(&self, offset: u64) -> io::Result<u64> {
+        self.kept().line_at(offset)
+    }
+
+    /// Starts a walk over all bytes from `from` to `to`, which must have been published. Holes
+    /// are skipped.
+    pub(crate) fn pieces(&self, stream: Option<Stream>, from: u64, to: u64) -> Pieces {
+        Pieces::new(&self.kept(), stream, from..to, Toward::End)
+    }
+
+    /// The bytes of a range that has been published and has no hole.
+    pub(crate) fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        self.kept().read(range)
+    }
+
+    /// The first byte at or after `offset` that is there; past all of them: the end.
+    pub(crate) fn resume(&self, offset: u64) -> u64 {
+        self.kept().resume(offset)
+    }
+
+    /// The bytes around a hole-free range: from where the last hole before `end` ends, and to
+    /// where the first one after `start` begins.
+    pub(crate) fn solid_around(&self, range: Range<u64>) -> Range<u64> {
+        let kept = self.kept();
+        kept.solid_start(range.end)..kept.solid_end(range.start)
+    }
+
+    /// The first hole in a range, where there is one; of one stream, in positions within it.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn first_hole(
+        &self,
+        stream: Option<Stream>,
+        range: Range<u64>,
+    ) -> io::Result<Option<Range<u64>>> {
+        let kept = self.kept();
+        match stream {
+            None => Ok(kept.first_hole(range)),
+            Some(stream) => first_hole(&kept, stream, range),
+        }
+    }
+
+    /// The number of bytes of the range that are not there; past the end there are none.
+    #[must_use]
+    pub fn missing(&self, range: Range<u64>) -> u64 {
+        self.kept().missing(range)
+    }
+
+    /// Bytes that were lost in the part that a page covers.
+    pub(crate) fn lost(&self, start: u64, end: u64, end_kind: PageEnd) -> u64 {
+        match end_kind {
+            // What is lost at the very end belongs to the next page, unless there is none.
+            PageEnd::Complete => self.parts.lost(start..=end),
+            PageEnd::More | PageEnd::CaughtUp => match end.checked_sub(1) {
+                Some(last) if last >= start => self.parts.lost(start..=last),
+                Some(_) | None => 0,
+            },
+        }
+    }
+}
+
+/// A range without holes, and the stream that is wanted of it.
+#[derive(Debug)]
+struct Solid<'a> {
+    kept: &'a Kept,
+    stream: Option<Stream>,
+    range: Range<u64>,
+}
+
+impl Solid<'_> {
+    fn pieces(&self) -> Pieces {
+        Pieces::new(self.kept, self.stream, self.range.clone(), Toward::End)
+    }
+
+    /// At most `limit` bytes of the wanted stream, from the start on.
+    fn gather(&self, limit: usize) -> io::Result<Vec<u8>> {
+        let Range { start, end } = self.range;
+        if self.stream.is_none() {
+            return self.kept.read(start..start + (end - start).min(limit as u64));
+        }
+        let mut bytes = Vec::new();
+        let mut pieces = self.pieces();
+        while bytes.len() < limit
+            && let Some((_, piece)) = pieces.next()?
+        {
+            bytes.extend_from_slice(&piece[..piece.len().min(limit - bytes.len())]);
+        }
+        Ok(bytes)
+    }
+
+    /// The offset after the first `length` bytes of the wanted stream.
+    fn offset_after(&self, length: u64) -> io::Result<u64> {
+        if self.stream.is_none() || length == 0 {
+            return Ok(self.range.start + length);
+        }
+        let mut left = length;
+        let mut pieces = self.pieces();
+        while let Some((offset, piece)) = pieces.next()? {
+            if piece.len() as u64 >= left {
+                return Ok(offset + left);
+            }
+            left -= piece.len() as u64;
+        }
+        Ok(self.range.end)
+    }
+}
+
+// Places within one stream: offsets that count its bytes alone, while a log counts both.
+
+/// The log's offset of the byte that has `position` bytes of its stream before it; of one that is
+/// not there, where the log goes on; past the stream's end, the end of the log. Looks at the
+/// index alone.
+pub fn log_offset(reader: &BlockingReader, stream: Stream, position: u64) -> io::Result<u64> {
+    let kept = reader.kept();
+    if kept.progress.bytes_of(Some(stream)) == kept.total() {
+        return Ok(position.min(kept.total()));
+    }
+    let later = kept.stretches.partition_point(|stretch| stretch.before(stream) <= position);
+    let (passed, later) = kept.stretches.split_at(later);
+    let resumes = later.first().map_or(kept.total(), |next| next.range.start);
+    let Some(stretch) = passed.last() else { return Ok(resumes) };
+    let mut left = position - stretch.before(stream);
+    let mut runs = Pieces::new(&kept, Some(stream), stretch.range.clone(), Toward::End);
+    while let Some(run) = runs.next_range()? {
+        let length = run.end - run.start;
+        if left < length {
+            return Ok(run.start + left);
+        }
+        left -= length;
+    }
+    Ok(resumes)
+}
+
+/// How many bytes of a stream come before an offset of the log; before one that is not there:
+/// how many before the next that is.
+pub fn stream_offset(reader: &BlockingReader, stream: Stream, offset: u64) -> io::Result<u64> {
+    let kept = reader.kept();
+    let all = kept.progress.bytes_of(Some(stream));
+    if all == kept.total() {
+        return Ok(offset.min(all));
+    }
+    match kept.stretch_from(offset) {
+        None => Ok(all),
+        Some(stretch) => {
+            let within = stretch.range.start..offset.max(stretch.range.start);
+            Ok(stretch.before(stream) + count(&kept, stream, within)?)
+        }
+    }
+}
+
+/// The first hole in a range of positions in a stream, where there is one.
+pub(crate) fn first_hole(
+    kept: &Kept,
+    stream: Stream,
+    range: Range<u64>,
+) -> io::Result<Option<Range<u64>>> {
+    let all = kept.progress.bytes_of(Some(stream));
+    let overlaps = |hole: &Range<u64>| hole.start.max(range.start) < hole.end.min(range.end);
+    let mut end = 0;
+    for (number, stretch) in kept.stretches.iter().enumerate() {
+        let hole = end..stretch.before(stream);
+        if overlaps(&hole) {
+            return Ok(Some(hole));
+        }
+        // Where the next one touches, it tells how many there are in this one.
+        end = match kept.stretches.get(number + 1) {
+            Some(next) if next.range.start == stretch.range.end => next.before(stream),
+            Some(_) | None => hole.end + count(kept, stream, stretch.range.clone())?,
+        };
+    }
+    Ok(Some(end..all).filter(overlaps))
+}
+
+/// How many bytes of a stream there are in a range without holes.
+fn count(kept: &Kept, stream: Stream, range: Range<u64>) -> io::Result<u64> {
+    let mut bytes = 0;
+    let mut runs = Pieces::new(kept, Some(stream), range, Toward::End);
+    while let Some(run) = runs.next_range()? {
+        bytes += run.end - run.start;
+    }
+    Ok(bytes)
+}
+
+impl Stretch {
+    /// Bytes of a stream in the log before it.
+    const fn before(&self, stream: Stream) -> u64 {
+        match stream {
+            Stream::Stdout => self.range.start - self.stderr_bytes,
+            Stream::Stderr => self.stderr_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::super::{LogSettings, open};
+    use super::*;
+
+    fn any_stream() -> impl Strategy<Value = Stream> {
+        prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)]
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_of_a_stream_is_found_and_counted(
+            writes in vec((any_stream(), 1_usize..9), 0..40),
+            wanted in any_stream(),
+        ) {
+            let settings = LogSettings { memory_bytes: 1 << 16, spill_dir: std::env::temp_dir().into() };
+            let (mut writer, reader) = open(&settings);
+            let mut origin = Vec::new();
+            for (stream, length) in writes {
+                writer.append(stream, &vec![b'x'; length]);
+                origin.extend(vec![stream; length]);
+            }
+            let total = origin.len() as u64;
+            let places = (0..).zip(&origin).filter(|(_, stream)| **stream == wanted);
+            let places: Vec<u64> = places.map(|(offset, _)| offset).collect();
+            for (position, offset) in (0..).zip(&places) {
+                prop_assert_eq!(log_offset(&reader.blocking(), wanted, position).unwrap(), *offset);
+                prop_assert_eq!(stream_offset(&reader.blocking(), wanted, *offset).unwrap(), position);
+            }
+            let all = places.len() as u64;
+            prop_assert_eq!(log_offset(&reader.blocking(), wanted, all + 3).unwrap(), total);
+            prop_assert_eq!(stream_offset(&reader.blocking(), wanted, total + 3).unwrap(), all);
+        }
     }
 }

@@ -12,26 +12,60 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use memchr::{memchr, memchr_iter, memchr2, memrchr};
 
-use super::block::{Block, More, Spans};
-use super::patience::Patience;
-use super::pattern::{Pattern, line_around, searchable, without_newline};
-use super::pieces::Pieces;
-use super::view::Charset;
+use crate::pattern::{Pattern, line_around, searchable, without_newline};
+use crate::pieces::{Pieces, Step};
+use crate::views::Charset;
+
+/// How long a search may go on. Clones share one end.
+#[derive(Debug, Clone)]
+pub struct Patience {
+    until: Instant,
+    given_up: Arc<AtomicBool>,
+}
+
+/// Whoever waits for a search holds this: dropping it ends the search soon.
+#[must_use = "dropping the leash ends the search"]
+#[derive(Debug)]
+pub struct Leash(Arc<AtomicBool>);
+
+impl Patience {
+    /// From now on, for so long; until the leash is dropped at the latest.
+    pub fn start(time: Duration) -> (Self, Leash) {
+        let given_up = Arc::new(AtomicBool::new(false));
+        let leash = Leash(Arc::clone(&given_up));
+        (Self { until: Instant::now() + time, given_up }, leash)
+    }
+
+    /// Whether to stop now.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed) || Instant::now() >= self.until
+    }
+}
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// Of a line that fits in no block, so much is matched twice: a longer match may be missed.
 const OVERLAP_BYTES: usize = 4 * 1024;
 
 /// Neighbouring lines of a log, or of one of its streams. Every line is in one stretch.
 #[derive(Debug)]
-pub(super) struct Stretch<'a> {
+pub(crate) struct Stretch<'a> {
     /// What they have in common.
-    pub(super) kind: Kind,
+    pub(crate) kind: Kind,
     /// The lines with their newlines. Of a line that fits in no block: the part that matches,
     /// or else its last part; without a newline.
-    pub(super) bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
     /// Where the bytes start in what `spans` speaks of.
     position: usize,
     spans: &'a Spans,
@@ -39,7 +73,7 @@ pub(super) struct Stretch<'a> {
 
 /// What the lines of a stretch have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// They match. There is only one.
     Match,
     /// They do not.
@@ -48,12 +82,12 @@ pub(super) enum Kind {
 
 impl<'a> Stretch<'a> {
     /// The offset in the log that the byte at `index` of the stretch has.
-    pub(super) fn offset_at(&self, index: usize) -> u64 {
+    pub(crate) fn offset_at(&self, index: usize) -> u64 {
         self.spans.offset_at(self.position + index)
     }
 
     /// How many lines it has.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         match self.kind {
             Kind::Match => 1,
             Kind::Other => {
@@ -64,14 +98,14 @@ impl<'a> Stretch<'a> {
     }
 
     /// Its lines with their newlines, each by its place in `bytes`.
-    pub(super) fn lines(&self) -> Ranges<'a> {
+    pub(crate) fn lines(&self) -> Ranges<'a> {
         Ranges { bytes: self.bytes, rest: 0..self.bytes.len() }
     }
 }
 
 /// Lines by their places, from either side.
 #[derive(Debug, Clone)]
-pub(super) struct Ranges<'a> {
+pub(crate) struct Ranges<'a> {
     bytes: &'a [u8],
     rest: Range<usize>,
 }
@@ -99,7 +133,7 @@ impl DoubleEndedIterator for Ranges<'_> {
 
 /// Goes through a part of a log.
 #[derive(Debug)]
-pub(super) struct Scan<'a> {
+pub(crate) struct Scan<'a> {
     pattern: &'a Pattern,
     patience: &'a Patience,
     block: Block,
@@ -129,7 +163,7 @@ enum LongLine {
 impl<'a> Scan<'a> {
     /// Starts before the first of the pieces, which is at `offset` or after it. Stops early when
     /// patience is over.
-    pub(super) fn new(
+    pub(crate) fn new(
         pieces: Pieces,
         offset: u64,
         charset: Charset,
@@ -151,7 +185,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The next stretch; `None` at the end, or when patience is over.
-    pub(super) fn next(&mut self) -> io::Result<Option<Stretch<'_>>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<Stretch<'_>>> {
         loop {
             if !self.lines.is_empty() {
                 return Ok(Some(self.next_in_block()));
@@ -171,17 +205,17 @@ impl<'a> Scan<'a> {
     }
 
     /// Whether there was nothing more to look at. If not, [`Scan::reached`] says where to go on.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.more == More::No && self.lines.is_empty()
     }
 
     /// The offset of the next byte to look at.
-    pub(super) fn reached(&self) -> u64 {
+    pub(crate) fn reached(&self) -> u64 {
         self.block.spans().offset_at(self.lines.start)
     }
 
     /// The offset of a last line without a newline, once all was looked at.
-    pub(super) const fn open_line(&self) -> Option<u64> {
+    pub(crate) const fn open_line(&self) -> Option<u64> {
         self.open_line
     }
 
@@ -287,12 +321,267 @@ fn next_odd(lines: &[u8], at: usize) -> Range<usize> {
     }
 }
 
+// A part of a log in memory, with the offset that each of its bytes has in the log.
+
+/// Bytes that one filling adds, or a little more.
+pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
+
+/// Some bytes of a log, as UTF-8, which [`Block::fill`] moves on through it.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pieces: Pieces,
+    /// Only where the log is in another character set.
+    decoding: Option<Decoding>,
+    /// The first `filled` of these are the block.
+    buffer: Vec<u8>,
+    filled: usize,
+    spans: Spans,
+}
+
+impl Block {
+    /// An empty block before the first of the pieces, which is at `offset` or after it.
+    pub(crate) fn new(pieces: Pieces, offset: u64, charset: Charset) -> Self {
+        let decoding = Decoding::of(charset);
+        let grain = if decoding.is_some() { Grain::Parts } else { Grain::Bytes };
+        let spans = Spans::new(offset, grain);
+        Self { pieces, decoding, buffer: Vec::new(), filled: 0, spans }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.filled]
+    }
+
+    /// The bytes alone.
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
+        self.buffer.truncate(self.filled);
+        self.buffer
+    }
+
+    pub(crate) fn spans(&self) -> &Spans {
+        &self.spans
+    }
+
+    /// Forgets the bytes before `keep_from` and adds a block of new ones; says whether there
+    /// may be more after them.
+    pub(crate) fn fill(&mut self, keep_from: usize) -> io::Result<More> {
+        self.buffer.copy_within(keep_from..self.filled, 0);
+        self.filled -= keep_from;
+        self.spans.forget(keep_from);
+        let wanted = self.filled + BLOCK_BYTES;
+        while self.filled < wanted {
+            let more = match self.decoding {
+                None => self.add_piece()?,
+                Some(_) => self.add_decoded()?,
+            };
+            if more == More::No {
+                return Ok(More::No);
+            }
+        }
+        Ok(More::Maybe)
+    }
+
+    fn add_piece(&mut self) -> io::Result<More> {
+        match self.pieces.step_into(&mut self.buffer, self.filled)? {
+            (Step::Piece, piece) => {
+                self.spans.push(Span { position: self.filled, offset: piece.start });
+                self.filled += (piece.end - piece.start) as usize;
+            }
+            (Step::Hole, _) => self.end_line(),
+            (Step::End, _) => return Ok(More::No),
+        }
+        Ok(More::Maybe)
+    }
+
+    fn add_decoded(&mut self) -> io::Result<More> {
+        let Some(decoding) = &mut self.decoding else { return Ok(More::No) };
+        let step = self.pieces.step()?;
+        let decoded = match (step, self.pieces.piece()) {
+            (Step::Piece, Some((offset, piece))) => decoding.add(offset, piece),
+            (Step::Piece, None) | (Step::Hole | Step::End, _) => decoding.end(),
+        };
+        self.push_decoded(decoded);
+        match step {
+            Step::Piece => {}
+            Step::Hole => self.end_line(),
+            Step::End => return Ok(More::No),
+        }
+        Ok(More::Maybe)
+    }
+
+    fn push_decoded(&mut self, decoded: Vec<Decoded>) {
+        self.buffer.truncate(self.filled);
+        for (place, text) in decoded {
+            self.spans.push(Span { position: self.filled, offset: place.start });
+            self.buffer.extend_from_slice(text.as_bytes());
+            self.filled = self.buffer.len();
+            self.spans.push(Span { position: self.filled, offset: place.end });
+        }
+    }
+
+    /// What comes after a hole is no part of the line before it.
+    fn end_line(&mut self) {
+        if self.bytes().last().is_some_and(|last| *last != b'\n') {
+            self.buffer.truncate(self.filled);
+            self.buffer.push(b'\n');
+            self.filled += 1;
+        }
+    }
+}
+
+/// Whether anything may follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum More {
+    Maybe,
+    No,
+}
+
+/// Which offsets some bytes have: those of one stream may lie apart in the log.
+///
+/// Invariant: there is at least one, the first at position 0, and positions do not fall.
+#[derive(Debug)]
+pub(crate) struct Spans {
+    spans: Vec<Span>,
+    grain: Grain,
+}
+
+/// How exactly offsets are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grain {
+    /// Of each byte.
+    Bytes,
+    /// Of decoded text: where the line starts, or the part of it, that a byte belongs to.
+    Parts,
+}
+
+/// From this position on, bytes follow each other from this offset on.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    position: usize,
+    offset: u64,
+}
+
+impl Spans {
+    /// Bytes that follow each other from this offset on.
+    fn new(offset: u64, grain: Grain) -> Self {
+        Self { spans: vec![Span { position: 0, offset }], grain }
+    }
+
+    /// The offset of the byte at a position.
+    pub(crate) fn offset_at(&self, position: usize) -> u64 {
+        let span = self.spans[self.index_at(position)];
+        match self.grain {
+            Grain::Bytes => span.offset + (position - span.position) as u64,
+            Grain::Parts => span.offset,
+        }
+    }
+
+    fn index_at(&self, position: usize) -> usize {
+        self.spans.partition_point(|span| span.position <= position).saturating_sub(1)
+    }
+
+    fn push(&mut self, span: Span) {
+        if self.offset_at(span.position) != span.offset {
+            self.spans.push(span);
+        }
+    }
+
+    /// Takes so many bytes off at the beginning.
+    fn forget(&mut self, count: usize) {
+        let (index, offset) = (self.index_at(count), self.offset_at(count));
+        self.spans.drain(..index);
+        self.spans[0] = Span { position: count, offset };
+        self.spans.iter_mut().for_each(|span| span.position -= count);
+    }
+}
+
+// Output in another character set, turned into UTF-8 as it is read: line by line, so that each
+// line keeps the offset at which it starts in the log.
+
+/// A line that has not ended is held back up to this length.
+const HELD_BYTES: usize = 64 * 1024;
+/// A longer line is decoded in parts, so that places inside of it are known too.
+const PART_BYTES: usize = 4 * 1024;
+
+/// Decodes pieces that follow each other. Of a line that has not ended nothing is given, unless
+/// it is over 64 KiB, before [`Decoding::end`].
+#[derive(Debug)]
+pub(crate) struct Decoding {
+    charset: Charset,
+    /// What has not been given yet.
+    held: Vec<u8>,
+    /// Where it starts in the log.
+    held_at: u64,
+}
+
+/// A line, or a part of a long one: where it is in the log, and what it says with its newline.
+pub(crate) type Decoded = (Range<u64>, String);
+
+impl Decoding {
+    /// None for UTF-8, which is read as it is.
+    pub(crate) fn of(charset: Charset) -> Option<Self> {
+        match charset {
+            Charset::Utf8 => None,
+            Charset::Legacy(_) | Charset::Wide(_) => {
+                Some(Self { charset, held: Vec::new(), held_at: 0 })
+            }
+        }
+    }
+
+    /// Adds the bytes that the log, or the stream that is read, has at `offset`.
+    pub(crate) fn add(&mut self, offset: u64, piece: &[u8]) -> Vec<Decoded> {
+        let before = self.held.len();
+        if before == 0 {
+            self.held_at = offset;
+        }
+        self.held.extend_from_slice(piece);
+        let whole = match self.charset.last_line_end(&self.held) {
+            Some(end) => end,
+            None if self.held.len() >= HELD_BYTES => self.charset.whole_characters(&self.held),
+            None => 0,
+        };
+        // What is held may lie apart from the piece.
+        let start = self.held_at;
+        let offset_at = |index: usize| match index.checked_sub(before) {
+            Some(in_piece) => offset + in_piece as u64,
+            None => start + index as u64,
+        };
+        let decoded = decode(self.charset, &self.held[..whole], offset_at);
+        self.held.drain(..whole);
+        self.held_at = offset_at(whole);
+        decoded
+    }
+
+    /// What is held back: nothing follows that belongs to it.
+    pub(crate) fn end(&mut self) -> Vec<Decoded> {
+        let held = std::mem::take(&mut self.held);
+        decode(self.charset, &held, |index| self.held_at + index as u64)
+    }
+}
+
+fn decode(charset: Charset, bytes: &[u8], offset_at: impl Fn(usize) -> u64) -> Vec<Decoded> {
+    let ends = charset.line_ends(bytes).chain(std::iter::once(bytes.len()));
+    let mut decoded = Vec::new();
+    let mut at = 0;
+    for end in ends {
+        while at < end {
+            let part = &bytes[at..end.min(at + PART_BYTES)];
+            let is_last = at + part.len() == end;
+            let length = if is_last { part.len() } else { charset.whole_characters(part) };
+            let text = charset.decode(&part[..length]).0.into_owned();
+            // The end is that of the last byte: the next one may lie apart.
+            decoded.push((offset_at(at)..offset_at(at + length - 1) + 1, text));
+            at += length;
+        }
+    }
+    decoded
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::super::block::BLOCK_BYTES;
     use super::super::{LogReader, LogSettings, LogWriter, open};
+    use super::BLOCK_BYTES;
     use super::*;
     use crate::Stream;
 
@@ -382,5 +671,57 @@ mod tests {
         let mut backward: Vec<&[u8]> = ranges.rev().map(|line| &bytes[line]).collect();
         backward.reverse();
         assert_eq!(backward, forward);
+    }
+}
+
+#[cfg(test)]
+mod decoding_tests {
+    use super::super::views::Wide;
+    use super::*;
+
+    fn utf16(text: &str) -> Vec<u8> {
+        text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn lines_are_whole_wherever_the_pieces_are_cut() {
+        let bytes = utf16("\u{feff}one\nzwölf 😀\nrest");
+        for cut in 0..bytes.len() {
+            let mut decoding = Decoding::of(Charset::Wide(Wide::Utf16Le)).unwrap();
+            let (first, second) = bytes.split_at(cut);
+            let mut lines = decoding.add(0, first);
+            // As if another stream had written 100 bytes in between.
+            lines.extend(decoding.add(cut as u64 + 100, second));
+            lines.extend(decoding.end());
+            let texts: Vec<&str> = lines.iter().map(|(_, text)| text.as_str()).collect();
+            assert_eq!(texts, ["one\n", "zwölf 😀\n", "rest"], "{cut}");
+            let apart = |offset: u64| if offset < cut as u64 { offset } else { offset + 100 };
+            assert_eq!(lines[1].0.start, apart(10), "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_never_ends_is_given_in_parts() {
+        let bytes = utf16(&"😀".repeat(40_000));
+        let mut decoding = Decoding::of(Charset::Wide(Wide::Utf16Le)).unwrap();
+        let parts = decoding.add(0, &bytes);
+        assert!(parts.windows(2).all(|pair| pair[0].0.end == pair[1].0.start));
+        let text: String = parts.into_iter().map(|(_, text)| text).collect();
+        assert_eq!(text, "😀".repeat(40_000));
+    }
+}
+
+#[cfg(test)]
+mod patience_tests {
+    use super::*;
+
+    #[test]
+    fn it_ends_with_its_time_or_with_its_leash() {
+        let (patience, _leash) = Patience::start(Duration::ZERO);
+        assert!(patience.is_over());
+        let (patience, leash) = Patience::start(Duration::from_secs(3600));
+        assert!(!patience.is_over());
+        drop(leash);
+        assert!(patience.clone().is_over());
     }
 }

@@ -1,128 +1,746 @@
-//! Where a log's bytes are: in memory while they are few, then in one spill file, in the end
-//! in a compressed one.
+//! The files that hold output which memory does not: made, opened and removed by name.
+//!
+//! A file stays open while it is written. A finished one is opened when it is read, and a few stay
+//! open after that, so that the number of kept logs is not bounded by the number of descriptors.
+//!
+//! Every server has a directory of its own in the spill directory, with a lock on it: the files of a
+//! server that was killed are removed by the next one. All names are looked up in the directory
+//! that was opened when it was made, whatever is put in its place later.
 
-use std::fs::File;
+use std::collections::VecDeque;
+use std::fs::{DirBuilder, File, Permissions};
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
-use super::packed::Packed;
-use super::spill_dir::SpillFile;
-use crate::counters::{Counters, DropReason, SpillOperation, Tier};
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, open, openat, unlinkat};
+use rustix::io::Errno;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
-/// The bytes of one log. Offsets into it are the log's own.
+use crate::counters::{Counters, SpillOperation};
+
+/// Finished files that stay open after they were read.
+const OPEN_FILES: usize = 16;
+/// Threads that may wait at the same time for the disk to take output …
+const WRITERS: usize = 16;
+/// … and to give it.
+const READERS: usize = 32;
+/// The time that the disk gets to answer. Pages and excerpts take a small part of it.
+const DISK_TIME: Duration = Duration::from_secs(30);
+/// The time that the disk gets to answer a read that can be left out.
+const SHORT_DISK_TIME: Duration = Duration::from_secs(1);
+/// Directories of servers have names that begin like this.
+const PREFIX: &str = "run-";
+
+/// The place for output that memory does not hold. A cheap clone; all clones share the open files.
+///
+/// Nothing is made before the first file is.
+#[derive(Debug, Clone)]
+pub struct SpillDir {
+    store: Arc<SpillStore>,
+}
+
 #[derive(Debug)]
-pub(super) enum Store {
-    /// All bytes, from offset 0.
-    Memory(Vec<u8>),
-    /// All bytes, from offset 0, none left in memory.
-    Spilled(Arc<SpillFile>),
-    /// The same in less room, once nothing is added any more.
-    Packed(Arc<Packed>),
+struct SpillStore {
+    root: PathBuf,
+    /// Made with the first file, and again when somebody has removed it.
+    server_dir: Mutex<Option<Arc<ServerDir>>>,
+    last_number: AtomicU64,
+    recent: Mutex<RecentFiles>,
+    cleaner: Mutex<Option<Sender<Removal>>>,
+    /// The time that the disk gets to answer a read.
+    disk_time: Duration,
+    writers: Arc<Semaphore>,
+    readers: Arc<Semaphore>,
+    counters: Arc<Counters>,
 }
 
-impl Store {
-    /// Where that is.
-    pub(super) const fn tier(&self) -> Tier {
-        match self {
-            Self::Memory(_) => Tier::Memory,
-            Self::Spilled(_) => Tier::Disk,
-            Self::Packed(_) => Tier::Compressed,
-        }
+/// The finished files that were read last; the one used last is at the back.
+type RecentFiles = VecDeque<(u64, Arc<File>)>;
+
+/// Something to remove, which may take as long as the disk takes.
+#[derive(Debug)]
+enum Removal {
+    /// One file, which is closed as well: on some file systems a close waits.
+    File { dir: Arc<ServerDir>, number: u64, _open: [Option<Arc<File>>; 2] },
+    /// A file without a name, which is gone once it is closed.
+    Nameless { _open: Arc<File> },
+    /// The directories of servers that hold no lock any more.
+    Leftovers { root: PathBuf },
+    /// All files of this server. Dropping the sender says that it is done.
+    Everything { dir: Arc<ServerDir>, _done: Sender<()> },
+}
+
+impl SpillDir {
+    /// Files will be made in a directory below this one. Failed operations on them are counted.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>, counters: Arc<Counters>) -> Self {
+        Self::with_disk_time(root, counters, DISK_TIME)
+    }
+
+    fn with_disk_time(
+        root: impl Into<PathBuf>,
+        counters: Arc<Counters>,
+        disk_time: Duration,
+    ) -> Self {
+        let store = SpillStore {
+            root: root.into(),
+            server_dir: Mutex::default(),
+            last_number: AtomicU64::new(0),
+            recent: Mutex::default(),
+            cleaner: Mutex::default(),
+            disk_time,
+            writers: Arc::new(Semaphore::new(WRITERS)),
+            readers: Arc::new(Semaphore::new(READERS)),
+            counters,
+        };
+        Self { store: Arc::new(store) }
+    }
+
+    /// The directory that holds those of all servers.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.store.root
+    }
+
+    /// The counts of failed operations on files, among others.
+    #[must_use]
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.store.counters
+    }
+
+    /// Makes a file in the spill directory and writes to it, to find out whether that works. Blocks
+    /// for as long as the disk does.
+    ///
+    /// # Errors
+    /// The error of the system, where it does not.
+    pub fn check(&self) -> io::Result<()> {
+        self.create_nameless()?.write_all_at(b"x", 0)
+    }
+
+    /// Removes what servers left that were killed. Does not wait for it.
+    pub fn remove_leftovers(&self) {
+        self.store.remove(Removal::Leftovers { root: self.store.root.clone() });
+    }
+
+    /// Removes all files of this server, and waits for that at most so long. What is left then goes
+    /// with the next server.
+    pub fn remove_everything(&self, time: Duration) {
+        let Some(dir) = lock(&self.store.server_dir).take() else { return };
+        let (_done, is_done) = mpsc::channel();
+        self.store.remove(Removal::Everything { dir, _done });
+        is_done.recv_timeout(time).ok();
+    }
+
+    /// Waits until another thread may write. Nothing where there is none to wait for any more.
+    pub(crate) async fn write_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.store.writers).acquire_owned().await.ok()
+    }
+
+    /// Reads from the disk on a thread that may block. Only so many such threads read at a time;
+    /// other calls wait without one. The work beside the disk may take `time`.
+    ///
+    /// # Errors
+    /// The error of `read`; `TimedOut` where the disk did not answer in time.
+    pub(crate) async fn read_with<T: Send + 'static>(
+        &self,
+        time: Duration,
+        read: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let apart = async {
+            let permit = Arc::clone(&self.store.readers).acquire_owned().await;
+            read_apart(permit.map_err(io::Error::other)?, read).await
+        };
+        timeout(self.store.disk_time.saturating_add(time), apart)
+            .await
+            .unwrap_or_else(|_| Err(no_answer()))
+    }
+
+    /// Reads something from the disk that a caller can do without: nothing where as many threads
+    /// read as may, or where the disk is slow.
+    pub(crate) async fn read_if_idle_with<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> Option<T> {
+        let permit = Arc::clone(&self.store.readers).try_acquire_owned().ok()?;
+        timeout(SHORT_DISK_TIME, read_apart(permit, read)).await.ok()?.ok()
+    }
+
+    /// Makes a file (mode 0600) that is open for writing until [`SpillFile::end_writing`].
+    pub(crate) fn create_file(&self) -> io::Result<SpillFile> {
+        self.store.counters.checked(SpillOperation::Create, self.try_create_file())
+    }
+
+    fn try_create_file(&self) -> io::Result<SpillFile> {
+        let number = self.store.last_number.fetch_add(1, Ordering::Relaxed);
+        let dir = self.store.server_dir()?;
+        let (dir, file) = match dir.create_file(number) {
+            // Somebody has removed the directory.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let dir = self.store.replace_server_dir(&dir)?;
+                let file = dir.create_file(number)?;
+                (dir, file)
+            }
+            made => (dir, made?),
+        };
+        let id = FileId::of(&file)?;
+        let writing = Mutex::new(Some(Arc::new(file)));
+        Ok(SpillFile { store: Arc::clone(&self.store), dir, number, id, writing })
+    }
+
+    /// Makes a file that has no name (mode 0600) and is gone once its last reader is.
+    pub(crate) fn create_nameless(&self) -> io::Result<File> {
+        self.store.counters.checked(SpillOperation::Create, nameless_file(&self.store.root))
+    }
+
+    /// Closes a file that has no name, off the runtime.
+    pub(crate) fn remove_nameless(&self, file: Arc<File>) {
+        self.store.remove(Removal::Nameless { _open: file });
     }
 }
 
-/// Adds to a memory store without growing its buffer past `limit`, as doubling alone would.
-pub(super) fn push_bounded(memory: &mut Vec<u8>, bytes: &[u8], limit: usize) {
-    let needed = memory.len() + bytes.len();
-    if needed > memory.capacity() {
-        let capacity = (needed * 2).min(limit).max(needed);
-        memory.reserve_exact(capacity - memory.len());
-    }
-    memory.extend_from_slice(bytes);
-}
-
-/// How many bytes were taken, from the first on, and why not all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Taken {
-    pub(super) bytes: usize,
-    pub(super) lost: Option<DropReason>,
-}
-
-impl Taken {
-    /// All of them.
-    pub(super) const fn all(bytes: usize) -> Self {
-        Self { bytes, lost: None }
-    }
-
-    /// So many, and no more because of this.
-    pub(super) const fn only(bytes: usize, why: DropReason) -> Self {
-        Self { bytes, lost: Some(why) }
+impl From<PathBuf> for SpillDir {
+    fn from(root: PathBuf) -> Self {
+        Self::new(root, Arc::default())
     }
 }
 
-/// What an error of the system means for the bytes that were to be written.
-pub(super) fn reason(error: &io::Error) -> DropReason {
-    let is_full = matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
-    );
-    if is_full { DropReason::DiskFull } else { DropReason::IoError }
-}
-
-/// Writes as much as the file takes: a full disk keeps a prefix.
-pub(super) fn write_prefix(file: &File, bytes: &[u8], position: u64, counters: &Counters) -> Taken {
-    let failed = |written, error: io::Error| {
-        counters.add_spill_error(SpillOperation::Write, &error);
-        Taken::only(written, reason(&error))
+/// Runs a read on a thread that may block, which holds the permit for as long as it takes.
+async fn read_apart<T: Send + 'static>(
+    permit: OwnedSemaphorePermit,
+    read: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let act = move || {
+        let _permit = permit;
+        read()
     };
-    let mut written = 0;
-    while written < bytes.len() {
-        match file.write_at(&bytes[written..], position + written as u64) {
-            Ok(0) => return failed(written, io::ErrorKind::WriteZero.into()),
-            Ok(count) => written += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return failed(written, error),
+    spawn_blocking(act).await.map_err(io::Error::other)?
+}
+
+fn no_answer() -> io::Error {
+    let why = "the disk that holds the output did not answer in time";
+    io::Error::new(io::ErrorKind::TimedOut, why)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SpillStore {
+    fn server_dir(&self) -> io::Result<Arc<ServerDir>> {
+        let mut known = lock(&self.server_dir);
+        match &*known {
+            Some(dir) => Ok(Arc::clone(dir)),
+            None => Ok(Arc::clone(known.insert(Arc::new(ServerDir::make(&self.root)?)))),
         }
     }
-    Taken::all(written)
+
+    /// Makes another directory in place of one that is gone, unless somebody else just did.
+    fn replace_server_dir(&self, gone: &Arc<ServerDir>) -> io::Result<Arc<ServerDir>> {
+        let mut known = lock(&self.server_dir);
+        if known.as_ref().is_some_and(|dir| Arc::ptr_eq(dir, gone)) {
+            *known = None;
+        }
+        drop(known);
+        self.server_dir()
+    }
+
+    fn recent_file(&self, number: u64) -> Option<Arc<File>> {
+        let mut recent = lock(&self.recent);
+        let at = recent.iter().rposition(|(known, _)| *known == number)?;
+        let found = recent.remove(at)?;
+        let file = Arc::clone(&found.1);
+        recent.push_back(found);
+        Some(file)
+    }
+
+    fn keep_open(&self, number: u64, file: Arc<File>) {
+        let mut recent = lock(&self.recent);
+        // Two readers may have opened it at the same time.
+        recent.retain(|(known, _)| *known != number);
+        recent.push_back((number, file));
+        let oldest = (recent.len() > OPEN_FILES).then(|| recent.pop_front()).flatten();
+        drop(recent);
+        // After the lock: on some file systems a close waits.
+        drop(oldest);
+    }
+
+    /// Returns the file if it is open, and forgets it.
+    fn take_recent(&self, number: u64) -> Option<Arc<File>> {
+        let mut recent = lock(&self.recent);
+        let at = recent.iter().position(|(known, _)| *known == number)?;
+        recent.remove(at).map(|(_, file)| file)
+    }
+
+    /// Removes something on a thread of its own: whoever drops a log may be a thread of the runtime.
+    fn remove(&self, removal: Removal) {
+        let mut cleaner = lock(&self.cleaner);
+        if cleaner.is_none() {
+            let (sender, removals) = mpsc::channel();
+            let counters = Arc::clone(&self.counters);
+            let clean = move || run_cleaner(&removals, &counters);
+            let thread = thread::Builder::new().name("spill-cleaner".to_owned()).spawn(clean);
+            *cleaner = thread.is_ok().then_some(sender);
+        }
+        let unsent = match &*cleaner {
+            Some(sender) => sender.send(removal).err().map(|unsent| unsent.0),
+            None => Some(removal),
+        };
+        drop(cleaner);
+        if let Some(removal) = unsent {
+            removal.carry_out(&self.counters);
+        }
+    }
+}
+
+fn run_cleaner(removals: &Receiver<Removal>, counters: &Counters) {
+    removals.iter().for_each(|removal| removal.carry_out(counters));
+}
+
+impl Removal {
+    fn carry_out(self, counters: &Counters) {
+        let removed = match self {
+            Self::File { dir, number, _open } => dir.remove_file(number),
+            Self::Nameless { _open } => Ok(()),
+            Self::Leftovers { root } => remove_leftovers(&root),
+            Self::Everything { dir, .. } => dir.remove_everything(),
+        };
+        match removed {
+            // Gone is gone, whoever did it.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                counters.add_spill_error(SpillOperation::Remove, &error);
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+}
+
+/// The directory of one server, which nobody removes while this holds the lock on it.
+#[derive(Debug)]
+struct ServerDir {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl ServerDir {
+    fn make(root: &Path) -> io::Result<Self> {
+        make_private_dirs(root)?;
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(PREFIX).permissions(Permissions::from_mode(0o700));
+        let path = builder.tempdir_in(root)?.keep();
+        let fd = open_dir(&path)?;
+        // Waits at most for a server that takes it for a leftover. That one removes it, and the
+        // first file then fails and has another made.
+        flock(&fd, FlockOperation::LockExclusive)?;
+        Ok(Self { fd, path })
+    }
+
+    /// Opens the directory of a server that is gone.
+    fn of_leftover(path: PathBuf) -> io::Result<Self> {
+        let fd = open_dir(&path)?;
+        flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Self { fd, path })
+    }
+
+    fn create_file(&self, number: u64) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        let file = self.open_file(number, flags, Mode::RUSR | Mode::WUSR)?;
+        // The umask may have taken bits that we need.
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        Ok(file)
+    }
+
+    fn open_file(&self, number: u64, flags: OFlags, mode: Mode) -> io::Result<File> {
+        // Non-blocking, so that a FIFO in place of the file cannot hold a reader.
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        Ok(File::from(openat(&self.fd, file_name(number), flags, mode)?))
+    }
+
+    fn remove_file(&self, number: u64) -> io::Result<()> {
+        Ok(unlinkat(&self.fd, file_name(number), AtFlags::empty())?)
+    }
+
+    /// Removes all files and the directory.
+    fn remove_everything(&self) -> io::Result<()> {
+        for entry in Dir::read_from(&self.fd)? {
+            let entry = entry?;
+            if entry.file_name().to_bytes().iter().all(u8::is_ascii_digit) {
+                unlinkat(&self.fd, entry.file_name(), AtFlags::empty())?;
+            }
+        }
+        std::fs::remove_dir(&self.path)
+    }
+}
+
+impl Drop for ServerDir {
+    fn drop(&mut self) {
+        // Fails where files are left, which the next server removes.
+        std::fs::remove_dir(&self.path).ok();
+    }
+}
+
+fn file_name(number: u64) -> String {
+    number.to_string()
+}
+
+fn open_dir(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(open(path, flags, Mode::empty())?)
+}
+
+fn make_private_dirs(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Removes what it can, and returns the first error.
+fn remove_leftovers(root: &Path) -> io::Result<()> {
+    let mut result = Ok(());
+    for entry in std::fs::read_dir(root)? {
+        let entry = entry?;
+        if !entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
+            continue;
+        }
+        // The others belong to servers that live, or are no directories of ours.
+        if let Ok(leftover) = ServerDir::of_leftover(entry.path()) {
+            result = result.and(leftover.remove_everything());
+        }
+    }
+    result
+}
+
+/// Makes a file without a name in a directory, which is made (mode 0700) where it is missing.
+fn nameless_file(dir: &Path) -> io::Result<File> {
+    let file = match tempfile::tempfile_in(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make_private_dirs(dir)?;
+            tempfile::tempfile_in(dir)?
+        }
+        made => made?,
+    };
+    // The umask alone would let others open it through /proc.
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
+/// The number of a file on its device, whatever its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self { device: metadata.dev(), inode: metadata.ino() })
+    }
+}
+
+/// One file with output. Dropping it removes the file: whoever reads it holds it.
+#[derive(Debug)]
+pub(crate) struct SpillFile {
+    store: Arc<SpillStore>,
+    dir: Arc<ServerDir>,
+    number: u64,
+    id: FileId,
+    /// Open for as long as something may be written.
+    writing: Mutex<Option<Arc<File>>>,
+}
+
+impl SpillFile {
+    /// The file, open for reading, and for writing while that has not ended.
+    ///
+    /// # Errors
+    /// `NotFound` where somebody has removed or replaced it; else the error of the system.
+    pub(crate) fn open(&self) -> io::Result<Arc<File>> {
+        if let Some(file) = &*lock(&self.writing) {
+            return Ok(Arc::clone(file));
+        }
+        if let Some(file) = self.store.recent_file(self.number) {
+            return Ok(file);
+        }
+        let file = self.dir.open_file(self.number, OFlags::RDONLY, Mode::empty());
+        let file = match file {
+            // A link in its place.
+            Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+                return Err(io::ErrorKind::NotFound.into());
+            }
+            opened => opened?,
+        };
+        if FileId::of(&file)? != self.id {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let file = Arc::new(file);
+        self.store.keep_open(self.number, Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// The counts of failed operations on files.
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.store.counters
+    }
+
+    /// The length of the file; 0 where somebody has removed it.
+    pub(crate) fn length(&self) -> io::Result<u64> {
+        match self.open() {
+            Ok(file) => Ok(file.metadata()?.len()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Nothing will be written any more: from now on the file is opened when it is read.
+    pub(crate) fn end_writing(&self) {
+        let mut writing = lock(&self.writing);
+        // Without its name it could not be opened again: it stays open.
+        let has_name =
+            |file: &Arc<File>| file.metadata().is_ok_and(|metadata| metadata.nlink() > 0);
+        let ended = writing.take_if(|file| has_name(file));
+        drop(writing);
+        if let Some(file) = ended {
+            // Its reader is often the reply that comes next.
+            self.store.keep_open(self.number, file);
+        }
+    }
+}
+
+impl Drop for SpillFile {
+    fn drop(&mut self) {
+        let (dir, number) = (Arc::clone(&self.dir), self.number);
+        let _open = [self.store.take_recent(number), lock(&self.writing).take()];
+        self.store.remove(Removal::File { dir, number, _open });
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+    use std::time::Instant;
+
+    use rustix::fs::mkfifoat;
+    use rustix::process::{Resource, getrlimit};
+
+    use super::super::Stream;
+    use super::super::{LogReader, LogSettings, PageRequest, open};
     use super::*;
 
-    #[test]
-    fn a_memory_store_never_reserves_more_than_its_limit() {
-        let mut memory = Vec::new();
-        for _ in 0..100 {
-            push_bounded(&mut memory, &[7; 10], 1000);
-            assert!(memory.capacity() <= 1000, "{}", memory.capacity());
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[track_caller]
+    fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+        let started = Instant::now();
+        while !is_so() {
+            assert!(started.elapsed() < LONG, "{what}");
+            thread::sleep(Duration::from_millis(5));
         }
-        assert_eq!(memory, vec![7; 1000]);
+    }
+
+    /// All files below a directory.
+    fn files_below(dir: &Path) -> Vec<PathBuf> {
+        let dirs = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+        dirs.flat_map(|dir| std::fs::read_dir(dir).unwrap())
+            .map(|entry| entry.unwrap().path())
+            .collect()
+    }
+
+    /// How many files below a directory this process holds open.
+    fn open_below(dir: &Path) -> usize {
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        open.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.starts_with(dir))).count()
+    }
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().permissions().mode() & 0o777
+    }
+
+    fn content(number: usize) -> Vec<u8> {
+        format!("log {number}\n").repeat(300).into_bytes()
+    }
+
+    fn closed_log(settings: &LogSettings, number: usize) -> LogReader {
+        let (mut writer, reader) = open(settings);
+        writer.append(Stream::Stdout, &content(number));
+        reader
+    }
+
+    fn bytes_of(reader: &LogReader) -> Vec<u8> {
+        let request = PageRequest { from: 0, stream: None, max_bytes: 1 << 20, max_lines: 0 };
+        reader.blocking().page(&request).unwrap().bytes
+    }
+
+    /// Runs a test of this file again, in a process that may open so many files and never more.
+    #[track_caller]
+    fn run_limited(test: &str, files: u64) {
+        let mut child = Command::new("prlimit");
+        child.arg(format!("--nofile={files}:{files}")).arg(std::env::current_exe().unwrap());
+        let test = format!("spill::tests::{test}");
+        let output = child.args(["--exact", &test, "--nocapture"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
     }
 
     #[test]
-    fn what_cannot_be_written_has_a_reason() {
-        let counters = Counters::default();
-        let full = File::options().write(true).open("/dev/full").unwrap();
-        assert_eq!(
-            write_prefix(&full, b"bytes", 0, &counters),
-            Taken::only(0, DropReason::DiskFull)
-        );
-        let unwritable = File::open("/dev/null").unwrap();
-        assert_eq!(
-            write_prefix(&unwritable, b"bytes", 0, &counters),
-            Taken::only(0, DropReason::IoError)
-        );
-        for (error, expected) in [
-            (libc::EDQUOT, DropReason::DiskFull),
-            (libc::EFBIG, DropReason::DiskFull),
-            (libc::EIO, DropReason::IoError),
-            (libc::EROFS, DropReason::IoError),
-            (libc::EMFILE, DropReason::IoError),
-        ] {
-            assert_eq!(reason(&io::Error::from_raw_os_error(error)), expected, "{error}");
+    fn five_thousand_finished_logs_can_be_read_under_a_limit_of_256_files() {
+        if getrlimit(Resource::Nofile).maximum != Some(256) {
+            let test = "five_thousand_finished_logs_can_be_read_under_a_limit_of_256_files";
+            return run_limited(test, 256);
         }
+        let dir = tempfile::tempdir().unwrap();
+        let settings = LogSettings {
+            memory_bytes: 1000,
+            spill_dir: SpillDir::new(dir.path(), Arc::default()),
+        };
+        let logs: Vec<LogReader> = (0..5_000).map(|number| closed_log(&settings, number)).collect();
+        // The directory itself is open, too.
+        assert!(open_below(dir.path()) <= OPEN_FILES + 1, "{}", open_below(dir.path()));
+        for number in (0..20).chain(2_490..2_510).chain(4_980..5_000).chain(0..20) {
+            assert!(bytes_of(&logs[number]) == content(number), "{number}");
+        }
+        assert!(open_below(dir.path()) <= OPEN_FILES + 1);
+        drop(logs);
+        eventually("all files are removed", || files_below(dir.path()).is_empty());
+        drop(settings);
+        eventually("the directory too", || std::fs::read_dir(dir.path()).unwrap().count() == 0);
+    }
+
+    #[test]
+    fn a_file_and_its_directories_are_for_their_owner_alone() {
+        let parent = tempfile::tempdir().unwrap();
+        let root = parent.path().join("a/b");
+        let spill = SpillDir::new(&root, Arc::default());
+        let file = spill.create_file().unwrap();
+        assert_eq!((mode(&parent.path().join("a")), mode(&root)), (0o700, 0o700));
+        let [path] = files_below(&root).try_into().unwrap();
+        assert_eq!((mode(path.parent().unwrap()), mode(&path)), (0o700, 0o600));
+        let nameless = spill.create_nameless().unwrap();
+        assert_eq!(nameless.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(files_below(&root), [path]);
+        drop(file);
+    }
+
+    #[tokio::test]
+    async fn whoever_reads_a_log_that_is_freed_reads_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = LogSettings {
+            memory_bytes: 1000,
+            spill_dir: SpillDir::new(dir.path(), Arc::default()),
+        };
+        let reader = closed_log(&settings, 7);
+        let mut raw = reader.raw(None, 0..content(7).len() as u64).await.unwrap();
+        drop(reader);
+        // Others push it out of the files that are open.
+        let others: Vec<LogReader> = (0..40).map(|number| closed_log(&settings, number)).collect();
+        assert!(raw.next_block().await.unwrap().unwrap() == content(7));
+        drop((raw, others));
+        eventually("all files are removed", || files_below(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn a_file_that_somebody_replaced_is_gone_and_never_read_or_waited_for() {
+        type Replace = fn(&Path);
+        let replacements: [Replace; 4] = [
+            |_| {},
+            |path| std::fs::write(path, content(1)).unwrap(),
+            |path| symlink("/etc/passwd", path).unwrap(),
+            |path| mkfifoat(rustix::fs::CWD, path, Mode::RUSR | Mode::WUSR).unwrap(),
+        ];
+        for (case, replace) in replacements.into_iter().enumerate() {
+            let dir = tempfile::tempdir().unwrap();
+            let settings = LogSettings {
+                memory_bytes: 1000,
+                spill_dir: SpillDir::new(dir.path(), Arc::default()),
+            };
+            let reader = closed_log(&settings, 7);
+            let [path] = files_below(dir.path()).try_into().unwrap();
+            let others: Vec<LogReader> =
+                (0..40).map(|number| closed_log(&settings, number)).collect();
+            // Beside it, so that its inode is not used again.
+            std::fs::rename(&path, dir.path().join("moved")).unwrap();
+            replace(&path);
+            let request = PageRequest { from: 0, stream: None, max_bytes: 1 << 20, max_lines: 0 };
+            let page = reader.blocking().page(&request).unwrap();
+            let lost = content(7).len() as u64;
+            assert_eq!((page.bytes.len(), page.gap_bytes), (0, lost), "case {case}");
+            assert_eq!(reader.progress().cut_bytes, lost);
+            assert!(bytes_of(&others[3]) == content(3));
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_removed_while_it_is_written_stays_readable() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("spill");
+        let settings =
+            LogSettings { memory_bytes: 1000, spill_dir: SpillDir::new(&root, Arc::default()) };
+        let (mut writer, reader) = open(&settings);
+        writer.append(Stream::Stdout, &content(1));
+        std::fs::remove_dir_all(&root).unwrap();
+        writer.append(Stream::Stdout, &content(2));
+        drop(writer);
+        let others: Vec<LogReader> = (0..40).map(|number| closed_log(&settings, number)).collect();
+        assert!(bytes_of(&reader) == [content(1), content(2)].concat());
+        assert!(bytes_of(&others[5]) == content(5), "the directory is made again");
+    }
+
+    #[test]
+    fn only_the_files_of_servers_that_are_gone_are_left_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let alive = SpillDir::new(dir.path(), Arc::default());
+        let file = alive.create_file().unwrap();
+        let leftover = dir.path().join("run-gone");
+        let foreign = dir.path().join("other");
+        for made in [&leftover, &foreign] {
+            std::fs::create_dir(made).unwrap();
+            std::fs::write(made.join("1"), "x").unwrap();
+        }
+        symlink(&foreign, dir.path().join("run-link")).unwrap();
+        SpillDir::new(dir.path(), Arc::default()).remove_leftovers();
+        eventually("the leftover is removed", || !leftover.exists());
+        assert!(foreign.join("1").exists());
+        assert_eq!(file.length().unwrap(), 0);
+        assert!(file.dir.path.join("0").exists());
+    }
+
+    #[test]
+    fn at_the_end_nothing_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let spill = SpillDir::new(dir.path(), Arc::default());
+        let files: Vec<SpillFile> = (0..3).map(|_| spill.create_file().unwrap()).collect();
+        spill.remove_everything(LONG);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        drop(files);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_read_that_the_disk_does_not_answer_fails_and_keeps_its_permit() {
+        let dir = tempfile::tempdir().unwrap();
+        let time = Duration::from_millis(50);
+        let spill = SpillDir::with_disk_time(dir.path(), Arc::default(), time);
+        let (answer, answered) = mpsc::channel::<()>();
+        let answered = Arc::new(Mutex::new(answered));
+        for _ in 0..READERS {
+            let answered = Arc::clone(&answered);
+            // Ends when there is nobody left to answer.
+            let stuck = move || lock(&answered).recv().map_err(io::Error::other);
+            let error = spill.read_with(Duration::ZERO, stuck).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            assert!(error.to_string().contains("disk"), "{error}");
+        }
+        // All threads that may wait for the disk do: the next one is not even begun.
+        let error = spill.read_with(time, || Ok(())).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(spill.read_if_idle_with(|| Ok(())).await, None);
+        drop(answer);
+        assert!(spill.read_with(LONG, || Ok(7)).await.is_ok_and(|read| read == 7));
     }
 }

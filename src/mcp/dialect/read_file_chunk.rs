@@ -19,12 +19,12 @@ use crate::mcp::cursor::{Cursor, CursorError, ParsedCursor};
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::Call;
 use crate::outcome::StartError;
-use crate::output::patience::Patience;
+use crate::output::Patience;
 use crate::output::pattern::{Pattern, PatternError};
 use crate::output::query::{QueryError, query};
-use crate::output::redact::Redactor;
+use crate::output::redaction::Redactor;
 use crate::output::search::{SearchRequest, Select, search};
-use crate::output::view;
+use crate::output::views;
 use crate::output::{
     BlockingReader, GzipError, PageEnd, PageRequest, ReadBusy, log_offset, stream_offset,
 };
@@ -535,7 +535,7 @@ pub(super) fn mime_of(log: &BlockingReader, stream: Stream) -> io::Result<&'stat
         0..=MIME_WHOLE => Limits { bytes: MIME_WHOLE as usize, lines: 0 },
         _ => MIME_SAMPLE,
     };
-    Ok(view::mime(&stream_piece(log, stream, 0, limits)?.bytes))
+    Ok(views::mime(&stream_piece(log, stream, 0, limits)?.bytes))
 }
 
 #[cfg(test)]

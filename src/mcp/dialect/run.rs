@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::mcp::reply::{mask, mask_value, progress_line};
 use crate::mcp::tools::{Call, Turn, WaitEnd, wait_for};
 use crate::outcome::{Ending, Outcome, StopBy};
-use crate::output::redact::Redactor;
+use crate::output::redaction::Redactor;
 use crate::output::{BlockingReader, PageEnd, PageRequest, ReadPermit};
 use crate::service::{JobHandle, StopWish, Submission, SubmitError};
 use crate::spec::Stream;

@@ -14,7 +14,7 @@ use crate::mcp::schema::{Field, Kind};
 use crate::mcp::settings::ShellToolSettings;
 use crate::mcp::tools::Call;
 use crate::outcome::{Ending, Outcome, StartError, signal_name};
-use crate::output::view;
+use crate::output::views;
 use crate::service::{JobHandle, Logged, Refused, Submission, SubmitError};
 use crate::spec::Program;
 
@@ -263,14 +263,14 @@ fn put_ending(fields: &mut JsonObject, ending: &Ending) {
 /// A stream as text; one that is no text is described. Bytes that are not all UTF-8 are beside it
 /// as base64.
 fn put_stream(fields: &mut JsonObject, name: &str, stream: &Captured) {
-    if view::is_binary(&stream.bytes) {
-        let (mime, length) = (view::mime(&stream.bytes), stream.bytes.len());
+    if views::is_binary(&stream.bytes) {
+        let (mime, length) = (views::mime(&stream.bytes), stream.bytes.len());
         let about = format!("[binary output: {mime}, {length} bytes; see {name}_base64]");
         fields.insert(name.to_owned(), about.into());
     } else {
         fields.insert(name.to_owned(), stream.text().into());
     }
-    if str::from_utf8(&stream.bytes).is_err() || view::is_binary(&stream.bytes) {
+    if str::from_utf8(&stream.bytes).is_err() || views::is_binary(&stream.bytes) {
         fields.insert(format!("{name}_base64"), STANDARD.encode(&stream.bytes).into());
     }
     if stream.is_cut {

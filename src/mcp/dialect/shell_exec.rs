@@ -22,12 +22,12 @@ use crate::mcp::reply::progress_line;
 use crate::mcp::schema::{Field, Kind};
 use crate::mcp::tools::{Call, Turn, WaitEnd, wait_for};
 use crate::outcome::{Ending, Outcome, StopBy, signal_name};
-use crate::output::patience::Patience;
+use crate::output::Patience;
 use crate::output::pattern::Pattern;
-use crate::output::redact::Redactor;
-use crate::output::view::ViewOptions;
+use crate::output::redaction::Redactor;
+use crate::output::views::ViewOptions;
 use crate::output::{
-    BlockingReader, LogReader, Tally, count_lines, query, stream_offset, tally, view,
+    BlockingReader, LogReader, Tally, count_lines, query, stream_offset, tally, views,
 };
 use crate::service::{JobHandle, StopWish, Submission};
 use crate::spec::{Program, Stream};
@@ -420,10 +420,10 @@ fn tail(log: &BlockingReader, redactor: &Redactor) -> io::Result<String> {
 
 /// Bytes as a person would look at them; nothing where they are no text.
 fn preview(bytes: &[u8], redactor: &Redactor) -> String {
-    if view::is_binary(bytes) {
+    if views::is_binary(bytes) {
         return String::new();
     }
-    view::text(&redactor.mask_bytes(bytes), ViewOptions::default()).text
+    views::text(&redactor.mask_bytes(bytes), ViewOptions::default()).text
 }
 
 pub(super) async fn call(call: Call<'_>, arguments: JsonObject) -> DialectReply {

@@ -20,8 +20,8 @@ use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::Outcome;
 use crate::output::digest::{Digest, DigestRequest, Reach, digest};
 use crate::output::excerpt::{Budget, Excerpt, Section, excerpt, tail};
-use crate::output::view::Charset;
-use crate::output::{BlockingReader, LogReader, Page, PageEnd, PageRequest, view};
+use crate::output::views::Charset;
+use crate::output::{BlockingReader, LogReader, Page, PageEnd, PageRequest, views};
 
 /// Where a caller wanted to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -232,7 +232,7 @@ pub(super) fn shown_raw(log: &BlockingReader, request: &PageRequest) -> io::Resu
 
 pub(super) fn shown_dump(log: &BlockingReader, request: &PageRequest) -> io::Result<Shown> {
     let page = log.page(request)?;
-    let text = view::dump(&log.stretches(request, &page)?);
+    let text = views::dump(&log.stretches(request, &page)?);
     Ok(Shown { text, form: Form::Hexdump, ..placed(log, request, &page)? })
 }
 
@@ -240,12 +240,12 @@ pub(super) fn shown_page(log: &BlockingReader, request: &PageRequest) -> io::Res
     let charset = log.charset()?;
     let request = &PageRequest { from: charset.aligned(request.from), ..*request };
     let page = log.page_in(request, charset)?;
-    if view::is_binary_in(&page.bytes, charset) {
+    if views::is_binary_in(&page.bytes, charset) {
         return described(log, request, &page, request.max_bytes);
     }
-    let options = view::ViewOptions { long: view::Long::KeepFirst, ..Default::default() };
+    let options = views::ViewOptions { long: views::Long::KeepFirst, ..Default::default() };
     let placed = placed(log, request, &page)?;
-    let text = view::text_in(page.bytes, charset, options);
+    let text = views::text_in(page.bytes, charset, options);
     let (bad_bytes, form) = (text.bad_bytes as u64, text_form(charset));
     Ok(Shown { text: text.text, bad_bytes, form, ..placed })
 }
@@ -279,7 +279,7 @@ fn binary(log: &BlockingReader, excerpt: &Excerpt, budget: Budget) -> io::Result
     let request =
         PageRequest { from: excerpt.from, stream: None, max_bytes: SNIFFED_BYTES, max_lines: 0 };
     let page = log.page_in(&request, excerpt.charset)?;
-    let is_binary = view::is_binary_in(&page.bytes, excerpt.charset);
+    let is_binary = views::is_binary_in(&page.bytes, excerpt.charset);
     is_binary.then(|| described(log, &request, &page, budget.max_bytes)).transpose()
 }
 
@@ -290,10 +290,10 @@ fn described(
     page: &Page,
     room: usize,
 ) -> io::Result<Shown> {
-    let mime = view::mime(&page.bytes).to_owned();
+    let mime = views::mime(&page.bytes).to_owned();
     let amount = size(page.total_bytes.saturating_sub(page.start));
     let dumped = (room / ROOM_OF_DUMPED).clamp(*DUMPED_BYTES.start(), *DUMPED_BYTES.end());
-    let dump = view::hexdump(&page.bytes[..page.bytes.len().min(dumped)]);
+    let dump = views::hexdump(&page.bytes[..page.bytes.len().min(dumped)]);
     Ok(Shown {
         text: format!("[binary output: {mime}, {amount}]\n{dump}"),
         // Lines mean nothing in it.

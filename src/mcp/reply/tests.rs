@@ -17,7 +17,7 @@ use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::{Snapshot, State};
 use crate::outcome::{Ending, KillNote, LimitKind, Outcome, StartError, StopBy, Usage};
 use crate::output::excerpt::ErrorLine;
-use crate::output::redact::Redactor;
+use crate::output::redaction::Redactor;
 use crate::output::{PageEnd, Progress};
 use crate::service::{FindError, Liveness, QueuePlace, WaitsFor};
 

@@ -15,7 +15,7 @@ use crate::mcp::settings::ResultFormat;
 use crate::mcp::snapshot::Snapshot;
 use crate::outcome::Outcome;
 use crate::output::excerpt::Budget;
-use crate::output::redact::Redactor;
+use crate::output::redaction::Redactor;
 
 /// What an answer says about output that it shows, beside the output: where it lies, how to go on.
 const ABOUT_OUTPUT: usize = 400;

@@ -19,7 +19,7 @@ use crate::mcp::approvals::Answered;
 use crate::mcp::reply::{Answer, Fit, Shown, TokenBudget, ToolError};
 use crate::mcp::settings::McpSettings;
 use crate::mcp::snapshot::Snapshot;
-use crate::output::patience::Patience;
+use crate::output::Patience;
 use crate::output::{BlockingReader, LogReader, ReadBusy, ReadPermit, scan_with};
 use crate::service::{Desk, JobHandle, Parked, Question};
 

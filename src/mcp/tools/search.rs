@@ -6,8 +6,8 @@ use crate::mcp::reply::{
     Across, Answer, Fit, FoundIn, SearchCall, ToolError, jobs_answer, matches_answer, share,
 };
 use crate::mcp::snapshot::Snapshot;
-use crate::output::across::search_each;
 use crate::output::pattern::Pattern;
+use crate::output::search::search_each;
 use crate::output::search::{Found, SearchRequest, Select, search};
 use crate::output::{BlockingReader, LogReader, PageRequest};
 use crate::service::JobHandle;

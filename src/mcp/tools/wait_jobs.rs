@@ -21,7 +21,7 @@ use crate::mcp::schema::{Effect, Field, Kind, ToolSpec};
 use crate::mcp::snapshot::Snapshot;
 use crate::output::excerpt::Budget;
 use crate::output::pattern::Pattern;
-use crate::output::{BlockingReader, LogReader, PageEnd, PageRequest, view};
+use crate::output::{BlockingReader, LogReader, PageEnd, PageRequest, views};
 use crate::service::{Desk, JobHandle};
 
 pub(in crate::mcp) const SPEC: ToolSpec = ToolSpec {
@@ -487,12 +487,12 @@ fn line_start(log: &BlockingReader, from: u64) -> io::Result<u64> {
 /// The index of the first line that matches and has bytes after those that are known, and where in
 /// the bytes it ends.
 fn matching_line(bytes: &[u8], known: usize, pattern: &Pattern) -> Option<(u64, usize)> {
-    let options = view::ViewOptions {
-        ansi: view::Ansi::StripLines,
-        fold: view::Fold::Off,
-        long: view::Long::Keep,
+    let options = views::ViewOptions {
+        ansi: views::Ansi::StripLines,
+        fold: views::Fold::Off,
+        long: views::Long::Keep,
     };
-    let shown = view::text(bytes, options);
+    let shown = views::text(bytes, options);
     let places = bytes.split(|byte| *byte == b'\n').scan(0, |next, line| {
         let place = *next..*next + line.len();
         *next = place.end + 1;

@@ -16,7 +16,7 @@ fn every_file_keeps_the_rules() {
 #[test]
 fn the_source_was_really_read() {
     let files = source::all();
-    for path in ["main.rs", "job/mod.rs", "output/mod.rs", "ids.rs"] {
+    for path in ["main.rs", "job/mod.rs", "http/mod.rs", "ids.rs"] {
         assert!(files.iter().any(|file| file.path == path), "{path} is missing");
     }
 }

@@ -1,21 +1,22 @@
 //! One way through a log, block by block: what was found, by offset.
 
-use std::io;
+use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::LazyLock;
 use std::time::Instant;
+use std::{io, mem};
 
-use memchr::{memchr_iter, memrchr};
+use memchr::{memchr, memchr_iter, memchr2, memrchr};
+use regex::bytes::Regex;
 
-use super::blocks::{Block, Blocks};
-use super::candidates::{Search, line_at};
-use super::endings::{Ending, Recogniser, Sight, Wants, recognisers};
-use super::findings::{Findings, Piece, Spot};
-use super::rows::Rows;
-use super::traceback::{Place, Traceback};
-use super::trouble::{Trouble, found_in, readable, told};
+use super::formats::{Ending, Formats, Line, signs};
+use super::lines::{
+    FLAGS, Place, TROUBLE, Tracebacks, Trouble, WARNING, ever_shows, found_in, readable, told,
+};
 use crate::Stream;
-use crate::blocking_reader::BlockingReader;
-use crate::view::Charset;
+use crate::pieces::{Pieces, Step};
+use crate::reader::BlockingReader;
+use crate::views::Charset;
 
 /// In a line that is longer than this, what matters is looked for where it stands.
 const LONG_LINE: usize = 4 * 1024;
@@ -39,8 +40,10 @@ pub(super) struct Scan<'a> {
     pub(super) warnings: Findings,
     pub(super) newlines: u64,
     pub(super) bytes: u64,
-    recognisers: Vec<Box<dyn Recogniser>>,
-    wants: Wants,
+    formats: Formats,
+    tracebacks: Tracebacks,
+    /// `true` if the next line is looked at, whatever it says.
+    wants_next: bool,
     /// Where the walk has come to.
     end: u64,
     /// What the next block begins with.
@@ -48,7 +51,6 @@ pub(super) struct Scan<'a> {
     /// Where the line starts that it goes on with.
     line_start: u64,
     rows: Rows,
-    traceback: Traceback,
 }
 
 impl<'a> Scan<'a> {
@@ -66,13 +68,13 @@ impl<'a> Scan<'a> {
             warnings: Findings::default(),
             newlines: 0,
             bytes: 0,
-            recognisers: recognisers(),
-            wants: Wants::Signs,
+            formats: Formats::new(),
+            tracebacks: Tracebacks::default(),
+            wants_next: false,
             end: 0,
             begins: Piece::Line,
             line_start: 0,
             rows: Rows::default(),
-            traceback: Traceback::default(),
         }
     }
 
@@ -103,8 +105,8 @@ impl<'a> Scan<'a> {
 
     /// How the tools in it ended, in the order of the log.
     pub(super) fn endings(&self) -> Vec<Ending> {
-        let mut endings: Vec<Ending> =
-            self.recognisers.iter().flat_map(|recogniser| recogniser.endings()).collect();
+        let mut endings = self.formats.endings();
+        endings.extend(self.tracebacks.ending());
         endings.sort_by_key(|ending| ending.offset);
         endings
     }
@@ -118,8 +120,9 @@ impl<'a> Scan<'a> {
     fn leave_a_gap(&mut self, offset: u64) {
         self.begins = Piece::Line;
         self.rows.start_anew();
-        self.show(Sight { offset, text: "" });
-        self.wants = Wants::Signs;
+        self.formats.read(Line { offset, text: "" });
+        self.tracebacks.close();
+        self.wants_next = false;
     }
 
     fn look_through(&mut self, block: Block<'_>, part: Part) {
@@ -152,15 +155,12 @@ impl<'a> Scan<'a> {
     }
 
     fn next_line(&self, block: &[u8], at: usize, search: Search) -> Option<Range<usize>> {
-        match self.wants {
-            Wants::NextLine => line_at(block, at),
-            Wants::Signs => search.next(block, at),
-        }
+        if self.wants_next { line_at(block, at) } else { search.next(block, at) }
     }
 
     fn look_at(&mut self, spot: Spot, line: &[u8], part: Part) {
         let text = readable(line);
-        match (self.traceback.follow(&text, spot.row, self.wants), told(line).trouble) {
+        match (self.tracebacks.follow(&text, spot), told(line).trouble) {
             (Place::Frame, _) | (_, None) => {}
             (Place::Outside, Some(Trouble::Error)) => self.note_error(spot, part),
             (Place::Exception { row }, Some(Trouble::Error)) => {
@@ -171,24 +171,17 @@ impl<'a> Scan<'a> {
             }
         }
         // The rest of an overlong line is no line of a tool.
-        if spot.piece == Piece::Line {
-            self.show(Sight { offset: spot.offset, text: &text });
-        }
+        let is_begun = match spot.piece {
+            Piece::Line => self.formats.read(Line { offset: spot.offset, text: &text }),
+            Piece::Rest => self.wants_next,
+        };
+        self.wants_next = is_begun || self.tracebacks.is_open();
     }
 
     fn note_error(&mut self, spot: Spot, part: Part) {
         self.errors.note(spot);
         if part == Part::Hidden {
             self.hidden.note(spot);
-        }
-    }
-
-    fn show(&mut self, line: Sight<'_>) {
-        self.wants = Wants::Signs;
-        for recogniser in &mut self.recognisers {
-            if recogniser.look_at(line) == Wants::NextLine {
-                self.wants = Wants::NextLine;
-            }
         }
     }
 }
@@ -198,4 +191,418 @@ fn word_in(line: &[u8]) -> usize {
     let is_long = line.len() > LONG_LINE;
     let found = if is_long { found_in(line) } else { None };
     found.map_or(0, |(_, at)| at)
+}
+
+// A part of a log in large blocks of whole lines, in bounded memory.
+
+/// So much is gathered before it is given. A line longer than this comes in parts.
+const BLOCK_BYTES: usize = 256 * 1024;
+
+/// Whole lines, or a part of one that is overlong.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Block<'a> {
+    /// As UTF-8, where the log is in another character set.
+    pub(super) bytes: &'a [u8],
+    /// How many bytes of the log it stands for.
+    pub(super) source_bytes: u64,
+    /// The offset in the log after its last byte.
+    pub(super) end: u64,
+    charset: Charset,
+    /// Where in the bytes each piece of the log, or each decoded line, starts, and which offset
+    /// that is.
+    starts: &'a [(usize, u64)],
+}
+
+impl Block<'_> {
+    /// The offset in the log of the byte at `position`.
+    pub(super) fn offset_of(&self, position: usize) -> u64 {
+        let after = self.starts.partition_point(|(start, _)| *start <= position);
+        match after.checked_sub(1).and_then(|index| self.starts.get(index)) {
+            Some((start, offset)) => {
+                offset + source_length(self.charset, &self.bytes[*start..position])
+            }
+            None => position as u64,
+        }
+    }
+}
+
+/// How many bytes of the log a decoded text stands for, but for what was no text.
+fn source_length(charset: Charset, decoded: &[u8]) -> u64 {
+    let text = || String::from_utf8_lossy(decoded);
+    let length = match charset {
+        Charset::Utf8 => decoded.len(),
+        Charset::Legacy(encoding) => encoding.encode(&text()).0.len(),
+        Charset::Wide(_) if charset.unit() == 2 => text().encode_utf16().count() * 2,
+        Charset::Wide(_) => text().chars().count() * charset.unit(),
+    };
+    length as u64
+}
+
+/// The blocks that some pieces of a log make up.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    pieces: Pieces,
+    charset: Charset,
+    buffer: Vec<u8>,
+    starts: Vec<(usize, u64)>,
+    /// How much of the buffer was given last.
+    given: usize,
+    /// What is given of a log that is not in UTF-8.
+    decoded: Vec<u8>,
+    decoded_starts: Vec<(usize, u64)>,
+}
+
+impl Blocks {
+    pub(super) const fn new(pieces: Pieces, charset: Charset) -> Self {
+        Self {
+            pieces,
+            charset,
+            buffer: Vec::new(),
+            starts: Vec::new(),
+            given: 0,
+            decoded: Vec::new(),
+            decoded_starts: Vec::new(),
+        }
+    }
+
+    /// The next block, which is not empty; bytes after the last newline are in the last one.
+    pub(super) fn next(&mut self) -> io::Result<Option<Block<'_>>> {
+        self.forget_given();
+        let is_last = self.fill()?;
+        self.given = if is_last { self.buffer.len() } else { self.whole_lines() };
+        if self.given == 0 {
+            return Ok(None);
+        }
+        if self.charset == Charset::Utf8 {
+            return Ok(Some(self.source()));
+        }
+        self.decode();
+        let (bytes, starts) = (self.decoded.as_slice(), self.decoded_starts.as_slice());
+        Ok(Some(Block { bytes, charset: self.charset, starts, ..self.source() }))
+    }
+
+    /// The length of the whole lines in the buffer, else of as much of a line as there is.
+    fn whole_lines(&self) -> usize {
+        self.charset.last_line_end(&self.buffer).unwrap_or_else(|| match self.charset {
+            Charset::Utf8 => self.buffer.len(),
+            Charset::Legacy(_) | Charset::Wide(_) => self.charset.whole_characters(&self.buffer),
+        })
+    }
+
+    /// What is given, as it is in the log.
+    fn source(&self) -> Block<'_> {
+        let bytes = &self.buffer[..self.given];
+        let end = self.source_offset(self.given - 1) + 1;
+        let (charset, source_bytes) = (Charset::Utf8, self.given as u64);
+        Block { bytes, source_bytes, end, charset, starts: &self.starts }
+    }
+
+    /// The offset in the log of a position in the buffer.
+    fn source_offset(&self, position: usize) -> u64 {
+        let (bytes, starts) = (self.buffer.as_slice(), self.starts.as_slice());
+        Block { bytes, source_bytes: 0, end: 0, charset: Charset::Utf8, starts }.offset_of(position)
+    }
+
+    /// Decodes what is given, line by line: where each one starts in the log is known.
+    fn decode(&mut self) {
+        let (mut decoded, mut starts) =
+            (mem::take(&mut self.decoded), mem::take(&mut self.decoded_starts));
+        decoded.clear();
+        starts.clear();
+        let bytes = &self.buffer[..self.given];
+        let mut start = 0;
+        for end in self.charset.line_ends(bytes).chain([bytes.len()]) {
+            if start < end {
+                starts.push((decoded.len(), self.source_offset(start)));
+                decoded.extend_from_slice(self.charset.decode(&bytes[start..end]).0.as_bytes());
+            }
+            start = end;
+        }
+        (self.decoded, self.decoded_starts) = (decoded, starts);
+    }
+
+    fn forget_given(&mut self) {
+        let rest = self.source_offset(self.given);
+        self.buffer.drain(..self.given);
+        self.starts.retain(|(start, _)| *start > self.given);
+        for (start, _) in &mut self.starts {
+            *start -= self.given;
+        }
+        if !self.buffer.is_empty() && self.starts.first().is_none_or(|(start, _)| *start > 0) {
+            self.starts.insert(0, (0, rest));
+        }
+        self.given = 0;
+    }
+
+    /// Reads until a block is full; whether the pieces came to their end before that.
+    fn fill(&mut self) -> io::Result<bool> {
+        while self.buffer.len() < BLOCK_BYTES {
+            match self.pieces.step()? {
+                Step::Piece => {}
+                // What comes after a hole is no part of the line before it.
+                Step::Hole => {
+                    let is_open = self.buffer.last().is_some_and(|last| *last != b'\n');
+                    self.buffer.extend((is_open && self.charset == Charset::Utf8).then_some(b'\n'));
+                    continue;
+                }
+                Step::End => return Ok(true),
+            }
+            if let Some((offset, piece)) = self.pieces.piece() {
+                self.starts.push((self.buffer.len(), offset));
+                self.buffer.extend_from_slice(piece);
+            }
+        }
+        Ok(false)
+    }
+}
+
+// The lines that may matter: one pattern for all words of trouble and all signs of tools.
+
+static CANDIDATES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let signs = signs();
+    Regex::new(&format!("{FLAGS}{TROUBLE}|{WARNING}{signs}")).ok()
+});
+
+/// How the candidates of a block are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Search {
+    /// By one search over all of it.
+    Block,
+    /// Line by line: escape codes touch the words that they colour, and a line starts anew
+    /// after each `\r`.
+    Lines,
+}
+
+impl Search {
+    pub(super) fn of(block: &[u8]) -> Self {
+        if memchr2(0x1b, b'\r', block).is_some() { Self::Lines } else { Self::Block }
+    }
+
+    /// Whether the block may move the cursor.
+    pub(super) const fn moves(self) -> Moves {
+        match self {
+            Self::Block => Moves::None,
+            Self::Lines => Moves::Some,
+        }
+    }
+
+    /// The next line that may matter, from `at` on, which is the start of a line.
+    pub(super) fn next(self, block: &[u8], at: usize) -> Option<Range<usize>> {
+        let pattern = CANDIDATES.as_ref()?;
+        match self {
+            Self::Block => {
+                let end = pattern.shortest_match_at(block, at)?;
+                let start = memrchr(b'\n', &block[at..end - 1]).map_or(at, |found| at + found + 1);
+                line_at(block, start)
+            }
+            Self::Lines => {
+                lines_from(block, at).find(|line| ever_shows(&block[line.clone()], pattern))
+            }
+        }
+    }
+}
+
+/// The lines from `at` on, without their newlines.
+pub(super) fn lines_from(block: &[u8], at: usize) -> impl Iterator<Item = Range<usize>> {
+    let mut at = at;
+    std::iter::from_fn(move || {
+        let line = line_at(block, at)?;
+        at = line.end + 1;
+        Some(line)
+    })
+}
+
+/// The line that starts at `start`, without its newline; `None` at the end.
+pub(super) fn line_at(block: &[u8], start: usize) -> Option<Range<usize>> {
+    let rest = block.get(start..).filter(|rest| !rest.is_empty())?;
+    Some(start..start + memchr(b'\n', rest).unwrap_or(rest.len()))
+}
+
+// Which row of a screen a line is written to, where a program moves the cursor up and down to
+// draw its progress anew.
+
+/// Cursor up and down, and to the start of an earlier or later line. A constant: a mistake in it
+/// fails the first test that runs.
+static MOVES: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?-u)\x1b\[([0-9]{0,4})([ABEF])").ok());
+
+/// The rows of a log's lines, as far as it was looked at.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    row: i64,
+}
+
+impl Rows {
+    /// Passes over bytes without a newline before a line of interest, or with some; gives the
+    /// row after them.
+    pub(super) fn pass(&mut self, bytes: &[u8], moves: Moves) -> i64 {
+        self.row += memchr_iter(b'\n', bytes).count() as i64;
+        if moves == Moves::Some {
+            self.row += moved(bytes);
+        }
+        self.row
+    }
+
+    /// Goes on at a place from which no earlier row is reached.
+    pub(super) const fn start_anew(&mut self) {
+        self.row += 10_000_000;
+    }
+}
+
+/// Whether bytes may have codes that move the cursor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moves {
+    None,
+    Some,
+}
+
+/// How far down all codes in the bytes move the cursor.
+fn moved(bytes: &[u8]) -> i64 {
+    let Some(pattern) = MOVES.as_ref() else { return 0 };
+    let one = |code: regex::bytes::Captures<'_>| {
+        let (_, [number, direction]) = code.extract();
+        let rows = str::from_utf8(number).ok().and_then(|digits| digits.parse().ok()).unwrap_or(1);
+        if matches!(direction, b"A" | b"F") { -rows } else { rows }
+    };
+    pattern.captures_iter(bytes).map(one).sum()
+}
+
+// Lines of one kind as they are found: all counted, the first and the last remembered.
+
+/// So many of the first lines are remembered, and as many of the last.
+const REMEMBERED_EACH: usize = 20;
+/// A screen is not higher than this: so far back a line can be drawn anew.
+const SCREEN_ROWS: usize = 200;
+
+/// A line, or a part of an overlong one, by where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spot {
+    /// The offset of the line's first byte.
+    pub(super) offset: u64,
+    /// The offset of what matters in it, where the line is long.
+    pub(super) word: u64,
+    /// The row of an endless screen that it is written to: what is drawn anew has the row of
+    /// what it covers.
+    pub(super) row: i64,
+    /// Whether it is a whole line, or the rest of one.
+    pub(super) piece: Piece,
+}
+
+/// How much of a line is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// All of it, or its beginning.
+    Line,
+    /// A later part of an overlong one.
+    Rest,
+}
+
+/// Invariant: `last` only fills once `first` is full.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    count: u64,
+    first: Vec<Spot>,
+    last: VecDeque<Spot>,
+    /// The newest rows, which may be drawn anew.
+    rows: VecDeque<i64>,
+    /// The highest of all rows, where there is one.
+    highest: Option<i64>,
+}
+
+impl Findings {
+    /// Notes a line. What is drawn again on the same row counts once, and so do the parts of an
+    /// overlong line.
+    pub(super) fn note(&mut self, spot: Spot) {
+        let may_be_known = self.highest.is_some_and(|highest| spot.row <= highest);
+        if may_be_known && self.rows.contains(&spot.row) {
+            return self.draw_again(spot);
+        }
+        self.highest = self.highest.max(Some(spot.row));
+        push_bounded(&mut self.rows, spot.row, SCREEN_ROWS);
+        self.count += 1;
+        if self.first.len() < REMEMBERED_EACH {
+            self.first.push(spot);
+        } else {
+            push_bounded(&mut self.last, spot, REMEMBERED_EACH);
+        }
+    }
+
+    /// What is on the screen in the end is what is shown.
+    fn draw_again(&mut self, spot: Spot) {
+        let mut remembered = self.first.iter_mut().chain(&mut self.last);
+        if spot.piece == Piece::Line
+            && let Some(known) = remembered.find(|known| known.row == spot.row)
+        {
+            *known = spot;
+        }
+    }
+
+    pub(super) const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Those that are remembered, in order.
+    pub(super) fn remembered(&self) -> Vec<Spot> {
+        self.first.iter().chain(&self.last).copied().collect()
+    }
+
+    pub(super) fn first(&self) -> Option<Spot> {
+        self.first.first().copied()
+    }
+
+    pub(super) fn last(&self) -> Option<Spot> {
+        self.last.back().or(self.first.last()).copied()
+    }
+}
+
+fn push_bounded<T>(queue: &mut VecDeque<T>, value: T, most: usize) {
+    if queue.len() == most {
+        queue.pop_front();
+    }
+    queue.push_back(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newlines_go_down_and_codes_go_either_way() {
+        let mut rows = Rows::default();
+        assert_eq!(rows.pass(b"a\nb\n\x1b[31mc\n", Moves::Some), 3);
+        assert_eq!(rows.pass(b"\x1b[2A\x1b[2K", Moves::Some), 1);
+        assert_eq!(rows.pass(b"\x1b[F\x1b[A\x1b[3B", Moves::Some), 2);
+        assert_eq!(rows.pass(b"plain\n", Moves::None), 3);
+    }
+}
+
+#[cfg(test)]
+mod findings_tests {
+    use super::*;
+
+    fn noted(spots: impl IntoIterator<Item = (u64, i64, Piece)>) -> Findings {
+        let mut findings = Findings::default();
+        for (offset, row, piece) in spots {
+            findings.note(Spot { offset, word: offset, row, piece });
+        }
+        findings
+    }
+
+    #[test]
+    fn the_first_and_the_last_are_remembered() {
+        let findings = noted((0..100).map(|number| (number, number as i64, Piece::Line)));
+        assert_eq!(findings.count(), 100);
+        let remembered: Vec<u64> = findings.remembered().iter().map(|spot| spot.offset).collect();
+        assert_eq!(remembered, (0..20).chain(80..100).collect::<Vec<u64>>());
+        let ends = [findings.first(), findings.last()].map(|spot| spot.unwrap().offset);
+        assert_eq!(ends, [0, 99]);
+    }
+
+    #[test]
+    fn a_row_that_is_drawn_again_counts_once_and_shows_its_last_state() {
+        let redrawn = noted([(0, 1, Piece::Line), (10, 2, Piece::Line), (20, 1, Piece::Line)]);
+        assert_eq!((redrawn.count(), redrawn.first().unwrap().offset), (2, 20));
+        let overlong = noted([(0, 1, Piece::Line), (10, 1, Piece::Rest)]);
+        assert_eq!((overlong.count(), overlong.first().unwrap().offset), (1, 0));
+    }
 }

@@ -8,8 +8,7 @@ use serde_json::Number;
 
 use super::Error;
 use super::evaluate::{Context, apply, values};
-use super::text::JsonText;
-use super::value::{Fields, Kind, List, Value};
+use super::value::{Fields, JsonText, Kind, List, Value};
 
 /// A type that an argument may have.
 #[derive(Debug, Clone, Copy)]

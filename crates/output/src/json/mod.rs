@@ -6,19 +6,10 @@
 //! expressions; everything that is held is charged to a [`Meter`].
 
 mod document;
-mod error;
 mod evaluate;
 mod functions;
-mod meter;
-mod text;
 mod value;
 
-pub(super) use document::Document;
-pub(super) use error::Error;
-pub(super) use evaluate::evaluate;
-pub(super) use meter::{Charge, Meter};
-pub(super) use text::JsonText;
-pub(super) use value::{List, Value};
-
-#[cfg(test)]
-mod tests;
+pub(crate) use document::{Charge, Document, Error, Meter};
+pub(crate) use evaluate::evaluate;
+pub(crate) use value::{JsonText, List, Value};

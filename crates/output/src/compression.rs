@@ -1,0 +1,629 @@
+//! A closed log in less room: independent zstd frames, any of which can be read alone.
+//!
+//! The file is nothing but frames, one behind the other: `zstd -d` turns it into the log again.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::{io, thread};
+
+use tokio::sync::{Semaphore, oneshot};
+use zstd::bulk::Compressor;
+use zstd::zstd_safe::CParameter;
+
+use crate::counters::{Counters, SpillOperation};
+use crate::part::Shared;
+use crate::spill::{SpillDir, SpillFile};
+
+/// Raw bytes of a frame: what a read at a random offset has to decode.
+const FRAME_BYTES: u64 = 128 * 1024;
+/// The largest frame that a very large log gets.
+const MAX_FRAME_BYTES: u64 = 1024 * 1024;
+/// Frames of one log: bounds the table of their ends to 512 KiB.
+const MAX_FRAMES: u64 = 64 * 1024;
+/// A higher one takes twice the time to make logs a hundredth smaller.
+const LEVEL: i32 = 1;
+/// Frames that are tried before all are, spread over the log.
+const SAMPLES: u64 = 8;
+
+/// The bytes of one closed log, compressed. Offsets are those of the raw log.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    file: SpillFile,
+    raw_bytes: u64,
+    frame_bytes: u64,
+    /// Where each frame ends in the file.
+    ends: Vec<u64>,
+    cache: Arc<FrameCache>,
+    /// The number of this log in the cache.
+    number: u64,
+}
+
+/// What is to be compressed.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    /// Holds the log from its offset 0 on; nothing is added to it any more.
+    pub(crate) file: Arc<SpillFile>,
+    /// How long the log is.
+    pub(crate) bytes: u64,
+}
+
+impl Raw {
+    /// Compresses into an empty file, for as long as `wanted` holds. Gives nothing when that
+    /// would not save a tenth at least, or is no longer wanted.
+    pub(crate) fn pack(
+        &self,
+        into: SpillFile,
+        cache: &Arc<FrameCache>,
+        wanted: impl Fn() -> bool,
+    ) -> io::Result<Option<Packed>> {
+        let Some(frame_bytes) = frame_bytes(self.bytes) else { return Ok(None) };
+        let (raw, written) = (self.file.open()?, into.open()?);
+        let mut frames = Frames::new(&raw, self.bytes, frame_bytes)?;
+        if !frames.sample_shrinks()? {
+            return Ok(None);
+        }
+        let mut ends = Vec::new();
+        let mut end = 0;
+        for number in 0..frames.count() {
+            let frame = frames.compress(number)?;
+            written.write_all_at(frame, end)?;
+            end += frame.len() as u64;
+            ends.push(end);
+            if !wanted() || !is_worth_it(end, self.bytes) {
+                return Ok(None);
+            }
+        }
+        ends.shrink_to_fit();
+        drop(written);
+        into.end_writing();
+        let (raw_bytes, number) = (self.bytes, cache.number_for_log());
+        let cache = Arc::clone(cache);
+        Ok(Some(Packed { file: into, raw_bytes, frame_bytes, ends, cache, number }))
+    }
+}
+
+/// The size of all frames but the last, or nothing for a log too large for the table.
+fn frame_bytes(raw_bytes: u64) -> Option<u64> {
+    let doubled = |bytes: &u64| (*bytes < MAX_FRAME_BYTES).then_some(*bytes * 2);
+    std::iter::successors(Some(FRAME_BYTES), doubled)
+        .find(|bytes| raw_bytes.div_ceil(*bytes) <= MAX_FRAMES)
+}
+
+const fn is_worth_it(packed: u64, raw: u64) -> bool {
+    packed < raw - raw / 10
+}
+
+/// A raw log, frame by frame.
+struct Frames<'a> {
+    raw: &'a File,
+    raw_bytes: u64,
+    frame_bytes: u64,
+    compressor: Compressor<'static>,
+    input: Vec<u8>,
+    output: Vec<u8>,
+}
+
+impl<'a> Frames<'a> {
+    fn new(raw: &'a File, raw_bytes: u64, frame_bytes: u64) -> io::Result<Self> {
+        let mut compressor = Compressor::new(LEVEL)?;
+        // A disk that changes bytes is then an error of the read, not another log.
+        compressor.set_parameter(CParameter::ChecksumFlag(true))?;
+        let output = Vec::with_capacity(zstd::zstd_safe::compress_bound(frame_bytes as usize));
+        Ok(Self { raw, raw_bytes, frame_bytes, compressor, input: Vec::new(), output })
+    }
+
+    const fn count(&self) -> u64 {
+        self.raw_bytes.div_ceil(self.frame_bytes)
+    }
+
+    fn compress(&mut self, number: u64) -> io::Result<&[u8]> {
+        let start = number * self.frame_bytes;
+        self.input.resize(self.frame_bytes.min(self.raw_bytes - start) as usize, 0);
+        self.raw.read_exact_at(&mut self.input, start)?;
+        self.output.clear();
+        self.compressor.compress_to_buffer(&self.input, &mut self.output)?;
+        Ok(&self.output)
+    }
+
+    /// Whether some frames get smaller, so that what cannot be compressed costs next to nothing.
+    fn sample_shrinks(&mut self) -> io::Result<bool> {
+        let (mut packed, mut raw) = (0, 0);
+        for number in (0..self.count()).step_by(self.count().div_ceil(SAMPLES).max(1) as usize) {
+            packed += self.compress(number)?.len() as u64;
+            raw += self.input.len() as u64;
+        }
+        Ok(is_worth_it(packed, raw))
+    }
+}
+
+impl Packed {
+    /// The counts of failed operations on files.
+    pub(crate) fn counters(&self) -> &Counters {
+        self.file.counters()
+    }
+
+    /// What it takes on the disk.
+    #[must_use]
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// Fills `buffer` with the frames as they are stored, from this offset of the file on.
+    #[cfg(test)]
+    pub(crate) fn read_stored_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.open()?.read_exact_at(buffer, offset)
+    }
+
+    /// Fills `buffer` with the log's bytes at `offset`.
+    pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let (mut at, mut rest) = (offset, buffer);
+        while !rest.is_empty() {
+            let frame = self.frame((at / self.frame_bytes) as usize)?;
+            let bytes = frame.get((at % self.frame_bytes) as usize..).unwrap_or_default();
+            let length = bytes.len().min(rest.len());
+            if length == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let (filled, left) = rest.split_at_mut(length);
+            filled.copy_from_slice(&bytes[..length]);
+            at += length as u64;
+            rest = left;
+        }
+        Ok(())
+    }
+
+    fn frame(&self, frame: usize) -> io::Result<Arc<Vec<u8>>> {
+        let key = FrameKey { log: self.number, frame };
+        if let Some(known) = self.cache.get(key) {
+            return Ok(known);
+        }
+        let bytes = Arc::new(self.decode(frame)?);
+        self.cache.put(key, &bytes);
+        Ok(bytes)
+    }
+
+    fn decode(&self, frame: usize) -> io::Result<Vec<u8>> {
+        let end = *self.ends.get(frame).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let start = frame.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let mut stored = vec![0; (end - start) as usize];
+        self.file.open()?.read_exact_at(&mut stored, start)?;
+        let raw_start = frame as u64 * self.frame_bytes;
+        let length = self.frame_bytes.min(self.raw_bytes - raw_start) as usize;
+        let bytes = zstd::bulk::decompress(&stored, length)?;
+        if bytes.len() == length { Ok(bytes) } else { Err(io::ErrorKind::InvalidData.into()) }
+    }
+}
+
+// Frames that were decoded lately, of all compressed logs together, in bounded memory.
+
+/// What all frames in it may take: enough for a dozen readers that page through logs.
+const CACHE_BYTES: usize = 2 * 1024 * 1024;
+
+/// One frame of one log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FrameKey {
+    /// The log's number in this cache.
+    pub(crate) log: u64,
+    /// Which of its frames.
+    pub(crate) frame: usize,
+}
+
+/// The frames that were used last, so that neighbouring pages decode a frame once.
+///
+/// Its lock is held for looking and noting only, never while a frame is decoded.
+#[derive(Debug, Default)]
+pub(crate) struct FrameCache {
+    frames: Mutex<RecentFrames>,
+    last_log: AtomicU64,
+}
+
+/// Invariant: `bytes` is the sum of all frames; the one used last is at the back.
+#[derive(Debug, Default)]
+struct RecentFrames {
+    recent: VecDeque<(FrameKey, Arc<Vec<u8>>)>,
+    bytes: usize,
+}
+
+impl FrameCache {
+    /// A number that no other log has here.
+    pub(crate) fn number_for_log(&self) -> u64 {
+        self.last_log.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The frame, if it is still here.
+    pub(crate) fn get(&self, key: FrameKey) -> Option<Arc<Vec<u8>>> {
+        let mut frames = self.lock();
+        let at = frames.recent.iter().rposition(|(known, _)| *known == key)?;
+        let found = frames.recent.remove(at)?;
+        let bytes = Arc::clone(&found.1);
+        frames.recent.push_back(found);
+        Some(bytes)
+    }
+
+    /// Keeps a frame and lets go of those that were not used for the longest time.
+    pub(crate) fn put(&self, key: FrameKey, bytes: &Arc<Vec<u8>>) {
+        let mut frames = self.lock();
+        // Two readers may have decoded it at the same time.
+        if frames.recent.iter().any(|(known, _)| *known == key) {
+            return;
+        }
+        frames.bytes += bytes.len();
+        frames.recent.push_back((key, Arc::clone(bytes)));
+        while frames.bytes > CACHE_BYTES
+            && let Some((_, oldest)) = frames.recent.pop_front()
+        {
+            frames.bytes -= oldest.len();
+        }
+    }
+
+    /// A panic elsewhere leaves whole frames behind: a poisoned lock is taken as it is.
+    fn lock(&self) -> MutexGuard<'_, RecentFrames> {
+        self.frames.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// Compresses logs that are closed: in the background, one at a time, in nobody's way.
+
+/// How far the compressing thread stands back behind everything else (as `nice` counts).
+const NICENESS: i32 = 10;
+
+/// Compresses closed logs. A cheap clone; all clones take turns.
+#[derive(Debug, Clone)]
+pub struct Packer {
+    shop: Arc<Shop>,
+}
+
+#[derive(Debug)]
+struct Shop {
+    from_bytes: u64,
+    dir: SpillDir,
+    cache: Arc<FrameCache>,
+    /// One permit: one log at a time.
+    turn: Semaphore,
+}
+
+/// A log that is worth compressing. It holds nothing of the log: who frees it meanwhile frees it.
+#[derive(Debug)]
+pub struct Packing {
+    shop: Arc<Shop>,
+    parts: Vec<Weak<Shared>>,
+}
+
+impl Packer {
+    /// Compresses logs of so many bytes and more, into files in this directory.
+    #[must_use]
+    pub fn new(from_bytes: u64, dir: SpillDir) -> Self {
+        let (cache, turn) = (Arc::default(), Semaphore::new(1));
+        Self { shop: Arc::new(Shop { from_bytes, dir, cache, turn }) }
+    }
+
+    /// The work on these parts of a closed log of so many bytes: none where it is small or in memory.
+    pub(crate) fn packing(&self, total_bytes: u64, mut parts: Vec<Arc<Shared>>) -> Option<Packing> {
+        parts.retain(|part| part.spilled().is_some());
+        (total_bytes >= self.shop.from_bytes && !parts.is_empty()).then(|| Packing {
+            shop: Arc::clone(&self.shop),
+            parts: parts.iter().map(Arc::downgrade).collect(),
+        })
+    }
+}
+
+impl Packing {
+    /// Waits for its turn and compresses. Readers notice nothing, before, during and after.
+    ///
+    /// Returns once it is over, whatever came of it: where it fails, or would not save room,
+    /// the log stays as it was. Nothing waits for it at shutdown.
+    pub async fn run(self) {
+        let Self { shop, parts } = self;
+        // The semaphore is never closed.
+        let Ok(_turn) = shop.turn.acquire().await else { return };
+        let (over, is_over) = oneshot::channel::<()>();
+        let work = Arc::clone(&shop);
+        // Not a blocking thread of the runtime: its shutdown would wait for that.
+        let thread = thread::Builder::new().name("packer".to_owned()).spawn(move || {
+            parts.iter().for_each(|part| work.pack(part));
+            drop(over);
+        });
+        match thread {
+            // The sender is dropped at the end, also by a panic.
+            Ok(_) => drop(is_over.await),
+            Err(error) => warn_not_compressed(&error),
+        }
+    }
+}
+
+fn warn_not_compressed(why: &io::Error) {
+    let why = why.to_string();
+    tracing::warn!(?why, "output not compressed; it stays readable as it is");
+}
+
+impl Shop {
+    fn pack(&self, part: &Weak<Shared>) {
+        // Of this thread alone, on Linux. Without it the work is only less polite.
+        rustix::process::setpriority_process(None, NICENESS).ok();
+        let Some(raw) = part.upgrade().and_then(|shared| shared.spilled()) else { return };
+        let is_wanted = || part.strong_count() > 0;
+        let packed = self
+            .dir
+            .create_file()
+            .and_then(|file| {
+                let packed = raw.pack(file, &self.cache, is_wanted);
+                self.dir.counters().checked(SpillOperation::Compress, packed)
+            })
+            .unwrap_or_else(|error| {
+                warn_not_compressed(&error);
+                None
+            });
+        if let (Some(packed), Some(shared)) = (packed, part.upgrade()) {
+            let stored = packed.stored_bytes();
+            shared.replace_spilled(raw.bytes, packed);
+            self.dir.counters().add_compressed(raw.bytes, stored);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::Stream;
+    use super::super::{LogReader, LogSettings, Packer, PageEnd, PageRequest, SpillDir, open};
+    use super::*;
+
+    /// Text that compresses, with lines of many lengths.
+    fn text(bytes: usize) -> Vec<u8> {
+        let lines = (0..).map(|number: u64| {
+            format!("line {number} {}\n", "ab€".repeat((number * 7 % 23) as usize))
+        });
+        let mut text: Vec<u8> = lines
+            .scan(0, |sum, line| {
+                let before = *sum;
+                *sum += line.len();
+                (before < bytes).then_some(line)
+            })
+            .flat_map(String::into_bytes)
+            .collect();
+        text.truncate(bytes);
+        text
+    }
+
+    /// Bytes that do not compress.
+    fn noise(bytes: usize) -> Vec<u8> {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        };
+        std::iter::repeat_with(next).take(bytes).collect()
+    }
+
+    fn new_file() -> SpillFile {
+        SpillDir::new(std::env::temp_dir(), Arc::default()).create_file().unwrap()
+    }
+
+    fn raw(bytes: &[u8]) -> Raw {
+        let file = new_file();
+        file.open().unwrap().write_all_at(bytes, 0).unwrap();
+        Raw { file: Arc::new(file), bytes: bytes.len() as u64 }
+    }
+
+    fn pack(bytes: &[u8]) -> Option<Packed> {
+        raw(bytes).pack(new_file(), &Arc::default(), || true).unwrap()
+    }
+
+    /// A closed log in a spill file, both streams taking turns.
+    fn closed_log(bytes: &[u8], dir: &std::path::Path) -> LogReader {
+        let (mut writer, reader) =
+            open(&LogSettings { memory_bytes: 1000, spill_dir: dir.to_owned().into() });
+        for (number, part) in bytes.chunks(7001).enumerate() {
+            let stream = if number % 3 == 0 { Stream::Stderr } else { Stream::Stdout };
+            writer.append(stream, part);
+        }
+        reader
+    }
+
+    /// Everything that a reader can learn of a log.
+    fn everything(reader: &LogReader) -> Vec<(Vec<u8>, u64)> {
+        let mut seen = Vec::new();
+        for stream in [None, Some(Stream::Stdout), Some(Stream::Stderr)] {
+            let mut from = 0;
+            loop {
+                let request = PageRequest { from, stream, max_bytes: 50_000, max_lines: 0 };
+                let page = reader.blocking().page(&request).unwrap();
+                let is_last = page.end_kind == PageEnd::Complete;
+                from = page.end;
+                seen.push((page.bytes, page.end));
+                if is_last {
+                    break;
+                }
+            }
+            seen.push((Vec::new(), reader.blocking().tail_start(stream, 10_000, 20).unwrap()));
+        }
+        for line in (1..reader.progress().lines).step_by(997) {
+            let offset = reader.blocking().offset_of_line(line).unwrap().unwrap();
+            assert_eq!(reader.blocking().line_at(offset).unwrap(), line);
+            seen.push((Vec::new(), offset));
+        }
+        seen
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_range_reads_as_it_did_raw(
+            length in 1..700_000_usize,
+            ranges in prop::collection::vec((any::<prop::sample::Index>(), 0..300_000_usize), 1..20),
+        ) {
+            let bytes = text(length);
+            let Some(packed) = pack(&bytes) else {
+                // Only what is too short to gain anything stays raw.
+                prop_assert!(length < 100);
+                return Ok(());
+            };
+            for (start, wanted) in ranges {
+                let start = start.index(length);
+                let mut buffer = vec![0; wanted.min(length - start)];
+                packed.read_at(start as u64, &mut buffer).unwrap();
+                prop_assert!(buffer == bytes[start..start + buffer.len()], "{} + {}", start, wanted);
+            }
+            let beyond = packed.read_at(length as u64 - 1, &mut [0; 2]).unwrap_err();
+            prop_assert_eq!(beyond.kind(), io::ErrorKind::UnexpectedEof);
+        }
+    }
+
+    #[test]
+    fn the_file_is_plain_zstd_from_its_start_to_its_end() {
+        let bytes = text(1_000_000);
+        let packed = pack(&bytes).unwrap();
+        let mut stored = vec![0; packed.stored_bytes() as usize];
+        packed.read_stored_at(0, &mut stored).unwrap();
+        assert_eq!(packed.file.length().unwrap(), stored.len() as u64);
+        assert!(stored.len() * 3 < bytes.len(), "{}", stored.len());
+        assert!(zstd::decode_all(stored.as_slice()).unwrap() == bytes);
+    }
+
+    #[test]
+    fn what_does_not_get_smaller_stays_raw() {
+        assert!(pack(&noise(1_000_000)).is_none());
+        let mixed = [text(100_000), noise(3_000_000)].concat();
+        assert!(pack(&mixed).is_none());
+        assert!(pack(b"").is_none());
+    }
+
+    #[test]
+    fn what_is_no_longer_wanted_is_left() {
+        let asked = std::cell::Cell::new(0);
+        let wanted = || {
+            asked.set(asked.get() + 1);
+            asked.get() < 3
+        };
+        assert!(raw(&text(2_000_000)).pack(new_file(), &Arc::default(), wanted).unwrap().is_none());
+        assert_eq!(asked.get(), 3);
+    }
+
+    #[test]
+    fn a_changed_byte_on_the_disk_is_an_error_and_never_another_log() {
+        let packed = pack(&text(500_000)).unwrap();
+        let middle = packed.ends[0] + (packed.ends[1] - packed.ends[0]) / 2;
+        let mut byte = [0];
+        packed.read_stored_at(middle, &mut byte).unwrap();
+        packed.file.open().unwrap().write_all_at(&[byte[0] ^ 0x40], middle).unwrap();
+        let mut buffer = [0; 10];
+        assert!(packed.read_at(FRAME_BYTES, &mut buffer).is_err());
+        packed.read_at(0, &mut buffer).unwrap();
+        packed.file.open().unwrap().set_len(middle).unwrap();
+        assert!(packed.read_at(3 * FRAME_BYTES, &mut buffer).is_err());
+    }
+
+    #[test]
+    fn frames_grow_with_the_log_so_that_their_table_does_not() {
+        for (raw, frame) in [(0, 128), (8 << 30, 128), (10 << 30, 256), (64 << 30, 1024)] {
+            assert_eq!(frame_bytes(raw), Some(frame * 1024), "{raw}");
+        }
+        assert_eq!(frame_bytes((64 << 30) + 1), None);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_log_reads_the_same_before_during_and_after() {
+        let dir = tempfile::tempdir().unwrap();
+        let bytes = text(2_000_000);
+        let reader = closed_log(&bytes, dir.path());
+        let before = everything(&reader);
+        let packer = Packer::new(1_000_000, SpillDir::new(dir.path(), Arc::default()));
+        let packing = reader.packing(&packer).expect("large enough");
+        let others: Vec<_> = (0..3)
+            .map(|_| {
+                let (reader, before) = (reader.clone(), before.clone());
+                tokio::task::spawn_blocking(move || {
+                    let mut rounds_after = 0;
+                    while rounds_after < 2 {
+                        rounds_after += usize::from(reader.packed().is_some());
+                        assert!(everything(&reader) == before);
+                    }
+                })
+            })
+            .collect();
+        packing.run().await;
+        assert!(reader.stored_bytes() * 3 < bytes.len() as u64, "{}", reader.stored_bytes());
+        for other in others {
+            other.await.unwrap();
+        }
+        assert!(everything(&reader) == before);
+        assert!(reader.packing(&packer).is_none(), "nothing is left to do");
+    }
+
+    #[tokio::test]
+    async fn only_large_closed_spills_are_considered_and_a_freed_log_is_let_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = LogSettings { memory_bytes: 1000, spill_dir: dir.path().to_owned().into() };
+        let packer = Packer::new(100_000, SpillDir::new(dir.path(), Arc::default()));
+        let (mut writer, reader) = open(&settings);
+        writer.append(Stream::Stdout, &text(200_000));
+        assert!(reader.packing(&packer).is_none(), "still open");
+        writer.close();
+        let packing = reader.packing(&packer).expect("closed and large");
+        assert!(closed_log(&text(90_000), dir.path()).packing(&packer).is_none(), "small");
+        let log = Arc::downgrade(&reader.parts().all()[0]);
+        drop((writer, reader));
+        assert_eq!(log.strong_count(), 0, "waiting for its turn holds nothing");
+        packing.run().await;
+    }
+
+    #[tokio::test]
+    async fn a_log_stays_readable_where_there_is_no_room_for_a_compressed_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let bytes = text(300_000);
+        let reader = closed_log(&bytes, dir.path());
+        // A file stands where the directory should be.
+        let blocked = dir.path().join("file");
+        std::fs::write(&blocked, "").unwrap();
+        reader
+            .packing(&Packer::new(1, SpillDir::new(blocked, Arc::default())))
+            .expect("large enough")
+            .run()
+            .await;
+        assert!(reader.packed().is_none());
+        assert!(reader.blocking().read(0..bytes.len() as u64).unwrap() == bytes);
+    }
+}
+
+#[cfg(test)]
+mod frame_cache_tests {
+    use super::*;
+
+    const MIB: usize = 1024 * 1024;
+
+    fn key(frame: usize) -> FrameKey {
+        FrameKey { log: 1, frame }
+    }
+
+    #[test]
+    fn the_frame_that_was_not_used_for_the_longest_time_goes_first() {
+        let cache = FrameCache::default();
+        let frame = Arc::new(vec![7; MIB]);
+        for number in 0..CACHE_BYTES / MIB {
+            cache.put(key(number), &frame);
+        }
+        assert!(cache.get(key(0)).is_some());
+        cache.put(key(100), &frame);
+        assert!(cache.get(key(0)).is_some() && cache.get(key(100)).is_some());
+        assert!(cache.get(key(1)).is_none());
+        assert!(cache.get(FrameKey { log: 2, frame: 0 }).is_none());
+    }
+
+    #[test]
+    fn it_never_holds_more_than_its_bound_nor_a_frame_twice() {
+        let cache = FrameCache::default();
+        for number in 0..100 {
+            cache.put(key(number % 50), &Arc::new(vec![7; MIB / 3]));
+            let frames = cache.lock();
+            let sum: usize = frames.recent.iter().map(|(_, bytes)| bytes.len()).sum();
+            assert!(sum == frames.bytes && sum <= CACHE_BYTES, "{sum}");
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! How the tools in an output ended: a table of formats, each of which speaks only where its tool's
+//! own signature stands.
+
+use super::format_readers::{
+    add, before, read_cargo_build, read_cargo_test, read_compiler, read_dd, read_go_test,
+    read_java, read_jest, read_jvm_build, read_make, read_mocha, read_ninja, read_node, read_npm,
+    read_panic, read_pytest, read_signal, read_tsc, read_unittest, read_vitest,
+};
+use crate::views::cut_chars;
+
+/// Texts are cut to so many characters.
+pub(super) const TEXT_CHARS: usize = 200;
+/// So many names of failed tests are remembered.
+const MOST_NAMES: usize = 20;
+/// A name is cut to so many characters.
+const NAME_CHARS: usize = 120;
+
+/// How a tool ended, in its own words where it has any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// The offset of the line that it was read from.
+    pub offset: u64,
+    /// The tool's name.
+    pub tool: &'static str,
+    /// The line that tells most, with what belongs to it; at most 200 characters.
+    pub text: String,
+    /// What the tool counted, or what was counted in its place.
+    pub counts: Counts,
+    /// Names of tests that failed, the first ones.
+    pub failed: Vec<String>,
+}
+
+/// What a tool counted; what it does not count is absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tests that passed.
+    pub passed: Option<u64>,
+    /// Tests that failed.
+    pub failed: Option<u64>,
+    /// Tests that were skipped.
+    pub skipped: Option<u64>,
+    /// Errors.
+    pub errors: Option<u64>,
+    /// Warnings.
+    pub warnings: Option<u64>,
+}
+
+/// A line as a screen shows it, without its newline. An empty one also stands for a gap.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line<'a> {
+    pub(super) offset: u64,
+    pub(super) text: &'a str,
+}
+
+impl Line<'_> {
+    pub(super) fn keep(self) -> Kept {
+        self.keep_as(self.text)
+    }
+
+    /// The line with other words.
+    pub(super) fn keep_as(self, text: &str) -> Kept {
+        Kept { offset: self.offset, text: cut_chars(text.trim(), TEXT_CHARS) }
+    }
+
+    pub(super) fn starts_with_any(self, starts: &[&str]) -> bool {
+        starts.iter().any(|start| self.text.starts_with(start))
+    }
+}
+
+/// A line that is remembered.
+#[derive(Debug, Clone)]
+pub(super) struct Kept {
+    pub(super) offset: u64,
+    pub(super) text: String,
+}
+
+/// One tool, or one kind of its messages.
+#[derive(Debug)]
+struct Format {
+    tool: &'static str,
+    /// Alternatives of a pattern for lines that matter to this format and that no word of trouble or
+    /// warning finds.
+    signs: &'static str,
+    reads: Reads,
+}
+
+/// What a format takes from the lines.
+#[derive(Debug)]
+enum Reads {
+    /// Lines that start so, and not so, are errors: they are counted, and the first one is told.
+    Errors { starts: &'static [&'static str], except: &'static [&'static str] },
+    /// The first line that contains one of these is told.
+    First { contains: &'static [&'static str] },
+    /// The last line that starts so is told.
+    Last { starts: &'static [&'static str] },
+    /// Whatever the function makes of the lines.
+    By(fn(&mut Seen, Line<'_>)),
+}
+
+use Reads::{By, Errors, First, Last};
+
+const GO_TEST: &str = "go test";
+const CARGO: &str = "cargo";
+const CARGO_TEST: &str = "cargo test";
+
+/// Every format, with examples of its lines.
+const FORMATS: &[Format] = &[
+    // error: could not compile `x` (lib) due to 2 previous errors; 1 warning emitted
+    Format { tool: CARGO, signs: "^ +Finished `", reads: By(read_cargo_build) },
+    // test result: FAILED. 3 passed; 1 failed; 0 ignored
+    Format {
+        tool: CARGO_TEST,
+        signs: r"^test result: |^---- .* stdout ----|^ +Summary \[",
+        reads: By(read_cargo_test),
+    },
+    // thread 'main' panicked at src/main.rs:3:37:, and the message in the line after it
+    Format { tool: "panic", signs: "", reads: By(read_panic) },
+    // 2 failed, 3 passed in 0.05s, within `=` or alone
+    Format {
+        tool: "pytest",
+        signs: r"^=+ .* in [0-9.]+s|^\d+ (?:passed|skipped|deselected|xfailed)\b.* in [0-9.]+s|^ERROR \S+\.py",
+        reads: By(read_pytest),
+    },
+    // Ran 4 tests in 0.001s, and a line later OK or FAILED (failures=1, errors=1)
+    Format { tool: "unittest", signs: r"^Ran \d+ tests? in |^OK\b", reads: By(read_unittest) },
+    // A bare `ERROR:` may be anybody's.
+    Format {
+        tool: "pip",
+        signs: "^Successfully installed ",
+        reads: Last {
+            starts: &[
+                "ERROR: Could not find a version",
+                "ERROR: No matching distribution",
+                "ERROR: Could not install packages",
+                "ERROR: Failed building wheel",
+                "ERROR: Failed to build installable wheels",
+                "error: externally-managed-environment",
+                "error: subprocess-exited-with-error",
+                "Successfully installed ",
+            ],
+        },
+    },
+    // Tests:       2 failed, 1 skipped, 2 passed, 5 total
+    Format { tool: "jest", signs: r"^Tests: +\d|^  ● ", reads: By(read_jest) },
+    //       Tests  1 failed | 1 passed | 1 skipped (3)
+    Format { tool: "vitest", signs: r"^ +Tests  \d| FAIL  \S", reads: By(read_vitest) },
+    //   3 passing (12ms), then 1 pending, 1 failing
+    Format { tool: "mocha", signs: r"^ +\d+ (?:passing|failing|pending)\b", reads: By(read_mocha) },
+    // npm error code ENOENT, npm error no package.json
+    Format {
+        tool: "npm",
+        signs: r"^npm ERR! |^(?:added|changed|removed) \d+ packages?\b|^up to date\b",
+        reads: By(read_npm),
+    },
+    // An exception that ended node: the error, its frames, and node's version in the last line.
+    Format { tool: "node", signs: r"^    at .*:\d+:\d+\)?|^Node\.js v\d", reads: By(read_node) },
+    // app.ts(2,33): error TS2322: …, or app.ts:2:33 - error TS2322: …
+    Format { tool: "tsc", signs: "", reads: By(read_tsc) },
+    // --- FAIL: TestStore (0.00s), FAIL\tapp\t0.002s, ok  \tapp/ok\t0.002s
+    Format {
+        tool: GO_TEST,
+        signs: r"^ *--- (?:PASS|SKIP): |^ok[ \t]+\S+\t",
+        reads: By(read_go_test),
+    },
+    // main.c:3:5: error: expected ';'
+    Format { tool: "cc", signs: "", reads: By(read_compiler) },
+    // make[1]: *** [Makefile:3: main.o] Error 1
+    Format { tool: "make", signs: r"^g?make(?:\[\d+\])?: \*\*\* ", reads: By(read_make) },
+    // FAILED: main.o, then ninja: build stopped: subcommand failed.
+    Format { tool: "ninja", signs: "^ninja: build stopped: ", reads: By(read_ninja) },
+    Format {
+        tool: "cmake",
+        signs: "",
+        reads: Errors { starts: &["CMake Error at ", "CMake Error: "], except: &[] },
+    },
+    // java.lang.IllegalStateException: …, its frames, and Caused by: …
+    Format {
+        tool: "java",
+        signs: r"^[ \t]+at [\w.$/<>]+\([\w$]+\.(?:java|kt|scala|groovy):\d+\)|^Caused by: ",
+        reads: By(read_java),
+    },
+    // [INFO] BUILD FAILURE, BUILD FAILED in 3s, and Tests run: 3, Failures: 1, …
+    Format {
+        tool: "maven",
+        signs: r"^\[INFO\] BUILD |^BUILD SUCCESSFUL in |\bTests run: \d",
+        reads: By(read_jvm_build),
+    },
+    Format {
+        tool: "git",
+        signs: r"^ ! \[(?:remote )?rejected\]",
+        reads: Errors {
+            starts: &["fatal: ", "CONFLICT (", " ! [rejected]", " ! [remote rejected]"],
+            except: &[],
+        },
+    },
+    // The last words of tar name no cause, so the first ones are told.
+    Format {
+        tool: "tar",
+        signs: "^tar: ",
+        reads: Errors {
+            starts: &["tar: "],
+            except: &["tar: Removing leading ", "tar: Record size "],
+        },
+    },
+    // 3000+0 records out, and the line about bytes and speed after it
+    Format {
+        tool: "dd",
+        signs: r"^\d+\+\d+ records out|^\d+ bytes .*copied, ",
+        reads: By(read_dd),
+    },
+    Format { tool: "dd", signs: "^dd: ", reads: Last { starts: &["dd: "] } },
+    // bash: line 1: 11370 Segmentation fault      ./app, or the words alone
+    Format {
+        tool: "signal",
+        signs: r"^(?:\S+: line \d+: +\d+ )?(?:Bus error|Illegal instruction|Floating point exception|Terminated|Trace/breakpoint trap)\b",
+        reads: By(read_signal),
+    },
+    // How the kernel, node, Java and C++ say that there was not enough memory.
+    Format {
+        tool: "memory",
+        signs: "oom-kill",
+        reads: First {
+            contains: &[
+                "Out of memory: Killed process",
+                "oom-kill:",
+                "JavaScript heap out of memory",
+                "java.lang.OutOfMemoryError",
+                "std::bad_alloc",
+                "Cannot allocate memory",
+            ],
+        },
+    },
+];
+
+/// The signs of all formats, as further alternatives of a pattern.
+pub(super) fn signs() -> String {
+    let signs = FORMATS.iter().filter(|format| !format.signs.is_empty());
+    signs.map(|format| format!("|(?-i:{})", format.signs)).collect()
+}
+
+/// What one format has seen so far. It is bounded, whatever the log is.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// The line that is told, once the format was recognised.
+    pub(super) told: Option<Kept>,
+    /// What is told in brackets behind it.
+    pub(super) place: Option<String>,
+    pub(super) cause: Option<String>,
+    pub(super) counts: Counts,
+    pub(super) failed: Vec<String>,
+    /// The tool, where the lines tell which one it is.
+    pub(super) tool: Option<&'static str>,
+    /// A line that matters if another one follows.
+    pub(super) begun: Option<Kept>,
+    /// `true` if nothing that follows says more than what is told, or begun.
+    pub(super) is_settled: bool,
+    /// `true` if the very next line matters, whatever it says.
+    pub(super) wants_next: bool,
+}
+
+impl Seen {
+    fn read(&mut self, reads: &Reads, line: Line<'_>) {
+        self.wants_next = false;
+        match reads {
+            Errors { starts, except } => {
+                if line.starts_with_any(starts) && !line.starts_with_any(except) {
+                    self.error(line);
+                }
+            }
+            First { contains } => {
+                if self.told.is_none() && contains.iter().any(|part| line.text.contains(part)) {
+                    self.told = Some(line.keep());
+                }
+            }
+            Last { starts } => {
+                if line.starts_with_any(starts) {
+                    self.told = Some(line.keep());
+                }
+            }
+            By(read) => read(self, line),
+        }
+    }
+
+    /// Counts an error, and tells the first one.
+    pub(super) fn error(&mut self, line: Line<'_>) {
+        add(&mut self.counts.errors, Some(1));
+        self.told.get_or_insert_with(|| line.keep());
+    }
+
+    /// Takes the numbers of passed, failed and skipped tests before their words.
+    pub(super) fn summary(&mut self, line: Line<'_>) {
+        self.counts = Counts {
+            passed: before(line.text, &["passed"]).or(Some(0)),
+            failed: before(line.text, &["failed"]).or(Some(0)),
+            skipped: before(line.text, &["skipped"]),
+            ..Counts::default()
+        };
+        self.told = Some(line.keep());
+    }
+
+    /// Adds the name of a failed test, each once.
+    pub(super) fn failed(&mut self, name: &str) {
+        let name = name.trim();
+        let is_new = !self.failed.iter().any(|known| known == name);
+        if is_new && self.failed.len() < MOST_NAMES && !name.is_empty() {
+            self.failed.push(name.chars().take(NAME_CHARS).collect());
+        }
+    }
+
+    fn ending(&self, tool: &'static str) -> Option<Ending> {
+        let Kept { offset, text } = self.told.as_ref()?;
+        let mut text = text.clone();
+        if let Some(place) = &self.place {
+            text = format!("{text} ({place})");
+        }
+        if let Some(cause) = &self.cause {
+            text = format!("{text}, caused by {cause}");
+        }
+        let tool = self.tool.unwrap_or(tool);
+        let failed = self.failed.iter().filter(|name| tool != GO_TEST || !self.is_outer(name));
+        Some(Ending {
+            offset: *offset,
+            tool,
+            text: cut_chars(&text, TEXT_CHARS),
+            counts: self.counts,
+            failed: failed.cloned().collect(),
+        })
+    }
+
+    /// `true` if a name only stands for what is nested in it: `TestStore` of `TestStore/loads`.
+    fn is_outer(&self, name: &str) -> bool {
+        let is_inner =
+            |other: &String| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('/'));
+        self.failed.iter().any(is_inner)
+    }
+}
+
+/// What all formats have seen so far.
+#[derive(Debug)]
+pub(super) struct Formats(Vec<Seen>);
+
+impl Formats {
+    pub(super) fn new() -> Self {
+        Self(FORMATS.iter().map(|_| Seen::default()).collect())
+    }
+
+    /// Shows the next line to all formats. Returns `true` if one of them needs the very next line.
+    pub(super) fn read(&mut self, line: Line<'_>) -> bool {
+        let mut wants_next = false;
+        for (seen, format) in self.0.iter_mut().zip(FORMATS) {
+            seen.read(&format.reads, line);
+            wants_next |= seen.wants_next;
+        }
+        wants_next
+    }
+
+    pub(super) fn endings(&self) -> Vec<Ending> {
+        let seen = || self.0.iter().zip(FORMATS);
+        let has_tests =
+            seen().any(|(seen, format)| format.tool == CARGO_TEST && seen.told.is_some());
+        // Tests that ran say that it was built.
+        let is_said = |seen: &Seen, tool| tool != CARGO || seen.is_settled || !has_tests;
+        let told = seen().filter(|(seen, format)| is_said(seen, format.tool));
+        told.filter_map(|(seen, format)| seen.ending(format.tool)).collect()
+    }
+}

@@ -1,0 +1,358 @@
+//! Which lines tell of trouble: a guess by words, made to hide no real error at the price of
+//! some false ones.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use memchr::{memchr, memchr2};
+use regex::bytes::Regex;
+
+use super::super::views::{decode, on_screen};
+use super::formats::{Counts, Ending, TEXT_CHARS};
+use super::scan::{Piece, Spot};
+use crate::views::cut_chars;
+
+/// Words of trouble. A name that only contains one of them (`thiserror`) is none.
+pub(super) const TROUBLE: &str = concat!(
+    r"\berrors?\b|(?-i:[a-z](?:Error|Exception)\b)|\berr!|",
+    r"\bfail(?:s|ed|ure|ures|ing)?\b|\bpanic(?:s|ked)?\b|\bfatal\b|",
+    r"\bexceptions?\b|\btraceback\b|\bassert(?:ion|ions)?\b|\bsegfault|\bsegmentation fault\b|",
+    r"\bcore dumped\b|\bkilled\b|\baborted\b|\bcannot\b|\bcan't\b|\bcould not\b|\bcouldn't\b|",
+    r"\bunable to\b|\bnot found\b|\bno such file\b|\bundefined (?:reference|symbol)|",
+    r"\bunresolved\b|\bpermission denied\b|\baccess denied\b|\bout of memory\b|",
+    r"\bconnection refused\b|\btimed out\b|^conflict \(|\bunexpected end of file\b",
+);
+
+/// Words of warning.
+pub(super) const WARNING: &str = r"\bwarn(?:ings?)?\b|(?-i:[a-z]Warning\b)|\bdeprecated\b";
+
+/// Where a word of trouble or warning tells of none: counts of zero, names of files, flags, tests
+/// that passed, advice, source code that is quoted, headings.
+const HARMLESS: &str = concat!(
+    r"\b(?:0|no|zero|without)(?: \w+)? (?:errors?|fail(?:ed|ures?|s)?|exceptions?|warnings?)\b|",
+    r"\b(?:errors|failed|failures|exceptions|warnings)\b[ \t]*[:=][ \t]*0\b|",
+    r"\b(?:errors?|fail(?:ures?)?|exceptions?|assert|warn(?:ings?)?)[./-]\w+|",
+    r"(?:^|[ \t])-{1,2}\w[\w-]*\b|",
+    r"#\[\w+\((?:[\w:]+)\)\]|",
+    r"\b(?:errors?|exceptions?|failures?)[ -](?:handling|handlers?|reporting|recovery)",
+    r"(?: (?:docs?|documentation|guides?|chapters?|code|logic|examples?|modules?|tests?)\b|[ \t]*$)|",
+    r"^.*\.\.\. ok[ \t]*$|^.*\bPASSED\b[ \t]*(?:\[.*)?$|^--- PASS: .*$|",
+    r"^[ >]*\d+ ?\| .*$|^[ \t]+\| .*$|",
+    r"^(?:Some errors have detailed explanations|For more information about (?:this|an) error).*$|",
+    r"^[ \t]*= (?:note|help): .*$|^[ \t]+at [\w$./<>-]+\(.*$|^[ \t]+at .*:\d+\)?$|",
+    r"^(?:The above|During handling of the above) exception.*$|^[ >\t]+raise \w.*$|",
+    r"^=+ (?:ERRORS|FAILURES|warnings summary) =+$|^failures:$",
+);
+
+/// A line that calls itself a warning, whatever it warns of.
+const CALLED_WARNING: &str =
+    r"^(?:\S+[ \t]+){0,4}\S*?(?:\bwarn(?:ing)?\b[\]:)>\s]|(?-i:[a-z]Warning: ))";
+
+/// How such a pattern is read: no case, no Unicode, each line by itself.
+pub(super) const FLAGS: &str = "(?im-u)";
+
+static TROUBLE_RE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(TROUBLE));
+static WARNING_RE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(WARNING));
+static HARMLESS_RE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(HARMLESS));
+static CALLED_WARNING_RE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(CALLED_WARNING));
+
+/// The patterns are constants; a mistake in one fails the first test that runs.
+fn pattern(text: &str) -> Option<Regex> {
+    Regex::new(&format!("{FLAGS}{text}")).ok()
+}
+
+/// What a line tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    Error,
+    Warning,
+}
+
+/// Whether a line (without its newline) looks like an error to a person who skims the output.
+#[must_use]
+pub fn looks_like_error(line: &[u8]) -> bool {
+    told(line).trouble == Some(Trouble::Error)
+}
+
+/// What a line tells of.
+#[derive(Debug)]
+pub(super) struct Told<'a> {
+    /// In these words, as a screen shows or showed them.
+    pub(super) text: Cow<'a, str>,
+    /// If of any trouble.
+    pub(super) trouble: Option<Trouble>,
+    /// Where in the text the trouble stands.
+    pub(super) at: usize,
+}
+
+/// What a line tells of: by what a screen shows in the end, else by what it showed before that
+/// was written over. An error is one even if it was seen for a moment only.
+pub(super) fn told(line: &[u8]) -> Told<'_> {
+    let last = told_by(readable(line));
+    if last.trouble == Some(Trouble::Error) || !is_written_over(line) {
+        return last;
+    }
+    let mut earlier = states(line).rev().map(|state| told_by(readable(state)));
+    earlier.find(|told| told.trouble == Some(Trouble::Error)).unwrap_or(last)
+}
+
+fn told_by(text: Cow<'_, str>) -> Told<'_> {
+    let found = found_in(text.as_bytes());
+    let at = found.map_or(0, |(_, at)| at);
+    Told { text, trouble: found.map(|(trouble, _)| trouble), at }
+}
+
+/// Whether some of a line was written over by what comes after a `\r`.
+fn is_written_over(line: &[u8]) -> bool {
+    memchr(b'\r', line.strip_suffix(b"\r").unwrap_or(line)).is_some()
+}
+
+/// What a line was, one after the other, where it was written over.
+fn states(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    line.split(|byte| *byte == b'\r').filter(|state| !state.is_empty())
+}
+
+/// Whether a screen ever shows something in a line that the pattern finds.
+pub(super) fn ever_shows(line: &[u8], pattern: &Regex) -> bool {
+    let shows = |line: &[u8]| pattern.is_match(readable(line).as_bytes());
+    shows(line) || (is_written_over(line) && states(line).any(shows))
+}
+
+/// A line as a screen shows it in the end: escape codes touch the words that they colour, and
+/// what a progress bar wrote over is gone.
+pub(super) fn readable(line: &[u8]) -> Cow<'_, str> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let (text, _) = decode(line);
+    match memchr2(0x1b, b'\r', line) {
+        Some(_) => Cow::Owned(on_screen(&text).into_owned()),
+        None => text,
+    }
+}
+
+/// What a readable line tells of, if of any trouble, and where in it.
+pub(super) fn found_in(line: &[u8]) -> Option<(Trouble, usize)> {
+    let (Some(trouble), Some(warning)) = (&*TROUBLE_RE, &*WARNING_RE) else { return None };
+    if !trouble.is_match(line) && !warning.is_match(line) {
+        return None;
+    }
+    let harmless = HARMLESS_RE.as_ref()?;
+    let excuses: Vec<_> = harmless.find_iter(line).map(|found| found.range()).collect();
+    let first = |words: &Regex| {
+        let mut starts = words.find_iter(line).map(|word| word.start());
+        starts.find(|start| !excuses.iter().any(|excuse| excuse.contains(start)))
+    };
+    match (first(trouble), first(warning)) {
+        (Some(error), Some(warning)) if warning < error && calls_itself_warning(line) => {
+            Some((Trouble::Warning, warning))
+        }
+        (Some(error), _) => Some((Trouble::Error, error)),
+        (None, Some(warning)) => Some((Trouble::Warning, warning)),
+        (None, None) => None,
+    }
+}
+
+fn calls_itself_warning(line: &[u8]) -> bool {
+    CALLED_WARNING_RE.as_ref().is_some_and(|pattern| pattern.is_match(line))
+}
+
+/// A traceback that is longer than this is not followed to its end.
+const MOST_TRACEBACK_LINES: usize = 5000;
+
+/// Python tracebacks: `Traceback (most recent call last):`, frames, and the exception in the first
+/// line after them that is not indented. Each is one error however many of its lines look like one.
+#[derive(Debug, Default)]
+pub(super) struct Tracebacks {
+    open: Option<OpenTraceback>,
+    last: Option<Ending>,
+}
+
+#[derive(Debug)]
+struct OpenTraceback {
+    indent: usize,
+    /// The row of its first line.
+    row: i64,
+    /// The innermost frame so far.
+    frame: Option<String>,
+    lines: usize,
+}
+
+/// What a line is to a traceback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Its first line, or none of its lines.
+    Outside,
+    /// A frame, or the source of one.
+    Frame,
+    /// The exception that ends it.
+    Exception {
+        /// The row of its first line, in whose place it stands.
+        row: i64,
+    },
+}
+
+impl Tracebacks {
+    /// `true` if the next line belongs to a traceback.
+    pub(super) const fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Forgets a traceback whose end is left out.
+    pub(super) fn close(&mut self) {
+        self.open = None;
+    }
+
+    /// The last traceback that came to its end, and how many did.
+    pub(super) fn ending(&self) -> Option<Ending> {
+        self.last.clone()
+    }
+
+    /// Follows the next line. While a traceback is open, every line has to be shown.
+    pub(super) fn follow(&mut self, text: &str, spot: Spot) -> Place {
+        let Some(mut open) = self.open.take() else {
+            let start = text.trim_start();
+            if start == "Traceback (most recent call last):" && spot.piece == Piece::Line {
+                let indent = text.len() - start.len();
+                self.open = Some(OpenTraceback { indent, row: spot.row, frame: None, lines: 0 });
+            }
+            return Place::Outside;
+        };
+        let inner = text.get(open.indent..).unwrap_or_default();
+        open.lines += u32::from(spot.piece == Piece::Line) as usize;
+        if (inner.starts_with(' ') || spot.piece == Piece::Rest)
+            && open.lines < MOST_TRACEBACK_LINES
+        {
+            open.frame = python_frame(inner).or(open.frame);
+            self.open = Some(open);
+            return Place::Frame;
+        }
+        if inner.is_empty() {
+            return Place::Outside;
+        }
+        if let Some(frame) = open.frame.filter(|_| inner.starts_with(char::is_alphabetic)) {
+            let errors = self.last.as_ref().and_then(|last| last.counts.errors).unwrap_or(0) + 1;
+            self.last = Some(Ending {
+                offset: spot.offset,
+                tool: "python",
+                text: cut_chars(&format!("{} ({frame})", inner.trim()), TEXT_CHARS),
+                counts: Counts { errors: Some(errors), ..Counts::default() },
+                failed: Vec::new(),
+            });
+        }
+        Place::Exception { row: open.row }
+    }
+}
+
+/// `app.py:12 in main` of `  File "/src/app.py", line 12, in main`.
+fn python_frame(text: &str) -> Option<String> {
+    let (path, rest) = text.trim_start().strip_prefix("File \"")?.split_once("\", line ")?;
+    let (line, function) = rest.split_once(", in ").unwrap_or((rest, ""));
+    let file = path.rsplit('/').next().unwrap_or(path);
+    Some(format!("{file}:{line} in {function}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(lines: &[&str], expected: bool) {
+        for line in lines {
+            assert_eq!(looks_like_error(line.as_bytes()), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn lines_of_trouble_are_found() {
+        check(
+            &[
+                "error[E0308]: mismatched types",
+                "src/main.c:3:5: error: expected ';'",
+                "AssertionError: 1 != 2",
+                "java.lang.NullPointerException: x",
+                "npm ERR! code ENOENT",
+                "--- FAIL: TestThing (0.00s)",
+                "FAILED (failures=40)",
+                "test a::b ... FAILED",
+                "thread 'main' panicked at src/main.rs:2:5:",
+                "fatal: not a git repository",
+                "Traceback (most recent call last):",
+                "Segmentation fault (core dumped)",
+                "Killed",
+                "sh: 1: carg: not found",
+                "cat: x: No such file or directory",
+                "ld: undefined reference to `foo'",
+                "10 errors generated",
+                "3 passed, 2 failed, 0 errors",
+                "error: 0 is not a valid port",
+                "\u{1b}[1;31merror\u{1b}[0m: coloured",
+                "rm: cannot remove 'x': Permission denied",
+                "make: *** [all] Error 2",
+                "error: disk exploded\rall good",
+                "1%\r\u{1b}[31mfailed\u{1b}[0m to get it, again\r\u{1b}[2K100%\r",
+                "Error handling request /x",
+                "error handling docs failed",
+            ],
+            true,
+        );
+    }
+
+    #[test]
+    fn harmless_lines_are_left_alone() {
+        check(
+            &[
+                "",
+                "hello",
+                "0 errors, 0 warnings",
+                "test result: ok. 5 passed; 0 failed; 0 ignored",
+                "Errors: 0",
+                "failures=0",
+                "no errors found",
+                "Finished without error",
+                "   Compiling thiserror v2.0.21",
+                "   Compiling src/error.rs",
+                "gcc -Werror -O2 -c x.c",
+                "cargo test --no-fail-fast",
+                "test output::error::works ... ok",
+                "tests/test_error.py::test_error PASSED [ 50%]",
+                "mirror terror",
+                "Error handling docs",
+                "   Documenting error-handling guide",
+                "- add error handling",
+            ],
+            false,
+        );
+    }
+
+    #[test]
+    fn what_was_written_over_is_told_as_it_was_written() {
+        let told = told(b"10%\rwarning: slow\r  error: disk exploded\r90%\r");
+        assert_eq!((told.text.as_ref(), told.at), ("  error: disk exploded", 2));
+        assert_eq!(super::told(b"error 1%\rerror 50%").text, "error 50%");
+        assert_eq!(super::told(b"error 1%\rwarning: x y").text, "error 1%");
+    }
+
+    #[test]
+    fn what_calls_itself_a_warning_is_one_whatever_it_warns_of() {
+        for (line, expected) in [
+            ("warning: unused variable: `error`", Some(Trouble::Warning)),
+            ("npm warn deprecated request@2.88.2: failed to be fixed", Some(Trouble::Warning)),
+            (
+                "2026-11-15T06:00:00Z  WARN app: connection refused, retrying",
+                Some(Trouble::Warning),
+            ),
+            ("main.c:5:18: warning: cannot convert [-Wint-conversion]", Some(Trouble::Warning)),
+            ("app.py:6: DeprecationWarning: load is slow", Some(Trouble::Warning)),
+            ("5 warnings and 3 errors generated.", Some(Trouble::Error)),
+            ("cc1: some warnings being treated as errors", Some(Trouble::Error)),
+            ("error: denied by the lint level of warning: x", Some(Trouble::Error)),
+            ("0 warnings", None),
+            ("  = note: `#[warn(unused_variables)]` on by default", None),
+            ("   |         ^^^^^^ not found in this scope", None),
+            ("For more information about this error, try `rustc --explain E0308`.", None),
+            ("\tat java.lang.NumberFormatException.forInputString(N.java:67)", None),
+            ("=================== FAILURES ===================", None),
+        ] {
+            assert_eq!(told(line.as_bytes()).trouble, expected, "{line:?}");
+        }
+    }
+}

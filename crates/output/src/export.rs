@@ -1,0 +1,497 @@
+//! The bytes of a log, or of one of its streams, exactly as they were written.
+//!
+//! Positions here are counted from the first byte of what is read: of one stream, only its own
+//! bytes count. To find a position in one stream costs a walk over the runs before it.
+
+use std::fs::File;
+use std::io;
+use std::io::{BufWriter, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use thiserror::Error;
+
+use crate::Stream;
+use crate::page::{PageEnd, PageRequest, Rest, cut};
+use crate::parts::{Kept, Progress};
+use crate::pieces::{Pieces, Toward};
+use crate::reader::{BlockingReader, LogReader, log_offset};
+use crate::redaction::{LineMasker, Redactor};
+use crate::spill::SpillDir;
+use crate::views::Charset;
+
+/// The largest block of a [`RawReader`].
+const BLOCK: u64 = 128 * 1024;
+/// The smallest part: one character always fits, so that every part makes progress.
+const MIN_PART: u64 = 4;
+
+impl Progress {
+    /// Bytes kept of one stream, or of both.
+    #[must_use]
+    pub const fn bytes_of(&self, stream: Option<Stream>) -> u64 {
+        match stream {
+            None => self.total_bytes,
+            Some(Stream::Stdout) => self.total_bytes - self.stderr_bytes,
+            Some(Stream::Stderr) => self.stderr_bytes,
+        }
+    }
+}
+
+/// Reads a fixed range block by block, in bounded memory. Whatever happens to the log meanwhile,
+/// what was there when the reader was made stays readable.
+#[derive(Debug)]
+pub struct RawReader {
+    log: LogReader,
+    next: RawBlocks,
+}
+
+impl RawReader {
+    /// Returns the next bytes, at most 128 KiB; nothing at the end of the range. Dropping the future
+    /// loses nothing.
+    ///
+    /// # Errors
+    /// When the bytes cannot be read, or are no longer there.
+    pub async fn next_block(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let mut next = self.next.clone();
+        let read = move |_: &BlockingReader| Ok((next.read_block()?, next));
+        let (block, next) = self.log.read_with(read).await?;
+        self.next = next;
+        Ok(block)
+    }
+}
+
+/// The blocks of a range that were not read yet.
+#[derive(Debug, Clone)]
+struct RawBlocks {
+    kept: Arc<Kept>,
+    stream: Option<Stream>,
+    /// The log's offset from which to look for the next byte.
+    at: u64,
+    left: u64,
+}
+
+impl RawBlocks {
+    fn read_block(&mut self) -> io::Result<Option<Vec<u8>>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let wanted = self.left.min(BLOCK) as usize;
+        let mut block = Vec::with_capacity(wanted);
+        let range = self.at..self.kept.total();
+        let mut pieces = Pieces::new(&self.kept, self.stream, range, Toward::End);
+        while block.len() < wanted {
+            let (offset, piece) = pieces.next()?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            // Where something is missing, nothing is better than other bytes in its place.
+            if self.stream.is_none() && offset != self.at {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let taken = piece.len().min(wanted - block.len());
+            block.extend_from_slice(&piece[..taken]);
+            self.at = offset + taken as u64;
+        }
+        self.left -= wanted as u64;
+        Ok(Some(block))
+    }
+
+    fn read_all(mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        while let Some(block) = self.read_block()? {
+            bytes.extend_from_slice(&block);
+        }
+        Ok(bytes)
+    }
+}
+
+/// Which part to read.
+#[derive(Debug, Clone, Copy)]
+pub struct PartRequest {
+    /// Of this stream alone, or of both.
+    pub stream: Option<Stream>,
+    /// The position of the first byte.
+    pub start: u64,
+    /// The position after the last byte; to the end where none is named.
+    pub end: Option<u64>,
+    /// At most so many bytes; fewer than 4 count as 4.
+    pub max_bytes: usize,
+}
+
+/// A part of a log or of one of its streams.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The position of the first byte.
+    pub start: u64,
+    /// The bytes. What is too long ends like a page: on a whole line where one fits.
+    pub bytes: Vec<u8>,
+    /// The position after the last one.
+    pub end: u64,
+    /// What comes after it, of what was asked for.
+    pub end_kind: PageEnd,
+    /// Bytes asked for, before the last of these, that are not there. Those that could not be
+    /// kept at all count for both streams together only: of which they were is not known.
+    pub gap_bytes: u64,
+    /// All bytes of the log or stream at the time of the read.
+    pub total_bytes: u64,
+    /// How far the log had come by then.
+    pub progress: Progress,
+}
+
+impl LogReader {
+    /// Starts to read a range of positions that have been published.
+    ///
+    /// # Errors
+    /// When the index cannot be read, or a byte of the range is not there.
+    pub async fn raw(&self, stream: Option<Stream>, range: Range<u64>) -> io::Result<RawReader> {
+        let next = self.read_with(move |log| log.raw_blocks(stream, range)).await?;
+        Ok(RawReader { log: self.clone(), next })
+    }
+}
+
+impl BlockingReader {
+    fn raw_blocks(&self, stream: Option<Stream>, range: Range<u64>) -> io::Result<RawBlocks> {
+        let log = self.frozen();
+        if log.first_hole(stream, range.clone())?.is_some() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let at = match stream {
+            None => range.start,
+            Some(stream) => log_offset(&log, stream, range.start)?,
+        };
+        let left = range.end.saturating_sub(range.start);
+        Ok(RawBlocks { kept: log.kept(), stream, at, left })
+    }
+
+    /// Reads one part. Repeated with `start` set to the last one's `end`, this gives every byte
+    /// exactly once. A start past the end gives an empty part. Bytes that are not there are
+    /// skipped: a part starts behind them, and ends before the next such.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn part(&self, request: &PartRequest) -> io::Result<Part> {
+        // One look, before the bytes: see `page`.
+        let log = self.frozen();
+        let progress = log.progress();
+        let total_bytes = progress.bytes_of(request.stream);
+        let end = request.end.unwrap_or(u64::MAX).min(total_bytes);
+        let asked = request.start.min(end);
+        let start = match log.first_hole(request.stream, asked..end)? {
+            Some(hole) if hole.start <= asked => hole.end,
+            Some(_) | None => asked,
+        };
+        let solid = log.first_hole(request.stream, start..end)?.map_or(end, |hole| hole.start);
+        let limit = (request.max_bytes as u64).max(MIN_PART).min(solid.saturating_sub(start));
+        let rest = if end.saturating_sub(start) > limit {
+            Rest::Bytes
+        } else if progress.closed || request.end == Some(end) {
+            Rest::Closed
+        } else {
+            Rest::Open
+        };
+        let range = start..start.saturating_add(limit);
+        let mut bytes = log.raw_blocks(request.stream, range)?.read_all()?;
+        let (kept, end_kind) = cut(&bytes, Charset::Utf8, 0, rest);
+        bytes.truncate(kept);
+        let end = start + kept as u64;
+        let lost = match request.stream {
+            None => log.lost(asked, end, end_kind),
+            Some(_) => 0,
+        };
+        let gap_bytes = start - asked + lost;
+        Ok(Part { start, bytes, end, end_kind, gap_bytes, total_bytes, progress })
+    }
+}
+
+// A stream as gzip data, for those who fetch much of it.
+
+/// More output is not packed: it would take minutes, and as much disk again.
+const MAX_BYTES: u64 = 1024 * 1024 * 1024;
+/// What is packed at a time.
+const GZIP_BLOCK: usize = 256 * 1024;
+/// Blocks that are packed in one step.
+const STEP_BLOCKS: usize = 16;
+
+/// Why output was not packed.
+#[derive(Debug, Error)]
+pub enum GzipError {
+    /// There is too much of it.
+    #[error(
+        "the output has {bytes} bytes, and at most {MAX_BYTES} are packed; read it without zip"
+    )]
+    TooLarge {
+        /// How much there is.
+        bytes: u64,
+    },
+    /// It could not be read, or the packed form could not be written.
+    #[error("the output could not be packed ({0}); try again, or read it without zip")]
+    Io(#[from] io::Error),
+}
+
+impl GzipError {
+    /// The stable word that clients may match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } => "too_large",
+            Self::Io(_) => "pack_failed",
+        }
+    }
+}
+
+/// Gzip data in a file without a name, which is gone once its last reader is.
+#[derive(Debug)]
+pub struct Gzipped {
+    dir: SpillDir,
+    file: Arc<File>,
+    bytes: u64,
+}
+
+impl Gzipped {
+    /// How many bytes there are.
+    #[must_use]
+    pub const fn total_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Reads at most `max` bytes from `from` on; none past the end.
+    ///
+    /// # Errors
+    /// The error of the system; `TimedOut` where the disk did not answer in time.
+    pub async fn read(&self, from: u64, max: usize) -> io::Result<Vec<u8>> {
+        let length = self.bytes.saturating_sub(from).min(max as u64);
+        let file = Arc::clone(&self.file);
+        let read = move || {
+            let mut bytes = vec![0; length as usize];
+            file.read_exact_at(&mut bytes, from)?;
+            Ok(bytes)
+        };
+        self.dir.read_with(Duration::ZERO, read).await
+    }
+}
+
+impl Drop for Gzipped {
+    fn drop(&mut self) {
+        self.dir.remove_nameless(Arc::clone(&self.file));
+    }
+}
+
+/// Packs what one stream has so far, with its secrets masked, into a file in `dir`. The same
+/// bytes always give the same data. Takes bounded memory, and a thread for one step at a time.
+///
+/// # Errors
+/// When there is too much of it, or a file could not be read or written.
+pub async fn gzip(
+    reader: &LogReader,
+    stream: Stream,
+    redactor: &Arc<Redactor>,
+    dir: &SpillDir,
+) -> Result<Gzipped, GzipError> {
+    let bytes = reader.progress().total_bytes;
+    if bytes > MAX_BYTES {
+        return Err(GzipError::TooLarge { bytes });
+    }
+    let (redactor, dir_of_file) = (Arc::clone(redactor), dir.clone());
+    let begin = move |log: &BlockingReader| Gzipping::begin(log, stream, redactor, &dir_of_file);
+    let mut step = reader.read_apart_with(begin).await?;
+    loop {
+        match step {
+            Step::Going(gzipping) => {
+                step = reader.read_apart_with(move |log| gzipping.go_on(log)).await?;
+            }
+            Step::Done { file, bytes } => {
+                return Ok(Gzipped { dir: dir.clone(), file: Arc::new(file), bytes });
+            }
+        }
+    }
+}
+
+/// A stream that is packed in part.
+struct Gzipping {
+    encoder: GzEncoder<BufWriter<File>>,
+    masker: LineMasker,
+    stream: Stream,
+    from: u64,
+}
+
+enum Step {
+    Going(Box<Gzipping>),
+    Done { file: File, bytes: u64 },
+}
+
+impl Gzipping {
+    fn begin(
+        log: &BlockingReader,
+        stream: Stream,
+        redactor: Arc<Redactor>,
+        dir: &SpillDir,
+    ) -> io::Result<Step> {
+        let buffered = BufWriter::new(dir.create_nameless()?);
+        let encoder = GzEncoder::new(buffered, Compression::default());
+        let masker = LineMasker::new(redactor);
+        Box::new(Self { encoder, masker, stream, from: 0 }).go_on(log)
+    }
+
+    /// Packs the next blocks. The disk has to answer once for each step, however long all of them
+    /// take.
+    fn go_on(mut self: Box<Self>, log: &BlockingReader) -> io::Result<Step> {
+        for _ in 0..STEP_BLOCKS {
+            let request = PageRequest {
+                from: self.from,
+                stream: Some(self.stream),
+                max_bytes: GZIP_BLOCK,
+                max_lines: 0,
+            };
+            let page = log.page(&request)?;
+            self.encoder.write_all(&self.masker.push(&page.bytes))?;
+            self.from = page.end;
+            match page.end_kind {
+                PageEnd::More => {}
+                PageEnd::CaughtUp | PageEnd::Complete => return self.finish(),
+            }
+        }
+        Ok(Step::Going(self))
+    }
+
+    fn finish(mut self) -> io::Result<Step> {
+        self.encoder.write_all(&self.masker.flush())?;
+        let file = self.encoder.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let bytes = file.metadata()?.len();
+        Ok(Step::Done { file, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::log::{LogSettings, LogWriter, open};
+    use super::*;
+
+    fn log(memory_bytes: usize) -> (LogWriter, LogReader, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = LogSettings { memory_bytes, spill_dir: folder.path().to_owned().into() };
+        let (writer, reader) = open(&settings);
+        (writer, reader, folder)
+    }
+
+    fn part(log: &LogReader, start: u64, end: Option<u64>, max_bytes: usize) -> Part {
+        log.blocking().part(&PartRequest { stream: None, start, end, max_bytes }).unwrap()
+    }
+
+    #[test]
+    fn a_part_that_fits_is_exact_and_a_longer_one_ends_on_a_line() {
+        let (mut writer, reader, _folder) = log(1024);
+        writer.append(Stream::Stdout, b"one\ntwo\nthree\n");
+        let exact = part(&reader, 1, Some(6), 100);
+        assert_eq!((&exact.bytes[..], exact.end_kind), (&b"ne\ntw"[..], PageEnd::Complete));
+        let long = part(&reader, 0, None, 6);
+        assert_eq!((&long.bytes[..], long.end, long.end_kind), (&b"one\n"[..], 4, PageEnd::More));
+        assert_eq!(part(&reader, 14, None, 6).end_kind, PageEnd::CaughtUp);
+        assert_eq!(part(&reader, 99, None, 6).bytes, b"");
+        writer.close();
+        assert_eq!(part(&reader, 8, Some(99), 100).end_kind, PageEnd::Complete);
+    }
+
+    #[test]
+    fn a_begun_character_waits_for_its_end_unless_the_range_names_it() {
+        let (mut writer, reader, _folder) = log(1024);
+        writer.append(Stream::Stdout, &"aé".as_bytes()[..2]);
+        assert_eq!(part(&reader, 0, None, 100).bytes, b"a");
+        assert_eq!(part(&reader, 0, Some(2), 100).bytes, b"a\xc3");
+    }
+
+    /// Bytes by stream, as they come.
+    fn writes() -> impl Strategy<Value = Vec<(bool, Vec<u8>)>> {
+        proptest::collection::vec(
+            (any::<bool>(), proptest::collection::vec(any::<u8>(), 0..90)),
+            0..60,
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn every_range_of_every_view_is_exactly_what_was_written(
+            writes in writes(), ends in (0.0..1.0f64, 0.0..1.0f64),
+        ) {
+            let (mut writer, reader, _folder) = log(200);
+            let mut views = [Vec::new(), Vec::new(), Vec::new()];
+            for (is_error, bytes) in &writes {
+                let stream = if *is_error { Stream::Stderr } else { Stream::Stdout };
+                writer.append(stream, bytes);
+                views[0].extend_from_slice(bytes);
+                views[1 + usize::from(*is_error)].extend_from_slice(bytes);
+            }
+            let streams = [None, Some(Stream::Stdout), Some(Stream::Stderr)];
+            for (stream, view) in streams.into_iter().zip(&views) {
+                prop_assert_eq!(reader.progress().bytes_of(stream), view.len() as u64);
+                let at = |share: f64| (share * (view.len() + 1) as f64) as usize;
+                let (start, end) = (at(ends.0.min(ends.1)), at(ends.0.max(ends.1)));
+                let read = reader.blocking().raw_blocks(stream, start as u64..end as u64).unwrap().read_all().unwrap();
+                prop_assert_eq!(&read, &view[start..end]);
+            }
+        }
+
+        #[test]
+        fn following_the_ends_gives_every_byte_once(writes in writes(), max_bytes in 1..50usize) {
+            let (mut writer, reader, _folder) = log(200);
+            let mut errors = Vec::new();
+            for (is_error, bytes) in &writes {
+                let stream = if *is_error { Stream::Stderr } else { Stream::Stdout };
+                writer.append(stream, bytes);
+                if *is_error {
+                    errors.extend_from_slice(bytes);
+                }
+            }
+            writer.close();
+            let (mut read, mut start) = (Vec::new(), 0);
+            loop {
+                let stream = Some(Stream::Stderr);
+                let request = PartRequest { stream, start, end: None, max_bytes };
+                let part = reader.blocking().part(&request).unwrap();
+                read.extend_from_slice(&part.bytes);
+                start = part.end;
+                if part.end_kind == PageEnd::Complete {
+                    break;
+                }
+                prop_assert!(!part.bytes.is_empty());
+            }
+            prop_assert_eq!(read, errors);
+        }
+    }
+}
+
+#[cfg(test)]
+mod gzip_tests {
+    use std::io::Read as _;
+
+    use flate2::read::GzDecoder;
+
+    use super::super::{LogSettings, open};
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_packed_unpacks_to_the_stream_without_its_secrets() {
+        let dir = SpillDir::new(std::env::temp_dir(), Arc::default());
+        let settings = LogSettings { memory_bytes: 1 << 16, spill_dir: dir.clone() };
+        let (mut writer, reader) = open(&settings);
+        let line = b"a line of output, hush-123\n".repeat(400_000);
+        writer.append(Stream::Stdout, &line);
+        writer.append(Stream::Stderr, b"not this\n");
+        writer.close();
+        let redactor = Arc::new(Redactor::new(&["hush-[0-9]+".to_owned()]).unwrap());
+        let packed = gzip(&reader, Stream::Stdout, &redactor, &dir).await.unwrap();
+        assert!(packed.total_bytes() < line.len() as u64 / 10);
+        let mut data = Vec::new();
+        while (data.len() as u64) < packed.total_bytes() {
+            data.extend(packed.read(data.len() as u64, 1000).await.unwrap());
+        }
+        assert_eq!(packed.read(packed.total_bytes() + 5, 1000).await.unwrap(), b"");
+        let mut unpacked = Vec::new();
+        GzDecoder::new(&data[..]).read_to_end(&mut unpacked).unwrap();
+        assert_eq!(unpacked, b"a line of output, [redacted]\n".repeat(400_000));
+        let again = gzip(&reader, Stream::Stdout, &redactor, &dir).await.unwrap();
+        assert_eq!(again.read(0, data.len()).await.unwrap(), data);
+    }
+}

@@ -1,0 +1,532 @@
+//! In which character set a log is written, and how its bytes become text.
+
+use std::borrow::Cow;
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{DecoderResult, Encoding, UTF_8};
+use memchr::{memchr, memchr_iter, memmem, memrchr};
+
+/// How much of a log's start decides about its character set.
+pub(crate) const SAMPLE_BYTES: usize = 16 * 1024;
+
+/// The longest character in any of them.
+const MAX_CHARACTER: usize = 4;
+
+/// The character set of a log. One decision for the whole log, so that all pages agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Charset {
+    /// UTF-8, and everything that is nothing else: bad bytes are shown as `�`.
+    Utf8,
+    /// One that has ASCII in it: Shift_JIS, GBK, windows-1251 and the like.
+    Legacy(&'static Encoding),
+    /// UTF-16 or UTF-32.
+    Wide(Wide),
+}
+
+impl Charset {
+    /// Decides by the first bytes of a log. Where UTF-8 is possible, it is UTF-8; so is what
+    /// is no text at all.
+    #[must_use]
+    pub fn of(head: &[u8]) -> Self {
+        detect(head)
+    }
+
+    /// Its name in lower case; none for UTF-8, which needs no mention.
+    #[must_use]
+    pub fn name(self) -> Option<String> {
+        match self {
+            Self::Utf8 => None,
+            Self::Legacy(encoding) => Some(encoding.name().to_ascii_lowercase()),
+            Self::Wide(wide) => Some(wide.name().to_owned()),
+        }
+    }
+
+    /// The bytes of its smallest unit; text starts on a multiple of it.
+    pub(crate) const fn unit(self) -> usize {
+        match self {
+            Self::Utf8 | Self::Legacy(_) => 1,
+            Self::Wide(wide) => wide.unit(),
+        }
+    }
+
+    /// Text with visible NULs, and how many bytes were none.
+    pub(crate) fn decode(self, bytes: &[u8]) -> (Cow<'_, str>, usize) {
+        let (text, bad_bytes) = match self {
+            Self::Utf8 => utf8(bytes),
+            Self::Legacy(encoding) => legacy(bytes, encoding),
+            Self::Wide(wide) => wide.decode(bytes),
+        };
+        match memchr_iter(0, text.as_bytes()).count() {
+            0 => (text, bad_bytes),
+            nuls => (Cow::Owned(text.replace('\0', "␀")), bad_bytes + nuls * self.unit()),
+        }
+    }
+
+    /// Where each line ends, its newline included; bytes after the last newline are no line.
+    pub(crate) fn line_ends(self, bytes: &[u8]) -> Box<dyn Iterator<Item = usize> + '_> {
+        match self {
+            Self::Utf8 | Self::Legacy(_) => Box::new(memchr_iter(b'\n', bytes).map(|at| at + 1)),
+            Self::Wide(wide) => Box::new(wide.line_ends(bytes)),
+        }
+    }
+
+    /// The end of the last whole line.
+    pub(crate) fn last_line_end(self, bytes: &[u8]) -> Option<usize> {
+        match self {
+            Self::Utf8 | Self::Legacy(_) => memrchr(b'\n', bytes).map(|newline| newline + 1),
+            Self::Wide(wide) => wide.line_ends(bytes).last(),
+        }
+    }
+
+    /// All lines with their newlines, an unfinished last one included.
+    pub(super) fn lines(self, bytes: &[u8]) -> Vec<&[u8]> {
+        let mut lines = Vec::new();
+        let mut start = 0;
+        for end in self.line_ends(bytes) {
+            lines.push(&bytes[start..end]);
+            start = end;
+        }
+        if start < bytes.len() {
+            lines.push(&bytes[start..]);
+        }
+        lines
+    }
+
+    /// The length without a character that has begun but not ended. The bytes begin with a
+    /// whole one.
+    pub(crate) fn whole_characters(self, bytes: &[u8]) -> usize {
+        match self {
+            Self::Utf8 => whole_utf8(bytes),
+            Self::Legacy(encoding) => {
+                let shorter = (0..=bytes.len().min(MAX_CHARACTER - 1))
+                    .find(|begun| !ends_inside(&bytes[..bytes.len() - begun], encoding));
+                bytes.len() - shorter.unwrap_or(0)
+            }
+            Self::Wide(wide) => wide.whole_characters(bytes),
+        }
+    }
+
+    /// How many bytes to skip to get to the start of a character; 0 where that cannot be told.
+    pub(crate) fn to_character_start(self, offset: u64, bytes: &[u8]) -> usize {
+        match self {
+            Self::Utf8 => {
+                let skip = bytes.iter().take(4).take_while(|byte| is_continuation(**byte)).count();
+                if skip < 4 { skip } else { 0 }
+            }
+            Self::Legacy(_) => 0,
+            Self::Wide(_) => (self.aligned(offset) - offset) as usize,
+        }
+    }
+
+    /// The first place from `offset` on where a unit starts.
+    #[must_use]
+    pub fn aligned(self, offset: u64) -> u64 {
+        offset.next_multiple_of(self.unit() as u64)
+    }
+}
+
+fn utf8(bytes: &[u8]) -> (Cow<'_, str>, usize) {
+    let text = String::from_utf8_lossy(bytes);
+    let bad_bytes = match &text {
+        Cow::Borrowed(_) => 0,
+        Cow::Owned(_) => bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum(),
+    };
+    (text, bad_bytes)
+}
+
+fn legacy<'a>(bytes: &'a [u8], encoding: &'static Encoding) -> (Cow<'a, str>, usize) {
+    if let Some(text) = encoding.decode_without_bom_handling_and_without_replacement(bytes) {
+        return (text, 0);
+    }
+    let mut decoder = encoding.new_decoder_without_bom_handling();
+    let mut text = String::with_capacity(bytes.len() * 3);
+    let (mut at, mut bad_bytes) = (0, 0);
+    loop {
+        let (result, read) =
+            decoder.decode_to_string_without_replacement(&bytes[at..], &mut text, true);
+        at += read;
+        match result {
+            DecoderResult::InputEmpty => return (Cow::Owned(text), bad_bytes),
+            DecoderResult::OutputFull => text.reserve(bytes.len() - at + MAX_CHARACTER),
+            DecoderResult::Malformed(length, _) => {
+                bad_bytes += usize::from(length);
+                text.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+    }
+}
+
+/// Whether the last character lacks a part: only the end of input makes it a bad one.
+fn ends_inside(bytes: &[u8], encoding: &'static Encoding) -> bool {
+    let mut decoder = encoding.new_decoder_without_bom_handling();
+    let mut text = String::with_capacity(bytes.len() * 3 + MAX_CHARACTER);
+    let (_, _, _) = decoder.decode_to_string(bytes, &mut text, false);
+    text.clear();
+    let (_, _, is_bad) = decoder.decode_to_string(b"", &mut text, true);
+    is_bad
+}
+
+fn whole_utf8(bytes: &[u8]) -> usize {
+    for begun in 1..=bytes.len().min(3) {
+        let tail = &bytes[bytes.len() - begun..];
+        if is_continuation(tail[0]) {
+            continue;
+        }
+        let incomplete = matches!(str::from_utf8(tail), Err(error) if error.error_len().is_none());
+        return if incomplete { bytes.len() - begun } else { bytes.len() };
+    }
+    bytes.len()
+}
+
+const fn is_continuation(byte: u8) -> bool {
+    byte & 0b1100_0000 == 0b1000_0000
+}
+
+// UTF-16 and UTF-32: character sets whose units are wider than a byte.
+
+/// A character set of wide units, and their byte order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wide {
+    /// UTF-16, low byte first.
+    Utf16Le,
+    /// UTF-16, high byte first.
+    Utf16Be,
+    /// UTF-32, low byte first.
+    Utf32Le,
+    /// UTF-32, high byte first.
+    Utf32Be,
+}
+
+/// What a text may begin with to tell its byte order. It is no part of the text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// The first of the two units that a rare character takes in UTF-16.
+const FIRST_OF_PAIR: std::ops::RangeInclusive<u32> = 0xd800..=0xdbff;
+
+impl Wide {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Utf16Le => "utf-16le",
+            Self::Utf16Be => "utf-16be",
+            Self::Utf32Le => "utf-32le",
+            Self::Utf32Be => "utf-32be",
+        }
+    }
+
+    pub(super) const fn unit(self) -> usize {
+        match self {
+            Self::Utf16Le | Self::Utf16Be => 2,
+            Self::Utf32Le | Self::Utf32Be => 4,
+        }
+    }
+
+    /// Text without byte order marks, and how many bytes were none.
+    pub(super) fn decode(self, bytes: &[u8]) -> (Cow<'_, str>, usize) {
+        let mut bad_bytes = bytes.len() % self.unit();
+        let mut bad = |count: usize| {
+            bad_bytes += count;
+            char::REPLACEMENT_CHARACTER
+        };
+        let mut text: String = match self {
+            Self::Utf16Le | Self::Utf16Be => {
+                // The units have 16 bits: nothing is lost.
+                let units = self.units(bytes).map(|unit| unit as u16);
+                char::decode_utf16(units).map(|it| it.unwrap_or_else(|_| bad(2))).collect()
+            }
+            Self::Utf32Le | Self::Utf32Be => self
+                .units(bytes)
+                .map(|unit| char::from_u32(unit).unwrap_or_else(|| bad(4)))
+                .collect(),
+        };
+        text.retain(|character| character != BYTE_ORDER_MARK);
+        if !bytes.len().is_multiple_of(self.unit()) {
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
+        (Cow::Owned(text), bad_bytes)
+    }
+
+    /// Where each line ends, its newline included.
+    pub(super) fn line_ends(self, bytes: &[u8]) -> impl Iterator<Item = usize> {
+        let newlines = self.units(bytes).enumerate().filter(|(_, unit)| *unit == u32::from(b'\n'));
+        newlines.map(move |(index, _)| (index + 1) * self.unit())
+    }
+
+    /// The length without a character that has begun but not ended.
+    pub(super) fn whole_characters(self, bytes: &[u8]) -> usize {
+        let length = bytes.len() - bytes.len() % self.unit();
+        let last = self.units(&bytes[length.saturating_sub(self.unit())..length]).next();
+        let is_half = self.unit() == 2 && last.is_some_and(|unit| FIRST_OF_PAIR.contains(&unit));
+        if is_half { length - self.unit() } else { length }
+    }
+
+    fn units(self, bytes: &[u8]) -> impl Iterator<Item = u32> {
+        bytes.chunks_exact(self.unit()).map(move |unit| {
+            let add = |number: u32, byte: &u8| number << 8 | u32::from(*byte);
+            match self {
+                Self::Utf16Be | Self::Utf32Be => unit.iter().fold(0, add),
+                Self::Utf16Le | Self::Utf32Le => unit.iter().rev().fold(0, add),
+            }
+        })
+    }
+}
+
+// Which character set some bytes are written in.
+
+/// Fewer bytes than this that are no UTF-8 are a flaw in UTF-8, not a character set.
+const EVIDENCE: usize = 4;
+
+/// What texts in UTF-16 and UTF-32 begin with. The longer ones first: one begins like a shorter.
+const BYTE_ORDER_MARKS: [(&[u8], Wide); 4] = [
+    (b"\xff\xfe\0\0", Wide::Utf32Le),
+    (b"\0\0\xfe\xff", Wide::Utf32Be),
+    (b"\xff\xfe", Wide::Utf16Le),
+    (b"\xfe\xff", Wide::Utf16Be),
+];
+
+/// Decides by the first bytes of a log; what could be anything counts as UTF-8.
+fn detect(head: &[u8]) -> Charset {
+    let head = &head[..head.len().min(SAMPLE_BYTES)];
+    if let Some((_, wide)) = BYTE_ORDER_MARKS.iter().find(|(mark, _)| head.starts_with(mark)) {
+        return Charset::Wide(*wide);
+    }
+    // A character that the end of the sample cuts in two is not a bad one.
+    let head = &head[..whole_utf8(head)];
+    let bad: usize = head.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+    let good = head.iter().filter(|byte| !byte.is_ascii()).count() - bad;
+    // Japanese in seven bits switches between alphabets by escape codes.
+    let is_switched = bad == 0 && memmem::find(head, b"\x1b$").is_some();
+    // Text in UTF-8 with some flaws has more good characters than bad ones.
+    let is_legacy = is_switched || (bad >= EVIDENCE && bad > good);
+    if !is_legacy || memchr(0, head).is_some() {
+        return Charset::Utf8;
+    }
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
+    detector.feed(head, false);
+    let guess = detector.guess(None, Utf8Detection::Allow);
+    let charset = if guess == UTF_8 { Charset::Utf8 } else { Charset::Legacy(guess) };
+    if is_text(charset, head) { charset } else { Charset::Utf8 }
+}
+
+/// `true` if nearly all of it decodes, and most of what is beyond ASCII are letters.
+fn is_text(charset: Charset, head: &[u8]) -> bool {
+    let (text, bad_bytes) = charset.decode(&head[..charset.whole_characters(head)]);
+    let beyond = || text.chars().filter(|character| !character.is_ascii());
+    let letters = beyond().filter(|character| character.is_alphabetic()).count();
+    let controls = beyond().filter(|character| character.is_control()).count();
+    bad_bytes * 50 <= head.len() && controls == 0 && letters * 3 >= beyond().count() * 2
+}
+
+#[cfg(test)]
+mod tests {
+    use encoding_rs::{BIG5, EUC_JP, EUC_KR, GB18030, GBK, SHIFT_JIS, WINDOWS_1251};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_begun_character_is_told_from_a_whole_one_in_every_charset() {
+        let text = "日本語の字、中文汉字漢字";
+        for encoding in [SHIFT_JIS, EUC_JP, GBK, GB18030, BIG5, EUC_KR] {
+            let kept: String =
+                text.chars().filter(|c| !encoding.encode(&c.to_string()).2).collect();
+            let (bytes, _, _) = encoding.encode(&kept);
+            let charset = Charset::Legacy(encoding);
+            let mut starts = vec![0];
+            for character in kept.chars() {
+                starts.push(
+                    starts[starts.len() - 1] + encoding.encode(&character.to_string()).0.len(),
+                );
+            }
+            for length in 0..=bytes.len() {
+                let whole = *starts.iter().rfind(|start| **start <= length).unwrap();
+                assert_eq!(charset.whole_characters(&bytes[..length]), whole, "{encoding:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_character_of_a_charset_is_counted() {
+        let charset = Charset::Legacy(SHIFT_JIS);
+        let (text, bad_bytes) = charset.decode(b"\x93\xfa\xff\0ok");
+        assert_eq!((text.as_ref(), bad_bytes), ("日\u{fffd}␀ok", 2));
+        assert_eq!(Charset::Legacy(WINDOWS_1251).decode(b"\xcf\xf0").0, "Пр");
+    }
+
+    #[test]
+    fn a_charset_has_its_usual_name() {
+        assert_eq!(Charset::Legacy(SHIFT_JIS).name().as_deref(), Some("shift_jis"));
+        assert_eq!(Charset::Wide(Wide::Utf16Le).name().as_deref(), Some("utf-16le"));
+        assert_eq!(Charset::Utf8.name(), None);
+    }
+
+    fn any_charset() -> impl Strategy<Value = Charset> {
+        prop_oneof![
+            Just(Charset::Utf8),
+            Just(Charset::Legacy(SHIFT_JIS)),
+            Just(Charset::Legacy(GB18030)),
+            Just(Charset::Legacy(WINDOWS_1251)),
+            Just(Charset::Wide(Wide::Utf16Le)),
+            Just(Charset::Wide(Wide::Utf32Be)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_text_in_any_charset(
+            bytes in proptest::collection::vec(any::<u8>(), 0..60),
+            charset in any_charset(),
+        ) {
+            let (_, bad_bytes) = charset.decode(&bytes);
+            prop_assert!(bad_bytes <= bytes.len());
+            let whole = charset.whole_characters(&bytes);
+            prop_assert!(whole <= bytes.len() && bytes.len() - whole < MAX_CHARACTER);
+            prop_assert_eq!(charset.lines(&bytes).concat(), bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod wide_tests {
+    use super::*;
+
+    fn utf16le(text: &str) -> Vec<u8> {
+        text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn each_order_and_width_is_decoded() {
+        for (wide, bytes) in [
+            (Wide::Utf16Le, utf16le("\u{feff}é😀\n")),
+            (Wide::Utf16Be, "é😀\n".encode_utf16().flat_map(u16::to_be_bytes).collect()),
+            (Wide::Utf32Le, "é😀\n".chars().flat_map(|c| u32::from(c).to_le_bytes()).collect()),
+            (Wide::Utf32Be, "é😀\n".chars().flat_map(|c| u32::from(c).to_be_bytes()).collect()),
+        ] {
+            assert_eq!(wide.decode(&bytes), (Cow::Borrowed("é😀\n"), 0), "{wide:?}");
+            assert_eq!(wide.line_ends(&bytes).collect::<Vec<_>>(), [bytes.len()], "{wide:?}");
+        }
+    }
+
+    #[test]
+    fn halves_are_bad_at_the_end_and_held_back_before_it() {
+        let bytes = utf16le("a😀");
+        for (length, whole) in [(6, 6), (5, 2), (4, 2), (3, 2), (2, 2), (1, 0)] {
+            assert_eq!(Wide::Utf16Le.whole_characters(&bytes[..length]), whole, "{length}");
+        }
+        assert_eq!(Wide::Utf16Le.decode(&bytes[..5]), (Cow::Borrowed("a\u{fffd}\u{fffd}"), 3));
+    }
+
+    #[test]
+    fn a_newline_is_a_unit_and_no_byte() {
+        // U+0A0A and U+010A have the byte of a newline in them.
+        assert_eq!(Wide::Utf16Le.line_ends(&utf16le("\u{a0a}\u{10a}\nx")).collect::<Vec<_>>(), [6]);
+    }
+}
+
+#[cfg(test)]
+mod detect_tests {
+    use encoding_rs::{
+        BIG5, EUC_JP, EUC_KR, GBK, ISO_2022_JP, ISO_8859_2, KOI8_R, KOI8_U, SHIFT_JIS,
+        WINDOWS_1251, WINDOWS_1252, WINDOWS_1253,
+    };
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const JAPANESE: &str = "エラー: ファイルが見つかりません。設定を確認してください。\n";
+    const CHINESE: &str = "错误：找不到文件。请检查您的配置，然后重试。\n";
+    const TAIWANESE: &str = "錯誤：找不到檔案。請檢查您的設定，然後再試一次。\n";
+    const KOREAN: &str = "오류: 파일을 찾을 수 없습니다. 설정을 확인하십시오.\n";
+    const RUSSIAN: &str = "Ошибка: файл не найден. Проверьте настройки и повторите попытку.\n";
+    const GREEK: &str = "Σφάλμα: το αρχείο δεν βρέθηκε. Ελέγξτε τις ρυθμίσεις σας.\n";
+    const GERMAN: &str = "Fehler: Übergrößenträger für Straße nicht gefunden, später prüfen.\n";
+    const CZECH: &str = "Chyba: příliš žluťoučký kůň úpěl ďábelské ódy, zkontrolujte nastavení.\n";
+
+    #[track_caller]
+    fn check(text: &str, encoding: &'static Encoding, others: &[&'static Encoding]) {
+        let (bytes, _, unmappable) = encoding.encode(text);
+        assert!(!unmappable);
+        let Charset::Legacy(found) = detect(&bytes) else { panic!("{encoding:?} taken for UTF-8") };
+        assert!(found == encoding || others.contains(&found), "{found:?} for {encoding:?}");
+        assert_eq!(Charset::Legacy(found).decode(&bytes), (text.into(), 0));
+    }
+
+    #[test]
+    fn legacy_character_sets_are_recognised_by_a_line_of_text() {
+        check(JAPANESE, SHIFT_JIS, &[]);
+        check(JAPANESE, EUC_JP, &[]);
+        check(CHINESE, GBK, &[]);
+        check(TAIWANESE, BIG5, &[]);
+        check(KOREAN, EUC_KR, &[]);
+        check(RUSSIAN, WINDOWS_1251, &[]);
+        check(RUSSIAN, KOI8_R, &[KOI8_U]);
+        check(GREEK, WINDOWS_1253, &[encoding_rs::ISO_8859_7]);
+        check(GERMAN, WINDOWS_1252, &[]);
+        check(CZECH, ISO_8859_2, &[]);
+    }
+
+    #[test]
+    fn wide_character_sets_are_recognised_by_their_mark() {
+        let le = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+        let be = |text: &str| text.encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<u8>>();
+        for (bytes, wide) in [
+            (le("\u{feff}日本語"), Wide::Utf16Le),
+            (be("\u{feff}日本語"), Wide::Utf16Be),
+            (le("\u{feff}dir listing\r\n"), Wide::Utf16Le),
+            (be("\u{feff}dir listing\r\n"), Wide::Utf16Be),
+            (le("\u{feff}größer und später\r\n"), Wide::Utf16Le),
+            (b"\xff\xfe\0\0h\0\0\0i\0\0\0".to_vec(), Wide::Utf32Le),
+            (b"\0\0\xfe\xff\0\0\0h\0\0\0i".to_vec(), Wide::Utf32Be),
+        ] {
+            assert_eq!(detect(&bytes), Charset::Wide(wide), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn utf8_with_flaws_and_bytes_that_are_no_text_stay_what_they_are() {
+        let flawed = [GERMAN.repeat(3).as_bytes(), b"\xff\xfe\xfd\xfc\n"].concat();
+        let cut = &"ä".repeat(SAMPLE_BYTES).into_bytes()[..SAMPLE_BYTES - 1];
+        let png =
+            b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
+        let noise: Vec<u8> =
+            (0..2000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        for bytes in [
+            b"".as_slice(),
+            b"plain\n",
+            b"here\xffand\xfemore\n",
+            b"a cut caf\xc3\n",
+            b"nothing beside it: \xe9\n",
+            b"too short to tell: caf\xe9\n",
+            b"n\0o\0 \0m\0a\0r\0k\0\n\0",
+            b"\x1b[31mred\x1b[0m costs \x1b$B\n",
+            &flawed,
+            cut,
+            png,
+            b"./a\0./b\0./c\0./d\0",
+            &[0; 100],
+            &noise,
+            b"a\xff\0b\n\xfe\0",
+            &[0x80; 40],
+        ] {
+            assert_eq!(detect(bytes), Charset::Utf8, "{:?}", &bytes[..bytes.len().min(40)]);
+        }
+    }
+
+    #[test]
+    fn short_texts_are_recognised_too() {
+        check("cafés à thé glacé\n", WINDOWS_1252, &[]);
+        check("señor, mañana, años, niño\n", WINDOWS_1252, &[]);
+        check("エラー: 失敗しました\n", EUC_JP, &[]);
+        check("エラー: ファイルが見つかりません\n", EUC_JP, &[]);
+        check("오류: 파일 없음\n", EUC_KR, &[]);
+        check("빌드 실패\n", EUC_KR, &[]);
+        check(JAPANESE, ISO_2022_JP, &[]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_have_a_charset(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let charset = detect(&bytes);
+            prop_assert!(charset.decode(&bytes).1 <= bytes.len());
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Bytes → text for a reader. Pure: a view changes a reply, never the store.
+//!
+//! In this order: text from the log's character set, lossy and with visible NULs (both are counted), then
+//! what a screen would show (escape codes gone, `\r` and cursor-up progress collapsed, CRLF as LF), then
+//! repeats folded, then overlong lines cut. Each shown line knows which source lines it stands
+//! for, so that line numbers stay those of the log.
+
+mod binary;
+mod charset;
+mod screen;
+mod text;
+
+pub use binary::{dump, hexdump, is_binary, is_binary_in, mime};
+pub use charset::Charset;
+pub use text::{Ansi, Fold, LINE_CHARS, Long, Text, ViewOptions, text, text_in};
+
+pub(crate) use charset::SAMPLE_BYTES;
+pub(crate) use screen::on_screen;
+pub(crate) use text::{Shown, cut_chars, decode, shown};
+
+#[cfg(test)]
+pub(crate) use charset::Wide;

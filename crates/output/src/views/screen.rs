@@ -1,0 +1,769 @@
+//! What lines look like on a screen whose cursor also goes up: the progress of docker, npm, pip
+//! and their like.
+//!
+//! Rows that a cursor came back to form a block: it stands for all source lines that wrote
+//! on it, since a later one may have written on the first row. A block ends where a newline leaves
+//! its last row, and falls apart where its rows have nothing to do with each other.
+
+use std::borrow::Cow;
+
+use anstream::adapter::strip_str;
+use memchr::{memchr, memchr3};
+
+/// Rows that a cursor can reach. Screens are smaller; what is further up has left every one.
+const HEIGHT: usize = 100;
+/// A block with more rows takes no further ones in, so that work stays bounded.
+const MAX_ROWS: usize = 2 * HEIGHT;
+
+/// One line of the source, without its newline.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) text: &'a str,
+    pub(super) newline: &'a str,
+}
+
+/// Rows as a screen shows them in the end, and how many source lines they stand for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rows {
+    /// The rows, each with its newline, the last one only where the source has one.
+    pub(super) text: String,
+    pub(super) lines: usize,
+}
+
+/// Plays the lines on a screen. The lines that all blocks stand for are all lines, in order.
+/// Linear in the text, with a bound for each code that does not depend on what it says.
+pub(super) fn play<'a>(sources: impl Iterator<Item = Source<'a>>) -> Vec<Rows> {
+    let mut screen = Screen::default();
+    let mut last_newline = "";
+    for (number, source) in sources.enumerate() {
+        screen.number = number;
+        screen.write(source.text);
+        last_newline = source.newline;
+        if !source.newline.is_empty() {
+            screen.newline();
+        }
+    }
+    screen.finish(last_newline)
+}
+
+/// A row, and the source lines whose text is on it.
+#[derive(Debug, Default, Clone)]
+struct Line {
+    row: Row,
+    /// The first source line that may still be seen on it.
+    first: usize,
+    /// The last source line that changed it.
+    last: usize,
+    /// Made up, because the cursor went above all that is known.
+    is_above: bool,
+}
+
+impl Line {
+    fn touch(&mut self, number: usize) {
+        if self.row.is_empty() {
+            self.first = number;
+        }
+        self.last = number;
+    }
+}
+
+/// Rows that belong together, and the source lines from `start` to before `end`.
+#[derive(Debug, Default)]
+struct Block {
+    lines: Vec<Line>,
+    start: usize,
+    end: usize,
+}
+
+impl Block {
+    fn starting_at(number: usize) -> Self {
+        let line = Line { first: number, last: number, ..Line::default() };
+        Self { lines: vec![line], start: number, end: number }
+    }
+
+    fn append(&mut self, later: Self) {
+        self.lines.extend(later.lines);
+        self.end = later.end;
+    }
+
+    /// Splits it where all rows above were last written before all that is seen below.
+    fn split(mut self) -> Vec<Self> {
+        self.lines.retain(|line| !line.is_above || !line.row.is_empty());
+        let mut parts = Vec::new();
+        let mut earliest = usize::MAX;
+        let last_before: Vec<usize> = self
+            .lines
+            .iter()
+            .scan(0, |last, line| {
+                *last = line.last.max(*last);
+                Some(*last)
+            })
+            .collect();
+        for index in (1..self.lines.len()).rev() {
+            if !self.lines[index].row.is_empty() {
+                earliest = earliest.min(self.lines[index].first);
+            }
+            if last_before[index - 1] < earliest && earliest < self.end {
+                let lines = self.lines.split_off(index);
+                parts.push(Self { lines, start: earliest, end: self.end });
+                self.end = earliest;
+            }
+        }
+        parts.push(self);
+        parts.reverse();
+        parts
+    }
+
+    fn shown(&self, newline: &str) -> Rows {
+        let rows: Vec<String> = self.lines.iter().map(|line| line.row.text()).collect();
+        let mut text = rows.join("\n");
+        if !text.ends_with('\n') {
+            text.push_str(newline);
+        }
+        Rows { text, lines: self.end - self.start }
+    }
+}
+
+/// Invariant: the blocks stand for all source lines so far, in order; `above` is the number of rows
+/// in those that are closed.
+#[derive(Debug)]
+struct Screen {
+    closed: Vec<Block>,
+    above: usize,
+    /// The one that has the cursor. It has at least one row.
+    block: Block,
+    row: usize,
+    column: usize,
+    /// Where the screen begins, counted in all rows: known once something went to its top.
+    home: Option<usize>,
+    /// The source line that is being written.
+    number: usize,
+}
+
+impl Default for Screen {
+    fn default() -> Self {
+        let block = Block::starting_at(0);
+        Self { closed: Vec::new(), above: 0, block, row: 0, column: 0, home: None, number: 0 }
+    }
+}
+
+impl Screen {
+    fn write(&mut self, text: &str) {
+        // A line that ends in CRLF needs no return.
+        for code in codes(text.trim_end_matches('\r')) {
+            match code {
+                Code::Up(count) | Code::StartUp(count) => self.up(count),
+                Code::Down(count) | Code::StartDown(count) => self.down(count),
+                Code::Place(row, _) => self.place(row),
+                Code::EraseScreen(extent) => self.erase(extent),
+                Code::Text(_)
+                | Code::Return
+                | Code::Left(_)
+                | Code::Right(_)
+                | Code::Column(_)
+                | Code::EraseRow(_) => {}
+            }
+            self.apply(code);
+        }
+        self.block.end = self.number + 1;
+    }
+
+    /// Carries out what concerns the row alone.
+    fn apply(&mut self, code: Code<'_>) {
+        let line = &mut self.block.lines[self.row];
+        if matches!(code, Code::Text(_) | Code::EraseRow(_) | Code::EraseScreen(_)) {
+            line.touch(self.number);
+        }
+        self.column = line.row.apply(self.column, code);
+    }
+
+    fn newline(&mut self) {
+        self.column = 0;
+        self.row += 1;
+        if self.row < self.block.lines.len() {
+            return;
+        }
+        let next = Block::starting_at(self.number + 1);
+        let parts = std::mem::replace(&mut self.block, next).split();
+        let kept: usize = parts.iter().map(|block| block.lines.len()).sum();
+        if kept < self.row {
+            // Made up rows are gone, and with them the count up to it.
+            self.home = None;
+        }
+        self.above += kept;
+        self.closed.extend(parts);
+        self.row = 0;
+    }
+
+    const fn bottom(&self) -> usize {
+        self.block.lines.len() - 1
+    }
+
+    fn up(&mut self, count: usize) {
+        let reach = (HEIGHT - 1).saturating_sub(self.bottom() - self.row);
+        let count = count.min(reach);
+        if count > self.row {
+            self.take_in(count - self.row);
+        }
+        self.row -= count;
+    }
+
+    /// Takes so many rows above the block into it; where there are none, makes some up: what
+    /// is there is not overwritten by what belongs further up.
+    fn take_in(&mut self, count: usize) {
+        let mut taken = 0;
+        let mut first = self.closed.len();
+        while taken < count && first > 0 && self.closed[first - 1].lines.len() < MAX_ROWS {
+            first -= 1;
+            taken += self.closed[first].lines.len();
+        }
+        let later = std::mem::take(&mut self.block);
+        let mut joined = self.closed.drain(first..).chain([later]);
+        self.block = joined.next().unwrap_or_default();
+        joined.for_each(|block| self.block.append(block));
+        let missing = count.saturating_sub(taken);
+        let made_up = std::iter::repeat_n(Line { is_above: true, ..Line::default() }, missing);
+        self.block.lines.splice(0..0, made_up);
+        self.above -= taken;
+        self.row += taken + missing;
+        self.home = self.home.map(|home| if home < self.above { home } else { home + missing });
+    }
+
+    fn down(&mut self, count: usize) {
+        self.row = (self.row + count).min(self.bottom());
+    }
+
+    /// To a row of the screen. Where it begins is unknown the first time: then it begins here,
+    /// and nothing is overwritten.
+    fn place(&mut self, row: usize) {
+        if !self.go_home() {
+            if self.column > 0 || self.row < self.bottom() {
+                self.add_row();
+            }
+            self.home = Some(self.above + self.row);
+        }
+        for _ in 0..row.min(HEIGHT - 1) {
+            if self.row == self.bottom() {
+                self.add_row();
+            } else {
+                self.row += 1;
+            }
+        }
+    }
+
+    /// To the first row of the screen, if it is known and within reach.
+    fn go_home(&mut self) -> bool {
+        let bottom = self.above + self.bottom();
+        let Some(home) = self.home.filter(|home| *home <= bottom && bottom - home < HEIGHT) else {
+            return false;
+        };
+        self.up((self.above + self.row).saturating_sub(home));
+        // Made up rows may have moved it.
+        self.row = self.home.map_or(self.row, |home| home.saturating_sub(self.above));
+        true
+    }
+
+    /// One more row below the block's last, for the cursor.
+    fn add_row(&mut self) {
+        let line = Line { first: self.number, last: self.number, ..Line::default() };
+        self.block.lines.push(line);
+        self.row = self.bottom();
+    }
+
+    fn erase(&mut self, extent: Extent) {
+        match extent {
+            Extent::ToEnd => self.block.lines.truncate(self.row + 1),
+            // How far up the screen goes is unknown: better shown than lost.
+            Extent::ToStart => {}
+            Extent::All => {
+                let from_bottom = self.bottom() - self.row;
+                if self.go_home() {
+                    for line in &mut self.block.lines[self.row..] {
+                        line.touch(self.number);
+                        line.row.clear();
+                    }
+                    self.row = self.bottom() - from_bottom;
+                }
+            }
+        }
+    }
+
+    fn finish(mut self, newline: &str) -> Vec<Rows> {
+        let is_seen = |line: &Line| !line.row.is_empty();
+        let seen = self.block.lines.iter().rposition(is_seen).map_or(0, |last| last + 1);
+        self.block.lines.truncate(seen.max(self.row + 1));
+        if self.block.start < self.block.end {
+            self.closed.extend(self.block.split());
+        }
+        let count = self.closed.len();
+        let newline_after = |index: usize| if index + 1 < count { "\n" } else { newline };
+        let blocks = self.closed.iter().enumerate();
+        blocks.map(|(index, block)| block.shown(newline_after(index))).collect()
+    }
+}
+
+// One row of a screen that is as wide as need be.
+
+/// A cursor moves at most so far to the right of what is written: no screen is endless.
+const WIDTH: usize = 200;
+
+/// One row of a screen.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Row {
+    cells: Vec<char>,
+}
+
+impl Row {
+    /// Carries out what concerns this row alone, from `column` on; gives the new column.
+    /// Of codes that leave the row, only what they do to the column.
+    pub(super) fn apply(&mut self, column: usize, code: Code<'_>) -> usize {
+        match code {
+            Code::Text(text) => self.write(column, text),
+            Code::Return | Code::StartUp(_) | Code::StartDown(_) => 0,
+            Code::Left(count) => column.saturating_sub(count),
+            Code::Right(count) => self.within(column + count),
+            Code::Column(column) | Code::Place(_, column) => self.within(column),
+            Code::EraseRow(extent) => self.erase(column, extent),
+            Code::EraseScreen(Extent::ToEnd) => self.erase(column, Extent::ToEnd),
+            Code::Up(_) | Code::Down(_) | Code::EraseScreen(Extent::ToStart | Extent::All) => {
+                column
+            }
+        }
+    }
+
+    /// Clears all of it.
+    pub(super) fn clear(&mut self) {
+        self.cells.clear();
+    }
+
+    /// Whether nothing is on it.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// What is on it.
+    pub(super) fn text(&self) -> String {
+        self.cells.iter().collect()
+    }
+
+    fn within(&self, column: usize) -> usize {
+        column.min(self.cells.len().max(WIDTH))
+    }
+
+    fn write(&mut self, mut column: usize, text: &str) -> usize {
+        for character in strip_str(text).flat_map(str::chars) {
+            if self.cells.len() < column {
+                self.cells.resize(column, ' ');
+            }
+            match self.cells.get_mut(column) {
+                Some(cell) => *cell = character,
+                None => self.cells.push(character),
+            }
+            column += 1;
+        }
+        column
+    }
+
+    fn erase(&mut self, column: usize, extent: Extent) -> usize {
+        match extent {
+            Extent::ToEnd => self.cells.truncate(column),
+            Extent::ToStart => {
+                let erased = self.cells.len().min(column + 1);
+                self.cells[..erased].fill(' ');
+            }
+            Extent::All => self.cells.clear(),
+        }
+        column
+    }
+}
+
+// What a terminal is told between the texts of a line: where to go on, and what to clear.
+
+/// A larger number in an escape code moves no further than this.
+const MAX_NUMBER: usize = 9999;
+
+/// A piece of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Code<'a> {
+    /// Text, with codes in it that change no place: colours, titles.
+    Text(&'a str),
+    /// To the start of the row.
+    Return,
+    /// So many columns to the left.
+    Left(usize),
+    /// So many columns to the right.
+    Right(usize),
+    /// To this column, counted from 0.
+    Column(usize),
+    /// So many rows up.
+    Up(usize),
+    /// So many rows down.
+    Down(usize),
+    /// To the start of the row that is so many rows up.
+    StartUp(usize),
+    /// To the start of the row that is so many rows down.
+    StartDown(usize),
+    /// To this row and column of the screen, counted from 0.
+    Place(usize, usize),
+    /// Clears a part of the row.
+    EraseRow(Extent),
+    /// Clears a part of the screen.
+    EraseScreen(Extent),
+}
+
+/// Which part is cleared, seen from the cursor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    ToEnd,
+    ToStart,
+    All,
+}
+
+impl Code<'_> {
+    /// Whether it concerns other rows than the one that is being written.
+    const fn leaves_row(self) -> bool {
+        match self {
+            Self::Up(_)
+            | Self::Down(_)
+            | Self::StartUp(_)
+            | Self::StartDown(_)
+            | Self::Place(..)
+            | Self::EraseScreen(_) => true,
+            Self::Text(_)
+            | Self::Return
+            | Self::Left(_)
+            | Self::Right(_)
+            | Self::Column(_)
+            | Self::EraseRow(_) => false,
+        }
+    }
+}
+
+/// The pieces of one line, in order.
+pub(super) fn codes(line: &str) -> impl Iterator<Item = Code<'_>> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        let (at, code, length) = match next_code(rest) {
+            Some(found) => found,
+            None if rest.is_empty() => return None,
+            None => (rest.len(), Code::Text(rest), 0),
+        };
+        if at > 0 {
+            let (text, after) = rest.split_at(at);
+            rest = after;
+            return Some(Code::Text(text));
+        }
+        rest = &rest[length..];
+        Some(code)
+    })
+}
+
+/// Whether the line has a code that reaches other rows.
+pub(super) fn leaves_row(line: &str) -> bool {
+    memchr(0x1b, line.as_bytes()).is_some() && codes(line).any(Code::leaves_row)
+}
+
+/// The first code, where it is, and its length.
+fn next_code(text: &str) -> Option<(usize, Code<'_>, usize)> {
+    let bytes = text.as_bytes();
+    let mut from = 0;
+    loop {
+        let at = from + memchr3(b'\r', 0x08, 0x1b, &bytes[from..])?;
+        let found = match bytes[at] {
+            b'\r' => Some((Code::Return, 1)),
+            0x08 => Some((Code::Left(1), 1)),
+            _ => escape(&text[at..]),
+        };
+        match found {
+            Some((code, length)) => return Some((at, code, length)),
+            None => from = at + 1,
+        }
+    }
+}
+
+/// The code at the start of the text, if it changes a place.
+fn escape(text: &str) -> Option<(Code<'_>, usize)> {
+    let code = text.strip_prefix("\x1b[")?;
+    let digits = code.bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b';')).count();
+    let (numbers, rest) = code.split_at(digits);
+    let mut numbers = numbers.split(';').map(number);
+    let (first, second) = (numbers.next().flatten(), numbers.next().flatten());
+    let count = first.unwrap_or(1).max(1);
+    let code = match rest.bytes().next()? {
+        b'A' => Code::Up(count),
+        b'B' => Code::Down(count),
+        b'C' => Code::Right(count),
+        b'D' => Code::Left(count),
+        b'E' => Code::StartDown(count),
+        b'F' => Code::StartUp(count),
+        b'G' => Code::Column(count - 1),
+        b'H' | b'f' => Code::Place(count - 1, second.unwrap_or(1).max(1) - 1),
+        b'J' => Code::EraseScreen(extent(first)?),
+        b'K' => Code::EraseRow(extent(first)?),
+        _ => return None,
+    };
+    Some((code, "\x1b[".len() + digits + 1))
+}
+
+fn number(digits: &str) -> Option<usize> {
+    (!digits.is_empty()).then(|| digits.parse().unwrap_or(MAX_NUMBER).min(MAX_NUMBER))
+}
+
+const fn extent(number: Option<usize>) -> Option<Extent> {
+    match number {
+        None | Some(0) => Some(Extent::ToEnd),
+        Some(1) => Some(Extent::ToStart),
+        Some(2 | 3) => Some(Extent::All),
+        Some(_) => None,
+    }
+}
+
+// What one line looks like on a screen once it was written.
+
+/// One line, without its newline, as a screen shows it in the end: escape codes act or vanish,
+/// text after a `\r` overwrites from the line's start, and a longer earlier text sticks out.
+/// Codes that reach other rows are left out.
+pub(crate) fn on_screen(line: &str) -> Cow<'_, str> {
+    // A line that ends in CRLF needs no screen.
+    let line = line.trim_end_matches('\r');
+    if !line.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
+        return Cow::Borrowed(line);
+    }
+    if codes(line).all(|code| matches!(code, Code::Text(_))) {
+        return Cow::Owned(strip_str(line).to_string());
+    }
+    let mut row = Row::default();
+    codes(line).fold(0, |column, code| row.apply(column, code));
+    Cow::Owned(row.text())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::{Rows, Source, play};
+
+    fn played(text: &str) -> Vec<Rows> {
+        let lines = text.split_inclusive('\n').map(|line| match line.strip_suffix('\n') {
+            Some(text) => Source { text, newline: "\n" },
+            None => Source { text: line, newline: "" },
+        });
+        play(lines)
+    }
+
+    fn joined(text: &str) -> String {
+        played(text).iter().map(|rows| rows.text.as_str()).collect()
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(joined(text), expected, "{text:?}");
+    }
+
+    #[test]
+    fn frames_that_go_up_by_their_height_show_the_last_one() {
+        let frame = |percent: u32| format!("a: {percent}%\x1b[K\nb: {percent}%\x1b[K\n");
+        let text = format!("start\n{}\x1b[2A{}\x1b[2F{}end\n", frame(1), frame(50), frame(100));
+        check(&text, "start\na: 100%\nb: 100%\nend\n");
+        let lines: Vec<usize> = played(&text).iter().map(|rows| rows.lines).collect();
+        assert_eq!(lines.iter().sum::<usize>(), 8);
+        assert_eq!(lines[0], 1, "what was not written on again stands for itself");
+    }
+
+    /// `docker pull`: each update goes up to its layer's row and back down, without a newline.
+    #[test]
+    fn layers_that_are_updated_in_place_show_their_last_state() {
+        let mut text =
+            "latest: Pulling from library/x\naaa: Pulling fs layer\r\nbbb: Pulling fs layer\r\n"
+                .to_owned();
+        for percent in 0..100 {
+            text += &format!("\x1b[2A\x1b[2K\raaa: Downloading {percent}%\r\x1b[2B");
+            text += &format!("\x1b[1A\x1b[2K\rbbb: Downloading {percent}%\r\x1b[1B");
+        }
+        text += "\x1b[2A\x1b[2K\raaa: Pull complete\r\x1b[2B\x1b[1A\x1b[2K\rbbb: Pull complete\r\x1b[1B";
+        text += "Digest: sha256:1\r\n";
+        check(
+            &text,
+            "latest: Pulling from library/x\naaa: Pull complete\nbbb: Pull complete\nDigest: sha256:1\n",
+        );
+    }
+
+    /// pnpm and yarn: finished lines scroll up, the last row is the progress.
+    #[test]
+    fn lines_above_a_row_of_progress_stand_for_themselves() {
+        let mut text = "progress 0\n".to_owned();
+        for step in 1..=300 {
+            text += &format!("\x1b[1A\x1b[2K\rdone {step}\nprogress {step}\n");
+        }
+        let rows = played(&text);
+        assert_eq!(rows.len(), 301, "one for each row");
+        assert_eq!(rows[0], Rows { text: "done 1\n".to_owned(), lines: 2 });
+        assert_eq!(rows[299], Rows { text: "done 300\n".to_owned(), lines: 2 });
+        assert_eq!(rows[300], Rows { text: "progress 300\n".to_owned(), lines: 1 });
+        assert_eq!(rows.iter().map(|rows| rows.lines).sum::<usize>(), 601);
+    }
+
+    #[test]
+    fn a_row_that_was_not_written_on_again_is_never_lost() {
+        check("one\ntwo\nerror: three\n\x1b[3Anew\n", "new\ntwo\nerror: three\n");
+        check("error: first\n\x1b[9Afar above\n\n\n", "far above\nerror: first\n");
+        check("a\nb\x1b[1A\x1b[1Gc", "c\nb");
+        check("error: kept\n\x1b[2J\x1b[Hframe\n", "error: kept\nframe\n");
+        check("error: kept\n\x1b[1J\x1b[1Ax\x1b[1Jy\n", "xyror: kept\n");
+    }
+
+    #[test]
+    fn a_screen_that_is_drawn_again_from_its_top_shows_the_last_drawing() {
+        let frame = |n: u32| format!("\x1b[Htick {n}\x1b[K\nload {n}\x1b[K\n\x1b[J");
+        check(&format!("before\n{}{}{}", frame(1), frame(2), frame(3)), "before\ntick 3\nload 3\n");
+        let cleared = |n: u32| format!("\x1b[2J\x1b[Htick {n}\nload {n}\n");
+        let shown = joined(&format!("before\n{}{}{}", cleared(1), cleared(2), cleared(3)));
+        assert_eq!(shown, "before\ntick 3\nload 3\n");
+        check("\x1b[H\x1b[3;5Hx\x1b[1;1Hy", "y\n\n    x");
+    }
+
+    #[test]
+    fn clearing_below_takes_the_rows_away() {
+        check("a\nb\nc\n\x1b[3A\x1b[Jdone\n", "done\n");
+        check("a\nb\nc\n\x1b[2A\x1b[0Jx\ny\n", "a\nx\ny\n");
+    }
+
+    #[test]
+    fn a_huge_number_in_a_code_costs_no_more_than_a_small_one() {
+        let text = "x\n\x1b[9999A\x1b[J\x1b[9999;9999Hy\n".repeat(3_000);
+        let rows = played(&text);
+        assert_eq!(rows.iter().map(|rows| rows.lines).sum::<usize>(), 6_000);
+    }
+
+    fn any_lines() -> impl Strategy<Value = String> {
+        let part = prop_oneof![
+            "[ab ]{0,4}",
+            Just("\n".to_owned()),
+            Just("\r\n".to_owned()),
+            (0..6_u32, "[ABCDEFG]").prop_map(|(count, code)| format!("\x1b[{count}{code}")),
+            (0..4_u32, "[JK]").prop_map(|(count, code)| format!("\x1b[{count}{code}")),
+            (0..150_u32, 0..300_u32).prop_map(|(row, column)| format!("\x1b[{row};{column}H")),
+            Just("\x1b[9999A".to_owned()),
+            Just("\x08".to_owned()),
+        ];
+        vec(part, 0..80).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_codes_are_played_and_all_lines_accounted_for(text in any_lines()) {
+            let rows = played(&text);
+            let lines: usize = rows.iter().map(|rows| rows.lines).sum();
+            prop_assert_eq!(lines, text.split_inclusive('\n').count());
+            prop_assert!(rows.iter().all(|rows| rows.lines > 0));
+            let shown = joined(&text);
+            prop_assert!(!shown.contains(['\x1b', '\r', '\x08']));
+            prop_assert!(!text.ends_with('\n') || shown.ends_with('\n'));
+        }
+
+        #[test]
+        fn without_a_way_up_every_row_is_a_line(lines in vec("[a-z \t]{0,9}", 0..30)) {
+            let text = lines.join("\n");
+            prop_assert_eq!(joined(&text), text);
+        }
+
+        /// A row is only lost when something was written or cleared on it.
+        #[test]
+        fn what_is_only_looked_at_stays(lines in vec("[a-z]{1,9}", 1..150), up in 0..200_usize) {
+            let text = lines.join("\n");
+            let looked_at = format!("{text}\x1b[{up}A\x1b[{up}B");
+            prop_assert_eq!(joined(&looked_at), text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod codes_tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: &[Code<'_>]) {
+        assert_eq!(codes(line).collect::<Vec<_>>(), expected, "{line:?}");
+    }
+
+    #[test]
+    fn a_line_is_taken_apart_at_what_moves_and_clears() {
+        check("", &[]);
+        check("plain", &[Code::Text("plain")]);
+        check(
+            "a\rb\x08c",
+            &[Code::Text("a"), Code::Return, Code::Text("b"), Code::Left(1), Code::Text("c")],
+        );
+        check("\x1b[A\x1b[0A\x1b[12A", &[Code::Up(1), Code::Up(1), Code::Up(12)]);
+        check("\x1b[3;5H\x1b[H", &[Code::Place(2, 4), Code::Place(0, 0)]);
+        check("\x1b[2K\x1b[J", &[Code::EraseRow(Extent::All), Code::EraseScreen(Extent::ToEnd)]);
+        check("\x1b[99999999999999999999A", &[Code::Up(MAX_NUMBER)]);
+    }
+
+    #[test]
+    fn other_codes_stay_in_the_text() {
+        for text in
+            ["\x1b[31mred\x1b[0m", "\x1b[?25l", "\x1b]0;title\x07", "\x1b[", "\x1b[3", "\x1b"]
+        {
+            check(text, &[Code::Text(text)]);
+            assert!(!leaves_row(text));
+        }
+        assert!(leaves_row("a\x1b[1Fb") && !leaves_row("a\x1b[1Gb"));
+    }
+}
+
+#[cfg(test)]
+mod screen_tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: &str) {
+        assert_eq!(on_screen(line), expected, "{line:?}");
+    }
+
+    #[test]
+    fn later_text_overwrites_and_a_longer_tail_remains() {
+        check("10%\r20%\r100%", "100%");
+        check("downloading\rdone", "doneloading");
+        check("abc\r", "abc");
+        check("\rabc", "abc");
+        check("a\r\rb", "b");
+    }
+
+    #[test]
+    fn erase_codes_clear_what_was_there() {
+        check("downloading\r\x1b[Kdone", "done");
+        check("downloading\r\x1b[2Kdone", "done");
+        check("abcdef\rxy\x1b[0K", "xy");
+        check("long text\x1b[2K\rnew", "new");
+        check("abcdef\x1b[3D\x1b[1K", "    ef");
+        check("abcdef\r\x1b[Jxy", "xy");
+    }
+
+    #[test]
+    fn the_cursor_goes_where_it_is_sent_in_its_row() {
+        check("abc\x08\x08X", "aXc");
+        check("abc\x08 \x08", "ab ");
+        check("50%\x1b[1G60%", "60%");
+        check("ab\x1b[3Cc", "ab   c");
+        check("ab\x1b[Dc", "ac");
+        assert!(on_screen("\x1b[9999Cx").len() < 300, "no screen is endless");
+    }
+
+    #[test]
+    fn escape_codes_vanish_and_tabs_stay() {
+        check("\x1b[1;31merror\x1b[0m: a\tb", "error: a\tb");
+        check("\x1b]0;title\x07text", "text");
+        check("plain", "plain");
+        check("crlf\r", "crlf");
+    }
+
+    #[test]
+    fn an_unfinished_escape_code_ends_with_its_line() {
+        check("before\x1b]0;never ended", "before");
+        check("\x1b[31", "");
+    }
+}

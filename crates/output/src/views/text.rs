@@ -1,0 +1,584 @@
+//! The text view: lines as they are shown, and what they stand for.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr_iter};
+
+use super::charset::Charset;
+use super::screen;
+use super::screen::{leaves_row, on_screen, play};
+
+/// Lines longer than this many characters are cut, unless they are wanted whole.
+pub const LINE_CHARS: usize = 1000;
+/// Fewer equal lines than this are shown as they are: a pair is no noise.
+pub(super) const FOLD_FROM: usize = 3;
+
+/// What to do with escape codes and `\r`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ansi {
+    /// Show the lines as a screen would in the end: what was written over is gone.
+    #[default]
+    Strip,
+    /// The same for each line by itself, so that there are as many as in the source.
+    StripLines,
+    /// Leave them in. Only CRLF becomes LF.
+    Keep,
+}
+
+/// What to do with equal lines that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fold {
+    /// Three or more become one, with their number: `line (×57)`.
+    #[default]
+    Repeats,
+    /// Show each of them.
+    Off,
+}
+
+/// What to do with overlong lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Long {
+    /// Cut the middle out of each of them, and say how much is missing.
+    #[default]
+    Cut,
+    /// Show the first line whole: it is where a reader wanted to start. Cut the others.
+    KeepFirst,
+    /// Show each of them whole.
+    Keep,
+}
+
+/// How bytes become text. The default is what excerpts get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ViewOptions {
+    /// Escape codes and `\r`.
+    pub ansi: Ansi,
+    /// Repeated lines.
+    pub fold: Fold,
+    /// Overlong lines.
+    pub long: Long,
+}
+
+/// Bytes as a reader sees them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    /// The text; it ends with a newline where the bytes do.
+    pub text: String,
+    /// Bytes that are no text: no UTF-8 (each run is shown as `�`), or NUL (shown as `␀`).
+    pub bad_bytes: usize,
+    /// Lines of the source that the text stands for, an unfinished last one included.
+    pub lines: usize,
+}
+
+/// Shows bytes as text, as UTF-8. Never fails, whatever the bytes are.
+#[must_use]
+pub fn text(bytes: &[u8], options: ViewOptions) -> Text {
+    text_in(bytes, Charset::Utf8, options)
+}
+
+/// Shows bytes of a log in this character set as text. Never fails, whatever the bytes are. Plain
+/// text that is given away is not copied.
+#[must_use]
+pub fn text_in<'a>(
+    bytes: impl Into<Cow<'a, [u8]>>,
+    charset: Charset,
+    options: ViewOptions,
+) -> Text {
+    let bytes = bytes.into();
+    if charset != Charset::Utf8 || !is_plain(&bytes) {
+        return taken_apart(&bytes, charset, options);
+    }
+    match String::from_utf8(bytes.into_owned()) {
+        Ok(text) => plain(text, options),
+        Err(error) => taken_apart(error.as_bytes(), charset, options),
+    }
+}
+
+fn taken_apart(bytes: &[u8], charset: Charset, options: ViewOptions) -> Text {
+    let lines = shown(bytes, charset, options);
+    Text {
+        text: lines.iter().map(|line| &*line.text).collect(),
+        bad_bytes: lines.iter().map(|line| line.bad_bytes).sum(),
+        lines: lines.iter().map(|line| line.lines).sum(),
+    }
+}
+
+/// One line as it is shown, and what of the source it stands for; or several that belong together,
+/// because the cursor went back and forth between them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shown<'a> {
+    /// The text, with its newline where the source has one. What is shown as it is is not copied.
+    pub(crate) text: Cow<'a, str>,
+    /// Source lines: more than one where repeats were folded or lines written over.
+    pub(crate) lines: usize,
+    /// Source bytes, newlines included.
+    pub(crate) bytes: usize,
+    /// Source bytes that are no text.
+    pub(crate) bad_bytes: usize,
+}
+
+impl Shown<'_> {
+    fn content(&self) -> &str {
+        self.text.strip_suffix('\n').unwrap_or(&self.text)
+    }
+
+    /// How many lines the text has.
+    pub(crate) fn rows(&self) -> usize {
+        1 + memchr_iter(b'\n', self.content().as_bytes()).count()
+    }
+
+    /// Leaves out the middle of what is overlong, and says how much that was.
+    pub(super) fn cut(&mut self, max: usize) {
+        if self.text.len() > max {
+            let newline = &self.text[self.content().len()..];
+            let rows: Vec<String> =
+                self.content().split('\n').map(|row| cut_middle(row, max)).collect();
+            self.text = Cow::Owned(rows.join("\n") + newline);
+        }
+    }
+
+    /// Says how many equal lines it stands for.
+    pub(super) fn count(&mut self, lines: usize) {
+        let content = self.content();
+        let gap = if content.is_empty() { "" } else { " " };
+        let newline = &self.text[content.len()..];
+        self.text = Cow::Owned(format!("{content}{gap}(×{}){newline}", with_commas(lines)));
+    }
+
+    /// The last of several that are shown as one, which stands for all of them.
+    fn over(self, before: &Self) -> Self {
+        Self {
+            lines: before.lines + self.lines,
+            bytes: before.bytes + self.bytes,
+            bad_bytes: before.bad_bytes + self.bad_bytes,
+            ..self
+        }
+    }
+}
+
+/// Shows bytes line by line. The source bytes of all lines together are all bytes.
+pub(crate) fn shown(bytes: &[u8], charset: Charset, options: ViewOptions) -> Vec<Shown<'_>> {
+    let lines = on_one_screen(decoded(bytes, charset), options.ansi);
+    let mut shown = match options.fold {
+        Fold::Repeats => folded(lines),
+        Fold::Off => lines.into_iter().map(|line| (line, 1)).collect(),
+    };
+    let whole = match options.long {
+        Long::Cut => 0,
+        Long::KeepFirst => 1,
+        Long::Keep => shown.len(),
+    };
+    for (index, (line, repeats)) in shown.iter_mut().enumerate() {
+        if index >= whole {
+            line.cut(LINE_CHARS);
+        }
+        // Not before the cut, which would take the number away.
+        if *repeats > 1 {
+            line.count(*repeats);
+        }
+    }
+    shown.into_iter().map(|(line, _)| line).collect()
+}
+
+/// Equal lines that follow each other: each of them while they are few, else one; with how often it
+/// was there.
+fn folded(lines: Vec<Shown<'_>>) -> Vec<(Shown<'_>, usize)> {
+    let same =
+        |one: &Shown<'_>, next: &Shown<'_>| one.content() == next.content() && one.rows() == 1;
+    let groups: Vec<usize> = lines.chunk_by(same).map(<[_]>::len).collect();
+    let mut folded = Vec::with_capacity(groups.len());
+    let mut lines = lines.into_iter();
+    for count in groups {
+        let group = lines.by_ref().take(count);
+        if count < FOLD_FROM {
+            folded.extend(group.map(|line| (line, 1)));
+        } else {
+            let one = group.reduce(|before, line| line.over(&before));
+            folded.extend(one.map(|one| (one, count)));
+        }
+    }
+    folded
+}
+
+/// One line of the source as text, in full length, with all that it tells a terminal.
+struct Decoded<'a> {
+    /// With its newline, where it has one.
+    text: Cow<'a, str>,
+    bytes: usize,
+    bad_bytes: usize,
+}
+
+fn decoded(bytes: &[u8], charset: Charset) -> Vec<Decoded<'_>> {
+    charset.lines(bytes).into_iter().map(|line| Decoded::new(line, charset)).collect()
+}
+
+fn on_one_screen(lines: Vec<Decoded<'_>>, ansi: Ansi) -> Vec<Shown<'_>> {
+    match ansi {
+        Ansi::Strip if lines.iter().any(|line| leaves_row(line.content())) => played(&lines),
+        Ansi::Strip | Ansi::StripLines => {
+            lines.into_iter().map(|line| line.shown(on_screen)).collect()
+        }
+        Ansi::Keep => lines.into_iter().map(|line| line.shown(without_return)).collect(),
+    }
+}
+
+/// One line, with all codes, but without the `\r` of a CRLF.
+fn without_return(line: &str) -> Cow<'_, str> {
+    Cow::Borrowed(line.strip_suffix('\r').unwrap_or(line))
+}
+
+impl<'a> Decoded<'a> {
+    fn new(line: &'a [u8], charset: Charset) -> Self {
+        let (text, bad_bytes) = charset.decode(line);
+        Self { text, bytes: line.len(), bad_bytes }
+    }
+
+    fn content(&self) -> &str {
+        self.text.strip_suffix('\n').unwrap_or(&self.text)
+    }
+
+    fn newline(&self) -> &'static str {
+        if self.text.ends_with('\n') { "\n" } else { "" }
+    }
+
+    /// What `show` makes of it, which may be a part of what it is given.
+    fn shown(self, show: impl Fn(&str) -> Cow<'_, str>) -> Shown<'a> {
+        let content = self.content();
+        let other = match show(content) {
+            Cow::Borrowed(same) if same.len() == content.len() => None,
+            other @ (Cow::Borrowed(_) | Cow::Owned(_)) => Some(other.into_owned() + self.newline()),
+        };
+        let Self { text, bytes, bad_bytes } = self;
+        Shown { text: other.map_or(text, Cow::Owned), lines: 1, bytes, bad_bytes }
+    }
+}
+
+/// All lines on one screen: each block of rows stands for some of them, in order.
+fn played(lines: &[Decoded<'_>]) -> Vec<Shown<'static>> {
+    let source = |line| screen::Source { text: Decoded::content(line), newline: line.newline() };
+    let mut rest = lines;
+    let mut shown = Vec::new();
+    for rows in play(lines.iter().map(source)) {
+        let (these, after) = rest.split_at(rows.lines.min(rest.len()));
+        rest = after;
+        shown.push(Shown {
+            text: Cow::Owned(rows.text),
+            lines: these.len(),
+            bytes: these.iter().map(|line| line.bytes).sum(),
+            bad_bytes: these.iter().map(|line| line.bad_bytes).sum(),
+        });
+    }
+    shown
+}
+
+/// Lossy UTF-8 with visible NULs, and how many bytes were no text.
+pub(crate) fn decode(bytes: &[u8]) -> (Cow<'_, str>, usize) {
+    Charset::Utf8.decode(bytes)
+}
+
+/// At most `max` characters of a line, and the number of those that are missing.
+pub(crate) fn cut_chars(line: &str, max: usize) -> String {
+    match line.char_indices().nth(max) {
+        None => line.to_owned(),
+        Some((end, _)) => {
+            let missing = line[end..].chars().count();
+            format!("{}… [+{} chars]", &line[..end], with_commas(missing))
+        }
+    }
+}
+
+/// At most `max` characters of a line, half of them from its end: a long line often says at its end
+/// how something went. Between them stands the number of those that are missing.
+fn cut_middle(line: &str, max: usize) -> String {
+    let length = line.chars().count();
+    let missing = length.saturating_sub(max);
+    if missing == 0 {
+        return line.to_owned();
+    }
+    let place = |chars: usize| line.char_indices().nth(chars).map_or(line.len(), |(at, _)| at);
+    let head = max.div_ceil(2);
+    let (start, end) = (&line[..place(head)], &line[place(head + missing)..]);
+    format!("{start}… [+{} chars] …{end}", with_commas(missing))
+}
+
+/// `12345` as `12,345`.
+fn with_commas(number: usize) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+// Text that tells a terminal nothing, which is most of it: shown without being taken apart.
+
+/// Looked at before the next look whether to go on.
+const STEP: usize = 4096;
+
+/// Whether nothing in these bytes acts on a screen.
+pub(super) fn is_plain(bytes: &[u8]) -> bool {
+    let acts = |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\n' | b'\t');
+    // Without an end in the middle, many bytes are looked at together.
+    bytes.chunks(STEP).all(|step| !step.iter().fold(false, |found, byte| found | acts(byte)))
+}
+
+/// The text view of plain text. Where nothing is folded or cut, it is the very text.
+pub(super) fn plain(text: String, options: ViewOptions) -> Text {
+    let whole = match options.long {
+        Long::Cut => 0,
+        Long::KeepFirst => 1,
+        Long::Keep => usize::MAX,
+    };
+    let mut edited = String::new();
+    let (mut at, mut copied, mut entries, mut lines) = (0, 0, 0, 0);
+    while let Some(entry) = Entry::first_of(&text[at..], options.fold) {
+        let is_long = entry.line.len() > LINE_CHARS && entries >= whole;
+        if entry.repeats > 1 || is_long {
+            edited.push_str(&text[copied..at]);
+            edited.push_str(&entry.shown(is_long.then_some(LINE_CHARS)));
+            copied = at + entry.bytes;
+        }
+        at += entry.bytes;
+        entries += 1;
+        lines += entry.repeats;
+    }
+    let text = if copied == 0 { text } else { edited + &text[copied..] };
+    Text { text, bad_bytes: 0, lines }
+}
+
+/// A line, or equal ones that are shown as one.
+struct Entry<'a> {
+    /// The last of them, with its newline.
+    line: &'a str,
+    repeats: usize,
+    /// What all of them take.
+    bytes: usize,
+}
+
+impl<'a> Entry<'a> {
+    fn first_of(text: &'a str, fold: Fold) -> Option<Self> {
+        let first = first_line(text)?;
+        let mut entry = Self { line: first, repeats: 1, bytes: first.len() };
+        if fold == Fold::Repeats {
+            while let Some(next) = first_line(&text[entry.bytes..])
+                && content(next) == content(first)
+            {
+                let (repeats, bytes) = (entry.repeats + 1, entry.bytes + next.len());
+                entry = Self { line: next, repeats, bytes };
+            }
+        }
+        let is_alone = entry.repeats < FOLD_FROM;
+        Some(if is_alone { Self { line: first, repeats: 1, bytes: first.len() } } else { entry })
+    }
+
+    /// What is shown of it, cut to so many characters.
+    fn shown(&self, max: Option<usize>) -> String {
+        let text = self.line.into();
+        let mut shown = Shown { text, lines: self.repeats, bytes: 0, bad_bytes: 0 };
+        if let Some(max) = max {
+            shown.cut(max);
+        }
+        if self.repeats > 1 {
+            shown.count(self.repeats);
+        }
+        shown.text.into_owned()
+    }
+}
+
+fn first_line(text: &str) -> Option<&str> {
+    let end = memchr(b'\n', text.as_bytes()).map_or(text.len(), |newline| newline + 1);
+    Some(&text[..end]).filter(|line| !line.is_empty())
+}
+
+fn content(line: &str) -> &str {
+    line.strip_suffix('\n').unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(bytes: &[u8], expected: &str) {
+        assert_eq!(text(bytes, ViewOptions::default()).text, expected);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_counted_and_marked() {
+        let shown = text(b"a\xff\xfeb\xe2\x82\nc", ViewOptions::default());
+        assert_eq!(
+            shown,
+            Text { text: "a\u{fffd}\u{fffd}b\u{fffd}\nc".into(), bad_bytes: 4, lines: 2 }
+        );
+    }
+
+    #[test]
+    fn a_nul_in_text_is_made_visible_and_counted() {
+        let shown = text(b"./a\0./b\0", ViewOptions::default());
+        assert_eq!(shown, Text { text: "./a␀./b␀".into(), bad_bytes: 2, lines: 1 });
+        assert_eq!(text(b"a\xff\0", ViewOptions::default()).bad_bytes, 2);
+    }
+
+    #[test]
+    fn a_long_line_is_shown_whole_where_it_is_what_was_asked_for() {
+        let long = "x".repeat(LINE_CHARS + 1);
+        let two = format!("{long}\n{long}y\n");
+        let with = |long| text(two.as_bytes(), ViewOptions { long, ..ViewOptions::default() }).text;
+        let half = "x".repeat(LINE_CHARS / 2);
+        let cut = format!("{half}… [+2 chars] …{}y\n", &half[1..]);
+        assert_eq!(with(Long::KeepFirst), format!("{long}\n{cut}"));
+        assert_eq!(with(Long::Keep), two);
+    }
+
+    #[test]
+    fn three_equal_lines_are_folded_and_two_are_not() {
+        check(b"a\na\nb\nb\nb\nc\n", "a\na\nb (×3)\nc\n");
+        check(b"x\nx\nx", "x (×3)");
+        check(b"\n\n\n\n", "(×4)\n");
+        check(b"  x\n  x\n  x\n", "  x (×3)\n");
+        check("same\n".repeat(12_345).as_bytes(), "same (×12,345)\n");
+        check(b"\x1b[1mok\x1b[0m\nok\r\nok\n", "ok (×3)\n");
+        let off = ViewOptions { fold: Fold::Off, ..ViewOptions::default() };
+        assert_eq!(text(b"b\nb\nb\n", off).text, "b\nb\nb\n");
+    }
+
+    #[test]
+    fn a_long_line_loses_its_middle_and_the_cut_has_a_count() {
+        let half = "é".repeat(LINE_CHARS / 2);
+        let line = "é".repeat(LINE_CHARS + 12_342) + "end";
+        let end = &half["end".len() * 2..];
+        check(line.as_bytes(), &format!("{half}… [+12,345 chars] …{end}end"));
+        check("é".repeat(LINE_CHARS).as_bytes(), &"é".repeat(LINE_CHARS));
+        let same_start = ["1\n", "2\n", "3\n"].map(|end| "x".repeat(LINE_CHARS) + end).concat();
+        assert_eq!(text(same_start.as_bytes(), ViewOptions::default()).text.lines().count(), 3);
+    }
+
+    #[test]
+    fn escape_codes_stay_on_request_and_crlf_is_a_newline_anyway() {
+        let keep = ViewOptions { ansi: Ansi::Keep, ..ViewOptions::default() };
+        assert_eq!(text(b"\x1b[1ma\rb\x1b[0m\r\n", keep).text, "\x1b[1ma\rb\x1b[0m\n");
+        check(b"\x1b[1ma\rb\x1b[0m\r\n", "b\n");
+    }
+
+    #[test]
+    fn lines_that_were_written_over_count_and_each_can_still_be_shown_by_itself() {
+        let bytes = b"a 1%\nb 1%\n\x1b[2Aa 9%\nb 9%\n";
+        assert_eq!(text(bytes, ViewOptions::default()).text, "a 9%\nb 9%\n");
+        assert_eq!(text(bytes, ViewOptions::default()).lines, 4);
+        let each = ViewOptions { ansi: Ansi::StripLines, ..ViewOptions::default() };
+        assert_eq!(text(bytes, each).text, "a 1%\nb 1%\na 9%\nb 9%\n");
+    }
+
+    #[test]
+    fn a_folded_line_counts_how_often_it_is_seen_and_not_how_often_it_was_written() {
+        let over = "\x1b[1A\x1b[2Ksame\nmore\n".repeat(3);
+        check(format!("more\n{over}").as_bytes(), "same (×3)\nmore\n");
+    }
+
+    /// Words, controls, escape codes, repeats and rubbish.
+    fn any_output() -> impl Strategy<Value = Vec<u8>> {
+        let part = prop_oneof![
+            "[ab\r\n\t€]{0,8}".prop_map(String::into_bytes),
+            Just(b"\x1b[31m".to_vec()),
+            Just(b"\x1b[K".to_vec()),
+            Just(b"\x1b[2A".to_vec()),
+            Just(b"\x1b]0;".to_vec()),
+            Just(b"same\n".repeat(4)),
+            vec(any::<u8>(), 0..8),
+        ];
+        vec(part, 0..20).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_can_be_shown_and_are_accounted_for(
+            bytes in any_output(),
+            ansi in prop_oneof![Just(Ansi::Strip), Just(Ansi::StripLines), Just(Ansi::Keep)],
+            fold in prop_oneof![Just(Fold::Repeats), Just(Fold::Off)],
+        ) {
+            let options = ViewOptions { ansi, fold, ..ViewOptions::default() };
+            let lines = shown(&bytes, Charset::Utf8, options);
+            prop_assert_eq!(lines.iter().map(|line| line.bytes).sum::<usize>(), bytes.len());
+            let source_lines = bytes.split_inclusive(|byte| *byte == b'\n').count();
+            prop_assert_eq!(lines.iter().map(|line| line.lines).sum::<usize>(), source_lines);
+            let bad: usize = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+            let bad = bad + bytes.iter().filter(|byte| **byte == 0).count();
+            prop_assert_eq!(lines.iter().map(|line| line.bad_bytes).sum::<usize>(), bad);
+            // On a screen, the rows of one block are shown together.
+            for line in lines.iter().filter(|_| ansi != Ansi::Strip) {
+                let newlines = line.text.matches('\n').count();
+                prop_assert!(newlines == 0 || (newlines == 1 && line.text.ends_with('\n')));
+            }
+        }
+
+        #[test]
+        fn what_a_screen_shows_looks_the_same_when_shown_again(bytes in any_output()) {
+            let options = ViewOptions { fold: Fold::Off, ..ViewOptions::default() };
+            let once = text(&bytes, options).text;
+            prop_assert!(!once.contains(['\x1b', '\r']));
+            prop_assert_eq!(text(once.as_bytes(), options).text, once);
+        }
+
+        #[test]
+        fn plain_text_is_shown_as_it_is(lines in vec("[a-zA-Z0-9 \t€]{0,30}", 0..20)) {
+            let plain = lines.join("\n");
+            let options = ViewOptions { fold: Fold::Off, ..ViewOptions::default() };
+            prop_assert_eq!(text(plain.as_bytes(), options).text, plain);
+        }
+    }
+}
+
+#[cfg(test)]
+mod plain_tests {
+    use proptest::prelude::*;
+
+    use super::super::{Ansi, Charset};
+    use super::*;
+    use super::{shown, text_in};
+
+    #[test]
+    fn what_acts_on_a_screen_is_not_plain() {
+        assert!(is_plain("tabs\t, lines\n and € are".as_bytes()));
+        for acts in ["\r\n", "\x1b[1m", "\x08", "\0", "\x7f"] {
+            let text = "x".repeat(STEP + 10) + acts;
+            assert!(!is_plain(text.as_bytes()), "{acts:?}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_shown_as_it_is_is_not_copied() {
+        let text: String = (0..1000).map(|line| format!("line {line}\n")).collect();
+        let (bytes, place) = (text.clone().into_bytes(), text.len());
+        let address = bytes.as_ptr();
+        let shown = text_in(bytes, Charset::Utf8, ViewOptions::default());
+        assert_eq!((shown.text.as_ptr(), shown.text.len(), shown.lines), (address, place, 1000));
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_shown_as_if_it_were_taken_apart(
+            words in prop::collection::vec("[ab\t€\u{9b}]{0,2}\n|[ab]{0,2}", 0..30),
+            long in 0..30_usize,
+            keep in prop_oneof![Just(Long::Cut), Just(Long::KeepFirst), Just(Long::Keep)],
+            fold in prop_oneof![Just(Fold::Repeats), Just(Fold::Off)],
+            ansi in prop_oneof![Just(Ansi::Strip), Just(Ansi::StripLines), Just(Ansi::Keep)],
+        ) {
+            let mut words = words;
+            let long_line = "é".repeat(LINE_CHARS + 7) + "\n";
+            words.splice(long.min(words.len())..long.min(words.len()), vec![long_line; long % 5]);
+            let text = words.concat();
+            let options = ViewOptions { ansi, fold, long: keep };
+            let apart = shown(text.as_bytes(), Charset::Utf8, options);
+            let lines = apart.iter().map(|line| line.lines).sum();
+            let apart = apart.iter().map(|line| &*line.text).collect();
+            prop_assert!(is_plain(text.as_bytes()));
+            prop_assert_eq!(plain(text, options), Text { text: apart, bad_bytes: 0, lines });
+        }
+    }
+}
