@@ -60,7 +60,8 @@ impl Raw {
         wanted: impl Fn() -> bool,
     ) -> io::Result<Option<Packed>> {
         let Some(frame_bytes) = frame_bytes(self.bytes) else { return Ok(None) };
-        let (raw, written) = (self.file.open()?, into.open()?);
+        let raw = self.file.open()?;
+        let written = into.open()?;
         let mut frames = Frames::new(&raw, self.bytes, frame_bytes)?;
         if !frames.sample_shrinks()? {
             return Ok(None);
@@ -79,9 +80,14 @@ impl Raw {
         ends.shrink_to_fit();
         drop(written);
         into.end_writing();
-        let (raw_bytes, number) = (self.bytes, cache.number_for_log());
-        let cache = Arc::clone(cache);
-        Ok(Some(Packed { file: into, raw_bytes, frame_bytes, ends, cache, number }))
+        Ok(Some(Packed {
+            file: into,
+            raw_bytes: self.bytes,
+            frame_bytes,
+            ends,
+            cache: Arc::clone(cache),
+            number: cache.number_for_log(),
+        }))
     }
 }
 
@@ -153,7 +159,7 @@ impl Packed {
 
     /// Fills `buffer` with the frames as they are stored, from this offset of the file on.
     #[cfg(test)]
-    pub(crate) fn read_stored_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_stored_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.file.open()?.read_exact_at(buffer, offset)
     }
 
@@ -229,7 +235,7 @@ struct RecentFrames {
 
 impl FrameCache {
     /// A number that no other log has here.
-    pub(crate) fn number_for_log(&self) -> u64 {
+    fn number_for_log(&self) -> u64 {
         self.last_log.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -296,8 +302,8 @@ impl Packer {
     /// Compresses logs of so many bytes and more, into files in this directory.
     #[must_use]
     pub fn new(from_bytes: u64, dir: SpillDir) -> Self {
-        let (cache, turn) = (Arc::default(), Semaphore::new(1));
-        Self { shop: Arc::new(Shop { from_bytes, dir, cache, turn }) }
+        let turn = Semaphore::new(1);
+        Self { shop: Arc::new(Shop { from_bytes, dir, cache: Arc::default(), turn }) }
     }
 
     /// The work on these parts of a closed log of so many bytes: none where it is small or in memory.
@@ -528,6 +534,15 @@ mod tests {
         assert_eq!(frame_bytes((64 << 30) + 1), None);
     }
 
+    /// Reads the log again and again, until it was read twice after it was compressed.
+    fn read_until_packed(reader: &LogReader, before: &Vec<(Vec<u8>, u64)>) {
+        let mut rounds_after = 0;
+        while rounds_after < 2 {
+            rounds_after += usize::from(reader.packed().is_some());
+            assert!(everything(reader) == *before);
+        }
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn a_log_reads_the_same_before_during_and_after() {
         let dir = tempfile::tempdir().unwrap();
@@ -536,18 +551,11 @@ mod tests {
         let before = everything(&reader);
         let packer = Packer::new(1_000_000, SpillDir::new(dir.path(), Arc::default()));
         let packing = reader.packing(&packer).expect("large enough");
-        let others: Vec<_> = (0..3)
-            .map(|_| {
-                let (reader, before) = (reader.clone(), before.clone());
-                tokio::task::spawn_blocking(move || {
-                    let mut rounds_after = 0;
-                    while rounds_after < 2 {
-                        rounds_after += usize::from(reader.packed().is_some());
-                        assert!(everything(&reader) == before);
-                    }
-                })
-            })
-            .collect();
+        let others = [0; 3].map(|_| {
+            let reader = reader.clone();
+            let before = before.clone();
+            tokio::task::spawn_blocking(move || read_until_packed(&reader, &before))
+        });
         packing.run().await;
         assert!(reader.stored_bytes() * 3 < bytes.len() as u64, "{}", reader.stored_bytes());
         for other in others {

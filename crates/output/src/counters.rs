@@ -4,58 +4,58 @@ use std::fmt::Display;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An enum of which every variant has a word, with lists of both.
-macro_rules! words {
-    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$about:meta])* $variant:ident = $word:literal,)+ }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $name {
-            $($(#[$about])* $variant,)+
-        }
-
-        impl $name {
-            /// Every variant.
-            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
-
-            /// The word of each variant, in the same order.
-            pub const WORDS: [&'static str; [$($word),+].len()] = [$($word),+];
-
-            /// The variant's word for labels and replies.
-            #[must_use]
-            pub const fn word(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $word,)+
-                }
-            }
-        }
-    };
+/// The place of stored output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// The server's memory.
+    Memory,
+    /// A spill file, as it was written.
+    Disk,
+    /// A compressed file.
+    Compressed,
 }
 
-words! {
-    /// The place of stored output.
-    pub enum Tier {
-        /// The server's memory.
-        Memory = "memory",
-        /// A spill file, as it was written.
-        Disk = "disk",
-        /// A compressed file.
-        Compressed = "compressed",
+impl Tier {
+    /// Every tier.
+    pub const ALL: [Self; 3] = [Self::Memory, Self::Disk, Self::Compressed];
+
+    /// The word of each tier for labels, in the same order.
+    pub const WORDS: [&'static str; 3] = ["memory", "disk", "compressed"];
+
+    /// The tier's word for labels.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
     }
 }
 
-words! {
-    /// An operation on a file that holds output.
-    pub enum SpillOperation {
-        /// Create the file.
-        Create = "create",
-        /// Write output to it.
-        Write = "write",
-        /// Read output from it.
-        Read = "read",
-        /// Compress it.
-        Compress = "compress",
-        /// Remove it.
-        Remove = "remove",
+/// An operation on a file that holds output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpillOperation {
+    /// Create the file.
+    Create,
+    /// Write output to it.
+    Write,
+    /// Read output from it.
+    Read,
+    /// Compress it.
+    Compress,
+    /// Remove it.
+    Remove,
+}
+
+impl SpillOperation {
+    /// Every operation.
+    pub const ALL: [Self; 5] =
+        [Self::Create, Self::Write, Self::Read, Self::Compress, Self::Remove];
+
+    /// The word of each operation for labels, in the same order.
+    pub const WORDS: [&'static str; 5] = ["create", "write", "read", "compress", "remove"];
+
+    /// The operation's word for labels.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
     }
 }
 

@@ -7,7 +7,7 @@
 //!                                        ↓ off the runtime
 //!            BlockingReader::page / tail_start / offset_of_line
 //!                                        ↓
-//!            view (bytes → text)   excerpt (what a reply shows)   scan → search   query
+//!            views (bytes → text)   excerpt (what a reply shows)   scan → search   query   digest
 //! ```
 //!
 //! **The store holds bytes, never text.** Views change a reply and leave the store alone.
@@ -15,8 +15,10 @@
 //! compressed.
 //! **Reading never consumes** and never waits for another reader or for a slow disk's writer.
 //! **What is missing is told**: bytes that no store could take have no offsets and are counted
-//! (`gap`); a middle that was not wanted, or a file that was cut, is a hole in the offsets (`kept`).
+//! (`Gaps`); a middle that was not wanted, or a file that was cut, is a hole in the offsets (`Kept`).
 //! **Publish last**: [`Progress`] moves only after the bytes it speaks of can be read.
+
+#![forbid(unsafe_code)]
 
 mod compression;
 mod counters;
@@ -60,3 +62,8 @@ pub use spill::SpillDir;
 
 #[cfg(test)]
 mod tests;
+
+/// The example in the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -242,7 +242,7 @@ impl Kept {
     }
 
     /// The last stretch that starts before this offset.
-    pub(crate) fn stretch_before(&self, offset: u64) -> Option<&Stretch> {
+    fn stretch_before(&self, offset: u64) -> Option<&Stretch> {
         self.stretches.iter().rev().find(|stretch| stretch.range.start < offset)
     }
 
@@ -293,9 +293,8 @@ impl Kept {
     pub(crate) fn missing(&self, range: Range<u64>) -> u64 {
         let range = range.start..range.end.min(self.total());
         let overlap = |stretch: &Stretch| {
-            let (start, end) =
-                (stretch.range.start.max(range.start), stretch.range.end.min(range.end));
-            end.saturating_sub(start)
+            let start = stretch.range.start.max(range.start);
+            stretch.range.end.min(range.end).saturating_sub(start)
         };
         let there: u64 = self.stretches.iter().map(overlap).sum();
         range.end.saturating_sub(range.start) - there

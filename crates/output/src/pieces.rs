@@ -146,8 +146,9 @@ impl Leg {
     fn new(stretch: &Stretch, stream: Option<Stream>, range: Range<u64>, toward: Toward) -> Self {
         let start = range.start;
         let window = Window { start, bytes: Vec::new(), bounds: range.clone(), toward };
-        let (shared, joint, piece) = (Arc::clone(&stretch.shared), stretch.joint, start..start);
-        Self { shared, joint, stream, toward, range, runs: None, window, piece }
+        let shared = Arc::clone(&stretch.shared);
+        let joint = stretch.joint;
+        Self { shared, joint, stream, toward, range, runs: None, window, piece: start..start }
     }
 
     /// Whether the next leg goes on where this one ends.
@@ -314,7 +315,8 @@ impl Window {
             Toward::End => (range.start, range.start.saturating_add(length)),
             Toward::Start => (range.end.saturating_sub(length), range.end),
         };
-        let (start, end) = (start.max(self.bounds.start), end.min(self.bounds.end));
+        let start = start.max(self.bounds.start);
+        let end = end.min(self.bounds.end);
         self.bytes.resize((end - start) as usize, 0);
         self.start = start;
         shared.read_at(start, &mut self.bytes)

@@ -412,7 +412,7 @@ pub(crate) struct Account {
 }
 
 /// What is left of a cap once it counts as reached, at the least.
-pub(crate) const fn least_spare(limit: u64) -> u64 {
+const fn least_spare(limit: u64) -> u64 {
     if limit / 4 < SPARE_BYTES { limit / 4 } else { SPARE_BYTES }
 }
 
@@ -423,7 +423,7 @@ impl Account {
         Self { limit: AtomicU64::new(limit), used: AtomicU64::new(0), fruitless, read_line }
     }
 
-    pub(crate) const fn read_line(&self) -> &Semaphore {
+    const fn read_line(&self) -> &Semaphore {
         &self.read_line
     }
 
@@ -431,7 +431,7 @@ impl Account {
         self.limit.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_limit(&self, limit: u64) {
+    fn set_limit(&self, limit: u64) {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
@@ -464,17 +464,17 @@ impl Account {
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
     }
 
-    pub(crate) fn give_back(&self, bytes: u64) {
+    fn give_back(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Whether less is left than shall be, or would be after so many bytes more.
-    pub(crate) fn is_short_after(&self, bytes: u64) -> bool {
+    fn is_short_after(&self, bytes: u64) -> bool {
         self.used().saturating_add(bytes) > self.mark()
     }
 
     /// What is missing to what shall be left.
-    pub(crate) fn shortage(&self) -> Option<u64> {
+    fn shortage(&self) -> Option<u64> {
         self.used().checked_sub(self.mark()).filter(|bytes| *bytes > 0)
     }
 

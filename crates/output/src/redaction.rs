@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::secrets::{FORMS, PRIVATE_KEY, any_form, secrets_of};
 
 /// What stands where a secret was.
-pub const MASK: &str = "[redacted]";
+const MASK: &str = "[redacted]";
 
 /// A compiled pattern may take so much memory.
 const PATTERN_BYTES: usize = 1024 * 1024;
@@ -678,6 +678,7 @@ mod forms_tests {
     /// Tokens that are known by their own text.
     fn tokens() -> Vec<Case> {
         let jwt = mixed("eyJ", 20);
+        let slack = "https://hooks.slack.com/services/";
         vec![
             case("token: ", mixed("sy_", 43), "", "sy_load sy_config_file"),
             case("a ", mixed("ghp_", 36), " b", "ghp_short"),
@@ -691,12 +692,7 @@ mod forms_tests {
             case("id ", capitals("AKIA", 16), "", "AKIAB"),
             case("", mixed("xoxb-", 24), "", "xoxb-1"),
             case("", mixed("xapp-1-", 24), "", "xapp-name-of-a-program"),
-            case(
-                "https://hooks.slack.com/services/",
-                capitals("T", 30),
-                "",
-                "hooks.slack.com/services/",
-            ),
+            case(slack, capitals("T", 30), "", "hooks.slack.com/services/"),
             case(
                 "https://discord.com/api/webhooks/12345/",
                 mixed("", 68),

@@ -197,9 +197,9 @@ impl<'a> Scan<'a> {
             }
             self.next_block()?;
             if self.long != LongLine::No
-                && let Some(part) = self.pass_part()
+                && let Some((kind, part)) = self.pass_part()
             {
-                return Ok(Some(self.stretch(part)));
+                return Ok(Some(self.stretch(kind, part)));
             }
         }
     }
@@ -219,7 +219,7 @@ impl<'a> Scan<'a> {
         self.open_line
     }
 
-    fn stretch(&self, (kind, place): (Kind, Range<usize>)) -> Stretch<'_> {
+    fn stretch(&self, kind: Kind, place: Range<usize>) -> Stretch<'_> {
         let bytes = &self.block.bytes()[place.clone()];
         Stretch { kind, bytes, position: place.start, spans: self.block.spans() }
     }
@@ -236,7 +236,7 @@ impl<'a> Scan<'a> {
             None => (Kind::Other, self.lines.clone()),
         };
         self.lines.start = lines.end;
-        self.stretch((kind, lines))
+        self.stretch(kind, lines)
     }
 
     /// The next line of the block that matches.

@@ -276,7 +276,7 @@ struct Value<'l> {
 }
 
 /// The secret behind a name and a separator that were found in a line.
-pub(crate) fn assigned_secret(line: &[u8], found: Range<usize>) -> Option<Range<usize>> {
+fn assigned_secret(line: &[u8], found: Range<usize>) -> Option<Range<usize>> {
     let head = line.get(found.clone())?;
     let end = head.iter().rposition(|byte| byte.is_ascii_alphanumeric())? + 1;
     let (name, separator) = head.split_at(end);
@@ -290,7 +290,7 @@ pub(crate) fn assigned_secret(line: &[u8], found: Range<usize>) -> Option<Range<
 }
 
 /// The secret behind `password` and a blank: an option's value, or an entry of `.netrc`.
-pub(crate) fn spaced_secret(line: &[u8], found: Range<usize>) -> Option<Range<usize>> {
+fn spaced_secret(line: &[u8], found: Range<usize>) -> Option<Range<usize>> {
     let before = line.get(..found.start)?;
     let value = value_at(line, found.end)?;
     let words: Vec<&[u8]> =
@@ -305,7 +305,7 @@ pub(crate) fn spaced_secret(line: &[u8], found: Range<usize>) -> Option<Range<us
 }
 
 /// The secret part of a Telegram token, which stands behind the number of its bot.
-pub(crate) fn bot_secret(line: &[u8], found: Range<usize>) -> Option<Range<usize>> {
+fn bot_secret(line: &[u8], found: Range<usize>) -> Option<Range<usize>> {
     let before = line.get(..found.start)?;
     let digits = before.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     (8..=10).contains(&digits).then_some(found.start + 1..found.end)

@@ -338,17 +338,12 @@ mod model {
             let (mut writer, reader) = open(&settings);
             let readers = [(None, 7), (None, 5000), (Some(Stream::Stderr), 100)]
                 .map(|(stream, size)| (stream, tokio::spawn(follow(reader.clone(), stream, size))));
-            let writes: Vec<Write> = (0..500_usize)
-                .map(|number| {
-                    let stream = if number % 3 == 0 { Stream::Stderr } else { Stream::Stdout };
-                    (stream, format!("€{number}\n").repeat(round % 4 + 1).into_bytes())
-                })
-                .collect();
+            let streams = [Stream::Stderr, Stream::Stdout, Stream::Stdout].into_iter().cycle();
+            let texts = (0..500).map(|number| format!("€{number}\n").repeat(round % 4 + 1));
+            let writes: Vec<Write> = streams.zip(texts.map(String::into_bytes)).collect();
             let written = writes.clone();
             let writing = tokio::task::spawn_blocking(move || {
-                for (stream, bytes) in &writes {
-                    writer.append(*stream, bytes);
-                }
+                writes.iter().map(|(stream, bytes)| writer.append(*stream, bytes)).last()
             });
             for (stream, following) in readers {
                 let read = tokio::time::timeout(Duration::from_secs(60), following).await;
@@ -499,27 +494,23 @@ mod bounds {
             for stream in [Stream::Stdout, Stream::Stderr] {
                 let places = (0..).zip(&self.model).filter(|(_, (of, _))| *of == stream);
                 for (position, (offset, _)) in (0..).zip(places) {
-                    let hole = self
-                        .reader
-                        .blocking()
-                        .first_hole(Some(stream), position..position + 1)
-                        .unwrap();
-                    assert_eq!(hole.is_none(), is_there(&offset), "{position} at {offset}");
-                    if is_there(&offset) {
-                        assert_eq!(
-                            log_offset(&self.reader.blocking(), stream, position).unwrap(),
-                            offset
-                        );
-                        assert_eq!(
-                            stream_offset(&self.reader.blocking(), stream, offset).unwrap(),
-                            position
-                        );
-                        let (start, end) = (position, Some(position + 1));
-                        let byte = PartRequest { stream: Some(stream), start, end, max_bytes: 1 };
-                        let byte = self.reader.blocking().part(&byte).unwrap();
-                        assert_eq!(byte.bytes, self.expected(None, offset, offset + 1));
-                    }
+                    self.check_byte(stream, position, offset, is_there(&offset));
                 }
+            }
+        }
+
+        fn check_byte(&self, stream: Stream, position: u64, offset: u64, is_there: bool) {
+            let reader = self.reader.blocking();
+            let hole = reader.first_hole(Some(stream), position..position + 1).unwrap();
+            assert_eq!(hole.is_none(), is_there, "{position} at {offset}");
+            if is_there {
+                assert_eq!(log_offset(&reader, stream, position).unwrap(), offset);
+                assert_eq!(stream_offset(&reader, stream, offset).unwrap(), position);
+                let end = Some(position + 1);
+                let stream = Some(stream);
+                let byte = PartRequest { stream, start: position, end, max_bytes: 1 };
+                let byte = reader.part(&byte).unwrap();
+                assert_eq!(byte.bytes, self.expected(None, offset, offset + 1));
             }
         }
 
@@ -773,33 +764,36 @@ mod bounds {
         bytes.skip((from % 8) as usize).take(length).collect()
     }
 
+    /// Reads to the end; returns where that is and how much was missing.
+    async fn follow_numbers(reader: LogReader, max_bytes: usize) -> (u64, u64) {
+        let (mut from, mut missing) = (0, 0);
+        loop {
+            let request = PageRequest { from, stream: None, max_bytes, max_lines: 0 };
+            let page = reader.blocking().page(&request).unwrap();
+            assert!(page.bytes == numbered(page.start, page.bytes.len()), "{}", page.start);
+            assert_eq!((page.end - page.start) as usize, page.bytes.len());
+            missing += page.gap_bytes;
+            from = page.end;
+            let shown = excerpt(&reader.blocking(), 0, Budget::of_bytes(1000)).unwrap();
+            for section in shown.sections {
+                let length = (section.end - section.start) as usize;
+                assert_eq!(section.text.into_bytes(), numbered(section.start, length));
+            }
+            match page.end_kind {
+                PageEnd::More => {}
+                PageEnd::CaughtUp => reader.wait_past(page.total_bytes).await,
+                PageEnd::Complete => return (from, missing),
+            }
+        }
+    }
+
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn readers_of_a_log_that_loses_its_middle_meanwhile_never_get_a_wrong_byte() {
         const TOTAL: u64 = 8_000_000;
         let Log { mut writer, reader, dir: _dir, .. } =
             Log::new(1000, Keep::Ends(40_000), u64::MAX);
-        let follow = |reader: LogReader, max_bytes: usize| async move {
-            let (mut from, mut missing) = (0, 0);
-            loop {
-                let request = PageRequest { from, stream: None, max_bytes, max_lines: 0 };
-                let page = reader.blocking().page(&request).unwrap();
-                assert!(page.bytes == numbered(page.start, page.bytes.len()), "{}", page.start);
-                assert_eq!((page.end - page.start) as usize, page.bytes.len());
-                missing += page.gap_bytes;
-                from = page.end;
-                let shown = excerpt(&reader.blocking(), 0, Budget::of_bytes(1000)).unwrap();
-                for section in shown.sections {
-                    let length = (section.end - section.start) as usize;
-                    assert_eq!(section.text.into_bytes(), numbered(section.start, length));
-                }
-                match page.end_kind {
-                    PageEnd::More => {}
-                    PageEnd::CaughtUp => reader.wait_past(page.total_bytes).await,
-                    PageEnd::Complete => return (from, missing),
-                }
-            }
-        };
-        let readers = [100, 5000, 100_000].map(|size| tokio::spawn(follow(reader.clone(), size)));
+        let readers =
+            [100, 5000, 100_000].map(|size| tokio::spawn(follow_numbers(reader.clone(), size)));
         let writing = tokio::task::spawn_blocking(move || {
             for from in (0..TOTAL).step_by(1000) {
                 writer.append(Stream::Stdout, &numbered(from, 1000));

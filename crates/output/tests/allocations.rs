@@ -10,7 +10,7 @@ use shellyard_output::{
 const BLOCK: usize = 64 * 1024;
 
 fn log(memory_bytes: usize) -> (LogWriter, LogReader, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a directory");
     let settings = LogSettings { memory_bytes, spill_dir: folder.path().to_owned().into() };
     let (writer, reader) = open(&settings);
     (writer, reader, folder)

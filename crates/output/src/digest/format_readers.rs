@@ -409,7 +409,7 @@ pub(super) fn read_signal(seen: &mut Seen, line: Line<'_>) {
             rest.is_empty() || rest == " (core dumped)" || (is_placed && rest.starts_with(' '))
         })
     };
-    if SIGNALS.iter().any(|signal| is_signal(signal)) {
+    if SIGNALS.iter().any(is_signal) {
         let words: Vec<&str> = said.split_whitespace().collect();
         seen.error(Line { text: &words.join(" "), ..line });
     }

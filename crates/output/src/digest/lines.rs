@@ -70,7 +70,7 @@ pub(super) enum Trouble {
 
 /// Whether a line (without its newline) looks like an error to a person who skims the output.
 #[must_use]
-pub fn looks_like_error(line: &[u8]) -> bool {
+pub(crate) fn looks_like_error(line: &[u8]) -> bool {
     told(line).trouble == Some(Trouble::Error)
 }
 

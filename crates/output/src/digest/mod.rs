@@ -16,7 +16,7 @@ mod scan;
 mod summary;
 
 pub use formats::{Counts, Ending};
-pub use lines::looks_like_error;
+pub(crate) use lines::looks_like_error;
 pub use summary::{
     Digest, DigestRequest, EndingLine, InContext, NumberedLine, Reach, Tally, digest,
 };

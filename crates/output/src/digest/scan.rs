@@ -204,7 +204,7 @@ pub(super) struct Block<'a> {
     /// As UTF-8, where the log is in another character set.
     pub(super) bytes: &'a [u8],
     /// How many bytes of the log it stands for.
-    pub(super) source_bytes: u64,
+    source_bytes: u64,
     /// The offset in the log after its last byte.
     pub(super) end: u64,
     charset: Charset,
@@ -444,7 +444,7 @@ impl Rows {
     }
 
     /// Goes on at a place from which no earlier row is reached.
-    pub(super) const fn start_anew(&mut self) {
+    const fn start_anew(&mut self) {
         self.row += 10_000_000;
     }
 }

@@ -267,7 +267,7 @@ impl Listing<'_> {
     }
 
     /// A line and its neighbours.
-    pub(super) fn in_context(&self, spot: Spot) -> io::Result<InContext> {
+    fn in_context(&self, spot: Spot) -> io::Result<InContext> {
         let start = self.charset.aligned(spot.offset.saturating_sub(LINE_BYTES));
         let start = start.max(self.range.start).min(spot.offset);
         let mut before = self.lines_in(start..spot.offset)?;
@@ -291,7 +291,7 @@ impl Listing<'_> {
         let read = self.lines_in(start..self.end_of_read(start))?;
         let text = read.first().map(|read| {
             let told = told(&read.bytes);
-            clipped(told.text.trim_end(), told.at, (starts, read.ends))
+            clipped(told.text.trim_end(), told.at, starts, read.ends)
         });
         Ok(NumberedLine { line, text: text.unwrap_or_default() })
     }
@@ -320,13 +320,13 @@ impl Listing<'_> {
 impl Read {
     fn shown(self) -> NumberedLine {
         let text = readable(&self.bytes);
-        NumberedLine { line: self.line, text: clipped(text.trim_end(), 0, (Edge::Line, self.ends)) }
+        NumberedLine { line: self.line, text: clipped(text.trim_end(), 0, Edge::Line, self.ends) }
     }
 }
 
 /// At most [`LINE_CHARS`] characters of a text, what stands at `at` among them, and the number of
 /// those that are missing where it is known.
-fn clipped(text: &str, at: usize, (starts, ends): (Edge, Edge)) -> String {
+fn clipped(text: &str, at: usize, starts: Edge, ends: Edge) -> String {
     let chars_before = text.get(..at).map_or(0, |before| before.chars().count());
     let skipped = match starts {
         Edge::Line if chars_before <= NEAR_BEGINNING => 0,
@@ -353,12 +353,12 @@ mod tests {
     fn what_matters_is_in_sight_and_what_is_missing_is_counted() {
         let text = format!("{} error: no {}", "é".repeat(1000), "y".repeat(1000));
         let at = text.find("error").unwrap();
-        let whole = clipped(&text, at, (Edge::Line, Edge::Line));
+        let whole = clipped(&text, at, Edge::Line, Edge::Line);
         let shown = format!("{} error: no {}", "é".repeat(49), "y".repeat(140));
         assert_eq!(whole, format!("[+951 chars] …{shown}… [+860 chars]"));
-        assert_eq!(clipped(&text, at, (Edge::Inside, Edge::Inside)), format!("…{shown}…"));
-        assert_eq!(clipped("error: short", 0, (Edge::Line, Edge::Line)), "error: short");
-        assert_eq!(clipped("error: short", 0, (Edge::Line, Edge::Inside)), "error: short…");
+        assert_eq!(clipped(&text, at, Edge::Inside, Edge::Inside), format!("…{shown}…"));
+        assert_eq!(clipped("error: short", 0, Edge::Line, Edge::Line), "error: short");
+        assert_eq!(clipped("error: short", 0, Edge::Line, Edge::Inside), "error: short…");
     }
 }
 

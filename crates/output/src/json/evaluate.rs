@@ -63,7 +63,8 @@ pub(super) fn apply<'a>(
             if holds { apply(then, value, context) } else { Ok(Value::Null) }
         }
         Ast::Comparison { comparator, lhs, rhs, .. } => {
-            let (left, right) = (apply(lhs, value, context)?, apply(rhs, value, context)?);
+            let left = apply(lhs, value, context)?;
+            let right = apply(rhs, value, context)?;
             compare(&left, comparator, &right, context)
         }
         Ast::ObjectValues { node, .. } => values(&apply(node, value, context)?, context),
@@ -71,7 +72,7 @@ pub(super) fn apply<'a>(
         Ast::Flatten { node, .. } => flatten(&apply(node, value, context)?, context),
         Ast::Slice { offset, start, stop, step } => match step {
             0 => Err(context.error(*offset, RuntimeError::InvalidSlice)),
-            step => slice(value, (*start, *stop), *step, context),
+            step => slice(value, *start, *stop, *step, context),
         },
         // Of null, these two are null.
         Ast::MultiList { .. } | Ast::MultiHash { .. } if value.is_null() => Ok(Value::Null),
@@ -168,12 +169,13 @@ fn compare<'a>(
 /// The elements of an array from `start` to before `stop`, with `step` from one to the next.
 fn slice<'a>(
     value: &Value<'a>,
-    (start, stop): (Option<i32>, Option<i32>),
+    start: Option<i32>,
+    stop: Option<i32>,
     step: i32,
     context: Context<'a>,
 ) -> Result<Value<'a>, Error> {
     let Some((elements, length)) = value.elements() else { return Ok(Value::Null) };
-    let bounds = Bounds::new(length, (start, stop), step);
+    let bounds = Bounds::new(length, start, stop, step);
     let mut list = List::new(context.meter);
     for (index, element) in elements.enumerate() {
         context.meter.step()?;
@@ -195,7 +197,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn new(length: usize, (start, stop): (Option<i32>, Option<i32>), step: i32) -> Self {
+    fn new(length: usize, start: Option<i32>, stop: Option<i32>, step: i32) -> Self {
         let length = i64::try_from(length).unwrap_or(i64::MAX);
         let (lowest, highest) = if step < 0 { (-1, length - 1) } else { (0, length) };
         let place = |given: i32| {

@@ -124,10 +124,10 @@ pub(super) fn call<'a>(
         ("map", [Value::Expression(ast), array]) => map(array, ast, context),
         ("sort_by", [array, Value::Expression(ast)]) => sort_by(array, ast, offset, context),
         ("max_by", [array, Value::Expression(ast)]) => {
-            best_by(array, ast, Ordering::Greater, (offset, context))
+            best_by(array, ast, Ordering::Greater, offset, context)
         }
         ("min_by", [array, Value::Expression(ast)]) => {
-            best_by(array, ast, Ordering::Less, (offset, context))
+            best_by(array, ast, Ordering::Less, offset, context)
         }
         ("contains", [within, wanted]) => contains(within, wanted, context),
         ("join", [glue, array]) => join(glue, array, context),
@@ -347,7 +347,8 @@ fn sort_by<'a>(
     context: Context<'a>,
 ) -> Result<Value<'a>, Error> {
     let mut keys = Keys::new(ast, offset, context);
-    let (mut pairs, mut charge) = (Vec::new(), context.meter.open());
+    let mut pairs = Vec::new();
+    let mut charge = context.meter.open();
     for element in array.elements().into_iter().flat_map(|(elements, _)| elements) {
         charge.reserve_one(&mut pairs)?;
         pairs.push((keys.next(&element)?, element));
@@ -365,7 +366,8 @@ fn best_by<'a>(
     array: &Value<'a>,
     ast: &'a Ast,
     better: Ordering,
-    (offset, context): (usize, Context<'a>),
+    offset: usize,
+    context: Context<'a>,
 ) -> Result<Value<'a>, Error> {
     let mut keys = Keys::new(ast, offset, context);
     let mut best: Option<(Value<'a>, Value<'a>)> = None;

@@ -12,11 +12,11 @@ mod text;
 
 pub use binary::{dump, hexdump, is_binary, is_binary_in, mime};
 pub use charset::Charset;
-pub use text::{Ansi, Fold, LINE_CHARS, Long, Text, ViewOptions, text, text_in};
+pub use text::{Ansi, Fold, Long, Text, ViewOptions, text, text_in};
 
 pub(crate) use charset::SAMPLE_BYTES;
 pub(crate) use screen::on_screen;
-pub(crate) use text::{Shown, cut_chars, decode, shown};
+pub(crate) use text::{LINE_CHARS, Shown, cut_chars, decode, shown};
 
 #[cfg(test)]
 pub(crate) use charset::Wide;

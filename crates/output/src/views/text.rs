@@ -9,9 +9,9 @@ use super::screen;
 use super::screen::{leaves_row, on_screen, play};
 
 /// Lines longer than this many characters are cut, unless they are wanted whole.
-pub const LINE_CHARS: usize = 1000;
+pub(crate) const LINE_CHARS: usize = 1000;
 /// Fewer equal lines than this are shown as they are: a pair is no noise.
-pub(super) const FOLD_FROM: usize = 3;
+const FOLD_FROM: usize = 3;
 
 /// What to do with escape codes and `\r`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -319,7 +319,7 @@ fn with_commas(number: usize) -> String {
 const STEP: usize = 4096;
 
 /// Whether nothing in these bytes acts on a screen.
-pub(super) fn is_plain(bytes: &[u8]) -> bool {
+fn is_plain(bytes: &[u8]) -> bool {
     let acts = |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\n' | b'\t');
     // Without an end in the middle, many bytes are looked at together.
     bytes.chunks(STEP).all(|step| !step.iter().fold(false, |found, byte| found | acts(byte)))
