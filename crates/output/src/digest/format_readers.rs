@@ -314,12 +314,12 @@ pub(super) fn read_make(seen: &mut Seen, line: Line<'_>) {
 /// The first target that failed is told, once the build has stopped.
 pub(super) fn read_ninja(seen: &mut Seen, line: Line<'_>) {
     let is_stop = line.text.starts_with("ninja: build stopped: ");
-    if line.text.starts_with("FAILED: ") {
-        seen.begun.get_or_insert_with(|| line.keep());
+    let is_failure = seen.begun.is_none() && line.text.starts_with("FAILED: ");
+    if is_failure {
+        seen.begun = Some(line.keep());
     }
-    if is_stop || seen.told.is_some() {
-        let stopped = if is_stop { Some(line.keep()) } else { seen.told.take() };
-        seen.told = seen.begun.clone().or(stopped);
+    if is_stop || (is_failure && seen.told.is_some()) {
+        seen.told = Some(seen.begun.clone().unwrap_or_else(|| line.keep()));
     }
 }
 
