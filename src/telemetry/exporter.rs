@@ -382,17 +382,18 @@ mod tests {
     fn the_counts_of_all_logs_are_shown_as_they_are() {
         let dir = tempfile::tempdir().unwrap();
         let counters = Arc::new(Counters::default());
-        let limits = QuotaLimits { store_bytes: 10_000, tenant_bytes: 20_000, tenants: [].into() };
+        let (store_bytes, tenants) = (10_000, [].into());
+        let limits = QuotaLimits { store_bytes, tenant_bytes: 100_000, tenants };
         let quota = Quota::new(limits, 1 << 20, Arc::clone(&counters));
-        // One log goes to a file; the other one would, and cannot.
+        // The first log goes to a file, the second one cannot, and the third one finds no room.
         let blocked = dir.path().join("file");
         std::fs::write(&blocked, "").unwrap();
-        let logs = [dir.path(), &blocked].map(|dir| {
+        let written = [(dir.path(), 3000), (&blocked, 3000), (dir.path(), 50_000)];
+        let logs = written.map(|(dir, bytes)| {
             let spill_dir = SpillDir::new(dir, Arc::clone(&counters));
             let bounds = LogBounds { keep: Keep::All, allowance: quota.allowance("ci") };
             let mut log = open_bounded(&LogSettings { memory_bytes: 1000, spill_dir }, bounds);
-            log.0.append(Stream::Stdout, &[b'x'; 3000]);
-            log.0.append(Stream::Stdout, &[b'x'; 20_000]);
+            log.0.append(Stream::Stdout, &vec![b'x'; bytes]);
             log
         });
         let (recorder, exporter) = Exporter::build().unwrap();
@@ -403,7 +404,7 @@ mod tests {
             ("shellyard_output_stored_bytes{tier=\"disk\"}", 3000.0),
             ("shellyard_output_stored_bytes{tier=\"memory\"}", 1000.0),
             ("shellyard_output_stored_bytes{tier=\"compressed\"}", 0.0),
-            ("shellyard_output_dropped_bytes_total{reason=\"store_full\"}", 40_000.0),
+            ("shellyard_output_dropped_bytes_total{reason=\"store_full\"}", 50_000.0),
             ("shellyard_output_dropped_bytes_total{reason=\"io_error\"}", 2000.0),
             ("shellyard_spill_errors_total{operation=\"create\"}", 1.0),
             ("shellyard_output_compressed_bytes_total", 0.0),
