@@ -6,6 +6,8 @@ use thiserror::Error;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{LevelFilter, ParseError};
 
+use crate::did_you_mean::closest;
+
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Below this likeness a suggestion would be a guess.
@@ -92,21 +94,12 @@ fn check_level(part: &str) -> Result<(), Flaw> {
     if !word.is_empty() && word.parse::<LevelFilter>().is_ok() {
         return Ok(());
     }
-    Err(Flaw::NoLevel { word: word.to_owned(), meant: closest(word) })
+    let meant = closest(&word.to_ascii_lowercase(), LEVELS, ALIKE);
+    Err(Flaw::NoLevel { word: word.to_owned(), meant })
 }
 
 fn is_ours(target: &str) -> bool {
     target.split("::").next() == Some(env!("CARGO_CRATE_NAME"))
-}
-
-fn closest(word: &str) -> Option<&'static str> {
-    let word = word.to_ascii_lowercase();
-    LEVELS
-        .into_iter()
-        .map(|level| (strsim::normalized_damerau_levenshtein(&word, level), level))
-        .filter(|(likeness, _)| *likeness >= ALIKE)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .map(|(_, level)| level)
 }
 
 #[cfg(test)]

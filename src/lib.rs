@@ -8,6 +8,7 @@ pub mod bounded_read;
 pub mod cli;
 pub mod client;
 pub mod config;
+mod did_you_mean;
 pub mod environment;
 pub mod filter;
 mod hex;

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::{Origin, schema};
 use crate::bounded_read::BoundedReadError;
+use crate::did_you_mean::closest;
 
 /// Why there are no settings.
 #[derive(Debug, Error)]
@@ -152,13 +153,13 @@ pub(super) fn for_key(key: &str) -> Option<String> {
     moved
         .map(str::to_owned)
         .or_else(|| in_named(key))
-        .or_else(|| closest(key, keys().chain(schema::sections())))
+        .or_else(|| closest(key, keys().chain(schema::sections()), ALIKE).map(str::to_owned))
 }
 
 /// The same of a key of a lane or a tenant, whose name must not count as likeness.
 fn in_named(key: &str) -> Option<String> {
     let (inner, known) = schema::in_named(key)?;
-    let meant = closest(inner, known)?;
+    let meant = closest(inner, known, ALIKE)?;
     Some(format!("{}{meant}", key.strip_suffix(inner)?))
 }
 
@@ -168,22 +169,13 @@ pub(super) fn for_variable(name: &str) -> Option<String> {
     let bare = |name: &str| name.trim_start_matches(schema::VARIABLE_PREFIX).to_owned();
     let known: Vec<_> =
         schema::SETTINGS.iter().map(|setting| bare(&schema::variable(setting.key))).collect();
-    let found = closest(&bare(name), known.iter().map(String::as_str))?;
+    let found = closest(&bare(name), known.iter().map(String::as_str), ALIKE)?;
     Some(format!("{}{found}", schema::VARIABLE_PREFIX))
 }
 
 /// The word that `given` was most likely meant to be.
 pub(super) fn for_word(given: &str, words: &[&'static str]) -> Option<&'static str> {
-    let meant = closest(&given.to_lowercase(), words.iter().copied())?;
-    words.iter().copied().find(|word| *word == meant)
-}
-
-fn closest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    known
-        .map(|known| (strsim::normalized_damerau_levenshtein(given, known), known))
-        .filter(|(likeness, _)| *likeness >= ALIKE)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .map(|(_, known)| known.to_owned())
+    closest(&given.to_lowercase(), words.iter().copied(), ALIKE)
 }
 
 #[cfg(test)]

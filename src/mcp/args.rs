@@ -13,25 +13,24 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::schema::{Field, Kind, Need};
+use crate::did_you_mean::most_alike;
 use crate::ids::JobNumber;
 use crate::size;
+
+/// At or below three quarters a suggestion would be a guess.
+const ALIKE: f64 = 0.75_f64.next_up();
 
 /// Why a call's arguments were not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum ArgError {
-    /// The tool has no such argument.
     #[error("unknown argument `{given}`{}; allowed: {known}", did_you_mean(.meant.as_deref()))]
     Unknown { given: String, meant: Option<String>, known: String },
-    /// A required argument is not there.
     #[error("missing argument `{name}`: {wanted} is required")]
     Missing { name: &'static str, wanted: &'static str },
-    /// The argument is there, but not of a kind that can be used.
     #[error("argument `{name}` must be {wanted}, but {given} was given")]
     WrongType { name: String, wanted: String, given: String },
-    /// The value is of the right kind, but not allowed.
     #[error("argument `{name}` must be {allowed}, but {given} was given")]
     NotAllowed { name: &'static str, allowed: String, given: String },
-    /// Two arguments contradict each other, or one lacks the other.
     #[error("{0}")]
     Conflict(&'static str),
 }
@@ -247,7 +246,6 @@ impl Args {
 }
 
 impl Field {
-    /// What is asked for, in words.
     const fn wanted(&self) -> &'static str {
         match self.kind {
             Kind::Text | Kind::Choice(_) => "a text",
@@ -280,16 +278,11 @@ impl Kind {
 
 fn unknown(given: &str, fields: &[Field]) -> ArgError {
     // `cmd` is nearer to `cwd` by its letters, but it is `command` with some left out.
-    let near = |name: &&str| {
+    let likeness = |name: &str| {
         strsim::jaro_winkler(name, given) + if abbreviates(given, name) { 0.2 } else { 0.0 }
     };
-    let meant = fields
-        .iter()
-        .map(|field| field.name)
-        .max_by(|a, b| near(a).total_cmp(&near(b)))
-        .filter(|name| near(name) > 0.75)
-        .map(str::to_owned);
     let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
+    let meant = most_alike(known.iter().copied(), likeness, ALIKE).map(str::to_owned);
     ArgError::Unknown { given: clipped(given), meant, known: known.join(", ") }
 }
 

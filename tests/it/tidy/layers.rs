@@ -21,6 +21,7 @@ const ROWS: &[&[&str]] = &[
     &[
         "bounded_read",
         "confinement",
+        "did_you_mean",
         "filter",
         "hex",
         "ids",
