@@ -11,7 +11,7 @@
 //! its clock is off. Here a session is idle only when nothing of it is in work, no answer is being
 //! read and no stream is open.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -21,10 +21,7 @@ use std::time::{Duration, Instant};
 use axum::http::{HeaderMap, HeaderValue};
 use futures_util::{Stream, StreamExt, stream};
 use rmcp::RoleServer;
-use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ErrorData, JsonRpcMessage, RequestId,
-    ServerJsonRpcMessage,
-};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError,
@@ -35,6 +32,7 @@ use rmcp::transport::streamable_http_server::session::{
 use tokio::time::sleep;
 
 use crate::ids::Tenant;
+use crate::lines::{InFlight, request_id};
 use crate::telemetry::events::OpenSession;
 use crate::telemetry::{self, events};
 
@@ -339,8 +337,10 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let in_use = self.used(id);
-        if let Err(in_use_already) = self.book(|book| book.in_flight(id)).admit(&message) {
-            let refusal = ServerSseMessage::from_message(in_use_already.answer());
+        let in_flight = self.book(|book| book.in_flight(id));
+        if let Err(error) = in_flight.admit(&message, usize::MAX) {
+            let refusal = ServerJsonRpcMessage::error(error, request_id(&message));
+            let refusal = ServerSseMessage::from_message(refusal);
             return Ok(Used::new(stream::iter([refusal]).left_stream(), in_use));
         }
         let answers = self.local.create_stream(id, message).await?;
@@ -354,7 +354,7 @@ impl SessionManager for Sessions {
     ) -> Result<(), Self::Error> {
         self.touch(id);
         // What comes this way is no request, so that there is nothing to refuse.
-        self.book(|book| book.in_flight(id)).admit(&message).ok();
+        self.book(|book| book.in_flight(id)).admit(&message, usize::MAX).ok();
         self.local.accept_message(id, message).await
     }
 
@@ -373,88 +373,6 @@ impl SessionManager for Sessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let in_use = self.used(id);
         Ok(Used::new(self.local.resume(id, last_event_id).await?, in_use))
-    }
-}
-
-/// The requests of one session that are still in work. A clone is of the same session.
-///
-/// rmcp routes answers by the id of their request. A second request with an id that is in use would
-/// take the answer of the first, and one of the two would wait for ever: it is refused here. The
-/// same knowledge keeps a session alive whose client has hung up while its call goes on.
-#[derive(Debug, Clone, Default)]
-pub(super) struct InFlight(Arc<Mutex<Work>>);
-
-#[derive(Debug, Default)]
-struct Work {
-    ids: HashSet<RequestId>,
-    /// When the last of them was answered.
-    answered: Option<Instant>,
-}
-
-impl InFlight {
-    /// Notes a message of the client.
-    ///
-    /// # Errors
-    /// When it is a request whose id is still in use.
-    pub(super) fn admit(&self, message: &ClientJsonRpcMessage) -> Result<(), IdInUse> {
-        match message {
-            JsonRpcMessage::Request(request) => {
-                let is_new = self.work(|work| work.ids.insert(request.id.clone()));
-                if is_new { Ok(()) } else { Err(IdInUse(request.id.clone())) }
-            }
-            JsonRpcMessage::Notification(notification) => {
-                // rmcp sends no answer to a request that was cancelled.
-                if let ClientNotification::CancelledNotification(cancelled) =
-                    &notification.notification
-                    && let Some(id) = &cancelled.params.request_id
-                {
-                    self.work(|work| work.ids.remove(id));
-                }
-                Ok(())
-            }
-            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => Ok(()),
-        }
-    }
-
-    /// Notes a message of the server.
-    fn note(&self, message: &ServerJsonRpcMessage) {
-        let id = match message {
-            JsonRpcMessage::Response(response) => Some(&response.id),
-            JsonRpcMessage::Error(error) => error.id.as_ref(),
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
-        };
-        if let Some(id) = id {
-            self.work(|work| {
-                work.ids.remove(id);
-                work.answered = Some(Instant::now());
-            });
-        }
-    }
-
-    /// Whether nothing is in work, nor was since then.
-    pub(super) fn is_idle_since(&self, then: Instant) -> bool {
-        self.work(|work| work.ids.is_empty() && work.answered.is_none_or(|last| last <= then))
-    }
-
-    /// Whether nothing is in work.
-    pub(super) fn is_empty(&self) -> bool {
-        self.work(|work| work.ids.is_empty())
-    }
-
-    fn work<T>(&self, look: impl FnOnce(&mut Work) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// A request with this id is still in work.
-#[derive(Debug)]
-pub(super) struct IdInUse(RequestId);
-
-impl IdInUse {
-    /// What the second request is answered with.
-    pub(super) fn answer(self) -> ServerJsonRpcMessage {
-        let text = "a request with this id is still in work; use another id";
-        ServerJsonRpcMessage::error(ErrorData::invalid_request(text, None), Some(self.0))
     }
 }
 
@@ -477,8 +395,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Noted<T> {
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
-        // Before it is sent: whoever has read an answer may use its id again.
-        self.in_flight.note(&message);
+        drop(self.in_flight.begin_reply(&message));
         self.transport.send(message)
     }
 
@@ -496,7 +413,7 @@ mod tests {
     use std::pin::pin;
 
     use futures_util::FutureExt;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -541,7 +458,7 @@ mod tests {
         book.begin(&SessionId::from("streams"), Instant::now());
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
         let call = serde_json::from_value(call).unwrap();
-        book.in_flight(&SessionId::from("works")).admit(&call).unwrap();
+        book.in_flight(&SessionId::from("works")).admit(&call, 9).unwrap();
         assert_eq!(book.idle_since(Instant::now()), [SessionId::from("rests")]);
         let before = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
         assert!(book.idle_since(before).is_empty(), "it was used after that");
@@ -624,31 +541,5 @@ mod tests {
             headers == named()
         };
         assert!(seen(ours) && !seen(theirs) && !seen(None));
-    }
-
-    fn message(value: Value) -> ClientJsonRpcMessage {
-        serde_json::from_value(value).unwrap()
-    }
-
-    #[test]
-    fn an_id_is_in_use_until_its_request_is_answered_or_cancelled() {
-        let ping = message(json!({"jsonrpc": "2.0", "id": 7, "method": "ping"}));
-        let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
-            "params": {"requestId": 7}});
-        let work = InFlight::default();
-        let begun = Instant::now();
-        work.admit(&ping).unwrap();
-        let refused = serde_json::to_value(work.admit(&ping).unwrap_err().answer()).unwrap();
-        assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(7), &json!(-32600)));
-        assert!(!work.is_idle_since(begun));
-        let answer = ServerJsonRpcMessage::error(
-            ErrorData::internal_error("no", None),
-            Some(RequestId::Number(7)),
-        );
-        work.note(&answer);
-        assert!(work.is_empty() && !work.is_idle_since(begun), "it was answered after that");
-        work.admit(&ping).unwrap();
-        work.admit(&message(cancel)).unwrap();
-        work.admit(&ping).unwrap();
     }
 }

@@ -14,9 +14,11 @@
 //! beyond what one message may have. A reply counts as in flight until it is written, so that a
 //! client that reads none of them cannot make us hold many.
 
+mod in_flight;
 mod line;
 mod serve;
 
+pub(crate) use in_flight::{InFlight, request_id};
 pub use line::{
     Decoded, LineRead, MAX_LINE_BYTES, Oversize, content, decode_message, id_near_ends, read_line,
 };

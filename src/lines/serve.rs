@@ -1,14 +1,12 @@
 //! Serves one client: its messages to rmcp, and the replies back.
 
-use std::collections::HashSet;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, RequestId,
-    ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
 };
 use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use rmcp::transport::Transport;
@@ -20,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::in_flight::{InFlight, request_id};
 use super::line::{Decoded, read_line};
 use crate::mcp::Turn;
 
@@ -131,21 +130,11 @@ where
 /// The client's end of the line: its output, and what it still waits for.
 struct Client<W> {
     output: Arc<AsyncMutex<W>>,
-    in_flight: Arc<Mutex<InFlight>>,
+    in_flight: InFlight,
     /// Bytes of messages that wait to be written.
     unwritten: watch::Sender<usize>,
     gone: CancellationToken,
     is_allowed: Arc<dyn Fn() -> bool + Send + Sync>,
-}
-
-/// What a client still waits for.
-#[derive(Debug, Default)]
-struct InFlight {
-    /// Requests in work.
-    ids: HashSet<RequestId>,
-    /// Replies that are being written. Their ids are free: a client that has read its reply may
-    /// use the id again before we know that it was read.
-    replies: usize,
 }
 
 // Not derived: that would ask for a writer that can be cloned.
@@ -153,7 +142,7 @@ impl<W> Clone for Client<W> {
     fn clone(&self) -> Self {
         Self {
             output: Arc::clone(&self.output),
-            in_flight: Arc::clone(&self.in_flight),
+            in_flight: self.in_flight.clone(),
             unwritten: self.unwritten.clone(),
             gone: self.gone.clone(),
             is_allowed: Arc::clone(&self.is_allowed),
@@ -169,7 +158,7 @@ impl<W: AsyncWrite + Unpin> Client<W> {
     ) -> Self {
         let output = Arc::new(AsyncMutex::new(output));
         let unwritten = watch::Sender::new(0);
-        Self { output, in_flight: Arc::default(), unwritten, gone, is_allowed }
+        Self { output, in_flight: InFlight::default(), unwritten, gone, is_allowed }
     }
 
     /// Answers the request with this id, if it is one, to a client that may no longer be served, who
@@ -235,52 +224,8 @@ impl<W: AsyncWrite + Unpin> Client<W> {
             self.gone.cancel();
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let id = match &message {
-            JsonRpcMessage::Response(response) => Some(&response.id),
-            JsonRpcMessage::Error(error) => error.id.as_ref(),
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
-        };
-        let Some(id) = id else { return self.write(message).await };
-        self.in_flight(|now| {
-            now.ids.remove(id);
-            now.replies += 1;
-        });
-        let written = self.write(message).await;
-        self.in_flight(|now| now.replies -= 1);
-        written
-    }
-
-    /// Notes a message that came in; an error where it cannot be taken.
-    fn admit(&self, message: &ClientJsonRpcMessage) -> Result<(), ErrorData> {
-        match message {
-            JsonRpcMessage::Request(request) => self.in_flight(|now| {
-                if now.ids.len() + now.replies >= MAX_IN_FLIGHT {
-                    let text = format!("{MAX_IN_FLIGHT} requests are in work; wait for an answer");
-                    return Err(ErrorData::internal_error(text, None));
-                }
-                if now.ids.insert(request.id.clone()) {
-                    Ok(())
-                } else {
-                    let text = "a request with this id is still in work; use another id";
-                    Err(ErrorData::invalid_request(text, None))
-                }
-            }),
-            JsonRpcMessage::Notification(notification) => {
-                // rmcp sends no response to a cancelled request.
-                if let ClientNotification::CancelledNotification(cancelled) =
-                    &notification.notification
-                    && let Some(id) = &cancelled.params.request_id
-                {
-                    self.in_flight(|now| now.ids.remove(id));
-                }
-                Ok(())
-            }
-            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => Ok(()),
-        }
-    }
-
-    fn in_flight<T>(&self, look: impl FnOnce(&mut InFlight) -> T) -> T {
-        look(&mut self.in_flight.lock().unwrap_or_else(PoisonError::into_inner))
+        let _reply = self.in_flight.begin_reply(&message);
+        self.write(message).await
     }
 }
 
@@ -337,7 +282,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Transport<RoleServer> for Lines<W> 
         let mut message = self.received.lock().await.recv().await?;
         // Here and not where lines are read: messages wait in between.
         if !(self.client.is_allowed)() {
-            self.client.turn_away(id_of(&message)).await;
+            self.client.turn_away(request_id(&message)).await;
             return None;
         }
         if let JsonRpcMessage::Request(request) = &mut message
@@ -367,9 +312,9 @@ async fn read_lines<R, W>(
     let _gone = client.gone.clone().drop_guard();
     while let Ok(Some(read)) = read_line(&mut input).await {
         let handed_on = match read.decode() {
-            Decoded::Message(message) => match client.admit(&message) {
+            Decoded::Message(message) => match client.in_flight.admit(&message, MAX_IN_FLIGHT) {
                 Ok(()) => messages.send(*message).await.is_ok(),
-                Err(error) => client.refuse(error, id_of(&message)).await,
+                Err(error) => client.refuse(error, request_id(&message)).await,
             },
             Decoded::Nothing => true,
             Decoded::Faulty(error, id) => client.refuse(error, id).await,
@@ -377,15 +322,6 @@ async fn read_lines<R, W>(
         if !handed_on {
             return;
         }
-    }
-}
-
-fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
-    match message {
-        JsonRpcMessage::Request(request) => Some(request.id.clone()),
-        JsonRpcMessage::Response(_)
-        | JsonRpcMessage::Notification(_)
-        | JsonRpcMessage::Error(_) => None,
     }
 }
 
@@ -412,6 +348,7 @@ impl fmt::Debug for Ends {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult};
@@ -612,13 +549,16 @@ mod tests {
         let client = Client::new(tokio::io::sink(), CancellationToken::new(), Arc::new(|| true));
         let message = |value: Value| serde_json::from_value(value).unwrap();
         for id in 0..MAX_IN_FLIGHT as u64 {
-            client.admit(&message(request(id, "ping", json!({})))).unwrap();
+            client
+                .in_flight
+                .admit(&message(request(id, "ping", json!({}))), MAX_IN_FLIGHT)
+                .unwrap();
         }
         let one_more = message(request(9999, "ping", json!({})));
-        client.admit(&one_more).unwrap_err();
+        client.in_flight.admit(&one_more, MAX_IN_FLIGHT).unwrap_err();
         let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
-        client.admit(&message(cancelled)).unwrap();
-        client.admit(&one_more).unwrap();
+        client.in_flight.admit(&message(cancelled), MAX_IN_FLIGHT).unwrap();
+        client.in_flight.admit(&one_more, MAX_IN_FLIGHT).unwrap();
     }
 
     #[tokio::test]
@@ -627,22 +567,25 @@ mod tests {
         let client = Client::new(theirs, CancellationToken::new(), Arc::new(|| true));
         let message = |value: Value| serde_json::from_value(value).unwrap();
         let asked = message(request(0, "ping", json!({})));
-        client.admit(&asked).unwrap();
+        client.in_flight.admit(&asked, MAX_IN_FLIGHT).unwrap();
         let refused = ErrorData::internal_error("no", None);
         let reply = ServerJsonRpcMessage::error(refused, Some(RequestId::Number(0)));
         let sender = client.clone();
         let sent = tokio::spawn(async move { sender.send(reply).await });
         tokio::task::yield_now().await;
-        assert_eq!(client.in_flight(|now| (now.ids.len(), now.replies)), (0, 1));
+        assert!(client.in_flight.is_empty(), "its id is free");
         for id in 0..MAX_IN_FLIGHT as u64 - 1 {
-            client.admit(&message(request(id, "ping", json!({})))).unwrap();
+            client
+                .in_flight
+                .admit(&message(request(id, "ping", json!({}))), MAX_IN_FLIGHT)
+                .unwrap();
         }
         let one_more = message(request(9999, "ping", json!({})));
-        client.admit(&one_more).unwrap_err();
+        client.in_flight.admit(&one_more, MAX_IN_FLIGHT).unwrap_err();
         let mut line = String::new();
         BufReader::new(ours).read_line(&mut line).await.unwrap();
         timeout(SOON, sent).await.unwrap().unwrap().unwrap();
-        client.admit(&one_more).unwrap();
+        client.in_flight.admit(&one_more, MAX_IN_FLIGHT).unwrap();
     }
 
     /// Its only tool notes the order in which its calls begin.

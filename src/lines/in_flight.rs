@@ -1,0 +1,148 @@
+//! The requests of one client that are still in work.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ErrorData, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage,
+};
+
+/// The requests of one client that are still in work. A clone is of the same client.
+///
+/// rmcp routes replies by the id of their request. A second request with an id that is in use would
+/// take the reply of the first, and one of the two would wait for ever: it is refused here. The
+/// same knowledge keeps a session alive whose client has hung up while its call goes on.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct InFlight(Arc<Mutex<Requests>>);
+
+#[derive(Debug, Default)]
+struct Requests {
+    ids: HashSet<RequestId>,
+    /// Replies that are being written. Their ids are free: a client that has read its reply may
+    /// use the id again before we know that it was read.
+    replies: usize,
+    /// When the last request was answered.
+    answered: Option<Instant>,
+}
+
+impl InFlight {
+    /// Notes a message of the client.
+    ///
+    /// # Errors
+    /// When it is a request whose id is still in use, or `most` are in work.
+    pub(crate) fn admit(
+        &self,
+        message: &ClientJsonRpcMessage,
+        most: usize,
+    ) -> Result<(), ErrorData> {
+        match message {
+            JsonRpcMessage::Request(request) => self.with(|now| {
+                if now.ids.len() + now.replies >= most {
+                    let text = format!("{most} requests are in work; wait for an answer");
+                    return Err(ErrorData::internal_error(text, None));
+                }
+                if now.ids.insert(request.id.clone()) {
+                    return Ok(());
+                }
+                let text = "a request with this id is still in work; use another id";
+                Err(ErrorData::invalid_request(text, None))
+            }),
+            JsonRpcMessage::Notification(notification) => {
+                // rmcp sends no reply to a cancelled request.
+                if let ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.with(|now| now.ids.remove(id));
+                }
+                Ok(())
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => Ok(()),
+        }
+    }
+
+    /// Notes a message of the server before it is sent: whoever has read a reply may use its id
+    /// again. A reply counts as in work until the returned value is dropped.
+    pub(crate) fn begin_reply(&self, message: &ServerJsonRpcMessage) -> Option<ReplyInFlight> {
+        let id = match message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        }?;
+        self.with(|now| {
+            now.ids.remove(id);
+            now.replies += 1;
+            now.answered = Some(Instant::now());
+        });
+        Some(ReplyInFlight(self.clone()))
+    }
+
+    /// `true` if no request is in work, nor was since then.
+    pub(crate) fn is_idle_since(&self, then: Instant) -> bool {
+        self.with(|now| now.ids.is_empty() && now.answered.is_none_or(|last| last <= then))
+    }
+
+    /// `true` if no request is in work.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.with(|now| now.ids.is_empty())
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&mut Requests) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A reply that is being written.
+#[derive(Debug)]
+pub(crate) struct ReplyInFlight(InFlight);
+
+impl Drop for ReplyInFlight {
+    fn drop(&mut self) {
+        self.0.with(|now| now.replies -= 1);
+    }
+}
+
+/// The id of a request; `None` for any other message.
+pub(crate) fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Request(request) => Some(request.id.clone()),
+        JsonRpcMessage::Response(_)
+        | JsonRpcMessage::Notification(_)
+        | JsonRpcMessage::Error(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn message(value: Value) -> ClientJsonRpcMessage {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn an_id_is_in_use_until_its_request_is_answered_or_cancelled() {
+        let ping = message(json!({"jsonrpc": "2.0", "id": 7, "method": "ping"}));
+        let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+            "params": {"requestId": 7}});
+        let work = InFlight::default();
+        let begun = Instant::now();
+        work.admit(&ping, 9).unwrap();
+        assert_eq!(work.admit(&ping, 9).unwrap_err().code.0, -32600);
+        assert_eq!(request_id(&ping), Some(RequestId::Number(7)));
+        assert!(!work.is_idle_since(begun));
+        let answer = ServerJsonRpcMessage::error(
+            ErrorData::internal_error("no", None),
+            Some(RequestId::Number(7)),
+        );
+        drop(work.begin_reply(&answer));
+        assert!(work.is_empty() && !work.is_idle_since(begun), "it was answered after that");
+        work.admit(&ping, 9).unwrap();
+        work.admit(&message(cancel), 9).unwrap();
+        work.admit(&ping, 9).unwrap();
+    }
+}
