@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::approvals::Answered;
 use super::instrumented_handler::Place;
 use super::reply::TokenBudget;
-use super::server_info::{Eras, METHODS, server_config};
+use super::server_info::{Eras, methods, server_config};
 use super::settings::{McpSettings, ServerName};
 use super::subscriptions::Subscriptions;
 use super::tool_set::Offer;
@@ -280,7 +280,8 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let (desk, most) = (self.desk(&context)?, self.shared.settings.max_page_bytes);
+        let desk = self.desk(&context)?;
+        let most = self.shared.settings.max_page_bytes;
         let mut result = resources::read(&desk, &request.uri, most).await?;
         self.stamp_modern(&context, &mut result.meta);
         Ok(result.into())
@@ -324,7 +325,7 @@ fn misfit(request: &CustomRequest, era: Eras) -> Option<ErrorData> {
     let method = &request.method;
     let is_offered =
         |(offered, eras): &(&str, Eras)| offered == method && (*eras == era || *eras == Eras::Both);
-    METHODS.iter().find(|it| is_offered(it))?;
+    methods().find(is_offered)?;
     let why = match request.params_as::<CallToolRequestParams>() {
         Err(error) if method == "tools/call" => format!(": {error}"),
         Ok(None) if method == "tools/call" => ": there are none".to_owned(),

@@ -35,7 +35,7 @@ pub use cursor::ParsedCursor;
 pub use handler::Handler;
 pub use instrumented_handler::{Network, Watched};
 pub use job_status::JobState;
-pub use server_info::{Eras, METHODS};
+pub use server_info::{Eras, methods};
 pub use settings::{
     Dialect, DialectSettings, ExecuteCommandSettings, ExecuteSettings, McpSettings, ResultFormat,
     RunShellCommandSettings, ServerName, ShellToolSettings,

@@ -5,6 +5,7 @@ use rmcp::model::{Icon, Implementation, ServerCapabilities, ServerConfig};
 use serde_json::{Value, json};
 
 use super::settings::{Dialect, McpSettings, ServerName};
+use crate::telemetry::labels;
 
 /// A prompt on a dark ground, 32 by 32 points: every client that shows pictures shows this kind.
 const ICON: &str = "\
@@ -79,25 +80,21 @@ pub(super) fn server_config(settings: &McpSettings) -> ServerConfig {
 
 /// The methods that this server answers, by era; anything else is not found. There is no
 /// prompt, and the list says so: the protocol's own caching tests want that list from everyone.
-pub const METHODS: [(&str, Eras); 17] = [
-    ("completion/complete", Eras::Both),
-    ("initialize", Eras::Legacy),
-    ("ping", Eras::Legacy),
-    ("prompts/get", Eras::Both),
-    ("prompts/list", Eras::Both),
-    ("resources/list", Eras::Both),
-    ("resources/read", Eras::Both),
-    ("resources/subscribe", Eras::Legacy),
-    ("resources/templates/list", Eras::Both),
-    ("resources/unsubscribe", Eras::Legacy),
-    ("server/discover", Eras::Modern),
-    ("subscriptions/listen", Eras::Modern),
-    ("tasks/cancel", Eras::Modern),
-    ("tasks/get", Eras::Modern),
-    ("tasks/update", Eras::Modern),
-    ("tools/call", Eras::Both),
-    ("tools/list", Eras::Both),
-];
+/// Metrics have a series for each of them, so their labels are the one list of names.
+pub fn methods() -> impl Iterator<Item = (&'static str, Eras)> {
+    labels::METHODS.into_iter().filter(|name| *name != labels::OTHER).map(|name| {
+        let eras = match name {
+            "initialize" | "ping" | "resources/subscribe" | "resources/unsubscribe" => Eras::Legacy,
+            "server/discover"
+            | "subscriptions/listen"
+            | "tasks/cancel"
+            | "tasks/get"
+            | "tasks/update" => Eras::Modern,
+            _ => Eras::Both,
+        };
+        (name, eras)
+    })
+}
 
 /// In which eras of the protocol a method exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use shellyard::http::Route;
-use shellyard::mcp::{Eras, METHODS};
+use shellyard::mcp::{self, Eras};
 
 use super::alice::{Aims, PROGRESS, REQUEST};
 use super::coverage::Names;
@@ -44,8 +44,7 @@ impl Door {
 /// Everything that speaks MCP, through each door where it exists.
 pub(super) fn methods() -> Names {
     let at = |door: Door| {
-        METHODS
-            .iter()
+        mcp::methods()
             .filter(move |(_, eras)| door.has(*eras))
             .map(move |(name, _)| door.thing(name))
     };
