@@ -76,7 +76,8 @@ impl Reception {
             opened = incoming.open(self.handshake_patience) => opened?,
             () = self.closing.cancelled() => return Ok(()),
         };
-        let (kept, half_close) = (Kept::default(), HalfClose::default());
+        let kept = Kept::default();
+        let half_close = HalfClose::default();
         let stream = Stall::new(stream, self.write_patience, kept.clone(), half_close.clone());
         let stream = TokioIo::new(stream);
         let afterwards = Afterwards::default();

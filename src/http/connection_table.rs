@@ -35,7 +35,6 @@ pub(super) enum Admission {
     In(Ticket),
     /// It takes the place of another one, which must be closed.
     InsteadOf {
-        /// The new one.
         ticket: Ticket,
         /// Which is no longer in the crowd.
         evicted: Ticket,
@@ -71,13 +70,12 @@ enum State {
 }
 
 impl Crowd {
-    /// Nobody yet.
     pub(super) fn new(limits: CrowdLimits) -> Self {
-        let (members, of_source) = (HashMap::new(), HashMap::new());
+        let members = HashMap::new();
+        let of_source = HashMap::new();
         Self { limits, now: 0, members, idle: BTreeMap::new(), of_source }
     }
 
-    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.members.len()
     }
@@ -164,7 +162,8 @@ impl Crowd {
 
     fn add(&mut self, source: Source) -> Ticket {
         self.now += 1;
-        let (since, ticket) = (self.now, Ticket(self.now));
+        let since = self.now;
+        let ticket = Ticket(self.now);
         self.members.insert(ticket, Member { source, state: State::Idle { since } });
         self.idle.insert(since, ticket);
         *self.of_source.entry(source).or_default() += 1;
@@ -237,7 +236,8 @@ impl Connections {
     /// None yet, and at most so many, for which at most `max_unread` bytes wait.
     pub(super) fn new(limits: CrowdLimits, max_unread: usize) -> Self {
         events::connection_limit_known(limits.all);
-        let (crowd, backlog) = (Crowd::new(limits), Backlog::new(max_unread));
+        let crowd = Crowd::new(limits);
+        let backlog = Backlog::new(max_unread);
         Self(Arc::new(Mutex::new(Hall { crowd, backlog, ends: HashMap::new() })))
     }
 

@@ -102,7 +102,8 @@ impl McpMount {
     /// Answers one request, whose body has been read already.
     pub(super) async fn serve(self: Arc<Self>, request: Request) -> Response {
         if asks_for_lines(&request) {
-            let (streams, readiness) = (self.streams.clone(), self.readiness.clone());
+            let streams = self.streams.clone();
+            let readiness = self.readiness.clone();
             return open_lines(request, &self.handler, streams, readiness);
         }
         let (mut parts, body) = request.into_parts();

@@ -23,7 +23,6 @@ pub(super) enum Arrival {
 }
 
 impl Arrival {
-    /// What carries it.
     pub(super) const fn network(&self) -> Network {
         match self {
             Self::Tcp(_) => Network::Tcp,

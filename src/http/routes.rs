@@ -102,7 +102,8 @@ impl House {
             Route::ProtectedResource | Route::ProtectedResourceOfMcp => metadata(self.auth.clone()),
             Route::Healthz => get(probes::alive),
             Route::Readyz => {
-                let (readiness, yard) = (self.readiness.clone(), self.yard.clone());
+                let readiness = self.readiness.clone();
+                let yard = self.yard.clone();
                 get(move || probes::ready(readiness, yard))
             }
             Route::Metrics => {

@@ -65,7 +65,8 @@ impl Server {
     /// Answers until `shutdown`; then takes nothing new, lets answers on their way finish,
     /// closes open streams, and returns within the configured grace.
     pub async fn serve(self, doors: Doors, shutdown: CancellationToken) {
-        let (closing, streams) = (CancellationToken::new(), CancellationToken::new());
+        let closing = CancellationToken::new();
+        let streams = CancellationToken::new();
         let router = routes(doors, &self.settings, self.listeners.bound(), streams.clone());
         let reception = Arc::new(Reception::new(router, &self.settings, closing.clone()));
         let limits = CrowdLimits {

@@ -88,7 +88,8 @@ impl TlsFiles {
             let path = path.to_owned();
             move |source| TlsError::Pem { path, source }
         };
-        let (cert, key) = (read(&self.cert)?, read(&self.key)?);
+        let cert = read(&self.cert)?;
+        let key = read(&self.key)?;
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(cert.as_bytes()).collect();
         let chain = chain.map_err(no_pem(&self.cert))?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(no_pem(&self.key))?;

@@ -91,7 +91,7 @@ pub(crate) async fn submit(
     if let Some(Answered { question, consent }) = call.answered {
         let said = consent.ok_or(NoConsent::Declined);
         // Boxed, here and below: a call that nobody is asked about would else be as large.
-        return Box::pin(approved(call, submission, (question, said))).await.map(Continue);
+        return Box::pin(approved(call, submission, question, said)).await.map(Continue);
     }
     let way = Way::of(call.request);
     if way == Way::None {
@@ -106,7 +106,7 @@ pub(crate) async fn submit(
     match way {
         Way::None | Way::Session => {
             let said = Box::pin(ask(call, &question)).await;
-            Box::pin(approved(call, submission, (&question.id, said))).await.map(Continue)
+            Box::pin(approved(call, submission, &question.id, said)).await.map(Continue)
         }
         // What is typed into a terminal is not a part of what can be parked.
         Way::Result if call.task_after.is_some() && submission.stdin != Stdin::Terminal => {
@@ -121,7 +121,8 @@ pub(crate) async fn submit(
 async fn approved(
     call: Call<'_>,
     submission: Submission,
-    (question, said): (&str, Result<Consent, NoConsent>),
+    question: &str,
+    said: Result<Consent, NoConsent>,
 ) -> Result<JobHandle, SubmitError> {
     match said {
         Ok(consent) => call.desk.submit_approved(submission, question, consent).await,
@@ -239,7 +240,8 @@ fn shown(text: &str) -> String {
     if hidden == 0 {
         return plain(&characters);
     }
-    let (head, tail) = (&characters[..SHOWN_CHARS], &characters[SHOWN_CHARS + hidden..]);
+    let head = &characters[..SHOWN_CHARS];
+    let tail = &characters[SHOWN_CHARS + hidden..];
     let count = thousands(hidden as u64);
     format!("{}\n[… {count} characters are not shown …]\n{}", plain(head), plain(tail))
 }

@@ -133,17 +133,10 @@ const ABOUT_CHARS: usize = 200;
 /// Why the contents of a resource cannot be given.
 #[derive(Debug, Error)]
 pub(crate) enum ContentsError {
-    /// The range begins behind the end.
     #[error(
         "start={start} is behind the end: there are {total_bytes} bytes; give a start from 0 to {total_bytes}"
     )]
-    Outside {
-        /// Where it begins.
-        start: u64,
-        /// How much there is.
-        total_bytes: u64,
-    },
-    /// The stored bytes cannot be read.
+    Outside { start: u64, total_bytes: u64 },
     #[error("the output could not be read ({0}); it is still there if the disk is: try again")]
     Read(#[from] io::Error),
 }
@@ -214,7 +207,8 @@ fn place(part: &Part, address: &Address) -> MetaObject {
     meta.insert("total_bytes".to_owned(), part.total_bytes.into());
     meta.insert("bytes_start".to_owned(), part.start.into());
     meta.insert("bytes_end".to_owned(), part.end.into());
-    let (dropped, gap) = (part.progress.dropped_bytes, part.gap_bytes);
+    let dropped = part.progress.dropped_bytes;
+    let gap = part.gap_bytes;
     for (name, bytes) in [("dropped_bytes", dropped), ("gap_bytes", gap)] {
         if bytes > 0 {
             meta.insert(name.to_owned(), bytes.into());
@@ -309,10 +303,8 @@ impl ByteRange {
 /// Why a text is no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(super) enum AddressError {
-    /// It names nothing of ours.
     #[error("job outputs are at {}", TEMPLATES[0])]
     Foreign,
-    /// It names an output, but no part that an output can have.
     #[error(
         "a range reads ?start=100&end=200: whole numbers, start not above end, either may be left out"
     )]
@@ -357,7 +349,8 @@ fn job_and_stream(path: &str) -> Option<(JobNumber, Option<Stream>)> {
 }
 
 fn range(query: &str) -> Result<ByteRange, AddressError> {
-    let (mut start, mut end) = (None, None);
+    let mut start = None;
+    let mut end = None;
     for pair in query.split('&') {
         let (name, value) = pair.split_once('=').ok_or(AddressError::Range)?;
         let position: u64 = value.parse().map_err(|_| AddressError::Range)?;

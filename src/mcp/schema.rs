@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 /// One tool as it is listed.
 #[derive(Debug)]
 pub(crate) struct ToolSpec {
-    /// Its name on the wire.
     pub(crate) name: &'static str,
     /// What it does, for the model.
     pub(crate) about: &'static str,
@@ -23,7 +22,6 @@ pub(crate) struct ToolSpec {
 /// One argument of a tool.
 #[derive(Debug)]
 pub(crate) struct Field {
-    /// Its name on the wire.
     pub(crate) name: &'static str,
     /// What values it takes.
     pub(crate) kind: Kind,

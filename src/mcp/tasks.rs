@@ -229,14 +229,16 @@ impl Standing {
 
 async fn task(call: Call<'_>, job: &JobHandle, now: &Snapshot, created: Moment) -> Task {
     let id = Named { job: job.id(), budget: call.budget, created }.id(call.desk);
-    let (standing, status) = (Standing::of(&now.state), job.status());
+    let standing = Standing::of(&now.state);
+    let status = job.status();
     let ended = now.ending().map(|ending| ending.at);
     let moments = [status.started, now.output.last_output, ended];
     let changed = moments.into_iter().flatten().fold(status.submitted, Instant::max);
     let changed = Moment::of(changed);
     let age = ended.unwrap_or_else(Instant::now).duration_since(status.submitted);
     let message = call.desk.redactor().mask_text(&status_line(now, job).await).into_owned();
-    let (created, changed) = (created.to_string(), changed.to_string());
+    let created = created.to_string();
+    let changed = changed.to_string();
     let mut task = Task::new(id, standing.status(), created, changed).with_status_message(message);
     task.ttl_ms = call.desk.kept_for().map(millis);
     task.poll_interval_ms = (standing == Standing::Working).then(|| millis(next_look(age)));

@@ -80,14 +80,13 @@ impl Offer {
 }
 
 fn tools_of(dialect: Dialect) -> Vec<Offered> {
-    match dialect {
-        Dialect::Native => ToolName::ALL.map(Offered::Native).to_vec(),
-        other => DialectTool::of(other).iter().copied().map(Offered::Dialect).collect(),
+    if dialect == Dialect::Native {
+        return ToolName::ALL.map(Offered::Native).to_vec();
     }
+    DialectTool::of(dialect).iter().copied().map(Offered::Dialect).collect()
 }
 
 impl Offered {
-    /// Its name on the wire.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Native(tool) => tool.name(),
@@ -146,7 +145,6 @@ impl ToolName {
         Self::StopJobs,
     ];
 
-    /// Its name on the wire.
     pub(crate) const fn name(self) -> &'static str {
         self.spec().name
     }
@@ -163,7 +161,6 @@ impl ToolName {
         }
     }
 
-    /// Runs it.
     pub(crate) async fn call(
         self,
         call: Call<'_>,
@@ -189,7 +186,8 @@ pub(super) async fn answer(
     call: Call<'_>,
     arguments: Option<JsonObject>,
 ) -> CallToolResponse {
-    let (format, redactor) = (call.settings.result_format, call.desk.redactor());
+    let format = call.settings.result_format;
+    let redactor = call.desk.redactor();
     let is_allowed = tool.is_for(call.desk.caller().role);
     let forbidden = (!is_allowed).then_some(ToolError::ReadOnly { tool: tool.name() });
     match (tool, forbidden) {

@@ -98,7 +98,6 @@ enum Use {
     Download,
 }
 
-/// What is asked for.
 #[derive(Debug, Clone, Copy)]
 struct Wish {
     job: JobId,
@@ -129,7 +128,8 @@ impl Wish {
     /// counted them.
     fn tag(&self, output: &JobOutput, server: u64) -> Option<Tag> {
         let stream = self.stream.map_or("output", Stream::name);
-        let (tenant, job) = (self.job.tenant(), self.job);
+        let tenant = self.job.tenant();
+        let job = self.job;
         let name = format!("{server:x}-{tenant}-{job}-{stream}-{}", output.length());
         output.is_complete().then(|| Tag::new(name))
     }
@@ -195,7 +195,8 @@ impl Reply<'_> {
     }
 
     async fn part(self, range: Range<u64>) -> Result<Response, ApiError> {
-        let (total, length) = (self.output.length(), range.end - range.start);
+        let total = self.output.length();
+        let length = range.end - range.start;
         let content_range = format!("bytes {}-{}/{total}", range.start, range.end - 1);
         let (kind, sending) = self.open(range, Coding::Identity).await?;
         let mut response = Response::new(sending.into_body());
@@ -214,7 +215,8 @@ impl Reply<'_> {
         range: Range<u64>,
         coding: Coding,
     ) -> Result<(ContentKind, Sending), ApiError> {
-        let (job, output) = (self.wish.job, &self.output);
+        let job = self.wish.job;
+        let output = &self.output;
         let unreadable = |error: &io::Error| events::output_unreadable(job, error);
         let hole = output.first_hole(range.clone()).await.inspect_err(unreadable)?;
         if let Some(hole) = hole {

@@ -86,7 +86,6 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     (!values.is_empty()).then(|| values.join(","))
 }
 
-/// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Asked {
     /// Everything: no range was given, or one that is to be ignored.
@@ -154,7 +153,6 @@ impl Coding {
     /// The best first, where a client likes several the same.
     const ALL: [Self; 3] = [Self::Zstd, Self::Gzip, Self::Identity];
 
-    /// Its name on the wire.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Identity => "identity",

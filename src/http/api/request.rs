@@ -126,52 +126,38 @@ impl<'a> Params<'a> {
 /// Why a request was not answered.
 #[derive(Debug, Error)]
 pub(in crate::http) enum ApiError {
-    /// What stands for a job is no number.
     #[error(transparent)]
     BadJob(#[from] JobNumberError),
-    /// A parameter that cannot be meant.
     #[error("the parameter `{name}` does not fit: {why}")]
     BadQuery { name: String, why: String },
-    /// There is no such job.
     #[error(transparent)]
     Job(#[from] FindError),
-    /// There is nothing at this path.
     #[error(
         "there is nothing here; jobs are at /api/v1/jobs, what one wrote at /api/v1/jobs/12/output"
     )]
     NoSuchPath,
-    /// A method that is not possible there.
     #[error("only {allowed} is possible here")]
     Method { allowed: &'static str },
-    /// The caller may not see or change what concerns all tenants.
     #[error("this takes a token with the role admin")]
     NotAdmin,
-    /// A body that cannot be meant.
     #[error("the body does not fit: {why}")]
     BadBody { why: String },
-    /// There is no such lane.
     #[error(transparent)]
     Lane(#[from] UnknownLane),
-    /// The new settings cannot be used.
     #[error("not reloaded, the old settings hold: {0}")]
     Reload(String),
-    /// What was given for a log filter is none.
     #[error("{0}; the old filter holds")]
     LogFilter(#[from] FilterError),
-    /// What was given for a tenant is none.
     #[error(transparent)]
     Tenant(#[from] TenantError),
-    /// The range lies behind the end.
     #[error(
         "the range is outside of the {length} bytes that there are; ask for one that starts before them"
     )]
     Outside { length: u64 },
-    /// Some of the bytes were not kept.
     #[error(
         "bytes {} to {} of the output were not kept; ask for `Range: bytes=` of those before or after them", .hole.start, .hole.end - 1
     )]
     NotKept { hole: Range<u64> },
-    /// The stored bytes could not be read.
     #[error("the output could not be read ({0}); it is still there if the disk is: try again")]
     Read(#[from] io::Error),
 }

@@ -109,7 +109,6 @@ impl AuthError {
 #[derive(Debug, Clone, Default)]
 pub struct Auth(Arc<Ways>);
 
-/// The ways in.
 #[derive(Debug, Default)]
 struct Ways {
     tokens: LiveTokens,
@@ -287,7 +286,6 @@ pub struct Credential {
     pub(super) auth: Auth,
 }
 
-/// How somebody proved it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Proof {
     /// Nobody asked for a token.
@@ -351,7 +349,6 @@ impl fmt::Debug for Credential {
 /// What a request shows to come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown<'a> {
-    /// Nothing.
     Nothing,
     /// A bearer token.
     Bearer(&'a str),

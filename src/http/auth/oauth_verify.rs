@@ -20,7 +20,6 @@ use crate::service::Role;
 /// What an access token stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grant {
-    /// Whose jobs.
     pub(super) tenant: Tenant,
     /// What it may do; `None`: nothing here.
     pub(super) role: Option<Role>,

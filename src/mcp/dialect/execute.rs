@@ -85,7 +85,8 @@ fn submission(arguments: JsonObject, most: u64) -> Result<Submission, String> {
     let read = || {
         let mut args = Args::strict(arguments, &FIELDS)?;
         let command = args.text("command")?.unwrap_or_default();
-        let (words, stdin) = (args.texts("args")?, args.text("stdin")?);
+        let words = args.texts("args")?;
+        let stdin = args.text("stdin")?;
         Ok((command, words, stdin, args.whole("timeout_ms", 1..=most)?))
     };
     let (command, words, stdin, timeout) =

@@ -83,8 +83,8 @@ async fn read_file_chunk(call: Call<'_>, arguments: JsonObject) -> Result<FileCh
         None => 0,
     };
     match address.packing {
-        Packing::Plain => plain(call, &job, address, (start, bytes)).await,
-        Packing::Gzip => packed(call, &job, address, (start, bytes)).await,
+        Packing::Plain => plain(call, &job, address, start, bytes).await,
+        Packing::Gzip => packed(call, &job, address, start, bytes).await,
     }
 }
 
@@ -116,7 +116,8 @@ async fn plain(
     call: Call<'_>,
     job: &JobHandle,
     address: Address,
-    (start, bytes): (u64, usize),
+    start: u64,
+    bytes: usize,
 ) -> Result<FileChunk, ExecError> {
     let redactor = call.desk.redactor();
     let memory = call.reserve(job.output(), MEMORY_PER_BYTE * bytes).await?;
@@ -133,7 +134,8 @@ async fn packed(
     call: Call<'_>,
     job: &JobHandle,
     address: Address,
-    (start, bytes): (u64, usize),
+    start: u64,
+    bytes: usize,
 ) -> Result<FileChunk, ExecError> {
     let packed = call.desk.packed(job, address.stream).await?;
     let _memory = call.reserve(job.output(), MEMORY_PER_BYTE * bytes).await?;
@@ -158,7 +160,6 @@ pub(crate) enum Packing {
 /// The address of what a run wrote to a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// The run.
     pub(crate) ticket: String,
     pub(crate) stream: Stream,
     pub(crate) packing: Packing,
@@ -263,7 +264,6 @@ impl Chunk {
         }
     }
 
-    /// What a reply holds.
     pub(crate) fn into_text(self) -> String {
         match self {
             Self::Text(text) | Self::Base64(text) => text,
@@ -356,7 +356,6 @@ pub(crate) struct Limits {
 /// What is wanted of stdout.
 #[derive(Debug, Clone)]
 pub(super) enum Filter {
-    /// All of it.
     None,
     /// Only the lines that match.
     Grep(Pattern),
@@ -421,12 +420,14 @@ impl Piece {
 pub(super) fn piece(
     log: &BlockingReader,
     filter: &Filter,
-    (start, limits): (u64, Limits),
-    (memory, patience): (usize, &Patience),
+    start: u64,
+    limits: Limits,
+    memory: usize,
+    patience: &Patience,
 ) -> Result<Piece, ExecError> {
     match filter {
         Filter::None => Ok(stream_piece(log, Stream::Stdout, start, limits)?),
-        Filter::Grep(pattern) => Ok(matching_lines(log, pattern, (start, limits), patience)?),
+        Filter::Grep(pattern) => Ok(matching_lines(log, pattern, start, limits, patience)?),
         Filter::Query(expression) => {
             let result = query(log, Some(Stream::Stdout), expression, memory, patience)?;
             Ok(part_of(&result.text, start, limits.bytes))
@@ -466,7 +467,8 @@ pub(super) fn total(log: &BlockingReader, stream: Stream) -> u64 {
 fn matching_lines(
     log: &BlockingReader,
     pattern: &Pattern,
-    (start, limits): (u64, Limits),
+    start: u64,
+    limits: Limits,
     patience: &Patience,
 ) -> io::Result<Piece> {
     let found = search(
@@ -595,7 +597,7 @@ mod tests {
 
     fn look(log: &BlockingReader, filter: &Filter, start: u64, limits: Limits) -> Piece {
         let (patience, _leash) = Patience::start(Duration::from_secs(3600));
-        piece(log, filter, (start, limits), (1 << 20, &patience)).unwrap()
+        piece(log, filter, start, limits, 1 << 20, &patience).unwrap()
     }
 
     /// Everything that the pieces give, one after the other.

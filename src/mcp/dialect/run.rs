@@ -162,7 +162,8 @@ fn gather(log: &BlockingReader, stream: Option<Stream>, max: usize) -> io::Resul
 
 /// How many bytes make at most `max` bytes of text: what is no UTF-8 reads as `�`, which has three.
 fn fitting(bytes: &[u8], max: usize) -> usize {
-    let (mut taken, mut text) = (0, 0);
+    let mut taken = 0;
+    let mut text = 0;
     for chunk in bytes.utf8_chunks() {
         let valid = chunk.valid().len();
         if text + valid > max {
@@ -204,7 +205,6 @@ pub(crate) struct DialectReply {
 /// The text of a reply.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Words {
-    /// As it is.
     Plain(String),
     /// The structured form, as one line of JSON.
     Structured,
@@ -213,7 +213,6 @@ pub(crate) enum Words {
 }
 
 impl DialectReply {
-    /// A reply of text alone.
     pub(crate) const fn text(text: String) -> Self {
         Self {
             text: Words::Plain(text),
@@ -269,7 +268,6 @@ impl DialectReply {
         self.texts().collect::<Vec<_>>().join("\n")
     }
 
-    /// The result on the wire.
     pub(crate) fn into_result(self) -> CallToolResult {
         let content = self.texts().map(ContentBlock::text).collect();
         let mut result = if self.is_error {

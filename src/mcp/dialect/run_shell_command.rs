@@ -1,6 +1,5 @@
 //! `run_shell_command`: a command line for bash, in the foreground or in the background.
 
-use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -80,8 +79,10 @@ async fn run(call: Call<'_>, arguments: JsonObject) -> Result<DialectReply, Stri
         Mode::Foreground => Some(to_its_end(call, &job).await),
         Mode::Background => at_once(call, &job).await,
     };
-    let report = Report::of(call, &job, wish.told, ending).await;
-    let report = report.map_err(|error| format!("the output cannot be read: {error}"))?;
+    let output = Output::each(&job, call.settings.max_page_bytes).await;
+    let output = output.map_err(|error| format!("the output cannot be read: {error}"))?;
+    let report =
+        Report { command: wish.command, mode: wish.mode, output, ending, pids: job.survivors() };
     let failed = matches!(&report.ending, Some(Ending { outcome: Outcome::FailedToStart(_), .. }));
     Ok(DialectReply { is_error: failed, ..report.reply(&job) })
 }
@@ -122,20 +123,11 @@ enum Mode {
     Background,
 }
 
-/// What a call asks for.
 #[derive(Debug)]
 struct Wish {
     submission: Submission,
     mode: Mode,
-    /// What the reply calls it.
-    told: Told,
-}
-
-/// What a reply repeats of the call.
-#[derive(Debug, Clone)]
-struct Told {
     command: String,
-    mode: Mode,
 }
 
 impl Wish {
@@ -148,7 +140,7 @@ impl Wish {
             ));
         }
         let wish = Self::from_args(arguments).map_err(|error| error.to_string())?;
-        if wish.told.command.trim().is_empty() {
+        if wish.command.trim().is_empty() {
             return Err("`command` is empty; give a command to run".to_owned());
         }
         match &wish.submission.cwd {
@@ -173,7 +165,7 @@ impl Wish {
             drain_max: stays.then_some(FIRST_MOMENT),
             ..Submission::new(Program::Shell(text))
         };
-        Ok(Self { submission, mode, told: Told { command, mode } })
+        Ok(Self { submission, mode, command })
     }
 }
 
@@ -203,7 +195,8 @@ fn described(description: Option<String>, mode: Mode) -> Option<String> {
 /// Everything that a reply tells.
 #[derive(Debug)]
 struct Report {
-    told: Told,
+    command: String,
+    mode: Mode,
     output: Output,
     /// Nothing while it waits for its turn.
     ending: Option<Ending>,
@@ -211,16 +204,6 @@ struct Report {
 }
 
 impl Report {
-    async fn of(
-        call: Call<'_>,
-        job: &JobHandle,
-        told: Told,
-        ending: Option<Ending>,
-    ) -> io::Result<Self> {
-        let output = Output::each(job, call.settings.max_page_bytes).await?;
-        Ok(Self { told, output, ending, pids: job.survivors() })
-    }
-
     fn reply(&self, job: &JobHandle) -> DialectReply {
         let rows = self.rows(job);
         let text: Vec<String> = rows.iter().map(|(name, value)| row(name, value)).collect();
@@ -243,9 +226,9 @@ impl Report {
             ("Signal", json!(signal)),
             ("Background PIDs", json!(self.pids)),
         ];
-        let command = ("Command", json!(self.told.command));
+        let command = ("Command", json!(self.command));
         // By this number its output can be read, and what is left of it be stopped.
-        let number = (self.told.mode == Mode::Background || !self.pids.is_empty())
+        let number = (self.mode == Mode::Background || !self.pids.is_empty())
             .then(|| ("Job", json!(job.id().number())));
         std::iter::once(command).chain(description).chain(rows).chain(number).collect()
     }
@@ -253,7 +236,7 @@ impl Report {
     /// Error, exit code and signal. The end of the shell that leaves a command in the background
     /// is not the end of that command.
     fn ended(&self, job: &JobHandle) -> (Option<String>, Option<i32>, Option<i32>) {
-        match (self.told.mode, &self.ending) {
+        match (self.mode, &self.ending) {
             (_, None) => {
                 let id = job.id();
                 (Some(format!("queued as job {id}: it starts when a slot is free")), None, None)

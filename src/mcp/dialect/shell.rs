@@ -28,7 +28,8 @@ const FIELDS: [Field; 4] = [
 pub(super) const ABOUT: &str = "Execute shell commands with timeout and output capture";
 
 pub(super) fn schema(settings: &ShellToolSettings) -> Value {
-    let (default, most) = (settings.default_timeout.as_secs(), settings.max_timeout.as_secs());
+    let default = settings.default_timeout.as_secs();
+    let most = settings.max_timeout.as_secs();
     json!({
         "type": "object",
         "properties": {
@@ -45,7 +46,7 @@ pub(super) fn schema(settings: &ShellToolSettings) -> Value {
                 "type": "integer",
                 "description": format!(
                     "Command timeout in seconds (optional, defaults to {default} seconds{})",
-                    if default % 60 == 0 { format!(" / {} minutes", default / 60) } else { String::new() }
+                    if default.is_multiple_of(60) { format!(" / {} minutes", default / 60) } else { String::new() }
                 ),
                 "minimum": 1,
                 "maximum": most,
@@ -264,7 +265,8 @@ fn put_ending(fields: &mut JsonObject, ending: &Ending) {
 /// as base64.
 fn put_stream(fields: &mut JsonObject, name: &str, stream: &Captured) {
     if views::is_binary(&stream.bytes) {
-        let (mime, length) = (views::mime(&stream.bytes), stream.bytes.len());
+        let mime = views::mime(&stream.bytes);
+        let length = stream.bytes.len();
         let about = format!("[binary output: {mime}, {length} bytes; see {name}_base64]");
         fields.insert(name.to_owned(), about.into());
     } else {

@@ -37,7 +37,6 @@ pub(super) const ABOUT: &str = "Executes shell commands in a controlled environm
     page.cursor = next_cursor, nothing is run twice. Automatically spills large outputs to file \
     with `spill_uri`, to be read with read_file_chunk.";
 
-/// Its arguments.
 const FIELDS: [Field; 13] = [
     Field::required("cmd", Kind::Text, ""),
     Field::optional("args", Kind::Texts, ""),
@@ -351,7 +350,6 @@ struct Reading {
     page: Piece,
     /// The first page of stderr; empty on later ones.
     stderr: Piece,
-    /// Lines of stderr in all.
     stderr_lines: u64,
     mime: Option<&'static str>,
     /// Of stdout and of stderr.
@@ -375,11 +373,12 @@ impl Reading {
         log: &BlockingReader,
         wish: &Wish,
         redactor: &Redactor,
-        (memory, patience): (usize, &Patience),
+        memory: usize,
+        patience: &Patience,
     ) -> Result<Self, ExecError> {
         let start = wish.start();
-        let page = piece(log, &wish.filter, (start, wish.limits), (memory, patience))?
-            .without_half_newline();
+        let page =
+            piece(log, &wish.filter, start, wish.limits, memory, patience)?.without_half_newline();
         // Later pages leave stderr to the first one.
         let stderr_from = if start == 0 { 0 } else { total(log, Stream::Stderr) };
         let summary = wish
@@ -483,12 +482,13 @@ impl End {
 }
 
 async fn read(call: Call<'_>, run: &Run, wish: &Arc<Wish>) -> Result<Reading, ExecError> {
-    let (log, redactor) = (run.job.output(), call.desk.redactor());
+    let log = run.job.output();
+    let redactor = call.desk.redactor();
     let wish = Arc::clone(wish);
     let memory = call.reserve(log, Reading::memory_of(log, &wish)).await?;
     let most = memory.bytes();
     let scan = move |log: &BlockingReader, patience: &_| {
-        Reading::of(log, &wish, &redactor, (most, patience))
+        Reading::of(log, &wish, &redactor, most, patience)
     };
     let (reading, _memory) = call.scan(log, memory, scan).await?;
     reading

@@ -41,7 +41,6 @@ impl DialectTool {
         }
     }
 
-    /// Its name on the wire.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Shell => "shell",
@@ -86,7 +85,6 @@ impl DialectTool {
             .with_annotations(self.effect().annotations())
     }
 
-    /// Runs it.
     pub(crate) async fn call(self, call: Call<'_>, arguments: JsonObject) -> DialectReply {
         match self {
             Self::Shell => shell::call(call, arguments).await,

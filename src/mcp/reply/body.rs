@@ -81,11 +81,9 @@ impl Span {
 /// How shown text is to be understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As text.
     Text,
     /// As text that was written in another character set than UTF-8.
     Decoded {
-        /// Which one.
         charset: String,
     },
     /// As base64 of the bytes as they were written.
@@ -94,7 +92,6 @@ pub(crate) enum Form {
     Hexdump,
     /// As a description of bytes that are no text.
     Binary {
-        /// What they look like.
         mime: String,
     },
 }

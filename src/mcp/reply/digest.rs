@@ -167,7 +167,6 @@ pub(super) fn cut(mut text: String, max_bytes: usize) -> String {
 pub(super) struct Detail {
     /// Endings: the last ones.
     pub(super) endings: usize,
-    /// Bytes of each.
     pub(super) ending_bytes: usize,
     /// Names of failed tests in each.
     pub(super) names: usize,

@@ -18,70 +18,40 @@ use crate::service::{FindError, InputError, SubmitError};
 /// Why a tool could not do what it was asked. A command that fails is not among these.
 #[derive(Debug, Error)]
 pub(crate) enum ToolError {
-    /// The arguments cannot be used.
     #[error(transparent)]
     Args(#[from] ArgError),
-    /// There is no such job, or no longer.
     #[error(transparent)]
     Find(#[from] FindError),
-    /// The command was not accepted.
     #[error("refused, nothing was run: {0}")]
     Submit(#[from] SubmitError),
-    /// The caller's role is to look on.
     #[error(
         "refused, nothing was done: this token may only look at jobs (role read-only); {tool} needs one with the role run"
     )]
-    ReadOnly {
-        /// What was called.
-        tool: &'static str,
-    },
-    /// The input was not taken.
+    ReadOnly { tool: &'static str },
     #[error(transparent)]
     Input(#[from] InputError),
-    /// The place to read from is none.
     #[error(transparent)]
     Cursor(#[from] CursorError),
-    /// The cursor is that of another job.
     #[error("cursor belongs to job {of}, not to job {job}; use a next_cursor that job {job} gave")]
-    ForeignCursor {
-        /// The job that was asked for.
-        job: JobId,
-        /// The job that the cursor names.
-        of: JobNumber,
-    },
-    /// The regex is none.
+    ForeignCursor { job: JobId, of: JobNumber },
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// The query gave no result.
     #[error(transparent)]
     Query(QueryError),
-    /// What was given for an address is none of ours.
     #[error("`{given}` is no address of a job's output; they read shellyard://jobs/12/output")]
-    BadUri {
-        /// What was given.
-        given: String,
-    },
-    /// An address of a part, which only resources have.
+    BadUri { given: String },
     #[error(
         "a range in an address is for resources/read; leave ?start and end out and give cursor=\"bytes:N\" and max_bytes"
     )]
     UriRange,
-    /// There was no memory for it.
     #[error(transparent)]
     Busy(#[from] ReadBusy),
-    /// A search or a query broke off.
     #[error("the search broke off ({0}); try again, or search one job at a time")]
     Search(#[source] io::Error),
-    /// The output could not be read.
     #[error(
         "the output of job {job} could not be read ({source}); it is still there if the disk is: try again"
     )]
-    Read {
-        /// Whose.
-        job: JobId,
-        /// The system's own words.
-        source: io::Error,
-    },
+    Read { job: JobId, source: io::Error },
 }
 
 impl From<QueryError> for ToolError {
@@ -110,7 +80,6 @@ impl ToolError {
         }
     }
 
-    /// The answer that says so.
     pub(crate) fn into_answer(self) -> Answer {
         if let Self::Read { job, source } = &self {
             tracing::warn!(job_id = %job, error = %source, "output not readable");

@@ -246,7 +246,8 @@ pub(super) fn shown_page(log: &BlockingReader, request: &PageRequest) -> io::Res
     let options = views::ViewOptions { long: views::Long::KeepFirst, ..Default::default() };
     let placed = placed(log, request, &page)?;
     let text = views::text_in(page.bytes, charset, options);
-    let (bad_bytes, form) = (text.bad_bytes as u64, text_form(charset));
+    let bad_bytes = text.bad_bytes as u64;
+    let form = text_form(charset);
     Ok(Shown { text: text.text, bad_bytes, form, ..placed })
 }
 
@@ -256,7 +257,8 @@ fn placed(log: &BlockingReader, request: &PageRequest, page: &Page) -> io::Resul
     let spans = if is_whole || page.bytes.is_empty() {
         Vec::new()
     } else {
-        let (first, last) = (log.line_at(page.start)?, log.line_at(page.end - 1)?);
+        let first = log.line_at(page.start)?;
+        let last = log.line_at(page.end - 1)?;
         vec![Span { first, last, skipped_bytes: skipped_bytes(log, first, page.start)? }]
     };
     Ok(Shown {

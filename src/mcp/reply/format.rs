@@ -73,7 +73,9 @@ fn about(time: Duration) -> String {
 
 fn minutes(time: Duration) -> String {
     let seconds = (time.as_millis() + 500) / 1000;
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let hours = seconds / 3600;
+    let minutes = seconds / 60 % 60;
+    let seconds = seconds % 60;
     if hours == 0 { format!("{minutes}m{seconds:02}s") } else { format!("{hours}h{minutes:02}m") }
 }
 

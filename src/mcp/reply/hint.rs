@@ -23,7 +23,8 @@ pub(crate) fn after_job(job: &Snapshot, shown: Option<&Shown>) -> Option<String>
         }
         State::Finished(ending) => {
             let cut = shown.and_then(|shown| shown.cut.as_ref()).map(|cut| {
-                let (line, kept) = (cut.first_hidden, kept(ending, &job.output));
+                let line = cut.first_hidden;
+                let kept = kept(ending, &job.output);
                 format!(
                     "{kept}: read_output(job={id}, line={line}) or read_output(job={id}, grep=\"…\")"
                 )
@@ -86,7 +87,9 @@ pub(super) fn list(jobs: &[JobId]) -> String {
 
 /// How to read on after a page.
 pub(crate) fn after_page(job: &Snapshot, shown: &Shown) -> Option<String> {
-    let (id, start, end) = (job.job, shown.start, shown.end);
+    let id = job.job;
+    let start = shown.start;
+    let end = shown.end;
     let (raw, view) = match shown.form {
         Form::Text | Form::Decoded { .. } => return after_text(job, shown),
         Form::Base64 => (None, "view=\"raw\", "),
@@ -105,7 +108,8 @@ pub(crate) fn after_page(job: &Snapshot, shown: &Shown) -> Option<String> {
 }
 
 fn after_text(job: &Snapshot, shown: &Shown) -> Option<String> {
-    let (id, end) = (job.job, shown.end);
+    let id = job.job;
+    let end = shown.end;
     match shown.end_kind {
         PageEnd::Complete => None,
         PageEnd::More => Some(format!("more: read_output(job={id}, cursor=\"bytes:{end}\")")),
@@ -134,7 +138,8 @@ impl VainWait {
     pub(crate) fn said(self, open: &[JobId], next: Option<String>) -> Option<String> {
         let [first, others @ ..] = open else { return next };
         if self.in_a_row >= TOO_MANY {
-            let (waits, jobs) = (self.in_a_row, list(open));
+            let waits = self.in_a_row;
+            let jobs = list(open);
             let them = if others.is_empty() { "it" } else { "them" };
             return Some(format!(
                 "{waits} waits in a row brought nothing: stop polling, do other work or end your \
@@ -179,7 +184,8 @@ fn after_confined(job: &Snapshot, shown: Option<&Shown>) -> Option<String> {
     if profile.limits_files() && says(&NO_WRITE) {
         let places = job.writable.iter().map(|path| path.display().to_string());
         let places: Vec<String> = places.chain(["$TMPDIR".to_owned()]).collect();
-        let (places, profile) = (places.join(" and "), profile.word());
+        let places = places.join(" and ");
+        let profile = profile.word();
         return Some(format!("the job may write only to {places} (confinement {profile})"));
     }
     let offline = network == Network::Off && says(&NO_NETWORK);

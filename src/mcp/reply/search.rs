@@ -57,7 +57,8 @@ pub(super) fn listed(found: &Found, request: PageRequest) -> Shown {
 /// How far a search came whose time was over.
 pub(super) fn searched(job: &Snapshot, found: &Found) -> Option<String> {
     found.time_over.then(|| {
-        let (to, total) = (found.searched_to, job.output.total_bytes.max(1));
+        let to = found.searched_to;
+        let total = job.output.total_bytes.max(1);
         let percent = to.saturating_mul(100) / total;
         format!("time is over: searched up to {} of {} ({percent} %)", size(to), size(total))
     })
@@ -78,8 +79,8 @@ pub(super) fn missing(found: &Found) -> Option<String> {
 pub(super) fn tally(found: &Found, select: Select, request: PageRequest) -> String {
     let lines = match request.stream {
         Some(stream) => {
-            let (one, many) =
-                (format!("{} line", stream.name()), format!("{} lines", stream.name()));
+            let one = format!("{} line", stream.name());
+            let many = format!("{} lines", stream.name());
             count(found.searched_lines, &one, &many)
         }
         None => count(found.searched_lines, "line", "lines"),

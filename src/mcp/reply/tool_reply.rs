@@ -384,7 +384,8 @@ impl Output {
     /// What is shown of a range of bytes.
     pub(super) fn of(shown: Shown) -> Self {
         let masking = if shown.is_encoded() { Masking::Done } else { Masking::Due };
-        let (field, is_base64) = (shown.field(), matches!(shown.form, Form::Base64));
+        let field = shown.field();
+        let is_base64 = matches!(shown.form, Form::Base64);
         let text = shown.into_head();
         // There is nothing in base64 that JSON escapes.
         let escaped = if is_base64 { OnceLock::from(text.len()) } else { OnceLock::new() };

@@ -294,7 +294,8 @@ fn degraded(Granted { asked, given, backend }: Granted) -> String {
         Backend::Namespaces | Backend::Landlock | Backend::Seccomp => "no namespaces, no Landlock",
         Backend::Nothing => "no seccomp",
     };
-    let (asked, given) = (asked.profile.word(), given.profile.word());
+    let asked = asked.profile.word();
+    let given = given.profile.word();
     format!("confinement degraded: {asked}{lost} asked, {given} given ({missing})")
 }
 

@@ -60,7 +60,7 @@ pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answe
         Form::Grep(grep) => {
             let page = wish.request(&job, fit.size()).await?;
             let place = wish.place(&job, fit.size()).await?;
-            let answer = search::in_job(call, &now, log, grep.clone(), (page, fit)).await?;
+            let answer = search::in_job(call, &now, log, grep.clone(), page, fit).await?;
             Ok(with_notice(answer, &now, place))
         }
         Form::Query(expression) => {
@@ -95,7 +95,7 @@ pub(in crate::mcp) async fn call(call: Call<'_>, mut args: Args) -> Result<Answe
                     digest = Some(glance(&now, &log, request).await?);
                 }
                 let news = shown.news();
-                let answer = page(call, (&now, shown), wish.place(&job, fit.size()).await?);
+                let answer = page(call, &now, shown, wish.place(&job, fit.size()).await?);
                 let answer = digest.iter().fold(answer, with_glance);
                 if let Some(answer) = fit.settle(answer) {
                     call.has_shown(&job, news);
@@ -121,10 +121,10 @@ async fn search_all(call: Call<'_>, mut args: Args) -> Result<Answer, ToolError>
     let bare = call.fit(&Answer::several(None, Vec::new()));
     let fit = bare.for_page(max_bytes, call.settings.page_bytes);
     let page = PageRequest { max_bytes: fit.size(), ..page };
-    search::in_all_jobs(call, grep, (page, fit)).await
+    search::in_all_jobs(call, grep, page, fit).await
 }
 
-fn page(call: Call<'_>, (now, shown): (&Snapshot, Shown), place: Place) -> Answer {
+fn page(call: Call<'_>, now: &Snapshot, shown: Shown, place: Place) -> Answer {
     let hint = after_page(now, &shown);
     with_notice(call.about(now, Some(shown)).with_hint(hint), now, place)
 }
@@ -151,7 +151,6 @@ fn target(args: &mut Args) -> Result<Option<(JobNumber, Option<Stream>)>, ToolEr
     }
 }
 
-/// What a call asks for.
 struct Wish {
     start: Start,
     stream: Option<Stream>,
@@ -261,7 +260,8 @@ impl Wish {
             Start::Beginning => Ok(Place::Offset(0)),
             Start::At(place) => Ok(place),
             Start::Tail => {
-                let (stream, max_lines) = (self.stream, self.max_lines);
+                let stream = self.stream;
+                let max_lines = self.max_lines;
                 let find = move |log: &BlockingReader| log.tail_start(stream, max_bytes, max_lines);
                 let start = job.output().read_with(find).await;
                 start.map(Place::Offset).map_err(|source| ToolError::Read { job: job.id(), source })

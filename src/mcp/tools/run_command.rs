@@ -133,7 +133,6 @@ async fn did_you_mean(desk: &Desk, job: &Snapshot, shown: Option<&Shown>) -> Opt
     (!names.is_empty()).then(|| format!("did you mean {}?", names.join(", ")))
 }
 
-/// What a call asks for.
 struct Wish {
     submission: Submission,
     /// Text for a job in a terminal.

@@ -52,7 +52,8 @@ impl Grep {
 
     /// Every line that matches, and nothing around it.
     pub(super) fn lines(pattern: &str) -> Result<Self, ToolError> {
-        let (pattern, select) = (pattern.to_owned(), Select::Matching);
+        let pattern = pattern.to_owned();
+        let select = Select::Matching;
         Self::new(SearchCall { pattern, select, context: 0 })
     }
 
@@ -79,7 +80,8 @@ pub(super) async fn in_job(
     now: &Snapshot,
     log: LogReader,
     grep: Grep,
-    (page, mut fit): (PageRequest, Fit),
+    page: PageRequest,
+    mut fit: Fit,
 ) -> Result<Answer, ToolError> {
     let asked = grep.asked.clone();
     let memory = call.reserve(&log, memory_of(page)).await?;
@@ -101,7 +103,8 @@ pub(super) async fn in_job(
 pub(super) async fn in_all_jobs(
     call: Call<'_>,
     grep: Grep,
-    (page, mut fit): (PageRequest, Fit),
+    page: PageRequest,
+    mut fit: Fit,
 ) -> Result<Answer, ToolError> {
     let jobs = call.desk.list().await;
     let asked = grep.asked.clone();
@@ -112,7 +115,8 @@ pub(super) async fn in_all_jobs(
         all.push(FoundIn { job: now, command: job.spec().program.display(), found });
     }
     loop {
-        let (mut shown, mut across) = (all.clone(), across.clone());
+        let mut shown = all.clone();
+        let mut across = across.clone();
         let page = PageRequest { max_bytes: fit.size(), ..page };
         let room = share(shown.iter_mut().map(|job| &mut job.found), page);
         let unshown = shown.split_off(room);

@@ -88,7 +88,7 @@ pub(in crate::mcp) async fn call(call: Call<'_>, args: Args) -> Result<Answer, T
         News::Port(listening) => (Vec::new(), listening),
         News::Nothing => (Vec::new(), Listening::No),
     };
-    let answer = answer(call, &waits, &settled, Rest { missing, vain }).await?;
+    let answer = answer(call, &waits, &settled, missing, vain).await?;
     Ok(match wish.port {
         Some(port) => answer.with_port(port, listening),
         None => answer,
@@ -130,7 +130,8 @@ fn ids(jobs: &[JobHandle]) -> Vec<JobId> {
 
 /// The jobs that are there, and what to say about those that are not.
 async fn find(call: Call<'_>, jobs: &[JobNumber]) -> (Vec<JobHandle>, Vec<Part>) {
-    let (mut known, mut missing) = (Vec::new(), Vec::new());
+    let mut known = Vec::new();
+    let mut missing = Vec::new();
     for job in jobs {
         match call.desk.find(call.desk.job(*job)).await {
             Ok(job) => known.push(job),
@@ -144,9 +145,9 @@ async fn answer(
     call: Call<'_>,
     waits: &[Wait<'_>],
     settled: &[Settled],
-    rest: Rest,
+    missing: Vec<Part>,
+    vain: Option<VainWait>,
 ) -> Result<Answer, ToolError> {
-    let Rest { missing, vain } = rest;
     let mut looks = Vec::new();
     for (index, wait) in waits.iter().enumerate() {
         let sign = settled.iter().find(|event| event.index == index).map(|event| event.sign);
@@ -156,7 +157,9 @@ async fn answer(
     let mut fit = call.fit(&Answer::several(None, bare).with_hint(hint(&looks, &[], None, vain)));
     let wants: Vec<usize> = looks.iter().map(Look::wants).collect();
     loop {
-        let (mut parts, mut unshown, mut next) = (Vec::new(), Vec::new(), None);
+        let mut parts = Vec::new();
+        let mut unshown = Vec::new();
+        let mut next = None;
         let mut told = Vec::new();
         for (look, share) in looks.iter().zip(shares(&wants, fit.size())) {
             let shown = if share < look.wants().min(WORTH_SHOWING) {
@@ -176,13 +179,6 @@ async fn answer(
             return Ok(answer);
         }
     }
-}
-
-/// What an answer says beside how the jobs stand that are there.
-struct Rest {
-    missing: Vec<Part>,
-    /// That the wait brought nothing.
-    vain: Option<VainWait>,
 }
 
 /// What to do next: with one job what it takes, with several how to wait for those that go on.
@@ -247,7 +243,6 @@ impl Look<'_> {
     }
 }
 
-/// What a call asks for.
 struct Wish {
     jobs: Vec<JobNumber>,
     mode: Mode,
@@ -309,7 +304,6 @@ pub(super) struct Signs {
 /// What came of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sign {
-    /// It ended.
     Ended,
     /// This line matched.
     Line(Matched),
