@@ -1,4 +1,5 @@
-//! Who may be connected: pure, with neither sockets nor a clock.
+//! The table of open connections: pure rules with neither sockets nor a clock, and the seat that each
+//! connection holds and gives back when it is dropped.
 //!
 //! A connection without a request in flight is idle, and may have to go: at a bound, a new
 //! connection takes the place of the one that was idle longest. So whoever holds many

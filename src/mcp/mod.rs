@@ -7,7 +7,8 @@
 //! ```
 //!
 //! **Invariant:** a tool decides nothing about processes and touches no file: it reads its
-//! arguments, asks the yard, and hands facts to `reply`, which alone writes wire text.
+//! arguments, asks the yard, and hands facts to `reply`, which writes the text of every tool reply;
+//! questions and resources are worded in `approvals` and `resources`.
 //! **Invariant:** a call ends: on the job's end, when its wait is over, or on cancellation.
 
 mod approvals;

@@ -1,7 +1,7 @@
 //! `/api/v1`: jobs and what they wrote, for programs that speak no MCP.
 //!
 //! ```text
-//! GET /jobs/{id}/output → query (what is asked) → plan (what is sent, pure) → body (block by block)
+//! GET /jobs/{id}/output → request (parameters) → negotiation (what is sent, pure) → jobs (block by block)
 //! GET /jobs, /jobs/{id} → the MCP handler's structured form
 //! /queue, /drain, /reload, /log-level → what an operator sees and changes
 //! ```

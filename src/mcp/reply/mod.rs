@@ -1,4 +1,4 @@
-//! How answers are written: the only place that makes text for the wire.
+//! Replies of the native tools: the only place that writes their text.
 //!
 //! Verdict first, then the body, then at most one `→` line; the structured form says the
 //! same in flat fields. All of it is pure: a [`Snapshot`](super::snapshot::Snapshot) and a
