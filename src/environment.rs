@@ -121,7 +121,8 @@ const DANGEROUS: [&str; 16] = [
 const SERVERS: [&str; 6] = ["SHELLYARD_*", "MCP_*", "PWD", "OLDPWD", "SHLVL", "_"];
 
 /// Where a job's environment starts from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Inherit {
     /// The names of [`CORE_GROUPS`].
     #[default]

@@ -2,10 +2,9 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::str;
 use std::sync::Arc;
 
-use crate::hex::Hex;
+use data_encoding::HEXLOWER;
 
 /// The longest `tracestate` that is handed on, as the standard asks for at least.
 const MAX_STATE: usize = 512;
@@ -138,13 +137,13 @@ impl SpanId {
 
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Hex(&self.0).fmt(f)
+        HEXLOWER.encode_display(&self.0).fmt(f)
     }
 }
 
 impl fmt::Display for SpanId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Hex(&self.0).fmt(f)
+        HEXLOWER.encode_display(&self.0).fmt(f)
     }
 }
 
@@ -162,14 +161,11 @@ impl fmt::Debug for SpanId {
 
 /// `N` bytes in lower-case hexadecimal digits, and nothing else.
 fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-    if text.len() != 2 * N || !text.bytes().all(is_digit) {
+    let mut bytes = [0; N];
+    if text.len() != 2 * N {
         return None;
     }
-    let mut bytes = [0; N];
-    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?;
-    }
+    HEXLOWER.decode_mut(text.as_bytes(), &mut bytes).ok()?;
     Some(bytes)
 }
 

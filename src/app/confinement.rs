@@ -1,16 +1,14 @@
 //! From settings to the confinement of jobs.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::error::AppError;
 use super::rules;
-use crate::config::{self, Environment, LimitSettings, Loaded, OwnConfinement, Settings};
-use crate::confinement::{Backend, ConfinedPlaces, Profile};
+use crate::config::{Environment, Loaded, Settings};
+use crate::confinement::ConfinedPlaces;
 use crate::ids::Tenant;
-use crate::process::load;
 use crate::process::sandbox::backends;
-use crate::service::{Bound, Confining, LimitTerms, NetworkRule, OnUnavailable, Terms};
+use crate::service::{Confining, Terms};
 
 /// Where users keep what gives access to something, below their home directory.
 const CREDENTIALS: [&str; 17] = [
@@ -67,21 +65,18 @@ pub(super) fn confining(loaded: &Loaded) -> Result<Confining, AppError> {
 pub(super) fn wished(settings: &Settings) -> Result<Confining, AppError> {
     let general = &settings.confinement;
     let tenants = settings.tenants.iter();
-    let tenants = tenants.map(|(name, own)| Ok((Tenant::named(name)?, terms(&own.confining))));
+    let tenants = tenants.map(|(name, own)| Ok((Tenant::named(name)?, own.confining)));
     let lanes = settings.queue.lanes.iter();
     Ok(Confining {
         all: Terms {
-            profile: Some(profile(general.profile)),
-            network: Some(network(general.network)),
-            limits: limits(&settings.limits),
+            profile: Some(general.profile),
+            network: Some(general.network),
+            limits: settings.limits,
         },
         tenants: tenants.collect::<Result<_, AppError>>()?,
-        lanes: lanes.map(|(name, lane)| (name.clone(), terms(&lane.confining))).collect(),
-        offer: backends::offer().limited_to(strongest(general.backend)),
-        on_unavailable: match general.on_unavailable {
-            config::OnUnavailable::Refuse => OnUnavailable::Refuse,
-            config::OnUnavailable::Degrade => OnUnavailable::Degrade,
-        },
+        lanes: lanes.map(|(name, lane)| (name.clone(), lane.confining)).collect(),
+        offer: backends::offer().limited_to(general.backend),
+        on_unavailable: general.on_unavailable,
     })
 }
 
@@ -114,71 +109,6 @@ pub(super) fn places(
     }
 }
 
-fn terms(own: &OwnConfinement) -> Terms {
-    Terms {
-        profile: own.confinement.map(profile),
-        network: own.network.map(network),
-        limits: limits(&own.limits),
-    }
-}
-
-fn limits(said: &LimitSettings) -> LimitTerms {
-    let whole = |bound: config::Bound<u64>| of(bound, || None);
-    let seconds = |bound| match of(bound, || None) {
-        Bound::AtMost(seconds) => Bound::AtMost(Duration::from_secs_f64(seconds)),
-        Bound::Unbounded => Bound::Unbounded,
-    };
-    LimitTerms {
-        memory: said.memory.map(|bound| of(bound, usual_memory)),
-        cpu: said.cpu_s.map(seconds),
-        processes: said.processes.map(whole),
-        open_files: said.open_files.map(whole),
-        file_size: said.file_size.map(whole),
-        nice: said.nice,
-    }
-}
-
-fn of<T>(bound: config::Bound<T>, usual: impl FnOnce() -> Option<T>) -> Bound<T> {
-    match bound {
-        config::Bound::AtMost(most) => Bound::AtMost(most),
-        config::Bound::Word(config::BoundWord::None) => Bound::Unbounded,
-        config::Bound::Word(config::BoundWord::Auto) => {
-            usual().map_or(Bound::Unbounded, Bound::AtMost)
-        }
-    }
-}
-
-/// Three quarters of what there is, where that is known.
-fn usual_memory() -> Option<u64> {
-    load::total_memory().map(|bytes| bytes / 4 * 3)
-}
-
-const fn profile(profile: config::Profile) -> Profile {
-    match profile {
-        config::Profile::None => Profile::None,
-        config::Profile::Default => Profile::Default,
-        config::Profile::WorkspaceWrite => Profile::WorkspaceWrite,
-        config::Profile::ReadOnly => Profile::ReadOnly,
-    }
-}
-
-const fn network(network: config::Network) -> NetworkRule {
-    match network {
-        config::Network::Auto => NetworkRule::Usual,
-        config::Network::On => NetworkRule::On,
-        config::Network::Off => NetworkRule::Off,
-    }
-}
-
-const fn strongest(backend: config::Backend) -> Backend {
-    match backend {
-        config::Backend::Auto | config::Backend::Namespaces => Backend::Namespaces,
-        config::Backend::Landlock => Backend::Landlock,
-        config::Backend::Seccomp => Backend::Seccomp,
-        config::Backend::None => Backend::Nothing,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,8 +117,9 @@ mod tests {
     fn credentials_and_doors_of_services_are_hidden() {
         let environment = Environment::from_pairs([("HOME", "/home/me")]);
         let file = Some("/dev/null".into());
-        let sources = config::Sources { file, environment: environment.clone(), flags: Vec::new() };
-        let loaded = config::load(sources).unwrap();
+        let sources =
+            crate::config::Sources { file, environment: environment.clone(), flags: Vec::new() };
+        let loaded = crate::config::load(sources).unwrap();
         let places = places(&loaded.settings, &environment, Path::new("/tmp/s"));
         for path in ["/home/me/.ssh", "/run/user/0", "/run/docker.sock", "/run/podman"] {
             assert!(places.hidden.contains(&path.into()), "{path} in {places:?}");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::error::AppError;
 use crate::config::{self, Environment, Loaded, Settings};
-use crate::environment::{Cleaned, EnvironmentRules, Inherit, NamePattern, clean};
+use crate::environment::{Cleaned, EnvironmentRules, NamePattern, clean};
 use crate::http::auth::{Auth, AuthSettings, KeySource, OauthSettings, Scopes, TokenPlace};
 use crate::ids::Tenant;
 use crate::output::redaction::Redactor;
@@ -168,10 +168,7 @@ fn environment_rules(loaded: &Loaded) -> Result<EnvironmentRules, AppError> {
         parsed.map_err(|source| AppError::Variable { key, origin: origin(loaded, key), source })
     };
     Ok(EnvironmentRules {
-        inherit: match settings.inherit {
-            config::Inherit::Core => Inherit::Core,
-            config::Inherit::All => Inherit::All,
-        },
+        inherit: settings.inherit,
         pass: patterns("environment.pass", &settings.pass)?,
         drop: patterns("environment.drop", &settings.drop)?,
         set: settings
@@ -195,19 +192,13 @@ pub(super) fn audit(settings: &Settings) -> Result<Option<AuditTrail>, AppError>
     let place = AuditSettings { path, max_bytes, keep, max_queued };
     let log = match (Audit::open(place.clone()), audit.on_failure) {
         (Ok(log), _) => log,
-        (Err(error), config::OnAuditFailure::Refuse) => return Err(error.into()),
-        (Err(error), config::OnAuditFailure::Count) => {
+        (Err(error), OnAuditFailure::Refuse) => return Err(error.into()),
+        (Err(error), OnAuditFailure::Count) => {
             events::audit_failed(1, &error);
             Audit::unopened(place)?
         }
     };
-    Ok(Some(AuditTrail {
-        log,
-        on_failure: match audit.on_failure {
-            config::OnAuditFailure::Count => OnAuditFailure::Count,
-            config::OnAuditFailure::Refuse => OnAuditFailure::Refuse,
-        },
-    }))
+    Ok(Some(AuditTrail { log, on_failure: audit.on_failure }))
 }
 
 // From settings to who may come in.

@@ -17,9 +17,9 @@ use super::runtime::{self, EndWatchdog, Signals};
 use super::values;
 use crate::bounded_read::{SPILL_CHECK_TIME, run_bounded};
 use crate::cli::talk;
-use crate::config::{Changes, Loaded, ServerName, Settings, Sources, load};
+use crate::config::{Changes, Loaded, Settings, Sources, load};
 use crate::http::{Doors, MetricsText, Operations, Readiness, Reloaded, Server};
-use crate::mcp::Handler;
+use crate::mcp::{Handler, ServerName};
 use crate::output::SpillDir;
 use crate::process::cgroup;
 use crate::process::sandbox::scratch::ScratchRoot;
@@ -99,7 +99,7 @@ impl App {
         events::read_memory_limit_known(loaded.settings.output.read_memory as u64);
         tokio::spawn(yard.job.quota.read_memory().clone().trim_after_reads(trim_memory));
         let yard = Yard::open(YardSettings { numbers, ..yard }).await?;
-        let pressure = watch::Sender::new(values::pressure(&loaded.settings));
+        let pressure = watch::Sender::new(loaded.settings.pressure);
         yard.watch_pressure(pressure.subscribe());
         let gauges = Arc::new(QueueGauges::install(values::known_names(&loaded.settings)));
         let settings = loaded.settings.clone();
@@ -317,7 +317,7 @@ impl Reload {
             restart: Changes::between(&self.started, &loaded).restart,
         };
         self.live.yard.tune(tuning, by, &changes.live).await;
-        self.live.pressure.send_replace(values::pressure(&loaded.settings));
+        self.live.pressure.send_replace(loaded.settings.pressure);
         self.live.gauges.learn(values::known_names(&loaded.settings));
         self.filter_log(&changes, &loaded);
         *last = loaded;

@@ -16,8 +16,7 @@ use crate::http::Server;
 use crate::private_files::{PrivateDirError, make_private_dir};
 use crate::process::child_defaults;
 use crate::proxy;
-use crate::telemetry::Exporter;
-use crate::telemetry::logging::{self};
+use crate::telemetry::{Exporter, logging};
 
 /// Exit code of a server that could not start or go on.
 const FAILURE: u8 = 1;
@@ -114,7 +113,7 @@ impl Start {
             // Before the yard, which tells its limits once.
             let exporter = Exporter::install()?;
             // A mistake in them ends the server before anybody can connect.
-            rules::rules(&loaded, &values::shell(&loaded.settings.job))?;
+            rules::rules(&loaded, &loaded.settings.job.shell)?;
             let server = Server::bind(values::http(&loaded.settings)?).await?;
             lock.show_listeners(server.socket_path(), server.local_addr());
             let mut ending = Ending::listen(&loaded.settings, loaded.settings.server.drain)?;
@@ -210,7 +209,7 @@ impl Start {
 
     fn policy(&self, command: &cli::PolicyCommand) -> Result<u8, AppError> {
         let loaded = self.load()?;
-        let policy = rules::rules(&loaded, &values::shell(&loaded.settings.job))?.policy;
+        let policy = rules::rules(&loaded, &loaded.settings.job.shell)?.policy;
         Ok(cli::policy::run(command, &policy))
     }
 
@@ -222,10 +221,10 @@ impl Start {
         let loaded = self.load()?;
         let patient = cli::doctor::Patient {
             environment: &rules::environment(&loaded, &self.sources.environment)?,
-            levels: values::pressure(&loaded.settings).levels,
+            levels: loaded.settings.pressure.levels,
             spill_dir: &values::spill_dir(&loaded.settings),
             collector: loaded.settings.trace.otlp_endpoint.as_deref(),
-            shell: values::shell(&loaded.settings.job),
+            shell: loaded.settings.job.shell.clone(),
             login_shell: self.sources.environment.login_shell(),
             temp_dir: self.sources.environment.temp_dir(),
             confining: confinement::wished(&loaded.settings)?,

@@ -10,23 +10,19 @@ use std::time::Duration;
 use super::error::AppError;
 use super::{confinement, rules};
 use crate::client::USUAL_SOCKET;
-use crate::config::{self, Environment, Loaded, QuotaSettings, Settings, TenantSettings};
+use crate::config::{self, Environment, Loaded, Settings, TenantSettings};
 use crate::confinement::ConfinedPlaces;
 use crate::http::{HttpSettings, JobDetection, SocketAt};
 use crate::ids::Tenant;
-use crate::mcp::{
-    Dialect, DialectSettings, ExecuteCommandSettings, ExecuteSettings, McpSettings, ResultFormat,
-    RunShellCommandSettings, ServerName, ShellToolSettings,
-};
+use crate::mcp::{DialectSettings, ExecuteSettings, McpSettings, ShellToolSettings};
 use crate::output::{Counters, LogSettings, Quota, QuotaLimits, SpillDir};
 use crate::process::Callers;
 use crate::process::child_defaults::HostTag;
-use crate::process::shell::Shell;
 use crate::service::{
-    Bounds, DEFAULT_LANE, Defaults, JobSettings, LaneDefaults, LaneLimits, Levels, PressureWatch,
-    QueueLimits, Retention, TenantLimits, Tuning, YardSettings,
+    Bounds, DEFAULT_LANE, Defaults, JobSettings, LaneDefaults, LaneLimits, QueueLimits, Retention,
+    TenantLimits, Tuning, YardSettings,
 };
-use crate::spec::{LargeOutput, Limits, Priority};
+use crate::spec::Limits;
 use crate::telemetry::KnownNames;
 use crate::telemetry::logging::{Format, Logging};
 
@@ -93,43 +89,7 @@ pub(super) fn socket_path(settings: &Settings) -> Option<PathBuf> {
 }
 
 pub(super) fn mcp(all: &Settings) -> McpSettings {
-    let settings = &all.mcp;
-    McpSettings {
-        dialects: settings.dialects.iter().map(dialect).collect(),
-        server_name: match settings.server_name {
-            config::ServerName::Shellyard => ServerName::Shellyard,
-            config::ServerName::McpzShell => ServerName::McpzShell,
-        },
-        dialect: dialects(all),
-        result_format: match settings.result_format {
-            config::ResultFormat::Text => ResultFormat::Text,
-            config::ResultFormat::Structured => ResultFormat::Structured,
-            config::ResultFormat::Both => ResultFormat::Both,
-        },
-        wait_default: settings.wait,
-        wait_max: settings.max_wait_with_progress,
-        wait_max_quiet: settings.max_wait,
-        progress_every: settings.progress,
-        max_tokens: settings.max_tokens,
-        page_bytes: settings.page_bytes,
-        max_page_bytes: settings.max_page_bytes,
-        search_time: all.output.search,
-        task_grace: settings.task_grace,
-        cancel_stops_job: settings.cancel_stops_job,
-    }
-}
-
-const fn dialect(dialect: &config::Dialect) -> Dialect {
-    match dialect {
-        config::Dialect::Native => Dialect::Native,
-        config::Dialect::Shell => Dialect::Shell,
-        config::Dialect::Execute => Dialect::Execute,
-        config::Dialect::RunShellCommand => Dialect::RunShellCommand,
-        config::Dialect::ExecuteCommand => Dialect::ExecuteCommand,
-        config::Dialect::ShellExec => Dialect::ShellExec,
-        #[cfg(feature = "conformance")]
-        config::Dialect::Conformance => Dialect::Conformance,
-    }
+    McpSettings { dialect: dialects(all), search_time: all.output.search, ..all.mcp.clone() }
 }
 
 fn dialects(all: &Settings) -> DialectSettings {
@@ -150,16 +110,8 @@ fn dialects(all: &Settings) -> DialectSettings {
                 execute.log_output_bytes
             },
         },
-        run_shell_command: RunShellCommandSettings {
-            marker: Some(run_shell_command.marker.clone()).filter(|name| !name.is_empty()),
-        },
-        execute_command: ExecuteCommandSettings {
-            timeout: execute_command.timeout,
-            shell: execute_command.shell.clone(),
-            stderr: execute_command.stderr,
-            verbose: execute_command.verbose,
-            max_output: execute_command.max_output,
-        },
+        run_shell_command: run_shell_command.clone(),
+        execute_command: execute_command.clone(),
     }
 }
 
@@ -176,7 +128,7 @@ pub(super) fn yard(
         retention: retention(&settings.retention),
         compress_from: settings.output.compress_from,
         job: job(loaded, tag, confinement::places(settings, environment, scratch), environment)?,
-        rules: rules::rules(loaded, &shell(&settings.job))?,
+        rules: rules::rules(loaded, &settings.job.shell)?,
         audit: rules::audit(settings)?,
         numbers: None,
     })
@@ -186,7 +138,7 @@ pub(super) fn yard(
 pub(super) fn tuning(loaded: &Loaded) -> Result<Tuning, AppError> {
     let settings = &loaded.settings;
     Ok(Tuning {
-        rules: rules::rules(loaded, &shell(&settings.job))?,
+        rules: rules::rules(loaded, &settings.job.shell)?,
         defaults: defaults(loaded)?,
         queue: queue_limits(settings)?,
         quota: quota(settings),
@@ -205,11 +157,7 @@ fn defaults(loaded: &Loaded) -> Result<Defaults, AppError> {
     Ok(Defaults {
         cwd: cwd(settings)?,
         limits: limits(settings),
-        on_large_output: match settings.output.on_large_output {
-            config::OnLargeOutput::Spill => LargeOutput::Spill,
-            config::OnLargeOutput::Truncate => LargeOutput::Truncate,
-            config::OnLargeOutput::Error => LargeOutput::Error,
-        },
+        on_large_output: settings.output.on_large_output,
         max_timeout: settings.job.max_timeout,
         lanes: lanes.map(|(name, lane)| (name.clone(), lane_defaults(lane, settings))).collect(),
         environment: environment.collect::<Result<_, AppError>>()?,
@@ -226,7 +174,7 @@ fn job(
     let settings = &loaded.settings;
     let counters = Arc::new(Counters::default());
     Ok(JobSettings {
-        shell: shell(&settings.job),
+        shell: settings.job.shell.clone(),
         environment: Arc::new(rules::variables(loaded, environment)?),
         tag,
         log: LogSettings {
@@ -242,14 +190,9 @@ fn job(
 }
 
 fn lane_defaults(lane: &config::LaneSettings, settings: &Settings) -> LaneDefaults {
-    let timeout = lane.timeout_s.map(Duration::from_secs_f64);
     LaneDefaults {
-        timeout: timeout.map(|timeout| timeout.min(settings.job.max_timeout)),
-        priority: match lane.priority {
-            Some(config::Priority::Low) => Priority::Low,
-            Some(config::Priority::Normal) | None => Priority::Normal,
-            Some(config::Priority::High) => Priority::High,
-        },
+        timeout: lane.timeout.map(|timeout| timeout.min(settings.job.max_timeout)),
+        priority: lane.priority.unwrap_or_default(),
     }
 }
 
@@ -263,14 +206,6 @@ pub(super) fn quota(settings: &Settings) -> QuotaLimits {
             .filter_map(|(name, tenant)| Some((name.clone(), tenant.max_stored?)))
             .collect(),
     }
-}
-
-/// What holds starts back.
-pub(super) fn pressure(settings: &Settings) -> PressureWatch {
-    let config::PressureSettings { cpu, memory, io, check } = settings.pressure;
-    let level = |percent: u8| Some(percent).filter(|percent| *percent > 0);
-    let levels = Levels { cpu: level(cpu), memory: level(memory), io: level(io) };
-    PressureWatch { levels, every: check }
 }
 
 /// Lanes and tenants that metrics name.
@@ -296,13 +231,6 @@ fn retention(settings: &config::RetentionSettings) -> Retention {
             age: settings.tenant_max_age,
             bytes: settings.tenant_max_bytes,
         },
-    }
-}
-
-pub(super) fn shell(settings: &config::JobSettings) -> Shell {
-    match &settings.shell {
-        config::Shell::Auto => Shell::Auto,
-        config::Shell::At(path) => Shell::Path(path.to_string_lossy().into_owned()),
     }
 }
 
@@ -343,7 +271,7 @@ pub(super) fn queue_limits(settings: &Settings) -> Result<QueueLimits, AppError>
     let lanes = queue.lanes.iter().map(|(name, lane)| {
         (name.clone(), LaneLimits { slots: lane.slots, max_queued: lane.max_queued })
     });
-    let quota = tenant_quota(&settings.quota);
+    let quota = settings.quota;
     let tenants = settings.tenants.iter();
     let tenants = tenants.map(|(name, own)| Ok((Tenant::named(name)?, tenant(own, &quota))));
     Ok(QueueLimits {
@@ -353,16 +281,6 @@ pub(super) fn queue_limits(settings: &Settings) -> Result<QueueLimits, AppError>
         quota,
         tenants: tenants.collect::<Result<_, AppError>>()?,
     })
-}
-
-fn tenant_quota(quota: &QuotaSettings) -> TenantLimits {
-    TenantLimits {
-        weight: NonZeroU32::MIN,
-        max_running: quota.max_running.and_then(jobs),
-        max_queued: quota.max_queued.and_then(jobs),
-        starts_per_minute: quota.starts_per_minute.and_then(starts),
-        cpu_per_hour: quota.cpu_s_per_hour.and_then(cpu),
-    }
 }
 
 /// What the tenant's own section does not say is as for every tenant.
@@ -392,7 +310,7 @@ fn cpu(seconds: u64) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{LimitSettings, OwnConfinement};
+    use crate::service::Terms;
 
     const NONE: TenantSettings = TenantSettings {
         weight: None,
@@ -402,28 +320,17 @@ mod tests {
         cpu_s_per_hour: None,
         max_stored: None,
         environment: Vec::new(),
-        confining: OwnConfinement {
-            confinement: None,
-            network: None,
-            limits: LimitSettings {
-                memory: None,
-                cpu_s: None,
-                processes: None,
-                open_files: None,
-                file_size: None,
-                nice: None,
-            },
-        },
+        confining: Terms::NOTHING,
     };
 
     #[test]
     fn a_tenant_has_what_it_says_and_else_what_everybody_has() {
-        let everybody = tenant_quota(&QuotaSettings {
+        let everybody = TenantLimits {
             max_running: Some(4),
             max_queued: Some(10),
-            starts_per_minute: Some(60),
-            cpu_s_per_hour: None,
-        });
+            starts_per_minute: NonZeroU32::new(60),
+            ..TenantLimits::default()
+        };
         assert_eq!(tenant(&NONE, &everybody), everybody);
         let own = TenantSettings {
             weight: Some(3),

@@ -5,12 +5,13 @@
 //! problem names its line, variable or flag; all problems are told at once. What
 //! comes out is [`Settings`], typed and complete, and for every key its [`Origin`].
 //!
-//! No other room reads configuration or the environment: `app` hands each room the
-//! values that it needs.
+//! No other module reads configuration or the environment: `app` hands each module the values that
+//! it needs. Settings structs of modules are filled here, so `config` stands above them.
 
 mod check;
 mod environment;
 mod error;
+mod job_settings;
 mod layers;
 mod load;
 mod schema;
@@ -20,14 +21,14 @@ mod tests;
 
 pub use environment::{Environment, TOKEN_VARIABLE, user_file};
 pub use error::{ConfigError, Problem, Trouble};
+pub use job_settings::{
+    AuditSettings, ConfinementSettings, EnvironmentSettings, JobSettings, LaneSettings,
+    OutputSettings, PolicySettings, QueueSettings, RedactSettings, RetentionSettings,
+    TenantSettings, Uncertain,
+};
 pub use layers::{Entry, Origin};
 pub use load::{Changes, DEFAULT_FILE, FlagValue, Loaded, Sources, load};
 pub use settings::{
-    AuditSettings, Backend, Bound, BoundWord, ConfinementSettings, Dialect, EnvironmentSettings,
-    ExecuteCommandSettings, ExecuteSettings, HttpSettings, Inherit, JobSettings, LaneSettings,
-    LimitSettings, LogFormat, LogSettings, McpSettings, Network, OauthSettings, OnAuditFailure,
-    OnLargeOutput, OnUnavailable, OutputSettings, OwnConfinement, PolicySettings, PressureSettings,
-    Priority, Profile, QueueSettings, QuotaSettings, RedactSettings, ResultFormat,
-    RetentionSettings, RunShellCommandSettings, ServerName, ServerSettings, Settings, Shell,
-    ShellToolSettings, Socket, TenantSettings, TraceSettings, Uncertain,
+    ExecuteSettings, HttpSettings, LogFormat, LogSettings, OauthSettings, ServerSettings, Settings,
+    ShellToolSettings, Socket, TraceSettings,
 };

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use super::schema::SETTINGS;
 use super::*;
+use crate::mcp::ResultFormat;
+use crate::process::shell::Shell;
+use crate::spec::Priority;
 
 /// A configuration file of this text, in a folder of its own.
 fn file_of(text: &str) -> tempfile::NamedTempFile {
@@ -101,7 +104,10 @@ fn the_defaults_are_the_documented_ones() {
     assert_eq!((http.bind, http.path.as_str()), ("127.0.0.1:8000".parse().ok(), "/mcp"));
     assert_eq!((http.max_body, http.max_headers, http.max_connections), (4 << 20, 32 << 10, 1024));
     assert_eq!((http.token_file, http.header_timeout), (None, Duration::from_secs(30)));
-    assert_eq!((mcp.result_format, mcp.wait), (ResultFormat::Text, Duration::from_secs(30)));
+    assert_eq!(
+        (mcp.result_format, mcp.wait_default),
+        (ResultFormat::Text, Duration::from_secs(30))
+    );
     assert_eq!((mcp.max_tokens, mcp.page_bytes, mcp.max_page_bytes), (8000, 16384, 1 << 20));
     assert_eq!(mcp.task_grace, Duration::from_secs(2));
     assert!(mcp.cancel_stops_job);
@@ -186,7 +192,10 @@ fn a_lane_and_a_tenant_may_have_a_section_of_their_own() {
                 [tenants.Team-7]\nweight = 3\nmax_stored = \"1 GiB\"\n";
     let Settings { queue, tenants, .. } = load_with(text, &[], &[]).unwrap().settings;
     let gpu = &queue.lanes["gpu"];
-    assert_eq!((gpu.slots, gpu.timeout_s, gpu.priority), (None, Some(1.0), Some(Priority::Low)));
+    assert_eq!(
+        (gpu.slots, gpu.timeout, gpu.priority),
+        (None, Some(Duration::from_secs(1)), Some(Priority::Low))
+    );
     let team = &tenants["Team-7"];
     assert_eq!((team.weight, team.max_stored, team.max_running), (Some(3), Some(1 << 30), None));
     assert_eq!(

@@ -3,24 +3,34 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Settings of the MCP surface.
-#[derive(Debug, Clone)]
+use serde::Deserialize;
+
+use crate::setting_values::{seconds, text_or_none};
+
+/// Settings of the MCP surface: `[mcp]`, and what other sections say about its tools.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct McpSettings {
     /// Which tools are offered, in this order.
     pub dialects: Vec<Dialect>,
     /// What the server calls itself.
     pub server_name: ServerName,
     /// What the dialects' tools are told.
+    #[serde(skip)]
     pub dialect: DialectSettings,
     /// Which form a tool's answer takes.
     pub result_format: ResultFormat,
     /// How long `run_command` and `wait_jobs` wait when the caller does not say.
+    #[serde(rename = "wait_s", deserialize_with = "seconds")]
     pub wait_default: Duration,
     /// The longest wait of one call whose client gets progress.
+    #[serde(rename = "max_wait_with_progress_s", deserialize_with = "seconds")]
     pub wait_max: Duration,
     /// The longest wait of one call whose client gets none: many give up after a minute.
+    #[serde(rename = "max_wait_s", deserialize_with = "seconds")]
     pub wait_max_quiet: Duration,
     /// How often a waiting call sends progress.
+    #[serde(rename = "progress_s", deserialize_with = "seconds")]
     pub progress_every: Duration,
     /// The most that one answer may take, in tokens, when the caller does not say.
     pub max_tokens: u64,
@@ -29,8 +39,10 @@ pub struct McpSettings {
     /// The most output that a caller may ask for in one page.
     pub max_page_bytes: usize,
     /// How long one search or query may take.
+    #[serde(skip)]
     pub search_time: Duration,
     /// How long `run_command` waits before it answers with a task, where its client knows tasks.
+    #[serde(rename = "task_grace_s", deserialize_with = "seconds")]
     pub task_grace: Duration,
     /// Whether cancelling a waiting `run_command` also stops the job that it started.
     pub cancel_stops_job: bool,
@@ -58,7 +70,8 @@ impl Default for McpSettings {
 }
 
 /// What the server calls itself, and thus what it says of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ServerName {
     /// All that it is.
     Shellyard,
@@ -67,7 +80,8 @@ pub enum ServerName {
 }
 
 /// Which form a tool's answer takes. Each form is complete by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ResultFormat {
     /// Text only: what most clients show to a model.
     Text,
@@ -133,9 +147,11 @@ impl Default for ExecuteSettings {
 }
 
 /// Settings of `run_shell_command`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RunShellCommandSettings {
     /// The variable that is 1 for every command.
+    #[serde(deserialize_with = "text_or_none")]
     pub marker: Option<String>,
 }
 
@@ -146,9 +162,11 @@ impl Default for RunShellCommandSettings {
 }
 
 /// Settings of `execute_command`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ExecuteCommandSettings {
     /// The deadline of a command.
+    #[serde(deserialize_with = "seconds")]
     pub timeout: Duration,
     /// The shell that runs it.
     pub shell: String,
@@ -173,7 +191,8 @@ impl Default for ExecuteCommandSettings {
 }
 
 /// A set of tools that can be offered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Dialect {
     /// Our own six tools.
     Native,

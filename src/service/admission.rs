@@ -54,7 +54,8 @@ pub struct AuditTrail {
 }
 
 /// What a failed write to the audit log leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OnAuditFailure {
     /// It is counted, and work goes on.
     Count,

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::hex::Hex;
 use crate::ids::{JobId, Tenant};
 use crate::policy::AskRule;
 use crate::spec::{Program, Spec, Stdin};
@@ -201,7 +201,7 @@ impl Approvals {
     pub(super) fn ask(&self, tenant: Tenant, matter: Matter) -> Result<String, getrandom::Error> {
         let mut secret = [0; 16];
         getrandom::fill(&mut secret)?;
-        let id = Hex(&secret).to_string();
+        let id = HEXLOWER.encode(&secret);
         let open = Open { id: id.clone(), matter, since: Instant::now() };
         self.book(tenant, |book| {
             if book.open.len() == MAX_OPEN {

@@ -8,21 +8,27 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
 use crate::confinement::{Confinement, Granted, Network, Profile, ResourceLimits};
 use crate::ids::Tenant;
+use crate::process::load;
 use crate::process::sandbox::{HostOffer, OnUnavailable, Unavailable, grant};
+use crate::setting_values::word;
 use crate::size;
 
 /// What somebody says about the confinement of jobs; `None`: nothing of that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
 pub struct Terms {
     /// What a job may do to its surroundings.
+    #[serde(rename = "confinement", deserialize_with = "profile")]
     pub profile: Option<Profile>,
     /// Whether it has a network.
     pub network: Option<NetworkRule>,
     /// What it may use up.
+    #[serde(flatten)]
     pub limits: LimitTerms,
 }
 
@@ -32,11 +38,13 @@ impl Terms {
 }
 
 /// Whether a job has a network. Loosest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum NetworkRule {
     /// It has.
     On,
     /// As its profile has it.
+    #[serde(rename = "auto")]
     Usual,
     /// It has not.
     Off,
@@ -56,17 +64,23 @@ impl NetworkRule {
 }
 
 /// What somebody says about what a job may use up; `None`: nothing of that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
 pub struct LimitTerms {
     /// Memory of all its processes together, in bytes.
+    #[serde(deserialize_with = "memory")]
     pub memory: Option<Bound<u64>>,
     /// CPU time of all its processes together.
+    #[serde(rename = "cpu_s", deserialize_with = "cpu")]
     pub cpu: Option<Bound<Duration>>,
     /// Processes and threads at one time.
+    #[serde(deserialize_with = "plain_bound")]
     pub processes: Option<Bound<u64>>,
     /// Open files of each process.
+    #[serde(deserialize_with = "plain_bound")]
     pub open_files: Option<Bound<u64>>,
     /// The size of each file that it writes, in bytes.
+    #[serde(deserialize_with = "plain_bound")]
     pub file_size: Option<Bound<u64>>,
     /// How much it gives way to others, 0 to 19.
     pub nice: Option<u8>,
@@ -100,6 +114,52 @@ impl<T> Bound<T> {
             Self::Unbounded => None,
         }
     }
+}
+
+fn profile<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Profile>, D::Error> {
+    word(input, &Profile::WORDS).map(Some)
+}
+
+/// A bound as settings have it: a number, `auto` for what the host has, or `none`.
+#[derive(Deserialize)]
+#[serde(untagged, rename_all = "lowercase")]
+enum Written<T> {
+    Word(BoundWord),
+    AtMost(T),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum BoundWord {
+    Auto,
+    None,
+}
+
+impl<T> Written<T> {
+    fn bound(self, usual: impl FnOnce() -> Option<T>) -> Bound<T> {
+        match self {
+            Self::AtMost(most) => Bound::AtMost(most),
+            Self::Word(BoundWord::Auto) => usual().map_or(Bound::Unbounded, Bound::AtMost),
+            Self::Word(BoundWord::None) => Bound::Unbounded,
+        }
+    }
+}
+
+fn plain_bound<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Bound<u64>>, D::Error> {
+    Ok(Some(Written::deserialize(input)?.bound(|| None)))
+}
+
+/// By itself three quarters of what there is, where that is known.
+fn memory<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Bound<u64>>, D::Error> {
+    let usual = || load::total_memory().map(|bytes| bytes / 4 * 3);
+    Ok(Some(Written::deserialize(input)?.bound(usual)))
+}
+
+fn cpu<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Bound<Duration>>, D::Error> {
+    Ok(Some(match Written::<f64>::deserialize(input)?.bound(|| None) {
+        Bound::AtMost(seconds) => Bound::AtMost(Duration::from_secs_f64(seconds)),
+        Bound::Unbounded => Bound::Unbounded,
+    }))
 }
 
 /// What was said about the confinement of jobs, and what this host can do.

@@ -11,13 +11,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use std::{fmt, fs, thread};
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tempfile::NamedTempFile;
 use tokio::sync::watch;
 
 use crate::bounded_read::read_text;
-use crate::hex::Hex;
 use crate::ids::{JobId, JobNumber, Tenant};
 use crate::in_place;
 use crate::private_files::Links;
@@ -247,7 +247,7 @@ impl Tickets {
         let [first, second] = numbers.unwrap_or_default().map(u64::to_be_bytes);
         let hash = hash.chain_update(first).chain_update(second);
         let hash = hash.chain_update(job.tenant().name());
-        Hex(&hash.finalize()[..PROOF_BYTES]).to_string()
+        HEXLOWER.encode(&hash.finalize()[..PROOF_BYTES])
     }
 }
 

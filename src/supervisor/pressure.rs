@@ -3,6 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::Deserialize;
+
+use crate::setting_values::{seconds, zero_is_none};
+
 pub use crate::telemetry::Resource;
 
 /// How much the system stalls for want of something.
@@ -20,23 +24,29 @@ impl fmt::Display for Pressure {
     }
 }
 
-/// What is watched, and how often.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What is watched, and how often: `[pressure]`.
+// Unknown keys were refused before, and serde cannot do that beside a flattened field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct PressureWatch {
     /// What holds starts back.
+    #[serde(flatten)]
     pub levels: Levels,
     /// The time between two looks.
+    #[serde(rename = "check_s", deserialize_with = "seconds")]
     pub every: Duration,
 }
 
 /// From these shares on, in percent, starts are held back; `None` = whatever it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct Levels {
     /// Of processors.
+    #[serde(deserialize_with = "zero_is_none")]
     pub cpu: Option<u8>,
     /// Of memory.
+    #[serde(deserialize_with = "zero_is_none")]
     pub memory: Option<u8>,
     /// Of disks.
+    #[serde(deserialize_with = "zero_is_none")]
     pub io: Option<u8>,
 }
 

@@ -6,13 +6,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 use thiserror::Error;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::hex::Hex;
 use crate::ids::{Tenant, TenantError};
 use crate::service::{Identity, Role};
 
@@ -81,7 +81,7 @@ impl TokenHash {
     }
 
     pub(super) fn to_hex(self) -> String {
-        Hex(&self.0).to_string()
+        HEXLOWER.encode(&self.0)
     }
 }
 

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
 use super::fair::{Flow, Queue};
 use crate::ids::Tenant;
+use crate::setting_values::{zero_is_none, zero_seconds_is_none};
 use crate::spec::DEFAULT_LANE;
 use crate::supervisor::pressure::Pressure;
 
@@ -47,19 +49,33 @@ pub struct LaneLimits {
     pub max_queued: Option<usize>,
 }
 
-/// What one tenant may have; `None` = no bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What one tenant may have; `None` = no bound. `[quota]` says it of a tenant that has no own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TenantLimits {
     /// Its share of the starts beside other tenants that wait.
+    #[serde(skip, default = "weight_of_one")]
     pub weight: NonZeroU32,
     /// Its jobs that may run at once.
+    #[serde(deserialize_with = "zero_is_none")]
     pub max_running: Option<usize>,
     /// Its jobs that may wait.
+    #[serde(deserialize_with = "zero_is_none")]
     pub max_queued: Option<usize>,
     /// Its jobs that are accepted in a minute.
+    #[serde(deserialize_with = "starts")]
     pub starts_per_minute: Option<NonZeroU32>,
     /// CPU time that its jobs may use in an hour.
+    #[serde(rename = "cpu_s_per_hour", deserialize_with = "zero_seconds_is_none")]
     pub cpu_per_hour: Option<Duration>,
+}
+
+const fn weight_of_one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+fn starts<'de, D: Deserializer<'de>>(input: D) -> Result<Option<NonZeroU32>, D::Error> {
+    u64::deserialize(input).map(|most| NonZeroU32::new(u32::try_from(most).unwrap_or(u32::MAX)))
 }
 
 impl Default for TenantLimits {

@@ -3,13 +3,12 @@
 use std::fmt::{self, Write as _};
 use std::io;
 
+use data_encoding::HEXLOWER;
 use serde::de::Error as _;
-use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 use super::entry::{Damage, Event};
-use crate::hex;
 
 /// The point that the chain has reached: its last line's number and hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,36 +136,20 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Its digits.
-    pub(super) fn hex(&self) -> [u8; 64] {
-        hex::digits(&self.0)
-    }
-
     /// Reads exactly what [`fmt::Display`] writes: 64 lower-case hex digits.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut digest = Self::ZERO;
-        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-        if pairs.len() != digest.0.len() || !rest.is_empty() {
+        if text.len() != 2 * digest.0.len() {
             return None;
         }
-        for (byte, [high, low]) in digest.0.iter_mut().zip(pairs) {
-            *byte = nibble(*high)? << 4 | nibble(*low)?;
-        }
+        HEXLOWER.decode_mut(text.as_bytes(), &mut digest.0).ok()?;
         Some(digest)
-    }
-}
-
-fn nibble(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(str::from_utf8(&self.hex()).map_err(|_| fmt::Error)?)
+        HEXLOWER.encode_display(&self.0).fmt(f)
     }
 }
 
@@ -178,7 +161,7 @@ impl fmt::Debug for Digest {
 
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(str::from_utf8(&self.hex()).map_err(S::Error::custom)?)
+        serializer.collect_str(self)
     }
 }
 

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use super::digits;
 use super::line::{Digest, Link};
 use crate::private_files::{Links, explain_link};
 
@@ -17,9 +16,6 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 const SHORT_PATIENCE: Duration = Duration::from_millis(50);
 /// `flock` has no deadline of its own, so it is tried again after this long.
 const LOCK_RETRY: Duration = Duration::from_micros(200);
-
-/// Two numbers of 20 digits and a hash of 64, a space between them and a newline.
-const TEXT_BYTES: usize = 107;
 
 /// What the head says. On disk it has one width, so that it is overwritten in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,13 +27,9 @@ pub(super) struct Head {
 }
 
 impl Head {
-    fn text(self) -> [u8; TEXT_BYTES] {
-        let mut text = [b' '; TEXT_BYTES];
-        digits::put(self.link.seq, &mut text[..20]);
-        digits::put(self.bytes, &mut text[21..41]);
-        text[42..106].copy_from_slice(&self.link.hash.hex());
-        text[106] = b'\n';
-        text
+    /// Two numbers of 20 digits and a hash of 64, a space between them and a newline.
+    fn text(self) -> String {
+        format!("{:020} {:020} {}\n", self.link.seq, self.bytes, self.link.hash)
     }
 
     /// Reads exactly what was written; nothing for anything else.
@@ -122,7 +114,7 @@ impl<'a> LockedHead<'a> {
     /// Writes what it says from now on; `before` is what was read from it.
     pub(super) fn write(&self, head: Head, before: Option<Head>) -> io::Result<()> {
         let text = head.text();
-        self.file.write_all_at(&text, 0)?;
+        self.file.write_all_at(text.as_bytes(), 0)?;
         match before {
             // One is as long as the other.
             Some(_) => Ok(()),
@@ -275,7 +267,7 @@ mod tests {
     #[test]
     fn a_head_is_read_as_it_was_written_and_in_no_other_form() {
         let head = Head { link: Link { seq: 12, hash: Digest::of(b"x") }, bytes: 3456 };
-        let text = String::from_utf8(head.text().to_vec()).unwrap();
+        let text = head.text();
         assert_eq!(text, format!("{:020} {:020} {}\n", 12, 3456, head.link.hash));
         assert_eq!(Head::parse(&text), Some(head));
         for other in ["", text.trim_end(), &text[1..], &format!("{text}\n"), &text.replace(' ', "")]

@@ -24,7 +24,6 @@
 //! missed.
 
 mod clock;
-mod digits;
 mod entry;
 mod error;
 mod handle;

@@ -6,6 +6,7 @@ use super::source::SourceFile;
 /// neighbours only in the first row, which wires everything, and in the last, which is words.
 const ROWS: &[&[&str]] = &[
     &["main", "app", "cli"],
+    &["config"],
     &["http", "proxy", "stdio"],
     &["lines"],
     &["mcp"],
@@ -17,18 +18,17 @@ const ROWS: &[&[&str]] = &[
     &["process"],
     &["client"],
     &["telemetry"],
-    &["config"],
     &[
         "bounded_read",
         "confinement",
         "did_you_mean",
         "filter",
-        "hex",
         "ids",
         "in_place",
         "outcome",
         "output",
         "private_files",
+        "setting_values",
         "size",
         "spec",
         "task_limit",
