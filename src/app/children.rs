@@ -90,7 +90,8 @@ impl Trees {
 
     fn scan(&mut self) {
         // By CPU time: beside busy jobs it takes long until this thread gets a processor.
-        let (begun, newest) = (thread_cpu_time(), newest_number());
+        let begun = thread_cpu_time();
+        let newest = newest_number();
         let Some(scan) = scan_trees() else {
             self.schedule = None;
             return self.note(TreeScan::default());

@@ -90,7 +90,8 @@ fn check_lanes(policy: &Policy, queue: &config::QueueSettings) -> Result<(), Rul
     let rules = policy.allow.iter().flatten().chain(&policy.deny).chain(&policy.ask);
     for (rule, lane) in rules.flat_map(|rule| rule.scope().lanes.iter().map(move |it| (rule, it))) {
         if !known().any(|known| known == lane) {
-            let (place, lane) = (rule.place().to_owned(), lane.clone());
+            let place = rule.place().to_owned();
+            let lane = lane.clone();
             let known = known().map(str::to_owned).collect();
             return Err(RuleError::UnknownLane { place, lane, known });
         }
@@ -122,7 +123,8 @@ fn directories(loaded: &Loaded) -> Result<Option<AllowedDirectories>, AppError> 
                 path.clone()
             }
             Err(source) => {
-                let (origin, path) = (origin(loaded, key), path.clone());
+                let origin = origin(loaded, key);
+                let path = path.clone();
                 return Err(AppError::AllowedDirectory { origin, path, source });
             }
         });
@@ -157,7 +159,8 @@ pub(super) fn environment(loaded: &Loaded, environment: &Environment) -> Result<
 
 /// What jobs find in their environment, made out when there is one; the rules are checked now.
 pub(super) fn variables(loaded: &Loaded, environment: &Environment) -> Result<Variables, AppError> {
-    let (rules, pairs) = (environment_rules(loaded)?, environment.pairs());
+    let rules = environment_rules(loaded)?;
+    let pairs = environment.pairs();
     Ok(Variables::made_by(move || clean(&pairs, &rules).kept))
 }
 
@@ -201,7 +204,7 @@ pub(super) fn audit(settings: &Settings) -> Result<Option<AuditTrail>, AppError>
     Ok(Some(AuditTrail { log, on_failure: audit.on_failure }))
 }
 
-// From settings to who may come in.
+// Authentication from settings.
 
 /// Who may come in, or what is wrong with the tokens.
 pub(super) fn auth(settings: &Settings) -> Result<Auth, AppError> {

@@ -190,7 +190,8 @@ impl EndWatchdog {
             Signals::listen()?
         };
         let begun = Arc::new(Notify::new());
-        let (limit, begins) = (jobs + LAST_STEPS, Arc::clone(&begun));
+        let limit = jobs + LAST_STEPS;
+        let begins = Arc::clone(&begun);
         let watch = move || {
             runtime.block_on(outlast(signals, begins, limit));
             force_end(limit);

@@ -228,12 +228,15 @@ impl App {
 
     /// Returns the text of all metrics, for which each scrape asks the queue for its figures.
     fn metrics(&self, exporter: Exporter) -> MetricsText {
-        let (yard, gauges) = (self.yard.clone(), Arc::clone(&self.gauges));
+        let yard = self.yard.clone();
+        let gauges = Arc::clone(&self.gauges);
         let exporter = exporter
             .with_data_dir(values::spill_dir(&self.settings))
             .with_output(Arc::clone(self.spill.counters()));
         MetricsText::new(move || {
-            let (yard, gauges, exporter) = (yard.clone(), Arc::clone(&gauges), exporter.clone());
+            let yard = yard.clone();
+            let gauges = Arc::clone(&gauges);
+            let exporter = exporter.clone();
             async move {
                 if let Some(figures) = yard.figures().await {
                     gauges.show(&figures);

@@ -244,7 +244,8 @@ impl Start {
 /// Refuses a data directory in which other users could put or read files. One that cannot be made
 /// at all holds nothing of ours, and what cannot be kept then is told later.
 fn close_data_dir(settings: &Settings) -> Result<(), AppError> {
-    let (path, silent) = (settings.server.data_dir.clone(), settings.server.data_dir.clone());
+    let path = settings.server.data_dir.clone();
+    let silent = settings.server.data_dir.clone();
     let made = run_bounded(FILE_TIME, move || make_private_dir(&path));
     match made.map_err(|source| AppError::DataDirSilent { path: silent, source })? {
         Ok(()) | Err(PrivateDirError::Unusable { .. }) => Ok(()),

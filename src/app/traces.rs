@@ -55,7 +55,7 @@ fn export(endpoint: &str, _: &Handle) -> Result<Traces, AppError> {
     Err(AppError::NoOtlp { endpoint: endpoint.to_owned() })
 }
 
-// The way to a collector of spans: our own client, on the server's runtime.
+// The transport of spans to a collector: our own client, on the server's runtime.
 
 /// What a collector gets to take one batch.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(10);

@@ -86,7 +86,7 @@ fn as_json(found: &[Finding], environment: &Cleaned) -> String {
     format!("{answer:#}\n")
 }
 
-// One thing that was looked at, and how it is told.
+// One finding, and how it is shown.
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -221,7 +221,8 @@ fn pressure_finding(levels: Levels, read: &[Read]) -> Finding {
     let now = read.iter().filter_map(|(resource, read)| Some((*resource, (*read).ok()?)));
     let held =
         Resource::ALL.into_iter().filter_map(|resource| Some((resource, levels.of(resource)?)));
-    let (now, held) = (percents(now), percents(held));
+    let now = percents(now);
+    let held = percents(held);
     if held.is_empty() {
         let fix = "to hold starts back under pressure, set pressure.memory or pressure.io";
         finding(Level::Ok, format!("{now}; starts are never held back"), Some(fix.to_owned()))

@@ -366,7 +366,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
-// Flags that say how far a command is shut in, and what it may use up.
+// Flags for the sandbox and the limits of a command.
 
 /// Flags of `run` about confinement and limits.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]

@@ -47,7 +47,8 @@ pub(super) async fn run(flags: &LogLevelFlags, client: &Client) -> Result<Reply,
 
 /// The filter is data; until when it holds is talk.
 fn told(answer: &Value) -> Reply {
-    let (filter, configured) = (words(&answer["filter"]), words(&answer["configured"]));
+    let filter = words(&answer["filter"]);
+    let configured = words(&answer["configured"]);
     let stderr = match answer["for_s"].as_u64() {
         Some(seconds) => format!("for {seconds} s more, then {configured} holds again\n"),
         None if filter == configured => String::new(),

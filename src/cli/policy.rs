@@ -96,7 +96,8 @@ struct Case {
 fn test_cases(file: &Path, out: &mut impl Write) -> io::Result<u8> {
     let text = fs::read_to_string(file)
         .map_err(|error| io::Error::other(format!("cannot read {}: {error}", file.display())))?;
-    let (mut passed, mut failed) = (0, 0);
+    let mut passed = 0;
+    let mut failed = 0;
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         match judge_case(line) {
             Ok(()) => passed += 1,
@@ -123,7 +124,8 @@ fn judge_case(line: &str) -> Result<(), String> {
 
 fn decide_case(case: &Case) -> Result<Decision, RuleError> {
     let texts = |list: &[String]| list.to_vec();
-    let (allow, deny) = (texts(&case.allow), texts(&case.deny));
+    let allow = texts(&case.allow);
+    let deny = texts(&case.deny);
     let allow = rules::patterns("allow", allow.iter().map(String::as_str))?;
     let policy = Policy {
         allow: (!allow.is_empty()).then_some(allow),

@@ -39,9 +39,9 @@ pub fn say(message: &str) {
     eprintln!("shellyard: {message}");
 }
 
-// What a verb has to say, and its exit code.
+// The output of a verb and its exit code.
 
-/// What a verb has to say, and its exit code.
+/// The output of a verb and its exit code.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Reply {
     pub(super) stdout: String,

@@ -312,9 +312,9 @@ pub(super) fn connector() -> io::Result<TlsConnector> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-// Why a server could not be asked.
+// Reasons why a request failed.
 
-/// Why a server could not be asked. Each text says what was tried and what to do next.
+/// Reasons why a request failed. Each text says what was tried and what to do next.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// Nobody listens there.

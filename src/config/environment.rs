@@ -104,7 +104,7 @@ impl Environment {
     }
 }
 
-// Where files are looked for and kept: pure functions of the environment.
+// Paths of files: pure functions of the environment.
 
 const FILE: &str = "shellyard/config.toml";
 const SYSTEM_FILE: &str = "/etc/shellyard/config.toml";

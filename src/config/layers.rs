@@ -76,8 +76,10 @@ impl Layers {
                 self.entries.insert(key.to_owned(), Entry { given, origin, canonical });
             }
             None => {
-                let (allowed, meant) = (rule.allowed(), rule.meant(&given));
-                let (key, given) = (key.to_owned(), given.to_string());
+                let allowed = rule.allowed();
+                let meant = rule.meant(&given);
+                let key = key.to_owned();
+                let given = given.to_string();
                 self.report(origin, Trouble::NotAllowed { key, given, allowed, meant });
             }
         }
@@ -127,7 +129,7 @@ fn insert(table: &mut Table, key: &str, value: Value) {
     }
 }
 
-// Where a value came from.
+// The origin of a value.
 
 /// Where a value came from, precise enough to go and change it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -180,7 +180,7 @@ fn mismatch(error: toml::de::Error) -> ConfigError {
     ConfigError::Invalid { problems: vec![Problem { origin: Origin::Default, trouble }] }
 }
 
-// What differs between two loads, and what of it a running server takes over.
+// Differences between two loads, and which of them a running server takes over.
 
 /// Keys, and beginnings of keys, that a running server takes over. All others take a restart.
 const LIVE: [&str; 25] = [
@@ -228,7 +228,8 @@ impl Changes {
             let entries = loaded.entries().into_iter();
             entries.map(|(key, entry)| (key.to_owned(), entry.canonical.clone())).collect()
         };
-        let (old, new) = (values(old), values(new));
+        let old = values(old);
+        let new = values(new);
         let differ = |one: &[(String, toml::Value)], other: &[(String, toml::Value)]| {
             let differing = one.iter().filter(|entry| !other.contains(entry));
             differing.map(|(key, _)| key.clone()).collect::<Vec<_>>()

@@ -66,7 +66,8 @@ enum Shift {
 fn work(pump: &mut Pump) -> Shift {
     STREAMS.into_iter().for_each(|stream| pump.tap(stream).unwatch());
     let started = Instant::now();
-    let (mut emptied, mut gathered) = (started, 0);
+    let mut emptied = started;
+    let mut gathered = 0;
     // At least one turn: where no room can be made, what comes is dropped and counted, not waited for.
     loop {
         let asker = pump.take_asker();

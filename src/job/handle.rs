@@ -1,4 +1,4 @@
-//! The door of a job: what everyone else holds of it.
+//! The public handle of a job.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,7 +38,9 @@ impl Shared {
         status: watch::Receiver<Status>,
         output: LogReader,
     ) -> Self {
-        let (actor, tree, last_look) = (OnceLock::new(), OnceLock::new(), LastLook::default());
+        let actor = OnceLock::new();
+        let tree = OnceLock::new();
+        let last_look = LastLook::default();
         Self { id, spec, actor, tree, status, output, last_look }
     }
 }
@@ -200,7 +202,7 @@ impl JobHandle {
     }
 }
 
-// What is known of a job at one moment.
+// The status of a job at one moment.
 
 /// A snapshot of a job, taken without asking its actor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -270,7 +272,7 @@ pub struct Liveness {
     pub waiting_for_input: bool,
 }
 
-// The last look at a job's processes, for whoever can do with one that is almost new.
+// A cached look at a job's processes.
 
 /// A look takes a walk over the host's processes. However many ask, there are not more than ten of
 /// them in a second.

@@ -172,7 +172,8 @@ impl JobSeat {
     /// Tells the world, once. Output that never began is closed here.
     pub(super) fn finish(&mut self, ending: Ending) {
         self.writer = None;
-        let (active, written) = (self.active.take(), self.shared.output.progress().written_bytes());
+        let active = self.active.take();
+        let written = self.shared.output.progress().written_bytes();
         self.span.log().in_scope(|| match active {
             Some(active) => active.finish(&ending, written),
             None => events::job_ended_unstarted(self.shared.id, &ending.outcome),
@@ -209,7 +210,7 @@ impl Drop for JobSeat {
     }
 }
 
-// What traces tell of a job: one span, from its acceptance to its end.
+// The span of a job in traces, from its acceptance to its end.
 
 /// The span of one job, a part of the call that asked for it. It tells how the job went, and
 /// never what was run, written or set.

@@ -172,7 +172,7 @@ impl Drop for Newborn {
     }
 }
 
-// From a spec to a process: which program, which environment.
+// The program and environment of a spec.
 
 /// Where programs look for the trace that they are a part of, as OpenTelemetry has it.
 const TRACE_VARIABLES: [&str; 2] = ["TRACEPARENT", "TRACESTATE"];
@@ -182,7 +182,8 @@ const TRACE_VARIABLES: [&str; 2] = ["TRACEPARENT", "TRACESTATE"];
 /// # Errors
 /// When a variable cannot be given to a program.
 pub(super) fn launch(seat: &JobSeat, cwd: Cwd) -> Result<Launch, StartError> {
-    let (spec, settings) = (seat.spec(), &seat.settings);
+    let spec = seat.spec();
+    let settings = &seat.settings;
     let (program, arg0, args, report) = command(spec, settings);
     Ok(Launch {
         program,
@@ -227,7 +228,8 @@ fn command(spec: &Spec, settings: &JobSettings) -> Words {
 
 /// The server's own variables, then the caller's over them, then the marker over all.
 fn environment(seat: &JobSeat) -> Result<Vec<Variable>, StartError> {
-    let (given, settings) = (&seat.spec().env, &seat.settings);
+    let given = &seat.spec().env;
+    let settings = &seat.settings;
     let marker = settings.tag.marker(seat.id().number());
     let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
     let is_told = TRACE_VARIABLES.into_iter().any(is_given);
@@ -254,7 +256,7 @@ fn trace_variables(trace: &TraceContext) -> impl Iterator<Item = (&'static str, 
     TRACE_VARIABLES.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?)))
 }
 
-// What every job finds in its environment.
+// Variables that every job gets.
 
 type Pairs = Vec<(OsString, OsString)>;
 

@@ -157,7 +157,8 @@ fn running(streams: Streams, event: Event) -> (State, Vec<Effect>) {
             stop(streams, Outcome::TimedOut { after }, SIGTERM, Grace::Default)
         }
         Event::LimitHit(which) if is_urgent(which) => {
-            let (cause, leader) = (Outcome::Limit { which }, Leader::Alive);
+            let cause = Outcome::Limit { which };
+            let leader = Leader::Alive;
             (State::Killing { cause, streams, leader }, vec![Effect::Kill])
         }
         Event::LimitHit(which) => stop(streams, Outcome::Limit { which }, SIGTERM, Grace::Default),
@@ -326,7 +327,7 @@ fn finish(streams: Streams, rest: Rest, outcome: Outcome) -> (State, Vec<Effect>
     (State::Finished { streams }, vec![Effect::Finish(outcome), next])
 }
 
-// How the end of a leader reads. Pure.
+// The outcome that follows from the exit of a leader. Pure.
 
 /// What a shell adds to the number of the signal that ended its last command.
 const BY_SIGNAL: i32 = 128;

@@ -53,7 +53,7 @@ async fn feed(mut pipe: InputPipe, mut queue: mpsc::Receiver<Vec<u8>>) {
     }
 }
 
-// What can be sent to a running job, and why it may be refused.
+// Input for a running job, and the reasons to refuse it.
 
 /// Input for a running job: the bytes first, then the key, then the end of input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

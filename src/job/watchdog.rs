@@ -90,7 +90,8 @@ impl Watch {
         if (limits.memory, limits.cpu, processes) == (None, None, None) {
             return None;
         }
-        let (standing, most) = (Standing::Within(Room::at_first(&limits)), Used::default());
+        let standing = Standing::Within(Room::at_first(&limits));
+        let most = Used::default();
         let mut registry = registry();
         registry.last += 1;
         let number = registry.last;
@@ -159,9 +160,12 @@ fn run() {
     process::child_defaults::prefer_this_thread();
     let processors = thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let mut surveyed = Instant::now();
-    let (glance, jobs_cpu, took) = (None, None, Duration::ZERO);
+    let glance = None;
+    let jobs_cpu = None;
+    let took = Duration::ZERO;
     let mut last = LastSurvey { glance, jobs_cpu, took, calm: CALM, processors };
-    let (mut before, mut newest) = (None, 0);
+    let mut before = None;
+    let mut newest = 0;
     let mut work = Work::Done;
     loop {
         if wait_for_somebody() == Slept::Yes {
@@ -169,7 +173,8 @@ fn run() {
         }
         let room = registry().least_room();
         let (pause, latest) = wait_for_the_next_glance(last.count(&room));
-        let (room, now) = (registry().least_room(), process::glance());
+        let room = registry().least_room();
+        let now = process::glance();
         let has_grown = last.count(&room).has_grown(now.map(|now| now.tasks));
         let glances = Glances { before, now };
         if newest != latest || glances.have_stirred(&room) {
@@ -179,7 +184,8 @@ fn run() {
             // It may be where its CPU time is not counted.
             last.jobs_cpu = None;
         }
-        let (since, unseen) = (surveyed.elapsed(), registry().longest_unseen(surveyed));
+        let since = surveyed.elapsed();
+        let unseen = registry().longest_unseen(surveyed);
         if last.is_over(since, unseen, now, &room) {
             // By CPU time: beside a fork bomb it takes long until this thread gets a processor.
             let begun = process::thread_cpu_time();

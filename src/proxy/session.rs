@@ -330,7 +330,7 @@ fn failure(text: String, word: &str) -> ErrorData {
     ErrorData::new(CONNECTION_CLOSED, text, Some(json!({"code": word})))
 }
 
-// What a line says, as far as a proxy needs to know. The rest of it is carried as it is.
+// The parts of a message that the proxy reads. The rest is passed on unchanged.
 
 /// A line of the client.
 #[derive(Debug, Clone, PartialEq)]

@@ -116,7 +116,8 @@ impl Gate {
             spec.confinement = *granted;
             spec.doubt = uncertain.as_deref().map(Arc::from);
         }
-        let (command, cwd) = (spec.program.display(), spec.cwd.to_string_lossy());
+        let command = spec.program.display();
+        let cwd = spec.cwd.to_string_lossy();
         let note = Note {
             caller,
             job: decided.as_ref().ok().map(|(job, _)| *job),
@@ -194,7 +195,8 @@ impl Gate {
     /// What writes the ending of a job down that this caller asked for.
     pub(super) fn write_at_end(&self, caller: &Caller) -> Option<AtEnd> {
         let AuditTrail { log, .. } = self.audit.clone()?;
-        let (caller, redactor) = (caller.clone(), Arc::clone(&self.rules().redactor));
+        let caller = caller.clone();
+        let redactor = Arc::clone(&self.rules().redactor);
         Some(AtEnd::new(move |job, ending| {
             log.ending(&EndingEntry {
                 tenant: caller.tenant.name(),
@@ -283,7 +285,8 @@ fn judge(
     if let Some(root) = *root {
         let root = OpenedDir::open(root).map_err(Refused::Unreadable)?;
         if !cwd.path().starts_with(root.path()) {
-            let (cwd, root) = (cwd.path().to_owned(), root.path().to_owned());
+            let cwd = cwd.path().to_owned();
+            let root = root.path().to_owned();
             return Err(Refused::OutsideRoot { cwd, root });
         }
     }
@@ -446,7 +449,7 @@ pub(super) fn roots(rules: &Rules) -> Vec<String> {
     roots.map(|root| root.to_string_lossy().into_owned()).collect()
 }
 
-// Why a rule let something not run.
+// Refusals by a rule.
 
 /// Why a submission was refused by rule. Nothing was run.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -36,9 +36,11 @@ impl Desk {
         else {
             return self.noted(accepted).map(Submitted::Job);
         };
-        let (redactor, rule) = (self.redactor(), matter.rule.clone());
+        let redactor = self.redactor();
+        let rule = matter.rule.clone();
         let masked = |text: &str| redactor.mask_text(text).into_owned();
-        let (command, cwd) = (masked(&command), masked(&matter.cwd.to_string_lossy()));
+        let command = masked(&command);
+        let cwd = masked(&matter.cwd.to_string_lossy());
         let asked = self.yard.gate.approvals.ask(self.caller.tenant, Matter::clone(matter));
         // Without random numbers nobody can be asked.
         let Ok(id) = asked else { return self.noted(accepted).map(Submitted::Job) };
@@ -91,7 +93,8 @@ impl Desk {
     /// Closes a question that nobody said yes to; the refusal that says so. It is written down.
     #[must_use]
     pub fn decline(&self, question: &str, why: NoConsent) -> SubmitError {
-        let (gate, caller) = (&self.yard.gate, &self.caller);
+        let gate = &self.yard.gate;
+        let caller = &self.caller;
         let (step, refused) = match gate.approvals.close(caller.tenant, question) {
             Some(Matter { rule, .. }) => (why.counted(), Refused::NotApproved { rule, why }),
             None => (ApprovalStep::NotAsked, not_asked("a rule")),
@@ -170,7 +173,8 @@ impl Desk {
     pub fn park(&self, submission: Submission, question: Question) -> Parked {
         let job = self.yard.tenancy.next_job(self.caller.tenant);
         // As it is asked for from here, wherever it is answered from.
-        let (since, submission) = (Instant::now(), self.placed(submission));
+        let since = Instant::now();
+        let submission = self.placed(submission);
         let parked = Parked { job, question, since, fate: Fate::Open, submission };
         self.yard.lot.look(job.tenant(), |all| {
             if all.len() == MAX_PARKED {

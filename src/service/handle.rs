@@ -1,4 +1,4 @@
-//! The yard itself.
+//! The public handle of the service.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -83,13 +83,15 @@ impl Yard {
         let environment = Arc::clone(&job.environment);
         let spilled = Spilled::new(job.log.spill_dir.clone());
         let spilled = spilled.map_err(|error| SpawnErr::StartupFailed(error.into()))?;
-        let (quota, places) = (Arc::clone(&job.quota), Arc::clone(&job.places));
+        let quota = Arc::clone(&job.quota);
+        let places = Arc::clone(&job.places);
         let kept_for = retention.all.age.into_iter().chain(retention.tenant.age).min();
         let supervising = SupervisorSettings { queue, retention, compress_from, job };
         let supervisor = Supervisor::start(supervising).await?;
         let gate = Arc::new(Gate::new(rules, audit));
         let defaults = Arc::new(RwLock::new(Arc::new(defaults)));
-        let (tenancy, spilled) = (Arc::new(Tenancy::open(numbers)), Arc::new(spilled));
+        let tenancy = Arc::new(Tenancy::open(numbers));
+        let spilled = Arc::new(spilled);
         Ok(Self {
             supervisor,
             defaults,
@@ -201,7 +203,7 @@ async fn all_gone(jobs: &[JobHandle]) {
     }
 }
 
-// What whoever runs the server may do to the queue while it runs. Each is written down.
+// Control of the queue by the operator. Each call is written to the audit log.
 
 #[cfg(test)]
 use super::super::supervisor::Pressure;

@@ -1,5 +1,5 @@
-//! The service's one door: submit, find, list, stop, drain; and files. Transports and tools know
-//! nothing of actors; whatever runs the jobs stands behind this.
+//! The API that transports and tools use: submit, find, list, stop, drain; and files. They know
+//! nothing of actors.
 
 mod admission;
 mod approval;

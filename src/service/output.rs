@@ -120,7 +120,7 @@ fn kind_of(sample: &[u8]) -> ContentKind {
     }
 }
 
-// What stays of a job for those who come back for its output: its ticket, and its packed form.
+// Spilled output: the ticket and the packed form of a job.
 
 /// Gzipped forms that are kept; an older one is made anew when it is asked for again.
 const MAX_PACKED: usize = 8;
@@ -215,14 +215,15 @@ impl Desk {
         if let Some(packed) = self.yard.spilled.kept(job.id(), stream) {
             return Ok(packed);
         }
-        let (redactor, dir) = (self.redactor(), &self.yard.spilled.dir);
+        let redactor = self.redactor();
+        let dir = &self.yard.spilled.dir;
         let packed = Arc::new(gzip(job.output(), stream, &redactor, dir).await?);
         self.yard.spilled.keep(Kept { job: job.id(), stream, packed: Arc::clone(&packed) });
         Ok(packed)
     }
 }
 
-// How far callers were shown the output of jobs: what comes after that is news to them.
+// How far each caller has seen the output of a job.
 
 /// So many outputs are known at a time; then all of them count as unseen again.
 const MAX_SEEN_ROWS: usize = 10_000;
@@ -259,7 +260,7 @@ impl Seen {
     }
 }
 
-// How often in a row callers waited in vain: who polls is told so.
+// Counts of waits in a row that ended with nothing new, to tell callers that poll.
 
 /// So many rows are counted at a time; then all of them begin anew.
 const MAX_WAIT_ROWS: usize = 1000;

@@ -185,7 +185,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-// Tickets: names for a job that nobody can guess, for addresses that leave its tenant's sight.
+// Tickets: unguessable names of jobs, for addresses that leave the tenant's sight.
 
 /// Bytes of a ticket that cannot be guessed.
 const PROOF_BYTES: usize = 16;
@@ -251,7 +251,7 @@ impl Tickets {
     }
 }
 
-// Who calls, and what that one may do.
+// The identity and role of a caller.
 
 /// Who calls: what a transport found out before it let the caller in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

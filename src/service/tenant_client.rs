@@ -1,4 +1,4 @@
-//! The yard as one caller sees it.
+//! The service as one caller sees it.
 //!
 //! **Invariant:** whatever comes through here is of the caller's own tenant. A job of another one
 //! is answered for like a job that never was.
@@ -115,13 +115,15 @@ impl Desk {
         approval: Option<&Approval>,
     ) -> Result<JobHandle, SubmitError> {
         let Self { yard, caller, .. } = self;
-        let (tenant, key) = (caller.tenant, submission.key.clone());
+        let tenant = caller.tenant;
+        let key = submission.key.clone();
         if let Some(key) = &key
             && let Some(known) = yard.supervisor.find_key(tenant, key.clone()).await
         {
             return Ok(known);
         }
-        let (within, logged) = (submission.within, submission.logged);
+        let within = submission.within;
+        let logged = submission.logged;
         let defaults = yard.defaults();
         let mut spec = submission
             .complete(&defaults, caller)
@@ -288,7 +290,8 @@ impl Desk {
     /// read much like it.
     pub async fn similar_commands(&self, ending: &Ending, output: &str) -> Vec<String> {
         let Some(name) = missing(&ending.outcome, output) else { return Vec::new() };
-        let (name, environment) = (name.to_owned(), Arc::clone(&self.yard.environment));
+        let name = name.to_owned();
+        let environment = Arc::clone(&self.yard.environment);
         let look = move || {
             let path = environment.get("PATH").unwrap_or_default();
             similar::similar(&name, path, SIMILAR)

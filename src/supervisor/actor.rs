@@ -259,7 +259,8 @@ impl Supervision {
         seat.log().in_scope(|| events::job_submitted(id, &logged));
         self.seats.insert(id, seat);
         self.registry.insert(handle.clone(), key);
-        let (packer, post) = (self.packer.clone(), self.post.clone());
+        let packer = self.packer.clone();
+        let post = self.post.clone();
         tokio::spawn(watch_for_the_end(handle.clone(), at_end, packer, post));
         Ok(handle)
     }
@@ -365,7 +366,7 @@ impl Supervision {
     }
 }
 
-// The time between two looks at what tenants have spent, and what follows from an end.
+// Charging of CPU time, and the consequences of the end of a job.
 
 /// The time between two looks while a tenant with a bound on CPU time runs something, or has used
 /// it up.
@@ -519,7 +520,7 @@ impl Supervision {
     }
 }
 
-// What the queue looks like in numbers, for whoever counts.
+// Figures of the queue for metrics.
 
 /// The lanes, the tenants, and what those who wait are waiting for.
 pub(super) fn of(overview: QueueOverview, oldest: Option<Duration>) -> QueueFigures {

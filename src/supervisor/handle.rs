@@ -1,4 +1,4 @@
-//! The door of the supervisor room.
+//! The public handle of the supervisor.
 
 use std::fmt;
 
@@ -91,7 +91,8 @@ impl Supervisor {
     /// # Errors
     /// When a bound is reached or the server takes no new jobs.
     pub async fn submit(&self, admission: Admission) -> Result<JobHandle, Refusal> {
-        let (id, admission) = (admission.id, Box::new(admission));
+        let id = admission.id;
+        let admission = Box::new(admission);
         let accepted = self.post.ask_once(|reply| SupervisorMsg::Submit(admission, reply)).await;
         match accepted {
             Some(accepted) => accepted,
@@ -155,7 +156,7 @@ impl Supervisor {
     }
 }
 
-// What whoever runs the server may do while it runs: pause and resume, drain, other bounds.
+// Control by the operator: pause and resume, drain, other bounds.
 
 /// Whether new jobs are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -211,7 +211,7 @@ impl FindError {
     }
 }
 
-// What was freed: when, why, and in which words that is told.
+// Freed jobs: when, why, and the words for it.
 
 /// Freed jobs that are remembered, so that asking for one is told from asking for nothing.
 const REMEMBERED: usize = 10_000;

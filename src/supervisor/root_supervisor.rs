@@ -161,7 +161,7 @@ impl Failures {
     }
 }
 
-// What outlives a supervisor's actor.
+// State that is handed over to a restarted supervisor.
 
 /// What one supervisor hands on to the next. It has one owner at a time: the actor, then the
 /// warden, then the next actor.

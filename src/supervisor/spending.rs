@@ -1,6 +1,6 @@
 //! What tenants spend beside slots: CPU time in an hour, and starts in a minute.
 //!
-//! The door is [`Spending`]. `window.rs` and `book.rs` are pure: they are told what time it is.
+//! The public type is [`Spending`], which reads the clock; the books below it are pure.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -14,8 +14,6 @@ use governor::{Quota, RateLimiter};
 use super::queue::TenantLimits;
 use super::refusal::{Refusal, Retry, TenantBound};
 use crate::ids::{JobId, Tenant};
-
-// The door of this corner: it knows what time it is.
 
 /// What tenants have spent.
 #[derive(Debug)]
@@ -169,7 +167,7 @@ impl CpuBook {
     }
 }
 
-// What was used within the last hour, by the minute.
+// Use within the last hour, by the minute.
 
 const MINUTES: usize = 60;
 const MINUTE: Duration = Duration::from_secs(60);

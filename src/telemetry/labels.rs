@@ -236,7 +236,7 @@ words! {
     }
 }
 
-// What MCP clients ask for.
+// MCP.
 
 /// The method that calls a tool.
 pub(super) const TOOL_CALL: &str = "tools/call";
@@ -320,7 +320,7 @@ words! {
     }
 }
 
-// What jobs write.
+// Output.
 
 /// Values of [`key::STREAM`].
 pub(super) const STREAMS: [&str; 2] = ["stdout", "stderr"];

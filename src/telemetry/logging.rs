@@ -141,7 +141,7 @@ fn within_cap(event: &Metadata<'_>) -> bool {
     *event.level() <= Level::WARN || !CAPPED.contains(&root)
 }
 
-// Lines that are written together.
+// A writer that gathers lines and writes them together.
 
 /// Whoever has written lets those gather that come in this time: as long as he does not wait for the
 /// next one, who logs it need not wake him.

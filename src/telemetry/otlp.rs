@@ -79,7 +79,8 @@ pub fn traces_url(endpoint: &str) -> String {
 /// When the address, or a standard variable that says how to export, cannot be used.
 pub fn start(endpoint: &str, client: impl HttpClient + 'static) -> Result<Export, ExportError> {
     let export = Export(Arc::new(processor(endpoint, client)?));
-    let (processor, scope) = (Arc::clone(&export.0), scope());
+    let processor = Arc::clone(&export.0);
+    let scope = scope();
     spans::export_to(move |span| processor.on_end(data(span, scope.clone())));
     Ok(export)
 }

@@ -91,7 +91,7 @@ fn from_ticks(ticks: u64) -> Duration {
     Duration::from_nanos(ticks.saturating_mul(1_000_000_000 / per_second))
 }
 
-// The disk that output is kept on.
+// Free space of the disk that holds output.
 
 /// The time that a disk gets to tell its room.
 const LOOK_TIME: Duration = Duration::from_secs(1);
@@ -119,7 +119,8 @@ impl DiskLook {
         if self.is_under_way.swap(true, Ordering::AcqRel) {
             return None;
         }
-        let (dir, is_under_way) = (Arc::clone(dir), Arc::clone(&self.is_under_way));
+        let dir = Arc::clone(dir);
+        let is_under_way = Arc::clone(&self.is_under_way);
         let look = move || {
             let room = room_at(&dir);
             is_under_way.store(false, Ordering::Release);

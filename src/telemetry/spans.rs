@@ -122,7 +122,8 @@ impl Span {
 #[must_use]
 pub fn log_of(context: &TraceContext) -> tracing::Span {
     // An error's level: no filter that lets a line through hides where it belongs.
-    let (trace_id, span_id) = (context.trace_id.number(), context.span_id.number());
+    let trace_id = context.trace_id.number();
+    let span_id = context.span_id.number();
     tracing::error_span!("span", trace_id, span_id)
 }
 

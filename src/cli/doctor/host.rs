@@ -163,7 +163,7 @@ pub(super) fn limits_finding(limits: OwnLimits) -> Finding {
     }
 }
 
-// What shuts jobs in on this host, and how far.
+// Sandboxing on this host.
 
 /// What this host has, each by itself. A thing that is missing is a warning: whether jobs get what
 /// they are to get is another line.
@@ -209,7 +209,8 @@ pub(super) fn effective_finding(confining: &Confining) -> Finding {
                            confinement.on_unavailable = \"degrade\"";
     match confining.granted(Terms::NOTHING) {
         Err(unavailable) => {
-            let (asked, missing) = (unavailable.asked, unavailable.missing);
+            let asked = unavailable.asked;
+            let missing = unavailable.missing;
             Finding::fail(WHAT, format!("no job can run: {asked} is set, but {missing}"), REFUSED)
         }
         Ok((granted, limits)) if granted.is_degraded() => {

@@ -1,4 +1,4 @@
-//! The file calls of the yard.
+//! The file calls of the service.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -94,7 +94,9 @@ impl Desk {
         confined: fn(&Self, &Path, &str) -> Result<(), Refused>,
         act: impl FnOnce(&Place) -> Result<T, FileError> + Send + 'static,
     ) -> Result<T, FileError> {
-        let (desk, tool, given) = (self.clone(), tool.to_owned(), path.to_owned());
+        let desk = self.clone();
+        let tool = tool.to_owned();
+        let given = path.to_owned();
         let work = move || {
             let cwd = &desk.yard.defaults().cwd;
             let confined = |root: &Path| confined(&desk, root, &given);
@@ -110,7 +112,7 @@ impl Desk {
     }
 }
 
-// How a file call passes the gate.
+// Admission of a file call.
 
 /// The tool that writes.
 pub(super) const WRITE_FILE: &str = "write_file";
@@ -147,7 +149,8 @@ pub(super) fn pass(
         }
         Ok((root, passed))
     });
-    let (command, cwd) = (format!("{tool} {path}"), cwd.to_string_lossy());
+    let command = format!("{tool} {path}");
+    let cwd = cwd.to_string_lossy();
     let note = Note {
         caller,
         job: None,

@@ -76,7 +76,8 @@ impl Place {
         if found == wanted {
             return Ok(());
         }
-        let (found, wanted) = (FileKind::of(found).phrase(), FileKind::of(wanted).phrase());
+        let found = FileKind::of(found).phrase();
+        let wanted = FileKind::of(wanted).phrase();
         Err(FileError::WrongKind { path: self.given.clone(), found, wanted })
     }
 

@@ -417,7 +417,7 @@ impl Lane {
     }
 }
 
-// Whether one more job may wait.
+// Admission of one more waiting job.
 
 /// How long to stay away where it is not known how long jobs take.
 const UNKNOWN: Duration = Duration::from_secs(5);

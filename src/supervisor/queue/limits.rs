@@ -91,7 +91,7 @@ impl Default for TenantLimits {
     }
 }
 
-// What keeps jobs from starting although there are slots.
+// Holds that keep jobs from starting although there are slots.
 
 /// Why nothing starts, in any lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -127,7 +127,7 @@ impl Line {
     }
 }
 
-// Whose turn it is between tenants: start-time fair queueing in whole numbers.
+// Turns between tenants: start-time fair queueing in whole numbers.
 
 /// By how much a start moves a tenant of weight 1 on: a multiple of every weight up to 16, and so
 /// large that rounding changes no share of others; a `u64` holds 10¹¹ such starts.

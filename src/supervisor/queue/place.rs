@@ -142,7 +142,7 @@ impl Queue {
     }
 }
 
-// When a waiting job will start, from how long others ran.
+// Estimates of the start of a waiting job, from the durations of others.
 
 /// For how long a job has run so far: the queue has no clock.
 pub type Ages<'a> = &'a dyn Fn(JobId) -> Duration;

@@ -23,7 +23,6 @@
 //! they are still what stands under their names: what other processes wrote or rotated is never
 //! missed.
 
-mod clock;
 mod entry;
 mod error;
 mod handle;
@@ -36,9 +35,9 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use clock::rfc3339;
 pub use entry::{DecisionEntry, EndingEntry, NoteEntry, Verdict};
 pub use error::{AuditError, VerifyError};
 pub use handle::Audit;
+pub use line::rfc3339;
 pub use verify::{Mark, Place, Verified, verify};
 pub use writer::AuditSettings;

@@ -130,7 +130,8 @@ pub(super) fn resume(sight: &Sight) -> Resumption {
 
 /// The log has more than the head knows: entries, half an entry, or anything else.
 fn beyond(known: Link, tail: &[u8]) -> Resumption {
-    let (mut link, mut rest) = (known, tail);
+    let mut link = known;
+    let mut rest = tail;
     while let Some(next) = next_link(link, first_line(rest).0) {
         (link, rest) = (next, first_line(rest).1);
     }
@@ -148,7 +149,8 @@ fn beyond(known: Link, tail: &[u8]) -> Resumption {
 
 /// All that can be believed without a head is the last entry that can be read.
 fn without_head(sight: &Sight) -> Resumption {
-    let (mut link, mut half) = (Link::START, None);
+    let mut link = Link::START;
+    let mut half = None;
     for line in sight.tail.split_inclusive(|byte| *byte == b'\n') {
         let (line, _) = first_line(line);
         half = match Read::parse(line) {

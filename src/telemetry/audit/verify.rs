@@ -1,4 +1,4 @@
-//! The door for readers: is the log as it was written?
+//! Verification of a log: every line must follow from the one before.
 
 use std::fmt;
 use std::fs::File;
@@ -110,7 +110,7 @@ fn walk(mut chain: Chain, part: &Part) -> Result<Chain, VerifyError> {
     Ok(chain)
 }
 
-// Does each line follow from the one before? Pure: lines in, the first problem out.
+// The check of the chain. Pure: lines in, the first problem out.
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -254,7 +254,9 @@ fn follows(last: &Last, place: &Place, read: Read) -> Result<Read, VerifyError> 
     if read.follows(last.link) {
         return Ok(read);
     }
-    let (place, found, expected) = (place.clone(), read.seq, last.link.seq.saturating_add(1));
+    let place = place.clone();
+    let found = read.seq;
+    let expected = last.link.seq.saturating_add(1);
     Err(if read.is_linked_to(last.link) {
         VerifyError::Changed { place }
     } else if found == expected {
@@ -277,7 +279,8 @@ fn out_of_place(problem: VerifyError) -> VerifyError {
 }
 
 fn ends(last: &Last, sealed: Link) -> Result<(), VerifyError> {
-    let (place, end) = (last.place.clone(), last.link.seq);
+    let place = last.place.clone();
+    let end = last.link.seq;
     match sealed.seq {
         seq if seq > end => Err(VerifyError::CutTail { place, first: end + 1, last: seq }),
         seq if seq < end => Err(VerifyError::Unsealed { place, first: seq + 1, last: end }),

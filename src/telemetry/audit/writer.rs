@@ -11,10 +11,9 @@ use std::{mem, thread};
 
 use tokio::sync::oneshot;
 
-use super::clock::rfc3339;
 use super::entry::Event;
 use super::error::AuditError;
-use super::line::{Link, Unlinked, compose};
+use super::line::{Link, Unlinked, compose, rfc3339};
 use super::log_files::{self, Head, LockedHead, OpenLog, Patience, open_log};
 use super::resume::{LineEnd, Remark, Resumption, Sight, resume};
 use crate::private_files::{Links, explain_link};
@@ -352,7 +351,8 @@ impl State {
 
 impl EntryQueue {
     pub(super) fn new(path: PathBuf, max_queued: usize) -> Self {
-        let (added, settled) = (Condvar::new(), Condvar::new());
+        let added = Condvar::new();
+        let settled = Condvar::new();
         Self { path, max_queued, state: Mutex::default(), added, settled }
     }
 

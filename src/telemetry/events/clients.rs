@@ -13,7 +13,8 @@ use crate::telemetry::names::{http, mcp, operation_labels, tool_operations};
 
 /// The server answers on this address and this socket.
 pub fn server_started(address: Option<SocketAddr>, socket: Option<&Path>) {
-    let (address, socket) = (address.map(field::display), socket.map(field::debug));
+    let address = address.map(field::display);
+    let socket = socket.map(field::debug);
     tracing::info!(address, socket, version = env!("CARGO_PKG_VERSION"), "server started");
 }
 
@@ -151,7 +152,7 @@ pub fn spans_stay_here(endpoint: &str) {
     tracing::info!(?endpoint, "spans are not exported: this program was built without `otlp`");
 }
 
-// What MCP clients ask for, and for how long they stay.
+// MCP operations and sessions.
 
 /// These tools are offered: from now on each has its series, at zero.
 pub fn tools_offered(tools: impl Iterator<Item = &'static str>) {
@@ -211,7 +212,8 @@ impl ActiveOperation {
 impl Drop for ActiveOperation {
     fn drop(&mut self) {
         let Self { method, tool, error, .. } = *self;
-        let (elapsed, error_type) = (self.started.elapsed(), error.map(ErrorType::word));
+        let elapsed = self.started.elapsed();
+        let error_type = error.map(ErrorType::word);
         tracing::debug!(method, tool, error_type, elapsed_ms = millis(elapsed), "request answered");
         self.in_flight().decrement(1);
         mcp::OPERATION.of(&operation_labels(method, tool, error)).record(elapsed);

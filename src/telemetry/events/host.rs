@@ -166,7 +166,8 @@ pub fn directory_missing(path: &Path) {
 
 /// Settings were read again: these keys hold from now on, these take a restart.
 pub fn reloaded(live: &[String], restart: &[String]) {
-    let (live, restart) = (live.join(", "), restart.join(", "));
+    let live = live.join(", ");
+    let restart = restart.join(", ");
     tracing::info!(?live, needs_restart = ?restart, "settings reloaded");
 }
 
@@ -361,7 +362,8 @@ pub fn supervisor_given_up() {
 /// Sets the gauges to what there is now.
 pub(crate) fn show_actors() {
     for actor in Actor::ALL {
-        let (tally, label) = (Tally::of(actor), (key::ACTOR, actor.word()));
+        let tally = Tally::of(actor);
+        let label = (key::ACTOR, actor.word());
         let show = |count: &AtomicUsize| count.load(Ordering::Relaxed) as f64;
         actors::ALIVE.with(label).set(show(&tally.alive));
         actors::MAILBOX.with(label).set(show(&tally.waiting));

@@ -6,10 +6,8 @@
 mod clients;
 mod host;
 mod jobs;
-mod output;
 
 pub use clients::*;
 pub(super) use host::scraped;
 pub use host::*;
 pub use jobs::*;
-pub use output::*;
