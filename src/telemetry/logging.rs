@@ -400,7 +400,7 @@ mod tests {
         // In a process of its own, where stdout can be read.
         let output = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "--nocapture"])
-            .arg("telemetry::setup::tests::an_undrained_stderr_blocks_nobody")
+            .arg("telemetry::logging::tests::an_undrained_stderr_blocks_nobody")
             .output()
             .unwrap();
         let stdout = String::from_utf8(output.stdout).unwrap();

@@ -15,7 +15,7 @@ const JOBS_PER_CONNECTION: usize = 50;
 const TRIES: usize = 30;
 
 /// Few finished jobs stay, and none is logged: what grows by itself is not what is measured.
-const CONFIG: &str = "[retention]\nmax_finished = 100\n[log]\nfilter = \"warn,shellyard::telemetry::events::doors=info\"\n";
+const CONFIG: &str = "[retention]\nmax_finished = 100\n[log]\nfilter = \"warn,shellyard::telemetry::events::clients=info\"\n";
 
 /// Runs one job after the other, on one connection.
 fn run_jobs(address: &str) {
