@@ -5,7 +5,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use thiserror::Error;
 
-use super::super::supervisor::AtEnd;
 use super::approval::{Approval, Approvals, Matter, NoConsent};
 use super::confinement::Confining;
 use super::submission::Caller;
@@ -21,6 +20,7 @@ use crate::policy::{
 use crate::process::OpenedDir;
 use crate::process::shell::{Dialect, Shell, judged_by};
 use crate::spec::{Program, ShellUse, Spec};
+use crate::supervisor::AtEnd;
 use crate::telemetry::audit::{Audit, DecisionEntry, EndingEntry, NoteEntry, Verdict};
 
 /// The variable that decides in which locale a shell reads its text.

@@ -7,10 +7,6 @@ use std::time::Duration;
 use ractor::SpawnErr;
 use tokio::sync::watch;
 
-use super::super::supervisor::{
-    PressureWatch, QueueLimits, QueueOverview, Retention, Supervisor, SupervisorSettings,
-    UnknownLane,
-};
 use super::admission::{AuditTrail, Gate, Rules};
 use super::awaiting_approval::Lot;
 use super::output::{EmptyWaits, Seen, Spilled};
@@ -22,6 +18,10 @@ use crate::job::{JobHandle, JobSettings, StopWish, Variables};
 use crate::outcome::StopBy;
 use crate::output::redaction::Redactor;
 use crate::output::{Quota, QuotaLimits};
+use crate::supervisor::{
+    PressureWatch, QueueLimits, QueueOverview, Retention, Supervisor, SupervisorSettings,
+    UnknownLane,
+};
 use crate::telemetry::{QueueFigures, events};
 use crate::trace::CallTrace;
 
@@ -206,7 +206,7 @@ async fn all_gone(jobs: &[JobHandle]) {
 // Control of the queue by the operator. Each call is written to the audit log.
 
 #[cfg(test)]
-use super::super::supervisor::Pressure;
+use crate::supervisor::Pressure;
 
 /// Everything that a running yard can take over.
 #[derive(Debug)]

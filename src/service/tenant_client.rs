@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::super::supervisor::{Admission, FindError, QueuePlace, Refusal};
 use super::admission::Passing;
 use super::approval::Approval;
 use super::handle::Yard;
@@ -23,6 +22,7 @@ use crate::outcome::{Ending, Outcome, StartError};
 use crate::output::redaction::Redactor;
 use crate::process::{similar, sockets};
 use crate::spec::Spec;
+use crate::supervisor::{Admission, FindError, QueuePlace, Refusal};
 use crate::telemetry::events;
 use crate::trace::CallTrace;
 
