@@ -1,11 +1,11 @@
 //! The thread that reaps children which no job waits for, and scans the trees of jobs while they run.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use crate::process::{
-    ProcessRecord, TreeScan, child_defaults, guardian, newest_number, scan_trees, spawner,
-    thread_cpu_time,
+    Host, ProcessRecord, TreeScan, newest_number, thread_cpu_time, wait_for_a_child,
 };
 use crate::telemetry::events;
 
@@ -22,15 +22,15 @@ const SHARE: u32 = 50;
 /// that died, and keeps the record of the processes of jobs while there are any.
 ///
 /// A thread of its own takes the signals: a handler would interrupt another one for every job that ends.
-pub(super) fn follow_children(record: Option<ProcessRecord>) -> io::Result<()> {
-    let mut trees = Trees { record, newest: None, schedule: None };
+pub(super) fn follow_children(host: Arc<Host>, record: Option<ProcessRecord>) -> io::Result<()> {
+    let mut trees = Trees { host, record, newest: None, schedule: None };
     thread::Builder::new().name("children".to_owned()).spawn(move || {
         loop {
             let limit = trees.schedule.map(|schedule| schedule.wait(Instant::now()));
-            match child_defaults::wait_for_a_child(limit) {
+            match wait_for_a_child(limit) {
                 Ok(true) => {
                     thread::sleep(REAP_PAUSE);
-                    reap_and_renew();
+                    reap_and_renew(&trees.host);
                     trees.scan_if_due(Event::ChildEnded);
                 }
                 Ok(false) => trees.scan_if_due(trees.time_passed()),
@@ -42,21 +42,21 @@ pub(super) fn follow_children(record: Option<ProcessRecord>) -> io::Result<()> {
 }
 
 /// Reaps the children that nobody waits for, and replaces helpers of ours that were among them.
-fn reap_and_renew() {
-    let reaped = child_defaults::reap_orphans();
+fn reap_and_renew(host: &Host) {
+    let reaped = host.reap_orphans();
     if reaped > 0 {
         events::orphans_reaped(reaped as u64);
     }
-    let failures = child_defaults::take_oom_score_failures();
+    let failures = host.take_oom_score_failures();
     if failures > 0 {
         events::oom_scores_failed(failures);
     }
-    match guardian::renew() {
+    match host.guardian().renew() {
         Ok(false) => {}
         Ok(true) => events::guardian_renewed(),
         Err(error) => events::guardian_missing(&error),
     }
-    match spawner::renew() {
+    match host.spawner().renew() {
         Ok(false) => {}
         Ok(true) => events::spawner_renewed(),
         // The next launch tries again, and says so if it fails.
@@ -66,6 +66,7 @@ fn reap_and_renew() {
 
 /// The trees of all jobs, between two scans of them.
 struct Trees {
+    host: Arc<Host>,
     record: Option<ProcessRecord>,
     /// The newest process at the last scan, where that scan left nothing open.
     newest: Option<u64>,
@@ -92,7 +93,7 @@ impl Trees {
         // By CPU time: beside busy jobs it takes long until this thread gets a processor.
         let begun = thread_cpu_time();
         let newest = newest_number();
-        let Some(scan) = scan_trees() else {
+        let Some(scan) = self.host.scan_trees() else {
             self.schedule = None;
             return self.note(TreeScan::default());
         };

@@ -7,7 +7,7 @@ use super::rules;
 use crate::config::{Environment, Loaded, Settings};
 use crate::confinement::ConfinedPlaces;
 use crate::ids::Tenant;
-use crate::process::sandbox::backends;
+use crate::process::Host;
 use crate::service::{Confining, Terms};
 
 /// Where users keep what gives access to something, below their home directory.
@@ -46,8 +46,8 @@ const SERVICES: [&str; 9] = [
 ];
 
 /// What is said about the confinement of jobs, once it is known that this host can give it.
-pub(super) fn confining(loaded: &Loaded) -> Result<Confining, AppError> {
-    let confining = wished(&loaded.settings)?;
+pub(super) fn confining(loaded: &Loaded, host: &Host) -> Result<Confining, AppError> {
+    let confining = wished(&loaded.settings, host)?;
     let keys = std::iter::once(("confinement.profile".to_owned(), Terms::NOTHING));
     let tenants = confining.tenants.iter();
     let tenants = tenants.map(|(name, said)| (format!("tenants.{name}.confinement"), *said));
@@ -62,7 +62,7 @@ pub(super) fn confining(loaded: &Loaded) -> Result<Confining, AppError> {
 }
 
 /// What is said, whether this host can give it or not: that is not tried out here.
-pub(super) fn wished(settings: &Settings) -> Result<Confining, AppError> {
+pub(super) fn wished(settings: &Settings, host: &Host) -> Result<Confining, AppError> {
     let general = &settings.confinement;
     let tenants = settings.tenants.iter();
     let tenants = tenants.map(|(name, own)| Ok((Tenant::named(name)?, own.confining)));
@@ -75,7 +75,7 @@ pub(super) fn wished(settings: &Settings) -> Result<Confining, AppError> {
         },
         tenants: tenants.collect::<Result<_, AppError>>()?,
         lanes: lanes.map(|(name, lane)| (name.clone(), lane.confining)).collect(),
-        offer: backends::offer().limited_to(general.backend),
+        offer: host.offer().clone().limited_to(general.backend),
         on_unavailable: general.on_unavailable,
     })
 }

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::error::AppError;
 use crate::config::Environment;
-use crate::process::{bound_free_memory, guardian};
+use crate::process::{Host, bound_free_memory};
 use crate::telemetry::events;
 
 /// Threads of the runtime that may block. Work that finds no other thread waits for one of these.
@@ -183,7 +183,7 @@ pub(super) struct EndWatchdog {
 
 impl EndWatchdog {
     /// Starts the thread. It lets an end in which jobs get `jobs` take a little longer than that.
-    pub(super) fn start(jobs: Duration) -> io::Result<Self> {
+    pub(super) fn start(host: Arc<Host>, jobs: Duration) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let signals = {
             let _inside = runtime.enter();
@@ -194,7 +194,7 @@ impl EndWatchdog {
         let begins = Arc::clone(&begun);
         let watch = move || {
             runtime.block_on(outlast(signals, begins, limit));
-            force_end(limit);
+            force_end(&host, limit);
         };
         thread::Builder::new().name("end-watchdog".to_owned()).spawn(watch)?;
         Ok(Self { begun })
@@ -215,10 +215,10 @@ async fn outlast(mut signals: Signals, begins: Arc<Notify>, limit: Duration) {
     tokio::time::sleep(limit).await;
 }
 
-fn force_end(limit: Duration) {
+fn force_end(host: &Host, limit: Duration) {
     events::end_forced(limit);
     // A thread in a system call that nothing interrupts keeps our files open after the exit.
-    guardian::let_go();
+    host.guardian().let_go();
     thread::sleep(LAST_LINE);
     process::exit(FORCED);
 }

@@ -21,9 +21,8 @@ use crate::config::{Changes, Loaded, Settings, Sources, load};
 use crate::http::{Doors, MetricsText, Operations, Readiness, Reloaded, Server};
 use crate::mcp::{Handler, ServerName};
 use crate::output::SpillDir;
-use crate::process::cgroup;
 use crate::process::sandbox::scratch::ScratchRoot;
-use crate::process::{ProcessRecord, child_defaults, guardian, trim_memory};
+use crate::process::{Host, ProcessRecord, trim_memory};
 use crate::service::{AfterDrain, Identity, PressureWatch, Tuning, Yard, YardSettings};
 use crate::telemetry::{Exporter, LogFilter, QueueGauges, events};
 use crate::{lines, stdio};
@@ -46,6 +45,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// A yard that runs, and what keeps it in order.
 pub(super) struct App {
+    host: Arc<Host>,
     settings: Settings,
     yard: Yard,
     gauges: Arc<QueueGauges>,
@@ -65,9 +65,13 @@ pub(super) struct Ending {
 
 impl Ending {
     /// Listens to signals from now on. Running jobs get `drain` at the end.
-    pub(super) fn listen(settings: &Settings, drain: Duration) -> Result<Self, AppError> {
+    pub(super) fn listen(
+        settings: &Settings,
+        host: Arc<Host>,
+        drain: Duration,
+    ) -> Result<Self, AppError> {
         let grace = end_grace(settings.job.grace, drain);
-        let watchdog = EndWatchdog::start(drain + grace).map_err(AppError::no_thread)?;
+        let watchdog = EndWatchdog::start(host, drain + grace).map_err(AppError::no_thread)?;
         Ok(Self { signals: Signals::listen()?, watchdog })
     }
 }
@@ -76,20 +80,21 @@ impl App {
     /// Starts everything but the transports. With a file of numbers, job numbers go on after a
     /// restart.
     pub(super) async fn start(
+        host: Arc<Host>,
         loaded: Loaded,
         sources: Sources,
         numbers: Option<PathBuf>,
         log: LogFilter,
     ) -> Result<Self, AppError> {
-        let tag = child_defaults::prepare().map_err(AppError::Host)?;
-        let scratch = ScratchRoot::make(&std::env::temp_dir());
+        let scratch = host.make_scratch_root(&std::env::temp_dir());
         let scratch = scratch.inspect_err(|error| events::scratch_missing(error)).ok();
-        let record = scratch.as_ref().map(|scratch| ProcessRecord::begin(scratch.path()));
+        let record =
+            scratch.as_ref().map(|scratch| ProcessRecord::begin(scratch.path(), &host.tag()));
         let record = record.and_then(|record| record.inspect_err(events::record_missing).ok());
-        follow_children(record).map_err(AppError::no_thread)?;
-        guardian::want(scratch.as_ref().map(ScratchRoot::path));
+        follow_children(Arc::clone(&host), record).map_err(AppError::no_thread)?;
+        host.guardian().want(scratch.as_ref().map(ScratchRoot::path));
         let place = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
-        let yard = values::yard(&loaded, tag, &sources.environment, place)?;
+        let yard = values::yard(&loaded, &host, &sources.environment, place)?;
         let spill = yard.job.log.spill_dir.clone();
         let checked = spill.clone();
         if let Err(error) = run_bounded(SPILL_CHECK_TIME, move || checked.check()).flatten() {
@@ -103,14 +108,20 @@ impl App {
         yard.watch_pressure(pressure.subscribe());
         let gauges = Arc::new(QueueGauges::install(values::known_names(&loaded.settings)));
         let settings = loaded.settings.clone();
-        let live =
-            Live { yard: yard.clone(), pressure, gauges: Arc::clone(&gauges), log: log.clone() };
+        let live = Live {
+            host: Arc::clone(&host),
+            yard: yard.clone(),
+            pressure,
+            gauges: Arc::clone(&gauges),
+            log: log.clone(),
+        };
         let reload = Reload::new(live, sources, loaded);
         let hangup = reload.clone();
         let on_hangup = runtime::on_hangup(move || hangup.clone().on_hangup());
         tokio::spawn(on_hangup.map_err(AppError::Signals)?);
-        spawn_blocking(start_guardian);
-        Ok(Self { settings, yard, gauges, reload, log, spill, _scratch: scratch })
+        let guarded = Arc::clone(&host);
+        spawn_blocking(move || start_guardian(&guarded));
+        Ok(Self { host, settings, yard, gauges, reload, log, spill, _scratch: scratch })
     }
 
     pub(super) const fn yard(&self) -> &Yard {
@@ -215,10 +226,10 @@ impl App {
 
     /// Ends every process that no job could claim, and removes the files with output.
     pub(super) async fn end_everything(&self) {
-        let spill = self.spill.clone();
+        let (host, spill) = (Arc::clone(&self.host), self.spill.clone());
         let sweep = move || {
-            let left = guardian::end_everything();
-            cgroup::leave();
+            let left = host.end_everything();
+            host.cgroups().leave();
             spill.remove_everything(REMOVAL_TIME);
             left
         };
@@ -258,8 +269,8 @@ fn end_grace(configured: Duration, drain: Duration) -> Duration {
 
 /// Starts the process that jobs need beside them, so that the first job need not: clients are
 /// answered meanwhile. Where it is missing, the first job tries again, and says so if that fails.
-fn start_guardian() {
-    if let Err(error) = guardian::ensure() {
+fn start_guardian(host: &Host) {
+    if let Err(error) = host.guardian().ensure() {
         events::guardian_missing(&error);
     }
 }
@@ -272,6 +283,7 @@ const READ_TIME: Duration = Duration::from_secs(15);
 /// What takes new settings over.
 #[derive(Debug)]
 pub(super) struct Live {
+    pub(super) host: Arc<Host>,
     pub(super) yard: Yard,
     pub(super) pressure: watch::Sender<PressureWatch>,
     pub(super) gauges: Arc<QueueGauges>,
@@ -348,7 +360,7 @@ impl Reload {
 
     fn read(&self) -> Result<(Loaded, Tuning), AppError> {
         let loaded = load(self.sources.clone())?;
-        let tuning = values::tuning(&loaded)?;
+        let tuning = values::tuning(&loaded, &self.live.host)?;
         Ok((loaded, tuning))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::data_dir::ServerLock;
@@ -14,7 +15,7 @@ use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, talk};
 use crate::config::{Environment, FlagValue, Loaded, Settings, Sources, load};
 use crate::http::Server;
 use crate::private_files::{PrivateDirError, make_private_dir};
-use crate::process::child_defaults;
+use crate::process::{Host, keep_child_signals};
 use crate::proxy;
 use crate::telemetry::{Exporter, logging};
 
@@ -100,7 +101,7 @@ impl Start {
     }
 
     fn serve(self) -> Result<u8, AppError> {
-        child_defaults::keep_child_signals();
+        keep_child_signals();
         let loaded = self.load()?;
         close_data_dir(&loaded.settings)?;
         check_threads(&self.sources.environment)?;
@@ -114,11 +115,14 @@ impl Start {
             let exporter = Exporter::install()?;
             // A mistake in them ends the server before anybody can connect.
             rules::rules(&loaded, &loaded.settings.job.shell)?;
-            let server = Server::bind(values::http(&loaded.settings)?).await?;
+            let host = new_host()?;
+            let http = values::http(&loaded.settings, Arc::clone(&host))?;
+            let server = Server::bind(http).await?;
             lock.show_listeners(server.socket_path(), server.local_addr());
-            let mut ending = Ending::listen(&loaded.settings, loaded.settings.server.drain)?;
+            let drain = loaded.settings.server.drain;
+            let mut ending = Ending::listen(&loaded.settings, Arc::clone(&host), drain)?;
             let numbers = Some(values::numbers_file(&loaded.settings));
-            let app = App::start(loaded, self.sources, numbers, log).await?;
+            let app = App::start(host, loaded, self.sources, numbers, log).await?;
             app.serve_http(server, exporter, &mut ending, lock).await?;
             Ok(0)
         });
@@ -129,7 +133,7 @@ impl Start {
     }
 
     fn stdio(self) -> Result<u8, AppError> {
-        child_defaults::keep_child_signals();
+        keep_child_signals();
         let loaded = self.load()?;
         close_data_dir(&loaded.settings)?;
         check_threads(&self.sources.environment)?;
@@ -137,9 +141,10 @@ impl Start {
         let runtime = server_runtime(&self.sources.environment)?;
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
-            let mut ending = Ending::listen(&loaded.settings, Duration::ZERO)?;
+            let host = new_host()?;
+            let mut ending = Ending::listen(&loaded.settings, Arc::clone(&host), Duration::ZERO)?;
             // Job numbers of one client or one command begin anew.
-            let app = App::start(loaded, self.sources, None, log).await?;
+            let app = App::start(host, loaded, self.sources, None, log).await?;
             app.serve_stdio(&mut ending).await?;
             Ok(0)
         });
@@ -180,7 +185,7 @@ impl Start {
     }
 
     fn run(self, flags: RunFlags) -> Result<u8, AppError> {
-        child_defaults::keep_child_signals();
+        keep_child_signals();
         let loaded = self.load()?;
         close_data_dir(&loaded.settings)?;
         // The command's own output is what the caller wants to see.
@@ -192,7 +197,7 @@ impl Start {
         let traces = traces::start(&loaded, runtime.handle())?;
         let result = runtime.block_on(async {
             // Job numbers of one client or one command begin anew.
-            let app = App::start(loaded, self.sources, None, log).await?;
+            let app = App::start(new_host()?, loaded, self.sources, None, log).await?;
             let result = cli::run::run(app.yard(), flags).await.map_err(AppError::Signals)?;
             app.yard().drain(Duration::ZERO, grace).await;
             app.end_everything().await;
@@ -219,6 +224,9 @@ impl Start {
 
     fn doctor(&self, flags: &cli::DoctorFlags) -> Result<u8, AppError> {
         let loaded = self.load()?;
+        // A host raises the limits of its process.
+        let limits = cli::doctor::own_limits();
+        let host = new_host()?;
         let patient = cli::doctor::Patient {
             environment: &rules::environment(&loaded, &self.sources.environment)?,
             levels: loaded.settings.pressure.levels,
@@ -227,7 +235,9 @@ impl Start {
             shell: loaded.settings.job.shell.clone(),
             login_shell: self.sources.environment.login_shell(),
             temp_dir: self.sources.environment.temp_dir(),
-            confining: confinement::wished(&loaded.settings)?,
+            confining: confinement::wished(&loaded.settings, &host)?,
+            host: &host,
+            limits,
         };
         Ok(cli::doctor::run(flags, &patient))
     }
@@ -251,4 +261,9 @@ fn close_data_dir(settings: &Settings) -> Result<(), AppError> {
         Ok(()) | Err(PrivateDirError::Unusable { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Prepares this process to hold jobs.
+fn new_host() -> Result<Arc<Host>, AppError> {
+    Host::new().map(Arc::new).map_err(AppError::Host)
 }

@@ -16,8 +16,7 @@ use crate::http::{HttpSettings, JobDetection, SocketAt};
 use crate::ids::Tenant;
 use crate::mcp::{DialectSettings, ExecuteSettings, McpSettings, ShellToolSettings};
 use crate::output::{Counters, LogSettings, Quota, QuotaLimits, SpillDir};
-use crate::process::Callers;
-use crate::process::child_defaults::HostTag;
+use crate::process::{Callers, Host};
 use crate::service::{
     Bounds, DEFAULT_LANE, Defaults, JobSettings, LaneDefaults, LaneLimits, QueueLimits, Retention,
     TenantLimits, Tuning, YardSettings,
@@ -36,7 +35,7 @@ pub(super) fn logging(settings: &config::LogSettings, environment: &Environment)
     Logging { format, filter: settings.filter.clone() }
 }
 
-pub(super) fn http(settings: &Settings) -> Result<HttpSettings, AppError> {
+pub(super) fn http(settings: &Settings, host: Arc<Host>) -> Result<HttpSettings, AppError> {
     let http = &settings.http;
     Ok(HttpSettings {
         bind: http.bind,
@@ -47,7 +46,7 @@ pub(super) fn http(settings: &Settings) -> Result<HttpSettings, AppError> {
         allowed_hosts: http.allowed_hosts.clone(),
         allowed_origins: http.allowed_origins.clone(),
         auth: rules::auth(settings)?,
-        job_detection: job_detection(),
+        job_detection: job_detection(host),
         allow_jobs: http.allow_jobs,
         max_body_bytes: http.max_body,
         max_header_bytes: http.max_headers,
@@ -62,8 +61,8 @@ pub(super) fn http(settings: &Settings) -> Result<HttpSettings, AppError> {
     })
 }
 
-fn job_detection() -> JobDetection {
-    let callers = Arc::new(Callers::default());
+fn job_detection(host: Arc<Host>) -> JobDetection {
+    let callers = Arc::new(Callers::new(host));
     let on_unix = Arc::clone(&callers);
     JobDetection::new(
         move |stream| on_unix.is_job_on_unix(stream),
@@ -117,17 +116,17 @@ fn dialects(all: &Settings) -> DialectSettings {
 
 pub(super) fn yard(
     loaded: &Loaded,
-    tag: HostTag,
+    host: &Arc<Host>,
     environment: &Environment,
     scratch: &Path,
 ) -> Result<YardSettings, AppError> {
     let settings = &loaded.settings;
     Ok(YardSettings {
-        defaults: defaults(loaded)?,
+        defaults: defaults(loaded, host)?,
         queue: queue_limits(settings)?,
         retention: retention(&settings.retention),
         compress_from: settings.output.compress_from,
-        job: job(loaded, tag, confinement::places(settings, environment, scratch), environment)?,
+        job: job(loaded, host, confinement::places(settings, environment, scratch), environment)?,
         rules: rules::rules(loaded, &settings.job.shell)?,
         audit: rules::audit(settings)?,
         numbers: None,
@@ -135,17 +134,17 @@ pub(super) fn yard(
 }
 
 /// What a running yard can take over.
-pub(super) fn tuning(loaded: &Loaded) -> Result<Tuning, AppError> {
+pub(super) fn tuning(loaded: &Loaded, host: &Host) -> Result<Tuning, AppError> {
     let settings = &loaded.settings;
     Ok(Tuning {
         rules: rules::rules(loaded, &settings.job.shell)?,
-        defaults: defaults(loaded)?,
+        defaults: defaults(loaded, host)?,
         queue: queue_limits(settings)?,
         quota: quota(settings),
     })
 }
 
-fn defaults(loaded: &Loaded) -> Result<Defaults, AppError> {
+fn defaults(loaded: &Loaded, host: &Host) -> Result<Defaults, AppError> {
     let settings = &loaded.settings;
     let lanes = settings.queue.lanes.iter();
     let environment = settings.tenants.iter();
@@ -161,13 +160,13 @@ fn defaults(loaded: &Loaded) -> Result<Defaults, AppError> {
         max_timeout: settings.job.max_timeout,
         lanes: lanes.map(|(name, lane)| (name.clone(), lane_defaults(lane, settings))).collect(),
         environment: environment.collect::<Result<_, AppError>>()?,
-        confining: confinement::confining(loaded)?,
+        confining: confinement::confining(loaded, host)?,
     })
 }
 
 fn job(
     loaded: &Loaded,
-    tag: HostTag,
+    host: &Arc<Host>,
     places: ConfinedPlaces,
     environment: &Environment,
 ) -> Result<JobSettings, AppError> {
@@ -176,7 +175,7 @@ fn job(
     Ok(JobSettings {
         shell: settings.job.shell.clone(),
         environment: Arc::new(rules::variables(loaded, environment)?),
-        tag,
+        host: Arc::clone(host),
         log: LogSettings {
             memory_bytes: settings.output.memory,
             spill_dir: SpillDir::new(spill_dir(settings), Arc::clone(&counters)),

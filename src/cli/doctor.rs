@@ -2,6 +2,8 @@
 
 mod host;
 
+pub use host::{OwnLimits, own_limits};
+
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use super::DoctorFlags;
 use crate::bounded_read::{SPILL_CHECK_TIME, run_bounded};
 use crate::environment::{Cleaned, DroppedName};
 use crate::output::SpillDir;
-use crate::process::cgroup;
+use crate::process::Host;
 use crate::process::load::PressureError;
 use crate::process::shell::Shell;
 use crate::service::{Confining, Levels};
@@ -40,6 +42,10 @@ pub struct Patient<'a> {
     pub temp_dir: PathBuf,
     /// How jobs are to be confined, and what this host can do.
     pub confining: Confining,
+    /// Makes cgroups, to see what this host lets it do.
+    pub host: &'a Host,
+    /// The limits that this process was started with.
+    pub limits: OwnLimits,
 }
 
 /// Tells what was found: of variables the names only, never a value. Returns the exit code, which
@@ -63,11 +69,11 @@ fn look(patient: &Patient<'_>) -> Vec<Finding> {
         store_finding(spill_dir, check_spill_dir(spill_dir)),
         host::temp_finding(&patient.temp_dir),
         pressure_finding(*levels, &read),
-        host::limits_finding(host::own_limits()),
+        host::limits_finding(patient.limits),
     ];
-    found.extend(host::means_findings(&confining.offer, &cgroup::delegation()));
+    found.extend(host::means_findings(&confining.offer, &patient.host.cgroups().delegation()));
     // Looking has made one.
-    cgroup::leave();
+    patient.host.cgroups().leave();
     found.push(host::effective_finding(confining));
     found.push(traces_finding(*collector));
     found

@@ -25,9 +25,8 @@ use crate::in_place;
 use crate::outcome::{Ending, KillNote, Outcome, SIGTERM, StartError, Usage};
 use crate::output::redaction::Redactor;
 use crate::output::{LogSettings, Quota};
-use crate::process::child_defaults::HostTag;
 use crate::process::shell::Shell;
-use crate::process::{Leader, PipelineReport, Process, Tree, guardian};
+use crate::process::{Host, Leader, PipelineReport, Process, Tree};
 use crate::spec::Stdin;
 use crate::telemetry::Actor as Class;
 use crate::telemetry::events::{self, Letter, LiveActor};
@@ -39,8 +38,8 @@ pub struct JobSettings {
     pub shell: Shell,
     /// The variables that every job gets.
     pub environment: Arc<Variables>,
-    /// Tells this server's processes from all others.
-    pub tag: HostTag,
+    /// Starts and ends processes.
+    pub host: Arc<Host>,
     /// How output is kept.
     pub log: LogSettings,
     /// How much output may be kept of all jobs together.
@@ -175,7 +174,8 @@ impl Job {
         let started = match launch {
             Ok(launch) => {
                 let shell = OwnShell::of(self.seat.spec());
-                start::start(launch, shell, self.presence.insert(Presence::begin())).await
+                let host = Arc::clone(&self.seat.settings.host);
+                start::start(host, launch, shell, self.presence.insert(Presence::begin())).await
             }
             Err(why) => Err(why),
         };
@@ -188,7 +188,7 @@ impl Job {
 
     /// Nothing starts that would outlive a server that is killed.
     fn guarded(&self) -> Result<(), StartError> {
-        guardian::ensure().map_err(|error| {
+        self.seat.settings.host.guardian().ensure().map_err(|error| {
             let program = self.seat.spec().program.display();
             let mut failed = StartError::from_system(program, &error);
             if let StartError::System { why, .. } = &mut failed {

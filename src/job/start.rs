@@ -20,7 +20,7 @@ use super::job_guard::JobSeat;
 use super::spawn_pool::{self, Line};
 use crate::outcome::StartError;
 use crate::process::shell::{self, Invocation, Shell};
-use crate::process::{self, Confine, Cwd, Launch, LaunchStdin, Process, Report, Variable};
+use crate::process::{Confine, Cwd, Host, Launch, LaunchStdin, Process, Report, Variable};
 use crate::spec::{Program, ShellUse, Spec, Stdin};
 use crate::trace::TraceContext;
 
@@ -107,13 +107,14 @@ impl Drop for Presence {
 
 /// Starts a process. When this future is dropped, there is none.
 pub(super) async fn start(
+    host: Arc<Host>,
     launch: Launch,
     shell: OwnShell,
     presence: &Presence,
 ) -> Result<Process, StartError> {
-    if presence.is_alone && shell == OwnShell::Yes && launch.is_quick() {
+    if presence.is_alone && shell == OwnShell::Yes && host.is_quick(&launch) {
         let begun = Instant::now();
-        let started = process::spawn(&launch);
+        let started = host.spawn(&launch);
         let now = Instant::now();
         crowd().note(now, now - begun);
         return started;
@@ -121,13 +122,14 @@ pub(super) async fn start(
     let program = launch.program.to_string_lossy().into_owned();
     let (tell, mut told) = oneshot::channel();
     let runtime = Handle::current();
+    let parent = Arc::clone(&host);
     let bear = move || {
         if tell.is_closed() {
             return;
         }
         let _inside = runtime.enter();
         // Where nobody waits any more, it is ended.
-        drop(tell.send(process::spawn(&launch).map(Newborn::new)));
+        drop(tell.send(parent.spawn(&launch).map(Newborn::new)));
     };
     let why = |why: String| StartError::System { program: program.clone(), why };
     spawn_pool::call(Box::new(bear))
@@ -137,7 +139,7 @@ pub(super) async fn start(
         if let Ok(told) = timeout(patience, &mut told).await {
             break told;
         }
-        process::child_defaults::restore_oom_score();
+        host.restore_oom_score();
         patience = match spawn_pool::relieve() {
             Line::Waiting => spawn_pool::PATIENCE,
             // Its own takes long, and nobody else needs to be asked for.
@@ -230,7 +232,7 @@ fn command(spec: &Spec, settings: &JobSettings) -> Words {
 fn environment(seat: &JobSeat) -> Result<Vec<Variable>, StartError> {
     let given = &seat.spec().env;
     let settings = &seat.settings;
-    let marker = settings.tag.marker(seat.id().number());
+    let marker = settings.host.tag().marker(seat.id().number());
     let is_given = |name: &str| given.iter().any(|(given, _)| given == name);
     let is_told = TRACE_VARIABLES.into_iter().any(is_given);
     let trace = seat.trace().filter(|_| !is_told);
@@ -296,7 +298,8 @@ impl fmt::Debug for Variables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::{Confine, Cwd, LaunchStdin, Report};
+    use crate::job::tests::host;
+    use crate::process::{self, Confine, Cwd, LaunchStdin, Report};
 
     fn launch(text: &str) -> Launch {
         Launch {
@@ -314,9 +317,9 @@ mod tests {
     #[tokio::test]
     async fn however_many_wait_each_gets_its_process() {
         let alone = Presence { number: 0, is_alone: true };
-        let elsewhere = start(launch("exit 3"), OwnShell::No, &alone).await.unwrap();
-        assert!(launch("exit 4").is_quick(), "its directory was seen");
-        let here = start(launch("exit 4"), OwnShell::Yes, &alone).await.unwrap();
+        let elsewhere = start(host(), launch("exit 3"), OwnShell::No, &alone).await.unwrap();
+        assert!(host().is_quick(&launch("exit 4")), "its directory was seen");
+        let here = start(host(), launch("exit 4"), OwnShell::Yes, &alone).await.unwrap();
         let code = |exit: process::Exit| exit.status;
         assert_eq!(code(elsewhere.leader.wait().await.unwrap()), process::ExitKind::Code(3));
         assert_eq!(code(here.leader.wait().await.unwrap()), process::ExitKind::Code(4));
@@ -349,7 +352,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_that_nobody_takes_is_ended() {
-        let process = process::spawn(&launch("sleep 300")).unwrap();
+        let process = host().spawn(&launch("sleep 300")).unwrap();
         let tree = process.tree.clone();
         drop(Newborn::new(process));
         assert_eq!(tree.alive(), Vec::<u32>::new());

@@ -1,7 +1,7 @@
 //! A job whose actor fails: its tree ends, its output stays, and it reads as lost. And floods.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
@@ -11,7 +11,7 @@ use crate::confinement::{Granted, ResourceLimits};
 use crate::ids::JobId;
 use crate::outcome::{LimitKind, Outcome};
 use crate::output::{LogSettings, LogWriter, PageEnd, PageRequest, Quota};
-use crate::process::child_defaults;
+use crate::process::Host;
 use crate::process::shell::Shell;
 use crate::spec::{LargeOutput, Limits, Priority, Program, ShellUse, Spec, Stdin, Stream};
 
@@ -39,11 +39,17 @@ impl Actor for Parent {
     }
 }
 
+/// The host of this test process: tests run beside each other in one process, as jobs do.
+pub(crate) fn host() -> Arc<Host> {
+    static HOST: LazyLock<Arc<Host>> = LazyLock::new(|| Arc::new(Host::new().unwrap()));
+    Arc::clone(&HOST)
+}
+
 pub(crate) fn settings() -> Arc<JobSettings> {
     Arc::new(JobSettings {
         shell: Shell::Auto,
         environment: Arc::new(Variables::made_by(|| vec![("PATH".into(), "/usr/bin:/bin".into())])),
-        tag: child_defaults::prepare().unwrap(),
+        host: host(),
         log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },
         quota: Quota::unlimited(),
         mask: None,

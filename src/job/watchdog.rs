@@ -22,7 +22,7 @@ use super::overuse::{
 use super::state::is_urgent;
 use crate::confinement::ResourceLimits;
 use crate::outcome::LimitKind;
-use crate::process::{self, Load, Tree};
+use crate::process::{self, Glance, Load, Tree};
 use crate::telemetry::events;
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
@@ -155,9 +155,16 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A glance at the host of the jobs that are watched; `None` where there are none, or where the kernel does
+/// not tell.
+fn take_glance() -> Option<Glance> {
+    let tree = registry().jobs.values().next().map(|job| Arc::clone(&job.tree))?;
+    tree.glance()
+}
+
 fn run() {
     // Beside hundreds of busy processes its turn would come late.
-    process::child_defaults::prefer_this_thread();
+    process::prefer_this_thread();
     let processors = thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let mut surveyed = Instant::now();
     let glance = None;
@@ -169,12 +176,12 @@ fn run() {
     let mut work = Work::Done;
     loop {
         if wait_for_somebody() == Slept::Yes {
-            last.rebase(process::glance());
+            last.rebase(take_glance());
         }
         let room = registry().least_room();
         let (pause, latest) = wait_for_the_next_glance(last.count(&room));
         let room = registry().least_room();
-        let now = process::glance();
+        let now = take_glance();
         let has_grown = last.count(&room).has_grown(now.map(|now| now.tasks));
         let glances = Glances { before, now };
         if newest != latest || glances.have_stirred(&room) {

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use crate::client::{Client, ClientError, Upgraded};
 use crate::lines::PROTOCOL;
 use crate::private_files::{Links, PrivateDirError, explain_link, make_private_dir};
-use crate::process::{Detached, DetachedLaunch};
+use crate::process::{DetachedLaunch, DetachedStarter};
 use crate::telemetry::events;
 
 /// What requests wait for a server that is gone, from when it went: a restart takes less.
@@ -146,6 +146,8 @@ pub struct ServerLaunch {
     pub env: Vec<(OsString, OsString)>,
     /// Where its log goes, and the lock that lets only one proxy start it.
     pub data_dir: PathBuf,
+    /// Starts it.
+    pub starter: DetachedStarter,
 }
 
 /// Why a server could not be started on demand.
@@ -204,7 +206,7 @@ impl ServerLaunch {
             env: &self.env,
             output: &log.file,
         };
-        let mut server = Detached::start(&launch).map_err(StartError::Spawn)?;
+        let mut server = self.starter.start(&launch).map_err(StartError::Spawn)?;
         events::server_started_on_demand(server.pid(), &log.path);
         let deadline = Instant::now() + START_TIME;
         while Instant::now() < deadline {

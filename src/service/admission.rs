@@ -17,8 +17,8 @@ use crate::policy::rules::PLAIN_LOCALES;
 use crate::policy::{
     self, AskRule, Call, Decision, OnUncertain, Opinion, Policy, Refusal, Request,
 };
-use crate::process::OpenedDir;
 use crate::process::shell::{Dialect, Shell, judged_by};
+use crate::process::{Host, OpenedDir};
 use crate::spec::{Program, ShellUse, Spec};
 use crate::supervisor::AtEnd;
 use crate::telemetry::audit::{Audit, DecisionEntry, EndingEntry, NoteEntry, Verdict};
@@ -66,6 +66,8 @@ pub enum OnAuditFailure {
 /// The gate itself.
 #[derive(Debug)]
 pub(super) struct Gate {
+    /// Opens the directories of jobs.
+    pub(super) host: Arc<Host>,
     rules: RwLock<Arc<Rules>>,
     audit: Option<AuditTrail>,
     /// What somebody is asked, and has agreed to.
@@ -86,8 +88,9 @@ pub(super) struct Passing<'a> {
 }
 
 impl Gate {
-    pub(super) fn new(rules: Rules, audit: Option<AuditTrail>) -> Self {
-        Self { rules: RwLock::new(Arc::new(rules)), audit, approvals: Approvals::default() }
+    pub(super) fn new(rules: Rules, audit: Option<AuditTrail>, host: Arc<Host>) -> Self {
+        let rules = RwLock::new(Arc::new(rules));
+        Self { host, rules, audit, approvals: Approvals::default() }
     }
 
     /// The rules that hold now.
@@ -110,7 +113,7 @@ impl Gate {
         let rules = self.rules();
         let agreed = |matter: &Matter| self.agreed(matter, passing.caller, passing.approval);
         // Only what may run gets a number.
-        let decided = judge(&rules, &passing, agreed).map(|passed| (next_id(), passed));
+        let decided = judge(&self.host, &rules, &passing, agreed).map(|passed| (next_id(), passed));
         let Passing { spec, caller, .. } = passing;
         if let Ok((_, Passed { sandbox: Some(granted), uncertain, .. })) = &decided {
             spec.confinement = *granted;
@@ -273,6 +276,7 @@ pub(super) struct Passed {
 }
 
 fn judge(
+    host: &Host,
     rules: &Rules,
     passing: &Passing<'_>,
     agreed: impl FnOnce(&Matter) -> Option<String>,
@@ -281,9 +285,9 @@ fn judge(
     if rules.are_unset() && root.is_none() {
         return Ok(Passed { rule: None, uncertain: None, sandbox: None, cwd: None });
     }
-    let cwd = opened(rules, &spec.cwd)?;
+    let cwd = opened(host, rules, &spec.cwd)?;
     if let Some(root) = *root {
-        let root = OpenedDir::open(root).map_err(Refused::Unreadable)?;
+        let root = host.open_dir(root).map_err(Refused::Unreadable)?;
         if !cwd.path().starts_with(root.path()) {
             let cwd = cwd.path().to_owned();
             let root = root.path().to_owned();
@@ -433,8 +437,8 @@ fn uncertain(rules: &Rules, request: &Request<'_>) -> Option<String> {
 
 /// The directory, opened; an error where it is none, or none of those that are allowed. Links are
 /// followed by the opening itself, so what is judged is what will be used.
-pub(super) fn opened(rules: &Rules, path: &Path) -> Result<OpenedDir, Refused> {
-    let opened = OpenedDir::open(path).map_err(Refused::Unreadable)?;
+pub(super) fn opened(host: &Host, rules: &Rules, path: &Path) -> Result<OpenedDir, Refused> {
+    let opened = host.open_dir(path).map_err(Refused::Unreadable)?;
     match &rules.directories {
         Some(allowed) if !allowed.contains(opened.path()) => {
             Err(Refused::Directory { cwd: opened.path().to_owned(), allowed: roots(rules) })

@@ -85,10 +85,11 @@ impl Yard {
         let spilled = spilled.map_err(|error| SpawnErr::StartupFailed(error.into()))?;
         let quota = Arc::clone(&job.quota);
         let places = Arc::clone(&job.places);
+        let host = Arc::clone(&job.host);
         let kept_for = retention.all.age.into_iter().chain(retention.tenant.age).min();
         let supervising = SupervisorSettings { queue, retention, compress_from, job };
         let supervisor = Supervisor::start(supervising).await?;
-        let gate = Arc::new(Gate::new(rules, audit));
+        let gate = Arc::new(Gate::new(rules, audit, host));
         let defaults = Arc::new(RwLock::new(Arc::new(defaults)));
         let tenancy = Arc::new(Tenancy::open(numbers));
         let spilled = Arc::new(spilled);

@@ -10,7 +10,6 @@ use crate::outcome::{LimitKind, Outcome, StopBy};
 use crate::output::redaction::Redactor;
 use crate::output::{LogSettings, PageEnd, PageRequest, Quota};
 use crate::policy::Policy;
-use crate::process::child_defaults;
 use crate::process::shell::Shell;
 use crate::spec::{LargeOutput, Limits, Program, Stdin, Stream};
 
@@ -55,7 +54,7 @@ fn settings(slots: usize) -> YardSettings {
             places: Arc::default(),
             shell: Shell::Auto,
             environment: Arc::new(Variables::made_by(|| vec![("PATH".into(), path)])),
-            tag: child_defaults::prepare().unwrap(),
+            host: crate::job::tests::host(),
             log: LogSettings { memory_bytes: 1024, spill_dir: std::env::temp_dir().into() },
             quota: Quota::unlimited(),
             mask: None,

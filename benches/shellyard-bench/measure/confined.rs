@@ -5,6 +5,7 @@ mod remains;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,10 +13,8 @@ use remains::Remains;
 use shellyard::confinement::{
     Backend, ConfinedPlaces, Confinement, Granted, Network, Profile, ResourceLimits,
 };
-use shellyard::process::sandbox::{HostOffer, OnUnavailable, backends, grant};
-use shellyard::process::{
-    Confine, ExitKind, Launch, LaunchStdin, Report, Variable, child_defaults, load, spawn, spawner,
-};
+use shellyard::process::sandbox::{HostOffer, OnUnavailable, grant};
+use shellyard::process::{Confine, ExitKind, Host, Launch, LaunchStdin, Report, Variable, load};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::runtime::Runtime;
@@ -24,6 +23,12 @@ use crate::floor::{PATH, shell};
 use crate::report::Row;
 use crate::server::BINARY;
 use crate::stats::median;
+
+/// The host of this process.
+fn host() -> &'static Host {
+    static HOST: LazyLock<Host> = LazyLock::new(|| Host::new().expect("a fit process"));
+    &HOST
+}
 
 /// Before the first look, so that what is made once is not counted.
 const WARM_UP: usize = 100;
@@ -57,7 +62,7 @@ struct Kind {
 
 /// Those that this host can give.
 fn kinds() -> Vec<Kind> {
-    let all = &backends::offer();
+    let all = host().offer();
     let landlock = all.clone().limited_to(Backend::Landlock);
     let wishes: [(_, _, _, &HostOffer); 5] = [
         ("`none` with limits", Profile::None, Network::On, all),
@@ -93,7 +98,7 @@ struct Yard {
 
 impl Yard {
     fn open() -> Self {
-        spawner::start_with(Path::new(BINARY)).expect("a spawner");
+        host().spawner().start_with(Path::new(BINARY)).expect("a spawner");
         let place = TempDir::new().expect("a temporary directory");
         let [scratch, workspace] = ["scratch", "workspace"].map(|name| place.path().join(name));
         for path in [&scratch, &workspace] {
@@ -141,7 +146,7 @@ impl Yard {
     fn settled(&self) -> Remains {
         let mut found = Remains::find(self.place.path());
         loop {
-            child_defaults::reap_orphans();
+            host().reap_orphans();
             thread::sleep(PAUSE);
             let again = Remains::find(self.place.path());
             if again == found {
@@ -157,7 +162,7 @@ impl Yard {
     }
 
     fn launch(&self, kind: &Kind) -> Launch {
-        let marker = child_defaults::prepare().expect("a fit process").marker(1);
+        let marker = host().tag().marker(1);
         Launch {
             program: "sh".into(),
             args: vec!["-c".into(), ":".into()],
@@ -176,7 +181,7 @@ impl Yard {
 
     fn run(&self, launch: &Launch) {
         let status = self.runtime.block_on(async {
-            let mut process = spawn(launch).expect("a process");
+            let mut process = host().spawn(launch).expect("a process");
             process.stdout.read_to_end(&mut Vec::new()).await.expect("output");
             let exit = process.leader.wait().await.expect("an end");
             assert_eq!(process.tree.survivors_after_exit(), [0; 0]);

@@ -3,7 +3,6 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
@@ -16,7 +15,7 @@ use rustix::process::{
 use super::launch::Variable;
 use super::oom_score::OwnScore;
 use super::syscalls::{Action, Plan};
-use super::{children, processes, syscalls, vfork_spawn};
+use super::{processes, syscalls};
 
 /// The variable that marks every process of a job in its environment. It is no setting: a server
 /// that runs inside a job is not configured by it.
@@ -24,20 +23,19 @@ pub const JOB_VARIABLE: &str = "SHELLYARD_JOB";
 
 const MOST_OPEN_FILES: u64 = 1 << 20;
 
+/// It shall outlive a polite end of everything around it: it goes when we do.
+const BLOCKED: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+
+/// This program, wherever its file is by now.
+pub(crate) const OURSELVES: &CStr = c"/proc/self/exe";
+
 /// The niceness of a thread that must not wait for jobs.
 const FIRST_NICE: i32 = -10;
 
-static HOST: OnceLock<Host> = OnceLock::new();
-
-#[derive(Debug)]
-struct Host {
-    tag: HostTag,
-    bequest: Bequest,
-}
-
 /// What jobs get instead of what we have ourselves.
 #[derive(Debug)]
-pub(crate) struct Bequest {
+pub(crate) struct ChildDefaults {
+    tag: HostTag,
     /// The limit on open files that we were started with.
     open_files: Rlimit,
     /// The score of the server, which jobs inherit as it is raised while they are created; `None`
@@ -45,7 +43,74 @@ pub(crate) struct Bequest {
     pub(crate) score: Option<OwnScore>,
 }
 
-impl Bequest {
+impl ChildDefaults {
+    /// Makes this process fit to hold jobs; to be called once, early, before jobs are started.
+    ///
+    /// It adopts the orphans of its descendants from now on, passes none of the files on that it was
+    /// itself started with, may open as many files as the system lets it, cannot be looked into by
+    /// other processes of its user, and carries a tag that all descendants inherit.
+    ///
+    /// # Errors
+    /// When the system refuses to make us a subreaper or gives no random number: without those a
+    /// job's tree could not be kept together.
+    pub(crate) fn set_up() -> io::Result<Self> {
+        set_child_subreaper(Some(getpid()))?;
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(io::Error::other)?;
+        let tag = Tag::of_server(u64::from_ne_bytes(random));
+        // Before Linux 5.11 this fails, and what we were started with passes on as it does by default.
+        syscalls::close_inherited_on_exec().ok();
+        syscalls::keep_exit_statuses();
+        syscalls::survive_file_size_limit();
+        let score = OwnScore::open().ok();
+        // Our environment and memory hold tokens: no job shall read them through /proc.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
+        let carried = tag.put_on(None) && Tag::read(getpid()) == Some(tag);
+        let carrier = if carried { Carrier::LimitAndEnvironment } else { Carrier::EnvironmentOnly };
+        Ok(Self { tag: HostTag { tag, carrier }, open_files: raise_open_files(), score })
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn open_files_at_start(&self) -> Rlimit {
+        self.open_files
+    }
+
+    pub(crate) const fn tag(&self) -> HostTag {
+        self.tag
+    }
+
+    /// The tag of the child with this serial number, where the host lets us put tags on processes.
+    pub(crate) fn child_tag(&self, serial: u32) -> Option<Tag> {
+        Some(self.tag.inherited()?.of_child(serial))
+    }
+
+    /// Gives a child the limit on open files that jobs get now.
+    pub(crate) fn limit_open_files(&self, pid: Pid) {
+        // A child that is gone already needs none.
+        prlimit(Some(pid), Resource::Nofile, self.open_files(getrlimit(Resource::Nofile))).ok();
+    }
+
+    /// Starts a helper of this process in a session of its own, with an empty environment, in the root
+    /// directory; its standard input is our line to it, its output goes nowhere.
+    pub(crate) fn start_helper(
+        &self,
+        program: &CStr,
+        argv: &[CString],
+        line: BorrowedFd<'_>,
+    ) -> Result<Pid, Errno> {
+        let root = open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let actions = [
+            Action::Chdir(root.as_fd()),
+            Action::Dup { from: line, to: 0 },
+            Action::Open { to: 1, path: c"/dev/null", flags: libc::O_WRONLY },
+            Action::Copy { from: 1, to: 2 },
+        ];
+        // It is no job: it has the score of the server.
+        let _kept = self.score.as_ref().map(OwnScore::keep);
+        let plan = Plan { path: program, argv, env: &[], actions: &actions, blocked: &BLOCKED };
+        syscalls::posix_spawn(&plan)
+    }
+
     /// Makes sure that a job which the server created has its score.
     pub(crate) fn complete(&self, pid: Pid) {
         if let Some(score) = &self.score {
@@ -116,42 +181,6 @@ impl HostTag {
     }
 }
 
-/// Makes this process fit to hold jobs; to be called once, early, before jobs are started.
-///
-/// It adopts the orphans of its descendants from now on, passes none of the files on that it was
-/// itself started with, may open as many files as the system lets it, cannot be looked into by
-/// other processes of its user, and carries a tag that all descendants inherit. Calling it again
-/// changes nothing and gives the same tag.
-///
-/// # Errors
-/// When the system refuses to make us a subreaper or gives no random number: without those a
-/// job's tree could not be kept together.
-pub fn prepare() -> io::Result<HostTag> {
-    if let Some(host) = HOST.get() {
-        return Ok(host.tag);
-    }
-    set_child_subreaper(Some(getpid()))?;
-    let mut random = [0; 8];
-    getrandom::fill(&mut random).map_err(io::Error::other)?;
-    Ok(HOST.get_or_init(|| set_up(Tag::of_server(u64::from_ne_bytes(random)))).tag)
-}
-
-fn set_up(tag: Tag) -> Host {
-    // Before Linux 5.11 this fails, and what we were started with passes on as it does by default.
-    syscalls::close_inherited_on_exec().ok();
-    syscalls::keep_exit_statuses();
-    syscalls::survive_file_size_limit();
-    let score = OwnScore::open().ok();
-    // Our environment and memory hold tokens: no job shall read them through /proc.
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
-    let carried = tag.put_on(None) && Tag::read(getpid()) == Some(tag);
-    let carrier = if carried { Carrier::LimitAndEnvironment } else { Carrier::EnvironmentOnly };
-    let bequest = Bequest { open_files: raise_open_files(), score };
-    // Without them a birth beside many files takes longer.
-    vfork_spawn::hold_low_numbers().ok();
-    Host { tag: HostTag { tag, carrier }, bequest }
-}
-
 /// Raises our limit on open files, and gives the old one: to as many as we ever need where we may go
 /// beyond the hard limit, as root may, else up to that.
 fn raise_open_files() -> Rlimit {
@@ -165,37 +194,6 @@ fn raise_open_files() -> Rlimit {
         beyond.or_else(|_| setrlimit(Resource::Nofile, Rlimit { current, ..old })).ok();
     }
     old
-}
-
-/// What jobs get instead of what we have ourselves; nothing before [`prepare`].
-pub(crate) fn bequest() -> Option<&'static Bequest> {
-    HOST.get().map(|host| &host.bequest)
-}
-
-/// Restores the score of this process where it is still raised for a creation that takes long. To be
-/// called while one does.
-pub fn restore_oom_score() {
-    if let Some(score) = bequest().and_then(|bequest| bequest.score.as_ref()) {
-        score.restore();
-    }
-}
-
-/// The number of times since the last call that an out-of-memory score could not be set.
-pub fn take_oom_score_failures() -> u64 {
-    bequest().and_then(|bequest| bequest.score.as_ref()).map_or(0, OwnScore::take_failures)
-}
-
-/// Gives a child the limit on open files that jobs get now.
-pub(crate) fn limit_open_files(pid: Pid) {
-    if let Some(bequest) = bequest() {
-        // A child that is gone already needs none.
-        prlimit(Some(pid), Resource::Nofile, bequest.open_files(getrlimit(Resource::Nofile))).ok();
-    }
-}
-
-/// A tag that no other child has, where the host lets us put tags on processes.
-pub(crate) fn new_tag() -> Option<Tag> {
-    Some(HOST.get()?.tag.inherited()?.of_child(children::new_serial()))
 }
 
 /// Has the calling thread run before other work, where the server has the privilege for that.
@@ -217,12 +215,6 @@ pub fn keep_child_signals() {
 /// When the system does not tell.
 pub fn wait_for_a_child(limit: Option<Duration>) -> io::Result<bool> {
     Ok(syscalls::take_child_signal(limit)?)
-}
-
-/// Reaps every ended child that nobody waits for: adopted orphans, and leaders whose owner is
-/// gone. Cheap when there are none; to be called when a child has ended. Says how many there were.
-pub fn reap_orphans() -> usize {
-    children::reap_orphans()
 }
 
 // A number that a tree carries in an inherited resource limit.
@@ -281,92 +273,23 @@ impl Tag {
     }
 }
 
-// Starting the processes that this one has beside it for its own work: this same program again.
-
-/// It shall outlive a polite end of everything around it: it goes when we do.
-const BLOCKED: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
-
-/// This program, wherever its file is by now.
-pub(crate) const OURSELVES: &CStr = c"/proc/self/exe";
-
-/// Starts one in a session of its own, with an empty environment, in the root directory; its
-/// standard input is our line to it, its output goes nowhere.
-pub(crate) fn start(program: &CStr, argv: &[CString], line: BorrowedFd<'_>) -> Result<Pid, Errno> {
-    let root = open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let actions = [
-        Action::Chdir(root.as_fd()),
-        Action::Dup { from: line, to: 0 },
-        Action::Open { to: 1, path: c"/dev/null", flags: libc::O_WRONLY },
-        Action::Copy { from: 1, to: 2 },
-    ];
-    // It is no job: it has the score of the server.
-    let score = bequest().and_then(|bequest| bequest.score.as_ref());
-    let _kept = score.map(OwnScore::keep);
-    syscalls::posix_spawn(&Plan {
-        path: program,
-        argv,
-        env: &[],
-        actions: &actions,
-        blocked: &BLOCKED,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Confine, Launch, LaunchStdin, Report, spawn};
-    use tokio::io::AsyncReadExt as _;
-
-    #[test]
-    fn preparing_twice_changes_nothing() {
-        let first = prepare().unwrap();
-        assert_eq!(prepare().unwrap(), first);
-        assert_eq!(first.inherited(), Tag::read(getpid()));
-        let marker = first.marker(7);
-        let start = format!("{}7:", first.marker_prefix());
-        assert!(marker.as_bytes().starts_with(start.as_bytes()), "{marker:?}");
-        let run = |marker: &Variable| {
-            let text = marker.value().to_str().unwrap();
-            u64::from_str_radix(text.rsplit_once(':').unwrap().1, 16).unwrap()
-        };
-        let next = first.marker(7);
-        assert_ne!(next, marker, "two runs of one job are told apart");
-        assert!(run(&next).abs_diff(run(&marker)) > 1 << 20, "nobody counts them: {next:?}");
-    }
 
     #[test]
     fn a_child_gets_no_more_files_than_the_hard_limit_of_its_parent() {
         let started_with = Rlimit { current: Some(1024), maximum: Some(4096) };
-        let bequest = Bequest { open_files: started_with, score: None };
+        let tag = HostTag { tag: Tag::of_server(7), carrier: Carrier::EnvironmentOnly };
+        let defaults = ChildDefaults { tag, open_files: started_with, score: None };
         for (hard, expected) in [
             (None, started_with),
             (Some(1 << 20), started_with),
             (Some(2000), Rlimit { current: Some(1024), maximum: Some(2000) }),
             (Some(100), Rlimit { current: Some(100), maximum: Some(100) }),
         ] {
-            assert_eq!(bequest.open_files(Rlimit { current: Some(50), maximum: hard }), expected);
+            assert_eq!(defaults.open_files(Rlimit { current: Some(50), maximum: hard }), expected);
         }
-    }
-
-    #[tokio::test]
-    async fn a_child_has_the_limit_on_open_files_that_we_were_started_with() {
-        prepare().unwrap();
-        let launch = Launch {
-            program: "/bin/sh".into(),
-            args: vec!["-c".into(), "ulimit -n".into()],
-            arg0: None,
-            env: Vec::new(),
-            cwd: "/".into(),
-            stdin: LaunchStdin::Null,
-            report: Report::None,
-            confine: Confine::not(),
-        };
-        let mut process = spawn(&launch).unwrap();
-        let mut limit = String::new();
-        process.stdout.read_to_string(&mut limit).await.unwrap();
-        let expected = bequest().unwrap().open_files.current;
-        assert_eq!(limit.trim().parse().ok(), expected, "{limit}");
-        process.leader.wait().await.unwrap();
     }
 }
 

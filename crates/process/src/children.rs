@@ -5,23 +5,36 @@
 //! orphans are reaped by number, only while no child is being created.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 
-use super::processes;
-use super::syscalls;
-use super::syscalls::Ended;
-use super::tree::orphans::Orphans;
+use super::processes::{self, Stat};
+use super::syscalls::{self, Ended};
 
-/// The lock that is held for reading from before a child exists until it is registered, and for
-/// writing while orphans are reaped. Otherwise a child that ends at once would pass for an orphan.
-static CREATING: RwLock<()> = RwLock::new(());
-static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
-static LAST_SERIAL: AtomicU32 = AtomicU32::new(0);
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The children of this process. The kernel keeps one list of them for the whole process, so all hosts of a
+/// process share this value.
+#[derive(Debug, Default)]
+pub(crate) struct Children {
+    /// The lock that is held for reading from before a child exists until it is registered, and for
+    /// writing while orphans are reaped. Otherwise a child that ends at once would pass for an orphan.
+    creating: RwLock<()>,
+    registry: Mutex<Registry>,
+    last_serial: AtomicU32,
+    /// The list of the main thread's children, open since it was first read.
+    list: Mutex<Option<File>>,
+    /// The highest memory peak of this process that was read: it only grows, so most jobs need no reading.
+    own_peak: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct Registry {
@@ -31,53 +44,40 @@ struct Registry {
     abandoned: Vec<Pid>,
     /// Children that were never more than a means of ours: nobody counts them.
     dismissed: Vec<Pid>,
-    /// The orphans that fell to us.
-    orphans: Orphans,
     /// The numbers of the creations that are under way.
     creations: BTreeSet<u64>,
     /// The number of the next creation.
     next_creation: u64,
 }
 
-/// The permission to register children while they are being created.
+/// A creation of children that is under way: the permission to register them.
 #[derive(Debug)]
-pub(crate) struct Desk {
-    _creating: RwLockReadGuard<'static, ()>,
+pub(crate) struct Creation<'a> {
+    children: &'a Arc<Children>,
+    _creating: RwLockReadGuard<'a, ()>,
     number: u64,
 }
 
-impl Drop for Desk {
+impl Drop for Creation<'_> {
     fn drop(&mut self) {
-        with_registry(|registry| registry.creations.remove(&self.number));
+        self.children.registry().creations.remove(&self.number);
     }
 }
 
-impl Desk {
+impl Creation<'_> {
     pub(crate) fn register(&self, pid: Pid) -> Child {
-        let serial = new_serial();
-        with_registry(|registry| registry.owned.insert(pid, serial));
-        Child { pid, serial, state: Reaping::Due }
+        let serial = self.children.new_serial();
+        self.children.registry().owned.insert(pid, serial);
+        Child { children: Arc::clone(self.children), pid, serial, state: Reaping::Due }
     }
-}
-
-/// A number that was not given before (it wraps after four billion).
-pub(crate) fn new_serial() -> u32 {
-    LAST_SERIAL.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
-}
-
-/// Creates children by `create`, which registers each before anybody could reap it. Not to be
-/// called inside itself.
-pub(crate) fn creating<T>(create: impl FnOnce(&Desk) -> T) -> T {
-    let _creating = CREATING.read().unwrap_or_else(PoisonError::into_inner);
-    let number = with_registry(Registry::begin_creation);
-    create(&Desk { _creating, number })
 }
 
 /// A child that we created, and that only its owner may reap.
 ///
-/// Dropped unreaped, it is reaped by [`reap_orphans`] once it ends.
+/// Dropped unreaped, it is reaped by [`Children::reap_orphans`] once it ends.
 #[derive(Debug)]
 pub(crate) struct Child {
+    children: Arc<Children>,
     pid: Pid,
     serial: u32,
     state: Reaping,
@@ -90,11 +90,6 @@ enum Reaping {
 }
 
 impl Child {
-    /// Creates a child by `create` and registers it before anybody could reap it.
-    pub(crate) fn create(create: impl FnOnce() -> Result<Pid, Errno>) -> Result<Self, Errno> {
-        creating(|desk| create().map(|pid| desk.register(pid)))
-    }
-
     pub(crate) const fn pid(&self) -> Pid {
         self.pid
     }
@@ -127,19 +122,19 @@ impl Child {
     /// Gives up a child that is ending, and that was no job's: it is reaped without being counted.
     pub(crate) fn dismiss(mut self) {
         self.state = Reaping::Done;
-        with_registry(|registry| registry.dismissed.push(self.pid));
+        self.children.registry().dismissed.push(self.pid);
     }
 
     fn settle(&mut self) {
         self.state = Reaping::Done;
-        with_registry(|registry| registry.forget(self.pid, self.serial));
+        self.children.registry().forget(self.pid, self.serial);
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
         if self.state == Reaping::Due {
-            with_registry(|registry| registry.abandoned.push(self.pid));
+            self.children.registry().abandoned.push(self.pid);
         }
     }
 }
@@ -176,52 +171,151 @@ impl Registry {
     }
 }
 
-/// Returns `true` for a child that we created ourselves and that was not reaped yet.
-pub(crate) fn is_owned(pid: Pid) -> bool {
-    with_registry(|registry| registry.owned.contains_key(&pid))
-}
+impl Children {
+    /// Creates children by `create`, which registers each before anybody could reap it. Not to be
+    /// called inside itself.
+    pub(crate) fn creating<T>(self: &Arc<Self>, create: impl FnOnce(&Creation<'_>) -> T) -> T {
+        let _creating = self.creating.read().unwrap_or_else(PoisonError::into_inner);
+        let number = self.registry().begin_creation();
+        create(&Creation { children: self, _creating, number })
+    }
 
-/// The number of the next creation: a process that is there by now comes from none that has it or a
-/// higher one.
-pub(crate) fn next_creation() -> u64 {
-    with_registry(|registry| registry.next_creation)
-}
+    /// Creates one child by `create`, and registers it before anybody could reap it.
+    pub(crate) fn create(
+        self: &Arc<Self>,
+        create: impl FnOnce() -> Result<Pid, Errno>,
+    ) -> Result<Child, Errno> {
+        self.creating(|creation| create().map(|pid| creation.register(pid)))
+    }
 
-/// Returns `true` if we did not create this child, which was there before the creation of this number.
-/// `false` as well while an earlier creation is under way: the child may be of that, and not be
-/// registered yet. Nobody is waited for: a creation may take long.
-pub(crate) fn is_surely_adopted(pid: Pid, number: u64) -> bool {
-    with_registry(|registry| {
+    /// A number that was not given before (it wraps after four billion).
+    pub(crate) fn new_serial(&self) -> u32 {
+        self.last_serial.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
+    /// Returns `true` for a child that we created ourselves and that was not reaped yet.
+    pub(crate) fn is_owned(&self, pid: Pid) -> bool {
+        self.registry().owned.contains_key(&pid)
+    }
+
+    /// The number of the next creation: a process that is there by now comes from none that has it or a
+    /// higher one.
+    pub(crate) fn next_creation(&self) -> u64 {
+        self.registry().next_creation
+    }
+
+    /// Returns `true` if we did not create this child, which was there before the creation of this number.
+    /// `false` as well while an earlier creation is under way: the child may be of that, and not be
+    /// registered yet. Nobody is waited for: a creation may take long.
+    pub(crate) fn is_surely_adopted(&self, pid: Pid, number: u64) -> bool {
+        let registry = self.registry();
         let is_open = registry.creations.first().is_some_and(|first| *first < number);
         !is_open && !registry.owned.contains_key(&pid)
-    })
-}
-
-/// Does something with what is known of orphans. Not to be called inside itself.
-pub(crate) fn with_orphans<T>(act: impl FnOnce(&mut Orphans) -> T) -> T {
-    with_registry(|registry| act(&mut registry.orphans))
-}
-
-/// Reaps every ended child that nobody waits for, and says how many there were.
-pub(crate) fn reap_orphans() -> usize {
-    let abandoned = with_registry(Registry::reap_abandoned);
-    let strangers: Vec<_> =
-        processes::adopted_children().into_iter().filter(|pid| !is_owned(*pid)).collect();
-    abandoned + reap_adopted(&strangers)
-}
-
-/// Reaps those of these that are ended children of ours and that nobody waits for; none while a
-/// child is being created, which may take long: whoever waited here would hold up all that come after.
-pub(crate) fn reap_adopted(pids: &[Pid]) -> usize {
-    if pids.is_empty() {
-        return 0;
     }
-    // From here on every child that we created is registered.
-    let Ok(_all_registered) = CREATING.try_write() else { return 0 };
-    let adopted = pids.iter().filter(|pid| !is_owned(**pid));
-    adopted.filter(|pid| matches!(syscalls::try_wait(**pid), Ok(Some(_)))).count()
+
+    /// Reaps every ended child that nobody waits for, and says how many there were.
+    pub(crate) fn reap_orphans(&self) -> usize {
+        let abandoned = self.registry().reap_abandoned();
+        let mut strangers =
+            self.main_thread_children().unwrap_or_else(|_| processes::all_children());
+        strangers.retain(|pid| !self.is_owned(*pid));
+        abandoned + self.reap_adopted(&strangers)
+    }
+
+    /// Reaps those of these that are ended children of ours and that nobody waits for; none while a
+    /// child is being created, which may take long: whoever waited here would hold up all that come after.
+    pub(crate) fn reap_adopted(&self, pids: &[Pid]) -> usize {
+        if pids.is_empty() {
+            return 0;
+        }
+        // From here on every child that we created is registered.
+        let Ok(_all_registered) = self.creating.try_write() else { return 0 };
+        let adopted = pids.iter().filter(|pid| !self.is_owned(**pid));
+        adopted.filter(|pid| matches!(syscalls::try_wait(**pid), Ok(Some(_)))).count()
+    }
+
+    /// Children of this process's main thread, where the kernel puts the orphans that a subreaper
+    /// adopts; children that other threads created are not among them.
+    ///
+    /// Asked at the end of every job: the file stays open.
+    pub(crate) fn main_thread_children(&self) -> io::Result<Vec<Pid>> {
+        // One reader at a time: the kernel goes on where the last one left off.
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = match &mut *list {
+            Some(list) => list,
+            none => none.insert(processes::open_list_of_children(getpid())?),
+        };
+        processes::read_list_of_children(list)
+    }
+
+    /// `true` if this is more memory than the process itself ever had, as far as the kernel tells.
+    pub(crate) fn is_above_own_peak(&self, bytes: u64) -> bool {
+        if is_within(bytes, self.own_peak.load(Ordering::Relaxed)) {
+            return false;
+        }
+        let own = processes::own_peak_bytes();
+        self.own_peak.fetch_max(own.unwrap_or(0), Ordering::Relaxed);
+        own.is_some_and(|own| !is_within(bytes, own))
+    }
+
+    /// Ends every process that `find` gives, and whatever those start meanwhile. Blocks.
+    ///
+    /// They are stopped first, until nobody new turns up: who is stopped cannot start others. Returns
+    /// those that are still alive when none has ended for as long as `limit`, by a last scan.
+    pub(crate) fn end_all(&self, find: impl Fn() -> Vec<Stat>, limit: Duration) -> Vec<u32> {
+        processes::freeze(&find);
+        let mut deadline = Instant::now() + limit;
+        let mut fewest = usize::MAX;
+        let mut pause = FIRST_PAUSE;
+        let mut empty_scans = 0;
+        loop {
+            let found = find();
+            self.reap_dead(&found);
+            let alive: Vec<_> = found.iter().filter(|stat| stat.alive()).collect();
+            // One scan may miss who was just being handed from a dying parent to us.
+            empty_scans = if alive.is_empty() { empty_scans + 1 } else { 0 };
+            // The thousands of a fork bomb take their time to end.
+            if alive.len() < fewest {
+                fewest = alive.len();
+                deadline = Instant::now() + limit;
+            }
+            if empty_scans == 2 || Instant::now() >= deadline {
+                return alive.iter().map(|stat| processes::number(stat.pid)).collect();
+            }
+            for stat in &alive {
+                // Gone already, or not ours to signal: the next scan tells.
+                processes::send(stat, Signal::KILL).ok();
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Reaps the dead among those that fell to us, so that they do not fill the process table.
+    fn reap_dead(&self, found: &[Stat]) {
+        let own = getpid().as_raw_nonzero().get();
+        let dead = found.iter().filter(|stat| !stat.alive() && stat.parent == own);
+        self.reap_adopted(&dead.map(|stat| stat.pid).collect::<Vec<_>>());
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-fn with_registry<T>(act: impl FnOnce(&mut Registry) -> T) -> T {
-    act(&mut REGISTRY.lock().unwrap_or_else(PoisonError::into_inner))
+/// `true` if a peak that a child began with may be this one. The kernel adds up the pages of a process
+/// from counters of each processor, so two readings of one peak differ a little.
+const fn is_within(bytes: u64, peak: u64) -> bool {
+    bytes <= peak.saturating_add(peak / 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peak_that_differs_a_little_from_ours_may_be_ours() {
+        let [same, close, above] = [100, 112, 113].map(|bytes| is_within(bytes, 100));
+        assert!(same && close && !above);
+    }
 }

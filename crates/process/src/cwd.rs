@@ -5,12 +5,12 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Mode, OFlags, fstat, fstatfs, open, stat};
 use rustix::io::Errno;
 
-use super::spawn::out_of_files;
+use super::start_error::out_of_files;
 use super::syscalls::in_place;
 use crate::start_error::StartError;
 
@@ -57,12 +57,21 @@ impl OpenedDir {
     /// [`StartError::BadCwd`] says whether it is missing, no directory, out of reach, or was moved
     /// meanwhile; [`StartError::NulByte`].
     pub fn open(path: &Path) -> Result<Self, StartError> {
-        // Elsewhere than on a disk of this host it may take for ever.
-        if is_known(path) { Self::open_now(path) } else { in_place(|| Self::open_now(path)) }
+        Self::open_knowing(path, &LocalDirs::default())
     }
 
-    fn open_now(path: &Path) -> Result<Self, StartError> {
-        let directory = open_directory(path)?;
+    /// The same, which costs less for a directory that is known to be on a disk of this host.
+    pub(crate) fn open_knowing(path: &Path, local: &LocalDirs) -> Result<Self, StartError> {
+        // Elsewhere than on a disk of this host it may take for ever.
+        if local.has(path) {
+            Self::open_now(path, local)
+        } else {
+            in_place(|| Self::open_now(path, local))
+        }
+    }
+
+    fn open_now(path: &Path, local: &LocalDirs) -> Result<Self, StartError> {
+        let directory = open_directory(path, local)?;
         let resolved = path_of(&directory).map_err(|errno| bad_cwd(path, errno))?;
         Ok(Self { directory, path: resolved })
     }
@@ -80,13 +89,13 @@ impl AsFd for OpenedDir {
     }
 }
 
-pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, StartError> {
+pub(crate) fn open_directory(path: &Path, local: &LocalDirs) -> Result<OwnedFd, StartError> {
     if path.as_os_str().as_bytes().contains(&0) {
         return Err(StartError::NulByte { what: "cwd" });
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = open(path, flags, Mode::empty()).map_err(|errno| bad_cwd(path, errno))?;
-    note(path, &directory);
+    local.note(path, &directory);
     Ok(directory)
 }
 
@@ -115,36 +124,40 @@ pub(crate) fn bad_cwd(path: &Path, errno: Errno) -> StartError {
     StartError::BadCwd { cwd: path.display().to_string(), why }
 }
 
-// Directories on disks of this host: to open one never takes long. One that is on the network may take
-// for ever.
+/// Directories that are known to be on disks of this host: to open one never takes long. One that is on the
+/// network may take for ever.
+#[derive(Debug, Default)]
+pub(crate) struct LocalDirs {
+    known: Mutex<HashSet<PathBuf>>,
+}
 
 /// How many are remembered.
 const MOST: usize = 256;
 
-static KNOWN: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
-
-/// Whether this path was found to be such a directory.
-pub(crate) fn is_known(path: &Path) -> bool {
-    known().contains(path)
-}
-
-/// Finds out what an open directory is, and remembers it by its path where it is at hand. It is asked
-/// once: what stands under a path seldom moves to another disk.
-pub(crate) fn note(path: &Path, directory: impl AsFd) {
-    if is_known(path)
-        || !fstatfs(directory).is_ok_and(|system| is_of_this_host(system.f_type as u64))
-    {
-        return;
+impl LocalDirs {
+    /// `true` if this path was found to be such a directory.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        self.known().contains(path)
     }
-    let mut known = known();
-    if known.len() >= MOST {
-        known.clear();
-    }
-    known.insert(path.to_owned());
-}
 
-fn known() -> MutexGuard<'static, HashSet<PathBuf>> {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Finds out what an open directory is, and remembers it by its path where it is local. It is asked
+    /// once: what stands under a path seldom moves to another disk.
+    pub(crate) fn note(&self, path: &Path, directory: impl AsFd) {
+        if self.has(path)
+            || !fstatfs(directory).is_ok_and(|system| is_of_this_host(system.f_type as u64))
+        {
+            return;
+        }
+        let mut known = self.known();
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(path.to_owned());
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// By the numbers that file systems have in `statfs`. One that is not here may be one of a network.
@@ -245,7 +258,7 @@ mod tests {
     #[test]
     fn a_removed_directory_is_not_taken_for_one_that_has_its_name() {
         let place = Place::new();
-        let open = open_directory(&place.at("inside")).unwrap();
+        let open = open_directory(&place.at("inside"), &LocalDirs::default()).unwrap();
         fs::remove_dir_all(place.at("inside")).unwrap();
         assert_eq!(path_of(&open), Err(Errno::NOENT));
         fs::create_dir(place.at("inside (deleted)")).unwrap();
@@ -256,7 +269,7 @@ mod tests {
     #[test]
     fn a_link_that_is_swapped_before_or_after_the_check_changes_nothing() {
         let place = Place::new();
-        let open = open_directory(&place.at("link")).unwrap();
+        let open = open_directory(&place.at("link"), &LocalDirs::default()).unwrap();
         place.swap("outside");
         assert_eq!(path_of(&open), Ok(place.at("inside")));
         place.swap("inside");
@@ -296,19 +309,20 @@ mod tests {
 }
 
 #[cfg(test)]
-mod at_hand_tests {
+mod local_dirs_tests {
     use std::fs::File;
 
     use super::*;
 
     #[test]
     fn a_directory_is_known_once_it_was_seen_and_only_on_a_disk_of_ours() {
+        let local = LocalDirs::default();
         let dir = tempfile::tempdir().unwrap();
-        assert!(!is_known(dir.path()));
-        note(dir.path(), File::open(dir.path()).unwrap());
-        assert!(is_known(dir.path()));
+        assert!(!local.has(dir.path()));
+        local.note(dir.path(), File::open(dir.path()).unwrap());
+        assert!(local.has(dir.path()));
         let odd = Path::new("/proc");
-        note(odd, File::open(odd).unwrap());
-        assert!(!is_known(odd));
+        local.note(odd, File::open(odd).unwrap());
+        assert!(!local.has(odd));
     }
 }

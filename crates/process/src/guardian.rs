@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fs, io};
 
@@ -21,28 +21,28 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{DumpableBehavior, Pid, getpid, set_dumpable_behavior};
 
 use super::cgroup;
-use super::child_defaults::{HostTag, Tag};
-use super::children::Child;
+use super::child_defaults::{ChildDefaults, HostTag, OURSELVES, Tag};
+use super::children::{Child, Children};
+use super::processes;
 use super::processes::{ProcessKey, Snapshot, Stat};
 use super::sandbox::scratch;
 use super::tree::orphans::TreeScan;
-use super::{child_defaults, processes, spawner};
 
 /// The first argument that makes the program a guardian.
-pub const GUARDIAN_ARG: &str = "__guardian";
+pub(crate) const GUARDIAN_ARG: &str = "__guardian";
 
 /// The number of times that a guardian tries to end what is left: a busy host may need longer than one sweep.
 const SWEEPS: usize = 12;
 
-/// The number of the guardian that was started last; zero before there is one.
-static LATEST: AtomicI32 = AtomicI32::new(0);
-
-/// The number of this process's guardian, where there is one.
-pub(crate) fn pid() -> Option<Pid> {
-    Pid::from_raw(LATEST.load(Ordering::Relaxed))
+/// Keeps one guardian process for this server.
+#[derive(Debug)]
+pub struct Guardian {
+    children: Arc<Children>,
+    defaults: Arc<ChildDefaults>,
+    /// The number of the process that was started last; zero before there is one.
+    latest: AtomicI32,
+    post: Mutex<Post>,
 }
-
-static POST: Mutex<Post> = Mutex::new(Post::Unwanted);
 
 /// Whether this process has a guardian.
 #[derive(Debug)]
@@ -51,109 +51,113 @@ enum Post {
     Unwanted,
     /// The next who needs it starts it, for this directory of jobs' files.
     Vacant(Option<PathBuf>),
-    Held(Guardian),
+    Held(GuardianProcess),
 }
 
 /// A running guardian. While this is held, the guardian waits; dropping it lets it do its work.
 #[derive(Debug)]
-struct Guardian {
+struct GuardianProcess {
     child: Child,
     scratch: Option<PathBuf>,
     /// Only held.
     lifeline: Option<OwnedFd>,
 }
 
-impl Post {
-    fn fill(&mut self) -> io::Result<()> {
-        if let Self::Vacant(scratch) = self {
-            *self = Self::Held(Guardian::start(scratch.clone())?);
+impl Guardian {
+    pub(crate) fn new(children: Arc<Children>, defaults: Arc<ChildDefaults>) -> Self {
+        Self { children, defaults, latest: AtomicI32::new(0), post: Mutex::new(Post::Unwanted) }
+    }
+
+    /// The number of the guardian process, where there is one.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        Pid::from_raw(self.latest.load(Ordering::Relaxed))
+    }
+
+    /// From now on this server wants a guardian: [`Self::ensure`] starts one. It cleans up the directory in
+    /// which jobs have their files, if there is one.
+    pub fn want(&self, scratch: Option<&Path>) {
+        let mut post = self.post();
+        if matches!(*post, Post::Unwanted) {
+            *post = Post::Vacant(scratch.map(Path::to_owned));
+        }
+    }
+
+    /// Returns once the guardian that is wanted is there; at once where it is already, and where none is
+    /// wanted. To be called before anything is started that it would have to end.
+    ///
+    /// # Errors
+    /// When the system gives no more files or processes. The next call tries again.
+    pub fn ensure(&self) -> io::Result<()> {
+        self.fill(&mut self.post())
+    }
+
+    /// Starts a new one if the guardian has died: without it, our own sudden end would leave jobs
+    /// behind. Says whether it had.
+    ///
+    /// # Errors
+    /// When the system gives no more files or processes. The next call tries again.
+    pub fn renew(&self) -> io::Result<bool> {
+        let mut post = self.post();
+        let died = match &mut *post {
+            Post::Held(guardian) => {
+                guardian.child.try_reap()?.is_some().then(|| guardian.scratch.take())
+            }
+            Post::Unwanted | Post::Vacant(_) => None,
+        };
+        let has_died = died.is_some();
+        if let Some(scratch) = died {
+            *post = Post::Vacant(scratch);
+        }
+        self.fill(&mut post)?;
+        Ok(has_died)
+    }
+
+    /// Has the guardian do its work although this process is still there: for an exit that a stuck
+    /// thread could hold up. Does nothing while another thread is at the guardian.
+    pub fn let_go(&self) {
+        if let Ok(mut post) = self.post.try_lock()
+            && let Post::Held(guardian) = &mut *post
+        {
+            guardian.lifeline = None;
+        }
+    }
+
+    /// Ends now what the guardian would end after us, and every other descendant of ours but the
+    /// guardian and the `other` helper. Blocks; gives those that are still alive.
+    ///
+    /// # Errors
+    /// When the kernel does not tell about this process.
+    pub(crate) fn end_everything(&self, other: Option<Pid>) -> io::Result<Vec<u32>> {
+        let left = LeftBehind::of(&self.defaults.tag())?;
+        // Held, so that no guardian is started that would be taken for one of the left-behind.
+        let post = self.post();
+        let guardian = match &*post {
+            Post::Held(guardian) => Some(guardian.child.pid()),
+            Post::Unwanted | Post::Vacant(_) => None,
+        };
+        let kept: Vec<Pid> = guardian.into_iter().chain(other).collect();
+        Ok(left.end_own(&self.children, &kept))
+    }
+
+    fn fill(&self, post: &mut Post) -> io::Result<()> {
+        if let Post::Vacant(scratch) = post {
+            *post = Post::Held(self.start(scratch.clone())?);
         }
         Ok(())
     }
-}
 
-fn post() -> MutexGuard<'static, Post> {
-    POST.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// From now on this process wants a guardian: [`ensure`] starts one. It cleans up the directory in
-/// which jobs have their files, if there is one.
-pub fn want(scratch: Option<&Path>) {
-    let mut post = post();
-    if matches!(*post, Post::Unwanted) {
-        *post = Post::Vacant(scratch.map(Path::to_owned));
-    }
-}
-
-/// Returns once the guardian that is wanted is there; at once where it is already, and where none is
-/// wanted. To be called before anything is started that it would have to end.
-///
-/// # Errors
-/// When the server was not prepared, or when the system gives no more files or processes. The next
-/// call tries again.
-pub fn ensure() -> io::Result<()> {
-    post().fill()
-}
-
-/// Starts a new one if the guardian has died: without it, our own sudden end would leave jobs
-/// behind. Says whether it had.
-///
-/// # Errors
-/// When the system gives no more files or processes. The next call tries again.
-pub fn renew() -> io::Result<bool> {
-    let mut post = post();
-    let died = match &mut *post {
-        Post::Held(guardian) => {
-            guardian.child.try_reap()?.is_some().then(|| guardian.scratch.take())
-        }
-        Post::Unwanted | Post::Vacant(_) => None,
-    };
-    let has_died = died.is_some();
-    if let Some(scratch) = died {
-        *post = Post::Vacant(scratch);
-    }
-    post.fill()?;
-    Ok(has_died)
-}
-
-/// Has the guardian do its work although this process is still there: for an exit that a stuck
-/// thread could hold up. Does nothing while another thread is at the guardian.
-pub fn let_go() {
-    if let Ok(mut post) = POST.try_lock()
-        && let Post::Held(guardian) = &mut *post
-    {
-        guardian.lifeline = None;
-    }
-}
-
-/// Ends now what the guardian would end after us, and every other descendant of ours but our own
-/// helpers. Blocks; gives those that are still alive.
-///
-/// # Errors
-/// When the server was not prepared.
-pub fn end_everything() -> io::Result<Vec<u32>> {
-    let left = LeftBehind::of(&child_defaults::prepare()?)?;
-    // Held, so that no guardian is started that would be taken for one of the left-behind.
-    let post = post();
-    let guardian = match &*post {
-        Post::Held(guardian) => Some(guardian.child.pid()),
-        Post::Unwanted | Post::Vacant(_) => None,
-    };
-    let kept: Vec<Pid> = guardian.into_iter().chain(spawner::pid()).collect();
-    Ok(left.end_own(&kept))
-}
-
-impl Guardian {
     /// Starts this same program again as the guardian of this process.
-    fn start(scratch: Option<PathBuf>) -> io::Result<Self> {
-        let host = child_defaults::prepare()?;
+    fn start(&self, scratch: Option<PathBuf>) -> io::Result<GuardianProcess> {
         let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
-        let argv = argv(&host, scratch.as_deref())?;
-        let child = Child::create(|| {
-            child_defaults::start(child_defaults::OURSELVES, &argv, theirs.as_fd())
-        })?;
-        LATEST.store(child.pid().as_raw_nonzero().get(), Ordering::Relaxed);
-        Ok(Self { child, scratch, lifeline: Some(ours) })
+        let argv = argv(&self.defaults.tag(), scratch.as_deref())?;
+        let start = || self.defaults.start_helper(OURSELVES, &argv, theirs.as_fd());
+        let child = self.children.create(start)?;
+        self.latest.store(child.pid().as_raw_nonzero().get(), Ordering::Relaxed);
+        Ok(GuardianProcess { child, scratch, lifeline: Some(ours) })
+    }
+
+    fn post(&self) -> MutexGuard<'_, Post> {
+        self.post.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -205,13 +209,15 @@ impl Orders {
 /// end, ends what it left, and says how to exit. `None` for every other call of the program.
 ///
 /// To be called before anything else in `main`.
-pub fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
+pub(crate) fn guardian_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut orders = Orders::parse(args)?;
     // Closed to jobs, which are the same user's. A kernel that refuses leaves it as it was.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).ok();
     wait_for_end_of_input();
     orders.read_record();
-    let mut sweeps = (0..SWEEPS).map(|_| orders.left.end());
+    // A guardian has none.
+    let children = Children::default();
+    let mut sweeps = (0..SWEEPS).map(|_| orders.left.end(&children));
     let is_anybody_left = !sweeps.any(|left| left.is_empty());
     // While one of them lives, what keeps it from writing stays.
     if let Some(scratch) = orders.scratch.as_deref().filter(|_| !is_anybody_left) {
@@ -260,14 +266,14 @@ impl LeftBehind {
 
     /// Ends every one of them with all that came out of it. Blocks; returns those that are still
     /// alive.
-    pub(crate) fn end(&self) -> Vec<u32> {
-        processes::end_all(|| self.find(&[], |_| false), SWEEP_LIMIT)
+    pub(crate) fn end(&self, children: &Children) -> Vec<u32> {
+        children.end_all(|| self.find(&[], |_| false), SWEEP_LIMIT)
     }
 
     /// Does the same for this process as the server: its children are among them, but none of `kept`.
-    pub(crate) fn end_own(&self, kept: &[Pid]) -> Vec<u32> {
+    pub(crate) fn end_own(&self, children: &Children, kept: &[Pid]) -> Vec<u32> {
         let own = number(getpid());
-        processes::end_all(|| self.find(kept, |stat| stat.parent == own), SWEEP_LIMIT)
+        children.end_all(|| self.find(kept, |stat| stat.parent == own), SWEEP_LIMIT)
     }
 
     fn find(&self, kept: &[Pid], is_child: impl Fn(&Stat) -> bool) -> Vec<Stat> {
@@ -318,9 +324,9 @@ impl ProcessRecord {
     /// Begins the record in this server's directory for jobs' files.
     ///
     /// # Errors
-    /// When it cannot be written, or when the server was not prepared.
-    pub fn begin(dir: &Path) -> io::Result<Self> {
-        let written = LeftBehind::of(&child_defaults::prepare()?)?;
+    /// When it cannot be written.
+    pub fn begin(dir: &Path, host: &HostTag) -> io::Result<Self> {
+        let written = LeftBehind::of(host)?;
         let record = Self { dir: dir.to_owned(), boot: boot_id()?, written };
         record.write(&record.written)?;
         Ok(record)
@@ -356,8 +362,8 @@ pub(crate) fn read(dir: &Path) -> Option<LeftBehind> {
 
 /// Ends what the server left whose directory this was, and that is gone. Blocks; returns those that
 /// are still alive.
-pub(crate) fn end_recorded(dir: &Path) -> Vec<u32> {
-    read(dir).map(|left| left.end()).unwrap_or_default()
+pub(crate) fn end_recorded(dir: &Path, children: &Children) -> Vec<u32> {
+    read(dir).map(|left| left.end(children)).unwrap_or_default()
 }
 
 fn boot_id() -> io::Result<String> {
@@ -397,10 +403,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Confine, ExitKind, Launch, LaunchStdin, Process, Report, Variable, spawn};
+    use crate::host::tests::host;
+    use crate::{Confine, ExitKind, Launch, LaunchStdin, Process, Report, Variable};
 
     fn sleeper(env: Vec<Variable>) -> Process {
-        child_defaults::prepare().unwrap();
         let launch = Launch {
             program: "/bin/sh".into(),
             args: vec!["-c".into(), "/usr/bin/setsid /bin/sleep 1000 & /bin/sleep 1000".into()],
@@ -411,7 +417,7 @@ mod tests {
             report: Report::None,
             confine: Confine::not(),
         };
-        spawn(&launch).unwrap()
+        host().spawn(&launch).unwrap()
     }
 
     /// Of a server that is not this process, which all children are of here.
@@ -439,7 +445,8 @@ mod tests {
 
     async fn check_swept(process: Process, left: LeftBehind) {
         wait_for(&process, 3);
-        let alive = tokio::task::spawn_blocking(move || left.end()).await.unwrap();
+        let alive =
+            tokio::task::spawn_blocking(move || left.end(&host().trees().children)).await.unwrap();
         assert_eq!(alive, [0; 0]);
         // On a busy host it takes a while until a process that was told to end has ended.
         let deadline = std::time::Instant::now() + Duration::from_secs(30);
@@ -485,13 +492,13 @@ mod tests {
 
     #[test]
     fn orders_survive_a_command_line() {
-        let host = child_defaults::prepare().unwrap();
+        let tag = host().tag();
         for scratch in [None, Some(PathBuf::from("/tmp/a b"))] {
-            let args = argv(&host, scratch.as_deref()).unwrap().into_iter().skip(1);
+            let args = argv(&tag, scratch.as_deref()).unwrap().into_iter().skip(1);
             let args = args.map(|arg| OsString::from(arg.into_string().unwrap()));
             assert_eq!(
                 Orders::parse(args),
-                Some(Orders { left: LeftBehind::of(&host).unwrap(), scratch })
+                Some(Orders { left: LeftBehind::of(&tag).unwrap(), scratch })
             );
         }
     }
@@ -515,6 +522,7 @@ mod tests {
 #[cfg(test)]
 mod left_behind_tests {
     use super::*;
+    use crate::host::tests::host;
 
     fn left() -> LeftBehind {
         let recorded = [(Pid::from_raw(7).unwrap(), 70), (Pid::from_raw(8).unwrap(), 80)];
@@ -562,11 +570,8 @@ mod left_behind_tests {
     #[test]
     fn the_record_is_replaced_by_each_scan_that_found_something_else() {
         let dir = tempfile::tempdir().unwrap();
-        let mut record = ProcessRecord::begin(dir.path()).unwrap();
-        assert_eq!(
-            read(dir.path()).unwrap(),
-            LeftBehind::of(&child_defaults::prepare().unwrap()).unwrap()
-        );
+        let mut record = ProcessRecord::begin(dir.path(), &host().tag()).unwrap();
+        assert_eq!(read(dir.path()).unwrap(), LeftBehind::of(&host().tag()).unwrap());
         let processes = left().recorded;
         let scan = TreeScan { processes: processes.clone(), ..TreeScan::default() };
         record.update(scan).unwrap();

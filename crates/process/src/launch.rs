@@ -5,7 +5,6 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
-use super::cwd;
 use super::cwd::Cwd;
 use super::start_error::StartError;
 use super::stdio::{LaunchStdin, Report};
@@ -30,19 +29,6 @@ pub struct Launch {
     pub report: Report,
     /// What it is kept from, and what it may use up.
     pub confine: Confine,
-}
-
-impl Launch {
-    /// Whether an idle host starts it at once, where its program is at hand: its directory is on a
-    /// disk of this host, and nothing has to be looked up or asked for to shut it in.
-    #[must_use]
-    pub fn is_quick(&self) -> bool {
-        let is_quick = match self.confine.granted.backend {
-            Backend::Nothing | Backend::Seccomp => true,
-            Backend::Landlock | Backend::Namespaces => false,
-        };
-        is_quick && cwd::is_known(self.cwd.path())
-    }
 }
 
 /// What a process and all that comes out of it are kept from, and what they may use up.

@@ -13,11 +13,12 @@
 //! Linux 5.4 or later is needed, for pidfds.
 
 pub mod cgroup;
-pub mod child_defaults;
+mod child_defaults;
 mod children;
 pub mod confinement;
 mod cwd;
-pub mod guardian;
+mod guardian;
+mod host;
 mod launch;
 pub mod load;
 mod oom_score;
@@ -27,24 +28,26 @@ pub mod shell;
 pub mod similar;
 pub mod sockets;
 mod spawn;
-pub mod spawner;
+mod spawner;
 mod start_error;
 mod stdio;
 mod syscalls;
 mod tree;
 mod vfork_spawn;
 
-pub use child_defaults::JOB_VARIABLE;
+pub use child_defaults::{
+    HostTag, JOB_VARIABLE, keep_child_signals, prefer_this_thread, wait_for_a_child,
+};
 pub use cwd::{Cwd, OpenedDir};
-pub use guardian::ProcessRecord;
+pub use guardian::{Guardian, ProcessRecord};
+pub use host::Host;
 pub use launch::{Confine, Launch, Variable};
-pub use load::{Glance, Load, glance, host_tasks, newest_number, session_sizes, survey};
+pub use load::{Glance, Load, host_tasks, newest_number, session_sizes, survey};
+pub use sandbox::job_resources::KillMeans;
 pub use sockets::Callers;
-pub use spawn::{Detached, DetachedLaunch, Process, spawn};
+pub use spawn::{Detached, DetachedLaunch, DetachedStarter, Process, run_helper};
+pub use spawner::Spawner;
 pub use start_error::{StartError, TaskLimit};
 pub use stdio::{InputPipe, LaunchStdin, OutputPipe, PipelineReport, Report, wait_for_any};
 pub use syscalls::{bound_free_memory, in_place, thread_cpu_time, trim_memory};
-pub use tree::{
-    Exit, ExitKind, KillMeans, Leader, StoppedProcesses, Tree, TreeActivity, TreeScan, Usage,
-    scan_trees,
-};
+pub use tree::{Exit, ExitKind, Leader, StoppedProcesses, Tree, TreeActivity, TreeScan, Usage};

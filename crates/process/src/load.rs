@@ -9,10 +9,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use thiserror::Error;
 
-use super::cgroup;
+use super::cgroup::Cgroups;
 use super::processes::{Snapshot, Stat};
 use super::tree::Tree;
-use super::tree::members;
 use super::tree::members::Identity;
 use super::{processes, syscalls};
 
@@ -30,10 +29,9 @@ pub struct Glance {
 /// A glance at the host; nothing where the kernel does not tell.
 ///
 /// Reads what the kernel keeps anyway: it takes the same time however many processes there are.
-#[must_use]
-pub fn glance() -> Option<Glance> {
+pub(crate) fn glance(cgroups: &Cgroups) -> Option<Glance> {
     let available_bytes = available_in(&processes::read("/proc/meminfo").ok()?)?;
-    Some(Glance { tasks: host_tasks()?, available_bytes, jobs_cpu: cgroup::jobs_cpu() })
+    Some(Glance { tasks: host_tasks()?, available_bytes, jobs_cpu: cgroups.jobs_cpu() })
 }
 
 /// Processes and threads of the whole host, by one read of a short line.
@@ -270,8 +268,9 @@ pub fn session_sizes() -> HashMap<Pid, u64> {
 /// the host, however many trees there are.
 #[must_use]
 pub fn survey(trees: &[Arc<Tree>]) -> Vec<Load> {
+    let Some(first) = trees.first() else { return Vec::new() };
     let identities: Vec<&Identity> = trees.iter().map(|tree| tree.identity()).collect();
-    let members = members::attribute(&Snapshot::take(), &identities);
+    let members = first.identity().trees().attribute(&Snapshot::take(), &identities);
     members.iter().map(|members| Load::of(members)).collect()
 }
 
@@ -291,7 +290,7 @@ mod tests {
 
     #[test]
     fn this_host_has_tasks_and_memory() {
-        let glance = glance().unwrap();
+        let glance = glance(&Cgroups::default()).unwrap();
         assert!(glance.tasks > 0 && glance.available_bytes > 0, "{glance:?}");
     }
 }

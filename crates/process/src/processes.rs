@@ -5,14 +5,13 @@ use std::fs::File;
 use std::io::Read;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::time::Duration;
+use std::{fs, io};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
-use super::{children, syscalls};
+use super::syscalls;
 
 /// One process, as /proc/PID/stat shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,22 +217,17 @@ pub(crate) fn all_pids() -> Vec<Pid> {
     numbers_in("/proc").collect()
 }
 
-/// Children of this server's main thread, where the kernel puts the orphans that a subreaper
-/// adopts; children that other threads created are not among them.
-///
-/// Asked at the end of every job: the file stays open.
-pub(crate) fn main_thread_children() -> io::Result<Vec<Pid>> {
-    static LIST: Mutex<Option<File>> = Mutex::new(None);
-    // One reader at a time: the kernel goes on where the last one left off.
-    let mut list = LIST.lock().unwrap_or_else(PoisonError::into_inner);
-    let list = match &mut *list {
-        Some(list) => list,
-        none => none.insert(File::open(list_of_children(getpid()))?),
-    };
+/// Opens the list of the children of a process's main thread.
+pub(crate) fn open_list_of_children(pid: Pid) -> io::Result<File> {
+    File::open(list_of_children(pid))
+}
+
+/// Reads such a list anew.
+pub(crate) fn read_list_of_children(list: &File) -> io::Result<Vec<Pid>> {
     let mut text = Vec::new();
     let mut piece = [MaybeUninit::uninit(); 4096];
     loop {
-        match rustix::io::pread(&*list, &mut piece, text.len() as u64)? {
+        match rustix::io::pread(list, &mut piece, text.len() as u64)? {
             ([], _) => return Ok(pids_in(&String::from_utf8_lossy(&text))),
             (read, _) => text.extend_from_slice(read),
         }
@@ -254,12 +248,10 @@ fn pids_in(list: &str) -> Vec<Pid> {
     list.split_ascii_whitespace().filter_map(|word| Pid::from_raw(word.parse().ok()?)).collect()
 }
 
-/// All children that may be adopted ones: at best the short list, else every child of ours.
-pub(crate) fn adopted_children() -> Vec<Pid> {
-    main_thread_children().unwrap_or_else(|_| {
-        let own = getpid().as_raw_nonzero().get();
-        Snapshot::take().iter().filter(|stat| stat.parent == own).map(|stat| stat.pid).collect()
-    })
+/// All children of this process, by a scan of all processes.
+pub(crate) fn all_children() -> Vec<Pid> {
+    let own = getpid().as_raw_nonzero().get();
+    Snapshot::take().iter().filter(|stat| stat.parent == own).map(|stat| stat.pid).collect()
 }
 
 /// Whether an environment holds a variable for which `matches` is true.
@@ -312,8 +304,6 @@ fn numbers_in(directory: &str) -> impl Iterator<Item = Pid> {
 // Sending signals to processes that were looked up, and ending many for certain.
 
 const FREEZE_ROUNDS: u32 = 50;
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// Sends a signal to the very process that was seen, never to a later one with its number.
 pub(crate) fn send(target: &Stat, signal: Signal) -> Result<(), Errno> {
@@ -328,39 +318,6 @@ pub(crate) fn send(target: &Stat, signal: Signal) -> Result<(), Errno> {
     }
 }
 
-/// Ends every process that `find` gives, and whatever those start meanwhile. Blocks.
-///
-/// They are stopped first, until nobody new turns up: who is stopped cannot start others. Returns
-/// those that are still alive when none has ended for as long as `limit`, by a last scan.
-pub(crate) fn end_all(find: impl Fn() -> Vec<Stat>, limit: Duration) -> Vec<u32> {
-    freeze(&find);
-    let mut deadline = Instant::now() + limit;
-    let mut fewest = usize::MAX;
-    let mut pause = FIRST_PAUSE;
-    let mut empty_scans = 0;
-    loop {
-        let found = find();
-        reap(&found);
-        let alive: Vec<_> = found.iter().filter(|stat| stat.alive()).collect();
-        // One scan may miss who was just being handed from a dying parent to us.
-        empty_scans = if alive.is_empty() { empty_scans + 1 } else { 0 };
-        // The thousands of a fork bomb take their time to end.
-        if alive.len() < fewest {
-            fewest = alive.len();
-            deadline = Instant::now() + limit;
-        }
-        if empty_scans == 2 || Instant::now() >= deadline {
-            return alive.iter().map(|stat| number(stat.pid)).collect();
-        }
-        for stat in &alive {
-            // Gone already, or not ours to signal: the next scan tells.
-            send(stat, Signal::KILL).ok();
-        }
-        thread::sleep(pause);
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
-
 /// Stops everybody, in rounds, until a scan finds nobody who still moves.
 pub(crate) fn freeze(find: &impl Fn() -> Vec<Stat>) {
     for _ in 0..FREEZE_ROUNDS {
@@ -370,18 +327,6 @@ pub(crate) fn freeze(find: &impl Fn() -> Vec<Stat>) {
             return;
         }
     }
-}
-
-/// Reaps the dead among those that fell to us, so that they do not fill the process table.
-fn reap(found: &[Stat]) {
-    let own = number_of_server();
-    let dead = found.iter().filter(|stat| !stat.alive() && stat.parent == own);
-    let dead: Vec<_> = dead.map(|stat| stat.pid).collect();
-    children::reap_adopted(&dead);
-}
-
-fn number_of_server() -> i32 {
-    getpid().as_raw_nonzero().get()
 }
 
 /// A process id as the other rooms know it.

@@ -23,7 +23,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
 use rustix::io::Errno;
@@ -35,9 +35,9 @@ use rustix::process::{Pid, geteuid, getpid};
 use tokio::net::UnixStream;
 
 use super::child_defaults::Tag;
+use super::host::Host;
 use super::processes::{Snapshot, Stat};
-use super::tree::orphans;
-use super::{child_defaults, guardian, processes, spawner, syscalls};
+use super::{processes, syscalls};
 
 // Finds the process at the other end of a connection.
 
@@ -45,21 +45,28 @@ use super::{child_defaults, guardian, processes, spawner, syscalls};
 const MAX_RECENT: usize = 16;
 
 /// Tells connections of this server's jobs from those of other processes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Callers {
+    host: Arc<Host>,
     /// Processes that lately held the other end of a connection and were no job's. Only a hint:
     /// each is examined again.
     recent: Mutex<VecDeque<Pid>>,
 }
 
 impl Callers {
+    /// Tells the jobs of this host from other processes.
+    #[must_use]
+    pub fn new(host: Arc<Host>) -> Self {
+        Self { host, recent: Mutex::default() }
+    }
+
     /// Returns `true` if a job opened the connection at whose other end this socket is. A process
     /// that ended since counts as a job's: nobody can say that it was not.
     #[must_use]
     pub fn is_job_on_unix(&self, stream: &UnixStream) -> bool {
         match connector_of(stream) {
             Ok(Connector::Process(pid, handle)) => {
-                let found = ancestry_of(pid);
+                let found = ancestry_of(pid, self.host.tag().inherited());
                 // The number may be another process's by now, unless this one still has it.
                 let is_certain = handle.is_none_or(|handle| pid_of(&handle) == Some(pid));
                 found != Ancestry::Outside || !is_certain
@@ -76,7 +83,7 @@ impl Callers {
     #[must_use]
     pub fn is_job_on_tcp(&self, server: SocketAddr, peer: SocketAddr) -> bool {
         // Asked before the socket is: a job that holds it now may be over once its holder was looked for.
-        let had_trees = orphans::has_open_trees();
+        let had_trees = self.host.trees().has_open_trees();
         match find(peer, server) {
             Ok(Lookup::Found(entry)) => self.is_jobs_socket(entry, had_trees),
             // The other end was closed before it could be examined, or is on another machine.
@@ -86,7 +93,7 @@ impl Callers {
             }
             // Refusing here would shut out every client of such a host, not only jobs.
             Ok(Lookup::Unsupported) => false,
-            Err(_) => has_job_processes(),
+            Err(_) => self.has_job_processes(),
         }
     }
 
@@ -99,15 +106,16 @@ impl Callers {
         if !own.is_root() && socket.uid != own.as_raw() {
             return false;
         }
-        !self.is_held_outside(socket) && (had_trees || has_job_processes())
+        !self.is_held_outside(socket) && (had_trees || self.has_job_processes())
     }
 
     /// Returns `true` if a process that is no job's holds this socket. Likely ones come first: those
     /// that held one lately, then those of the socket's own user, the newest first.
     fn is_held_outside(&self, socket: SocketEntry) -> bool {
         let link = PathBuf::from(format!("socket:[{}]", socket.inode));
+        let tag = self.host.tag().inherited();
         let recent: Vec<Pid> = self.lock_recent().iter().copied().collect();
-        if let Some(pid) = recent.into_iter().find(|pid| holds_outside(*pid, &link)) {
+        if let Some(pid) = recent.into_iter().find(|pid| holds_outside(*pid, &link, tag)) {
             self.remember(pid);
             return true;
         }
@@ -117,7 +125,7 @@ impl Callers {
             fs::symlink_metadata(format!("/proc/{pid}")).is_ok_and(|it| it.uid() == socket.uid)
         };
         let (likely, others): (Vec<Pid>, Vec<Pid>) = pids.into_iter().partition(is_of_user);
-        let holder = likely.into_iter().chain(others).find(|pid| holds_outside(*pid, &link));
+        let holder = likely.into_iter().chain(others).find(|pid| holds_outside(*pid, &link, tag));
         holder.map(|pid| self.remember(pid)).is_some()
     }
 
@@ -126,6 +134,14 @@ impl Callers {
         recent.retain(|known| *known != pid);
         recent.push_front(pid);
         recent.truncate(MAX_RECENT);
+    }
+
+    /// Returns `true` while any process of any job is alive, those included that outlived their job.
+    fn has_job_processes(&self) -> bool {
+        let us = getpid().as_raw_pid();
+        let helpers = [self.host.guardian().pid(), self.host.spawner().pid()];
+        let is_child = |stat: &Stat| stat.parent == us && !helpers.contains(&Some(stat.pid));
+        Snapshot::take().iter().any(|stat| stat.alive() && is_child(stat))
     }
 
     fn lock_recent(&self) -> std::sync::MutexGuard<'_, VecDeque<Pid>> {
@@ -165,12 +181,12 @@ fn pid_of(handle: &OwnedFd) -> Option<Pid> {
 }
 
 /// Returns `true` if this process holds the file that `link` names, and is no job's.
-fn holds_outside(pid: Pid, link: &Path) -> bool {
+fn holds_outside(pid: Pid, link: &Path, tag: Option<Tag>) -> bool {
     let is_it = |file: &Path| fs::read_link(file).is_ok_and(|target| target == link);
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let held = files.map(|entry| entry.path()).find(|file| is_it(file));
     // Looked at once more: the number may have become another process's in between.
-    held.is_some_and(|file| ancestry_of(pid) == Ancestry::Outside && is_it(&file))
+    held.is_some_and(|file| ancestry_of(pid, tag) == Ancestry::Outside && is_it(&file))
 }
 
 // Finds out if a process descends from this server.
@@ -192,13 +208,13 @@ enum Ancestry {
     Unknown,
 }
 
-/// Finds the place of a process by walking up its ancestors.
-fn ancestry_of(pid: Pid) -> Ancestry {
-    (0..ATTEMPTS).find_map(|_| walk_up(pid)).unwrap_or(Ancestry::Unknown)
+/// Finds the place of a process by walking up its ancestors; `tag` is that of this server.
+fn ancestry_of(pid: Pid, tag: Option<Tag>) -> Ancestry {
+    (0..ATTEMPTS).find_map(|_| walk_up(pid, tag)).unwrap_or(Ancestry::Unknown)
 }
 
 /// Returns `None` if an ancestor ended during the walk, which moved its children elsewhere.
-fn walk_up(pid: Pid) -> Option<Ancestry> {
+fn walk_up(pid: Pid, tag: Option<Tag>) -> Option<Ancestry> {
     let us = getpid().as_raw_pid();
     let Some(mut current) = processes::stat(pid) else { return Some(Ancestry::Unknown) };
     for _ in 0..MAX_DEPTH {
@@ -218,7 +234,7 @@ fn walk_up(pid: Pid) -> Option<Ancestry> {
         }
         match parent {
             Some(parent) => current = parent,
-            None => return Some(behind_hidden_parent(pid, current.parent)),
+            None => return Some(behind_hidden_parent(pid, current.parent, tag)),
         }
     }
     Some(Ancestry::Ours)
@@ -226,7 +242,7 @@ fn walk_up(pid: Pid) -> Option<Ancestry> {
 
 /// The place of a process with a living ancestor that /proc does not show. Mounted with `hidepid`,
 /// /proc shows no process of other users, who are ancestors of every ordinary client there.
-fn behind_hidden_parent(pid: Pid, parent: i32) -> Ancestry {
+fn behind_hidden_parent(pid: Pid, parent: i32, ours: Option<Tag>) -> Ancestry {
     let is_hidden = |pid: i32| {
         // Needs no descriptor, so that this does not fail where there are none left.
         fs::symlink_metadata(format!("/proc/{pid}")).is_err_and(|e| e.kind() == ErrorKind::NotFound)
@@ -234,18 +250,9 @@ fn behind_hidden_parent(pid: Pid, parent: i32) -> Ancestry {
     if !is_hidden(1) || !is_hidden(parent) {
         return Ancestry::Unknown;
     }
-    let ours = child_defaults::prepare().ok().and_then(|host| host.inherited());
     let carries_tag =
         ours.is_some_and(|ours| Tag::read(pid).is_some_and(|tag| tag.same_server(ours)));
     if carries_tag { Ancestry::Ours } else { Ancestry::Outside }
-}
-
-/// Returns `true` while any process of any job is alive, those included that outlived their job.
-fn has_job_processes() -> bool {
-    let us = getpid().as_raw_pid();
-    let helpers = [guardian::pid(), spawner::pid()];
-    let is_child = |stat: &Stat| stat.parent == us && !helpers.contains(&Some(stat.pid));
-    Snapshot::take().iter().any(|stat| stat.alive() && is_child(stat))
 }
 
 // The kernel's table of TCP sockets: who owns the socket at the other end of a connection.
@@ -473,6 +480,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+    use crate::host::tests::host;
 
     /// A child that connects to `port` and stays for as long as its input is open.
     fn client(port: u16) -> std::process::Child {
@@ -485,7 +493,7 @@ mod tests {
     fn a_child_is_a_job_over_tcp_also_when_it_is_gone_and_we_are_not() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap();
-        let callers = Callers::default();
+        let callers = Callers::new(Arc::clone(host()));
         for _ in 0..2 {
             let ours = TcpStream::connect(server).unwrap();
             let (_, peer) = listener.accept().unwrap();
@@ -506,7 +514,7 @@ mod tests {
     #[test]
     fn a_socket_whose_holder_ended_while_it_was_looked_for_is_a_jobs_if_there_was_one() {
         let ended = SocketEntry { inode: u32::MAX.into(), uid: geteuid().as_raw() };
-        assert!(Callers::default().is_jobs_socket(ended, true));
+        assert!(Callers::new(Arc::clone(host())).is_jobs_socket(ended, true));
     }
 
     #[tokio::test]
@@ -514,7 +522,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let listener = tokio::net::UnixListener::bind(&path).unwrap();
-        let callers = Callers::default();
+        let callers = Callers::new(Arc::clone(host()));
         let ours = UnixStream::connect(&path).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         assert!(!callers.is_job_on_unix(&stream));
@@ -538,18 +546,19 @@ mod ancestry_tests {
     use std::process::Command;
 
     use super::*;
+    use crate::host::tests::host;
 
     #[test]
     fn a_child_is_ours_and_our_parent_is_not() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
-        assert_eq!(ancestry_of(pid), Ancestry::Ours);
-        assert!(has_job_processes());
+        assert_eq!(ancestry_of(pid, None), Ancestry::Ours);
+        assert!(Callers::new(Arc::clone(host())).has_job_processes());
         child.kill().unwrap();
-        assert_eq!(ancestry_of(pid), Ancestry::Ours, "also before it is reaped");
+        assert_eq!(ancestry_of(pid, None), Ancestry::Ours, "also before it is reaped");
         child.wait().unwrap();
-        assert_eq!(ancestry_of(rustix::process::getppid().unwrap()), Ancestry::Outside);
-        assert_eq!(ancestry_of(Pid::from_raw(i32::MAX).unwrap()), Ancestry::Unknown);
+        assert_eq!(ancestry_of(rustix::process::getppid().unwrap(), None), Ancestry::Outside);
+        assert_eq!(ancestry_of(Pid::from_raw(i32::MAX).unwrap(), None), Ancestry::Unknown);
     }
 }
 

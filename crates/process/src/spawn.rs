@@ -1,36 +1,34 @@
 //! Starting a process.
 
+use std::env::ArgsOs;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use rustix::fs::{Access, AtFlags, FileType, accessat, statat};
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, getrlimit};
+use rustix::process::Pid;
 
-use super::child_defaults::JOB_VARIABLE;
-use super::child_defaults::Tag;
-use super::children::Child;
-use super::cwd::Cwd;
+use super::child_defaults::{JOB_VARIABLE, Tag};
+use super::children::{Child, Children};
+use super::cwd::{self, Cwd};
+use super::guardian::guardian_main;
+use super::host::Host;
 use super::launch::{Launch, Variable};
-use super::sandbox::job_resources::Holdings;
-use super::sandbox::job_resources::Surroundings;
-use super::spawner::{Namespace, Offspring};
-use super::stdio::Report;
-use super::stdio::{InputPipe, OutputPipe};
-use super::stdio::{PipelineReport, Plumbing, Theirs};
-use super::syscalls::{Action, Plan};
-use super::tree::Leader;
-use super::tree::Tree;
+use super::sandbox::job_resources::{Holdings, Surroundings};
+use super::spawner::{Namespace, Offspring, spawner_main};
+use super::stdio::{InputPipe, OutputPipe, PipelineReport, Plumbing, Report, Theirs};
+use super::syscalls::{self, Action, Plan};
 use super::tree::members::Identity;
+use super::tree::{self, Leader, Tree};
 use super::vfork_spawn::{Failure, Newborn, Order, Step};
-use super::{child_defaults, children, cwd, spawner, syscalls, tree, vfork_spawn};
 use crate::confinement::Backend;
-use crate::start_error::StartError;
+use crate::start_error::{StartError, out_of_files};
 
 /// What a shell searches when PATH is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -100,46 +98,62 @@ pub struct Process {
     pub report: Option<PipelineReport>,
 }
 
-/// Starts a process in its own session, with nothing inherited but what `launch` says.
-///
-/// It has become its program when this returns. After an error there is no process. Must be
-/// called inside a tokio runtime.
-///
-/// # Errors
-/// Each reason has its own variant, see [`StartError`].
-pub fn spawn(launch: &Launch) -> Result<Process, StartError> {
-    let words = Words::of(launch)?;
-    let own;
-    let cwd = match &launch.cwd {
-        Cwd::Path(path) => {
-            own = cwd::open_directory(path)?;
-            own.as_fd()
-        }
-        Cwd::Opened(directory) => directory.as_fd(),
-    };
-    let path = find_program(launch, cwd)?;
-    let system = |error: io::Error| system_error(launch, &error);
-    let report = match launch.report {
-        Report::Pipeline => Some(PipelineReport::create().map_err(system)?),
-        Report::None => None,
-    };
-    let plumbing = Plumbing::lay(launch.stdin).map_err(system)?;
-    let born = syscalls::boot_ticks();
-    let site = Site { launch, path: &path, cwd, theirs: &plumbing.theirs, report: report.as_ref() };
-    let marker = words.marker();
-    let Created { newborn, tag, holdings } = site.create(words)?;
-    let (child, pidfd) = tree::watch(newborn).map_err(system)?;
-    let names = plumbing.theirs.names();
-    let identity = Identity::new(child.pid(), born, tag, marker, names).holding(holdings);
-    let identity = Arc::new(identity);
-    Ok(Process {
-        leader: Leader::new(child, pidfd, Arc::clone(&identity)),
-        tree: Tree::new(identity),
-        stdout: plumbing.stdout,
-        stderr: plumbing.stderr,
-        stdin: plumbing.stdin,
-        report,
-    })
+impl Host {
+    /// `true` if an idle host starts it at once, where its program is at hand: its directory is on a
+    /// disk of this host, and nothing has to be looked up or asked for to shut it in.
+    #[must_use]
+    pub fn is_quick(&self, launch: &Launch) -> bool {
+        let is_quick = match launch.confine.granted.backend {
+            Backend::Nothing | Backend::Seccomp => true,
+            Backend::Landlock | Backend::Namespaces => false,
+        };
+        is_quick && self.local_dirs().has(launch.cwd.path())
+    }
+
+    /// Starts a process in its own session, with nothing inherited but what `launch` says.
+    ///
+    /// It has become its program when this returns. After an error there is no process. Must be
+    /// called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// Each reason has its own variant, see [`StartError`].
+    pub fn spawn(&self, launch: &Launch) -> Result<Process, StartError> {
+        let words = Words::of(launch)?;
+        let own;
+        let cwd = match &launch.cwd {
+            Cwd::Path(path) => {
+                own = cwd::open_directory(path, self.local_dirs())?;
+                own.as_fd()
+            }
+            Cwd::Opened(directory) => directory.as_fd(),
+        };
+        let path = find_program(launch, cwd)?;
+        let system = |error: io::Error| system_error(launch, &error);
+        let report = match launch.report {
+            Report::Pipeline => Some(PipelineReport::create().map_err(system)?),
+            Report::None => None,
+        };
+        let plumbing = Plumbing::lay(launch.stdin).map_err(system)?;
+        let born = syscalls::boot_ticks();
+        let (theirs, report_file) = (&plumbing.theirs, report.as_ref());
+        let site = Site { host: self, launch, path: &path, cwd, theirs, report: report_file };
+        let marker = words.marker();
+        let Created { newborn, tag, holdings } = site.create(words)?;
+        let (child, pidfd) = tree::watch(newborn).map_err(system)?;
+        let names = plumbing.theirs.names();
+        let identity =
+            Identity::new(Arc::clone(self.trees()), child.pid(), born, tag, marker, names)
+                .holding(holdings);
+        let identity = Arc::new(identity);
+        Ok(Process {
+            leader: Leader::new(child, pidfd, Arc::clone(&identity)),
+            tree: Tree::new(identity),
+            stdout: plumbing.stdout,
+            stderr: plumbing.stderr,
+            stdin: plumbing.stdin,
+            report,
+        })
+    }
 }
 
 /// A new process, in its place among ours.
@@ -152,6 +166,7 @@ struct Created {
 /// Where a process is to be created, and what it is to be.
 #[derive(Clone, Copy)]
 struct Site<'a> {
+    host: &'a Host,
     launch: &'a Launch,
     path: &'a CString,
     cwd: BorrowedFd<'a>,
@@ -162,7 +177,7 @@ struct Site<'a> {
 impl Site<'_> {
     /// Creates it, shut in and limited: ourselves, or in namespaces by the spawner.
     fn create(self, mut words: Words) -> Result<Created, StartError> {
-        let surroundings = Surroundings::make(self.launch)?;
+        let surroundings = self.host.make_surroundings(self.launch)?;
         let marker = words.marker();
         if let Some(temporary) = surroundings.temporary() {
             words.forget_agents();
@@ -173,8 +188,8 @@ impl Site<'_> {
             argv: words.argv,
             env: words.env,
             terminal: self.theirs.terminal().cloned(),
-            tag: child_defaults::new_tag(),
-            shut: surroundings.shut(&self.launch.confine),
+            tag: self.host.new_tag(),
+            shut: self.host.shut(&surroundings, &self.launch.confine),
         };
         let (newborn, namespace) = self.bear(&order, &surroundings).map_err(|failure| {
             if failure.step == Step::Request {
@@ -196,14 +211,13 @@ impl Site<'_> {
         let files = self.theirs.files(self.cwd, self.report.map(PipelineReport::file));
         match order.shut.backend {
             Backend::Namespaces => {
-                let Offspring { leader, namespace } = spawner::create(order, files, cgroup)?;
-                if let Some(bequest) = child_defaults::bequest() {
-                    bequest.check(leader.child.pid());
-                }
+                let Offspring { leader, namespace } =
+                    self.host.spawner().create(order, files, cgroup)?;
+                self.host.defaults().check(leader.child.pid());
                 Ok((leader, Some(namespace)))
             }
             Backend::Landlock | Backend::Seccomp | Backend::Nothing => {
-                vfork_spawn::create(order, files, cgroup).map(|leader| (leader, None))
+                self.host.vfork_spawner().create(order, files, cgroup).map(|leader| (leader, None))
             }
         }
     }
@@ -211,7 +225,14 @@ impl Site<'_> {
     /// Ends the process of a launch that was not answered: the spawner may have died right after it
     /// created one. It is known by what it carries, for nobody knows its number.
     fn end_unanswered(self, marker: Option<Vec<u8>>) {
-        let nobody = Identity::new(Pid::INIT, 0, None, marker, self.theirs.names());
+        let nobody = Identity::new(
+            Arc::clone(self.host.trees()),
+            Pid::INIT,
+            0,
+            None,
+            marker,
+            self.theirs.names(),
+        );
         nobody.leader_was_reaped();
         // Who is left even so is ended with the server.
         drop(Tree::new(Arc::new(nobody)).kill());
@@ -370,15 +391,6 @@ fn system_error(launch: &Launch, error: &io::Error) -> StartError {
     }
 }
 
-/// It is our own limit, which we raised at start as far as we may.
-pub(crate) fn out_of_files() -> String {
-    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    format!(
-        "this server may open {most} files and has them open, up to five for each running job; \
-         raise its hard limit (ulimit -Hn, LimitNOFILE in systemd) or lower queue.slots"
-    )
-}
-
 fn shown(text: &OsStr) -> String {
     text.to_string_lossy().into_owned()
 }
@@ -404,15 +416,21 @@ pub struct Detached {
     child: Child,
 }
 
-impl Detached {
-    /// Starts it in the current directory, with an empty standard input. Of the files that are
+/// Starts detached processes. A clone is the same starter.
+#[derive(Debug, Clone, Default)]
+pub struct DetachedStarter {
+    children: Arc<Children>,
+}
+
+impl DetachedStarter {
+    /// Starts a process in the current directory, with an empty standard input. Of the files that are
     /// open here it gets none but its output.
     ///
     /// # Errors
     /// When the system does not start it.
-    pub fn start(launch: &DetachedLaunch<'_>) -> io::Result<Self> {
+    pub fn start(&self, launch: &DetachedLaunch<'_>) -> io::Result<Detached> {
         // One that we started earlier may have ended since.
-        children::reap_orphans();
+        self.children.reap_orphans();
         // Before Linux 5.11 this fails, and what we were started with passes on as it does by default.
         syscalls::close_inherited_on_exec().ok();
         let path = CString::new(launch.program.as_os_str().as_bytes())?;
@@ -427,9 +445,11 @@ impl Detached {
         ];
         let env = variables(launch.env)?;
         let plan = Plan { path: &path, argv: &argv, env: &env, actions: &actions, blocked: &[] };
-        Ok(Self { child: Child::create(|| syscalls::posix_spawn(&plan))? })
+        Ok(Detached { child: self.children.create(|| syscalls::posix_spawn(&plan))? })
     }
+}
 
+impl Detached {
     /// Its number.
     #[must_use]
     pub fn pid(&self) -> u32 {
@@ -450,6 +470,15 @@ fn variables(pairs: &[(OsString, OsString)]) -> io::Result<Vec<CString>> {
         CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).map_err(io::Error::from)
     };
     pairs.iter().map(one).collect()
+}
+
+/// Is a helper process of a server, if the program's arguments (its name left out) say so, until the
+/// server is gone; says how to exit. `None` for every other call of the program.
+///
+/// To be called before anything else in `main`: helpers are the same program again, and have one thread.
+#[must_use]
+pub fn run_helper(args: impl Fn() -> ArgsOs) -> Option<ExitCode> {
+    guardian_main(args().skip(1)).or_else(|| spawner_main(args().skip(1)))
 }
 
 #[cfg(test)]
@@ -474,7 +503,7 @@ mod detached_tests {
             env: &[("A".into(), "b".into()), ("PATH".into(), "/usr/bin:/bin".into())],
             output: output.as_file(),
         };
-        let mut process = Detached::start(&launch).unwrap();
+        let mut process = DetachedStarter::default().start(&launch).unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
         while !process.has_ended().unwrap() {
             assert!(Instant::now() < deadline, "it does not end");
@@ -501,6 +530,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
+    use crate::host::tests::host;
     use crate::start_error::StartError;
     use crate::{Confine, ExitKind, LaunchStdin, OpenedDir, TreeActivity, cgroup, shell};
 
@@ -508,13 +538,13 @@ mod tests {
 
     fn launch(program: &str, args: &[&str]) -> Launch {
         static JOBS: AtomicU64 = AtomicU64::new(1);
-        let host = child_defaults::prepare().unwrap();
+        let tag = host().tag();
         let path = Variable::new("PATH", "/usr/local/bin:/usr/bin:/bin").unwrap();
         Launch {
             program: program.into(),
             args: args.iter().map(OsString::from).collect(),
             arg0: None,
-            env: vec![path, host.marker(JOBS.fetch_add(1, Ordering::Relaxed))],
+            env: vec![path, tag.marker(JOBS.fetch_add(1, Ordering::Relaxed))],
             cwd: "/".into(),
             stdin: LaunchStdin::Null,
             report: Report::None,
@@ -538,7 +568,7 @@ mod tests {
 
     /// How it ended, and all that it wrote.
     async fn run(launch: &Launch) -> (ExitKind, String, String) {
-        let process = spawn(launch).unwrap();
+        let process = host().spawn(launch).unwrap();
         let stderr = async {
             match process.stderr {
                 Some(pipe) => read_all(pipe).await,
@@ -581,7 +611,7 @@ mod tests {
     /// Starts shell text that waits for our word: by then the process carries its tag for certain.
     async fn start_marked(text: &str) -> Process {
         let gated = with_stdin(LaunchStdin::Pipe, sh(&format!("read go; exec </dev/null\n{text}")));
-        let mut process = spawn(&gated).unwrap();
+        let mut process = host().spawn(&gated).unwrap();
         process.stdin.take().unwrap().write_all(b"go\n").await.unwrap();
         process
     }
@@ -615,11 +645,11 @@ mod tests {
     #[tokio::test]
     async fn usage_counts_cpu_time_and_memory() {
         let text = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
-        let busy = spawn(&sh(text)).unwrap().leader.wait().await.unwrap().usage;
+        let busy = host().spawn(&sh(text)).unwrap().leader.wait().await.unwrap().usage;
         assert!(busy.cpu > Duration::from_millis(5), "{busy:?}");
         // More than this process ever had: a child's peak is not told from a larger one of its parent.
         let hungry = "head -c 900000000 /dev/zero | tail -c 900000000 | wc -c";
-        let hungry = spawn(&sh(hungry)).unwrap().leader.wait().await.unwrap().usage;
+        let hungry = host().spawn(&sh(hungry)).unwrap().leader.wait().await.unwrap().usage;
         assert!(hungry.max_rss_bytes > 800_000_000, "{hungry:?}");
         assert!(hungry.max_rss_bytes < 3_000_000_000, "{hungry:?}");
     }
@@ -673,7 +703,7 @@ mod tests {
     #[tokio::test]
     async fn no_file_leaks_into_it() {
         let _open_here = File::open("/dev/null").unwrap();
-        let _running = spawn(&with_stdin(LaunchStdin::Pipe, sh("cat"))).unwrap();
+        let _running = host().spawn(&with_stdin(LaunchStdin::Pipe, sh("cat"))).unwrap();
         for stdin in [LaunchStdin::Null, LaunchStdin::Pipe, LaunchStdin::Terminal] {
             // 3 is the directory that `ls` itself reads.
             let (_, stdout, _) = run(&with_stdin(stdin, launch("ls", &["/proc/self/fd"]))).await;
@@ -703,7 +733,7 @@ mod tests {
     }
 
     fn error_of(launch: &Launch) -> StartError {
-        spawn(launch).expect_err("it should not have started")
+        host().spawn(launch).expect_err("it should not have started")
     }
 
     #[tokio::test]
@@ -768,7 +798,7 @@ mod tests {
 
     #[tokio::test]
     async fn input_goes_round() {
-        let mut process = spawn(&with_stdin(LaunchStdin::Pipe, launch("cat", &[]))).unwrap();
+        let mut process = host().spawn(&with_stdin(LaunchStdin::Pipe, launch("cat", &[]))).unwrap();
         let mut stdin = process.stdin.take().unwrap();
         let text = "ab\u{e9}\n".repeat(100_000);
         let write = async {
@@ -800,8 +830,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_terminal_takes_input_and_its_end() {
-        let mut process =
-            spawn(&with_stdin(LaunchStdin::Terminal, sh("stty -echo; echo ready; cat"))).unwrap();
+        let mut process = host()
+            .spawn(&with_stdin(LaunchStdin::Terminal, sh("stty -echo; echo ready; cat")))
+            .unwrap();
         let mut stdin = process.stdin.take().unwrap();
         assert_eq!(first_line(&mut process.stdout).await, "ready");
         stdin.write_all(b"typed\n").await.unwrap();
@@ -823,7 +854,7 @@ mod tests {
             (LaunchStdin::Pipe, "echo up; sleep 1000 | cat", false),
             (LaunchStdin::Null, "echo up; sleep 1000", false),
         ] {
-            let mut process = spawn(&with_stdin(stdin, sh(text))).unwrap();
+            let mut process = host().spawn(&with_stdin(stdin, sh(text))).unwrap();
             assert_eq!(first_line(&mut process.stdout).await, "up");
             if expected {
                 until(text, || process.tree.read_activity().waiting_for_input).await;
@@ -838,7 +869,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_activity_of_a_tree_counts_processes_cpu_and_memory() {
-        let process = spawn(&sh("(while :; do :; done) & (while :; do :; done) & wait")).unwrap();
+        let process =
+            host().spawn(&sh("(while :; do :; done) & (while :; do :; done) & wait")).unwrap();
         until("three processes that work", || {
             let activity = process.tree.read_activity();
             activity.processes == 3
@@ -853,7 +885,7 @@ mod tests {
     #[tokio::test]
     async fn a_plain_command_leaves_no_survivor() {
         for text in ["true", "echo a | cat", "sleep 0.01 & wait", "(true)"] {
-            let process = spawn(&launch("bash", &["-c", text])).unwrap();
+            let process = host().spawn(&launch("bash", &["-c", text])).unwrap();
             process.leader.wait().await.unwrap();
             assert_eq!(process.tree.survivors_after_exit(), [0; 0], "{text}");
         }
@@ -894,24 +926,24 @@ mod tests {
     async fn a_cgroup_is_used_again_but_never_one_with_a_survivor() {
         const SHOW: &str = "grep ^0:: /proc/self/cgroup";
         let survivor = format!("{SHOW}; setsid sleep 1000 >/dev/null 2>&1 &");
-        let mut first = spawn(&limited(&survivor)).unwrap();
+        let mut first = host().spawn(&limited(&survivor)).unwrap();
         let taken = first_line(&mut first.stdout).await;
         first.leader.wait().await.unwrap();
         assert_eq!(first.tree.survivors_after_exit().len(), 1);
         let mut seen = BTreeSet::new();
         for _ in 0..20 {
-            let mut process = spawn(&limited(SHOW)).unwrap();
+            let mut process = host().spawn(&limited(SHOW)).unwrap();
             seen.insert(first_line(&mut process.stdout).await);
             process.leader.wait().await.unwrap();
             assert_eq!(process.tree.survivors_after_exit(), [0; 0]);
         }
         // One whose processes were ended all at once would end those of the next job as well.
-        let ended = spawn(&limited("sleep 1000")).unwrap();
+        let ended = host().spawn(&limited("sleep 1000")).unwrap();
         assert_eq!(kill(&ended.tree).await, [0; 0]);
         ended.leader.wait().await.unwrap();
         assert_eq!(ended.tree.survivors_after_exit(), [0; 0]);
         assert_eq!(run(&limited("echo hi")).await.1, "hi\n");
-        if let cgroup::Delegation::Grouping { .. } = cgroup::delegation() {
+        if let cgroup::Delegation::Grouping { .. } = host().cgroups().delegation() {
             assert!(!seen.contains(&taken), "{taken}");
             assert!(seen.len() < 20, "{seen:?}");
         }
@@ -926,7 +958,7 @@ mod tests {
             "trap '' TERM; sleep 1000 & echo $!; wait; wait",
             "sleep 1000 & kill -STOP $!; echo $!; kill -STOP $$",
         ] {
-            let mut process = spawn(&sh(text)).unwrap();
+            let mut process = host().spawn(&sh(text)).unwrap();
             let pid = first_line(&mut process.stdout).await;
             assert!(process.tree.alive().contains(&process.tree.leader_pid()), "{text}");
             assert_eq!(kill(&process.tree).await, [0; 0], "{text}");
@@ -961,7 +993,7 @@ mod tests {
     async fn a_signal_reaches_the_whole_tree_once() {
         let counter = "trap 'echo got' USR1; echo up; while :; do sleep 0.01; done";
         let text = format!("({counter}) & setsid sh -c \"{counter}\" & trap '' USR1; wait; wait");
-        let mut process = spawn(&sh(&text)).unwrap();
+        let mut process = host().spawn(&sh(&text)).unwrap();
         assert_eq!(first_line(&mut process.stdout).await, "up");
         assert_eq!(first_line(&mut process.stdout).await, "up");
         // The sleeps have the default disposition and die: only the two shells answer.
@@ -977,7 +1009,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stopped_process_acts_on_a_signal() {
-        let process = spawn(&sh("kill -STOP $$")).unwrap();
+        let process = host().spawn(&sh("kill -STOP $$")).unwrap();
         let stat = format!("/proc/{}/stat", process.tree.leader_pid());
         until("it is stopped", || std::fs::read_to_string(&stat).unwrap().contains(") T ")).await;
         assert_eq!(process.tree.signal(libc::SIGTERM), 1);
@@ -989,7 +1021,7 @@ mod tests {
     async fn a_kill_does_not_touch_another_tree() {
         let mut processes = Vec::new();
         for _ in 0..5 {
-            let mut process = spawn(&sh("setsid sleep 1000 & echo $!; wait")).unwrap();
+            let mut process = host().spawn(&sh("setsid sleep 1000 & echo $!; wait")).unwrap();
             let pid = first_line(&mut process.stdout).await;
             processes.push((process, pid));
         }
@@ -1002,11 +1034,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_dropped_leader_leaves_no_zombie() {
-        let process = spawn(&sh("exit 7")).unwrap();
+        let process = host().spawn(&sh("exit 7")).unwrap();
         let place = format!("/proc/{}", process.tree.leader_pid());
         drop(process);
         until("it is reaped", || {
-            child_defaults::reap_orphans();
+            host().reap_orphans();
             !Path::new(&place).exists()
         })
         .await;
@@ -1017,7 +1049,7 @@ mod tests {
         let reaper = tokio::task::spawn_blocking(|| {
             let end = Instant::now() + Duration::from_secs(2);
             while Instant::now() < end {
-                child_defaults::reap_orphans();
+                host().reap_orphans();
             }
         });
         let mut tasks = tokio::task::JoinSet::new();
@@ -1038,7 +1070,7 @@ mod tests {
         launch.args = call.args;
         launch.arg0 = Some(call.arg0);
         launch.report = call.report;
-        let mut process = spawn(&launch).unwrap();
+        let mut process = host().spawn(&launch).unwrap();
         let report = process.report.take();
         let (stdout, stderr) =
             tokio::join!(read_all(process.stdout), read_all(process.stderr.unwrap()));

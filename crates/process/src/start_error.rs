@@ -246,6 +246,15 @@ fn directories(cgroups: &str) -> Vec<PathBuf> {
     found
 }
 
+/// It is our own limit, which we raised at start as far as we may.
+pub(crate) fn out_of_files() -> String {
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    format!(
+        "this server may open {most} files and has them open, up to five for each running job; \
+         raise its hard limit (ulimit -Hn, LimitNOFILE in systemd) or lower queue.slots"
+    )
+}
+
 /// Why a means was not found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Missing {

@@ -127,14 +127,15 @@ fn room_finding(dir: &Path, told: &StatVfs) -> Finding {
 
 /// What the system lets this user's processes have; `None`: no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct OwnLimits {
+pub struct OwnLimits {
     open_files: Option<u64>,
     processes: Option<u64>,
     file_size: Option<u64>,
 }
 
 /// What the system lets us have at the most.
-pub(super) fn own_limits() -> OwnLimits {
+#[must_use]
+pub fn own_limits() -> OwnLimits {
     let most = |resource| getrlimit(resource).maximum;
     OwnLimits {
         open_files: most(Resource::Nofile),

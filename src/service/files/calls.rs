@@ -132,7 +132,7 @@ pub(super) fn pass(
     let all_rules = gate.rules();
     let policy = Policy { allow: None, ..all_rules.policy.clone() };
     let rules = Rules { policy, ..(*all_rules).clone() };
-    let decided = opened(&rules, cwd).and_then(|root| {
+    let decided = opened(&gate.host, &rules, cwd).and_then(|root| {
         confined(root.path())?;
         let request = Request {
             call: Call::Direct { program: tool, args: &[path.to_owned()] },

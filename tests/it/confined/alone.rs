@@ -4,15 +4,14 @@ use std::ffi::OsString;
 use std::future::Future;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use shellyard::confinement::{
     Backend, ConfinedPlaces, Confinement, Granted, Network, Profile, ResourceLimits,
 };
 use shellyard::process::{
-    Confine, ExitKind, Launch, LaunchStdin, OutputPipe, Process, Report, Variable, child_defaults,
-    spawn, spawner,
+    Confine, ExitKind, Host, Launch, LaunchStdin, OutputPipe, Process, Report, Variable,
 };
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
@@ -24,6 +23,12 @@ pub(super) const SPAWNER: &str = "shellyard-spawn";
 
 /// A user that owns nothing.
 const NOBODY: &str = "65534";
+
+/// The host of this process.
+pub(super) fn host() -> &'static Host {
+    static HOST: LazyLock<Host> = LazyLock::new(|| Host::new().expect("a fit process"));
+    &HOST
+}
 
 /// Runs a test, known by its full name, in a process of its own.
 ///
@@ -73,7 +78,7 @@ const fn granted(profile: Profile, network: Network, backend: Backend) -> Grante
 
 impl Yard {
     fn open() -> Self {
-        spawner::start_with(Path::new(env!("CARGO_BIN_EXE_shellyard"))).unwrap();
+        host().spawner().start_with(Path::new(env!("CARGO_BIN_EXE_shellyard"))).unwrap();
         // It is known by its name from here on.
         wait_until(|| children_of_ours().any(|process| process.name == SPAWNER));
         let place = TempDir::new().unwrap();
@@ -88,7 +93,7 @@ impl Yard {
     }
 
     pub(super) fn launch(&self, granted: Granted, program: &str, args: &[&str]) -> Launch {
-        let marker = child_defaults::prepare().unwrap().marker(1);
+        let marker = host().tag().marker(1);
         Launch {
             program: program.into(),
             args: args.iter().map(OsString::from).collect(),
@@ -107,7 +112,7 @@ impl Yard {
 
     /// Starts it, and gives how it ended and what it wrote to its standard output.
     pub(super) async fn run(&self, launch: &Launch) -> (ExitKind, String) {
-        finish(spawn(launch).unwrap()).await
+        finish(host().spawn(launch).unwrap()).await
     }
 
     /// The children of this process that are neither spawner nor dead.
@@ -121,7 +126,7 @@ impl Yard {
     pub(super) fn settle(&self) -> usize {
         let mut orphans = 0;
         wait_until(|| {
-            orphans += child_defaults::reap_orphans();
+            orphans += host().reap_orphans();
             children_of_ours().all(|process| process.name == SPAWNER)
         });
         orphans

@@ -1,10 +1,10 @@
 //! How such jobs end is told as of any other.
 
-use shellyard::process::{ExitKind, Launch, LaunchStdin, Report, spawn};
+use shellyard::process::{ExitKind, Launch, LaunchStdin, Report};
 use tokio::io::AsyncWriteExt as _;
 
 use super::alone::{
-    BOTH, DEFAULT, LANDLOCK, SPAWNER, WORKSPACE, alone, children_of_ours, finish, read_all,
+    BOTH, DEFAULT, LANDLOCK, SPAWNER, WORKSPACE, alone, children_of_ours, finish, host, read_all,
     wait_until,
 };
 
@@ -36,7 +36,7 @@ fn exit_codes_and_signals_are_told() {
 fn a_polite_end_reaches_a_leader() {
     alone("confined::endings::a_polite_end_reaches_a_leader", async |yard| {
         for granted in BOTH {
-            let process = spawn(&yard.launch(granted, "sleep", &["1000"])).unwrap();
+            let process = host().spawn(&yard.launch(granted, "sleep", &["1000"])).unwrap();
             assert_eq!(process.tree.signal(15), 1);
             assert_eq!(finish(process).await.0, killed_by(15));
         }
@@ -53,7 +53,7 @@ fn input_output_and_the_report_of_a_pipeline_are_connected() {
                 let launch = yard.launch(granted, "bash", &["-c", text]);
                 let launch =
                     Launch { stdin: LaunchStdin::Pipe, report: Report::Pipeline, ..launch };
-                let mut process = spawn(&launch).unwrap();
+                let mut process = host().spawn(&launch).unwrap();
                 process.stdin.take().unwrap().write_all(b"in\n").await.unwrap();
                 let (out, err) = (process.stdout, process.stderr.unwrap());
                 let (out, err, exit) =

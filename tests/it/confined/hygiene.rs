@@ -1,11 +1,11 @@
 //! However many jobs there were, nothing is left of them.
 
 use shellyard::confinement::{Granted, ResourceLimits};
-use shellyard::process::sandbox::backends;
-use shellyard::process::{ExitKind, spawn};
+use shellyard::process::ExitKind;
 
 use super::alone::{
-    DEFAULT, LANDLOCK, READ_ONLY, WORKSPACE, Yard, alone, children_of_ours, read_all, wait_until,
+    DEFAULT, LANDLOCK, READ_ONLY, WORKSPACE, Yard, alone, children_of_ours, host, read_all,
+    wait_until,
 };
 use super::remains::Remains;
 
@@ -29,7 +29,7 @@ async fn run(yard: &Yard, granted: Granted, jobs: usize) {
     let mut launch = yard.sh(granted, UNTIDY);
     launch.confine.limits = LIMITS;
     for _ in 0..jobs {
-        let process = spawn(&launch).unwrap();
+        let process = host().spawn(&launch).unwrap();
         read_all(process.stdout).await;
         assert_eq!(process.leader.wait().await.unwrap().status, ExitKind::Code(0));
         assert_eq!(process.tree.kill(), [0; 0]);
@@ -40,7 +40,7 @@ async fn run(yard: &Yard, granted: Granted, jobs: usize) {
 fn leaves_nothing(name: &str, granted: Granted) {
     alone(&format!("confined::hygiene::{name}"), async |yard| {
         // Asked here, where there is a spawner to ask.
-        if granted == LANDLOCK && backends::offer().landlock.found().is_err() {
+        if granted == LANDLOCK && host().offer().landlock.found().is_err() {
             return;
         }
         run(&yard, granted, WARM_UP).await;

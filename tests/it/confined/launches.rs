@@ -3,10 +3,10 @@
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
-use shellyard::process::{ExitKind, Launch, Variable, spawn, spawner};
+use shellyard::process::{ExitKind, Launch, Variable};
 
 use super::alone::{
-    BOTH, SPAWNER, WORKSPACE, Yard, alone, children_of_ours, finish, processes, wait_until,
+    BOTH, SPAWNER, WORKSPACE, Yard, alone, children_of_ours, finish, host, processes, wait_until,
 };
 
 fn open_files() -> usize {
@@ -53,7 +53,7 @@ fn launches_beside_each_other_do_not_mix() {
         let launches = (0..40).map(|i| (i, yard.sh(BOTH[i % 2], &format!("echo {i}; exit {i}"))));
         let tasks: Vec<_> = launches
             .map(|(i, launch)| {
-                (i, tokio::spawn(async move { finish(spawn(&launch).unwrap()).await }))
+                (i, tokio::spawn(async move { finish(host().spawn(&launch).unwrap()).await }))
             })
             .collect();
         for (i, task) in tasks {
@@ -86,13 +86,13 @@ fn a_spawner_that_died_is_replaced() {
             wait_until(|| processes().all(|it| it.pid != pid || it.state == 'Z'));
             pid
         };
-        assert!(!spawner::renew().unwrap(), "it lives");
+        assert!(!host().spawner().renew().unwrap(), "it lives");
         let first = kill();
         let (ended, _) = yard.run(&yard.sh(WORKSPACE, "exit 3")).await;
         assert_eq!(ended, ExitKind::Code(3));
         assert_ne!(the_spawner(), first);
         kill();
-        assert!(spawner::renew().unwrap(), "it died");
+        assert!(host().spawner().renew().unwrap(), "it died");
         let (ended, _) = yard.run(&yard.sh(WORKSPACE, "exit 4")).await;
         assert_eq!(ended, ExitKind::Code(4));
         the_spawner();

@@ -1,14 +1,13 @@
 //! What this host is said to give, it gives.
 
 use shellyard::process::ExitKind;
-use shellyard::process::sandbox::backends;
 
-use super::alone::{WORKSPACE, alone};
+use super::alone::{WORKSPACE, alone, host};
 
 #[test]
 fn namespaces_are_offered_where_a_job_gets_them() {
     alone("confined::offer::namespaces_are_offered_where_a_job_gets_them", async |yard| {
-        assert_eq!(backends::offer().namespaces.found(), Ok(&()));
+        assert_eq!(host().offer().namespaces.found(), Ok(&()));
         assert_eq!(yard.run(&yard.sh(WORKSPACE, "exit 0")).await.0, ExitKind::Code(0));
         assert_eq!(yard.settle(), 0, "nothing is left of the trial");
     });

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use shellyard::confinement::Granted;
-use shellyard::process::{Launch, spawn};
+use shellyard::process::Launch;
 
-use super::alone::{BOTH, alone};
+use super::alone::{BOTH, alone, host};
 
 #[test]
 fn start_errors_are_the_same_for_all() {
@@ -42,8 +42,13 @@ fn start_errors_are_the_same_for_all() {
         };
         for granted in BOTH {
             for (plain, confined) in launches(Granted::NOTHING).iter().zip(launches(granted)) {
-                let expected = spawn(plain).unwrap_err();
-                assert_eq!(spawn(&confined).unwrap_err(), expected, "{}", granted.backend.word());
+                let expected = host().spawn(plain).unwrap_err();
+                assert_eq!(
+                    host().spawn(&confined).unwrap_err(),
+                    expected,
+                    "{}",
+                    granted.backend.word()
+                );
             }
         }
         yard.settle();

@@ -3,9 +3,9 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use shellyard::process::{KillMeans, Process, child_defaults, spawn};
+use shellyard::process::{KillMeans, Process};
 
-use super::alone::{BOTH, WORKSPACE, alone, lives, shown, wait_until};
+use super::alone::{BOTH, WORKSPACE, alone, host, lives, shown, wait_until};
 
 /// Four sleepers in four sessions, two of them without a parent, beneath a shell that waits.
 const WILD: &str = "(setsid sh -c '(setsid sleep 1000 &); sleep 1000' &); \
@@ -23,7 +23,7 @@ fn wild(process: &Process) -> Vec<u32> {
 fn whoever_left_the_session_ends_too() {
     alone("confined::trees::whoever_left_the_session_ends_too", async |yard| {
         for granted in BOTH {
-            let process = spawn(&yard.sh(granted, WILD)).unwrap();
+            let process = host().spawn(&yard.sh(granted, WILD)).unwrap();
             let all = wild(&process);
             assert_eq!(process.tree.kill(), [0; 0]);
             wait_until(|| !all.iter().any(|pid| lives(*pid)));
@@ -37,7 +37,7 @@ fn whoever_left_the_session_ends_too() {
 #[test]
 fn a_namespace_is_the_means_where_there_is_one() {
     alone("confined::trees::a_namespace_is_the_means_where_there_is_one", async |yard| {
-        let process = spawn(&yard.sh(WORKSPACE, WILD)).unwrap();
+        let process = host().spawn(&yard.sh(WORKSPACE, WILD)).unwrap();
         // A cgroup is stronger, and some hosts give one.
         assert_ne!(process.tree.kill_means(), KillMeans::Walk);
         let all = wild(&process);
@@ -57,7 +57,7 @@ fn survivors_are_known_and_live_on() {
     alone("confined::trees::survivors_are_known_and_live_on", async |yard| {
         for granted in BOTH {
             let text = "setsid sleep 1000 >/dev/null 2>&1 & sleep 1000 & exec true";
-            let process = spawn(&yard.sh(granted, text)).unwrap();
+            let process = host().spawn(&yard.sh(granted, text)).unwrap();
             process.leader.wait().await.unwrap();
             let survivors = process.tree.survivors_after_exit();
             assert_eq!(survivors.len(), 2, "{survivors:?}");
@@ -74,7 +74,7 @@ fn survivors_are_known_and_live_on() {
 fn a_namespace_goes_with_its_last_process() {
     alone("confined::trees::a_namespace_goes_with_its_last_process", async |yard| {
         let text = "mkfifo go; (read x <go) >/dev/null 2>&1 & exec true";
-        let process = spawn(&yard.sh(WORKSPACE, text)).unwrap();
+        let process = host().spawn(&yard.sh(WORKSPACE, text)).unwrap();
         process.leader.wait().await.unwrap();
         assert_eq!(process.tree.survivors_after_exit().len(), 1);
         std::fs::write(yard.place.path().join("go"), "x\n").unwrap();
@@ -99,7 +99,7 @@ fn a_job_ends_with_the_server_that_is_killed() {
         holder.wait().unwrap();
         wait_until(|| {
             // Its orphans are ours now, and a namespace is not over before its leader is reaped.
-            child_defaults::reap_orphans();
+            host().reap_orphans();
             !all.iter().any(|pid| lives(*pid))
         });
     });
@@ -109,7 +109,7 @@ fn a_job_ends_with_the_server_that_is_killed() {
 #[ignore = "holds a job until it is killed: for the test above"]
 fn holds_a_job_until_it_is_killed() {
     alone("confined::trees::holds_a_job_until_it_is_killed", async |yard| {
-        let process = spawn(&yard.sh(WORKSPACE, WILD)).unwrap();
+        let process = host().spawn(&yard.sh(WORKSPACE, WILD)).unwrap();
         let mut all = wild(&process);
         all.extend(yard.children().into_iter().map(|(pid, _)| pid));
         let all: Vec<_> = all.iter().map(u32::to_string).collect();

@@ -8,23 +8,17 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::reaper;
-use super::root;
-use super::root::Controller;
-use super::root::Idle;
-use super::root::Yard;
+use super::reaper::CgroupReaper;
+use super::root::{CgroupRoot, Controller, Idle};
 use crate::confinement::ResourceLimits;
-use crate::processes;
-use crate::processes::Stat;
-
-static LAST: AtomicU64 = AtomicU64::new(0);
+use crate::processes::{self, Stat};
 
 /// Directories of a cgroup that has none below it: itself and its name in the one above.
 const LINKS_WITHOUT_CHILDREN: u64 = 2;
@@ -39,6 +33,7 @@ pub(crate) struct JobCgroup {
     past: Past,
     /// Where it may go afterwards; nowhere where limits are written into cgroups.
     next: Option<Arc<Idle>>,
+    reaper: CgroupReaper,
     /// Whether the job was seen to have left it as it was.
     vacated: AtomicBool,
     /// Whether all in it were ended at once. Some kernels (6.14 and later) end whoever is born into
@@ -54,23 +49,25 @@ enum Past {
 }
 
 impl JobCgroup {
-    /// One with these limits, new or left by another job; none where the host does not let us.
-    pub(crate) fn create(limits: &ResourceLimits) -> Option<Self> {
-        Self::create_in(root::shared().ok()?, limits)
-    }
-
-    fn create_in(yard: &Yard, limits: &ResourceLimits) -> Option<Self> {
-        let next = yard.controllers.is_err().then(|| Arc::clone(&yard.idle));
+    /// One with these limits, new or left by another job; `None` if it cannot be made.
+    pub(crate) fn create_in(root: &CgroupRoot, limits: &ResourceLimits) -> Option<Self> {
+        let next = root.controllers.is_err().then(|| Arc::clone(&root.idle));
         // For a limit on CPU time the books must tell of this job alone.
         let used = next.as_ref().filter(|_| limits.cpu.is_none()).and_then(|idle| idle.take());
         let (dir, past) = match used {
             Some(dir) => (dir, Past::OthersToo),
-            None => (make_in(yard)?, Past::ThisJob),
+            None => (root.make_directory()?, Past::ThisJob),
         };
-        let held = ResourceLimits::NONE;
-        let (vacated, killed) = (AtomicBool::new(false), AtomicBool::new(false));
-        let mut cgroup = Self { dir, held, past, next, vacated, killed };
-        for controller in yard.controllers.iter().flatten() {
+        let mut cgroup = Self {
+            dir,
+            held: ResourceLimits::NONE,
+            past,
+            next,
+            reaper: root.reaper.clone(),
+            vacated: AtomicBool::new(false),
+            killed: AtomicBool::new(false),
+        };
+        for controller in root.controllers.iter().flatten() {
             cgroup.hold(*controller, limits);
         }
         Some(cgroup)
@@ -207,7 +204,7 @@ impl Drop for JobCgroup {
             None => Err(dir),
         };
         if let Err(dir) = refused {
-            reaper::remove(dir);
+            self.reaper.remove(dir);
         }
     }
 }
@@ -255,13 +252,6 @@ fn is_inside(path: &Path, dir: &Path) -> bool {
     names(path).windows(2).any(|pair| pair == own)
 }
 
-/// A new one.
-fn make_in(yard: &Yard) -> Option<PathBuf> {
-    let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-    let dir = yard.dir.join(format!("job-{number}"));
-    fs::create_dir(&dir).ok().map(|()| dir)
-}
-
 /// What `cpu.stat` says.
 pub(crate) fn cpu_in(stat: &str) -> Option<Duration> {
     field(stat, "usage_usec").map(Duration::from_micros)
@@ -277,9 +267,15 @@ fn field(text: &str, name: &str) -> Option<u64> {
 impl JobCgroup {
     /// A cgroup whose directory holds the files that a test writes.
     pub(crate) fn in_directory(dir: PathBuf) -> Self {
-        let (vacated, killed) = (AtomicBool::new(false), AtomicBool::new(false));
-        let held = ResourceLimits::NONE;
-        Self { dir, held, past: Past::ThisJob, next: None, vacated, killed }
+        Self {
+            dir,
+            held: ResourceLimits::NONE,
+            past: Past::ThisJob,
+            next: None,
+            reaper: CgroupReaper::default(),
+            vacated: AtomicBool::new(false),
+            killed: AtomicBool::new(false),
+        }
     }
 }
 
@@ -292,6 +288,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::host::tests::host;
 
     const LIMITS: ResourceLimits =
         ResourceLimits { memory: Some(1 << 30), processes: Some(64), ..ResourceLimits::NONE };
@@ -302,13 +299,13 @@ mod tests {
         (JobCgroup::create_in(&yard, &LIMITS).unwrap(), home)
     }
 
-    fn plain_yard(name: &str, controllers: &[Controller]) -> (PathBuf, Yard) {
+    fn plain_yard(name: &str, controllers: &[Controller]) -> (PathBuf, CgroupRoot) {
         let home = std::env::temp_dir().join(format!("job-cgroup-{name}-{}", std::process::id()));
         fs::create_dir_all(&home).unwrap();
         fs::write(home.join("cgroup.procs"), "").unwrap();
         let words: Vec<_> = controllers.iter().map(|it| it.word()).collect();
         fs::write(home.join("cgroup.controllers"), words.join(" ")).unwrap();
-        let yard = Yard::open(home.clone()).unwrap();
+        let yard = CgroupRoot::open(home.clone()).unwrap();
         (home, yard)
     }
 
@@ -393,10 +390,11 @@ mod tests {
     #[test]
     fn a_real_one_ends_all_that_entered_and_is_removed() {
         // With a limit on CPU time none is used again: its books tell of this job alone.
-        let Some(cgroup) =
-            JobCgroup::create(&ResourceLimits { cpu: Some(Duration::from_secs(60)), ..LIMITS })
+        let Some(cgroup) = host()
+            .cgroups()
+            .create_job(&ResourceLimits { cpu: Some(Duration::from_secs(60)), ..LIMITS })
         else {
-            let delegation = root::delegation();
+            let delegation = host().cgroups().delegation();
             assert!(matches!(delegation, super::super::Delegation::Nothing { .. }), "{delegation}");
             return;
         };
@@ -413,7 +411,7 @@ mod tests {
 
     #[test]
     fn a_real_one_that_is_not_empty_is_removed_when_it_is() {
-        let Some(cgroup) = JobCgroup::create(&LIMITS) else { return };
+        let Some(cgroup) = host().cgroups().create_job(&LIMITS) else { return };
         let dir = cgroup.dir.clone();
         let mut leader = run_in(&cgroup, "exec sleep 300");
         wait_until("it is in it", || members(&dir) == 1);
@@ -428,7 +426,7 @@ mod tests {
     fn reusable() -> Option<(JobCgroup, Arc<Idle>)> {
         let idle = Arc::<Idle>::default();
         let next = Some(Arc::clone(&idle));
-        let mut cgroup = JobCgroup::create(&ResourceLimits::NONE)?;
+        let mut cgroup = host().cgroups().create_job(&ResourceLimits::NONE)?;
         cgroup.next = next;
         Some((cgroup, idle))
     }
@@ -443,7 +441,7 @@ mod tests {
         assert_eq!(idle.take(), Some(dir.clone()));
         assert_eq!(idle.take(), None, "and for one only");
         assert_eq!(members(&dir), 0);
-        assert!(reaper::is_removed(&dir));
+        assert!(super::super::reaper::is_removed(&dir));
     }
 
     #[test]

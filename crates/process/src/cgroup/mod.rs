@@ -16,5 +16,5 @@ mod reaper;
 mod root;
 
 pub(crate) use job::JobCgroup;
-pub use root::{Controller, Delegation, delegation, leave};
-pub(crate) use root::{jobs_cpu, kill_jobs_of};
+pub(crate) use root::kill_jobs_of;
+pub use root::{Cgroups, Controller, Delegation};

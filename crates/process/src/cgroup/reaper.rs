@@ -3,52 +3,59 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-static BROOM: Mutex<Broom> = Mutex::new(Broom { left: Vec::new(), state: State::Idle });
-
-#[derive(Debug)]
-struct Broom {
-    left: Vec<PathBuf>,
-    state: State,
+/// Removes cgroups in the background while processes leave them. A clone is the same reaper.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CgroupReaper {
+    pending: Arc<Mutex<Pending>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Idle,
-    Sweeping,
+#[derive(Debug, Default)]
+struct Pending {
+    dirs: Vec<PathBuf>,
+    /// `true` while a thread works on them.
+    is_worked_on: bool,
 }
 
-/// Removes a cgroup with all below it: at once, or in the background while processes leave it.
-pub(crate) fn remove(dir: PathBuf) {
-    if is_removed(&dir) {
-        return;
-    }
-    let mut broom = BROOM.lock().unwrap_or_else(PoisonError::into_inner);
-    broom.left.push(dir);
-    if broom.state == State::Idle {
-        let thread = thread::Builder::new().name("cgroup-broom".to_owned()).spawn(sweep);
-        // Without a thread it is tried again with the next one.
-        broom.state = if thread.is_ok() { State::Sweeping } else { State::Idle };
-    }
-}
-
-fn sweep() {
-    let mut pause = FIRST_PAUSE;
-    loop {
-        thread::sleep(pause);
-        pause = (pause * 2).min(LONGEST_PAUSE);
-        let mut broom = BROOM.lock().unwrap_or_else(PoisonError::into_inner);
-        broom.left.retain(|dir| !is_removed(dir));
-        if broom.left.is_empty() {
-            broom.state = State::Idle;
+impl CgroupReaper {
+    /// Removes a cgroup with all below it: at once, or in the background while processes leave it.
+    pub(crate) fn remove(&self, dir: PathBuf) {
+        if is_removed(&dir) {
             return;
         }
+        let mut pending = self.pending();
+        pending.dirs.push(dir);
+        if !pending.is_worked_on {
+            let reaper = self.clone();
+            let work = move || reaper.remove_pending();
+            let thread = thread::Builder::new().name("cgroup-broom".to_owned()).spawn(work);
+            // Without a thread it is tried again with the next one.
+            pending.is_worked_on = thread.is_ok();
+        }
+    }
+
+    fn remove_pending(&self) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            let mut pending = self.pending();
+            pending.dirs.retain(|dir| !is_removed(dir));
+            if pending.dirs.is_empty() {
+                pending.is_worked_on = false;
+                return;
+            }
+        }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -83,7 +90,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("broom-{}", std::process::id()));
         fs::create_dir_all(dir.join("below")).unwrap();
         fs::write(dir.join("below/process"), "").unwrap();
-        remove(dir.clone());
+        CgroupReaper::default().remove(dir.clone());
         assert!(dir.join("below").exists(), "somebody is in it");
         fs::remove_file(dir.join("below/process")).unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, fs, io, thread};
@@ -9,10 +10,10 @@ use std::{fmt, fs, io, thread};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, getpid};
 
-use super::job::{cpu_in, members_below, pids_below};
-use super::reaper;
-use crate::processes;
-use crate::processes::{ProcessKey, Stat};
+use super::job::{JobCgroup, cpu_in, members_below, pids_below};
+use super::reaper::{self, CgroupReaper};
+use crate::confinement::ResourceLimits;
+use crate::processes::{self, ProcessKey, Stat};
 
 const PREFIX: &str = "shellyard-";
 const SERVER: &str = "server";
@@ -20,11 +21,16 @@ const SERVER: &str = "server";
 const LAST_WAIT: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_millis(5);
 
-static YARD: OnceLock<Result<Yard, String>> = OnceLock::new();
+/// The cgroups of the jobs of this process, made when they are first needed. All hosts of a process share
+/// them: the kernel has a process in one cgroup.
+#[derive(Debug, Default)]
+pub struct Cgroups {
+    root: OnceLock<Result<CgroupRoot, String>>,
+}
 
 /// What the host lets us do, found out by doing it, once.
 #[derive(Debug)]
-pub(crate) struct Yard {
+pub(crate) struct CgroupRoot {
     pub(crate) dir: PathBuf,
     /// What is at work in the cgroups of jobs, or why nothing is.
     pub(crate) controllers: Result<Vec<Controller>, String>,
@@ -32,34 +38,55 @@ pub(crate) struct Yard {
     pub(crate) idle: Arc<Idle>,
     /// The cgroup that the server was started in.
     home: PathBuf,
+    pub(super) reaper: CgroupReaper,
+    /// The number of the last job's cgroup.
+    last: AtomicU64,
     /// Tells others that we are alive: gone with this process, however that ends.
     _lock: File,
 }
 
-/// What this host lets this process do with cgroups. The first call makes one for the jobs of this
-/// process and may move the process down into another; [`leave`] undoes both.
-pub fn delegation() -> Delegation {
-    let yard = match shared() {
-        Ok(yard) => yard,
-        Err(why) => return Delegation::Nothing { why: why.clone() },
-    };
-    let below = yard.dir.clone();
-    match &yard.controllers {
-        Ok(controllers) => Delegation::Controllers { controllers: controllers.clone(), below },
-        Err(why) => Delegation::Grouping { why: why.clone(), below },
-    }
-}
-
-/// Removes what was made for this process, if anything was. To be called at the end, when no job is
-/// left: later ones get no cgroup. Blocks for a moment while the last processes leave.
-pub fn leave() {
-    if let Some(Ok(yard)) = YARD.get() {
-        yard.idle.forget();
-        move_up(&yard.dir, &yard.home);
-        let deadline = Instant::now() + LAST_WAIT;
-        while !reaper::is_removed(&yard.dir) && Instant::now() < deadline {
-            thread::sleep(LAST_PAUSE);
+impl Cgroups {
+    /// What this host lets this process do with cgroups. The first call makes one for the jobs of this
+    /// process and may move the process down into another; [`Self::leave`] undoes both.
+    pub fn delegation(&self) -> Delegation {
+        let root = match self.root() {
+            Ok(root) => root,
+            Err(why) => return Delegation::Nothing { why: why.clone() },
+        };
+        let below = root.dir.clone();
+        match &root.controllers {
+            Ok(controllers) => Delegation::Controllers { controllers: controllers.clone(), below },
+            Err(why) => Delegation::Grouping { why: why.clone(), below },
         }
+    }
+
+    /// Removes what was made for this process, if anything was. To be called at the end, when no job is
+    /// left: later ones get no cgroup. Blocks for a moment while the last processes leave.
+    pub fn leave(&self) {
+        if let Some(Ok(root)) = self.root.get() {
+            root.idle.forget();
+            move_up(&root.dir, &root.home);
+            let deadline = Instant::now() + LAST_WAIT;
+            while !reaper::is_removed(&root.dir) && Instant::now() < deadline {
+                thread::sleep(LAST_PAUSE);
+            }
+        }
+    }
+
+    /// Makes one for a job with these limits; `None` where the host does not let us.
+    pub(crate) fn create_job(&self, limits: &ResourceLimits) -> Option<JobCgroup> {
+        JobCgroup::create_in(self.root().ok()?, limits)
+    }
+
+    /// CPU time of all that ever ran in the cgroups of our jobs: the kernel keeps that without any
+    /// controller. Where the server lives beside them, it is a part of it.
+    pub(crate) fn jobs_cpu(&self) -> Option<Duration> {
+        let root = self.root.get()?.as_ref().ok()?;
+        cpu_in(&processes::read(root.dir.join("cpu.stat")).ok()?)
+    }
+
+    fn root(&self) -> Result<&CgroupRoot, &String> {
+        self.root.get_or_init(|| CgroupRoot::open(own_directory()?)).as_ref()
     }
 }
 
@@ -101,18 +128,7 @@ fn directories_in(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|it| it.path())
 }
 
-/// CPU time of all that ever ran in the cgroups of our jobs: the kernel keeps that without any
-/// controller. Where the server lives beside them, it is a part of it.
-pub(crate) fn jobs_cpu() -> Option<Duration> {
-    let yard = YARD.get()?.as_ref().ok()?;
-    cpu_in(&processes::read(yard.dir.join("cpu.stat")).ok()?)
-}
-
-pub(crate) fn shared() -> Result<&'static Yard, &'static String> {
-    YARD.get_or_init(|| Yard::open(own_directory()?)).as_ref()
-}
-
-impl Yard {
+impl CgroupRoot {
     pub(crate) fn open(home: PathBuf) -> Result<Self, String> {
         let refused = |path: &Path, error: &io::Error| {
             format!("{} cannot be written to ({error})", path.display())
@@ -120,7 +136,8 @@ impl Yard {
         // Whoever brings a process down from here needs to write to this.
         let members = home.join("cgroup.procs");
         File::options().write(true).open(&members).map_err(|error| refused(&members, &error))?;
-        remove_stale(&home);
+        let reaper = CgroupReaper::default();
+        remove_stale(&home, &reaper);
         let own = processes::own_key().map_err(|error| error.to_string())?;
         let dir = home.join(directory_name(own));
         fs::create_dir(&dir).map_err(|error| refused(&home, &error))?;
@@ -130,7 +147,22 @@ impl Yard {
             refused(&dir, &error)
         })?;
         let controllers = hand_down(&home, &dir);
-        Ok(Self { dir, controllers, idle: Arc::default(), home, _lock })
+        Ok(Self {
+            dir,
+            controllers,
+            idle: Arc::default(),
+            home,
+            reaper,
+            last: AtomicU64::new(0),
+            _lock,
+        })
+    }
+
+    /// Makes a new directory for a job.
+    pub(super) fn make_directory(&self) -> Option<PathBuf> {
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let dir = self.dir.join(format!("job-{number}"));
+        fs::create_dir(&dir).ok().map(|()| dir)
     }
 }
 
@@ -139,13 +171,13 @@ fn lock(dir: &File) -> rustix::io::Result<()> {
 }
 
 /// Removes what servers left that were killed, with what may still run in it.
-fn remove_stale(home: &Path) {
+fn remove_stale(home: &Path, reaper: &CgroupReaper) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
         let is_yard = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
         if is_yard && File::open(entry.path()).is_ok_and(|dir| lock(&dir).is_ok()) {
             // An older kernel has no such file; then it goes when its processes do.
             fs::write(entry.path().join("cgroup.kill"), "1").ok();
-            reaper::remove(entry.path());
+            reaper.remove(entry.path());
         }
     }
 }
@@ -405,7 +437,7 @@ mod tests {
     #[test]
     fn controllers_are_handed_down_to_jobs() {
         let home = home("down", "cpu memory hugetlb pids\n", "");
-        let yard = Yard::open(home.clone()).unwrap();
+        let yard = CgroupRoot::open(home.clone()).unwrap();
         assert_eq!(yard.controllers, Ok(Controller::ALL.to_vec()));
         for dir in [&home, &yard.dir] {
             assert_eq!(read(dir, "cgroup.subtree_control"), "+memory +pids +cpu");
@@ -416,7 +448,7 @@ mod tests {
     #[test]
     fn a_host_without_controllers_still_groups() {
         let home = home("group", "hugetlb\n", "");
-        let yard = Yard::open(home.clone()).unwrap();
+        let yard = CgroupRoot::open(home.clone()).unwrap();
         let why = yard.controllers.unwrap_err();
         assert!(why.contains("none of memory, pids and cpu"), "{why}");
         fs::remove_dir_all(home).unwrap();
@@ -448,7 +480,8 @@ mod tests {
         // A plain directory with a file in it could not be removed.
         let no_kill_file = |dir: &Path| fs::create_dir(dir.join("cgroup.kill"));
         no_kill_file(&dead).unwrap();
-        remove_stale(&home);
+        let reaper = CgroupReaper::default();
+        remove_stale(&home, &reaper);
         assert!(!dead.exists() && live.exists());
         fs::remove_dir_all(home).unwrap();
     }
@@ -495,7 +528,7 @@ mod tests {
 
     #[test]
     fn a_cgroup_that_is_not_ours_to_write_says_so() {
-        let why = Yard::open(PathBuf::from("/nowhere")).unwrap_err();
+        let why = CgroupRoot::open(PathBuf::from("/nowhere")).unwrap_err();
         assert!(why.contains("/nowhere/cgroup.procs"), "{why}");
     }
 }

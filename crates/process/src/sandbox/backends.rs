@@ -1,10 +1,11 @@
 //! Which means a job gets: the strongest that the host has.
 
 use std::ffi::CString;
+use std::fmt;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
@@ -14,8 +15,7 @@ use super::mounts::Mount;
 use super::seccomp::SocketRules;
 use super::{landlock, seccomp};
 use crate::confinement::{Backend, Confinement, Granted, Network, Profile, ResourceLimits};
-use crate::spawner;
-use crate::spawner::Offspring;
+use crate::spawner::{Offspring, Spawner};
 use crate::start_error::Missing;
 use crate::stdio::Files;
 use crate::vfork_spawn::{Failure, Order, Shut, Step};
@@ -34,11 +34,11 @@ pub struct HostOffer {
 
 /// One means to shut a job in. A text says what is missing.
 #[derive(Debug, Clone)]
-pub enum Means<T: 'static> {
+pub enum Means<T> {
     /// This is known of it.
     Known(Result<T, String>),
     /// It is tried out by whoever asks first; the answer stays.
-    Tried(fn() -> &'static Result<T, String>),
+    Tried(Arc<Trial<T>>),
 }
 
 impl<T> Means<T> {
@@ -49,7 +49,7 @@ impl<T> Means<T> {
     pub fn found(&self) -> Result<&T, &str> {
         let found = match self {
             Self::Known(found) => found,
-            Self::Tried(find) => find(),
+            Self::Tried(trial) => trial.get(),
         };
         found.as_ref().map_err(String::as_str)
     }
@@ -154,52 +154,39 @@ fn less(asked: Confinement, offer: &HostOffer) -> Granted {
 
 // What this host can do, found out by doing it.
 
-/// What this host can do: each means is tried out at the first question about it.
-#[must_use]
-pub fn offer() -> HostOffer {
-    HostOffer {
-        namespaces: Means::Tried(namespaces),
-        landlock: Means::Tried(landlock),
-        seccomp: Means::Tried(filters),
+impl HostOffer {
+    /// What this host can do: each means is tried out at the first question about it. Namespaces are
+    /// tried by starting a process by this spawner and waiting for its end.
+    pub(crate) fn of_host(spawner: Arc<Spawner>) -> Self {
+        fn tried<T>(try_out: impl Fn() -> Result<T, Missing> + Send + Sync + 'static) -> Means<T> {
+            Means::Tried(Arc::new(Trial::new(try_out)))
+        }
+        Self {
+            namespaces: tried(move || try_namespaces(&spawner)),
+            landlock: tried(landlock::offer),
+            seccomp: tried(seccomp::offer),
+        }
     }
 }
 
-/// Whether there are namespaces for jobs. Found out once, which starts a process and waits for its
-/// end.
-fn namespaces() -> &'static Result<(), String> {
-    static FOUND: Finding<()> = Finding::new();
-    FOUND.get(try_namespaces)
-}
-
-/// Whether system calls can be filtered; found out once.
-fn filters() -> &'static Result<(), String> {
-    static FOUND: Finding<()> = Finding::new();
-    FOUND.get(seccomp::offer)
-}
-
-/// The version of Landlock, or what is missing; found out once.
-pub(crate) fn landlock() -> &'static Result<u32, String> {
-    static VERSION: Finding<u32> = Finding::new();
-    VERSION.get(landlock::offer)
-}
-
-/// The result of trying out one means. It stays, unless the system gave no thread or process to try
+/// A means that is tried out once. The result stays, unless the system gave no thread or process to try
 /// with: then the next question tries again.
-struct Finding<T> {
+pub struct Trial<T> {
+    try_out: Box<dyn Fn() -> Result<T, Missing> + Send + Sync>,
     known: OnceLock<Result<T, String>>,
     untried: OnceLock<Result<T, String>>,
 }
 
-impl<T> Finding<T> {
-    const fn new() -> Self {
-        Self { known: OnceLock::new(), untried: OnceLock::new() }
+impl<T> Trial<T> {
+    fn new(try_out: impl Fn() -> Result<T, Missing> + Send + Sync + 'static) -> Self {
+        Self { try_out: Box::new(try_out), known: OnceLock::new(), untried: OnceLock::new() }
     }
 
-    fn get(&self, try_out: fn() -> Result<T, Missing>) -> &Result<T, String> {
+    fn get(&self) -> &Result<T, String> {
         if let Some(known) = self.known.get() {
             return known;
         }
-        match try_out() {
+        match (self.try_out)() {
             Ok(found) => self.known.get_or_init(|| Ok(found)),
             Err(Missing::Means(why)) => self.known.get_or_init(|| Err(why)),
             Err(Missing::Task) => self.untried.get_or_init(|| Err(UNTRIED.to_owned())),
@@ -207,21 +194,28 @@ impl<T> Finding<T> {
     }
 }
 
+impl<T: fmt::Debug> fmt::Debug for Trial<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trial").field("known", &self.known).finish_non_exhaustive()
+    }
+}
+
 const UNTRIED: &str =
     "no process could be created to try it out; raise the limit on processes, or try again later";
 
 /// Starts a process as a job with limited files is started.
-fn try_namespaces() -> Result<(), Missing> {
+fn try_namespaces(spawner: &Spawner) -> Result<(), Missing> {
     let no_directory = |error| Missing::Means(format!("no temporary directory: {error}"));
     let place = tempfile::tempdir().map_err(no_directory)?;
-    spawner::start().map_err(|error| {
+    spawner.start().map_err(|error| {
         Missing::new(&error, format!("no process to create jobs with: {error}"))
     })?;
-    let started = start_in(place.path()).map_err(|error| Missing::Means(error.to_string()))?;
+    let started =
+        start_in(spawner, place.path()).map_err(|error| Missing::Means(error.to_string()))?;
     started.map_err(|failure| Missing::new(&failure.errno.into(), missing(failure)))
 }
 
-fn start_in(place: &Path) -> io::Result<Result<(), Failure>> {
+fn start_in(spawner: &Spawner, place: &Path) -> io::Result<Result<(), Failure>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = open(place, flags, Mode::empty())?;
     let output = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -249,7 +243,7 @@ fn start_in(place: &Path) -> io::Result<Result<(), Failure>> {
         stderr: Some(output.as_fd()),
         report: None,
     };
-    Ok(spawner::create(&order, files, None).map(|Offspring { leader, namespace }| {
+    Ok(spawner.create(&order, files, None).map(|Offspring { leader, namespace }| {
         leader.child.outlive();
         drop(namespace);
     }))
@@ -295,7 +289,7 @@ mod tests {
 
     /// A means that nobody may try out.
     fn untried<T>() -> Means<T> {
-        Means::Tried(|| panic!("nobody asked for it"))
+        Means::Tried(Arc::new(Trial::new(|| panic!("nobody asked for it"))))
     }
 
     fn backend(asked: Confinement, offer: &HostOffer) -> Backend {
@@ -356,18 +350,25 @@ mod tests {
 
 #[cfg(test)]
 mod probe_tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     #[test]
     fn what_could_not_be_tried_out_is_tried_again_and_what_was_found_stays() {
-        let finding = Finding::new();
-        let refused = || Err(Missing::new(&Errno::AGAIN.into(), String::new()));
-        assert_eq!(finding.get(refused), &Err(UNTRIED.to_owned()));
-        assert_eq!(finding.get(|| Ok(3)), &Ok(3));
-        assert_eq!(finding.get(refused), &Ok(3));
-        let finding: Finding<u32> = Finding::new();
+        let results = Mutex::new(vec![
+            Err(Missing::new(&Errno::AGAIN.into(), String::new())),
+            Ok(3),
+            Err(Missing::new(&Errno::AGAIN.into(), String::new())),
+        ]);
+        let trial = Trial::new(move || results.lock().unwrap().pop().unwrap());
+        assert_eq!(trial.get(), &Err(UNTRIED.to_owned()));
+        assert_eq!(trial.get(), &Ok(3));
+        assert_eq!(trial.get(), &Ok(3));
         let missing = || Err(Missing::new(&Errno::NOSYS.into(), "not built in".to_owned()));
-        assert_eq!(finding.get(missing), &Err("not built in".to_owned()));
-        assert_eq!(finding.get(|| Ok(3)), &Err("not built in".to_owned()));
+        let trial: Trial<u32> = Trial::new(missing);
+        for _ in 0..2 {
+            assert_eq!(trial.get(), &Err("not built in".to_owned()));
+        }
     }
 }

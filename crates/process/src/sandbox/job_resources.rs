@@ -11,19 +11,18 @@ use rustix::process::{Pid, getpgrp, getpid};
 
 use super::mounts::{Mount, Substitute, View};
 use super::protected::{Guarded, Protection};
-use super::scratch::Scratch;
+use super::scratch::{Scratch, ScratchReaper};
 use super::seccomp::SocketRules;
 use super::workspace::{SharedPlace, TEMPORARY};
-use super::{backends, mounts, protected, workspace};
-use crate::cgroup::JobCgroup;
+use super::{mounts, protected, workspace};
+use crate::cgroup::{Cgroups, JobCgroup};
 use crate::confinement::{Backend, Profile};
 use crate::launch::{Confine, Launch};
+use crate::processes;
 use crate::processes::number;
 use crate::spawner::Namespace;
 use crate::start_error::StartError;
-use crate::tree::KillMeans;
 use crate::vfork_spawn::Shut;
-use crate::{guardian, processes, spawner};
 
 /// What one job has around it. Dropped when no process of it is left.
 #[derive(Debug, Default)]
@@ -57,33 +56,41 @@ struct OwnView {
 
 impl Surroundings {
     /// Makes what this launch needs.
-    pub(crate) fn make(launch: &Launch) -> Result<Self, StartError> {
+    pub(crate) fn make(
+        launch: &Launch,
+        cgroups: &Cgroups,
+        reaper: &ScratchReaper,
+    ) -> Result<Self, StartError> {
         let confine = &launch.confine;
         if confine.is_not() {
             return Ok(Self::default());
         }
         let files = if confine.granted.given.profile.limits_files() {
-            Some(FilePlaces::make(launch)?)
+            Some(FilePlaces::make(launch, reaper)?)
         } else {
             None
         };
-        Ok(Self { cgroup: JobCgroup::create(&confine.limits), files })
+        Ok(Self { cgroup: cgroups.create_job(&confine.limits), files })
     }
 
-    /// What the new process does to itself.
-    pub(crate) fn shut(&self, confine: &Confine) -> Shut {
+    /// What the new process does to itself: with this version of Landlock, if that holds it, and without
+    /// signalling whom it must not.
+    pub(crate) fn shut(
+        &self,
+        confine: &Confine,
+        landlock: Option<u32>,
+        untouchable: Vec<i32>,
+    ) -> Shut {
         let (confinement, backend) = (confine.granted.given, confine.granted.backend);
         let files = self.files.as_ref();
         Shut {
             confinement,
             backend,
-            sockets: SocketRules::new(confinement, backend, landlock_version(backend)),
+            sockets: SocketRules::new(confinement, backend, landlock),
             limits: confine.limits,
             mounts: files.map(|files| files.plan(confinement.profile)).unwrap_or_default(),
-            writable: files
-                .filter(|_| landlock_version(backend).is_some())
-                .map(FilePlaces::writable),
-            untouchable: untouchable_behind(backend),
+            writable: files.filter(|_| landlock.is_some()).map(FilePlaces::writable),
+            untouchable,
         }
     }
 
@@ -110,7 +117,7 @@ impl From<JobCgroup> for Surroundings {
 }
 
 impl FilePlaces {
-    fn make(launch: &Launch) -> Result<Self, StartError> {
+    fn make(launch: &Launch, reaper: &ScratchReaper) -> Result<Self, StartError> {
         let confine = &launch.confine;
         let (places, profile) = (&confine.places, confine.granted.given.profile);
         let has_view = confine.granted.backend == Backend::Namespaces;
@@ -122,7 +129,7 @@ impl FilePlaces {
             Profile::None | Profile::Default | Profile::ReadOnly => Ok(Vec::new()),
         };
         let roots = roots.map_err(no_workspace)?;
-        let scratch = Scratch::make(&places.scratch);
+        let scratch = Scratch::make(&places.scratch, reaper);
         let own = scratch.and_then(|scratch| Ok((scratch.directory(TEMPORARY)?, scratch)));
         let (own, scratch) =
             own.map_err(|error| failed("no temporary directory of its own could be made", &error))?;
@@ -235,36 +242,12 @@ fn failed(what: &str, error: &io::Error) -> StartError {
     StartError::Confinement { what: what.to_owned(), why: error.to_string() }
 }
 
-/// The version of Landlock that holds a job, where Landlock does. Namespaces hold by themselves;
-/// where the kernel has Landlock too, there are two walls.
-fn landlock_version(backend: Backend) -> Option<u32> {
-    match backend {
-        Backend::Namespaces | Backend::Landlock => backends::landlock().as_ref().ok().copied(),
-        Backend::Seccomp | Backend::Nothing => None,
-    }
-}
-
-/// Whom a filter keeps a job from signalling. In a process namespace of its own it has no number for
-/// any of us.
-fn untouchable_behind(backend: Backend) -> Vec<i32> {
-    match backend {
-        Backend::Landlock | Backend::Seccomp => untouchable(),
-        Backend::Namespaces | Backend::Nothing => Vec::new(),
-    }
-}
-
-/// Whom no job may signal: this server with its group, its guardian and its spawner.
+/// Whom no job may signal: this server with its group, and its helpers.
 ///
 /// In order, so that the same ones give the same filter.
-fn untouchable() -> Vec<i32> {
-    if spawner::pid().is_none() {
-        // A filter lasts as long as its job, and must know a spawner that is needed only later. Where
-        // none can be started now, there is nobody to keep it from.
-        spawner::start().ok();
-    }
+pub(crate) fn untouchable(helpers: &[Option<Pid>]) -> Vec<i32> {
     let number = |pid: Pid| pid.as_raw_nonzero().get();
-    let helpers: Vec<i32> =
-        [guardian::pid(), spawner::pid()].into_iter().flatten().map(number).collect();
+    let helpers: Vec<i32> = helpers.iter().copied().flatten().map(number).collect();
     let alone = own_threads().into_iter().chain([number(getpid())]).chain(helpers.iter().copied());
     let groups = [number(getpgrp())].into_iter().chain(helpers.iter().copied());
     let all: BTreeSet<i32> = alone.chain(groups.map(|group| -group)).collect();
@@ -366,6 +349,29 @@ impl Holdings {
     }
 }
 
+/// What ends all processes of a tree at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KillMeans {
+    /// Its cgroup.
+    Cgroup,
+    /// The end of its process namespace.
+    Namespace,
+    /// Nothing: they are looked for and ended one by one.
+    Walk,
+}
+
+impl KillMeans {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Cgroup => "cgroup",
+            Self::Namespace => "namespace",
+            Self::Walk => "walk",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::thread;
@@ -377,7 +383,7 @@ mod tests {
     #[test]
     fn each_of_our_threads_is_untouchable() {
         let own = || gettid().as_raw_nonzero().get();
-        let (all, other) = thread::spawn(move || (untouchable(), own())).join().unwrap();
+        let (all, other) = thread::spawn(move || (untouchable(&[]), own())).join().unwrap();
         assert!(all.contains(&other) && all.contains(&own()), "{all:?}");
         assert!(all.contains(&-getpgrp().as_raw_nonzero().get()), "{all:?}");
         assert!(all.is_sorted_by(|one, next| one < next), "{all:?}");

@@ -684,7 +684,7 @@ mod tests {
     use crate::confinement::{ConfinedPlaces, Profile};
     use crate::sandbox::protected;
     use crate::sandbox::protected::{Guarded, Protection, guard};
-    use crate::sandbox::scratch::{Scratch, ScratchRoot};
+    use crate::sandbox::scratch::{Scratch, ScratchReaper, ScratchRoot};
     use crate::sandbox::workspace::roots;
     use crate::sandbox::workspace::{SharedPlace, shown};
 
@@ -742,9 +742,15 @@ mod tests {
         /// Runs a test as a job, and checks that the host is afterwards as it was before.
         fn run(mut self, workspace: &[&str], test: &str) {
             let before = snapshot(&self.base);
-            let root = ScratchRoot::make(&self.base.join("tmp")).unwrap();
-            let _other = Scratch::make(root.path()).unwrap();
-            let scratch = Scratch::make(root.path()).unwrap();
+            let reaper = ScratchReaper::default();
+            let root = ScratchRoot::make(
+                &self.base.join("tmp"),
+                &reaper,
+                &crate::children::Children::default(),
+            )
+            .unwrap();
+            let _other = Scratch::make(root.path(), &reaper).unwrap();
+            let scratch = Scratch::make(root.path(), &reaper).unwrap();
             scratch.directory("own").unwrap();
             fs::write(self.base.join("tmp/scratch"), scratch.path().to_str().unwrap()).unwrap();
             (self.scratch_root, self.scratch) = (Some(root), Some(scratch));

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::{fs, io};
 
 use rustix::fs::{
@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::protected;
+use crate::children::Children;
 use crate::guardian;
 
 /// What the names of servers' directories begin with.
@@ -42,10 +43,14 @@ impl ScratchRoot {
     ///
     /// # Errors
     /// When it cannot be made, or when something that is not ours alone is in its place.
-    pub fn make(temporary: &Path) -> io::Result<Self> {
+    pub(crate) fn make(
+        temporary: &Path,
+        reaper: &ScratchReaper,
+        children: &Children,
+    ) -> io::Result<Self> {
         let user = geteuid().as_raw();
         let around = temporary.canonicalize()?.join(format!("shellyard-{user}"));
-        remove_left(&around);
+        remove_left(&around, reaper, children);
         for _ in 0..ATTEMPTS {
             make_ours(&around)?;
             let path = around.join(format!("{PREFIX}{}", random_name()?));
@@ -81,22 +86,25 @@ impl Drop for ScratchRoot {
 /// The directories of one job's own, and what the server notes about it beside them. Removed when
 /// dropped, with everything in it.
 #[derive(Debug)]
-pub(crate) struct Scratch(PathBuf);
+pub(crate) struct Scratch {
+    path: PathBuf,
+    reaper: ScratchReaper,
+}
 
 impl Scratch {
     /// Makes one in the directory of this server.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub(crate) fn make(root: &Path) -> io::Result<Self> {
+    pub(crate) fn make(root: &Path, reaper: &ScratchReaper) -> io::Result<Self> {
         let path = root.join(random_name()?);
         mkdir(&path, Mode::RWXU)?;
-        Ok(Self(path))
+        Ok(Self { path, reaper: reaper.clone() })
     }
 
     /// The directory. The job itself sees only directories in it.
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// Makes a directory in it for the job, if it is not there, and gives its path.
@@ -104,7 +112,7 @@ impl Scratch {
     /// # Errors
     /// When it cannot be made.
     pub(crate) fn directory(&self, name: &str) -> io::Result<PathBuf> {
-        let path = self.0.join(name);
+        let path = self.path.join(name);
         match mkdir(&path, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => Ok(path),
             Err(errno) => Err(errno.into()),
@@ -114,50 +122,57 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        Left { path: std::mem::take(&mut self.0), _lock: None }.remove_later();
+        self.reaper.remove(Left { path: std::mem::take(&mut self.path), _lock: None });
     }
 }
 
 /// A directory that nobody needs any more.
+#[derive(Debug)]
 struct Left {
     path: PathBuf,
     /// Where it is a server's, it stays locked until it is removed: its name could be taken.
     _lock: Option<OwnedFd>,
 }
 
-impl Left {
-    /// Has the cleaner remove it. Without one, whoever calls this has to wait.
-    fn remove_later(self) {
-        let unsent = match &*CLEANER {
-            Some(cleaner) => cleaner.send(self).map_err(|unsent| unsent.0),
-            None => Err(self),
+/// One thread that removes what was left, one after another: that may take long, and whoever drops
+/// it may be a thread of a runtime. What is not done when the server ends goes with the server's
+/// own directory, or is tried again by the next server. A clone is the same reaper.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ScratchReaper {
+    /// The way to the thread, which the first directory starts; `None` where there is no thread.
+    thread: Arc<OnceLock<Option<Sender<Left>>>>,
+}
+
+impl ScratchReaper {
+    /// Has the thread remove it. Without one, whoever calls this has to wait.
+    fn remove(&self, left: Left) {
+        let unsent = match self.thread.get_or_init(Self::start) {
+            Some(thread) => thread.send(left).map_err(|unsent| unsent.0),
+            None => Err(left),
         };
         unsent.or_else(|left| remove(&left.path)).ok();
     }
+
+    fn start() -> Option<Sender<Left>> {
+        let (sender, all) = channel::<Left>();
+        let clean = move || all.into_iter().for_each(|left| drop(remove(&left.path)));
+        let thread = std::thread::Builder::new().name("scratch".to_owned()).spawn(clean);
+        thread.is_ok().then_some(sender)
+    }
 }
 
-/// One thread that removes what was left, one after another: that may take long, and whoever drops
-/// it may be a thread of a runtime. What is not done when the server ends goes with the server's
-/// own directory, or is tried again by the next server.
-static CLEANER: LazyLock<Option<Sender<Left>>> = LazyLock::new(|| {
-    let (sender, all) = channel::<Left>();
-    let clean = move || all.into_iter().for_each(|left| drop(remove(&left.path)));
-    let thread = std::thread::Builder::new().name("scratch".to_owned()).spawn(clean);
-    thread.is_ok().then_some(sender)
-});
-
 /// Removes what servers left that are gone: those that hold no lock.
-fn remove_left(around: &Path) {
+fn remove_left(around: &Path, reaper: &ScratchReaper, children: &Children) {
     for entry in fs::read_dir(around).into_iter().flatten().flatten() {
         let is_one = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
         let path = entry.path();
         if let (true, Some(lock)) = (is_one, lock(&path)) {
-            if !guardian::end_recorded(&path).is_empty() {
+            if !guardian::end_recorded(&path, children).is_empty() {
                 // While one of them lives, what keeps it from writing stays.
                 continue;
             }
             release_placeholders(&path);
-            Left { path, _lock: Some(lock) }.remove_later();
+            reaper.remove(Left { path, _lock: Some(lock) });
         }
     }
 }
@@ -326,6 +341,10 @@ mod tests {
 
     use super::*;
 
+    fn make_root(temporary: &Path) -> io::Result<ScratchRoot> {
+        ScratchRoot::make(temporary, &ScratchReaper::default(), &Children::default())
+    }
+
     fn mode(path: &Path) -> u32 {
         path.symlink_metadata().unwrap().permissions().mode() & 0o7777
     }
@@ -347,9 +366,11 @@ mod tests {
     #[test]
     fn each_job_has_its_own_which_goes_with_it() {
         let temporary = tempfile::tempdir().unwrap();
-        let root = ScratchRoot::make(temporary.path()).unwrap();
-        let (one, other) =
-            (Scratch::make(root.path()).unwrap(), Scratch::make(root.path()).unwrap());
+        let root = make_root(temporary.path()).unwrap();
+        let (one, other) = (
+            Scratch::make(root.path(), &ScratchReaper::default()).unwrap(),
+            Scratch::make(root.path(), &ScratchReaper::default()).unwrap(),
+        );
         for path in [root.path().parent().unwrap(), root.path(), one.path(), other.path()] {
             assert_eq!(mode(path), 0o700, "{path:?}");
         }
@@ -364,8 +385,8 @@ mod tests {
     #[test]
     fn at_the_end_nothing_is_left_of_a_server_and_its_jobs() {
         let temporary = tempfile::tempdir().unwrap();
-        let root = ScratchRoot::make(temporary.path()).unwrap();
-        let job = Scratch::make(root.path()).unwrap();
+        let root = make_root(temporary.path()).unwrap();
+        let job = Scratch::make(root.path(), &ScratchReaper::default()).unwrap();
         fs::write(job.path().join("file"), "x").unwrap();
         drop(root);
         assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
@@ -375,13 +396,13 @@ mod tests {
     #[test]
     fn what_a_killed_server_left_is_removed_and_nothing_else() {
         let temporary = tempfile::tempdir().unwrap();
-        let alive = ScratchRoot::make(temporary.path()).unwrap();
+        let alive = make_root(temporary.path()).unwrap();
         let left = around(&temporary).join("scratch-left");
         let other = around(&temporary).join("data");
         for path in [&left, &other] {
             fs::create_dir_all(path.join("deep")).unwrap();
         }
-        let next = ScratchRoot::make(temporary.path()).unwrap();
+        let next = make_root(temporary.path()).unwrap();
         wait_until(|| !left.exists());
         assert!(alive.path().exists() && next.path().exists() && other.exists());
         assert_ne!(alive.path(), next.path());
@@ -391,7 +412,7 @@ mod tests {
     fn what_others_put_in_its_place_is_not_used() {
         let temporary = tempfile::tempdir().unwrap();
         let place = around(&temporary);
-        let refused = || ScratchRoot::make(temporary.path()).unwrap_err().to_string();
+        let refused = || make_root(temporary.path()).unwrap_err().to_string();
         fs::create_dir(&place).unwrap();
         fs::set_permissions(&place, fs::Permissions::from_mode(0o770)).unwrap();
         assert!(refused().contains("not a directory of this user alone"), "{}", refused());
@@ -405,7 +426,7 @@ mod tests {
     #[test]
     fn servers_that_start_at_once_do_not_take_each_others() {
         let temporary = tempfile::tempdir().unwrap();
-        let start = || ScratchRoot::make(temporary.path()).unwrap();
+        let start = || make_root(temporary.path()).unwrap();
         let roots: Vec<ScratchRoot> = std::thread::scope(|scope| {
             let started: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
             started.into_iter().map(|thread| thread.join().unwrap()).collect()

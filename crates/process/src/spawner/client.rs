@@ -1,12 +1,12 @@
 //! The server's side: keeps one spawner, and asks it for processes.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::io::{Errno, retry_on_intr};
@@ -17,30 +17,36 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::serve::SPAWNER_ARG;
 use super::wire::{self, Note, Role};
-use crate::children::{self, Child, Desk};
+use crate::child_defaults::{ChildDefaults, OURSELVES};
+use crate::children::{Child, Children, Creation};
 use crate::stdio::Files;
+use crate::syscalls;
 use crate::vfork_spawn::{Failure, Newborn, Order, Step};
-use crate::{child_defaults, syscalls};
 
 /// A spawner that has not answered by then is replaced: a disk that is gone may keep it from
 /// reading a program.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The number of the spawner that was started last; zero before there is one.
-static LATEST: AtomicI32 = AtomicI32::new(0);
-
-static OFFICE: Mutex<Office> = Mutex::new(Office { program: None, spawner: None });
-
-/// The one spawner of this process, and what it is started from.
+/// Keeps one spawner process, and asks it for processes in namespaces.
 #[derive(Debug)]
-struct Office {
+pub struct Spawner {
+    children: Arc<Children>,
+    defaults: Arc<ChildDefaults>,
+    /// The number of the process that was started last; zero before there is one.
+    latest: AtomicI32,
+    state: Mutex<State>,
+}
+
+/// The spawner process, and what it is started from.
+#[derive(Debug, Default)]
+struct State {
     /// This same program, unless something else was said.
     program: Option<CString>,
-    spawner: Option<Spawner>,
+    process: Option<SpawnerProcess>,
 }
 
 #[derive(Debug)]
-struct Spawner {
+struct SpawnerProcess {
     child: Child,
     socket: OwnedFd,
 }
@@ -86,76 +92,154 @@ impl Drop for Namespace {
     }
 }
 
-/// Starts the spawner of this process, if it does not run yet: this same program again.
-///
-/// Else the first launch that needs it starts it.
-///
-/// # Errors
-/// When the system gives no more files or processes.
-pub fn start() -> io::Result<()> {
-    child_defaults::prepare()?;
-    children::creating(|desk| Ok(office().running(desk).map(drop)?))
-}
-
-/// The same from another program, which must call [`super::spawner_main`] as this one does: for a
-/// process that holds jobs and is not `shellyard` itself.
-///
-/// # Errors
-/// When the path holds a NUL byte, or as [`start`].
-pub fn start_with(program: &Path) -> io::Result<()> {
-    office().program = Some(CString::new(program.as_os_str().as_bytes())?);
-    start()
-}
-
-/// Replaces a spawner that has died, so that the next launch need not. Says whether it had.
-///
-/// # Errors
-/// When the system gives no more files or processes.
-pub fn renew() -> io::Result<bool> {
-    children::creating(|desk| {
-        let mut office = office();
-        let Some(spawner) = &mut office.spawner else { return Ok(false) };
-        let died = spawner.child.try_reap()?.is_some();
-        if died {
-            office.spawner = None;
-            office.running(desk)?;
-        }
-        Ok(died)
-    })
-}
-
-/// The number of the spawner, where there is one.
-pub(crate) fn pid() -> Option<Pid> {
-    Pid::from_raw(LATEST.load(Ordering::Relaxed))
-}
-
-/// Has a process created in namespaces of its own, and in the cgroup of this directory. It has
-/// become its program when this returns; after an error there is none.
-pub(crate) fn create(
-    order: &Order,
-    files: Files<'_>,
-    cgroup: Option<BorrowedFd<'_>>,
-) -> Result<Offspring, Failure> {
-    children::creating(|desk| request(desk, order, files, cgroup))
-}
-
-fn request(
-    desk: &Desk,
-    order: &Order,
-    files: Files<'_>,
-    cgroup: Option<BorrowedFd<'_>>,
-) -> Result<Offspring, Failure> {
-    let pipes = Pipes::lay().map_err(|errno| Step::Request.failed(errno))?;
-    let (roles, files): (Vec<_>, Vec<_>) = Role::list(files, cgroup).chain(pipes.theirs()).unzip();
-    let request = wire::encode(order, &roles);
-    if request.len() > wire::MOST_BYTES {
-        return Err(Step::Program.failed(Errno::TOOBIG));
+impl Spawner {
+    pub(crate) fn new(children: Arc<Children>, defaults: Arc<ChildDefaults>) -> Self {
+        Self { children, defaults, latest: AtomicI32::new(0), state: Mutex::default() }
     }
-    let answer = office().ask(desk, &request, &files)?;
-    let Pipes { notes: (notes, their_notes), lifeline: (_theirs, lifeline) } = pipes;
-    // Ours too must be closed, else the notes would never end.
-    drop(their_notes);
-    Launched::hear(answer, &notes).settle(desk, lifeline)
+
+    /// Starts the spawner process, if it does not run yet: this same program again.
+    ///
+    /// Else the first launch that needs it starts it.
+    ///
+    /// # Errors
+    /// When the system gives no more files or processes.
+    pub fn start(&self) -> io::Result<()> {
+        self.children
+            .creating(|creation| Ok(self.running(&mut self.state(), creation).map(drop)?))
+    }
+
+    /// The same from another program, which must call [`crate::run_helper`] as this one does: for a
+    /// process that holds jobs and is not `shellyard` itself.
+    ///
+    /// # Errors
+    /// When the path holds a NUL byte, or as [`Self::start`].
+    pub fn start_with(&self, program: &Path) -> io::Result<()> {
+        self.state().program = Some(CString::new(program.as_os_str().as_bytes())?);
+        self.start()
+    }
+
+    /// Replaces a spawner that has died, so that the next launch need not. Says whether it had.
+    ///
+    /// # Errors
+    /// When the system gives no more files or processes.
+    pub fn renew(&self) -> io::Result<bool> {
+        self.children.creating(|creation| {
+            let mut state = self.state();
+            let Some(process) = &mut state.process else { return Ok(false) };
+            let died = process.child.try_reap()?.is_some();
+            if died {
+                state.process = None;
+                self.running(&mut state, creation)?;
+            }
+            Ok(died)
+        })
+    }
+
+    /// The number of the spawner process, where there is one.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        Pid::from_raw(self.latest.load(Ordering::Relaxed))
+    }
+
+    /// Has a process created in namespaces of its own, and in the cgroup of this directory. It has
+    /// become its program when this returns; after an error there is none.
+    pub(crate) fn create(
+        &self,
+        order: &Order,
+        files: Files<'_>,
+        cgroup: Option<BorrowedFd<'_>>,
+    ) -> Result<Offspring, Failure> {
+        self.children.creating(|creation| self.request(creation, order, files, cgroup))
+    }
+
+    fn request(
+        &self,
+        creation: &Creation<'_>,
+        order: &Order,
+        files: Files<'_>,
+        cgroup: Option<BorrowedFd<'_>>,
+    ) -> Result<Offspring, Failure> {
+        let pipes = Pipes::lay().map_err(|errno| Step::Request.failed(errno))?;
+        let (roles, files): (Vec<_>, Vec<_>) =
+            Role::list(files, cgroup).chain(pipes.theirs()).unzip();
+        let request = wire::encode(order, &roles);
+        if request.len() > wire::MOST_BYTES {
+            return Err(Step::Program.failed(Errno::TOOBIG));
+        }
+        let answer = self.ask(creation, &request, &files)?;
+        let Pipes { notes: (notes, their_notes), lifeline: (_theirs, lifeline) } = pipes;
+        // Ours too must be closed, else the notes would never end.
+        drop(their_notes);
+        Launched::hear(answer, &notes).settle(creation, lifeline)
+    }
+
+    /// One request at a time. A spawner that takes none is replaced, once; one that took a request
+    /// and does not answer is not asked again: the process may be there.
+    fn ask(
+        &self,
+        creation: &Creation<'_>,
+        request: &[u8],
+        files: &[BorrowedFd<'_>],
+    ) -> Result<Note, Failure> {
+        let failed = |errno| Step::Request.failed(errno);
+        let send = |spawner: &SpawnerProcess| {
+            // Jobs inherit the spawner's limits. Ours may have been lowered since the last launch.
+            self.defaults.limit_open_files(spawner.child.pid());
+            wire::send_request(spawner.socket.as_fd(), request, files)
+        };
+        let mut state = self.state();
+        if send(self.running(&mut state, creation).map_err(failed)?).is_err() {
+            state.dismiss();
+            send(self.running(&mut state, creation).map_err(failed)?).map_err(failed)?;
+        }
+        let spawner = self.running(&mut state, creation).map_err(failed)?;
+        wire::receive_answer(spawner.socket.as_fd()).map_err(|errno| {
+            state.dismiss();
+            failed(errno)
+        })
+    }
+
+    fn running<'a>(
+        &self,
+        state: &'a mut State,
+        creation: &Creation<'_>,
+    ) -> Result<&'a SpawnerProcess, Errno> {
+        let process = match state.process.take() {
+            Some(process) => process,
+            None => self.start_process(creation, state.program.as_deref())?,
+        };
+        Ok(state.process.insert(process))
+    }
+
+    fn start_process(
+        &self,
+        creation: &Creation<'_>,
+        program: Option<&CStr>,
+    ) -> Result<SpawnerProcess, Errno> {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+        let (ours, theirs) = socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
+        for timeout in [Timeout::Recv, Timeout::Send] {
+            set_socket_timeout(&ours, timeout, Some(PATIENCE))?;
+        }
+        let words = ["shellyard", SPAWNER_ARG].map(CString::new);
+        let argv: Vec<_> = words.into_iter().flatten().collect();
+        let program = program.unwrap_or(OURSELVES);
+        let pid = self.defaults.start_helper(program, &argv, theirs.as_fd())?;
+        let child = creation.register(pid);
+        self.latest.store(pid.as_raw_nonzero().get(), Ordering::Relaxed);
+        Ok(SpawnerProcess { child, socket: ours })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn dismiss(&mut self) {
+        if let Some(spawner) = self.process.take() {
+            spawner.child.kill_and_reap();
+        }
+    }
 }
 
 /// What connects us with the processes of a launch; the end that we keep is first for what we read
@@ -175,67 +259,6 @@ impl Pipes {
     /// The ends that go to the new processes.
     fn theirs(&self) -> impl Iterator<Item = (Role, BorrowedFd<'_>)> {
         [(Role::Notes, self.notes.1.as_fd()), (Role::Lifeline, self.lifeline.0.as_fd())].into_iter()
-    }
-}
-
-fn office() -> MutexGuard<'static, Office> {
-    OFFICE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Office {
-    fn running(&mut self, desk: &Desk) -> Result<&Spawner, Errno> {
-        let spawner = match self.spawner.take() {
-            Some(spawner) => spawner,
-            None => Spawner::start(desk, self.program.as_ref())?,
-        };
-        Ok(self.spawner.insert(spawner))
-    }
-
-    /// One request at a time. A spawner that takes none is replaced, once; one that took a request
-    /// and does not answer is not asked again: the process may be there.
-    fn ask(
-        &mut self,
-        desk: &Desk,
-        request: &[u8],
-        files: &[BorrowedFd<'_>],
-    ) -> Result<Note, Failure> {
-        let failed = |errno| Step::Request.failed(errno);
-        let send = |spawner: &Spawner| {
-            // Jobs inherit the spawner's limits. Ours may have been lowered since the last launch.
-            child_defaults::limit_open_files(spawner.child.pid());
-            wire::send_request(spawner.socket.as_fd(), request, files)
-        };
-        if send(self.running(desk).map_err(failed)?).is_err() {
-            self.dismiss();
-            send(self.running(desk).map_err(failed)?).map_err(failed)?;
-        }
-        let spawner = self.running(desk).map_err(failed)?;
-        wire::receive_answer(spawner.socket.as_fd()).map_err(|errno| {
-            self.dismiss();
-            failed(errno)
-        })
-    }
-
-    fn dismiss(&mut self) {
-        if let Some(spawner) = self.spawner.take() {
-            spawner.child.kill_and_reap();
-        }
-    }
-}
-
-impl Spawner {
-    fn start(desk: &Desk, program: Option<&CString>) -> Result<Self, Errno> {
-        let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
-        let (ours, theirs) = socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
-        for timeout in [Timeout::Recv, Timeout::Send] {
-            set_socket_timeout(&ours, timeout, Some(PATIENCE))?;
-        }
-        let words = ["shellyard", SPAWNER_ARG].map(CString::new);
-        let argv: Vec<_> = words.into_iter().flatten().collect();
-        let program = program.map_or(child_defaults::OURSELVES, CString::as_c_str);
-        let child = desk.register(child_defaults::start(program, &argv, theirs.as_fd())?);
-        LATEST.store(child.pid().as_raw_nonzero().get(), Ordering::Relaxed);
-        Ok(Self { child, socket: ours })
     }
 }
 
@@ -273,14 +296,14 @@ impl Launched {
     }
 
     /// Takes the processes into our books; those of a launch that failed are ended.
-    fn settle(self, desk: &Desk, lifeline: OwnedFd) -> Result<Offspring, Failure> {
+    fn settle(self, creation: &Creation<'_>, lifeline: OwnedFd) -> Result<Offspring, Failure> {
         if let Some(maker) = self.maker {
             // It has closed its notes, so it is at its end.
             syscalls::wait_blocking(maker).ok();
         }
-        let init = self.init.map(|pid| desk.register(pid));
+        let init = self.init.map(|pid| creation.register(pid));
         let namespace = init.map(|init| Namespace::new(init, lifeline));
-        let leader = self.leader.map(|pid| desk.register(pid));
+        let leader = self.leader.map(|pid| creation.register(pid));
         match (leader, namespace, self.failure) {
             (Some(leader), Some(namespace), None) => {
                 Ok(Offspring { leader: watched(leader)?, namespace })

@@ -15,6 +15,6 @@ mod client;
 mod serve;
 mod wire;
 
-pub(crate) use client::{Namespace, Offspring, create, pid};
-pub use client::{renew, start, start_with};
-pub use serve::{SPAWNER_ARG, spawner_main};
+pub use client::Spawner;
+pub(crate) use client::{Namespace, Offspring};
+pub(crate) use serve::spawner_main;

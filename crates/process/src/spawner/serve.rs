@@ -21,21 +21,23 @@ use super::wire;
 use super::wire::{Note, Parcel, Received};
 use crate::confinement::Network;
 use crate::oom_score;
+use crate::sandbox::seccomp::FilterCache;
 use crate::sandbox::{landlock, limits, mounts};
 use crate::syscalls::last_error;
+use crate::vfork_spawn::StackPool;
 use crate::vfork_spawn::{
     CloneArgs, Failure, INTO_CGROUP, Kit, Standard, Step, bear_sibling_and_wait, become_leader,
     execute, give_number, leave,
 };
 
 /// The first argument that makes the program a spawner.
-pub const SPAWNER_ARG: &str = "__spawner";
+pub(crate) const SPAWNER_ARG: &str = "__spawner";
 
 /// Is the spawner, if the program's arguments (its name left out) say so: creates what the server
 /// asks for until the server is gone, and says how to exit. `None` for every other call.
 ///
 /// To be called before anything else in `main`: a spawner has one thread.
-pub fn spawner_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
+pub(crate) fn spawner_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     args.into_iter().next().filter(|first| first == SPAWNER_ARG)?;
     let served = settle_in().and_then(|()| Ok(serve(rustix::stdio::stdin())?));
     Some(if served.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -51,32 +53,37 @@ fn settle_in() -> io::Result<()> {
 }
 
 fn serve(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    let (filters, stacks) = (FilterCache::default(), StackPool::default());
     while let Some(parcel) = wire::receive_request(socket)? {
-        let answer = bear(parcel).unwrap_or_else(Note::Failed);
+        let answer = bear(parcel, &filters, &stacks).unwrap_or_else(Note::Failed);
         wire::send_answer(socket, answer)?;
     }
     Ok(())
 }
 
 /// Creates the maker of a launch. Its files are closed here afterwards.
-fn bear(parcel: Parcel) -> Result<Note, Failure> {
+fn bear(parcel: Parcel, filters: &FilterCache, stacks: &StackPool) -> Result<Note, Failure> {
     let malformed = || Step::Request.failed(Errno::PROTO);
     let (order, roles) = wire::decode(&parcel.bytes).ok_or_else(malformed)?;
     drop(parcel.bytes);
     let files = Received::sort(&roles, parcel.files).ok_or_else(malformed)?;
-    let kit = Kit::pack(&order, files.of_leader())?;
+    let kit = Kit::pack(&order, files.of_leader(), filters)?;
     match files.cgroup.as_ref().map(|cgroup| bear_sibling_in(cgroup.as_fd())) {
-        Some(Ok(Birth::New)) => make(&kit, &files),
+        Some(Ok(Birth::New)) => make(&kit, &files, stacks),
         Some(Ok(Birth::Before(maker))) => Ok(Note::Maker(maker)),
-        Some(Err(_)) | None => bear_outside(kit, &files),
+        Some(Err(_)) | None => bear_outside(kit, &files, stacks),
     }
 }
 
 /// Creates a maker that goes into its cgroup by itself.
-fn bear_outside<'a>(mut kit: Kit<'a>, files: &'a Received) -> Result<Note, Failure> {
+fn bear_outside<'a>(
+    mut kit: Kit<'a>,
+    files: &'a Received,
+    stacks: &StackPool,
+) -> Result<Note, Failure> {
     kit.cgroup = files.cgroup.as_ref().map(OwnedFd::as_fd);
     match bear_sibling().map_err(|errno| Step::Birth.failed(errno))? {
-        Birth::New => make(&kit, files),
+        Birth::New => make(&kit, files, stacks),
         Birth::Before(maker) => Ok(Note::Maker(maker)),
     }
 }
@@ -88,8 +95,8 @@ fn bear_outside<'a>(mut kit: Kit<'a>, files: &'a Received) -> Result<Note, Failu
 // *init*, with which the namespace ends, and the leader. Then it is gone.
 
 /// The life of a maker.
-pub(crate) fn make(kit: &Kit<'_>, files: &Received) -> ! {
-    match try_make(kit, files) {
+fn make(kit: &Kit<'_>, files: &Received, stacks: &StackPool) -> ! {
+    match try_make(kit, files, stacks) {
         Ok(()) => leave(0),
         Err(failure) => give_up(&files.notes, failure),
     }
@@ -106,7 +113,7 @@ fn tell(notes: &OwnedFd, note: Note) {
     retry_on_intr(|| rustix::io::write(notes, &note.encode())).ok();
 }
 
-fn try_make(kit: &Kit<'_>, files: &Received) -> Result<(), Failure> {
+fn try_make(kit: &Kit<'_>, files: &Received, stacks: &StackPool) -> Result<(), Failure> {
     kit.enter_cgroup()?;
     let standard = Standard::open(kit)?;
     // Before the new mount namespace, where this directory would still be the old one's.
@@ -126,7 +133,8 @@ fn try_make(kit: &Kit<'_>, files: &Received) -> Result<(), Failure> {
         Birth::Before(init) => init,
     };
     let ruleset = ruleset.as_ref().map(OwnedFd::as_fd);
-    let leader = bear_sibling_and_wait(lead, &Part { kit, standard, ruleset, notes: &files.notes });
+    let leader =
+        bear_sibling_and_wait(stacks, lead, &Part { kit, standard, ruleset, notes: &files.notes });
     // Both now: the server need not wake up for each.
     tell(&files.notes, Note::Init(init));
     tell(&files.notes, Note::Leader(leader.map_err(failed)?));

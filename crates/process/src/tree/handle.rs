@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -14,17 +13,16 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::members::Identity;
-use super::orphans;
 use crate::cgroup::JobCgroup;
-use crate::children::Child;
+use crate::children::{Child, Children};
 use crate::confinement::ResourceLimits;
-use crate::load::Load;
+use crate::load::{self, Glance, Load};
 use crate::processes::{Stat, number};
-use crate::sandbox::job_resources::{Holdings, Inhabitants};
+use crate::sandbox::job_resources::{Holdings, Inhabitants, KillMeans};
 use crate::syscalls::Ended;
 use crate::syscalls::in_place;
 use crate::vfork_spawn::Newborn;
-use crate::{children, processes, syscalls};
+use crate::{processes, syscalls};
 
 /// How long [`Tree::kill`] tries while nobody ends.
 const KILL_LIMIT: Duration = Duration::from_millis(1500);
@@ -63,7 +61,7 @@ pub struct TreeActivity {
 
 impl Tree {
     pub(crate) fn new(identity: Arc<Identity>) -> Self {
-        if orphans::open_tree(&identity) {
+        if identity.trees().open_tree(&identity) {
             // Whoever follows children waits without a limit while there is no tree.
             kill_process(getpid(), Signal::CHILD).ok();
         }
@@ -106,7 +104,8 @@ impl Tree {
     #[must_use = "who is still alive was not ended"]
     pub fn kill(&self) -> Vec<u32> {
         self.identity.holdings(Holdings::end_processes);
-        let mut alive = processes::end_all(|| self.identity.members_to_end(), KILL_LIMIT);
+        let mut alive =
+            self.identity.trees().children.end_all(|| self.identity.members_to_end(), KILL_LIMIT);
         if alive.is_empty() {
             alive = self.end_adopted();
         }
@@ -124,7 +123,12 @@ impl Tree {
     /// the last of those.
     #[must_use]
     pub fn unattributed(&self) -> Vec<u32> {
-        orphans::without_owner_beside(self.identity.id()).into_iter().map(number).collect()
+        self.identity
+            .trees()
+            .without_owner_beside(self.identity.id())
+            .into_iter()
+            .map(number)
+            .collect()
     }
 
     /// The strongest means by which [`Tree::kill`] ends the processes. Whatever it is, a walk
@@ -158,7 +162,7 @@ impl Tree {
                 self.leaders_group_lives() || !matches!(self.adopted(), Adopted::None)
             }
         };
-        let may_survive = may_survive || orphans::may_tell_more(self.identity.id());
+        let may_survive = may_survive || self.identity.trees().may_tell_more(self.identity.id());
         let survivors = if may_survive { in_place(|| self.alive()) } else { Vec::new() };
         if survivors.is_empty() {
             self.close();
@@ -166,12 +170,19 @@ impl Tree {
         survivors
     }
 
+    /// Takes a glance at the host that the tree runs on; `None` where the kernel does not tell.
+    #[must_use]
+    pub fn glance(&self) -> Option<Glance> {
+        load::glance(&self.identity.trees().cgroups)
+    }
+
     /// Lets go of what was held for a tree of which nobody is left, and ends the orphans that could
     /// only have been its own.
     fn close(&self) {
         self.identity.release();
-        if orphans::has_unowned() {
-            in_place(orphans::end_unowned);
+        let trees = self.identity.trees();
+        if trees.has_unowned() {
+            in_place(|| trees.end_unowned());
         }
     }
 
@@ -229,7 +240,7 @@ impl Tree {
             // The namespace knows better: one scan may miss who is just falling to its first process.
             let is_inhabited =
                 self.identity.holdings(Holdings::inhabitants) == Some(Inhabitants::Some);
-            let is_open = orphans::may_tell_more(self.identity.id());
+            let is_open = self.identity.trees().may_tell_more(self.identity.id());
             if !is_inhabited && !is_open || scans == EMPTY_SCANS {
                 // However long it takes, a tree is not over while somebody is in its cgroup.
                 if self.listed_in_cgroup().is_empty() {
@@ -253,15 +264,14 @@ impl Tree {
     /// an ended child shows that this may have happened, and its children are in the next list.
     fn adopted(&self) -> Adopted {
         let mut known_dead = HashSet::new();
+        let trees = self.identity.trees();
         for _ in 0..CHILD_READINGS {
-            let Ok(listed) = processes::main_thread_children() else { return Adopted::Unknown };
-            let adopted = orphans::adopted_children();
+            let Ok(listed) = trees.children.main_thread_children() else { return Adopted::Unknown };
+            let adopted = trees.adopted_children();
             let (mut members, mut dead) = (Vec::new(), HashSet::new());
-            for pid in listed.into_iter().filter(|pid| !children::is_owned(*pid)) {
+            for pid in listed.into_iter().filter(|pid| !trees.children.is_owned(*pid)) {
                 match processes::stat(pid).filter(Stat::alive) {
-                    Some(stat)
-                        if orphans::owner_of(&stat, &adopted) == Some(self.identity.id()) =>
-                    {
+                    Some(stat) if trees.owner_of(&stat, &adopted) == Some(self.identity.id()) => {
                         members.push(stat);
                     }
                     Some(_) => {}
@@ -276,7 +286,7 @@ impl Tree {
             if dead.is_subset(&known_dead) {
                 return Adopted::None;
             }
-            children::reap_adopted(&dead.iter().copied().collect::<Vec<_>>());
+            trees.children.reap_adopted(&dead.iter().copied().collect::<Vec<_>>());
             known_dead = dead;
         }
         Adopted::Unknown
@@ -309,29 +319,6 @@ impl Tree {
         let sent =
             !members.is_empty() && kill_process_group(self.identity.leader(), signal).is_ok();
         if sent { members.len() } else { 0 }
-    }
-}
-
-/// What ends all processes of a tree at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KillMeans {
-    /// Its cgroup.
-    Cgroup,
-    /// The end of its process namespace.
-    Namespace,
-    /// Nothing: they are looked for and ended one by one.
-    Walk,
-}
-
-impl KillMeans {
-    /// The word for it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Cgroup => "cgroup",
-            Self::Namespace => "namespace",
-            Self::Walk => "walk",
-        }
     }
 }
 
@@ -500,36 +487,18 @@ impl Leader {
             let mut ready = self.pidfd.readable().await?;
             if let Some(ended) = self.child.try_reap()? {
                 self.identity.leader_was_reaped();
-                return Ok(exit(ended));
+                return Ok(exit(ended, &self.identity.trees().children));
             }
             ready.clear_ready();
         }
     }
 }
 
-fn exit(ended: Ended) -> Exit {
+fn exit(ended: Ended, children: &Children) -> Exit {
     // A spawned child begins with the server's memory: a peak up to ours may be ours.
-    let is_its_own = is_above_our_peak(ended.max_rss_bytes);
+    let is_its_own = children.is_above_own_peak(ended.max_rss_bytes);
     let max_rss_bytes = if is_its_own { ended.max_rss_bytes } else { 0 };
     Exit { status: decode(ended.status), usage: Usage { cpu: ended.cpu, max_rss_bytes } }
-}
-
-/// `true` if this is more than the server itself ever had, as far as the kernel tells.
-fn is_above_our_peak(bytes: u64) -> bool {
-    /// The highest peak that was read: it only grows, so most jobs need no reading.
-    static OURS: AtomicU64 = AtomicU64::new(0);
-    if is_within(bytes, OURS.load(Ordering::Relaxed)) {
-        return false;
-    }
-    let ours = processes::own_peak_bytes();
-    OURS.fetch_max(ours.unwrap_or(0), Ordering::Relaxed);
-    ours.is_some_and(|ours| !is_within(bytes, ours))
-}
-
-/// `true` if a peak that a child began with may be this one. The kernel adds up the pages of a process
-/// from counters of each processor, so two readings of one peak differ a little.
-const fn is_within(bytes: u64, peak: u64) -> bool {
-    bytes <= peak.saturating_add(peak / 8)
 }
 
 const fn decode(status: i32) -> ExitKind {
@@ -548,6 +517,7 @@ mod tests {
     use rustix::process::Pid;
 
     use super::*;
+    use crate::host::tests::host;
     use crate::sandbox::job_resources::Surroundings;
     use crate::stdio::FileNames;
 
@@ -561,7 +531,14 @@ mod tests {
         let leader = Pid::from_raw(leader.id().cast_signed()).unwrap();
         let cgroup = JobCgroup::in_directory(dir.to_owned());
         let holdings = Holdings::new(None, Surroundings::from(cgroup));
-        let identity = Identity::new(leader, u64::MAX, None, None, FileNames::default());
+        let identity = Identity::new(
+            Arc::clone(host().trees()),
+            leader,
+            u64::MAX,
+            None,
+            None,
+            FileNames::default(),
+        );
         identity.leader_was_reaped();
         Tree::new(Arc::new(identity.holding(holdings)))
     }
@@ -594,16 +571,5 @@ mod tests {
         let tree = tree_in_cgroup(dir.path());
         assert_eq!((tree.alive(), tree.kill()), (Vec::new(), Vec::new()));
         assert!(tree.identity.holdings(|_| ()).is_none());
-    }
-}
-
-#[cfg(test)]
-mod leader_tests {
-    use super::*;
-
-    #[test]
-    fn a_peak_that_differs_a_little_from_ours_may_be_ours() {
-        let [same, close, above] = [100, 112, 113].map(|bytes| is_within(bytes, 100));
-        assert!(same && close && !above);
     }
 }

@@ -3,23 +3,23 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
 use super::Tree;
-use super::orphans;
-use super::orphans::{AdoptedChildren, TreeId};
+use super::orphans::{AdoptedChildren, TreeId, TreeRegistry};
 use crate::cgroup::JobCgroup;
 use crate::child_defaults::Tag;
+use crate::processes;
 use crate::processes::{ProcessKey, Snapshot, Stat, State};
 use crate::sandbox::job_resources::Holdings;
 use crate::stdio::FileNames;
-use crate::{children, processes};
 
 /// What tells the processes of one tree from all others.
 #[derive(Debug)]
 pub(crate) struct Identity {
+    trees: Arc<TreeRegistry>,
     id: TreeId,
     leader: Pid,
     /// No process of the tree started before this.
@@ -38,22 +38,35 @@ pub(crate) struct Identity {
 
 impl Identity {
     pub(crate) fn new(
+        trees: Arc<TreeRegistry>,
         leader: Pid,
         born: u64,
         tag: Option<Tag>,
         marker: Option<Vec<u8>>,
         files: FileNames,
     ) -> Self {
-        let (leader_reaped, holdings, seen) =
-            (AtomicBool::new(false), Mutex::default(), Mutex::default());
-        let id = children::new_serial();
-        Self { id, leader, born, tag, marker, files, leader_reaped, holdings, seen }
+        Self {
+            id: trees.children.new_serial(),
+            trees,
+            leader,
+            born,
+            tag,
+            marker,
+            files,
+            leader_reaped: AtomicBool::new(false),
+            holdings: Mutex::default(),
+            seen: Mutex::default(),
+        }
     }
 
     /// The same, and what is held for it.
     pub(crate) fn holding(mut self, holdings: Holdings) -> Self {
         self.holdings = Mutex::new(Some(holdings));
         self
+    }
+
+    pub(crate) fn trees(&self) -> &Arc<TreeRegistry> {
+        &self.trees
     }
 
     pub(crate) const fn id(&self) -> TreeId {
@@ -92,7 +105,7 @@ impl Identity {
         let held = self.holdings.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Not before the lock is free: directories are removed.
         drop(held);
-        orphans::close_tree(self.id);
+        self.trees.close_tree(self.id);
     }
 
     /// All processes of the tree, zombies included, by one scan of /proc: those of its cgroup, and
@@ -105,12 +118,12 @@ impl Identity {
     pub(crate) fn members_to_end(&self) -> Vec<Stat> {
         let snapshot = Snapshot::take();
         let mut members = self.members_in(&snapshot);
-        members.extend(orphans::left_to(self.id, &snapshot));
+        members.extend(self.trees.left_to(self.id, &snapshot));
         members
     }
 
     fn members_in(&self, snapshot: &Snapshot) -> Vec<Stat> {
-        let mut members = attribute(snapshot, &[self]).pop().unwrap_or_default();
+        let mut members = self.trees.attribute(snapshot, &[self]).pop().unwrap_or_default();
         let found: HashSet<ProcessKey> = members.iter().map(Stat::key).collect();
         let init = self.holdings(Holdings::init).flatten();
         // Read after the snapshot: whoever is in the cgroup by now is a member, however it got there.
@@ -201,30 +214,32 @@ impl Identity {
 
 impl Drop for Identity {
     fn drop(&mut self) {
-        orphans::close_tree(self.id);
+        self.trees.close_tree(self.id);
     }
 }
 
-/// The processes of each of these trees, zombies included, in the trees' order.
-///
-/// Walks down from the server, so that nobody who is not our descendant can be among them.
-pub(crate) fn attribute(snapshot: &Snapshot, trees: &[&Identity]) -> Vec<Vec<Stat>> {
-    let owners = Owners::new(trees);
-    let mut children = snapshot.by_parent();
-    let mut below = |pid: Pid| children.remove(&pid.as_raw_nonzero().get()).unwrap_or_default();
-    let mut members = vec![Vec::new(); trees.len()];
-    let mut todo: Vec<(&Stat, Parent)> = Vec::new();
-    todo.extend(below(getpid()).into_iter().map(|stat| (stat, Parent::Server)));
-    while let Some((stat, parent)) = todo.pop() {
-        let owner = owners.find(stat, parent);
-        // The first process of a namespace is ours and no part of the job: only what falls to it is.
-        if let Some(tree) = owner.filter(|_| !owners.inits.contains_key(&stat.pid)) {
-            members[tree].push(*stat);
+impl TreeRegistry {
+    /// The processes of each of these trees, zombies included, in the trees' order.
+    ///
+    /// Walks down from the server, so that nobody who is not our descendant can be among them.
+    pub(crate) fn attribute(&self, snapshot: &Snapshot, trees: &[&Identity]) -> Vec<Vec<Stat>> {
+        let owners = Owners::new(self, trees);
+        let mut children = snapshot.by_parent();
+        let mut below = |pid: Pid| children.remove(&pid.as_raw_nonzero().get()).unwrap_or_default();
+        let mut members = vec![Vec::new(); trees.len()];
+        let mut todo: Vec<(&Stat, Parent)> = Vec::new();
+        todo.extend(below(getpid()).into_iter().map(|stat| (stat, Parent::Server)));
+        while let Some((stat, parent)) = todo.pop() {
+            let owner = owners.find(stat, parent);
+            // The first process of a namespace is ours and no part of the job: only what falls to it is.
+            if let Some(tree) = owner.filter(|_| !owners.inits.contains_key(&stat.pid)) {
+                members[tree].push(*stat);
+            }
+            let parent = owner.map_or(Parent::Stranger, Parent::Member);
+            todo.extend(below(stat.pid).into_iter().map(|child| (child, parent)));
         }
-        let parent = owner.map_or(Parent::Stranger, Parent::Member);
-        todo.extend(below(stat.pid).into_iter().map(|child| (child, parent)));
+        members
     }
-    members
 }
 
 /// The relation of a process's parent to the trees.
@@ -238,17 +253,18 @@ enum Parent {
 /// The evidence by which processes are told apart, for many trees at once.
 #[derive(Debug)]
 struct Owners<'a> {
+    registry: &'a TreeRegistry,
     trees: &'a [&'a Identity],
     ids: HashMap<TreeId, usize>,
     leaders: HashMap<i32, usize>,
     /// The first processes of namespaces, to which orphans fall.
     inits: HashMap<Pid, usize>,
     seen: HashMap<ProcessKey, usize>,
-    adopted: AdoptedChildren,
+    adopted: AdoptedChildren<'a>,
 }
 
 impl<'a> Owners<'a> {
-    fn new(trees: &'a [&'a Identity]) -> Self {
+    fn new(registry: &'a TreeRegistry, trees: &'a [&'a Identity]) -> Self {
         let mut by_age: Vec<_> = trees.iter().copied().enumerate().collect();
         // Of two trees whose leaders had the same number, only the later can have it now.
         by_age.sort_by_key(|(_, identity)| identity.born);
@@ -261,7 +277,8 @@ impl<'a> Owners<'a> {
             inits.extend(init.map(|init| (init, index)));
             seen.extend(identity.lock_seen().iter().map(|key| (*key, index)));
         }
-        Self { trees, ids, leaders, inits, seen, adopted: orphans::adopted_children() }
+        let adopted = registry.adopted_children();
+        Self { registry, trees, ids, leaders, inits, seen, adopted }
     }
 
     fn find(&self, stat: &Stat, parent: Parent) -> Option<usize> {
@@ -282,10 +299,10 @@ impl<'a> Owners<'a> {
     }
 
     fn as_orphan(&self, stat: &Stat) -> Option<usize> {
-        if children::is_owned(stat.pid) {
+        if self.registry.children.is_owned(stat.pid) {
             return None;
         }
-        orphans::owner_of(stat, &self.adopted).and_then(|tree| self.ids.get(&tree).copied())
+        self.registry.owner_of(stat, &self.adopted).and_then(|tree| self.ids.get(&tree).copied())
     }
 }
 
@@ -364,12 +381,13 @@ impl Tree {
         if !identity.is_leader_reaped() {
             topmost.push(identity.leader());
         }
-        let list = orphans::adopted_children();
+        let trees = identity.trees();
+        let list = trees.adopted_children();
         let is_ours = |pid: &Pid| {
-            let stat = processes::stat(*pid).filter(|_| !children::is_owned(*pid));
-            stat.is_some_and(|stat| orphans::owner_of(&stat, &list) == Some(identity.id()))
+            let stat = processes::stat(*pid).filter(|_| !trees.children.is_owned(*pid));
+            stat.is_some_and(|stat| trees.owner_of(&stat, &list) == Some(identity.id()))
         };
-        let adopted = processes::main_thread_children().unwrap_or_default();
+        let adopted = trees.children.main_thread_children().unwrap_or_default();
         topmost.extend(adopted.into_iter().filter(is_ours));
         topmost
     }
@@ -395,11 +413,11 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::{Confine, Launch, LaunchStdin, Process, Report, child_defaults, spawn};
+    use crate::host::tests::host;
+    use crate::{Confine, Launch, LaunchStdin, Process, Report};
 
     /// A shell with a child and an orphan in sessions of their own; the orphan has a child as well.
     fn scattered() -> Process {
-        child_defaults::prepare().unwrap();
         let text = "(setsid sh -c 'sleep 1000; :' &); setsid sleep 1000 & wait";
         let launch = Launch {
             program: "/bin/sh".into(),
@@ -411,7 +429,7 @@ mod tests {
             report: Report::None,
             confine: Confine::not(),
         };
-        spawn(&launch).unwrap()
+        host().spawn(&launch).unwrap()
     }
 
     fn states(process: &Process) -> Vec<State> {

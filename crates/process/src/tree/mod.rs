@@ -6,6 +6,6 @@ pub(crate) mod members;
 pub(crate) mod orphans;
 
 pub(crate) use handle::watch;
-pub use handle::{Exit, ExitKind, KillMeans, Leader, Tree, TreeActivity, Usage};
+pub use handle::{Exit, ExitKind, Leader, Tree, TreeActivity, Usage};
 pub use members::StoppedProcesses;
-pub use orphans::{TreeScan, scan_trees};
+pub use orphans::TreeScan;

@@ -7,16 +7,17 @@
 //! is, and the orphan ends when the last of them is over. The answer is kept: the evidence of later
 //! scans is weaker, and reading it costs time.
 
-use std::cell::LazyCell;
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use rustix::process::Pid;
 
-use super::members::{self, Identity};
+use super::members::Identity;
+use crate::cgroup::Cgroups;
 use crate::child_defaults::Tag;
-use crate::children;
+use crate::children::Children;
 use crate::processes::{self, ProcessKey, Snapshot, Stat};
 
 /// How long orphans that no tree is left for may take to end.
@@ -27,7 +28,7 @@ pub(crate) type TreeId = u32;
 
 /// The trees that are not over, and the orphans that were seen.
 #[derive(Debug, Default)]
-pub(crate) struct Orphans {
+struct Orphans {
     trees: HashMap<TreeId, Weak<Identity>>,
     known: HashMap<ProcessKey, Orphan>,
     /// Orphans without an owner that were ended and not yet reported.
@@ -85,6 +86,10 @@ fn possible_owner(started: u64, trees: &[(TreeId, u64)]) -> Option<Owner> {
 }
 
 impl Orphans {
+    fn is_idle(&self) -> bool {
+        self.trees.is_empty() && self.known.is_empty() && self.ended == 0
+    }
+
     /// The orphans of which the next scan may tell more.
     fn without_owner_or_unchecked(&self) -> impl Iterator<Item = &Orphan> {
         self.known.values().filter(|orphan| match orphan.owner {
@@ -139,147 +144,22 @@ impl Orphans {
     }
 }
 
-/// The children of the server's main thread, among which the kernel puts orphans; `None` where it does
-/// not tell. One list serves a whole scan: reading it for each of a thousand orphans would take long.
-pub(crate) type AdoptedChildren = LazyCell<Option<HashSet<Pid>>>;
-
-/// The list, which is read when it is first needed: after the orphans that are looked for in it.
-pub(crate) fn adopted_children() -> AdoptedChildren {
-    LazyCell::new(|| Some(processes::main_thread_children().ok()?.into_iter().collect()))
+/// The children of the server's main thread, among which the kernel puts orphans. One list serves a whole
+/// scan, since reading it for each of a thousand orphans would take long. It is read when it is first
+/// needed: after the orphans that are looked for in it.
+#[derive(Debug)]
+pub(crate) struct AdoptedChildren<'a> {
+    children: &'a Children,
+    /// `None` where the kernel does not tell.
+    list: OnceCell<Option<HashSet<Pid>>>,
 }
 
-/// Counts a tree as a possible owner of orphans, until [`close_tree`]. True if it is the only one.
-pub(crate) fn open_tree(identity: &Arc<Identity>) -> bool {
-    children::with_orphans(|orphans| {
-        orphans.trees.insert(identity.id(), Arc::downgrade(identity));
-        orphans.trees.len() == 1
-    })
-}
-
-/// Forgets a tree of which no process is left.
-pub(crate) fn close_tree(tree: TreeId) {
-    children::with_orphans(|orphans| orphans.trees.remove(&tree));
-}
-
-/// `true` while a tree is not over.
-pub(crate) fn has_open_trees() -> bool {
-    children::with_orphans(|orphans| !orphans.trees.is_empty())
-}
-
-/// The trees that are not over.
-fn open_trees() -> Vec<Arc<Identity>> {
-    children::with_orphans(|orphans| orphans.trees.values().filter_map(Weak::upgrade).collect())
-}
-
-/// `true` if an orphan may turn out to be of this tree in a moment.
-pub(crate) fn may_tell_more(tree: TreeId) -> bool {
-    children::with_orphans(|orphans| orphans.has_unchecked(tree))
-}
-
-/// Finds the tree that owns this child of the server, which the server did not create. `None` as
-/// well while that cannot be told for certain.
-pub(crate) fn owner_of(stat: &Stat, adopted: &AdoptedChildren) -> Option<TreeId> {
-    let key = stat.key();
-    let known = children::with_orphans(|orphans| orphans.known.get(&key).cloned());
-    let orphan = match known {
-        Some(orphan) => orphan,
-        None => {
-            let orphan = find_owner(stat, adopted)?;
-            children::with_orphans(|orphans| {
-                orphans.known.entry(key).or_insert_with(|| orphan.clone()).clone()
-            })
-        }
-    };
-    if let Certainty::SeenBefore(creation) = orphan.certainty {
-        if !children::is_surely_adopted(stat.pid, creation) {
-            return None;
-        }
-        children::with_orphans(|orphans| {
-            if let Some(orphan) = orphans.known.get_mut(&key) {
-                orphan.certainty = Certainty::Adopted;
-            }
-        });
+impl AdoptedChildren<'_> {
+    /// `true` if this process is certainly none of them.
+    fn lacks(&self, pid: Pid) -> bool {
+        let read = || Some(self.children.main_thread_children().ok()?.into_iter().collect());
+        self.list.get_or_init(read).as_ref().is_some_and(|list: &HashSet<Pid>| !list.contains(&pid))
     }
-    match orphan.owner {
-        Owner::One(tree) => Some(tree),
-        Owner::Several(_) => None,
-    }
-}
-
-fn find_owner(stat: &Stat, adopted: &AdoptedChildren) -> Option<Orphan> {
-    let unchecked = Certainty::SeenBefore(children::next_creation());
-    // A child that another thread of ours created, and that is not registered, is no orphan.
-    if adopted.as_ref().is_some_and(|adopted| !adopted.contains(&stat.pid)) {
-        return None;
-    }
-    let trees = open_trees();
-    let (tag, cgroup) = (Tag::read(stat.pid), processes::cgroup_path(stat.pid));
-    let is_marked = |tree: &&Arc<Identity>| tree.is_marked_by_kernel(tag, cgroup.as_deref());
-    if let Some(tree) = trees.iter().find(is_marked) {
-        // The only process of a tree that we created was registered before there was the tree.
-        return Some(Orphan::new(Owner::One(tree.id()), Certainty::Adopted));
-    }
-    // The mark of a tree that is over, or not registered yet: it is of none of these.
-    if trees.iter().any(|tree| tree.is_of_sibling(tag)) {
-        return None;
-    }
-    if let Some(tree) = trees.iter().find(|tree| tree.left_a_trace(stat.pid)) {
-        return Some(Orphan::new(Owner::One(tree.id()), unchecked));
-    }
-    let possible: Vec<_> = trees
-        .iter()
-        .filter(|tree| !tree.has_namespace())
-        .map(|tree| (tree.id(), tree.born()))
-        .collect();
-    possible_owner(stat.started, &possible).map(|owner| Orphan::new(owner, unchecked))
-}
-
-/// The living orphans that may belong to this tree or to others.
-pub(crate) fn without_owner_beside(tree: TreeId) -> Vec<Pid> {
-    let keys = children::with_orphans(|orphans| {
-        orphans.without_owner(|possible, _| possible.contains(&tree))
-    });
-    keys.into_iter().filter(|key| processes::is_alive(*key)).map(|(pid, _)| pid).collect()
-}
-
-/// The orphans that can belong to nobody but this tree any more, and all that came out of them: the
-/// caller ends them with it.
-pub(crate) fn left_to(tree: TreeId, snapshot: &Snapshot) -> Vec<Stat> {
-    let keys = children::with_orphans(|orphans| {
-        let keys = orphans.without_owner(|_, open| open == [tree]);
-        orphans.begin_to_end(&keys);
-        keys
-    });
-    if keys.is_empty() {
-        Vec::new()
-    } else {
-        snapshot.with_descendants(|stat| keys.contains(&stat.key()))
-    }
-}
-
-/// `true` if there are orphans all of whose possible owners are over.
-pub(crate) fn has_unowned() -> bool {
-    children::with_orphans(|orphans| !orphans.unowned().is_empty())
-}
-
-/// Ends the orphans all of whose possible owners are over. Blocks; does nothing where there are none.
-pub(crate) fn end_unowned() {
-    let keys = children::with_orphans(|orphans| orphans.unowned());
-    let (keys, gone): (HashSet<_>, HashSet<_>) =
-        keys.into_iter().partition(|key| processes::is_alive(*key));
-    // Most ended by themselves, before their tree did.
-    children::with_orphans(|orphans| {
-        orphans.forget(&gone);
-        orphans.begin_to_end(&keys);
-    });
-    if keys.is_empty() {
-        return;
-    }
-    let find = || Snapshot::take().with_descendants(|stat| keys.contains(&stat.key()));
-    // Who is still alive is tried again with the next scan.
-    processes::end_all(find, END_LIMIT);
-    let ended: HashSet<_> = keys.into_iter().filter(|key| !processes::is_alive(*key)).collect();
-    children::with_orphans(|orphans| orphans.forget(&ended));
 }
 
 /// The findings of one scan of all trees.
@@ -293,39 +173,183 @@ pub struct TreeScan {
     pub is_settled: bool,
 }
 
-/// Scans all trees at once, so that a process which is seen now stays its tree's when its parent
-/// ends, and ends the orphans that no tree is left for. Blocks; `None` without a scan where there
-/// is no tree and no orphan.
-#[must_use]
-pub fn scan_trees() -> Option<TreeScan> {
-    let is_idle = children::with_orphans(|orphans| {
-        orphans.trees.is_empty() && orphans.known.is_empty() && orphans.ended == 0
-    });
-    if is_idle {
-        return None;
+/// The trees of this process that are not over, and the orphans that fell to it. All hosts of a process
+/// share it: an orphan may come from a tree of any of them.
+#[derive(Debug)]
+pub(crate) struct TreeRegistry {
+    pub(crate) children: Arc<Children>,
+    pub(crate) cgroups: Arc<Cgroups>,
+    orphans: Mutex<Orphans>,
+}
+
+impl TreeRegistry {
+    pub(crate) fn new(children: Arc<Children>, cgroups: Arc<Cgroups>) -> Self {
+        Self { children, cgroups, orphans: Mutex::default() }
     }
-    let trees = open_trees();
-    let identities: Vec<&Identity> = trees.iter().map(AsRef::as_ref).collect();
-    let members = members::attribute(&Snapshot::take(), &identities);
-    for (identity, members) in identities.iter().zip(&members) {
-        identity.remember(members);
+
+    pub(crate) fn adopted_children(&self) -> AdoptedChildren<'_> {
+        AdoptedChildren { children: &self.children, list: OnceCell::new() }
     }
-    end_unowned();
-    let living = members.iter().flatten().filter(|stat| stat.alive());
-    let mut processes: HashSet<ProcessKey> = living.map(Stat::key).collect();
-    let known = children::with_orphans(|orphans| orphans.known.keys().copied().collect::<Vec<_>>());
-    let gone: HashSet<ProcessKey> = known
-        .iter()
-        .filter(|key| !processes::is_alive(**key) || children::is_owned(key.0))
-        .copied()
-        .collect();
-    children::with_orphans(|orphans| {
+
+    fn orphans(&self) -> MutexGuard<'_, Orphans> {
+        self.orphans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a tree as a possible owner of orphans, until [`Self::close_tree`]. True if it is the only one.
+    pub(crate) fn open_tree(&self, identity: &Arc<Identity>) -> bool {
+        let mut orphans = self.orphans();
+        orphans.trees.insert(identity.id(), Arc::downgrade(identity));
+        orphans.trees.len() == 1
+    }
+
+    /// Forgets a tree of which no process is left.
+    pub(crate) fn close_tree(&self, tree: TreeId) {
+        self.orphans().trees.remove(&tree);
+    }
+
+    /// `true` while a tree is not over.
+    pub(crate) fn has_open_trees(&self) -> bool {
+        !self.orphans().trees.is_empty()
+    }
+
+    /// The trees that are not over.
+    fn open_trees(&self) -> Vec<Arc<Identity>> {
+        self.orphans().trees.values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// `true` if an orphan may turn out to be of this tree in a moment.
+    pub(crate) fn may_tell_more(&self, tree: TreeId) -> bool {
+        self.orphans().has_unchecked(tree)
+    }
+
+    /// Finds the tree that owns this child of the server, which the server did not create. `None` as
+    /// well while that cannot be told for certain.
+    pub(crate) fn owner_of(&self, stat: &Stat, adopted: &AdoptedChildren<'_>) -> Option<TreeId> {
+        let key = stat.key();
+        let known = self.orphans().known.get(&key).cloned();
+        let orphan = match known {
+            Some(orphan) => orphan,
+            None => {
+                let orphan = self.find_owner(stat, adopted)?;
+                self.orphans().known.entry(key).or_insert(orphan).clone()
+            }
+        };
+        if let Certainty::SeenBefore(creation) = orphan.certainty {
+            if !self.children.is_surely_adopted(stat.pid, creation) {
+                return None;
+            }
+            if let Some(orphan) = self.orphans().known.get_mut(&key) {
+                orphan.certainty = Certainty::Adopted;
+            }
+        }
+        match orphan.owner {
+            Owner::One(tree) => Some(tree),
+            Owner::Several(_) => None,
+        }
+    }
+
+    fn find_owner(&self, stat: &Stat, adopted: &AdoptedChildren<'_>) -> Option<Orphan> {
+        let unchecked = Certainty::SeenBefore(self.children.next_creation());
+        // A child that another thread of ours created, and that is not registered, is no orphan.
+        if adopted.lacks(stat.pid) {
+            return None;
+        }
+        let trees = self.open_trees();
+        let (tag, cgroup) = (Tag::read(stat.pid), processes::cgroup_path(stat.pid));
+        let is_marked = |tree: &&Arc<Identity>| tree.is_marked_by_kernel(tag, cgroup.as_deref());
+        if let Some(tree) = trees.iter().find(is_marked) {
+            // The only process of a tree that we created was registered before there was the tree.
+            return Some(Orphan::new(Owner::One(tree.id()), Certainty::Adopted));
+        }
+        // The mark of a tree that is over, or not registered yet: it is of none of these.
+        if trees.iter().any(|tree| tree.is_of_sibling(tag)) {
+            return None;
+        }
+        if let Some(tree) = trees.iter().find(|tree| tree.left_a_trace(stat.pid)) {
+            return Some(Orphan::new(Owner::One(tree.id()), unchecked));
+        }
+        let possible: Vec<_> = trees
+            .iter()
+            .filter(|tree| !tree.has_namespace())
+            .map(|tree| (tree.id(), tree.born()))
+            .collect();
+        possible_owner(stat.started, &possible).map(|owner| Orphan::new(owner, unchecked))
+    }
+
+    /// The living orphans that may belong to this tree or to others.
+    pub(crate) fn without_owner_beside(&self, tree: TreeId) -> Vec<Pid> {
+        let keys = self.orphans().without_owner(|possible, _| possible.contains(&tree));
+        keys.into_iter().filter(|key| processes::is_alive(*key)).map(|(pid, _)| pid).collect()
+    }
+
+    /// The orphans that can belong to nobody but this tree any more, and all that came out of them: the
+    /// caller ends them with it.
+    pub(crate) fn left_to(&self, tree: TreeId, snapshot: &Snapshot) -> Vec<Stat> {
+        let mut orphans = self.orphans();
+        let keys = orphans.without_owner(|_, open| open == [tree]);
+        orphans.begin_to_end(&keys);
+        drop(orphans);
+        if keys.is_empty() {
+            Vec::new()
+        } else {
+            snapshot.with_descendants(|stat| keys.contains(&stat.key()))
+        }
+    }
+
+    /// `true` if there are orphans all of whose possible owners are over.
+    pub(crate) fn has_unowned(&self) -> bool {
+        !self.orphans().unowned().is_empty()
+    }
+
+    /// Ends the orphans all of whose possible owners are over. Blocks; does nothing where there are none.
+    pub(crate) fn end_unowned(&self) {
+        let keys = self.orphans().unowned();
+        let (keys, gone): (HashSet<_>, HashSet<_>) =
+            keys.into_iter().partition(|key| processes::is_alive(*key));
+        // Most ended by themselves, before their tree did.
+        let mut orphans = self.orphans();
+        orphans.forget(&gone);
+        orphans.begin_to_end(&keys);
+        drop(orphans);
+        if keys.is_empty() {
+            return;
+        }
+        let find = || Snapshot::take().with_descendants(|stat| keys.contains(&stat.key()));
+        // Who is still alive is tried again with the next scan.
+        self.children.end_all(find, END_LIMIT);
+        let ended: HashSet<_> = keys.into_iter().filter(|key| !processes::is_alive(*key)).collect();
+        self.orphans().forget(&ended);
+    }
+
+    /// Scans all trees at once, so that a process which is seen now stays its tree's when its parent
+    /// ends, and ends the orphans that no tree is left for. Blocks; `None` without a scan where there
+    /// is no tree and no orphan.
+    pub(crate) fn scan(&self) -> Option<TreeScan> {
+        if self.orphans().is_idle() {
+            return None;
+        }
+        let trees = self.open_trees();
+        let identities: Vec<&Identity> = trees.iter().map(AsRef::as_ref).collect();
+        let members = self.attribute(&Snapshot::take(), &identities);
+        for (identity, members) in identities.iter().zip(&members) {
+            identity.remember(members);
+        }
+        self.end_unowned();
+        let living = members.iter().flatten().filter(|stat| stat.alive());
+        let mut processes: HashSet<ProcessKey> = living.map(Stat::key).collect();
+        let known = self.orphans().known.keys().copied().collect::<Vec<_>>();
+        let gone: HashSet<ProcessKey> = known
+            .iter()
+            .filter(|key| !processes::is_alive(**key) || self.children.is_owned(key.0))
+            .copied()
+            .collect();
+        let mut orphans = self.orphans();
         orphans.forget(&gone);
         processes.extend(orphans.without_owner(|_, _| true));
         let ended_orphans = std::mem::take(&mut orphans.ended);
         let is_settled = orphans.without_owner_or_unchecked().next().is_none();
         Some(TreeScan { processes, ended_orphans, is_settled })
-    })
+    }
 }
 
 #[cfg(test)]

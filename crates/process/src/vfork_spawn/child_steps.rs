@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::{Errno, retry_on_intr};
@@ -16,13 +16,13 @@ use rustix::thread::set_no_new_privs;
 
 use super::clone;
 use super::clone::{ALL_SIGNALS, Image, SignalSet, part_with_files};
-use crate::child_defaults::{Bequest, Tag};
+use crate::child_defaults::{ChildDefaults, Tag};
 use crate::confinement::{Backend, Confinement, Network, ResourceLimits};
 use crate::launch::Variable;
 use crate::sandbox::landlock::FileRules;
 use crate::sandbox::limits;
 use crate::sandbox::mounts::Mount;
-use crate::sandbox::seccomp::{CallRules, Filters, NetworkSockets, SocketRules};
+use crate::sandbox::seccomp::{CallRules, FilterCache, Filters, NetworkSockets, SocketRules};
 use crate::sandbox::{landlock, seccomp};
 use crate::stdio::Files;
 use crate::stdio::REPORT_FD;
@@ -53,7 +53,7 @@ pub(crate) fn execute(
     ruleset: Option<BorrowedFd<'_>>,
 ) -> Result<Infallible, Failure> {
     let shut = kit.shut();
-    kit.bequest.map_or(Ok(()), inherit).map_err(|errno| Step::Limits.failed(errno))?;
+    kit.defaults.map_or(Ok(()), inherit).map_err(|errno| Step::Limits.failed(errno))?;
     limits::apply(&shut.limits, kit.most_tasks).map_err(|error| Step::Limits.failed(error))?;
     limits::give_up(shut.confinement.profile).map_err(|error| Step::Capabilities.failed(error))?;
     if shut.backend != Backend::Nothing {
@@ -69,8 +69,8 @@ pub(crate) fn execute(
 }
 
 /// Takes what jobs get, after all files are open: the parent may have more of them open.
-fn inherit(bequest: &Bequest) -> Result<(), Errno> {
-    setrlimit(Resource::Nofile, bequest.open_files(getrlimit(Resource::Nofile)))
+fn inherit(defaults: &ChildDefaults) -> Result<(), Errno> {
+    setrlimit(Resource::Nofile, defaults.open_files(getrlimit(Resource::Nofile)))
 }
 
 /// Where standard input comes from, and both outputs where they are not pipes of their own.
@@ -137,7 +137,7 @@ pub(crate) struct Kit<'a> {
     /// How many tasks its user may have, where the kernel is to hold that.
     pub(crate) most_tasks: Option<u64>,
     /// What it gets instead of what its parent has.
-    pub(crate) bequest: Option<&'a Bequest>,
+    pub(crate) defaults: Option<&'a ChildDefaults>,
     /// The signals that may mean something else to its parent than by default.
     pub(crate) signals: SignalSet,
     /// The cgroup that it has still to enter.
@@ -148,18 +148,23 @@ pub(crate) struct Kit<'a> {
 
 impl<'a> Kit<'a> {
     /// Packs it, for a parent from which a job may inherit everything.
-    pub(crate) fn pack(order: &'a Order, files: Files<'a>) -> Result<Self, Failure> {
-        let filters = of(&order.shut).map_err(|error| Step::Filter.failed(error))?;
+    pub(crate) fn pack(
+        order: &'a Order,
+        files: Files<'a>,
+        filters: &FilterCache,
+    ) -> Result<Self, Failure> {
+        let filters = order.shut.call_rules().map(|rules| filters.get(rules)).transpose();
+        let filters = filters.map_err(|error| Step::Filter.failed(error))?.unwrap_or_default();
         let most_tasks = limits::most_tasks(&order.shut.limits, order.shut.backend);
         let image = Image::of(order);
-        let (bequest, signals, cgroup, shares_files) = (None, ALL_SIGNALS, None, None);
+        let (defaults, signals, cgroup, shares_files) = (None, ALL_SIGNALS, None, None);
         Ok(Self {
             order,
             files,
             image,
             filters,
             most_tasks,
-            bequest,
+            defaults,
             signals,
             cgroup,
             shares_files,
@@ -316,35 +321,16 @@ impl Shut {
     }
 }
 
-// Filters of system calls that are kept compiled.
-
-/// How many are kept: one for each confinement that is in use, times a few sets of our threads.
-const MOST: usize = 32;
-
-/// Each with what it was made from, the latest last.
-static KNOWN: Mutex<Vec<(CallRules, Arc<Filters>)>> = Mutex::new(Vec::new());
-
-/// The filter for a process that is shut in like this.
-pub(crate) fn of(shut: &Shut) -> io::Result<Arc<Filters>> {
-    match shut.backend {
-        Backend::Nothing => Ok(Arc::default()),
-        Backend::Namespaces | Backend::Landlock | Backend::Seccomp => {
-            let untouchable = shut.untouchable.clone();
-            let profile = shut.confinement.profile;
-            known_or_compiled(CallRules { profile, sockets: shut.sockets, untouchable })
+impl Shut {
+    /// The rules of its filter of system calls, where it has one.
+    fn call_rules(&self) -> Option<CallRules> {
+        match self.backend {
+            Backend::Nothing => None,
+            Backend::Namespaces | Backend::Landlock | Backend::Seccomp => Some(CallRules {
+                profile: self.confinement.profile,
+                sockets: self.sockets,
+                untouchable: self.untouchable.clone(),
+            }),
         }
     }
-}
-
-fn known_or_compiled(rules: CallRules) -> io::Result<Arc<Filters>> {
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, filters)) = known.iter().rev().find(|(known, _)| *known == rules) {
-        return Ok(Arc::clone(filters));
-    }
-    let filters = Arc::new(seccomp::compile(&rules)?);
-    if known.len() >= MOST {
-        known.clear();
-    }
-    known.push((rules, Arc::clone(&filters)));
-    Ok(filters)
 }

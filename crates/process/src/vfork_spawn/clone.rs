@@ -6,7 +6,6 @@ use std::marker::PhantomData;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::ptr;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
@@ -25,7 +24,7 @@ pub(crate) const INTO_CGROUP: u64 = 0x2_0000_0000;
 const CLEAR_HANDLERS: u64 = 0x1_0000_0000;
 
 /// Set once the system has refused `clone3` itself: it does so always then.
-static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+static IS_REFUSED: OnceLock<()> = OnceLock::new();
 
 /// What a process does that lives in our memory: it must neither return nor panic.
 #[derive(Debug)]
@@ -36,10 +35,14 @@ struct Start<'a, T> {
 
 /// Creates a child, with the file that tells of its end. It has become its program, or is gone, when
 /// this returns.
-pub(crate) fn bear_child<T>(life: fn(&T) -> !, with: &T) -> Result<(Pid, OwnedFd), Errno> {
+pub(crate) fn bear_child<T>(
+    stacks: &StackPool,
+    life: fn(&T) -> !,
+    with: &T,
+) -> Result<(Pid, OwnedFd), Errno> {
     let mut pidfd = -1;
     let flags = libc::CLONE_PIDFD | libc::SIGCHLD;
-    let pid = clone(flags, &Start { life, with }, &mut pidfd)?;
+    let pid = clone(stacks, flags, &Start { life, with }, &mut pidfd)?;
     Ok((pid, own(pidfd)?))
 }
 
@@ -65,16 +68,17 @@ impl Table {
 /// kernel cannot, nor can some containers: then it is to enter by itself, which costs much more. The
 /// kernel first waits until every processor has let go of what it was at, which takes milliseconds.
 pub(crate) fn bear_child_in<T>(
+    stacks: &StackPool,
     cgroup: BorrowedFd<'_>,
     table: Table,
     life: fn(&T) -> !,
     with: &T,
 ) -> Result<(Pid, OwnedFd), Errno> {
-    if IS_REFUSED.load(Ordering::Relaxed) {
+    if IS_REFUSED.get().is_some() {
         return Err(Errno::NOSYS);
     }
     let mut pidfd: RawFd = -1;
-    let stack = Stack::take()?;
+    let stack = stacks.take()?;
     let shared = IN_OUR_MEMORY | libc::CLONE_PIDFD | table.flag();
     let args = CloneArgs {
         flags: u64::from(shared.cast_unsigned()) | INTO_CGROUP | CLEAR_HANDLERS,
@@ -90,10 +94,10 @@ pub(crate) fn bear_child_in<T>(
     // SAFETY: as in `clone`; the addresses in `args` are those of memory that lives as long.
     let result = unsafe { processor::clone3(&args, begin::<T>, ptr::from_ref(&start).cast()) };
     drop(signals);
-    stack.put_back();
+    stacks.put_back(stack);
     let pid = number(result).inspect_err(|errno| {
         if [Errno::NOSYS, Errno::PERM, Errno::INVAL, Errno::TOOBIG].contains(errno) {
-            IS_REFUSED.store(true, Ordering::Relaxed);
+            IS_REFUSED.get_or_init(|| ());
         }
     })?;
     Ok((pid, own(pidfd)?))
@@ -101,12 +105,21 @@ pub(crate) fn bear_child_in<T>(
 
 /// Creates a child of our own parent in the same way. To be called in the spawner and what comes out
 /// of it only, which have one thread: what such a child allocates and does not free stays with them.
-pub(crate) fn bear_sibling_and_wait<T>(life: fn(&T) -> !, with: &T) -> Result<Pid, Errno> {
-    clone(libc::CLONE_PARENT | libc::SIGCHLD, &Start { life, with }, &mut -1)
+pub(crate) fn bear_sibling_and_wait<T>(
+    stacks: &StackPool,
+    life: fn(&T) -> !,
+    with: &T,
+) -> Result<Pid, Errno> {
+    clone(stacks, libc::CLONE_PARENT | libc::SIGCHLD, &Start { life, with }, &mut -1)
 }
 
-fn clone<T>(flags: c_int, start: &Start<'_, T>, pidfd: &mut RawFd) -> Result<Pid, Errno> {
-    let stack = Stack::take()?;
+fn clone<T>(
+    stacks: &StackPool,
+    flags: c_int,
+    start: &Start<'_, T>,
+    pidfd: &mut RawFd,
+) -> Result<Pid, Errno> {
+    let stack = stacks.take()?;
     let signals = BlockedSignals::block()?;
     let start = ptr::from_ref(start).cast_mut().cast();
     // SAFETY: the stack is writable, aligned, long enough, and grows down from its top; it and the
@@ -121,7 +134,7 @@ fn clone<T>(flags: c_int, start: &Start<'_, T>, pidfd: &mut RawFd) -> Result<Pid
     };
     let error = last_error();
     drop(signals);
-    stack.put_back();
+    stacks.put_back(stack);
     Some(number).filter(|number| *number > 0).and_then(Pid::from_raw).ok_or(error)
 }
 
@@ -270,7 +283,27 @@ const GUARD_BYTES: usize = 64 << 10;
 /// How many are kept for later; as many as there are threads that create processes at one time.
 const MOST_IDLE: usize = 16;
 
-static IDLE: Mutex<Vec<Stack>> = Mutex::new(Vec::new());
+/// Stacks that were used before.
+#[derive(Debug, Default)]
+pub(crate) struct StackPool {
+    idle: Mutex<Vec<Stack>>,
+}
+
+impl StackPool {
+    /// Takes one that was used before, or a new one.
+    fn take(&self) -> Result<Stack, Errno> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.map_or_else(Stack::map, Ok)
+    }
+
+    /// Keeps one for later.
+    fn put_back(&self, stack: Stack) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MOST_IDLE {
+            idle.push(stack);
+        }
+    }
+}
 
 /// A stack that nobody else uses. It grows down from its top.
 #[derive(Debug)]
@@ -283,20 +316,6 @@ pub(crate) struct Stack {
 unsafe impl Send for Stack {}
 
 impl Stack {
-    /// One that was used before, or a new one.
-    pub(crate) fn take() -> Result<Self, Errno> {
-        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.map_or_else(Self::map, Ok)
-    }
-
-    /// Keeps it for later.
-    pub(crate) fn put_back(self) {
-        let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < MOST_IDLE {
-            idle.push(self);
-        }
-    }
-
     fn map() -> Result<Self, Errno> {
         let (both, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: new memory where the kernel finds room for it.

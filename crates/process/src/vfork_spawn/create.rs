@@ -8,18 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::Pid;
 
-use super::child_steps;
-use super::child_steps::Kit;
-use super::child_steps::Order;
-use super::child_steps::{Failure, Step};
-use super::clone;
-use super::clone::{Table, bear_child, bear_child_in};
-use super::low_fds::{Berth, Moored};
-use crate::child_defaults;
-use crate::children::{self, Child};
+use super::child_steps::{self, Failure, Kit, Order, Step};
+use super::clone::{self, StackPool, Table, bear_child, bear_child_in};
+use super::low_fds::{LowFds, Moored};
+use crate::child_defaults::ChildDefaults;
+use crate::children::{Child, Children};
 use crate::sandbox::landlock;
-use crate::stdio::Files;
-use crate::stdio::REPORT_FD;
+use crate::sandbox::seccomp::FilterCache;
+use crate::stdio::{Files, REPORT_FD};
 
 /// What shells exit with that cannot execute their program.
 const NOT_EXECUTED: i32 = 127;
@@ -42,49 +38,66 @@ struct Part<'a> {
     failure: Cell<Option<Failure>>,
 }
 
-/// Creates a process, which must need no namespaces, in the cgroup of this directory. It has become
-/// its program when this returns; after an error there is none.
-pub(crate) fn create(
-    order: &Order,
-    files: Files<'_>,
-    cgroup: Option<BorrowedFd<'_>>,
-) -> Result<Newborn, Failure> {
-    let bequest = child_defaults::bequest();
-    let rules = order.shut.file_rules();
-    let ruleset = rules.map(|rules| landlock::ruleset(&rules)).transpose();
-    let ruleset = ruleset.map_err(|error| Step::Landlock.failed(error))?;
-    let ruleset = ruleset.map(out_of_the_way).transpose();
-    let ruleset = ruleset.map_err(|errno| Step::Files.failed(errno))?;
-    let ruleset = ruleset.as_ref().map(OwnedFd::as_fd);
-    let mut berth = cgroup.and_then(|_| Berth::take(&files));
-    let moored = berth.as_mut().map(|berth| berth.moor(files, ruleset)).transpose();
-    let moored = moored.map_err(|errno| Step::Files.failed(errno))?;
-    let (files, ruleset, shares_files) = match moored {
-        Some(Moored { files, ruleset, end }) => (files, ruleset, Some(end)),
-        None => (files, ruleset, None),
-    };
-    let kit = Kit { bequest, shares_files, ..Kit::pack(order, files)? };
-    let exists = Arc::new(AtomicBool::new(false));
-    let mut part = Part { kit, ruleset, exists, failure: Cell::new(None) };
-    let newborn = children::creating(|desk| {
-        let score = bequest.and_then(|bequest| bequest.score.as_ref());
-        let raised = score.map(|score| score.raise(Arc::clone(&part.exists)));
-        let born = bear(&mut part, cgroup);
-        drop(raised);
-        let (pid, pidfd) = born.map_err(|errno| Step::Birth.failed(errno))?;
-        let child = desk.register(pid);
-        match part.failure.get() {
-            None => Ok(Newborn { child, pidfd }),
-            Some(failure) => {
-                child.outlive();
-                Err(failure)
-            }
-        }
-    })?;
-    if let Some(bequest) = bequest {
-        bequest.complete(newborn.child.pid());
+/// Creates leaders in the memory of this process.
+#[derive(Debug)]
+pub(crate) struct VforkSpawner {
+    children: Arc<Children>,
+    defaults: Arc<ChildDefaults>,
+    stacks: StackPool,
+    low_fds: LowFds,
+    filters: FilterCache,
+}
+
+impl VforkSpawner {
+    /// To be called while low numbers of files are free: without them a birth beside many files takes longer.
+    pub(crate) fn new(children: Arc<Children>, defaults: Arc<ChildDefaults>) -> Self {
+        let (stacks, filters) = (StackPool::default(), FilterCache::default());
+        Self { children, defaults, stacks, low_fds: LowFds::reserve(), filters }
     }
-    Ok(newborn)
+
+    /// Creates a process, which must need no namespaces, in the cgroup of this directory. It has become
+    /// its program when this returns; after an error there is none.
+    pub(crate) fn create(
+        &self,
+        order: &Order,
+        files: Files<'_>,
+        cgroup: Option<BorrowedFd<'_>>,
+    ) -> Result<Newborn, Failure> {
+        let rules = order.shut.file_rules();
+        let ruleset = rules.map(|rules| landlock::ruleset(&rules)).transpose();
+        let ruleset = ruleset.map_err(|error| Step::Landlock.failed(error))?;
+        let ruleset = ruleset.map(out_of_the_way).transpose();
+        let ruleset = ruleset.map_err(|errno| Step::Files.failed(errno))?;
+        let ruleset = ruleset.as_ref().map(OwnedFd::as_fd);
+        let mut berth = cgroup.and_then(|_| self.low_fds.take(&files));
+        let moored = berth.as_mut().map(|berth| berth.moor(files, ruleset)).transpose();
+        let moored = moored.map_err(|errno| Step::Files.failed(errno))?;
+        let (files, ruleset, shares_files) = match moored {
+            Some(Moored { files, ruleset, end }) => (files, ruleset, Some(end)),
+            None => (files, ruleset, None),
+        };
+        let kit = Kit::pack(order, files, &self.filters)?;
+        let kit = Kit { defaults: Some(&self.defaults), shares_files, ..kit };
+        let exists = Arc::new(AtomicBool::new(false));
+        let mut part = Part { kit, ruleset, exists, failure: Cell::new(None) };
+        let newborn = self.children.creating(|creation| {
+            let score = self.defaults.score.as_ref();
+            let raised = score.map(|score| score.raise(Arc::clone(&part.exists)));
+            let born = bear(&self.stacks, &mut part, cgroup);
+            drop(raised);
+            let (pid, pidfd) = born.map_err(|errno| Step::Birth.failed(errno))?;
+            let child = creation.register(pid);
+            match part.failure.get() {
+                None => Ok(Newborn { child, pidfd }),
+                Some(failure) => {
+                    child.outlive();
+                    Err(failure)
+                }
+            }
+        })?;
+        self.defaults.complete(newborn.child.pid());
+        Ok(newborn)
+    }
 }
 
 /// The same file under a number that no file of a new process gets: it is used after those are in
@@ -93,11 +106,15 @@ fn out_of_the_way(file: OwnedFd) -> Result<OwnedFd, Errno> {
     if file.as_raw_fd() == REPORT_FD { fcntl_dupfd_cloexec(file, REPORT_FD + 1) } else { Ok(file) }
 }
 
-fn bear<'a>(part: &mut Part<'a>, cgroup: Option<BorrowedFd<'a>>) -> Result<(Pid, OwnedFd), Errno> {
+fn bear<'a>(
+    stacks: &StackPool,
+    part: &mut Part<'a>,
+    cgroup: Option<BorrowedFd<'a>>,
+) -> Result<(Pid, OwnedFd), Errno> {
     if let Some(cgroup) = cgroup {
         part.kit.signals = clone::ignored_signals();
         let table = part.kit.shares_files.map_or(Table::Copied, |_| Table::Shared);
-        if let Ok(born) = bear_child_in(cgroup, table, live, part) {
+        if let Ok(born) = bear_child_in(stacks, cgroup, table, live, part) {
             return Ok(born);
         }
     }
@@ -105,7 +122,7 @@ fn bear<'a>(part: &mut Part<'a>, cgroup: Option<BorrowedFd<'a>>) -> Result<(Pid,
     part.kit.cgroup = cgroup;
     part.kit.shares_files = None;
     part.kit.signals = clone::ALL_SIGNALS;
-    bear_child(live, part)
+    bear_child(stacks, live, part)
 }
 
 fn live(part: &Part<'_>) -> ! {
@@ -135,10 +152,9 @@ mod tests {
     use rustix::process::{Signal, getpid, kill_process};
 
     use super::*;
-    use crate::cgroup::JobCgroup;
-    use crate::child_defaults;
-    use crate::children::Child;
+
     use crate::confinement::{Backend, Confinement, Network, Profile, ResourceLimits};
+    use crate::host::tests::host;
     use crate::oom_score::OwnScore;
     use crate::sandbox::seccomp::SocketRules;
     use crate::vfork_spawn::{Shut, give_number, leave};
@@ -180,10 +196,9 @@ mod tests {
         place: &OwnedFd,
         cgroup: Option<&OwnedFd>,
     ) -> Result<(Newborn, File), Failure> {
-        child_defaults::prepare().unwrap();
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         let files = outputs(place.as_fd(), theirs.as_fd());
-        let newborn = create(order, files, cgroup.map(OwnedFd::as_fd))?;
+        let newborn = host().vfork_spawner().create(order, files, cgroup.map(OwnedFd::as_fd))?;
         Ok((newborn, File::from(ours)))
     }
 
@@ -230,7 +245,6 @@ mod tests {
 
     /// Files enough that the next ones are some of many.
     fn many_files() -> Vec<OwnedFd> {
-        child_defaults::prepare().unwrap();
         (0..600).map(|_| directory(Path::new("/"))).collect()
     }
 
@@ -249,7 +263,7 @@ mod tests {
     #[test]
     fn beside_many_files_it_has_none_but_its_own_either() {
         let many = many_files();
-        let Some(cgroup) = JobCgroup::create(&ResourceLimits::NONE) else { return };
+        let Some(cgroup) = host().cgroups().create_job(&ResourceLimits::NONE) else { return };
         let (place, cgroup) = (directory(Path::new("/")), cgroup.open().unwrap());
         let listing = order(&["/bin/ls", "/proc/self/fd"]);
         let missing = order(&["/no/such"]);
@@ -274,7 +288,7 @@ mod tests {
         let files = outputs(many[0].as_fd(), writer.as_fd());
         // Births of other tests have them now and then.
         let mut berth = loop {
-            if let Some(berth) = Berth::take(&files) {
+            if let Some(berth) = host().vfork_spawner().low_fds.take(&files) {
                 break berth;
             }
             thread::yield_now();
@@ -290,7 +304,7 @@ mod tests {
         drop((berth, writer));
         assert_eq!(all_of(File::from(reader)), "", "no other end is open");
         let few = outputs(many[0].as_fd(), rustix::stdio::stdout());
-        assert!(Berth::take(&few).is_none(), "a copy costs less");
+        assert!(host().vfork_spawner().low_fds.take(&few).is_none(), "a copy costs less");
     }
 
     /// One file as both outputs.
@@ -325,10 +339,9 @@ mod tests {
     fn a_job_is_ended_before_its_server_when_memory_is_short() {
         let own = || -> i32 {
             // Other tests create processes as well: it is raised now and then.
-            let _kept = child_defaults::bequest().unwrap().score.as_ref().map(OwnScore::keep);
+            let _kept = host().defaults().score.as_ref().map(OwnScore::keep);
             fs::read_to_string("/proc/self/oom_score_adj").unwrap().trim().parse().unwrap()
         };
-        child_defaults::prepare().unwrap();
         let before = own();
         let score: i32 =
             output_of(&order(&["/bin/cat", "/proc/self/oom_score_adj"])).trim().parse().unwrap();
@@ -338,7 +351,6 @@ mod tests {
 
     #[test]
     fn its_limits_are_its_own() {
-        child_defaults::prepare().unwrap();
         let before = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         let mut limited = sh("ulimit -n; ulimit -f; ulimit -c");
         limited.shut.limits = ResourceLimits {
@@ -348,7 +360,7 @@ mod tests {
         };
         assert_eq!(output_of(&limited), "99\n2048\n0\n");
         assert_eq!(rustix::process::getrlimit(rustix::process::Resource::Nofile), before);
-        let inherited = child_defaults::bequest().unwrap().open_files(before).current.unwrap();
+        let inherited = host().defaults().open_files(before).current.unwrap();
         assert_eq!(output_of(&sh("ulimit -n")).trim(), inherited.to_string());
     }
 
@@ -364,7 +376,7 @@ mod tests {
 
     #[test]
     fn it_is_born_in_its_cgroup_or_goes_there_by_itself() {
-        let Some(cgroup) = JobCgroup::create(&ResourceLimits::NONE) else { return };
+        let Some(cgroup) = host().cgroups().create_job(&ResourceLimits::NONE) else { return };
         let place = cgroup.open().unwrap();
         let shown = order(&["/bin/sh", "-c", "grep ^0:: /proc/self/cgroup"]);
         let root = directory(Path::new("/"));
@@ -378,8 +390,15 @@ mod tests {
         let (mut ours, theirs) =
             pipe_with(PipeFlags::CLOEXEC).map(|(a, b)| (File::from(a), b)).unwrap();
         let files = outputs(root.as_fd(), theirs.as_fd());
-        let kit = Kit { cgroup: Some(place.as_fd()), ..Kit::pack(&shown, files).unwrap() };
-        let child = Child::create(|| bear_child(live, &kit).map(|(pid, _)| pid)).unwrap();
+        let kit = Kit {
+            cgroup: Some(place.as_fd()),
+            ..Kit::pack(&shown, files, &FilterCache::default()).unwrap()
+        };
+        let child = host()
+            .trees()
+            .children
+            .create(|| bear_child(&StackPool::default(), live, &kit).map(|(pid, _)| pid))
+            .unwrap();
         drop(theirs);
         let mut entered = String::new();
         ours.read_to_string(&mut entered).unwrap();

@@ -10,7 +10,7 @@
 
 use std::mem;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{DupFlags, Errno, dup3, fcntl_dupfd_cloexec};
@@ -28,26 +28,46 @@ const BERTHS: usize = 2;
 /// Three standard files, the report, and the ruleset.
 const PLACES: usize = 5;
 
-static FREE: Mutex<Vec<Vec<OwnedFd>>> = Mutex::new(Vec::new());
-static NOTHING: OnceLock<OwnedFd> = OnceLock::new();
+/// Low numbers that are held ready.
+#[derive(Debug, Default)]
+pub(crate) struct LowFds {
+    free: Mutex<Vec<Vec<OwnedFd>>>,
+    /// What a number stands for that is free; `None` where none are held.
+    nothing: Option<OwnedFd>,
+}
 
 /// The first release whose tables are whole, however they were parted with.
 const SOUND: (u32, u32) = (6, 11);
 
-/// Holds the numbers ready; to be called once, while low ones are free.
-pub(crate) fn hold_low_numbers() -> Result<(), Errno> {
-    if release(&uname().release().to_string_lossy()) < Some(SOUND) {
-        return Err(Errno::NOSYS);
+impl LowFds {
+    /// Holds the numbers ready; to be called while low ones are free. None are held where the kernel
+    /// has no sound tables of files, or gives no files.
+    pub(crate) fn reserve() -> Self {
+        Self::try_reserve().unwrap_or_default()
     }
-    let nothing = open(c"/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let nothing = NOTHING.get_or_init(|| nothing);
-    let mut berths = Vec::new();
-    for _ in 0..BERTHS {
-        let places: Result<Vec<_>, _> = (0..PLACES).map(|_| low_number(nothing)).collect();
-        berths.push(places?);
+
+    fn try_reserve() -> Result<Self, Errno> {
+        if release(&uname().release().to_string_lossy()) < Some(SOUND) {
+            return Err(Errno::NOSYS);
+        }
+        let nothing = open(c"/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let reserve_one = |_| (0..PLACES).map(|_| low_number(&nothing)).collect();
+        let free: Result<Vec<Vec<OwnedFd>>, Errno> = (0..BERTHS).map(reserve_one).collect();
+        Ok(Self { free: Mutex::new(free?), nothing: Some(nothing) })
     }
-    free().extend(berths);
-    Ok(())
+
+    /// Numbers for these files, if they are some of many and a set is free.
+    pub(crate) fn take(&self, files: &Files<'_>) -> Option<Berth<'_>> {
+        let outputs = [files.stdout, files.stderr];
+        let is_one_of_many = |file: BorrowedFd<'_>| file.as_raw_fd() >= MANY;
+        let wanted = outputs.into_iter().flatten().any(is_one_of_many);
+        let places = wanted.then(|| self.free().pop()).flatten()?;
+        Some(Berth { low_fds: self, places })
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<Vec<OwnedFd>>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The first two numbers of a kernel's release, such as `6.11.2-amd64`.
@@ -62,13 +82,10 @@ fn low_number(nothing: &OwnedFd) -> Result<OwnedFd, Errno> {
     if place.as_raw_fd() == REPORT_FD { fcntl_dupfd_cloexec(nothing, 3) } else { Ok(place) }
 }
 
-fn free() -> std::sync::MutexGuard<'static, Vec<Vec<OwnedFd>>> {
-    FREE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Numbers for the files of one new process. Dropped, they are free again, and mean nothing.
 #[derive(Debug)]
-pub(crate) struct Berth {
+pub(crate) struct Berth<'a> {
+    low_fds: &'a LowFds,
     places: Vec<OwnedFd>,
 }
 
@@ -80,15 +97,7 @@ pub(crate) struct Moored<'a> {
     pub(crate) end: RawFd,
 }
 
-impl Berth {
-    /// One for these files, if they are some of many and one is free.
-    pub(crate) fn take(files: &Files<'_>) -> Option<Self> {
-        let outputs = [files.stdout, files.stderr];
-        let is_one_of_many = |file: BorrowedFd<'_>| file.as_raw_fd() >= MANY;
-        let wanted = outputs.into_iter().flatten().any(is_one_of_many);
-        wanted.then(|| free().pop()).flatten().map(|places| Self { places })
-    }
-
+impl Berth<'_> {
     /// Gives them the low numbers.
     pub(crate) fn moor<'a>(
         &'a mut self,
@@ -111,14 +120,14 @@ impl Berth {
     }
 }
 
-impl Drop for Berth {
+impl Drop for Berth<'_> {
     fn drop(&mut self) {
         let mut places = mem::take(&mut self.places);
-        let Some(nothing) = NOTHING.get() else { return };
+        let Some(nothing) = &self.low_fds.nothing else { return };
         // A pipe that stayed open here would never end.
         let is_clear = places.iter_mut().all(|it| dup3(nothing, it, DupFlags::CLOEXEC).is_ok());
         if is_clear {
-            free().push(places);
+            self.low_fds.free().push(places);
         }
     }
 }

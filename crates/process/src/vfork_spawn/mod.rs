@@ -21,6 +21,7 @@ mod create;
 mod low_fds;
 
 pub(crate) use child_steps::{Failure, Kit, Order, Shut, Standard, Step, become_leader, execute};
-pub(crate) use clone::{CloneArgs, INTO_CGROUP, bear_sibling_and_wait, give_number, leave};
-pub(crate) use create::{Newborn, create};
-pub(crate) use low_fds::hold_low_numbers;
+pub(crate) use clone::{
+    CloneArgs, INTO_CGROUP, StackPool, bear_sibling_and_wait, give_number, leave,
+};
+pub(crate) use create::{Newborn, VforkSpawner};

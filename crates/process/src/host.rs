@@ -1,0 +1,314 @@
+//! What one server has for all its jobs.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::cgroup::Cgroups;
+use super::child_defaults::{ChildDefaults, HostTag, Tag};
+use super::children::Children;
+use super::cwd::{LocalDirs, OpenedDir};
+use super::guardian::Guardian;
+use super::launch::{Confine, Launch};
+use super::oom_score::OwnScore;
+use super::sandbox::HostOffer;
+use super::sandbox::job_resources::{Surroundings, untouchable};
+use super::sandbox::scratch::{ScratchReaper, ScratchRoot};
+use super::spawner::Spawner;
+use super::start_error::StartError;
+use super::tree::TreeScan;
+use super::tree::orphans::TreeRegistry;
+use super::vfork_spawn::{Shut, VforkSpawner};
+use crate::confinement::Backend;
+
+/// The jobs' side of one server: its helper processes, and what it knows and keeps for its jobs.
+///
+/// The first one of a process makes the process fit to hold jobs. What the kernel has once for each
+/// process, such as its children, its cgroup and its limits, is shared with those that are made
+/// [`beside`](Self::beside) it.
+#[derive(Debug)]
+pub struct Host {
+    process: Arc<OwnProcess>,
+    spawner: Arc<Spawner>,
+    guardian: Guardian,
+    vfork_spawner: VforkSpawner,
+    offer: HostOffer,
+    scratch_reaper: ScratchReaper,
+    local_dirs: LocalDirs,
+}
+
+/// What the kernel has once for each process.
+#[derive(Debug)]
+struct OwnProcess {
+    children: Arc<Children>,
+    trees: Arc<TreeRegistry>,
+    defaults: Arc<ChildDefaults>,
+    cgroups: Arc<Cgroups>,
+}
+
+impl Host {
+    /// Makes this process fit to hold jobs; to be called once for each process, early, before jobs are
+    /// started.
+    ///
+    /// It adopts the orphans of its descendants from now on, passes none of the files on that it was
+    /// itself started with, may open as many files as the system lets it, cannot be looked into by
+    /// other processes of its user, and carries a tag that all descendants inherit.
+    ///
+    /// # Errors
+    /// When the system refuses to make us a subreaper or gives no random number: without those a
+    /// job's tree could not be kept together.
+    pub fn new() -> io::Result<Self> {
+        let defaults = Arc::new(ChildDefaults::set_up()?);
+        let children = Arc::new(Children::default());
+        let cgroups = Arc::new(Cgroups::default());
+        let trees = Arc::new(TreeRegistry::new(Arc::clone(&children), Arc::clone(&cgroups)));
+        Ok(Self::in_process(Arc::new(OwnProcess { children, trees, defaults, cgroups })))
+    }
+
+    /// A second host in the same process, with helpers of its own. What reaps, scans or ends all
+    /// descendants of the process does so for both.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        Self::in_process(Arc::clone(&self.process))
+    }
+
+    fn in_process(process: Arc<OwnProcess>) -> Self {
+        let shared = || (Arc::clone(&process.children), Arc::clone(&process.defaults));
+        let (children, defaults) = shared();
+        let spawner = Arc::new(Spawner::new(children, defaults));
+        let (children, defaults) = shared();
+        let guardian = Guardian::new(children, defaults);
+        let (children, defaults) = shared();
+        let vfork_spawner = VforkSpawner::new(children, defaults);
+        Self {
+            offer: HostOffer::of_host(Arc::clone(&spawner)),
+            spawner,
+            guardian,
+            vfork_spawner,
+            scratch_reaper: ScratchReaper::default(),
+            local_dirs: LocalDirs::default(),
+            process,
+        }
+    }
+
+    /// What tells this process's descendants from all other processes.
+    #[must_use]
+    pub fn tag(&self) -> HostTag {
+        self.process.defaults.tag()
+    }
+
+    /// The helper that creates processes in namespaces.
+    #[must_use]
+    pub fn spawner(&self) -> &Spawner {
+        &self.spawner
+    }
+
+    /// The helper that ends jobs when this process is killed.
+    #[must_use]
+    pub fn guardian(&self) -> &Guardian {
+        &self.guardian
+    }
+
+    /// The cgroups of jobs.
+    #[must_use]
+    pub fn cgroups(&self) -> &Cgroups {
+        &self.process.cgroups
+    }
+
+    /// The means by which this host can shut jobs in.
+    #[must_use]
+    pub fn offer(&self) -> &HostOffer {
+        &self.offer
+    }
+
+    /// Opens a directory for a job, as [`OpenedDir::open`] does. It costs less where it was opened before
+    /// and is on a disk of this host.
+    ///
+    /// # Errors
+    /// As [`OpenedDir::open`].
+    pub fn open_dir(&self, path: &Path) -> Result<OpenedDir, StartError> {
+        OpenedDir::open_knowing(path, &self.local_dirs)
+    }
+
+    /// Makes the directory in which jobs get their temporary directories, below this one for temporary
+    /// files, which may be everybody's. Removes what servers of the same user that are gone have left
+    /// there: first the processes that they recorded, then the files. Blocks while such processes end.
+    ///
+    /// # Errors
+    /// When it cannot be made, or when something that is not ours alone is in its place.
+    pub fn make_scratch_root(&self, temporary: &Path) -> io::Result<ScratchRoot> {
+        ScratchRoot::make(temporary, &self.scratch_reaper, &self.process.children)
+    }
+
+    /// Reaps every ended child that nobody waits for: adopted orphans, and leaders whose owner is
+    /// gone. Cheap when there are none; to be called when a child has ended. Says how many there were.
+    pub fn reap_orphans(&self) -> usize {
+        self.process.children.reap_orphans()
+    }
+
+    /// Scans all trees at once, so that a process which is seen now stays its tree's when its parent
+    /// ends, and ends the orphans that no tree is left for. Blocks; `None` without a scan where there
+    /// is no tree and no orphan.
+    #[must_use]
+    pub fn scan_trees(&self) -> Option<TreeScan> {
+        self.process.trees.scan()
+    }
+
+    /// Restores the out-of-memory score of this process where it is still raised for a creation that takes
+    /// long. To be called while one does.
+    pub fn restore_oom_score(&self) {
+        if let Some(score) = &self.process.defaults.score {
+            score.restore();
+        }
+    }
+
+    /// The number of times since the last call that an out-of-memory score could not be set.
+    pub fn take_oom_score_failures(&self) -> u64 {
+        self.process.defaults.score.as_ref().map_or(0, OwnScore::take_failures)
+    }
+
+    /// Ends now what the guardian would end after us, and every other descendant of ours but our own
+    /// helpers. Blocks; gives those that are still alive.
+    ///
+    /// # Errors
+    /// When the kernel does not tell about this process.
+    pub fn end_everything(&self) -> io::Result<Vec<u32>> {
+        self.guardian.end_everything(self.spawner.pid())
+    }
+
+    pub(crate) fn trees(&self) -> &Arc<TreeRegistry> {
+        &self.process.trees
+    }
+
+    pub(crate) fn defaults(&self) -> &ChildDefaults {
+        &self.process.defaults
+    }
+
+    pub(crate) fn vfork_spawner(&self) -> &VforkSpawner {
+        &self.vfork_spawner
+    }
+
+    pub(crate) fn local_dirs(&self) -> &LocalDirs {
+        &self.local_dirs
+    }
+
+    /// A tag that no other child has, where the host lets us put tags on processes.
+    pub(crate) fn new_tag(&self) -> Option<Tag> {
+        self.process.defaults.child_tag(self.process.children.new_serial())
+    }
+
+    pub(crate) fn make_surroundings(&self, launch: &Launch) -> Result<Surroundings, StartError> {
+        Surroundings::make(launch, &self.process.cgroups, &self.scratch_reaper)
+    }
+
+    /// How a new process with these surroundings is shut in.
+    pub(crate) fn shut(&self, surroundings: &Surroundings, confine: &Confine) -> Shut {
+        // Namespaces hold by themselves; where the kernel has Landlock too, there are two walls.
+        let landlock = match confine.granted.backend {
+            Backend::Namespaces | Backend::Landlock => self.offer.landlock.found().ok().copied(),
+            Backend::Seccomp | Backend::Nothing => None,
+        };
+        // In a process namespace of its own a job has no number for any of us.
+        let untouchable = match confine.granted.backend {
+            Backend::Landlock | Backend::Seccomp => self.untouchable(),
+            Backend::Namespaces | Backend::Nothing => Vec::new(),
+        };
+        surroundings.shut(confine, landlock, untouchable)
+    }
+
+    /// Whom no job may signal: this server with its group, its guardian and its spawner.
+    fn untouchable(&self) -> Vec<i32> {
+        if self.spawner.pid().is_none() {
+            // A filter lasts as long as its job, and must know a spawner that is needed only later. Where
+            // none can be started now, there is nobody to keep it from.
+            self.spawner.start().ok();
+        }
+        untouchable(&[self.guardian.pid(), self.spawner.pid()])
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::LazyLock;
+
+    use rustix::process::getpid;
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+    use crate::{Confine, ExitKind, LaunchStdin, Process, Report, Variable};
+
+    /// The host of this test process: tests run beside each other in one process, as jobs do.
+    pub(crate) fn host() -> &'static Arc<Host> {
+        static HOST: LazyLock<Arc<Host>> = LazyLock::new(|| Arc::new(Host::new().unwrap()));
+        &HOST
+    }
+
+    fn sh(text: &str) -> Launch {
+        Launch {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), text.into()],
+            arg0: None,
+            env: Vec::new(),
+            cwd: "/".into(),
+            stdin: LaunchStdin::Null,
+            report: Report::None,
+            confine: Confine::not(),
+        }
+    }
+
+    #[tokio::test]
+    async fn two_hosts_run_processes_in_one_process() {
+        let (one, other) = (host(), host().beside());
+        let start = |host: &Host| host.spawn(&sh("echo up; sleep 1000 & exec sleep 1000")).unwrap();
+        let processes: [Process; 2] = [start(one), start(&other)];
+        let mut leaders = Vec::new();
+        let mut trees = Vec::new();
+        for mut process in processes {
+            let mut said = [0; 3];
+            process.stdout.read_exact(&mut said).await.unwrap();
+            assert_eq!(&said, b"up\n");
+            trees.push(process.tree);
+            leaders.push(process.leader);
+        }
+        // Neither takes what the other waits for, and each ends its own tree alone.
+        one.reap_orphans();
+        other.reap_orphans();
+        assert_eq!(trees[0].kill(), [0; 0]);
+        assert_eq!(trees[1].alive().len(), 2);
+        assert_eq!(trees[1].kill(), [0; 0]);
+        for leader in leaders {
+            let status = leader.wait().await.unwrap().status;
+            assert_eq!(status, ExitKind::Signal { signal: 9, core: false });
+        }
+        one.spawner().start().unwrap();
+        other.spawner().start().unwrap();
+        assert_ne!(one.spawner().pid(), other.spawner().pid());
+    }
+
+    #[test]
+    fn a_second_host_has_the_same_tag_and_markers_differ() {
+        let first = host().tag();
+        assert_eq!(host().beside().tag(), first);
+        assert_eq!(first.inherited(), Tag::read(getpid()));
+        let marker = first.marker(7);
+        let start = format!("{}7:", first.marker_prefix());
+        assert!(marker.as_bytes().starts_with(start.as_bytes()), "{marker:?}");
+        let run = |marker: &Variable| {
+            let text = marker.value().to_str().unwrap();
+            u64::from_str_radix(text.rsplit_once(':').unwrap().1, 16).unwrap()
+        };
+        let next = first.marker(7);
+        assert_ne!(next, marker, "two runs of one job are told apart");
+        assert!(run(&next).abs_diff(run(&marker)) > 1 << 20, "nobody counts them: {next:?}");
+    }
+
+    #[tokio::test]
+    async fn a_child_has_the_limit_on_open_files_that_we_were_started_with() {
+        let mut process = host().spawn(&sh("ulimit -n")).unwrap();
+        let mut limit = String::new();
+        process.stdout.read_to_string(&mut limit).await.unwrap();
+        let expected = host().defaults().open_files_at_start().current;
+        assert_eq!(limit.trim().parse().ok(), expected, "{limit}");
+        process.leader.wait().await.unwrap();
+    }
+}
