@@ -23,10 +23,8 @@ use rustix::process::{DumpableBehavior, Pid, getpid, set_dumpable_behavior};
 use super::cgroup;
 use super::child_defaults::{ChildDefaults, HostTag, OURSELVES, Tag};
 use super::children::{Child, Children};
-use super::processes;
-use super::processes::{ProcessKey, Snapshot, Stat};
+use super::processes::{self, ProcessKey, Snapshot, Stat, TreeScan};
 use super::sandbox::scratch;
-use super::tree::orphans::TreeScan;
 
 /// The first argument that makes the program a guardian.
 pub(crate) const GUARDIAN_ARG: &str = "__guardian";

@@ -301,6 +301,17 @@ fn numbers_in(directory: &str) -> impl Iterator<Item = Pid> {
     entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
 }
 
+/// The findings of one scan of all trees.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct TreeScan {
+    /// Every process of every tree, and every orphan that may belong to one.
+    pub(crate) processes: HashSet<ProcessKey>,
+    /// Orphans without an owner that were ended since the last scan.
+    pub ended_orphans: usize,
+    /// `true` if every orphan has an owner: without a new process the next scan finds nothing else.
+    pub is_settled: bool,
+}
+
 // Sending signals to processes that were looked up, and ending many for certain.
 
 const FREEZE_ROUNDS: u32 = 50;

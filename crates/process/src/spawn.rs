@@ -24,7 +24,7 @@ use super::sandbox::job_resources::{Holdings, Surroundings};
 use super::spawner::{Namespace, Offspring, spawner_main};
 use super::stdio::{InputPipe, OutputPipe, PipelineReport, Plumbing, Report, Theirs};
 use super::syscalls::{self, Action, Plan};
-use super::tree::members::Identity;
+use super::tree::members::{Evidence, Identity};
 use super::tree::{self, Leader, Tree};
 use super::vfork_spawn::{Failure, Newborn, Order, Step};
 use crate::confinement::Backend;
@@ -140,10 +140,9 @@ impl Host {
         let marker = words.marker();
         let Created { newborn, tag, holdings } = site.create(words)?;
         let (child, pidfd) = tree::watch(newborn).map_err(system)?;
-        let names = plumbing.theirs.names();
+        let evidence = Evidence { tag, marker, files: plumbing.theirs.names() };
         let identity =
-            Identity::new(Arc::clone(self.trees()), child.pid(), born, tag, marker, names)
-                .holding(holdings);
+            Identity::new(Arc::clone(self.trees()), child.pid(), born, evidence).holding(holdings);
         let identity = Arc::new(identity);
         Ok(Process {
             leader: Leader::new(child, pidfd, Arc::clone(&identity)),
@@ -225,14 +224,8 @@ impl Site<'_> {
     /// Ends the process of a launch that was not answered: the spawner may have died right after it
     /// created one. It is known by what it carries, for nobody knows its number.
     fn end_unanswered(self, marker: Option<Vec<u8>>) {
-        let nobody = Identity::new(
-            Arc::clone(self.host.trees()),
-            Pid::INIT,
-            0,
-            None,
-            marker,
-            self.theirs.names(),
-        );
+        let evidence = Evidence { tag: None, marker, files: self.theirs.names() };
+        let nobody = Identity::new(Arc::clone(self.host.trees()), Pid::INIT, 0, evidence);
         nobody.leader_was_reaped();
         // Who is left even so is ended with the server.
         drop(Tree::new(Arc::new(nobody)).kill());

@@ -1,7 +1,7 @@
 //! Shutting a process in: each file is one means, used by a new process on itself before it
-//! becomes the job's program. Which means are used is decided by [`ladder`].
+//! becomes the job's program. Which means are used is decided by [`backends`].
 //!
-//! Nothing here runs in the server itself but the ladder, the probes, the cgroups, and what finds and
+//! Nothing here runs in the server itself but the choice of backends, the probes, and what finds and
 //! makes the places that jobs write to or must not.
 
 pub mod backends;

@@ -5,7 +5,6 @@
 //! language; [`filter`] hands it over.
 
 use std::mem::offset_of;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::{io, thread};
 
 use libc::{
@@ -573,31 +572,6 @@ fn one_of(argument: u8, values: &[u32]) -> Test {
 /// Of the flags, which come first.
 fn with_any_bit(bits: u32) -> Test {
     Test { argument: 0, is: Is::WithAnyBit(bits) }
-}
-
-/// Filters that are kept compiled, each with its rules, the latest last.
-#[derive(Debug, Default)]
-pub(crate) struct FilterCache {
-    known: Mutex<Vec<(CallRules, Arc<Filters>)>>,
-}
-
-/// How many are kept: one for each confinement that is in use, times a few sets of our threads.
-const MOST_FILTERS: usize = 32;
-
-impl FilterCache {
-    /// The filter with these rules.
-    pub(crate) fn get(&self, rules: CallRules) -> io::Result<Arc<Filters>> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, filters)) = known.iter().rev().find(|(known, _)| *known == rules) {
-            return Ok(Arc::clone(filters));
-        }
-        let filters = Arc::new(compile(&rules)?);
-        if known.len() >= MOST_FILTERS {
-            known.clear();
-        }
-        known.push((rules, Arc::clone(&filters)));
-        Ok(filters)
-    }
 }
 
 #[cfg(test)]

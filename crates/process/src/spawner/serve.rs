@@ -21,13 +21,11 @@ use super::wire;
 use super::wire::{Note, Parcel, Received};
 use crate::confinement::Network;
 use crate::oom_score;
-use crate::sandbox::seccomp::FilterCache;
 use crate::sandbox::{landlock, limits, mounts};
 use crate::syscalls::last_error;
-use crate::vfork_spawn::StackPool;
 use crate::vfork_spawn::{
-    CloneArgs, Failure, INTO_CGROUP, Kit, Standard, Step, bear_sibling_and_wait, become_leader,
-    execute, give_number, leave,
+    CloneArgs, Failure, FilterCache, INTO_CGROUP, Kit, StackPool, Standard, Step,
+    bear_sibling_and_wait, become_leader, execute, give_number, leave,
 };
 
 /// The first argument that makes the program a spawner.

@@ -12,11 +12,11 @@ use rustix::process::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::members::Identity;
+use super::members::{Identity, Load};
 use crate::cgroup::JobCgroup;
 use crate::children::{Child, Children};
 use crate::confinement::ResourceLimits;
-use crate::load::{self, Glance, Load};
+use crate::load::{self, Glance};
 use crate::processes::{Stat, number};
 use crate::sandbox::job_resources::{Holdings, Inhabitants, KillMeans};
 use crate::syscalls::Ended;
@@ -516,10 +516,10 @@ mod tests {
 
     use rustix::process::Pid;
 
+    use super::super::members::Evidence;
     use super::*;
     use crate::host::tests::host;
     use crate::sandbox::job_resources::Surroundings;
-    use crate::stdio::FileNames;
 
     /// A number that no process has: above the highest that Linux gives out.
     const HIDDEN: u32 = (1 << 22) + 1;
@@ -531,14 +531,8 @@ mod tests {
         let leader = Pid::from_raw(leader.id().cast_signed()).unwrap();
         let cgroup = JobCgroup::in_directory(dir.to_owned());
         let holdings = Holdings::new(None, Surroundings::from(cgroup));
-        let identity = Identity::new(
-            Arc::clone(host().trees()),
-            leader,
-            u64::MAX,
-            None,
-            None,
-            FileNames::default(),
-        );
+        let identity =
+            Identity::new(Arc::clone(host().trees()), leader, u64::MAX, Evidence::default());
         identity.leader_was_reaped();
         Tree::new(Arc::new(identity.holding(holdings)))
     }

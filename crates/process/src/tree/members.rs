@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
@@ -11,10 +12,10 @@ use super::Tree;
 use super::orphans::{AdoptedChildren, TreeId, TreeRegistry};
 use crate::cgroup::JobCgroup;
 use crate::child_defaults::Tag;
-use crate::processes;
-use crate::processes::{ProcessKey, Snapshot, Stat, State};
+use crate::processes::{self, ProcessKey, Snapshot, Stat, State};
 use crate::sandbox::job_resources::Holdings;
 use crate::stdio::FileNames;
+use crate::syscalls;
 
 /// What tells the processes of one tree from all others.
 #[derive(Debug)]
@@ -24,10 +25,7 @@ pub(crate) struct Identity {
     leader: Pid,
     /// No process of the tree started before this.
     born: u64,
-    tag: Option<Tag>,
-    /// A whole variable, `NAME=value`.
-    marker: Option<Vec<u8>>,
-    files: FileNames,
+    evidence: Evidence,
     /// From then on the leader's number, and that of its session and group, may be somebody else's.
     leader_reaped: AtomicBool,
     /// What is held for the tree until it is over.
@@ -36,23 +34,28 @@ pub(crate) struct Identity {
     seen: Mutex<HashSet<ProcessKey>>,
 }
 
+/// What the processes of a tree carry in themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Evidence {
+    pub(crate) tag: Option<Tag>,
+    /// A whole variable, `NAME=value`.
+    pub(crate) marker: Option<Vec<u8>>,
+    pub(crate) files: FileNames,
+}
+
 impl Identity {
     pub(crate) fn new(
         trees: Arc<TreeRegistry>,
         leader: Pid,
         born: u64,
-        tag: Option<Tag>,
-        marker: Option<Vec<u8>>,
-        files: FileNames,
+        evidence: Evidence,
     ) -> Self {
         Self {
             id: trees.children.new_serial(),
             trees,
             leader,
             born,
-            tag,
-            marker,
-            files,
+            evidence,
             leader_reaped: AtomicBool::new(false),
             holdings: Mutex::default(),
             seen: Mutex::default(),
@@ -150,7 +153,7 @@ impl Identity {
 
     fn is_of_other_tree(&self, pid: Pid) -> bool {
         let tag = Tag::read(pid).filter(|tag| !tag.is_of_server());
-        self.tag.is_some() && tag.is_some() && tag != self.tag
+        self.evidence.tag.is_some() && tag.is_some() && tag != self.evidence.tag
     }
 
     /// The weak evidence that an orphan carries in itself. Costs some reading.
@@ -161,7 +164,7 @@ impl Identity {
     /// The evidence that no process has by chance: its cgroup, or the tag in its limits.
     pub(crate) fn is_marked_by_kernel(&self, tag: Option<Tag>, cgroup: Option<&Path>) -> bool {
         let is_inside = |path: &Path| self.cgroup(|cgroup| cgroup.holds(path)) == Some(true);
-        cgroup.is_some_and(is_inside) || (self.tag.is_some() && tag == self.tag)
+        cgroup.is_some_and(is_inside) || (self.evidence.tag.is_some() && tag == self.evidence.tag)
     }
 
     /// `true` if this is the tag of another tree of this server.
@@ -169,7 +172,7 @@ impl Identity {
         let is_sibling = |ours: Tag| {
             tag.is_some_and(|tag| tag.same_server(ours) && !tag.is_of_server() && tag != ours)
         };
-        self.tag.is_some_and(is_sibling)
+        self.evidence.tag.is_some_and(is_sibling)
     }
 
     /// `true` if orphans of the tree fall to the first process of its own namespace.
@@ -178,19 +181,19 @@ impl Identity {
     }
 
     fn has_our_marker(&self, pid: Pid) -> bool {
-        let marker = self.marker.as_deref();
+        let marker = self.evidence.marker.as_deref();
         marker.is_some_and(|marker| processes::environment_has(pid, |variable| variable == marker))
     }
 
     fn holds_our_output(&self, pid: Pid) -> bool {
         let mut standard_files = (0..3).filter_map(|number| processes::open_file(pid, number));
-        standard_files.any(|file| self.files.outputs.contains(&file))
+        standard_files.any(|file| self.evidence.files.outputs.contains(&file))
     }
 
     /// Whether this process is blocked on reading what comes from us.
     pub(crate) fn waits_for_input(&self, pid: Pid) -> bool {
         let file = processes::blocked_read(pid).and_then(|file| processes::open_file(pid, file));
-        file.is_some_and(|file| self.files.inputs.contains(&file))
+        file.is_some_and(|file| self.evidence.files.inputs.contains(&file))
     }
 
     /// Keeps the living among these, so that they stay members when all other evidence is gone.
@@ -406,6 +409,78 @@ fn stop_child(pid: Pid, parent: Pid) -> Option<Stat> {
         return None;
     }
     pidfd_send_signal(process, Signal::STOP).ok().map(|()| stat)
+}
+
+/// The use that one tree makes of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Load {
+    /// Processes and threads that are alive.
+    pub tasks: u64,
+    /// CPU time of its processes and of the children that they waited for.
+    pub cpu: Duration,
+    /// Memory of its processes, shared pages counted in each.
+    pub rss_bytes: u64,
+    members: Vec<Stat>,
+}
+
+impl Load {
+    /// Memory of its processes, shared pages counted once. Costs the kernel a walk over all of it,
+    /// so ask only where [`Load::rss_bytes`] is too much. It asks before each process whether
+    /// there is still time for it; `None` if there was not.
+    #[must_use]
+    pub fn proportional_bytes(&self, has_time: impl Fn() -> bool) -> Option<u64> {
+        let bytes = |stat: &Stat| {
+            // Of another user's process only the plain figure can be read.
+            let bytes = || processes::proportional_bytes(stat.pid);
+            has_time().then(|| bytes().unwrap_or_else(|| stat.rss_bytes()))
+        };
+        self.members.iter().map(bytes).sum()
+    }
+
+    fn of(members: &[Stat]) -> Self {
+        let mut load = Self::default();
+        members.iter().for_each(|stat| load.add(stat));
+        load
+    }
+
+    /// Stops the processes that were seen.
+    pub(crate) fn stop(&self) {
+        for stat in &self.members {
+            // Gone already, or not ours to signal.
+            processes::send(stat, Signal::STOP).ok();
+        }
+    }
+
+    fn add(&mut self, stat: &Stat) {
+        // What a zombie used is nobody else's until it is waited for.
+        self.cpu += stat.cpu();
+        if stat.alive() {
+            self.tasks += stat.threads;
+            self.rss_bytes += stat.rss_bytes();
+            self.members.push(*stat);
+        }
+    }
+}
+
+/// Counts the processes of each session, by the number of its leader. One short call for each process
+/// of the host, which costs a tenth of reading its state.
+#[must_use]
+pub fn session_sizes() -> HashMap<Pid, u64> {
+    let mut sizes = HashMap::new();
+    for session in processes::all_pids().into_iter().filter_map(syscalls::session_of) {
+        *sizes.entry(session).or_default() += 1;
+    }
+    sizes
+}
+
+/// Measures what each of these trees uses, in their order. Blocks: it reads one file for each process of
+/// the host, however many trees there are.
+#[must_use]
+pub fn survey(trees: &[Arc<Tree>]) -> Vec<Load> {
+    let Some(first) = trees.first() else { return Vec::new() };
+    let identities: Vec<&Identity> = trees.iter().map(|tree| tree.identity()).collect();
+    let members = first.identity().trees().attribute(&Snapshot::take(), &identities);
+    members.iter().map(|members| Load::of(members)).collect()
 }
 
 #[cfg(test)]

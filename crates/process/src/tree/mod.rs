@@ -7,5 +7,4 @@ pub(crate) mod orphans;
 
 pub(crate) use handle::watch;
 pub use handle::{Exit, ExitKind, Leader, Tree, TreeActivity, Usage};
-pub use members::StoppedProcesses;
-pub use orphans::TreeScan;
+pub use members::{Load, StoppedProcesses, session_sizes, survey};

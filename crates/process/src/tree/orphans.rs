@@ -18,7 +18,7 @@ use super::members::Identity;
 use crate::cgroup::Cgroups;
 use crate::child_defaults::Tag;
 use crate::children::Children;
-use crate::processes::{self, ProcessKey, Snapshot, Stat};
+use crate::processes::{self, ProcessKey, Snapshot, Stat, TreeScan};
 
 /// How long orphans that no tree is left for may take to end.
 const END_LIMIT: Duration = Duration::from_millis(1500);
@@ -160,17 +160,6 @@ impl AdoptedChildren<'_> {
         let read = || Some(self.children.main_thread_children().ok()?.into_iter().collect());
         self.list.get_or_init(read).as_ref().is_some_and(|list: &HashSet<Pid>| !list.contains(&pid))
     }
-}
-
-/// The findings of one scan of all trees.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct TreeScan {
-    /// Every process of every tree, and every orphan that may belong to one.
-    pub(crate) processes: HashSet<ProcessKey>,
-    /// Orphans without an owner that were ended since the last scan.
-    pub ended_orphans: usize,
-    /// `true` if every orphan has an owner: without a new process the next scan finds nothing else.
-    pub is_settled: bool,
 }
 
 /// The trees of this process that are not over, and the orphans that fell to it. All hosts of a process

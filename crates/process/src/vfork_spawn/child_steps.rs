@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::{Errno, retry_on_intr};
@@ -22,7 +22,7 @@ use crate::launch::Variable;
 use crate::sandbox::landlock::FileRules;
 use crate::sandbox::limits;
 use crate::sandbox::mounts::Mount;
-use crate::sandbox::seccomp::{CallRules, FilterCache, Filters, NetworkSockets, SocketRules};
+use crate::sandbox::seccomp::{CallRules, Filters, NetworkSockets, SocketRules};
 use crate::sandbox::{landlock, seccomp};
 use crate::stdio::Files;
 use crate::stdio::REPORT_FD;
@@ -332,5 +332,30 @@ impl Shut {
                 untouchable: self.untouchable.clone(),
             }),
         }
+    }
+}
+
+/// Filters that are kept compiled, each with its rules, the latest last.
+#[derive(Debug, Default)]
+pub(crate) struct FilterCache {
+    known: Mutex<Vec<(CallRules, Arc<Filters>)>>,
+}
+
+/// How many are kept: one for each confinement that is in use, times a few sets of our threads.
+const MOST_FILTERS: usize = 32;
+
+impl FilterCache {
+    /// The filter with these rules.
+    pub(crate) fn get(&self, rules: CallRules) -> io::Result<Arc<Filters>> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, filters)) = known.iter().rev().find(|(known, _)| *known == rules) {
+            return Ok(Arc::clone(filters));
+        }
+        let filters = Arc::new(seccomp::compile(&rules)?);
+        if known.len() >= MOST_FILTERS {
+            known.clear();
+        }
+        known.push((rules, Arc::clone(&filters)));
+        Ok(filters)
     }
 }

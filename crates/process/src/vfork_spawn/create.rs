@@ -8,13 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::Pid;
 
-use super::child_steps::{self, Failure, Kit, Order, Step};
+use super::child_steps::{self, Failure, FilterCache, Kit, Order, Step};
 use super::clone::{self, StackPool, Table, bear_child, bear_child_in};
 use super::low_fds::{LowFds, Moored};
 use crate::child_defaults::ChildDefaults;
 use crate::children::{Child, Children};
 use crate::sandbox::landlock;
-use crate::sandbox::seccomp::FilterCache;
 use crate::stdio::{Files, REPORT_FD};
 
 /// What shells exit with that cannot execute their program.
@@ -439,21 +438,21 @@ mod tests {
                 }
                 assert_eq!(kept.len(), 1);
             });
-            let births = (0..THREADS).map(|number| {
-                scope.spawn(move || {
-                    for round in 0..EACH {
-                        let text = format!("{number}.{round}");
-                        assert_eq!(output_of(&order(&["/bin/echo", &text])), format!("{text}\n"));
-                        let failure = failure_of(&order(&["/no/such"]), Path::new("/"));
-                        assert_eq!(failure, (Step::Program, Errno::NOENT));
-                    }
-                })
-            });
+            let create_many =
+                |number| (0..EACH).for_each(|round| create_and_fail(&format!("{number}.{round}")));
+            let births = (0..THREADS).map(|number| scope.spawn(move || create_many(number)));
             for birth in births.collect::<Vec<_>>() {
                 birth.join().unwrap();
             }
             is_over.store(true, Ordering::Relaxed);
         });
+    }
+
+    /// Creates a process that says this, and fails to create another.
+    fn create_and_fail(text: &str) {
+        assert_eq!(output_of(&order(&["/bin/echo", text])), format!("{text}\n"));
+        let failure = failure_of(&order(&["/no/such"]), Path::new("/"));
+        assert_eq!(failure, (Step::Program, Errno::NOENT));
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! The birth of a job's leader: from a launch that is complete to a process that has become its
+//! Creating a job's leader: from a launch that is complete to a process that has become its
 //! program, or the step that failed.
 //!
-//! The server creates it itself ([`create`]), by `clone` with shared memory (`vfork`): the thread that
+//! The server creates it itself (`create`), by `clone` with shared memory (`vfork`): the thread that
 //! asks is suspended until the new process is its program, nothing is copied, and so the price does
 //! not grow with the server. While it lives in our memory, beside our other threads, the new process
-//! keeps to this ([`life`]):
+//! keeps to this (`child_steps`):
 //!
 //! - everything that it needs was made before ([`Kit`]): it allocates nothing, takes no lock and
 //!   cannot panic;
@@ -20,7 +20,9 @@ mod clone;
 mod create;
 mod low_fds;
 
-pub(crate) use child_steps::{Failure, Kit, Order, Shut, Standard, Step, become_leader, execute};
+pub(crate) use child_steps::{
+    Failure, FilterCache, Kit, Order, Shut, Standard, Step, become_leader, execute,
+};
 pub(crate) use clone::{
     CloneArgs, INTO_CGROUP, StackPool, bear_sibling_and_wait, give_number, leave,
 };
