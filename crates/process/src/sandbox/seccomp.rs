@@ -1,8 +1,8 @@
 //! Filters of system calls: a small program that the kernel runs before each call of a process and
 //! of all that comes out of it, for as long as they live.
 //!
-//! [`rules`] says which calls are refused, and how; [`program`] puts that into the kernel's
-//! language; [`filter`] hands it over.
+//! [`CallRules`] says which calls are refused, and how; [`compile`] puts that into the kernel's
+//! language; [`install`] hands it over.
 
 use std::mem::offset_of;
 use std::{io, thread};
