@@ -655,6 +655,12 @@ mod tests {
         }
     }
 
+    async fn wait_for_bytes(log: &LogReader, bytes: u64) {
+        while log.progress().written_bytes() < bytes {
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     #[tokio::test]
     async fn a_flood_answers_while_it_lasts() {
         let redactor = Arc::new(Redactor::with_known_secrets(&[]).unwrap());
@@ -664,9 +670,7 @@ mod tests {
             let (go_on, stop) = channel();
             let flooding = std::thread::spawn(move || flood(pipe, stop));
             let asking = async {
-                while log.progress().written_bytes() < 4 * FLOOD_BYTES {
-                    sleep(Duration::from_millis(1)).await;
-                }
+                wait_for_bytes(&log, 4 * FLOOD_BYTES).await;
                 probe.all_is_read().await;
             };
             tokio::select! {
