@@ -164,3 +164,13 @@ fn licence_expressions_are_read_as_spdx_has_them() {
         assert!(!is_allowed(expression, &allowed), "{expression}");
     }
 }
+
+/// Releases are built with the default features.
+#[test]
+fn no_release_has_the_fixtures_of_the_conformance_suite() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let manifest: toml::Table = fs::read_to_string(manifest).unwrap().parse().unwrap();
+    let features = manifest["features"].as_table().unwrap();
+    assert!(features.contains_key("conformance"), "the feature has another name");
+    assert!(!features.contains_key("default"), "check that conformance is not among them");
+}
