@@ -116,7 +116,7 @@ async fn running() -> (JobHandle, u32, ActorRef<()>) {
     (job, pid, parent)
 }
 
-fn page(job: &JobHandle) -> crate::output::Page {
+pub(super) fn page(job: &JobHandle) -> crate::output::Page {
     let request = PageRequest { from: 0, stream: None, max_bytes: 1000, max_lines: 0 };
     job.output().blocking().page(&request).unwrap()
 }

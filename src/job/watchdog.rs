@@ -394,7 +394,7 @@ mod tests {
 
     use super::*;
     use crate::ids::JobId;
-    use crate::job::tests::{LONG, Parent, settings, spec};
+    use crate::job::tests::{LONG, Parent, page, settings, spec};
     use crate::job::{JobHandle, Order, create};
     use crate::outcome::LimitKind;
     use crate::outcome::{Ending, Outcome};
@@ -500,23 +500,38 @@ mod tests {
         assert!(matches!(ending.outcome, Outcome::Stopped { .. }), "{ending:?}");
     }
 
-    /// Thirty processes that have ended and are not reaped, and a line for each time that it is continued.
+    /// Thirty processes that have ended and are not reaped, a line for each time that the job is
+    /// continued, and one for each SIGURG: signals of a higher number are handled after lower ones.
     const ZOMBIES: &str = "exec python3 -c 'import os, signal
 signal.signal(signal.SIGCONT, lambda *_: os.write(1, b\"continued\\n\"))
+signal.signal(signal.SIGURG, lambda *_: os.write(1, b\"mark\\n\"))
 for _ in range(30):
     if os.fork() == 0: os._exit(0)
 for pid in range(30): os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
 os.write(1, b\"ready\\n\")
 while True: signal.pause()'";
 
+    /// Has the job write a mark, after everything that signals made it write before, and returns how
+    /// often it was continued until then.
+    async fn times_continued(job: &JobHandle, marks: usize) -> usize {
+        let leader = Pid::from_raw(job.pids()[0].cast_signed()).unwrap();
+        kill_process(leader, Signal::URG).unwrap();
+        loop {
+            let bytes = page(job).bytes;
+            let text = String::from_utf8_lossy(&bytes);
+            if text.matches("mark").count() == marks {
+                return text.matches("continued").count();
+            }
+            let written = bytes.len() as u64;
+            tokio::time::timeout(LONG, job.output().wait_past(written)).await.expect("it writes");
+        }
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn a_job_is_not_stopped_again_for_processes_that_have_ended() {
         let limits = ResourceLimits { processes: Some(1000), ..ResourceLimits::NONE };
         let job = start(ZOMBIES, limits).await;
-        let written = async |bytes: u64| {
-            tokio::time::timeout(LONG, job.output().wait_past(bytes)).await.expect("it writes");
-        };
-        written(5).await;
+        tokio::time::timeout(LONG, job.output().wait_past(5)).await.expect("it writes");
         let (number, copy) = watched(&job);
         let count = || {
             // Where it has a cgroup, that would be asked instead.
@@ -525,17 +540,12 @@ while True: signal.pause()'";
             judge_quick_count(number, &Watched { processes: Some(20), ..copy.clone() }, 20, size);
         };
         count();
-        let once = "ready\ncontinued\n".len() as u64;
-        written(once - 1).await;
+        let once = times_continued(&job, 1).await;
+        assert!(once > 0, "it was not stopped");
         for _ in 0..5 {
             count();
         }
-        // A signal to which it answers comes after all that were sent before.
-        kill_process(Pid::from_raw(job.pids()[0].cast_signed()).unwrap(), Signal::CONT).unwrap();
-        written(once + 9).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let bytes = job.output().progress().written_bytes();
-        assert_eq!(bytes, once + 10, "continued once by the count, once by the test");
+        assert_eq!(times_continued(&job, 2).await, once);
         job.stop(crate::job::tests::now());
         assert!(matches!(ended(&job).await.outcome, Outcome::Stopped { .. }));
     }
