@@ -15,7 +15,7 @@ use crate::output::redaction::Redactor;
 use crate::policy::directories::AllowedDirectories;
 use crate::policy::rules::PLAIN_LOCALES;
 use crate::policy::{
-    self, AskRule, Call, Decision, OnUncertain, Opinion, Policy, Refusal, Request,
+    self, AskRule, Call, Decision, OnUncertain, Policy, Reading, Refusal, Request,
 };
 use crate::process::shell::{Dialect, Shell, judged_by};
 use crate::process::{Host, OpenedDir};
@@ -306,15 +306,16 @@ fn judge(
         lane: &spec.lane,
         shell: spec.shell_path.as_deref().map(read_by),
     };
-    let passed = match decide(rules, &request, Some(passing.confining)) {
+    let reading = Reading::new(&rules.policy, &request);
+    let passed = match decide(&reading, rules.policy.uncertain, Some(passing.confining)) {
         Err(Refused::NeedsApproval { command, rules: asking, .. }) => {
             let matter = Matter::of(spec, cwd.path(), &asking);
             let Some(how) = agreed(&matter) else {
                 let matter = Some(Box::new(matter));
                 return Err(Refused::NeedsApproval { command, rules: asking, matter });
             };
-            check_links(rules, &request)?;
-            let uncertain = uncertain(rules, &request);
+            check_links(&reading)?;
+            let uncertain = uncertain(&reading, rules.policy.uncertain);
             Passed { rule: Some(how), uncertain, sandbox: None, cwd: None }
         }
         decided => decided?,
@@ -324,16 +325,16 @@ fn judge(
 
 /// Asks the policy; the directory is not part of it. `confining` is there if something is run.
 pub(super) fn decide(
-    rules: &Rules,
-    request: &Request<'_>,
+    reading: &Reading<'_>,
+    on_uncertain: OnUncertain,
     confining: Option<&Confining>,
 ) -> Result<Passed, Refused> {
-    match policy::decide(&rules.policy, request) {
+    match reading.decision() {
         Decision::Allow => {
-            check_links(rules, request)?;
+            check_links(reading)?;
             Ok(Passed {
-                rule: allowed_by(rules, request),
-                uncertain: uncertain(rules, request),
+                rule: allowed_by(reading),
+                uncertain: uncertain(reading, on_uncertain),
                 sandbox: None,
                 cwd: None,
             })
@@ -365,17 +366,17 @@ fn sandboxed(confining: Option<&Confining>, doubt: Refusal) -> Result<Passed, Re
 /// Refuses a file that a line writes if a link leads from it to one that it may not write.
 ///
 /// Links that something else makes between this look and the write are not seen.
-fn check_links(rules: &Rules, request: &Request<'_>) -> Result<(), Refused> {
-    for path in policy::written_files(&rules.policy, request) {
-        check_link(rules, request, Path::new(&path))?;
+fn check_links(reading: &Reading<'_>) -> Result<(), Refused> {
+    for path in reading.written_files() {
+        check_link(reading, Path::new(&path))?;
     }
     Ok(())
 }
 
 /// The same for one file.
-pub(super) fn check_link(rules: &Rules, request: &Request<'_>, path: &Path) -> Result<(), Refused> {
+pub(super) fn check_link(reading: &Reading<'_>, path: &Path) -> Result<(), Refused> {
     let target = resolve(path);
-    let refusal = policy::refuse_write(&rules.policy, request, &target.to_string_lossy());
+    let refusal = reading.refuse_write(&target.to_string_lossy());
     refusal.map_or(Ok(()), |refusal| Err(Refused::ByPolicy(refusal)))
 }
 
@@ -407,31 +408,15 @@ fn read_by(path: &str) -> policy::command::Shell {
 }
 
 /// The places of the allow rules that let a request run, where there is an allow list.
-fn allowed_by(rules: &Rules, request: &Request<'_>) -> Option<String> {
-    rules.policy.allow.as_ref()?;
-    let mut places: Vec<String> = policy::explain(&rules.policy, request)
-        .findings
-        .into_iter()
-        .filter_map(|finding| match finding.opinion {
-            Opinion::Allowed(rule) => Some(rule.place),
-            Opinion::Denied(_)
-            | Opinion::MayBeDenied(_)
-            | Opinion::Asks(_)
-            | Opinion::NotListed
-            | Opinion::Free => None,
-        })
-        .collect();
-    places.sort();
-    places.dedup();
+fn allowed_by(reading: &Reading<'_>) -> Option<String> {
+    let places: Vec<&str> = reading.allowing_places().into_iter().collect();
     (!places.is_empty()).then(|| places.join(", "))
 }
 
-fn uncertain(rules: &Rules, request: &Request<'_>) -> Option<String> {
-    match rules.policy.uncertain {
+fn uncertain(reading: &Reading<'_>, on_uncertain: OnUncertain) -> Option<String> {
+    match on_uncertain {
         OnUncertain::Refuse | OnUncertain::Confine => None,
-        OnUncertain::Allow => {
-            policy::found(&rules.policy, request).uncertain.map(|doubt| doubt.to_string())
-        }
+        OnUncertain::Allow => reading.found().uncertain.as_ref().map(ToString::to_string),
     }
 }
 

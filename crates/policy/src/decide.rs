@@ -1,5 +1,7 @@
 //! The decision: everything that a request would run, against every rule.
 
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use thiserror::Error;
@@ -205,21 +207,84 @@ impl Refusal {
 /// Decides on a request.
 #[must_use]
 pub fn decide(policy: &Policy, request: &Request<'_>) -> Decision {
-    let lists = Lists::of(policy, request);
-    if lists.none_is_set() {
-        return Decision::Allow;
+    Reading::new(policy, request).decision()
+}
+
+/// A request under the rules that hold for it. Its text is read when the first answer needs that,
+/// and only once.
+#[derive(Debug)]
+pub struct Reading<'r> {
+    pub(super) lists: Lists<'r>,
+    request: &'r Request<'r>,
+    found: OnceCell<Extraction>,
+}
+
+impl<'r> Reading<'r> {
+    /// Selects the rules that hold for a request.
+    #[must_use]
+    pub fn new(policy: &'r Policy, request: &'r Request<'r>) -> Self {
+        Self { lists: Lists::of(policy, request), request, found: OnceCell::new() }
     }
-    judge(&lists, request, &found_by(&lists, request))
+
+    /// Returns everything that the request would run: beside an allow list what was proven, else
+    /// what the wide reader found.
+    pub fn found(&self) -> &Extraction {
+        self.found.get_or_init(|| found_by(&self.lists, self.request))
+    }
+
+    /// Decides on the request.
+    #[must_use]
+    pub fn decision(&self) -> Decision {
+        if self.lists.none_is_set() {
+            return Decision::Allow;
+        }
+        judge(&self.lists, self.request, self.found())
+    }
+
+    /// Returns where the rules are written that let the commands of the request run.
+    #[must_use]
+    pub fn allowing_places(&self) -> BTreeSet<&'r str> {
+        if self.lists.allow.is_none() {
+            return BTreeSet::new();
+        }
+        let commands = self.found().commands.iter();
+        let is_not_denied = |command: &&SimpleCommand| self.lists.denies(command).is_none();
+        let place = |command: &SimpleCommand| match self.lists.allows(command) {
+            Verdict::By(rule) => Some(rule.place()),
+            Verdict::Free | Verdict::Not => None,
+        };
+        commands.filter(is_not_denied).filter_map(place).collect()
+    }
+
+    /// Returns the files that the request writes, as absolute paths, where an allow list is set. The
+    /// caller follows links in them and asks [`Reading::refuse_write`] about what they lead to.
+    #[must_use]
+    pub fn written_files(&self) -> Vec<String> {
+        if !self.lists.need_proof() {
+            return Vec::new();
+        }
+        let found = self.found();
+        let place = place(&self.lists, self.request, found);
+        let targets = redirects(found).filter_map(|redirect| match redirect {
+            Redirect::Write(word) => Some(word),
+            Redirect::Read(_) | Redirect::Duplicate | Redirect::Text(_) | Redirect::Heredoc => None,
+        });
+        targets.chain(&found.writes).filter_map(|word| place.absolute(word.value()?)).collect()
+    }
+
+    /// Says why the request may not write a file, if so. The path is absolute, links followed.
+    #[must_use]
+    pub fn refuse_write(&self, path: &str) -> Option<Refusal> {
+        if !self.lists.need_proof() {
+            return None;
+        }
+        let place = place(&self.lists, self.request, &Extraction::default());
+        let may_write = place.may_write(&Word::literal(path));
+        (!may_write).then(|| Refusal::Redirect { target: path.to_owned() })
+    }
 }
 
-/// Everything that a request would run: beside an allow list what was proven, else what the wide
-/// reader found.
-#[must_use]
-pub fn found(policy: &Policy, request: &Request<'_>) -> Extraction {
-    found_by(&Lists::of(policy, request), request)
-}
-
-pub(super) fn found_by(lists: &Lists<'_>, request: &Request<'_>) -> Extraction {
+fn found_by(lists: &Lists<'_>, request: &Request<'_>) -> Extraction {
     if !lists.need_proof() {
         return read_widely(lists, request);
     }
@@ -364,7 +429,7 @@ fn first<'p>(rules: &[&'p Rule], command: &SimpleCommand) -> Option<&'p Rule> {
     rules.iter().find(|rule| rule.matches(command, Side::Allow) == Match::Yes).copied()
 }
 
-pub(super) fn judge(lists: &Lists<'_>, request: &Request<'_>, found: &Extraction) -> Decision {
+fn judge(lists: &Lists<'_>, request: &Request<'_>, found: &Extraction) -> Decision {
     let doubt = match denied(lists, found) {
         Denial::Certain(refusal) => return Decision::Deny(refusal),
         Denial::Doubtful(refusal) => Some(refusal),
@@ -462,35 +527,6 @@ fn place<'r>(lists: &Lists<'r>, request: &Request<'r>, found: &Extraction) -> Pl
         moves: found.commands.iter().any(moves),
         listed: allow.iter().map(|rule| rule.text()).collect(),
     }
-}
-
-/// The files that a request writes, as absolute paths, where an allow list is set. The caller
-/// follows links in them and asks [`refuse_write`] about what they lead to.
-#[must_use]
-pub fn written_files(policy: &Policy, request: &Request<'_>) -> Vec<String> {
-    let lists = Lists::of(policy, request);
-    if !lists.need_proof() {
-        return Vec::new();
-    }
-    let found = found_by(&lists, request);
-    let place = place(&lists, request, &found);
-    let targets = redirects(&found).filter_map(|redirect| match redirect {
-        Redirect::Write(word) => Some(word),
-        Redirect::Read(_) | Redirect::Duplicate | Redirect::Text(_) | Redirect::Heredoc => None,
-    });
-    targets.chain(&found.writes).filter_map(|word| place.absolute(word.value()?)).collect()
-}
-
-/// Says why a request may not write a file, if so. The path is absolute, links followed.
-#[must_use]
-pub fn refuse_write(policy: &Policy, request: &Request<'_>, path: &str) -> Option<Refusal> {
-    let lists = Lists::of(policy, request);
-    if !lists.need_proof() {
-        return None;
-    }
-    let place = place(&lists, request, &Extraction::default());
-    let may_write = place.may_write(&Word::literal(path));
-    (!may_write).then(|| Refusal::Redirect { target: path.to_owned() })
 }
 
 /// The program as a refusal names it.

@@ -1,7 +1,7 @@
 //! Why a decision came out as it did: each command found, and the rule that speaks about it.
 
 use super::command::SimpleCommand;
-use super::decide::{Decision, Lists, Policy, Request, Verdict, found_by, judge};
+use super::decide::{Decision, Lists, Policy, Reading, Request, Verdict};
 use super::rules::{Match, Rule};
 
 /// A rule, as an explanation names it.
@@ -63,20 +63,18 @@ pub struct Explanation {
 /// Decides on a request and says why.
 #[must_use]
 pub fn explain(policy: &Policy, request: &Request<'_>) -> Explanation {
-    let lists = Lists::of(policy, request);
-    let found = found_by(&lists, request);
-    let decision =
-        if lists.none_is_set() { Decision::Allow } else { judge(&lists, request, &found) };
+    let reading = Reading::new(policy, request);
+    let found = reading.found();
     let finding = |command: &SimpleCommand| Finding {
         program: command.program.to_string(),
         command: command.to_string(),
         path: command.path.iter().map(ToString::to_string).collect(),
-        opinion: opinion(&lists, command),
+        opinion: opinion(&reading.lists, command),
     };
     Explanation {
         findings: found.commands.iter().map(finding).collect(),
         uncertain: found.uncertain.as_ref().map(ToString::to_string),
-        decision,
+        decision: reading.decision(),
     }
 }
 

@@ -21,8 +21,5 @@ mod tables;
 mod tests;
 mod wrappers;
 
-pub use decide::{
-    AskRule, Call, Decision, OnUncertain, Policy, Refusal, Request, decide, found, refuse_write,
-    written_files,
-};
+pub use decide::{AskRule, Call, Decision, OnUncertain, Policy, Reading, Refusal, Request, decide};
 pub use explain::{Explanation, Finding, Opinion, RuleName, explain};

@@ -21,7 +21,7 @@ use super::super::{Caller, DEFAULT_LANE, Desk, Refused, Rules};
 use super::place::Place;
 use crate::confinement::{Granted, Profile};
 use crate::outcome::StartError;
-use crate::policy::{Call, Policy, Request};
+use crate::policy::{Call, Policy, Reading, Request};
 use crate::process::OpenedDir;
 use crate::service::admission::{Gate, Note, check_link, decide, opened, resolve, roots};
 
@@ -143,9 +143,11 @@ pub(super) fn pass(
             lane: DEFAULT_LANE,
             shell: None,
         };
-        let passed = decide(&rules, &request, None)?;
+        let reading = Reading::new(&rules.policy, &request);
+        let passed = decide(&reading, rules.policy.uncertain, None)?;
         if tool == WRITE_FILE {
-            check_link(&all_rules, &request, &root.path().join(path))?;
+            let reading = Reading::new(&all_rules.policy, &request);
+            check_link(&reading, &root.path().join(path))?;
         }
         Ok((root, passed))
     });
