@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
 use futures_util::poll;
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tracing::Instrument;
 
@@ -72,10 +73,17 @@ pub(super) struct Job {
     kill: Option<KillClock>,
     /// While it may use a processor.
     presence: Option<Presence>,
+    /// The task that starts the process, while it does.
+    starting: Option<AbortHandle>,
+    /// Input that came before the process ran.
+    early_input: Vec<EarlyInput>,
     /// Held until the last process is gone.
     _watch: Option<Watch>,
     _alive: LiveActor,
 }
+
+/// Input, and who waits to hear whether it was taken.
+type EarlyInput = (Input, RpcReplyPort<Result<(), InputError>>);
 
 /// When and how we began to end the tree.
 #[derive(Debug)]
@@ -104,7 +112,7 @@ impl Actor for JobActor {
         myself: ActorRef<Letter<JobMsg>>,
         job: &mut Job,
     ) -> Result<(), ActorProcessingErr> {
-        job.start(&Address::of(myself)).await;
+        job.start(&Address::of(myself));
         Ok(())
     }
 
@@ -117,10 +125,25 @@ impl Actor for JobActor {
     ) -> Result<(), ActorProcessingErr> {
         let myself = Address::of(myself);
         let event = match letter.open() {
+            JobMsg::Started(started) => {
+                job.starting = None;
+                // A job that was stopped meanwhile does not want the process: dropping ends it.
+                if job.state != State::Starting {
+                    return Ok(());
+                }
+                let program = || job.seat.spec().program.display();
+                let started = started.and_then(|process| process.into_owned(program()));
+                job.go_on(started, &myself);
+                return Ok(());
+            }
             JobMsg::LeaderExited(reaped) => job.leader_exited(reaped),
             JobMsg::StreamsClosed => Event::StreamsClosed,
             JobMsg::LimitHit(limit) => Event::LimitHit(limit),
             JobMsg::Stop(wish) => job.stop_wish(wish),
+            JobMsg::Input(input, reply) if job.state == State::Starting => {
+                job.early_input.push((input, reply));
+                return Ok(());
+            }
             JobMsg::Input(input, reply) => {
                 // The caller may have given up waiting.
                 reply.send(job.input(input)).ok();
@@ -163,27 +186,48 @@ impl Job {
             survivors: Vec::new(),
             kill: None,
             presence: None,
+            starting: None,
+            early_input: Vec::new(),
             _watch: None,
             _alive: events::actor_started(Class::Job),
         }
     }
 
-    async fn start(&mut self, myself: &Address) {
+    /// Starts the process, in a task of its own where that may take a while: a stop reaches a job
+    /// whose start hangs.
+    fn start(&mut self, myself: &Address) {
         let cwd = self.seat.take_cwd();
-        let launch = self.guarded().and_then(|()| launch(&self.seat, cwd));
-        let started = match launch {
-            Ok(launch) => {
-                let shell = OwnShell::of(self.seat.spec());
-                let host = Arc::clone(&self.seat.settings.host);
-                start::start(host, launch, shell, self.presence.insert(Presence::begin())).await
-            }
-            Err(why) => Err(why),
+        let launch = match self.guarded().and_then(|()| launch(&self.seat, cwd)) {
+            Ok(launch) => launch,
+            Err(why) => return self.go_on(Err(why), myself),
         };
+        let host = Arc::clone(&self.seat.settings.host);
+        let presence = self.presence.insert(Presence::begin());
+        if presence.is_alone()
+            && OwnShell::of(self.seat.spec()) == OwnShell::Yes
+            && host.is_quick(&launch)
+        {
+            return self.go_on(start::start_here(&host, &launch), myself);
+        }
+        let actor = myself.clone();
+        let starting = async move {
+            let started = start::start_elsewhere(host, launch).await;
+            actor.tell(JobMsg::Started(started.map(Box::new)));
+        };
+        let task = tokio::spawn(starting.instrument(self.seat.log().clone()));
+        self.starting = Some(task.abort_handle());
+    }
+
+    fn go_on(&mut self, started: Result<Process, StartError>, myself: &Address) {
         let event = match started {
             Ok(process) => self.started(process, myself),
             Err(why) => Event::FailedToStart(why),
         };
         self.step(event, myself);
+        for (input, reply) in std::mem::take(&mut self.early_input) {
+            // The caller may have given up waiting.
+            reply.send(self.input(input)).ok();
+        }
     }
 
     /// Nothing starts that would outlive a server that is killed.
@@ -332,6 +376,12 @@ impl Job {
 
     fn finish(&mut self, outcome: Outcome) {
         self.timers.clear();
+        if let Some(starting) = self.starting.take() {
+            starting.abort();
+        }
+        for (_, reply) in self.early_input.drain(..) {
+            reply.send(Err(InputError::Finished(self.seat.id()))).ok();
+        }
         self.presence = None;
         self.feed = None;
         if !self.survivors.is_empty() {

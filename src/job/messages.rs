@@ -7,9 +7,10 @@ use ractor::{ActorRef, ActorStatus, RpcReplyPort, call};
 use tokio::sync::{Notify, oneshot};
 
 use super::handle::StopWish;
+use super::start::UnownedProcess;
 use super::stdin_writer::{Input, InputError};
 use super::timers::Timer;
-use crate::outcome::LimitKind;
+use crate::outcome::{LimitKind, StartError};
 use crate::process::Exit;
 use crate::telemetry::Actor as Class;
 use crate::telemetry::events::Letter;
@@ -18,6 +19,8 @@ use crate::telemetry::events::Letter;
 /// unbounded, so bytes would pile up in it without backpressure.
 #[derive(Debug)]
 pub(super) enum JobMsg {
+    /// From the start task: the process runs, or why there is none.
+    Started(Result<Box<UnownedProcess>, StartError>),
     /// From the waiter task: the leader was reaped.
     LeaderExited(Reaped),
     /// From the pump: both pipes have ended.

@@ -97,6 +97,10 @@ impl Presence {
     pub(super) fn begin() -> Self {
         crowd().enter(Instant::now())
     }
+
+    pub(super) const fn is_alone(&self) -> bool {
+        self.is_alone
+    }
 }
 
 impl Drop for Presence {
@@ -105,34 +109,33 @@ impl Drop for Presence {
     }
 }
 
-/// Starts a process. When this future is dropped, there is none.
-pub(super) async fn start(
+/// Starts a process on this thread, which waits for it.
+pub(super) fn start_here(host: &Host, launch: &Launch) -> Result<Process, StartError> {
+    let begun = Instant::now();
+    let started = host.spawn(launch);
+    let now = Instant::now();
+    crowd().note(now, now - begun);
+    started
+}
+
+/// Starts a process on a thread of the spawn pool. When this future is dropped, there is none.
+pub(super) async fn start_elsewhere(
     host: Arc<Host>,
     launch: Launch,
-    shell: OwnShell,
-    presence: &Presence,
-) -> Result<Process, StartError> {
-    if presence.is_alone && shell == OwnShell::Yes && host.is_quick(&launch) {
-        let begun = Instant::now();
-        let started = host.spawn(&launch);
-        let now = Instant::now();
-        crowd().note(now, now - begun);
-        return started;
-    }
+) -> Result<UnownedProcess, StartError> {
     let program = launch.program.to_string_lossy().into_owned();
     let (tell, mut told) = oneshot::channel();
     let runtime = Handle::current();
     let parent = Arc::clone(&host);
-    let bear = move || {
+    let spawn = move || {
         if tell.is_closed() {
             return;
         }
         let _inside = runtime.enter();
         // Where nobody waits any more, it is ended.
-        drop(tell.send(parent.spawn(&launch).map(Newborn::new)));
+        drop(tell.send(parent.spawn(&launch).map(UnownedProcess::new)));
     };
-    let why = |why: String| StartError::System { program: program.clone(), why };
-    spawn_pool::call(Box::new(bear))
+    spawn_pool::call(Box::new(spawn))
         .map_err(|error| StartError::from_system(program.clone(), &error))?;
     let mut patience = spawn_pool::PATIENCE;
     let told = loop {
@@ -146,26 +149,27 @@ pub(super) async fn start(
             Line::Empty => 2 * patience,
         };
     };
-    let newborn = told.map_err(|_| why("its start broke off".to_owned()))??;
-    newborn.taken(program)
+    let why = "its start broke off".to_owned();
+    told.unwrap_or(Err(StartError::System { program, why }))
 }
 
-/// A process that nobody has taken yet. Dropped, it is ended with all that came out of it.
+/// A process that no job owns yet. Dropped, it is ended with all that came out of it.
 #[derive(Debug)]
-struct Newborn(Option<Process>);
+pub(super) struct UnownedProcess(Option<Process>);
 
-impl Newborn {
+impl UnownedProcess {
     const fn new(process: Process) -> Self {
         Self(Some(process))
     }
 
-    fn taken(mut self, program: String) -> Result<Process, StartError> {
+    /// Hands the process over to its owner.
+    pub(super) fn into_owned(mut self, program: String) -> Result<Process, StartError> {
         let why = || "it was ended before it began".to_owned();
         self.0.take().ok_or_else(|| StartError::System { program, why: why() })
     }
 }
 
-impl Drop for Newborn {
+impl Drop for UnownedProcess {
     fn drop(&mut self) {
         if let Some(process) = self.0.take() {
             // Who is left even so is ended with the server.
@@ -316,10 +320,10 @@ mod tests {
 
     #[tokio::test]
     async fn however_many_wait_each_gets_its_process() {
-        let alone = Presence { number: 0, is_alone: true };
-        let elsewhere = start(host(), launch("exit 3"), OwnShell::No, &alone).await.unwrap();
+        let elsewhere = start_elsewhere(host(), launch("exit 3")).await.unwrap();
+        let elsewhere = elsewhere.into_owned("sh".to_owned()).unwrap();
         assert!(host().is_quick(&launch("exit 4")), "its directory was seen");
-        let here = start(host(), launch("exit 4"), OwnShell::Yes, &alone).await.unwrap();
+        let here = start_here(&host(), &launch("exit 4")).unwrap();
         let code = |exit: process::Exit| exit.status;
         assert_eq!(code(elsewhere.leader.wait().await.unwrap()), process::ExitKind::Code(3));
         assert_eq!(code(here.leader.wait().await.unwrap()), process::ExitKind::Code(4));
@@ -354,7 +358,7 @@ mod tests {
     async fn a_process_that_nobody_takes_is_ended() {
         let process = host().spawn(&launch("sleep 300")).unwrap();
         let tree = process.tree.clone();
-        drop(Newborn::new(process));
+        drop(UnownedProcess::new(process));
         assert_eq!(tree.alive(), Vec::<u32>::new());
     }
 }

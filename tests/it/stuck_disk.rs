@@ -304,6 +304,21 @@ fn a_program_that_does_not_load_leaves_the_out_of_memory_score_of_the_server_as_
     drop(disk);
 }
 
+#[test]
+fn a_job_whose_program_does_not_load_is_stopped_at_once() {
+    let dir = private_dir();
+    let disk = dir.path().join("disk");
+    fs::create_dir(&disk).expect("the directory is ours");
+    let mut yard = Launch::http().structured().start();
+    let dead = DeadDisk::over(disk.clone());
+    let run = json!({"command": disk.join("tool"), "args": [], "wait_s": 0});
+    let job = yard.call("run_command", run).job();
+    yard.call("stop_jobs", json!({"jobs": [job]})).ok();
+    assert_eq!(yard.wait_finished(job)["outcome"], "stopped");
+    yard.run("echo on").ok();
+    drop(dead);
+}
+
 /// Reads of the HTTP API for each other read: they reserve no memory, so that there can be many.
 const FETCHES: usize = 25;
 
