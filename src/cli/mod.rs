@@ -6,6 +6,7 @@ mod ask;
 pub mod audit;
 pub mod config;
 pub mod doctor;
+mod doctor_host;
 mod drain;
 mod flags;
 mod jobs;

@@ -7,11 +7,10 @@ use ractor::{ActorRef, ActorStatus, RpcReplyPort, call};
 use tokio::sync::{Notify, oneshot};
 
 use super::handle::StopWish;
-use super::start::UnownedProcess;
 use super::stdin_writer::{Input, InputError};
 use super::timers::Timer;
 use crate::outcome::{LimitKind, StartError};
-use crate::process::Exit;
+use crate::process::{Exit, Process};
 use crate::telemetry::Actor as Class;
 use crate::telemetry::events::Letter;
 
@@ -54,6 +53,31 @@ pub(super) struct Reaped {
     pub(super) was_refused_tasks: bool,
     /// Those that outlived it.
     pub(super) survivors: Vec<u32>,
+}
+
+/// A process that no job owns yet. Dropped, it is ended with all that came out of it.
+#[derive(Debug)]
+pub(super) struct UnownedProcess(Option<Process>);
+
+impl UnownedProcess {
+    pub(super) const fn new(process: Process) -> Self {
+        Self(Some(process))
+    }
+
+    /// Hands the process over to its owner.
+    pub(super) fn into_owned(mut self, program: String) -> Result<Process, StartError> {
+        let why = || "it was ended before it began".to_owned();
+        self.0.take().ok_or_else(|| StartError::System { program, why: why() })
+    }
+}
+
+impl Drop for UnownedProcess {
+    fn drop(&mut self) {
+        if let Some(process) = self.0.take() {
+            // Who is left even so is ended with the server.
+            drop(process.tree.kill());
+        }
+    }
 }
 
 /// The address of a job's actor. A cheap clone; it outlives the actor.

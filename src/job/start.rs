@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use super::actor::JobSettings;
 use super::job_guard::JobSeat;
+use super::messages::UnownedProcess;
 use super::spawn_pool::{self, Line};
 use crate::outcome::StartError;
 use crate::process::shell::{self, Invocation, Shell};
@@ -151,31 +152,6 @@ pub(super) async fn start_elsewhere(
     };
     let why = "its start broke off".to_owned();
     told.unwrap_or(Err(StartError::System { program, why }))
-}
-
-/// A process that no job owns yet. Dropped, it is ended with all that came out of it.
-#[derive(Debug)]
-pub(super) struct UnownedProcess(Option<Process>);
-
-impl UnownedProcess {
-    const fn new(process: Process) -> Self {
-        Self(Some(process))
-    }
-
-    /// Hands the process over to its owner.
-    pub(super) fn into_owned(mut self, program: String) -> Result<Process, StartError> {
-        let why = || "it was ended before it began".to_owned();
-        self.0.take().ok_or_else(|| StartError::System { program, why: why() })
-    }
-}
-
-impl Drop for UnownedProcess {
-    fn drop(&mut self) {
-        if let Some(process) = self.0.take() {
-            // Who is left even so is ended with the server.
-            drop(process.tree.kill());
-        }
-    }
 }
 
 // The program and environment of a spec.

@@ -86,7 +86,7 @@ fn output_is_searched_and_queried_as_it_is_shown() {
     let job = yard.run(utf16).job();
     let found = grep(&mut yard, json!({"job": job, "grep": "^error: broken$"}));
     assert_eq!((&found["matches"], &found["output"]), (&json!(1), &json!("2: error: broken\n")));
-    let json = r#"printf '{\0"\0n\0"\0:\0 \0[\0"\0a\0"\0,\0"\0b\0"\0]\0}\0\n\0'"#;
+    let json = r#"printf '\377\376{\0"\0n\0"\0:\0 \0[\0"\0a\0"\0,\0"\0b\0"\0]\0}\0\n\0'"#;
     let job = yard.run(json).job();
     let result = yard.call("read_output", json!({"job": job, "query": "n[1]"})).ok();
     assert_eq!(result["output"], "\"b\"");

@@ -2,6 +2,7 @@
 //! how large a file may get. The rules are pure functions of a file, so that each is shown to
 //! catch a made-up violation as well.
 
+mod circles;
 mod claims;
 mod dependencies;
 mod layers;

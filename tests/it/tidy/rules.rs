@@ -28,9 +28,19 @@ const METRIC_HOME: &str = "telemetry/names/";
 /// Names that say nothing about what is inside.
 const VAGUE: [&str; 4] = ["utils.rs", "util.rs", "helpers.rs", "common.rs"];
 
-/// Everything that is wrong with one file, imports aside.
+/// Calls for tests alone: `LogReader::blocking` reads on whatever thread calls it.
+const ONLY_IN_TESTS: [&str; 1] = [".blocking()"];
+
+/// Everything that is wrong with one file of the product, imports aside.
 pub(super) fn violations(file: &SourceFile) -> Vec<String> {
-    let rules = [words, unsafe_code, size, sign_on_the_door, documented, metric_names, vague_name];
+    let rules = [words, only_in_tests, unsafe_code, metric_names];
+    let own = rules.iter().flat_map(|rule| rule(file)).map(|why| format!("{}: {why}", file.path));
+    own.chain(shape(file)).collect()
+}
+
+/// Everything that is wrong with the shape of a file, in any crate.
+pub(super) fn shape(file: &SourceFile) -> Vec<String> {
+    let rules = [size, sign_on_the_door, documented, vague_name];
     rules.iter().flat_map(|rule| rule(file)).map(|why| format!("{}: {why}", file.path)).collect()
 }
 
@@ -42,6 +52,11 @@ fn words(file: &SourceFile) -> Vec<String> {
         .filter(|word| has_word(&file.code, word))
         .map(|word| format!("`{}` must not touch `{word}`", file.room()))
         .collect()
+}
+
+fn only_in_tests(file: &SourceFile) -> Vec<String> {
+    let calls = ONLY_IN_TESTS.iter().filter(|call| file.code.contains(*call));
+    calls.map(|call| format!("`{call}` is for tests")).collect()
 }
 
 /// Whether `word` stands in `code` as a word of its own.

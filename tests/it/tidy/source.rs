@@ -37,14 +37,27 @@ impl SourceFile {
 
 /// Everything in `src/` but files of unit tests.
 pub(super) fn all() -> Vec<SourceFile> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    below("src")
+}
+
+/// The product and each crate beside it: its name, and its files but those of unit tests.
+pub(super) fn crates() -> Vec<(String, Vec<SourceFile>)> {
+    let members = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates"));
+    let names = members.expect("the crates").flatten().map(|entry| entry.file_name());
+    let members = names.map(|name| format!("crates/{}/src", name.to_string_lossy()));
+    let roots = std::iter::once("src".to_owned()).chain(members);
+    roots.map(|root| (root.clone(), below(&root))).collect()
+}
+
+fn below(root: &str) -> Vec<SourceFile> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(root);
     let mut paths = Vec::new();
     collect(&root, &mut paths);
     paths.sort();
     paths
         .iter()
         .filter_map(|path| {
-            let below = path.strip_prefix(&root).expect("it is below src");
+            let below = path.strip_prefix(&root).expect("it is below the root");
             let text = fs::read_to_string(path).expect("a source file");
             (!is_test(below)).then(|| SourceFile::new(&below.to_string_lossy(), &text))
         })

@@ -14,6 +14,18 @@ fn every_file_keeps_the_rules() {
 }
 
 #[test]
+fn every_file_of_the_crates_has_the_shape() {
+    let crates = source::crates();
+    assert!(crates.len() > 3, "the crates were not read");
+    let found = crates.iter().flat_map(|(name, files)| {
+        let shapes = files.iter().flat_map(rules::shape);
+        shapes.map(move |why| format!("{name}/{why}"))
+    });
+    let found: Vec<String> = found.collect();
+    assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
 fn the_source_was_really_read() {
     let files = source::all();
     for path in ["main.rs", "job/mod.rs", "http/mod.rs", "ids.rs"] {

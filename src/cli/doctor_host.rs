@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::fs::{StatVfs, statvfs};
 use rustix::process::{Resource, getrlimit};
 
-use super::Finding;
+use super::doctor::Finding;
 use crate::confinement::{Granted, ResourceLimits};
 use crate::environment::Cleaned;
 use crate::process::cgroup::Delegation;
@@ -238,8 +238,8 @@ fn words(granted: Granted, limits: ResourceLimits) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
     use super::*;
+    use crate::cli::doctor::Level;
 
     #[test]
     fn tools_that_only_a_login_shell_finds_are_named_with_the_fix() {
@@ -274,8 +274,8 @@ mod tests {
 mod confinement_tests {
     use std::collections::BTreeMap;
 
-    use super::super::Level;
     use super::*;
+    use crate::cli::doctor::Level;
     use crate::confinement::{Backend, Profile};
     use crate::process::cgroup::Controller;
     use crate::service::{Bound, LimitTerms, OnUnavailable};

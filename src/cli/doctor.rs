@@ -1,9 +1,5 @@
 //! `shellyard doctor`: what jobs get from this host, and what they do not.
 
-mod host;
-
-pub use host::{OwnLimits, own_limits};
-
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::DoctorFlags;
+use super::doctor_host as host;
 use crate::bounded_read::{SPILL_CHECK_TIME, run_bounded};
 use crate::environment::{Cleaned, DroppedName};
 use crate::output::SpillDir;
@@ -22,6 +19,8 @@ use crate::service::{Confining, Levels};
 use crate::supervisor::read_pressure;
 use crate::telemetry::Resource;
 use crate::telemetry::spans::OTLP_BUILT_IN;
+
+pub use super::doctor_host::{OwnLimits, own_limits};
 
 /// What is looked at.
 #[derive(Debug)]
@@ -96,21 +95,21 @@ fn as_json(found: &[Finding], environment: &Cleaned) -> String {
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Finding {
-    level: Level,
+pub(super) struct Finding {
+    pub(super) level: Level,
     /// What was looked at, in a word.
-    what: &'static str,
+    pub(super) what: &'static str,
     /// What was found.
-    detail: String,
+    pub(super) detail: String,
     /// What to do about it, or how to change it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fix: Option<String>,
+    pub(super) fix: Option<String>,
 }
 
 /// How a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Level {
+pub(super) enum Level {
     /// As it should be.
     Ok,
     /// Something is missing that jobs can do without.
@@ -130,15 +129,15 @@ impl Level {
 }
 
 impl Finding {
-    fn ok(what: &'static str, detail: impl Into<String>) -> Self {
+    pub(super) fn ok(what: &'static str, detail: impl Into<String>) -> Self {
         Self { level: Level::Ok, what, detail: detail.into(), fix: None }
     }
 
-    fn warn(what: &'static str, detail: impl Into<String>, fix: &str) -> Self {
+    pub(super) fn warn(what: &'static str, detail: impl Into<String>, fix: &str) -> Self {
         Self { level: Level::Warn, what, detail: detail.into(), fix: Some(fix.to_owned()) }
     }
 
-    fn fail(what: &'static str, detail: impl Into<String>, fix: &str) -> Self {
+    pub(super) fn fail(what: &'static str, detail: impl Into<String>, fix: &str) -> Self {
         Self { level: Level::Fail, ..Self::warn(what, detail, fix) }
     }
 }
