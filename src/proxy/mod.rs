@@ -7,7 +7,7 @@
 //! stdout ← ──────── ┘                     └ ← reader ← ┘
 //! ```
 //!
-//! What follows from what is [`session`]'s pure function; the tasks only carry lines. A connection
+//! What follows from what is `session`'s pure function; the tasks only carry lines. A connection
 //! that breaks costs the calls that were in flight, each of which is answered; everything else
 //! goes on by itself once the server is back, and where wanted it is started.
 //!

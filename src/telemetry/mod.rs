@@ -4,7 +4,7 @@
 //! - [`labels`]: the closed sets that label values come from.
 //! - [`events`]: one function per thing that happens; each logs and counts.
 //! - [`spans`]: what belongs to which trace.
-//! - [`setup`]: where log lines go, and which ones.
+//! - [`logging`]: where log lines go, and which ones.
 //! - [`exporter`]: what Prometheus reads.
 //!
 //! Commands are logged, quoted and cut short; output bytes and environment values

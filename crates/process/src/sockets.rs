@@ -5,10 +5,10 @@
 //!
 //! - **Unix sockets** name the process that called `connect` ([`Callers::is_job_on_unix`]). The
 //!   kernel keeps that name, so handing the connected file on does not change it.
-//! - **TCP** names nobody. The kernel tells the inode of the peer's socket ([`find`]), and
+//! - **TCP** names nobody. The kernel tells the inode of the peer's socket (`find`), and
 //!   the process that holds this inode is looked for in /proc ([`Callers::is_job_on_tcp`]).
 //!
-//! The ancestors of a process tell if it is a job's ([`ancestry_of`]): the server is a subreaper,
+//! The ancestors of a process tell if it is a job's (`ancestry_of`): the server is a subreaper,
 //! so whatever a job starts stays a descendant of the server, also after `setsid`, a double fork,
 //! and in namespaces of its own.
 //!

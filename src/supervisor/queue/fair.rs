@@ -15,7 +15,7 @@ use crate::supervisor::refusal::{FullQueue, Refusal, Retry, TenantBound};
 /// Jobs that wait and jobs that run.
 ///
 /// Invariant: what is counted in `lanes` and `members` is what `jobs` holds. Whoever changes a
-/// member [takes it out](Queue::leave) before and [puts it back](Queue::join) after, so that the
+/// member takes it out before (`leave`) and puts it back after (`join`), so that the
 /// lanes always know who is ready.
 #[derive(Debug)]
 pub struct Queue {
