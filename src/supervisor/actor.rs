@@ -205,6 +205,9 @@ impl Actor for SupervisorActor {
         match event {
             // The seat that the actor held has ended its tree and made the job read as lost.
             SupervisionEvent::ActorFailed(_, error) => events::actor_failed(Class::Job, &error),
+            // The normal end of a job is not this event: its outcome is known, and its slot free,
+            // while its actor stays for as long as processes that outlived the leader. The task
+            // that watches the job's status reports it (`SupervisorMsg::Ended`).
             SupervisionEvent::ActorStarted(_)
             | SupervisionEvent::ActorTerminated(..)
             | SupervisionEvent::ProcessGroupChanged(_) => {}
