@@ -105,10 +105,11 @@ fn a_spinning_fork_bomb_is_ended_for_its_processes_whatever_memory_it_may_have()
     }
 }
 
-/// The same with a session for each process.
+/// The same with a session for each process, 255 of them at most: schedulers that share processors
+/// between sessions leave the server as little as each of them.
 const LEAVING_BOMB: &str = "exec bash -c 'b() { echo started; if [ $1 -gt 0 ]; then \
     for i in 1 2; do setsid bash -c \"$(declare -f b); b $(($1-1))\" MARKER & done; fi; \
-    while [ $SECONDS -lt 50 ]; do :; done; }; b 8'";
+    while [ $SECONDS -lt 50 ]; do :; done; }; b 7'";
 
 /// Without a sandbox, and without a cgroup where the user may make none: only ancestors tell what
 /// such a process belongs to.
