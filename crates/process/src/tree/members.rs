@@ -513,6 +513,15 @@ mod tests {
         pids.filter_map(processes::stat).map(|stat| stat.state).collect()
     }
 
+    /// The names of the programs, sorted.
+    fn names(process: &Process) -> Vec<String> {
+        let comm = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+        let names = process.tree.alive().into_iter().filter_map(comm);
+        let mut names: Vec<String> = names.map(|name| name.trim_end().to_owned()).collect();
+        names.sort();
+        names
+    }
+
     #[track_caller]
     fn eventually(what: &str, holds: impl Fn() -> bool) {
         let deadline = Instant::now() + Duration::from_secs(60);
@@ -527,9 +536,9 @@ mod tests {
         let process = scattered();
         let tree = &process.tree;
         // The shell, a child, and an orphan with a child.
-        eventually("all are there", || tree.count_descendants(10) == 4);
+        eventually("all are there", || names(&process) == ["sh", "sh", "sleep", "sleep"]);
+        assert_eq!(tree.count_descendants(10), 4);
         assert_eq!(tree.count_descendants(2), 3, "the first above two");
-        eventually("they are their programs", || states(&process).len() == 4);
         let are_all = |state| states(&process).iter().all(|found| *found == state);
         let stopped = tree.stop_descendants();
         assert_eq!(stopped.0.len(), 4);
