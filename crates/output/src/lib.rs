@@ -19,6 +19,7 @@
 //! **Publish last**: [`Progress`] moves only after the bytes it speaks of can be read.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod compression;
 mod counters;

@@ -8,6 +8,8 @@
 //! Promise: with an allow list the text starts no unlisted program. Not promised: a deny list as a
 //! boundary, and anything once an interpreter or a build tool is allowed.
 
+#![warn(missing_docs)]
+
 pub mod command;
 mod decide;
 pub mod directories;

@@ -12,6 +12,8 @@
 //! ([`sandbox`]); those that get namespaces are created by a small second process ([`Spawner`]).
 //! Linux 5.4 or later is needed, for pidfds.
 
+#![warn(missing_docs)]
+
 pub mod cgroup;
 mod child_defaults;
 mod children;
