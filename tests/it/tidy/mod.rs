@@ -1,6 +1,6 @@
-//! The source holds the order of the rooms: who may import whom, what each must not touch, and
-//! how large a file may get. The rules are pure functions of a file, so that each is shown to
-//! catch a made-up violation as well.
+//! Rules about the source text: the import order of modules, forbidden names in each module, the
+//! size and shape of files, and plain words. Each rule is a pure function of a file, and a test
+//! shows that it catches a made-up violation.
 
 mod circles;
 mod claims;
@@ -9,3 +9,4 @@ mod layers;
 mod rules;
 mod source;
 mod tests;
+mod words;

@@ -50,21 +50,36 @@ pub(super) fn crates() -> Vec<(String, Vec<SourceFile>)> {
 }
 
 fn below(root: &str) -> Vec<SourceFile> {
+    let files = read_folder(root).into_iter();
+    let product = files.filter(|(path, _)| !is_test(Path::new(path)));
+    product.map(|(path, text)| SourceFile::new(&path, &text)).collect()
+}
+
+/// Returns every file of the workspace, tests and benchmarks included, with its whole text; the
+/// paths start at the root of the repository.
+pub(super) fn whole_workspace() -> Vec<SourceFile> {
+    let folders = ["src", "crates", "tests", "benches"].into_iter();
+    let files = folders.flat_map(|folder| {
+        read_folder(folder).into_iter().map(move |(path, text)| (format!("{folder}/{path}"), text))
+    });
+    files.map(|(path, text)| SourceFile { path, code: blank(&text), text }).collect()
+}
+
+/// The path below `root` and the text of each Rust file in it, sorted by path.
+fn read_folder(root: &str) -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(root);
     let mut paths = Vec::new();
     collect(&root, &mut paths);
     paths.sort();
-    paths
-        .iter()
-        .filter_map(|path| {
-            let below = path.strip_prefix(&root).expect("it is below the root");
-            let text = fs::read_to_string(path).expect("a source file");
-            (!is_test(below)).then(|| SourceFile::new(&below.to_string_lossy(), &text))
-        })
-        .collect()
+    let texts = paths.iter().map(|path| {
+        let below = path.strip_prefix(&root).expect("it is below the root");
+        let text = fs::read_to_string(path).expect("a source file");
+        (below.to_string_lossy().into_owned(), text)
+    });
+    texts.collect()
 }
 
-/// Whether a file is one of unit tests: `tests.rs`, `…_tests.rs`, or anything below `tests/`.
+/// `true` for a file of unit tests: `tests.rs`, `…_tests.rs`, or anything below `tests/`.
 fn is_test(path: &Path) -> bool {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     stem == "tests"
