@@ -34,7 +34,7 @@ pub(super) fn follow_children(host: Arc<Host>, record: Option<ProcessRecord>) ->
                     trees.scan_if_due(Event::ChildEnded);
                 }
                 Ok(false) => trees.scan_if_due(trees.time_passed()),
-                Err(error) => return events::children_unseen(&error),
+                Err(error) => return events::child_exits_unseen(&error),
             }
         }
     })?;
@@ -53,14 +53,14 @@ fn reap_and_renew(host: &Host) {
     }
     match host.guardian().renew() {
         Ok(false) => {}
-        Ok(true) => events::guardian_renewed(),
-        Err(error) => events::guardian_missing(&error),
+        Ok(true) => events::guardian_restarted(),
+        Err(error) => events::guardian_not_started(&error),
     }
     match host.spawner().renew() {
         Ok(false) => {}
-        Ok(true) => events::spawner_renewed(),
+        Ok(true) => events::spawner_restarted(),
         // The next launch tries again, and says so if it fails.
-        Err(error) => events::spawner_missing(&error),
+        Err(error) => events::spawner_not_started(&error),
     }
 }
 
@@ -99,7 +99,7 @@ impl Trees {
         };
         self.newest = newest.filter(|_| scan.is_settled);
         if scan.ended_orphans > 0 {
-            events::unattributed_ended(scan.ended_orphans as u64);
+            events::unattributed_processes_ended(scan.ended_orphans as u64);
         }
         self.note(scan);
         let cost = thread_cpu_time().saturating_sub(begun);
@@ -108,7 +108,7 @@ impl Trees {
 
     fn note(&mut self, scan: TreeScan) {
         if let Some(Err(error)) = self.record.as_mut().map(|record| record.update(scan)) {
-            events::record_missing(&error);
+            events::process_record_not_written(&error);
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::private_files::PrivateDirError;
 use crate::service::Unavailable;
 use crate::telemetry::audit::AuditError;
 use crate::telemetry::exporter::ExporterError;
-use crate::telemetry::logging::SetupError;
+use crate::telemetry::logging::LoggingError;
 
 /// Why the program could not start. Each text says what to do about it.
 #[derive(Debug, Error)]
@@ -43,7 +43,7 @@ pub(super) enum AppError {
     #[error("cannot lock the data directory by `{}`; remove what is there", .path.display())]
     ServerLock { path: PathBuf, source: io::Error },
     #[error(transparent)]
-    Log(#[from] SetupError),
+    Log(#[from] LoggingError),
     #[error(transparent)]
     Metrics(#[from] ExporterError),
     #[error(transparent)]

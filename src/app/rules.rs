@@ -16,7 +16,7 @@ use crate::policy::rules::{self, CoreTools, Rule, RuleError};
 use crate::policy::{OnUncertain, Policy};
 use crate::process::shell::{Dialect, Shell, judged_by};
 use crate::service::{AuditTrail, DEFAULT_LANE, OnAuditFailure, Rules, Variables};
-use crate::telemetry::audit::{Audit, AuditSettings};
+use crate::telemetry::audit::{AuditLog, AuditLogSettings};
 use crate::telemetry::events;
 
 const SHELL_TOOL_DIRECTORIES: &str = "shell_tool.allowed_directories";
@@ -119,7 +119,7 @@ fn directories(loaded: &Loaded) -> Result<Option<AllowedDirectories>, AppError> 
             // The document's own example names directories that few hosts have. One that is not
             // there lets nothing in.
             Err(error) if key == SHELL_TOOL_DIRECTORIES && error.kind() == ErrorKind::NotFound => {
-                events::directory_missing(path);
+                events::allowed_directory_missing(path);
                 path.clone()
             }
             Err(source) => {
@@ -192,13 +192,13 @@ pub(super) fn audit(settings: &Settings) -> Result<Option<AuditTrail>, AppError>
     let path = audit.file.clone().unwrap_or_else(|| settings.server.data_dir.join("audit.jsonl"));
     let config::AuditSettings { max_bytes, keep, max_queued, .. } = *audit;
     let max_queued = usize::try_from(max_queued).unwrap_or(usize::MAX);
-    let place = AuditSettings { path, max_bytes, keep, max_queued };
-    let log = match (Audit::open(place.clone()), audit.on_failure) {
+    let place = AuditLogSettings { path, max_bytes, keep, max_queued };
+    let log = match (AuditLog::open(place.clone()), audit.on_failure) {
         (Ok(log), _) => log,
         (Err(error), OnAuditFailure::Refuse) => return Err(error.into()),
         (Err(error), OnAuditFailure::Count) => {
             events::audit_failed(1, &error);
-            Audit::unopened(place)?
+            AuditLog::open_later(place)?
         }
     };
     Ok(Some(AuditTrail { log, on_failure: audit.on_failure }))

@@ -216,7 +216,7 @@ async fn outlast(mut signals: Signals, begins: Arc<Notify>, limit: Duration) {
 }
 
 fn force_end(host: &Host, limit: Duration) {
-    events::end_forced(limit);
+    events::shutdown_forced(limit);
     // A thread in a system call that nothing interrupts keeps our files open after the exit.
     host.guardian().let_go();
     thread::sleep(LAST_LINE);

@@ -16,7 +16,7 @@ use super::error::AppError;
 use super::runtime::{self, EndWatchdog, Signals};
 use super::values;
 use crate::bounded_read::{SPILL_CHECK_TIME, run_bounded};
-use crate::cli::talk;
+use crate::cli::terminal;
 use crate::config::{Changes, Loaded, Settings, Sources, load};
 use crate::http::{Doors, MetricsText, Operations, Readiness, Reloaded, Server};
 use crate::mcp::{Handler, ServerName};
@@ -87,10 +87,11 @@ impl App {
         log: LogFilter,
     ) -> Result<Self, AppError> {
         let scratch = host.make_scratch_root(&std::env::temp_dir());
-        let scratch = scratch.inspect_err(|error| events::scratch_missing(error)).ok();
+        let scratch = scratch.inspect_err(|error| events::scratch_dir_unusable(error)).ok();
         let record =
             scratch.as_ref().map(|scratch| ProcessRecord::begin(scratch.path(), &host.tag()));
-        let record = record.and_then(|record| record.inspect_err(events::record_missing).ok());
+        let record =
+            record.and_then(|record| record.inspect_err(events::process_record_not_written).ok());
         follow_children(Arc::clone(&host), record).map_err(AppError::no_thread)?;
         host.guardian().want(scratch.as_ref().map(ScratchRoot::path));
         let place = scratch.as_ref().map_or(Path::new(""), ScratchRoot::path);
@@ -101,7 +102,7 @@ impl App {
             events::data_dir_unusable(spill.root(), &error);
         }
         spill.remove_leftovers();
-        events::read_memory_limit_known(loaded.settings.output.read_memory as u64);
+        events::read_memory_limit_set(loaded.settings.output.read_memory as u64);
         tokio::spawn(yard.job.quota.read_memory().clone().trim_after_reads(trim_memory));
         let yard = Yard::open(YardSettings { numbers, ..yard }).await?;
         let pressure = watch::Sender::new(loaded.settings.pressure);
@@ -243,14 +244,14 @@ impl App {
         let gauges = Arc::clone(&self.gauges);
         let exporter = exporter
             .with_data_dir(values::spill_dir(&self.settings))
-            .with_output(Arc::clone(self.spill.counters()));
+            .with_output_counters(Arc::clone(self.spill.counters()));
         MetricsText::new(move || {
             let yard = yard.clone();
             let gauges = Arc::clone(&gauges);
             let exporter = exporter.clone();
             async move {
                 if let Some(figures) = yard.figures().await {
-                    gauges.show(&figures);
+                    gauges.update(&figures);
                 }
                 exporter.render().await
             }
@@ -271,7 +272,7 @@ fn end_grace(configured: Duration, drain: Duration) -> Duration {
 /// answered meanwhile. Where it is missing, the first job tries again, and says so if that fails.
 fn start_guardian(host: &Host) {
     if let Err(error) = host.guardian().ensure() {
-        events::guardian_missing(&error);
+        events::guardian_not_started(&error);
     }
 }
 
@@ -321,7 +322,7 @@ impl Reload {
         let (loaded, tuning) = match self.read_in_time().await {
             Ok(read) => read,
             Err(error) => {
-                let why = talk::with_causes(&error);
+                let why = terminal::message_with_causes(&error);
                 self.live.yard.keep_tuning(&why, by);
                 events::reload_refused(&why);
                 return Err(why);
@@ -333,10 +334,10 @@ impl Reload {
         };
         self.live.yard.tune(tuning, by, &changes.live).await;
         self.live.pressure.send_replace(loaded.settings.pressure);
-        self.live.gauges.learn(values::known_names(&loaded.settings));
+        self.live.gauges.add_names(values::known_names(&loaded.settings));
         self.filter_log(&changes, &loaded);
         *last = loaded;
-        events::reloaded(&changes.live, &changes.restart);
+        events::settings_reloaded(&changes.live, &changes.restart);
         Ok(changes)
     }
 
@@ -344,7 +345,7 @@ impl Reload {
     fn filter_log(&self, changes: &Changes, loaded: &Loaded) {
         if changes.live.iter().any(|key| key == "log.filter") {
             // The settings let nothing else through.
-            self.live.log.configure(&loaded.settings.log.filter).ok();
+            self.live.log.set_configured(&loaded.settings.log.filter).ok();
         }
     }
 

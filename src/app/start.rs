@@ -11,7 +11,7 @@ use super::runtime::{Signals, check_log_thread, check_threads, client_runtime, s
 use super::serve::{App, Ending};
 use super::{confinement, connect, rules, traces, values};
 use crate::bounded_read::{FILE_TIME, run_bounded};
-use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, talk};
+use crate::cli::{self, Cli, Command, ConfigVerb, OperatorVerb, RunFlags, terminal};
 use crate::config::{Environment, FlagValue, Loaded, Settings, Sources, load};
 use crate::http::Server;
 use crate::private_files::{PrivateDirError, make_private_dir};
@@ -74,7 +74,7 @@ pub fn run(cli: Cli) -> ExitCode {
         }
     };
     ExitCode::from(result.unwrap_or_else(|error: AppError| {
-        talk::complain(&error);
+        terminal::print_error(&error);
         failure
     }))
 }
@@ -189,7 +189,8 @@ impl Start {
         let loaded = self.load()?;
         close_data_dir(&loaded.settings)?;
         // The command's own output is what the caller wants to see.
-        let logging = logging::Logging { filter: "warn".to_owned(), ..self.logging(&loaded) };
+        let logging =
+            logging::LoggingSettings { filter: "warn".to_owned(), ..self.logging(&loaded) };
         check_threads(&self.sources.environment)?;
         let (_guard, log) = logging::start(&logging)?;
         let grace = loaded.settings.job.grace;
@@ -202,7 +203,7 @@ impl Start {
             app.yard().drain(Duration::ZERO, grace).await;
             app.end_everything().await;
             if let Some(message) = &result.message {
-                talk::say(message);
+                terminal::print_message(message);
             }
             Ok(result.exit_code)
         });
@@ -225,9 +226,9 @@ impl Start {
     fn doctor(&self, flags: &cli::DoctorFlags) -> Result<u8, AppError> {
         let loaded = self.load()?;
         // A host raises the limits of its process.
-        let limits = cli::doctor::own_limits();
+        let limits = cli::doctor::read_rlimits();
         let host = new_host()?;
-        let patient = cli::doctor::Patient {
+        let input = cli::doctor::DoctorInput {
             environment: &rules::environment(&loaded, &self.sources.environment)?,
             levels: loaded.settings.pressure.levels,
             spill_dir: &values::spill_dir(&loaded.settings),
@@ -239,14 +240,14 @@ impl Start {
             host: &host,
             limits,
         };
-        Ok(cli::doctor::run(flags, &patient))
+        Ok(cli::doctor::run(flags, &input))
     }
 
     fn load(&self) -> Result<Loaded, AppError> {
         Ok(load(self.sources.clone())?)
     }
 
-    fn logging(&self, loaded: &Loaded) -> logging::Logging {
+    fn logging(&self, loaded: &Loaded) -> logging::LoggingSettings {
         values::logging(&loaded.settings.log, &self.sources.environment)
     }
 }

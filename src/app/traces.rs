@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::error::AppError;
-use crate::cli::talk;
+use crate::cli::terminal;
 use crate::client::{Client, Target};
 use crate::config::{Loaded, Origin};
 use crate::telemetry::{events, otlp, spans};
@@ -28,11 +28,11 @@ pub(super) struct Traces {
 /// carries the last spans.
 pub(super) fn start(loaded: &Loaded, runtime: &Handle) -> Result<Traces, AppError> {
     let settings = &loaded.settings.trace;
-    spans::sample(settings.sample);
+    spans::set_sample_ratio(settings.sample);
     match (&settings.otlp_endpoint, loaded.origin("trace.otlp_endpoint")) {
         // It may well be meant for other programs.
         (Some(endpoint), Some(Origin::Variable(name))) if !CAN_EXPORT && name == STANDARD => {
-            events::spans_stay_here(endpoint);
+            events::span_export_not_built(endpoint);
             Ok(Traces::default())
         }
         (Some(endpoint), _) => export(endpoint, runtime),
@@ -101,12 +101,12 @@ impl Courier {
         let failure = match answer {
             Ok(answer) if answer.status().is_success() => None,
             Ok(answer) => Some(format!("it answered {}", answer.status())),
-            Err(error) => Some(talk::root_cause(error.as_ref())),
+            Err(error) => Some(terminal::root_cause(error.as_ref())),
         };
         let was_failing = self.is_failing.swap(failure.is_some(), Ordering::Relaxed);
         match failure {
-            Some(why) if !was_failing => events::spans_not_exported(&why),
-            None if was_failing => events::spans_exported_again(),
+            Some(why) if !was_failing => events::span_export_failed(&why),
+            None if was_failing => events::span_export_recovered(),
             Some(_) | None => {}
         }
     }

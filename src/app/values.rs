@@ -22,17 +22,20 @@ use crate::service::{
     TenantLimits, Tuning, YardSettings,
 };
 use crate::spec::Limits;
-use crate::telemetry::KnownNames;
-use crate::telemetry::logging::{Format, Logging};
+use crate::telemetry::SeriesNames;
+use crate::telemetry::logging::{LineFormat, LoggingSettings};
 
-pub(super) fn logging(settings: &config::LogSettings, environment: &Environment) -> Logging {
+pub(super) fn logging(
+    settings: &config::LogSettings,
+    environment: &Environment,
+) -> LoggingSettings {
     let coloured = std::io::stderr().is_terminal() && !environment.refuses_color();
     let format = match settings.format {
-        config::LogFormat::Json => Format::Json,
-        config::LogFormat::Human if coloured => Format::Coloured,
-        config::LogFormat::Human => Format::Plain,
+        config::LogFormat::Json => LineFormat::Json,
+        config::LogFormat::Human if coloured => LineFormat::Coloured,
+        config::LogFormat::Human => LineFormat::Plain,
     };
-    Logging { format, filter: settings.filter.clone() }
+    LoggingSettings { format, filter: settings.filter.clone() }
 }
 
 pub(super) fn http(settings: &Settings, host: Arc<Host>) -> Result<HttpSettings, AppError> {
@@ -208,10 +211,10 @@ pub(super) fn quota(settings: &Settings) -> QuotaLimits {
 }
 
 /// Lanes and tenants that metrics name.
-pub(super) fn known_names(settings: &Settings) -> KnownNames {
+pub(super) fn known_names(settings: &Settings) -> SeriesNames {
     let lanes = settings.queue.lanes.keys().cloned();
     let tenants = settings.tenants.keys().cloned();
-    KnownNames {
+    SeriesNames {
         lanes: lanes.chain([DEFAULT_LANE.to_owned()]).collect(),
         tenants: tenants.chain([Tenant::LOCAL.name().to_owned()]).collect(),
     }

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::talk::Reply;
+use super::terminal::VerbOutput;
 use super::{AuditCommand, AuditVerb, AuditVerifyFlags};
-use crate::telemetry::audit::{self, Mark, Place, Verified, VerifyError};
+use crate::telemetry::audit::{self, EntryStamp, LineLocation, VerifyError, VerifyReport};
 
 /// How the answer looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,28 +28,30 @@ pub fn run(command: &AuditCommand) -> u8 {
 /// Checks an audit log and returns the exit code: 0, or 1 when it does not hold.
 #[must_use]
 pub fn verify(file: &Path, format: Format) -> u8 {
-    reply(audit::verify(file), format).give()
+    reply(audit::verify(file), format).print()
 }
 
-fn reply(result: Result<Verified, VerifyError>, format: Format) -> Reply {
+fn reply(result: Result<VerifyReport, VerifyError>, format: Format) -> VerbOutput {
     match (result, format) {
         (Ok(verified), Format::Human) => {
-            Reply { stdout: summary(&verified), stderr: remarks(&verified), code: 0 }
+            VerbOutput { stdout: summary(&verified), stderr: remarks(&verified), code: 0 }
         }
         (Ok(verified), Format::Json) => {
-            Reply { stdout: format!("{:#}\n", as_json(&verified)), ..Reply::default() }
+            VerbOutput { stdout: format!("{:#}\n", as_json(&verified)), ..VerbOutput::default() }
         }
         (Err(error), Format::Human) => {
             let stderr = format!("shellyard: {}\n", full_text(&error));
-            Reply { stdout: String::new(), stderr, code: 1 }
+            VerbOutput { stdout: String::new(), stderr, code: 1 }
         }
-        (Err(error), Format::Json) => {
-            Reply { stdout: format!("{:#}\n", problem(&error)), code: 1, ..Reply::default() }
-        }
+        (Err(error), Format::Json) => VerbOutput {
+            stdout: format!("{:#}\n", problem(&error)),
+            code: 1,
+            ..VerbOutput::default()
+        },
     }
 }
 
-fn summary(verified: &Verified) -> String {
+fn summary(verified: &VerifyReport) -> String {
     let (Some(first), Some(last)) = (&verified.first, &verified.last) else {
         return "ok: no entries yet\n".to_owned();
     };
@@ -63,7 +65,7 @@ fn summary(verified: &Verified) -> String {
 }
 
 /// What is no fault of the log, but good to know.
-fn remarks(verified: &Verified) -> String {
+fn remarks(verified: &VerifyReport) -> String {
     let mut text = String::new();
     if let Some(first) = verified.first.as_ref().filter(|first| first.seq > 1) {
         text += &format!(
@@ -79,7 +81,7 @@ fn remarks(verified: &Verified) -> String {
     text
 }
 
-fn as_json(verified: &Verified) -> Value {
+fn as_json(verified: &VerifyReport) -> Value {
     json!({
         "ok": true,
         "entries": verified.lines,
@@ -99,11 +101,11 @@ fn problem(error: &VerifyError) -> Value {
     answer
 }
 
-fn mark(mark: &Mark) -> Value {
+fn mark(mark: &EntryStamp) -> Value {
     json!({ "seq": mark.seq, "time": mark.time })
 }
 
-fn place(place: &Place) -> Value {
+fn place(place: &LineLocation) -> Value {
     json!({ "file": place.file.to_string_lossy(), "line": place.line })
 }
 
@@ -130,14 +132,14 @@ fn thousands(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::audit::{Audit, AuditSettings, NoteEntry};
+    use crate::telemetry::audit::{AuditLog, AuditLogSettings, NoteEntry};
     use std::fs;
 
     fn log(folder: &Path, entries: usize) -> std::path::PathBuf {
         let path = folder.join("audit.jsonl");
         let settings =
-            AuditSettings { path: path.clone(), max_bytes: 150_000, keep: 1, max_queued: 0 };
-        let audit = Audit::open(settings).unwrap();
+            AuditLogSettings { path: path.clone(), max_bytes: 150_000, keep: 1, max_queued: 0 };
+        let audit = AuditLog::open(settings).unwrap();
         for _ in 0..entries {
             audit.note(&NoteEntry { what: "test", detail: "" });
             // One by one, so that the log is rotated as soon as it is large enough.

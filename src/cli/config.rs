@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::ask::{AskError, AskFlags, post};
-use super::talk::{Reply, table};
+use super::server_request::{ConnectFlags, ServerRequestError, post};
+use super::terminal::{VerbOutput, table};
 use super::{CheckFlags, ConfigFileVerb, InitFlags, ServeFlags, ShowFlags};
 use crate::client::Client;
 use crate::config::{
@@ -23,23 +23,23 @@ pub fn run(verb: &ConfigFileVerb, environment: Environment) -> u8 {
         ConfigFileVerb::Show(flags) => show(flags, environment),
         ConfigFileVerb::Init(flags) => init(flags, &environment),
     };
-    reply.give()
+    reply.print()
 }
 
-fn check(flags: &CheckFlags, environment: Environment) -> Reply {
+fn check(flags: &CheckFlags, environment: Environment) -> VerbOutput {
     match (read(flags.file.clone(), &flags.serve, environment), flags.json) {
         (Ok(loaded), true) => {
             let answer = json!({ "ok": true, "file": loaded.file, "problems": [] });
-            Reply { stdout: format!("{answer:#}\n"), ..Reply::default() }
+            VerbOutput { stdout: format!("{answer:#}\n"), ..VerbOutput::default() }
         }
         (Ok(loaded), false) => {
             let file = loaded.file.as_deref().map_or("no file".into(), Path::to_string_lossy);
             let stdout = format!("the configuration is valid ({file})\n");
-            Reply { stdout, stderr: warning(&loaded), code: 0 }
+            VerbOutput { stdout, stderr: warning(&loaded), code: 0 }
         }
         (Err(error), true) => {
             let answer = json!({ "ok": false, "code": error.code(), "problems": problems(&error) });
-            Reply { stdout: format!("{answer:#}\n"), stderr: String::new(), code: 1 }
+            VerbOutput { stdout: format!("{answer:#}\n"), stderr: String::new(), code: 1 }
         }
         (Err(error), false) => failed(&error),
     }
@@ -55,10 +55,12 @@ fn warning(loaded: &Loaded) -> String {
     }
 }
 
-fn show(flags: &ShowFlags, environment: Environment) -> Reply {
+fn show(flags: &ShowFlags, environment: Environment) -> VerbOutput {
     match read(None, &flags.serve, environment) {
-        Ok(loaded) if flags.json => Reply { stdout: shown_as_json(&loaded), ..Reply::default() },
-        Ok(loaded) => Reply { stdout: shown(&loaded), ..Reply::default() },
+        Ok(loaded) if flags.json => {
+            VerbOutput { stdout: shown_as_json(&loaded), ..VerbOutput::default() }
+        }
+        Ok(loaded) => VerbOutput { stdout: shown(&loaded), ..VerbOutput::default() },
         Err(error) => failed(&error),
     }
 }
@@ -97,15 +99,15 @@ fn shown_as_json(loaded: &Loaded) -> String {
     format!("{:#}\n", json!({ "file": loaded.file, "settings": settings }))
 }
 
-fn init(flags: &InitFlags, environment: &Environment) -> Reply {
+fn init(flags: &InitFlags, environment: &Environment) -> VerbOutput {
     if flags.stdout {
-        return Reply { stdout: DEFAULT_FILE.to_owned(), ..Reply::default() };
+        return VerbOutput { stdout: DEFAULT_FILE.to_owned(), ..VerbOutput::default() };
     }
     let Some(path) = user_file(environment) else {
         return failure("HOME is not set, so there is no place for a file of yours; use --stdout");
     };
     match write_new(&path) {
-        Ok(()) => Reply { stdout: format!("{}\n", path.display()), ..Reply::default() },
+        Ok(()) => VerbOutput { stdout: format!("{}\n", path.display()), ..VerbOutput::default() },
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => failure(&format!(
             "`{}` exists and is left as it is; move it away first, or use --stdout",
             path.display()
@@ -140,15 +142,15 @@ fn problems(error: &ConfigError) -> Vec<Value> {
     }
 }
 
-fn failed(error: &ConfigError) -> Reply {
+fn failed(error: &ConfigError) -> VerbOutput {
     match std::error::Error::source(error) {
         Some(cause) => failure(&format!("{error}: {cause}")),
         None => failure(&error.to_string()),
     }
 }
 
-fn failure(message: &str) -> Reply {
-    Reply { stdout: String::new(), stderr: format!("shellyard: {message}\n"), code: 1 }
+fn failure(message: &str) -> VerbOutput {
+    VerbOutput { stdout: String::new(), stderr: format!("shellyard: {message}\n"), code: 1 }
 }
 
 // `config reload`: new settings for a server that runs.
@@ -158,17 +160,20 @@ fn failure(message: &str) -> Reply {
 pub struct ReloadFlags {
     /// Which server is asked.
     #[command(flatten)]
-    pub server: AskFlags,
+    pub server: ConnectFlags,
 }
 
 /// Has the server read its settings again.
-pub(super) async fn reload(flags: &ReloadFlags, client: &Client) -> Result<Reply, AskError> {
+pub(super) async fn reload(
+    flags: &ReloadFlags,
+    client: &Client,
+) -> Result<VerbOutput, ServerRequestError> {
     let answer = post(client, "/api/v1/reload", &json!({})).await?;
     Ok(flags.server.success(&answer, || told(&answer)))
 }
 
 /// One line for each setting that changed, and what its new value takes.
-fn told(answer: &Value) -> Reply {
+fn told(answer: &Value) -> VerbOutput {
     let keys = |name: &str| answer[name].as_array().map_or(&[][..], Vec::as_slice);
     let row = |key: &Value, what: &str| {
         vec![key.as_str().unwrap_or_default().to_owned(), what.to_owned()]
@@ -177,7 +182,7 @@ fn told(answer: &Value) -> Reply {
     let restart = keys("needs_restart").iter().map(|key| row(key, "takes a restart"));
     let rows: Vec<Vec<String>> = live.chain(restart).collect();
     let stderr = if rows.is_empty() { "nothing changed\n" } else { "" };
-    Reply { stdout: table(&rows), stderr: stderr.to_owned(), code: 0 }
+    VerbOutput { stdout: table(&rows), stderr: stderr.to_owned(), code: 0 }
 }
 
 #[cfg(test)]

@@ -17,14 +17,14 @@ use crate::process::load::PressureError;
 use crate::process::shell::Shell;
 use crate::service::{Confining, Levels};
 use crate::supervisor::read_pressure;
-use crate::telemetry::Resource;
+use crate::telemetry::HostResource;
 use crate::telemetry::spans::OTLP_BUILT_IN;
 
-pub use super::doctor_host::{OwnLimits, own_limits};
+pub use super::doctor_host::{ServerRlimits, read_rlimits};
 
 /// What is looked at.
 #[derive(Debug)]
-pub struct Patient<'a> {
+pub struct DoctorInput<'a> {
     /// The environment of jobs.
     pub environment: &'a Cleaned,
     /// What holds starts back.
@@ -44,35 +44,35 @@ pub struct Patient<'a> {
     /// Makes cgroups, to see what this host lets it do.
     pub host: &'a Host,
     /// The limits that this process was started with.
-    pub limits: OwnLimits,
+    pub limits: ServerRlimits,
 }
 
 /// Tells what was found: of variables the names only, never a value. Returns the exit code, which
 /// is 1 where something does not work.
 #[must_use]
-pub fn run(flags: &DoctorFlags, patient: &Patient<'_>) -> u8 {
-    let found = look(patient);
-    let text = if flags.json { as_json(&found, patient.environment) } else { as_text(&found) };
+pub fn run(flags: &DoctorFlags, input: &DoctorInput<'_>) -> u8 {
+    let found = look(input);
+    let text = if flags.json { as_json(&found, input.environment) } else { as_text(&found) };
     // A reader that went away (`| head`) cannot be told anything any more.
     let is_told = io::stdout().lock().write_all(text.as_bytes()).is_ok();
     u8::from(!is_told || found.iter().any(|finding| finding.level == Level::Fail))
 }
 
-fn look(patient: &Patient<'_>) -> Vec<Finding> {
-    let Patient { environment, levels, spill_dir, collector, confining, .. } = patient;
-    let read = Resource::ALL.map(|resource| (resource, read_pressure(resource)));
+fn look(input: &DoctorInput<'_>) -> Vec<Finding> {
+    let DoctorInput { environment, levels, spill_dir, collector, confining, .. } = input;
+    let read = HostResource::ALL.map(|resource| (resource, read_pressure(resource)));
     let mut found = vec![
         environment_finding(environment),
-        host::shell_finding(&patient.shell),
-        host::path_finding(&host::only_by_login(patient.login_shell.as_deref(), environment)),
+        host::shell_finding(&input.shell),
+        host::path_finding(&host::only_by_login(input.login_shell.as_deref(), environment)),
         store_finding(spill_dir, check_spill_dir(spill_dir)),
-        host::temp_finding(&patient.temp_dir),
+        host::temp_finding(&input.temp_dir),
         pressure_finding(*levels, &read),
-        host::limits_finding(patient.limits),
+        host::limits_finding(input.limits),
     ];
-    found.extend(host::means_findings(&confining.offer, &patient.host.cgroups().delegation()));
+    found.extend(host::means_findings(&confining.offer, &input.host.cgroups().delegation()));
     // Looking has made one.
-    patient.host.cgroups().leave();
+    input.host.cgroups().leave();
     found.push(host::effective_finding(confining));
     found.push(traces_finding(*collector));
     found
@@ -208,11 +208,11 @@ fn traces_finding(collector: Option<&str>) -> Finding {
     }
 }
 
-type Read = (Resource, Result<u8, PressureError>);
+type Read = (HostResource, Result<u8, PressureError>);
 
 fn pressure_finding(levels: Levels, read: &[Read]) -> Finding {
     let finding = |level, detail, fix| Finding { level, what: "pressure", detail, fix };
-    let is_watched = |resource: Resource| levels.of(resource).is_some();
+    let is_watched = |resource: HostResource| levels.of(resource).is_some();
     let unknown = read.iter().find_map(|(resource, read)| {
         let why = read.as_ref().err()?;
         (is_watched(*resource) || !levels.is_any()).then_some(*why)
@@ -225,7 +225,7 @@ fn pressure_finding(levels: Levels, read: &[Read]) -> Finding {
     }
     let now = read.iter().filter_map(|(resource, read)| Some((*resource, (*read).ok()?)));
     let held =
-        Resource::ALL.into_iter().filter_map(|resource| Some((resource, levels.of(resource)?)));
+        HostResource::ALL.into_iter().filter_map(|resource| Some((resource, levels.of(resource)?)));
     let now = percents(now);
     let held = percents(held);
     if held.is_empty() {
@@ -237,8 +237,8 @@ fn pressure_finding(levels: Levels, read: &[Read]) -> Finding {
 }
 
 /// `cpu 3 %, memory 0 %`
-fn percents(figures: impl Iterator<Item = (Resource, u8)>) -> String {
-    let one = |(resource, percent): (Resource, u8)| format!("{} {percent} %", resource.word());
+fn percents(figures: impl Iterator<Item = (HostResource, u8)>) -> String {
+    let one = |(resource, percent): (HostResource, u8)| format!("{} {percent} %", resource.word());
     figures.map(one).collect::<Vec<_>>().join(", ")
 }
 
@@ -250,7 +250,11 @@ mod tests {
     const LEVELS: Levels = Levels { cpu: None, memory: Some(30), io: Some(60) };
 
     fn known(cpu: u8, memory: u8, io: u8) -> [Read; 3] {
-        [(Resource::Cpu, Ok(cpu)), (Resource::Memory, Ok(memory)), (Resource::Io, Ok(io))]
+        [
+            (HostResource::Cpu, Ok(cpu)),
+            (HostResource::Memory, Ok(memory)),
+            (HostResource::Io, Ok(io)),
+        ]
     }
 
     #[track_caller]
@@ -294,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_kernel_that_does_not_tell_is_warned_of_where_it_matters() {
-        let missing = Resource::ALL.map(|resource| (resource, Err(PressureError::Missing)));
+        let missing = HostResource::ALL.map(|resource| (resource, Err(PressureError::Missing)));
         let told = pressure_finding(LEVELS, &missing);
         assert_eq!(told.level, Level::Warn);
         assert!(told.detail.starts_with("this kernel ") && told.detail.ends_with("not held back"));

@@ -127,7 +127,7 @@ fn room_finding(dir: &Path, told: &StatVfs) -> Finding {
 
 /// What the system lets this user's processes have; `None`: no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OwnLimits {
+pub struct ServerRlimits {
     open_files: Option<u64>,
     processes: Option<u64>,
     file_size: Option<u64>,
@@ -135,17 +135,17 @@ pub struct OwnLimits {
 
 /// What the system lets us have at the most.
 #[must_use]
-pub fn own_limits() -> OwnLimits {
+pub fn read_rlimits() -> ServerRlimits {
     let most = |resource| getrlimit(resource).maximum;
-    OwnLimits {
+    ServerRlimits {
         open_files: most(Resource::Nofile),
         processes: most(Resource::Nproc),
         file_size: most(Resource::Fsize),
     }
 }
 
-pub(super) fn limits_finding(limits: OwnLimits) -> Finding {
-    let OwnLimits { open_files, processes, file_size } = limits;
+pub(super) fn limits_finding(limits: ServerRlimits) -> Finding {
+    let ServerRlimits { open_files, processes, file_size } = limits;
     let words = |bound: Option<u64>| bound.map_or("unlimited".to_owned(), |most| most.to_string());
     let detail = format!(
         "open files {}, processes {}, file size {}",
@@ -255,9 +255,9 @@ mod tests {
 
     #[test]
     fn low_limits_are_warned_of() {
-        let none = OwnLimits { open_files: None, processes: None, file_size: None };
+        let none = ServerRlimits { open_files: None, processes: None, file_size: None };
         assert_eq!(limits_finding(none).level, Level::Ok);
-        let found = limits_finding(OwnLimits { open_files: Some(256), ..none });
+        let found = limits_finding(ServerRlimits { open_files: Some(256), ..none });
         assert_eq!(found.level, Level::Warn);
         assert!(found.detail.starts_with("open files 256, processes unlimited"), "{found:?}");
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::ask::{AskError, AskFlags, get, post};
 use super::pause::{counts, still_paused};
-use super::talk::Reply;
+use super::server_request::{ConnectFlags, ServerRequestError, get, post};
+use super::terminal::VerbOutput;
 use crate::client::Client;
 
 /// The time between two looks at a server that drains.
@@ -27,11 +27,14 @@ pub struct DrainFlags {
     pub wait: bool,
     /// Which server is asked.
     #[command(flatten)]
-    pub server: AskFlags,
+    pub server: ConnectFlags,
 }
 
 /// Drains the server, or undoes that.
-pub(super) async fn run(flags: &DrainFlags, client: &Client) -> Result<Reply, AskError> {
+pub(super) async fn run(
+    flags: &DrainFlags,
+    client: &Client,
+) -> Result<VerbOutput, ServerRequestError> {
     let wish = json!({ "undo": flags.undo, "exit": flags.exit });
     let queue = post(client, "/api/v1/drain", &wish).await?;
     if !flags.wait {
@@ -39,7 +42,7 @@ pub(super) async fn run(flags: &DrainFlags, client: &Client) -> Result<Reply, As
     }
     if !flags.server.json {
         // The wait may be long.
-        told(&begun(flags, &queue)).give();
+        told(&begun(flags, &queue)).print();
     }
     let (last, words) = match wait(flags, client, queue).await? {
         End::Empty(queue) => (queue, "nothing waits or runs any more"),
@@ -54,10 +57,14 @@ enum End {
     Gone(Value),
 }
 
-async fn wait(flags: &DrainFlags, client: &Client, mut queue: Value) -> Result<End, AskError> {
+async fn wait(
+    flags: &DrainFlags,
+    client: &Client,
+    mut queue: Value,
+) -> Result<End, ServerRequestError> {
     loop {
         if queue["draining"] != true {
-            return Err(AskError::Undone { target: client.target().to_string() });
+            return Err(ServerRequestError::Undone { target: client.target().to_string() });
         }
         if !flags.exit && queue["running"] == 0 && queue["queued"] == 0 {
             return Ok(End::Empty(queue));
@@ -88,6 +95,6 @@ fn begun(flags: &DrainFlags, queue: &Value) -> String {
     format!("{words}; `shellyard drain --undo` takes it back")
 }
 
-fn told(words: &str) -> Reply {
-    Reply { stderr: format!("{words}\n"), ..Reply::default() }
+fn told(words: &str) -> VerbOutput {
+    VerbOutput { stderr: format!("{words}\n"), ..VerbOutput::default() }
 }

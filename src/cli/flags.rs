@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::ask::set;
 use super::config::ReloadFlags;
 use super::operator::OperatorVerb;
 use super::server::ServerCommand;
+use super::server_request::set;
 use super::token::TokenCommand;
 use crate::config::FlagValue;
 

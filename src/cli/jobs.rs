@@ -7,8 +7,8 @@ use clap::Args;
 use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 
-use super::ask::{AskError, AskFlags, get};
-use super::talk::{Reply, clipped, harmless, table};
+use super::server_request::{ConnectFlags, ServerRequestError, get};
+use super::terminal::{VerbOutput, clipped, harmless, table};
 use crate::client::Client;
 use crate::ids::Tenant;
 
@@ -36,7 +36,7 @@ pub struct JobsFlags {
     pub tenant: Option<Tenant>,
     /// Which server is asked.
     #[command(flatten)]
-    pub server: AskFlags,
+    pub server: ConnectFlags,
 }
 
 fn tenant(text: &str) -> Result<Tenant, String> {
@@ -44,11 +44,14 @@ fn tenant(text: &str) -> Result<Tenant, String> {
 }
 
 /// Lists the jobs that are asked for.
-pub(super) async fn run(flags: &JobsFlags, client: &Client) -> Result<Reply, AskError> {
+pub(super) async fn run(
+    flags: &JobsFlags,
+    client: &Client,
+) -> Result<VerbOutput, ServerRequestError> {
     let answer = get(client, &address(flags)).await?;
     Ok(flags.server.success(&answer, || {
         let jobs = answer["jobs"].as_array().map_or(&[][..], Vec::as_slice);
-        Reply {
+        VerbOutput {
             stdout: shown(jobs, whose(flags), terminal_width()),
             stderr: headline(jobs, flags.limit.into()),
             code: 0,

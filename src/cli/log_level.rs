@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::ask::{AskError, AskFlags, get, put};
-use super::talk::Reply;
+use super::server_request::{ConnectFlags, ServerRequestError, get, put};
+use super::terminal::VerbOutput;
 use super::token::duration;
 use crate::client::Client;
 
@@ -26,11 +26,14 @@ pub struct LogLevelFlags {
     pub reset: bool,
     /// Which server is asked.
     #[command(flatten)]
-    pub server: AskFlags,
+    pub server: ConnectFlags,
 }
 
 /// Shows or changes what is logged.
-pub(super) async fn run(flags: &LogLevelFlags, client: &Client) -> Result<Reply, AskError> {
+pub(super) async fn run(
+    flags: &LogLevelFlags,
+    client: &Client,
+) -> Result<VerbOutput, ServerRequestError> {
     let answer = match (&flags.filter, flags.reset) {
         (Some(filter), _) => {
             let mut wish = json!({ "filter": filter });
@@ -45,8 +48,8 @@ pub(super) async fn run(flags: &LogLevelFlags, client: &Client) -> Result<Reply,
     Ok(flags.server.success(&answer, || told(&answer)))
 }
 
-/// The filter is data; until when it holds is talk.
-fn told(answer: &Value) -> Reply {
+/// The filter is data; until when it holds is terminal.
+fn told(answer: &Value) -> VerbOutput {
     let filter = words(&answer["filter"]);
     let configured = words(&answer["configured"]);
     let stderr = match answer["for_s"].as_u64() {
@@ -56,7 +59,7 @@ fn told(answer: &Value) -> Reply {
             "until the server ends or log.filter changes; `shellyard log-level --reset` takes {configured} back\n"
         ),
     };
-    Reply { stdout: format!("{filter}\n"), stderr, code: 0 }
+    VerbOutput { stdout: format!("{filter}\n"), stderr, code: 0 }
 }
 
 fn words(value: &Value) -> &str {
@@ -75,7 +78,7 @@ mod tests {
     #[test]
     fn what_holds_is_told_with_its_end() {
         let told = |answer: Value| {
-            let Reply { stdout, stderr, .. } = told(&answer);
+            let VerbOutput { stdout, stderr, .. } = told(&answer);
             (stdout, stderr)
         };
         let configured = told(json!({"filter": "info", "configured": "info"}));

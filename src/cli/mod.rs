@@ -1,8 +1,7 @@
 //! The command line: flags as typed values, and one file per verb.
 //!
-//! stdout is data, stderr is talk. A verb returns its exit code; only `main` exits.
+//! stdout is data, stderr is terminal. A verb returns its exit code; only `main` exits.
 
-mod ask;
 pub mod audit;
 pub mod config;
 pub mod doctor;
@@ -17,10 +16,10 @@ pub mod policy;
 mod queue;
 pub mod run;
 mod server;
-pub mod talk;
+mod server_request;
+pub mod terminal;
 pub mod token;
 
-pub use ask::AskFlags;
 pub use config::ReloadFlags;
 pub use drain::DrainFlags;
 pub use flags::{
@@ -35,4 +34,5 @@ pub use operator::OperatorVerb;
 pub use pause::LaneFlags;
 pub use queue::QueueFlags;
 pub use server::{ServerCommand, ServerVerb, ShellServerFlags};
+pub use server_request::ConnectFlags;
 pub use token::{TokenCommand, TokenNewFlags, TokenRevokeFlags, TokenVerb};

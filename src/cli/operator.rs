@@ -2,13 +2,13 @@
 
 use clap::Subcommand;
 
-use super::ask::AskFlags;
 use super::config::{self, ReloadFlags};
 use super::drain::{self, DrainFlags};
 use super::jobs::{self, JobsFlags};
 use super::log_level::{self, LogLevelFlags};
 use super::pause::{self, LaneFlags};
 use super::queue::{self, QueueFlags};
+use super::server_request::ConnectFlags;
 use crate::client::Client;
 
 /// What is asked of a running server.
@@ -34,7 +34,7 @@ pub enum OperatorVerb {
 impl OperatorVerb {
     /// Which server is asked, and by whom.
     #[must_use]
-    pub const fn server(&self) -> &AskFlags {
+    pub const fn server(&self) -> &ConnectFlags {
         match self {
             Self::Jobs(flags) => &flags.server,
             Self::Queue(flags) => &flags.server,
@@ -57,6 +57,6 @@ impl OperatorVerb {
             Self::LogLevel(flags) => log_level::run(flags, client).await,
             Self::Reload(flags) => config::reload(flags, client).await,
         };
-        done.unwrap_or_else(|error| self.server().failure(&error)).give()
+        done.unwrap_or_else(|error| self.server().failure(&error)).print()
     }
 }

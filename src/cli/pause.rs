@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::ask::{AskError, AskFlags, post};
-use super::talk::Reply;
+use super::server_request::{ConnectFlags, ServerRequestError, post};
+use super::terminal::VerbOutput;
 use crate::client::Client;
 
 /// Flags of `pause` and `resume`.
@@ -15,7 +15,7 @@ pub struct LaneFlags {
     pub lane: Option<String>,
     /// Which server is asked.
     #[command(flatten)]
-    pub server: AskFlags,
+    pub server: ConnectFlags,
 }
 
 impl LaneFlags {
@@ -33,7 +33,10 @@ impl LaneFlags {
 }
 
 /// Starts no more jobs.
-pub(super) async fn pause(flags: &LaneFlags, client: &Client) -> Result<Reply, AskError> {
+pub(super) async fn pause(
+    flags: &LaneFlags,
+    client: &Client,
+) -> Result<VerbOutput, ServerRequestError> {
     let queue = post(client, "/api/v1/queue/pause", &flags.wish()).await?;
     let (what, flag) = flags.what();
     let after = format!("what runs goes on; `shellyard resume{flag}` starts jobs again");
@@ -41,7 +44,10 @@ pub(super) async fn pause(flags: &LaneFlags, client: &Client) -> Result<Reply, A
 }
 
 /// Starts jobs again.
-pub(super) async fn resume(flags: &LaneFlags, client: &Client) -> Result<Reply, AskError> {
+pub(super) async fn resume(
+    flags: &LaneFlags,
+    client: &Client,
+) -> Result<VerbOutput, ServerRequestError> {
     let queue = post(client, "/api/v1/queue/resume", &flags.wish()).await?;
     let (what, _) = flags.what();
     let after = still_paused(&queue).unwrap_or_else(|| "jobs start again".to_owned());
@@ -58,8 +64,8 @@ pub(super) fn still_paused(queue: &Value) -> Option<String> {
     Some(format!("lane {lane} is still paused: `shellyard resume --lane {lane}`"))
 }
 
-fn told(done: &str, queue: &Value, after: &str) -> Reply {
-    Reply { stderr: format!("{done} ({}); {after}\n", counts(queue)), ..Reply::default() }
+fn told(done: &str, queue: &Value, after: &str) -> VerbOutput {
+    VerbOutput { stderr: format!("{done} ({}); {after}\n", counts(queue)), ..VerbOutput::default() }
 }
 
 /// `1 running, 2 queued`.

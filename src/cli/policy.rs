@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{PolicyCommand, PolicyExplainFlags, PolicyTestFlags, PolicyVerb, talk};
+use super::{PolicyCommand, PolicyExplainFlags, PolicyTestFlags, PolicyVerb, terminal};
 use crate::policy::rules::{self, RuleError};
 use crate::policy::{
     AskRule, Call, Decision, Explanation, Finding, Opinion, Policy, Request, decide, explain,
@@ -23,7 +23,7 @@ pub fn run(command: &PolicyCommand, policy: &Policy) -> u8 {
         PolicyVerb::Explain(flags) => explain_all(flags, policy, &mut out),
     };
     answered.unwrap_or_else(|error| {
-        talk::say(&error.to_string());
+        terminal::print_message(&error.to_string());
         2
     })
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Map, Value};
 
-use super::ask::{AskError, AskFlags, get};
 use super::jobs::elapsed;
-use super::talk::{Reply, table};
+use super::server_request::{ConnectFlags, ServerRequestError, get};
+use super::terminal::{VerbOutput, table};
 use crate::client::Client;
 
 /// Flags of `queue`.
@@ -15,13 +15,18 @@ use crate::client::Client;
 pub struct QueueFlags {
     /// Which server is asked.
     #[command(flatten)]
-    pub server: AskFlags,
+    pub server: ConnectFlags,
 }
 
 /// Tells how the queue stands.
-pub(super) async fn run(flags: &QueueFlags, client: &Client) -> Result<Reply, AskError> {
+pub(super) async fn run(
+    flags: &QueueFlags,
+    client: &Client,
+) -> Result<VerbOutput, ServerRequestError> {
     let queue = get(client, "/api/v1/queue").await?;
-    Ok(flags.server.success(&queue, || Reply { stdout: shown(&queue), ..Reply::default() }))
+    Ok(flags
+        .server
+        .success(&queue, || VerbOutput { stdout: shown(&queue), ..VerbOutput::default() }))
 }
 
 fn shown(queue: &Value) -> String {

@@ -12,7 +12,7 @@ use crate::outcome::{Ending, Outcome, StartError, StopBy};
 use crate::output::{LogReader, PageEnd, PageRequest};
 use crate::service::{Identity, JobHandle, StopWish, Submission, SubmitError, Yard};
 use crate::spec::{Program, Stdin, Stream};
-use crate::telemetry::spans::{Span, SpanKind};
+use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::trace::{BegunBy, CallTrace};
 
 /// Exit codes of our own, as `timeout`, `env` and `sendmail` have them.
@@ -40,7 +40,7 @@ pub struct RunResult {
 /// When our own signal handlers could not be installed.
 pub async fn run(yard: &Yard, flags: RunFlags) -> io::Result<RunResult> {
     let mut wishes = Wishes::listen()?;
-    let span = Span::begin(SpanKind::Internal, "run".to_owned(), None);
+    let span = TraceSpan::start(SpanKind::Internal, "run".to_owned(), None);
     let trace = CallTrace { context: span.context().clone(), begun_by: BegunBy::Server };
     let desk = yard.desk(Identity::LOCAL, "shellyard run").in_trace(trace);
     let job = match desk.submit(submission(flags)).await {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::ask::set;
+use super::server_request::set;
 use crate::config::FlagValue;
 
 /// How the settings are told apart that the verb itself makes.

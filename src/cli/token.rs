@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::ask::set;
-use super::talk::{Reply, table};
+use super::server_request::set;
+use super::terminal::{VerbOutput, table};
 use crate::config::FlagValue;
 use crate::http::auth::{
     Label, Moment, StoreError, TokenEntry, TokenFile, TokenId, TokenPlace, TokenStore,
@@ -95,7 +95,7 @@ pub fn run(command: &TokenCommand, file: TokenPlace) -> u8 {
         TokenVerb::List => store.read().map(|file| list(&store, &file, format)),
         TokenVerb::Revoke(flags) => revoke(&store, flags.id, format),
     };
-    done.unwrap_or_else(|error| failure(&error, format)).give()
+    done.unwrap_or_else(|error| failure(&error, format)).print()
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -104,7 +104,11 @@ enum Format {
     Json,
 }
 
-fn make(store: &TokenStore, flags: &TokenNewFlags, format: Format) -> Result<Reply, StoreError> {
+fn make(
+    store: &TokenStore,
+    flags: &TokenNewFlags,
+    format: Format,
+) -> Result<VerbOutput, StoreError> {
     let identity = Identity { tenant: flags.tenant, role: flags.role };
     let (secret, entry) = store.make(identity, flags.expires, flags.note.clone())?;
     let stdout = match format {
@@ -120,22 +124,24 @@ fn make(store: &TokenStore, flags: &TokenNewFlags, format: Format) -> Result<Rep
         "its hash is in {}; the token itself is kept nowhere, so keep it now\nclients send it as: Authorization: Bearer TOKEN\n",
         store.path().display()
     );
-    Ok(Reply { stdout, stderr, code: 0 })
+    Ok(VerbOutput { stdout, stderr, code: 0 })
 }
 
-fn revoke(store: &TokenStore, id: TokenId, format: Format) -> Result<Reply, StoreError> {
+fn revoke(store: &TokenStore, id: TokenId, format: Format) -> Result<VerbOutput, StoreError> {
     store.revoke(id)?;
     let reply = match format {
-        Format::Human => Reply { stderr: format!("{id} is revoked\n"), ..Reply::default() },
+        Format::Human => {
+            VerbOutput { stderr: format!("{id} is revoked\n"), ..VerbOutput::default() }
+        }
         Format::Json => {
             let answer = json!({ "ok": true, "id": id.to_string() });
-            Reply { stdout: format!("{answer:#}\n"), ..Reply::default() }
+            VerbOutput { stdout: format!("{answer:#}\n"), ..VerbOutput::default() }
         }
     };
     Ok(reply)
 }
 
-fn list(store: &TokenStore, file: &TokenFile, format: Format) -> Reply {
+fn list(store: &TokenStore, file: &TokenFile, format: Format) -> VerbOutput {
     let stdout = match format {
         Format::Human => shown(file),
         Format::Json => {
@@ -150,7 +156,7 @@ fn list(store: &TokenStore, file: &TokenFile, format: Format) -> Reply {
     if file.entries().next().is_none() {
         stderr += &format!("no tokens in {path}\n");
     }
-    Reply { stdout, stderr, code: 0 }
+    VerbOutput { stdout, stderr, code: 0 }
 }
 
 fn shown(file: &TokenFile) -> String {
@@ -191,18 +197,18 @@ fn as_json(entry: &TokenEntry) -> Value {
     answer
 }
 
-fn failure(error: &StoreError, format: Format) -> Reply {
+fn failure(error: &StoreError, format: Format) -> VerbOutput {
     let text = match error.source() {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     };
     match format {
         Format::Human => {
-            Reply { stderr: format!("shellyard: {text}\n"), code: 1, ..Reply::default() }
+            VerbOutput { stderr: format!("shellyard: {text}\n"), code: 1, ..VerbOutput::default() }
         }
         Format::Json => {
             let answer = json!({ "ok": false, "code": error.code(), "message": text });
-            Reply { stdout: format!("{answer:#}\n"), code: 1, ..Reply::default() }
+            VerbOutput { stdout: format!("{answer:#}\n"), code: 1, ..VerbOutput::default() }
         }
     }
 }

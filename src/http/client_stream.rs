@@ -20,7 +20,7 @@ use tokio::time::{Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::connection_table::Busy;
-use crate::telemetry::{Refusal, events};
+use crate::telemetry::{HttpRefusalReason, events};
 
 /// What keeps a connection busy although its response has no more to say. A cheap clone, one
 /// with the stream and one with the responses.
@@ -106,7 +106,7 @@ impl<S> Stall<S> {
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
         ready!(waiting.as_mut().poll(cx));
         self.waiting = None;
-        events::connection_refused(Refusal::Unread);
+        events::connection_refused(HttpRefusalReason::Unread);
         Poll::Ready(Err(io::Error::new(
             io::ErrorKind::TimedOut,
             "the client does not read what is sent to it",

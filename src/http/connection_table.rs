@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use super::peer::Source;
-use crate::telemetry::{Refusal, events};
+use crate::telemetry::{HttpRefusalReason, events};
 
 /// Seats that only the unix socket has, beyond those of all: an operator always gets in.
 const SOCKET_SEATS: usize = 16;
@@ -236,7 +236,7 @@ struct Hall {
 impl Connections {
     /// None yet, and at most so many, for which at most `max_unread` bytes wait.
     pub(super) fn new(limits: CrowdLimits, max_unread: usize) -> Self {
-        events::connection_limit_known(limits.all);
+        events::connection_limit_set(limits.all);
         let crowd = Crowd::new(limits);
         let backlog = Backlog::new(max_unread);
         Self(Arc::new(Mutex::new(Hall { crowd, backlog, ends: HashMap::new() })))
@@ -250,12 +250,12 @@ impl Connections {
                 Admission::In(ticket) => (ticket, None),
                 Admission::InsteadOf { ticket, evicted } => (ticket, Some(evicted)),
                 Admission::Full => {
-                    events::connection_refused(Refusal::Connections);
+                    events::connection_refused(HttpRefusalReason::Connections);
                     return None;
                 }
             };
             if let Some(ticket) = place {
-                hall.close(ticket, Refusal::Connections);
+                hall.close(ticket, HttpRefusalReason::Connections);
             }
             let evicted = CancellationToken::new();
             hall.ends.insert(ticket, evicted.clone());
@@ -268,7 +268,7 @@ impl Connections {
     pub(super) fn make_room(&self) {
         self.change(|hall| {
             if let Some(ticket) = hall.crowd.evict_idlest() {
-                hall.close(ticket, Refusal::Connections);
+                hall.close(ticket, HttpRefusalReason::Connections);
             }
         });
     }
@@ -282,7 +282,7 @@ impl Connections {
 }
 
 impl Hall {
-    fn close(&mut self, ticket: Ticket, why: Refusal) {
+    fn close(&mut self, ticket: Ticket, why: HttpRefusalReason) {
         events::connection_refused(why);
         self.crowd.leave(ticket);
         if let Some(end) = self.ends.remove(&ticket) {
@@ -365,7 +365,7 @@ impl Busy {
     pub(super) fn hold(&self, bytes: usize) {
         self.0.connections.change(|hall| {
             for ticket in hall.backlog.hold(self.0.ticket, bytes) {
-                hall.close(ticket, Refusal::Unread);
+                hall.close(ticket, HttpRefusalReason::Unread);
             }
         });
     }

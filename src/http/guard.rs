@@ -196,11 +196,11 @@ fn plain_name(host: &str) -> String {
 
 impl Refusal {
     /// The word under which it is counted.
-    pub(super) const fn counted_as(self) -> telemetry::Refusal {
+    pub(super) const fn counted_as(self) -> telemetry::HttpRefusalReason {
         match self {
-            Self::Headers => telemetry::Refusal::Headers,
-            Self::NoHost | Self::Host => telemetry::Refusal::Host,
-            Self::Origin => telemetry::Refusal::Origin,
+            Self::Headers => telemetry::HttpRefusalReason::Headers,
+            Self::NoHost | Self::Host => telemetry::HttpRefusalReason::Host,
+            Self::Origin => telemetry::HttpRefusalReason::Origin,
         }
     }
 }
@@ -345,7 +345,7 @@ pub(super) async fn enter(State(gate): State<Arc<Gate>>, request: Request, next:
         return next.run(Request::from_parts(parts, Body::empty())).await;
     }
     if !gate.allow_jobs && is_job(&parts.extensions).await {
-        events::http_refused(telemetry::Refusal::Job);
+        events::http_refused(telemetry::HttpRefusalReason::Job);
         return refuse_job(&parts.uri);
     }
     let caller = match gate.identify(&parts.headers, arrival).await {
@@ -355,7 +355,7 @@ pub(super) async fn enter(State(gate): State<Arc<Gate>>, request: Request, next:
     let body = match gate.read_body(&parts.headers, body).await {
         Ok(body) => body,
         Err(error) => {
-            events::http_refused(telemetry::Refusal::Body);
+            events::http_refused(telemetry::HttpRefusalReason::Body);
             return refused_body(error, gate.max_body_bytes);
         }
     };
@@ -389,7 +389,7 @@ fn check_head(guard: &Guard, request: &Request, arrival: Option<Arrival>) -> Res
 }
 
 pub(super) fn refused(denied: Denied) -> Response {
-    events::http_refused(telemetry::Refusal::Auth);
+    events::http_refused(telemetry::HttpRefusalReason::Auth);
     denied.into_response()
 }
 

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::peer::{Arrival, JobDetection, Peer};
 use super::settings::{HttpSettings, SocketAt};
 use super::tls::{Certificates, TlsError, TlsFiles};
-use crate::telemetry::{Refusal, events};
+use crate::telemetry::{HttpRefusalReason, events};
 
 /// One way in.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ async fn listen_at(
     let listener = TcpListener::bind(bind).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     if certificates.is_none() && !bound.ip().to_canonical().is_loopback() {
-        events::clear_text(bound);
+        events::tls_disabled(bound);
     }
     let listener = match certificates {
         Some(certificates) => Listener::Tls(listener, certificates),
@@ -132,7 +132,7 @@ async fn listen_on(
     match (SocketListener::bind(socket.path(), settings.job_detection.clone()).await, socket) {
         (Ok(listener), _) => Ok(Some(Listener::Unix(listener))),
         (Err(error), SocketAt::Usual(path)) if bound.is_some() => {
-            events::socket_missing(path, &error);
+            events::socket_unavailable(path, &error);
             Ok(None)
         }
         (Err(error), SocketAt::Usual(_) | SocketAt::Given(_)) => Err(error),
@@ -238,7 +238,7 @@ impl SocketListener {
                 let peer = self.job_detection.peer_on_unix(&stream);
                 return Ok((stream, peer));
             }
-            events::connection_refused(Refusal::Peer);
+            events::connection_refused(HttpRefusalReason::Peer);
         }
     }
 }

@@ -77,7 +77,7 @@ impl Sessions {
     pub(super) fn new(most: usize) -> Self {
         let mut local = LocalSessionManager::default();
         local.session_config.keep_alive = None;
-        events::session_limit_known(most);
+        events::session_limit_set(most);
         Self { local: Arc::new(local), book: Arc::new(Mutex::new(Book::new(most))) }
     }
 

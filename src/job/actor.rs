@@ -29,8 +29,8 @@ use crate::output::{LogSettings, Quota};
 use crate::process::shell::Shell;
 use crate::process::{Host, Leader, PipelineReport, Process, Tree};
 use crate::spec::Stdin;
-use crate::telemetry::Actor as Class;
-use crate::telemetry::events::{self, Letter, LiveActor};
+use crate::telemetry::ActorKind;
+use crate::telemetry::events::{self, CountedMessage, LiveActor};
 
 /// What all jobs of a server have in common.
 #[derive(Debug, Clone)]
@@ -93,14 +93,14 @@ struct KillClock {
 }
 
 impl Actor for JobActor {
-    type Msg = Letter<JobMsg>;
+    type Msg = CountedMessage<JobMsg>;
     type State = Job;
     type Arguments = JobSeat;
 
     /// Trivial on purpose: the supervisor waits for it.
     async fn pre_start(
         &self,
-        myself: ActorRef<Letter<JobMsg>>,
+        myself: ActorRef<CountedMessage<JobMsg>>,
         seat: JobSeat,
     ) -> Result<Job, ActorProcessingErr> {
         seat.set_actor(Address::of(myself));
@@ -109,7 +109,7 @@ impl Actor for JobActor {
 
     async fn post_start(
         &self,
-        myself: ActorRef<Letter<JobMsg>>,
+        myself: ActorRef<CountedMessage<JobMsg>>,
         job: &mut Job,
     ) -> Result<(), ActorProcessingErr> {
         job.start(&Address::of(myself));
@@ -119,12 +119,12 @@ impl Actor for JobActor {
     /// Never fails: an `Err` here would end the actor and lose the outcome.
     async fn handle(
         &self,
-        myself: ActorRef<Letter<JobMsg>>,
-        letter: Letter<JobMsg>,
+        myself: ActorRef<CountedMessage<JobMsg>>,
+        message: CountedMessage<JobMsg>,
         job: &mut Job,
     ) -> Result<(), ActorProcessingErr> {
         let myself = Address::of(myself);
-        let event = match letter.open() {
+        let event = match message.into_inner() {
             JobMsg::Started(started) => {
                 job.starting = None;
                 // A job that was stopped meanwhile does not want the process: dropping ends it.
@@ -189,7 +189,7 @@ impl Job {
             starting: None,
             early_input: Vec::new(),
             _watch: None,
-            _alive: events::actor_started(Class::Job),
+            _alive: events::actor_started(ActorKind::Job),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::outcome::{Ending, Fault, Outcome, StopBy};
 use crate::output::{self, Keep, LogBounds, LogReader, LogWriter};
 use crate::process::{Cwd, OpenedDir, Tree};
 use crate::spec::{LargeOutput, Spec, Stdin};
-use crate::telemetry::spans::{Span, SpanKind};
+use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::telemetry::{ActiveJob, events};
 use crate::trace::{BegunBy, TraceContext};
 
@@ -164,7 +164,7 @@ impl JobSeat {
 
     pub(super) fn stopping(&mut self) {
         if let Some(active) = &mut self.active {
-            active.stopping();
+            active.mark_stopping();
         }
         self.status.send_modify(|status| status.phase = Phase::Stopping);
     }
@@ -176,7 +176,7 @@ impl JobSeat {
         let written = self.shared.output.progress().written_bytes();
         self.span.log().in_scope(|| match active {
             Some(active) => active.finish(&ending, written),
-            None => events::job_ended_unstarted(self.shared.id, &ending.outcome),
+            None => events::job_ended_before_start(self.shared.id, &ending.outcome),
         });
         let queued = self.status.borrow().queued_for();
         self.span.end(&ending, queued);
@@ -217,7 +217,7 @@ impl Drop for JobSeat {
 #[derive(Debug)]
 pub(super) struct JobSpan {
     /// Gone once the job has ended.
-    span: Option<Span>,
+    span: Option<TraceSpan>,
     /// What lines about the job are written in, also after its end.
     log: tracing::Span,
     /// What the job's processes are told.
@@ -227,10 +227,11 @@ pub(super) struct JobSpan {
 impl JobSpan {
     /// Begins with the job.
     pub(super) fn begin(id: JobId, spec: &Spec) -> Self {
-        let mut span = Span::begin(SpanKind::Internal, "job".to_owned(), Some(&spec.trace.context));
-        span.note("shellyard.job", number(id.number()));
-        span.note("shellyard.tenant", id.tenant().name());
-        span.note("shellyard.lane", spec.lane.as_str());
+        let mut span =
+            TraceSpan::start(SpanKind::Internal, "job".to_owned(), Some(&spec.trace.context));
+        span.set_attribute("shellyard.job", number(id.number()));
+        span.set_attribute("shellyard.tenant", id.tenant().name());
+        span.set_attribute("shellyard.lane", spec.lane.as_str());
         let handed_on = match spec.trace.begun_by {
             BegunBy::Caller => Some(span.context().clone()),
             BegunBy::Server => None,
@@ -252,13 +253,16 @@ impl JobSpan {
     /// that fails is what somebody wanted to see.
     pub(super) fn end(&mut self, ending: &Ending, queued: Duration) {
         let Some(mut span) = self.span.take() else { return };
-        span.note("shellyard.outcome", ending.outcome.word());
+        span.set_attribute("shellyard.outcome", ending.outcome.word());
         if let Outcome::Exited { code } = &ending.outcome {
-            span.note("process.exit.code", i64::from(*code));
+            span.set_attribute("process.exit.code", i64::from(*code));
         }
-        span.note("shellyard.queued_ms", i64::try_from(queued.as_millis()).unwrap_or(i64::MAX));
+        span.set_attribute(
+            "shellyard.queued_ms",
+            i64::try_from(queued.as_millis()).unwrap_or(i64::MAX),
+        );
         if ending.outcome.fault() == Some(Fault::Server) {
-            span.fail(&ending.outcome.word());
+            span.set_error(&ending.outcome.word());
         }
     }
 }
@@ -271,19 +275,19 @@ fn number(number: u64) -> i64 {
 mod tests {
     use super::*;
     use crate::outcome::{StartError, StopBy};
-    use crate::telemetry::spans::kept;
+    use crate::telemetry::spans::recorded;
     use crate::trace::CallTrace;
 
     /// What is exported of a job that ends so, and the call that it belongs to.
-    fn exported(outcome: Outcome) -> (crate::telemetry::spans::EndedSpan, TraceContext) {
-        kept::keep();
+    fn exported(outcome: Outcome) -> (crate::telemetry::spans::FinishedSpan, TraceContext) {
+        recorded::start();
         let call = CallTrace::own();
         let spec = Spec { trace: call.clone(), ..super::super::tests::spec("secret") };
         let mut span = JobSpan::begin(JobId::local(7), &spec);
         let ending = Ending::without_process(outcome);
         span.end(&ending, Duration::from_millis(12));
         span.end(&ending, Duration::ZERO);
-        let mut spans = kept::of_trace(call.context.trace_id);
+        let mut spans = recorded::spans_of_trace(call.context.trace_id);
         let span = spans.pop().unwrap();
         assert!(spans.is_empty(), "a job ends once: {spans:?}");
         (span, call.context)

@@ -11,8 +11,8 @@ use super::stdin_writer::{Input, InputError};
 use super::timers::Timer;
 use crate::outcome::{LimitKind, StartError};
 use crate::process::{Exit, Process};
-use crate::telemetry::Actor as Class;
-use crate::telemetry::events::Letter;
+use crate::telemetry::ActorKind;
+use crate::telemetry::events::CountedMessage;
 
 /// Messages are small and carry decisions, never output bytes: a ractor mailbox is
 /// unbounded, so bytes would pile up in it without backpressure.
@@ -82,16 +82,16 @@ impl Drop for UnownedProcess {
 
 /// The address of a job's actor. A cheap clone; it outlives the actor.
 #[derive(Debug, Clone)]
-pub(super) struct Address(ActorRef<Letter<JobMsg>>);
+pub(super) struct Address(ActorRef<CountedMessage<JobMsg>>);
 
 impl Address {
-    pub(super) const fn of(actor: ActorRef<Letter<JobMsg>>) -> Self {
+    pub(super) const fn of(actor: ActorRef<CountedMessage<JobMsg>>) -> Self {
         Self(actor)
     }
 
     /// Sends a message. Where the actor is gone, there is nobody left to tell.
     pub(super) fn tell(&self, message: JobMsg) {
-        self.0.cast(Letter::to(Class::Job, message)).ok();
+        self.0.cast(CountedMessage::new(ActorKind::Job, message)).ok();
     }
 
     /// The reply to a message; nothing where the actor is gone or fails before it replies.
@@ -99,7 +99,7 @@ impl Address {
         &self,
         message: impl FnOnce(RpcReplyPort<T>) -> JobMsg,
     ) -> Option<T> {
-        call!(self.0, |reply| Letter::to(Class::Job, message(reply))).ok()
+        call!(self.0, |reply| CountedMessage::new(ActorKind::Job, message(reply))).ok()
     }
 
     /// The actor ends itself after the message that it handles.

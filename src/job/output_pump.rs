@@ -412,7 +412,7 @@ impl Pump {
 
     fn count(&mut self, stream: Stream, written: u64, progress: &Progress) {
         if let (0, Some(why)) = (self.dropped, progress.dropped_why) {
-            events::output_being_dropped(self.bounds.job, why);
+            events::output_dropped(self.bounds.job, why);
         }
         self.dropped = progress.dropped_bytes;
         events::output_written(stream, written);
@@ -577,13 +577,13 @@ mod tests {
     use super::*;
     use crate::output;
     use crate::output::LogReader;
-    use crate::telemetry::events::Letter;
+    use crate::telemetry::events::CountedMessage;
 
     /// A job's actor that does nothing.
     struct Deaf;
 
     impl Actor for Deaf {
-        type Msg = Letter<JobMsg>;
+        type Msg = CountedMessage<JobMsg>;
         type State = ();
         type Arguments = ();
 

@@ -124,7 +124,7 @@ impl Registry {
             match thread::Builder::new().name("watchdog".to_owned()).spawn(run) {
                 Ok(_) => self.thread = Thread::Runs,
                 // The next job tries again.
-                Err(error) => events::watchdog_missing(&error),
+                Err(error) => events::watchdog_not_started(&error),
             }
         }
         // Of many that come one after the other few wake it: to wake it costs each of them time.

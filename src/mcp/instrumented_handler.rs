@@ -24,7 +24,7 @@ use tracing::Instrument;
 use super::handler::Handler;
 use crate::ids::{JobId, Tenant};
 use crate::telemetry::events::ActiveOperation;
-use crate::telemetry::spans::{Span, SpanKind};
+use crate::telemetry::spans::{SpanKind, TraceSpan};
 use crate::telemetry::{ErrorType, events};
 use crate::trace::{BegunBy, CallTrace, TraceContext};
 
@@ -232,7 +232,7 @@ pub(super) struct Asked<'a> {
 pub(super) struct Operation {
     active: Option<ActiveOperation>,
     error: Option<ErrorType>,
-    span: Span,
+    span: TraceSpan,
     place: Place,
 }
 
@@ -267,7 +267,7 @@ impl Operation {
             None => active.method().to_owned(),
         };
         let sent = sent_context(context);
-        let mut span = Span::begin(SpanKind::Server, name, sent.as_ref());
+        let mut span = TraceSpan::start(SpanKind::Server, name, sent.as_ref());
         describe(&mut span, &active, asked, context);
         let begun_by = if sent.is_some() { BegunBy::Caller } else { BegunBy::Server };
         let trace = CallTrace { context: span.context().clone(), begun_by };
@@ -294,11 +294,12 @@ impl Operation {
 impl Drop for Operation {
     fn drop(&mut self) {
         if let Some(job) = self.place.job.get() {
-            self.span.note("shellyard.job", i64::try_from(job.number()).unwrap_or(i64::MAX));
+            self.span
+                .set_attribute("shellyard.job", i64::try_from(job.number()).unwrap_or(i64::MAX));
         }
         if let Some(error) = self.error {
-            self.span.note("error.type", error.word());
-            self.span.fail(&error.word());
+            self.span.set_attribute("error.type", error.word());
+            self.span.set_error(&error.word());
         }
         let active = self.active.take();
         let error = self.error;
@@ -307,22 +308,22 @@ impl Drop for Operation {
 }
 
 fn describe(
-    span: &mut Span,
+    span: &mut TraceSpan,
     active: &ActiveOperation,
     asked: Asked<'_>,
     context: &RequestContext<RoleServer>,
 ) {
-    span.note("mcp.method.name", active.method());
+    span.set_attribute("mcp.method.name", active.method());
     if let Some(tool) = active.tool() {
-        span.note("gen_ai.tool.name", tool);
+        span.set_attribute("gen_ai.tool.name", tool);
     }
     if let Some(version) = context.protocol_version() {
-        span.note("mcp.protocol.version", version.as_str());
+        span.set_attribute("mcp.protocol.version", version.as_str());
     }
     let told = parts(context).and_then(|parts| parts.extensions.get::<Network>());
-    span.note("network.transport", told.copied().unwrap_or(asked.network).word());
+    span.set_attribute("network.transport", told.copied().unwrap_or(asked.network).word());
     if let Some(tenant) = asked.tenant {
-        span.note("shellyard.tenant", tenant.name());
+        span.set_attribute("shellyard.tenant", tenant.name());
     }
 }
 
@@ -359,7 +360,7 @@ mod tests {
     use super::*;
     use crate::mcp::{Eras, methods};
     use crate::telemetry::labels;
-    use crate::telemetry::spans::{Attribute, EndedSpan, kept};
+    use crate::telemetry::spans::{FinishedSpan, SpanAttribute, recorded};
     use crate::trace::SpanId;
 
     #[tokio::test]
@@ -436,7 +437,7 @@ mod tests {
 
     /// Calls a tool of the probe in this context, and gives what it answers.
     async fn call(name: &str, meta: Value) -> Value {
-        kept::keep();
+        recorded::start();
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let server = tokio::spawn(async move { Probe.serve(tokio::io::split(theirs)).await });
         let (input, mut output) = tokio::io::split(ours);
@@ -463,18 +464,19 @@ mod tests {
     }
 
     /// The span of a call in a trace of its own, which a caller keeps.
-    async fn exported(name: &str) -> (EndedSpan, SpanId) {
+    async fn exported(name: &str) -> (FinishedSpan, SpanId) {
         let sent = TraceContext::root();
         let answer =
             call(name, json!({"traceparent": sent.traceparent(), "tracestate": "a=1"})).await;
         assert_eq!(answer["by_caller"], true);
-        let [span] = <[EndedSpan; 1]>::try_from(kept::of_trace(sent.trace_id)).unwrap();
+        let [span] =
+            <[FinishedSpan; 1]>::try_from(recorded::spans_of_trace(sent.trace_id)).unwrap();
         assert_eq!(span.context.state.as_deref(), Some("a=1"));
         (span, sent.span_id)
     }
 
-    fn attributes(error: Option<&str>) -> Vec<(&'static str, Attribute)> {
-        let mut expected: Vec<(&'static str, Attribute)> = vec![
+    fn attributes(error: Option<&str>) -> Vec<(&'static str, SpanAttribute)> {
+        let mut expected: Vec<(&'static str, SpanAttribute)> = vec![
             ("mcp.method.name", "tools/call".into()),
             ("gen_ai.tool.name", "run_command".into()),
             ("mcp.protocol.version", "2025-11-25".into()),

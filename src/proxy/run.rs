@@ -99,7 +99,7 @@ impl<W: AsyncWrite + Unpin> Proxy<W> {
                 // Whatever is still to come then is told to be lost.
                 timeout(LAST_WORDS, self.hear_out(&mut wire)).await.unwrap_or(Ok(()))?;
             } else {
-                events::proxy_lost(&target);
+                events::proxy_disconnected(&target);
             }
             self.act(Event::Lost).await?;
             pause = pause_after(since.elapsed());

@@ -21,7 +21,7 @@ use crate::process::shell::{Dialect, Shell, judged_by};
 use crate::process::{Host, OpenedDir};
 use crate::spec::{Program, ShellUse, Spec};
 use crate::supervisor::AtEnd;
-use crate::telemetry::audit::{Audit, DecisionEntry, EndingEntry, NoteEntry, Verdict};
+use crate::telemetry::audit::{AuditLog, AuditVerdict, DecisionEntry, EndingEntry, NoteEntry};
 
 /// The variable that decides in which locale a shell reads its text.
 const LOCALE_NAME: &str = "LC_ALL";
@@ -48,7 +48,7 @@ impl Rules {
 #[derive(Debug, Clone)]
 pub struct AuditTrail {
     /// The log.
-    pub log: Audit,
+    pub log: AuditLog,
     /// What a failed write leads to.
     pub on_failure: OnAuditFailure,
 }
@@ -179,9 +179,9 @@ impl Gate {
             cwd: note.cwd,
             confinement: note.confinement,
             verdict: match decided {
-                Ok(_) => Verdict::Allowed,
-                Err(Refused::NeedsApproval { .. }) => Verdict::Asked,
-                Err(_) => Verdict::Refused,
+                Ok(_) => AuditVerdict::Allowed,
+                Err(Refused::NeedsApproval { .. }) => AuditVerdict::Asked,
+                Err(_) => AuditVerdict::Refused,
             },
             rule: rule.as_deref(),
             uncertain,

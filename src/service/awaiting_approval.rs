@@ -110,7 +110,7 @@ impl Desk {
     }
 
     fn count_approval(&self, step: ApprovalStep) {
-        events::approval(self.caller.tenant, step);
+        events::approval_step(self.caller.tenant, step);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::supervisor::{
     PressureWatch, QueueLimits, QueueOverview, Retention, Supervisor, SupervisorSettings,
     UnknownLane,
 };
-use crate::telemetry::{QueueFigures, events};
+use crate::telemetry::{QueueStats, events};
 use crate::trace::CallTrace;
 
 /// The service's one door. A cheap clone.
@@ -159,12 +159,12 @@ impl Yard {
 
     /// From now on these caps on stored output hold, for running jobs too.
     pub(super) fn change_quota(&self, limits: QuotaLimits) {
-        events::store_limit_known(limits.store_bytes);
+        events::store_limit_set(limits.store_bytes);
         self.quota.change(limits);
     }
 
     /// What is going on in the queue; nothing once the yard is gone.
-    pub async fn figures(&self) -> Option<QueueFigures> {
+    pub async fn figures(&self) -> Option<QueueStats> {
         self.supervisor.figures().await
     }
 
@@ -306,7 +306,7 @@ impl Yard {
 
     /// Somebody who may has changed what concerns all tenants.
     fn operated(&self, what: &str, detail: &str, by: Identity) {
-        events::operated(what, detail, by.tenant);
+        events::operator_action(what, detail, by.tenant);
         self.gate.note(what, &format!("{detail} (by {})", by.tenant));
     }
 }

@@ -33,8 +33,8 @@ pub use crate::output::RawReader;
 pub use crate::process::sandbox::{HostOffer, OnUnavailable, Unavailable};
 pub use crate::spec::DEFAULT_LANE;
 pub use crate::supervisor::{
-    Bounds, FindError, LaneLimits, LaneOverview, Levels, Pressure, PressureWatch, QueueLimits,
-    QueueOverview, QueuePlace, Resource, Retention, TenantLimits, TenantOverview, UnknownLane,
+    Bounds, FindError, HostResource, LaneLimits, LaneOverview, Levels, Pressure, PressureWatch,
+    QueueLimits, QueueOverview, QueuePlace, Retention, TenantLimits, TenantOverview, UnknownLane,
     WaitsFor,
 };
-pub use crate::telemetry::QueueFigures;
+pub use crate::telemetry::QueueStats;

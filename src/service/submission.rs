@@ -12,7 +12,7 @@ use super::tenancy::Role;
 use crate::ids::Tenant;
 use crate::spec::{DEFAULT_LANE, LargeOutput, Limits, Priority, Program, ShellUse, Spec, Stdin};
 use crate::supervisor::Refusal;
-use crate::telemetry::Rejection;
+use crate::telemetry::RejectionReason;
 use crate::trace::CallTrace;
 
 /// What a caller asks for; what it leaves out gets the configured default.
@@ -176,20 +176,20 @@ impl SubmitError {
     }
 
     /// The word under which it is counted.
-    pub(super) const fn rejection(&self) -> Rejection {
+    pub(super) const fn rejection(&self) -> RejectionReason {
         match self {
-            Self::EmptyCommand => Rejection::EmptyCommand,
-            Self::TooLong { .. } => Rejection::TooLong,
-            Self::Timeout { .. } => Rejection::Timeout,
-            Self::EnvName { .. } => Rejection::Environment,
-            Self::UnknownLane { .. } => Rejection::UnknownLane,
-            Self::Confinement(_) => Rejection::Confinement,
-            Self::Rules(_) => Rejection::Policy,
-            Self::Refused(Refusal::QueueFull { .. }) => Rejection::QueueFull,
-            Self::Refused(Refusal::TenantLimit { .. }) => Rejection::TenantLimit,
-            Self::Refused(Refusal::RateLimited { .. }) => Rejection::RateLimited,
-            Self::Refused(Refusal::Draining | Refusal::Closed) => Rejection::Draining,
-            Self::Refused(Refusal::Interrupted) => Rejection::Interrupted,
+            Self::EmptyCommand => RejectionReason::EmptyCommand,
+            Self::TooLong { .. } => RejectionReason::TooLong,
+            Self::Timeout { .. } => RejectionReason::Timeout,
+            Self::EnvName { .. } => RejectionReason::Environment,
+            Self::UnknownLane { .. } => RejectionReason::UnknownLane,
+            Self::Confinement(_) => RejectionReason::Confinement,
+            Self::Rules(_) => RejectionReason::Policy,
+            Self::Refused(Refusal::QueueFull { .. }) => RejectionReason::QueueFull,
+            Self::Refused(Refusal::TenantLimit { .. }) => RejectionReason::TenantLimit,
+            Self::Refused(Refusal::RateLimited { .. }) => RejectionReason::RateLimited,
+            Self::Refused(Refusal::Draining | Refusal::Closed) => RejectionReason::Draining,
+            Self::Refused(Refusal::Interrupted) => RejectionReason::Interrupted,
         }
     }
 

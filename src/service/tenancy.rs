@@ -118,7 +118,7 @@ impl Tenancy {
     fn wait_for(&self, writing: Option<Receiver<()>>) {
         let (Some(file), Some(writing)) = (&self.file, writing) else { return };
         if in_place(|| writing.recv_timeout(WRITE_TIME)) == Err(RecvTimeoutError::Timeout) {
-            events::numbers_not_kept(&file.path, &"the disk does not answer");
+            events::job_numbers_not_saved(&file.path, &"the disk does not answer");
         }
     }
 }
@@ -155,7 +155,7 @@ impl NumbersFile {
 
 fn keep_text(path: &Path, text: &str) {
     if let Err(error) = replace(path, text) {
-        events::numbers_not_kept(path, &error);
+        events::job_numbers_not_saved(path, &error);
     }
 }
 
@@ -164,7 +164,7 @@ fn read(path: &Path) -> Vec<(Tenant, u64)> {
         Ok(text) => text,
         Err(error) if error.is_missing() => return Vec::new(),
         Err(error) => {
-            events::numbers_not_kept(path, &error);
+            events::job_numbers_not_saved(path, &error);
             return Vec::new();
         }
     };

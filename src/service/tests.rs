@@ -410,7 +410,7 @@ async fn the_queue_is_paused_resumed_pressed_and_changed_while_jobs_run() {
     yard.pause(None, Identity::LOCAL).await.unwrap();
     let second = desk(&yard).submit(shell("sleep 300")).await.unwrap();
     assert_eq!(desk(&yard).queue_place(second.id()).await.unwrap().waits_for, WaitsFor::Paused);
-    let pressure = Pressure { resource: Resource::Memory, percent: 38 };
+    let pressure = Pressure { resource: HostResource::Memory, percent: 38 };
     yard.set_pressure(Some(pressure));
     yard.resume(None, Identity::LOCAL).await.unwrap();
     let place = desk(&yard).queue_place(second.id()).await.unwrap();

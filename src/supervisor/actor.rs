@@ -22,8 +22,8 @@ use crate::ids::{JobId, Tenant};
 use crate::job::{self, JobHandle, JobSeat, JobSettings, Order, Status, StopWish};
 use crate::outcome::StopBy;
 use crate::output::{Cap, Packer, Shortage, Stored};
-use crate::telemetry::events::{self, Letter, LiveActor};
-use crate::telemetry::{Actor as Class, LaneFigures, QueueFigures, TenantFigures, Usage, spans};
+use crate::telemetry::events::{self, CountedMessage, LiveActor};
+use crate::telemetry::{ActorKind, LaneStats, QueueStats, TenantStats, UsageGauge, spans};
 
 /// Finished jobs that are freed in one turn: a sweep never keeps a caller waiting for long.
 const FREED_PER_TURN: usize = 256;
@@ -114,13 +114,13 @@ pub(super) struct Supervision {
 }
 
 impl Actor for SupervisorActor {
-    type Msg = Letter<SupervisorMsg>;
+    type Msg = CountedMessage<SupervisorMsg>;
     type State = Supervision;
     type Arguments = Duty;
 
     async fn pre_start(
         &self,
-        myself: ActorRef<Letter<SupervisorMsg>>,
+        myself: ActorRef<CountedMessage<SupervisorMsg>>,
         duty: Duty,
     ) -> Result<Supervision, ActorProcessingErr> {
         let mut supervision = Supervision::new(duty);
@@ -131,12 +131,12 @@ impl Actor for SupervisorActor {
     /// Never fails. A caller that has given up waiting for its reply is no concern of ours.
     async fn handle(
         &self,
-        myself: ActorRef<Letter<SupervisorMsg>>,
-        letter: Letter<SupervisorMsg>,
+        myself: ActorRef<CountedMessage<SupervisorMsg>>,
+        message: CountedMessage<SupervisorMsg>,
         supervision: &mut Supervision,
     ) -> Result<(), ActorProcessingErr> {
         let myself = Address::of(myself);
-        match letter.open() {
+        match message.into_inner() {
             SupervisorMsg::Submit(admission, reply) => {
                 let accepted = supervision.submit(admission);
                 supervision.dispatch(&myself).await;
@@ -198,13 +198,13 @@ impl Actor for SupervisorActor {
     /// ractor's default would end the supervisor as soon as any job's actor ends.
     async fn handle_supervisor_evt(
         &self,
-        _myself: ActorRef<Letter<SupervisorMsg>>,
+        _myself: ActorRef<CountedMessage<SupervisorMsg>>,
         event: SupervisionEvent,
         _supervision: &mut Supervision,
     ) -> Result<(), ActorProcessingErr> {
         match event {
             // The seat that the actor held has ended its tree and made the job read as lost.
-            SupervisionEvent::ActorFailed(_, error) => events::actor_failed(Class::Job, &error),
+            SupervisionEvent::ActorFailed(_, error) => events::actor_failed(ActorKind::Job, &error),
             // The normal end of a job is not this event: its outcome is known, and its slot free,
             // while its actor stays for as long as processes that outlived the leader. The task
             // that watches the job's status reports it (`SupervisorMsg::Ended`).
@@ -231,14 +231,14 @@ impl Supervision {
             next_sweep: None,
             post,
             heir,
-            _alive: events::actor_started(Class::Supervisor),
+            _alive: events::actor_started(ActorKind::Supervisor),
         }
     }
 
     fn begin(&mut self, myself: &Address) {
-        events::store_limit_known(self.job.quota.limit());
+        events::store_limit_set(self.job.quota.limit());
         self.limits_changed(myself);
-        events::queue_changed(self.queue.waiting());
+        events::queue_length_changed(self.queue.waiting());
         // Ends of which the supervisor before may have been told: nobody tells them again.
         for job in self.registry.all() {
             self.note_end(job.id());
@@ -286,11 +286,11 @@ impl Supervision {
             }
             // Boxed: the handling of every message would else be as large.
             if let Err(error) = Box::pin(seat.run(myself.cell())).await {
-                events::actor_failed(Class::Job, &error);
+                events::actor_failed(ActorKind::Job, &error);
             }
         }
         self.begin_looks(myself);
-        events::queue_changed(self.queue.waiting());
+        events::queue_length_changed(self.queue.waiting());
     }
 
     fn stop(&mut self, id: JobId, wish: StopWish) -> Result<JobHandle, FindError> {
@@ -338,7 +338,7 @@ impl Supervision {
         let forgotten = self.registry.sweep(FREED_PER_TURN);
         events::retained_changed(self.registry.finished(), self.registry.finished_bytes());
         for Forgotten { job, bytes, why } in &forgotten {
-            let log = spans::log_of(&job.spec().trace.context);
+            let log = spans::log_span_for(&job.spec().trace.context);
             log.in_scope(|| events::job_freed(job.id(), why.reason(), *bytes));
         }
         let is_done = forgotten.len() < FREED_PER_TURN;
@@ -526,9 +526,9 @@ impl Supervision {
 // Figures of the queue for metrics.
 
 /// The lanes, the tenants, and what those who wait are waiting for.
-pub(super) fn of(overview: QueueOverview, oldest: Option<Duration>) -> QueueFigures {
+pub(super) fn of(overview: QueueOverview, oldest: Option<Duration>) -> QueueStats {
     let waiting = overview.waiting.into_iter();
-    QueueFigures {
+    QueueStats {
         slots: overview.slots as u64,
         max_queued: overview.max_queued as u64,
         is_paused: overview.paused,
@@ -541,8 +541,8 @@ pub(super) fn of(overview: QueueOverview, oldest: Option<Duration>) -> QueueFigu
     }
 }
 
-fn lane((name, lane): (String, LaneOverview)) -> LaneFigures {
-    LaneFigures {
+fn lane((name, lane): (String, LaneOverview)) -> LaneStats {
+    LaneStats {
         name,
         running: usage(lane.running, lane.limits.slots),
         queued: usage(lane.queued, lane.limits.max_queued),
@@ -550,19 +550,22 @@ fn lane((name, lane): (String, LaneOverview)) -> LaneFigures {
     }
 }
 
-fn tenant((tenant, own): (Tenant, TenantOverview)) -> TenantFigures {
+fn tenant((tenant, own): (Tenant, TenantOverview)) -> TenantStats {
     let seconds = |time: Duration| time.as_secs();
-    TenantFigures {
+    TenantStats {
         name: tenant.name().to_owned(),
         running: usage(own.running, own.limits.max_running),
         queued: usage(own.queued, own.limits.max_queued),
-        cpu: Usage { used: seconds(own.cpu_used), limit: own.limits.cpu_per_hour.map(seconds) },
-        stored: Usage { used: own.stored_bytes, limit: Some(own.max_stored) },
+        cpu: UsageGauge {
+            used: seconds(own.cpu_used),
+            limit: own.limits.cpu_per_hour.map(seconds),
+        },
+        stored: UsageGauge { used: own.stored_bytes, limit: Some(own.max_stored) },
     }
 }
 
-fn usage(used: usize, limit: Option<usize>) -> Usage {
-    Usage { used: used as u64, limit: limit.map(|limit| limit as u64) }
+fn usage(used: usize, limit: Option<usize>) -> UsageGauge {
+    UsageGauge { used: used as u64, limit: limit.map(|limit| limit as u64) }
 }
 
 #[cfg(test)]

@@ -12,24 +12,24 @@ use tokio::time::sleep;
 
 use super::actor::SupervisorMsg;
 use super::handle::{AtEnd, Supervisor};
-use super::pressure::{Pressure, PressureWatch, Resource};
+use super::pressure::{HostResource, Pressure, PressureWatch};
 use crate::job::JobHandle;
 use crate::outcome::Ending;
 use crate::output::{Answer, Packer, Quota};
 use crate::process::load::{self, PressureError};
-use crate::telemetry::Actor;
-use crate::telemetry::events::{self, Letter};
+use crate::telemetry::ActorKind;
+use crate::telemetry::events::{self, CountedMessage};
 
 /// The address of one supervising actor. A cheap clone.
 #[derive(Debug, Clone)]
-pub(super) struct Address(ActorRef<Letter<SupervisorMsg>>);
+pub(super) struct Address(ActorRef<CountedMessage<SupervisorMsg>>);
 
 /// The actor is gone; the message did not reach it.
 #[derive(Debug)]
 pub(super) struct Gone;
 
 impl Address {
-    pub(super) const fn of(actor: ActorRef<Letter<SupervisorMsg>>) -> Self {
+    pub(super) const fn of(actor: ActorRef<CountedMessage<SupervisorMsg>>) -> Self {
         Self(actor)
     }
 
@@ -39,12 +39,12 @@ impl Address {
     }
 
     pub(super) fn tell(&self, message: SupervisorMsg) -> Result<(), Gone> {
-        self.0.cast(Letter::to(Actor::Supervisor, message)).map_err(|_| Gone)
+        self.0.cast(CountedMessage::new(ActorKind::Supervisor, message)).map_err(|_| Gone)
     }
 
     /// Sends a message when this time is over, if the actor is still there then.
     pub(super) fn tell_after(&self, pause: Duration, message: fn() -> SupervisorMsg) {
-        self.0.send_after(pause, move || Letter::to(Actor::Supervisor, message()));
+        self.0.send_after(pause, move || CountedMessage::new(ActorKind::Supervisor, message()));
     }
 
     /// The reply to a message; nothing where the actor is gone or fails before it replies.
@@ -52,7 +52,7 @@ impl Address {
         &self,
         message: impl FnOnce(RpcReplyPort<T>) -> SupervisorMsg,
     ) -> Option<T> {
-        call!(self.0, |reply| Letter::to(Actor::Supervisor, message(reply))).ok()
+        call!(self.0, |reply| CountedMessage::new(ActorKind::Supervisor, message(reply))).ok()
     }
 
     fn is(&self, other: &Self) -> bool {
@@ -267,8 +267,8 @@ impl Sampler {
 
     fn begin(&mut self) {
         self.watched = *self.wishes.borrow_and_update();
-        for resource in Resource::ALL {
-            events::pressure_level_known(resource, self.watched.levels.of(resource));
+        for resource in HostResource::ALL {
+            events::pressure_limit_set(resource, self.watched.levels.of(resource));
             // What is no longer read must not stand there as if it were.
             events::pressure_measured(resource, 0);
         }
@@ -285,7 +285,7 @@ impl Sampler {
         }
         match (self.held, held) {
             (None, Some(Pressure { resource, percent })) => events::starts_held(resource, percent),
-            (Some(_), None) => events::starts_go_on(),
+            (Some(_), None) => events::starts_resumed(),
             (Some(_), Some(_)) | (None, None) => {}
         }
         self.held = held;
@@ -297,7 +297,7 @@ impl Sampler {
     fn read(&mut self) -> Vec<Pressure> {
         let mut readings = Vec::new();
         let mut unknown = None;
-        for resource in Resource::ALL {
+        for resource in HostResource::ALL {
             match read_pressure(resource) {
                 Ok(percent) => {
                     events::pressure_measured(resource, percent);
@@ -308,7 +308,7 @@ impl Sampler {
             }
         }
         if let Some(why) = unknown.filter(|why| self.unknown != Some(*why)) {
-            events::pressure_unknown(&why, why.fix());
+            events::pressure_unavailable(&why, why.fix());
         }
         self.unknown = unknown;
         readings
@@ -319,11 +319,11 @@ impl Sampler {
 ///
 /// # Errors
 /// When the kernel does not tell.
-pub fn read_pressure(resource: Resource) -> Result<u8, PressureError> {
+pub fn read_pressure(resource: HostResource) -> Result<u8, PressureError> {
     load::read_pressure(match resource {
-        Resource::Cpu => load::Resource::Cpu,
-        Resource::Memory => load::Resource::Memory,
-        Resource::Io => load::Resource::Io,
+        HostResource::Cpu => load::Resource::Cpu,
+        HostResource::Memory => load::Resource::Memory,
+        HostResource::Io => load::Resource::Io,
     })
 }
 
@@ -336,13 +336,13 @@ mod tests {
     use super::{Address, Holder};
     use crate::job;
     use crate::output::LogWriter;
-    use crate::telemetry::events::Letter;
+    use crate::telemetry::events::CountedMessage;
 
     /// Hears of an end, and sees to it that the job is settled before anybody looks again.
     struct Settling;
 
     impl Actor for Settling {
-        type Msg = Letter<SupervisorMsg>;
+        type Msg = CountedMessage<SupervisorMsg>;
         type State = (Option<LogWriter>, mpsc::UnboundedSender<&'static str>);
         type Arguments = Self::State;
 
@@ -357,10 +357,10 @@ mod tests {
         async fn handle(
             &self,
             _: ActorRef<Self::Msg>,
-            letter: Self::Msg,
+            message: Self::Msg,
             (writer, heard): &mut Self::State,
         ) -> Result<(), ActorProcessingErr> {
-            let message = letter.open();
+            let message = message.into_inner();
             if let SupervisorMsg::Ended(_) = message {
                 *writer = None;
                 heard.send("ended")?;

@@ -18,8 +18,8 @@ use crate::job::{JobHandle, StopWish};
 use crate::outcome::Ending;
 use crate::process::OpenedDir;
 use crate::spec::Spec;
-use crate::telemetry::QueueFigures;
-use crate::telemetry::events::{self, Limits};
+use crate::telemetry::QueueStats;
+use crate::telemetry::events::{self, ServerLimits};
 
 #[cfg(test)]
 use crate::output::Shortage;
@@ -197,7 +197,7 @@ pub(super) enum Control {
     Press(Option<Pressure>),
     Overview(RpcReplyPort<QueueOverview>),
     /// For a scrape.
-    Figures(RpcReplyPort<QueueFigures>),
+    Figures(RpcReplyPort<QueueStats>),
 }
 
 impl Supervision {
@@ -234,7 +234,7 @@ impl Supervision {
         let QueueLimits { slots, max_queued, .. } = *self.queue.limits();
         let Bounds { finished, bytes: retained_bytes, .. } = self.registry.limits().all;
         let retained = finished.unwrap_or_default();
-        events::limits_known(Limits { slots, queued: max_queued, retained, retained_bytes });
+        events::limits_set(ServerLimits { slots, queued: max_queued, retained, retained_bytes });
         self.begin_looks(myself);
     }
 
@@ -257,7 +257,7 @@ impl Supervision {
 }
 
 impl Supervision {
-    fn figures(&self) -> QueueFigures {
+    fn figures(&self) -> QueueStats {
         let oldest = self.queue.oldest().and_then(|id| self.registry.find(id).ok());
         let oldest = oldest.map(|job| job.status().queued_for());
         actor::of(self.overview(), oldest)
@@ -308,7 +308,7 @@ impl Supervisor {
     }
 
     /// The same for metrics; nothing once the supervisor is gone.
-    pub async fn figures(&self) -> Option<QueueFigures> {
+    pub async fn figures(&self) -> Option<QueueStats> {
         self.ask(Control::Figures).await
     }
 

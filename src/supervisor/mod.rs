@@ -25,7 +25,7 @@ mod tests;
 pub use actor::SupervisorSettings;
 pub use address::read_pressure;
 pub use handle::{Admission, AtEnd, Supervisor};
-pub use pressure::{Levels, Pressure, PressureWatch, Resource};
+pub use pressure::{HostResource, Levels, Pressure, PressureWatch};
 pub use queue::{
     LaneLimits, LaneOverview, QueueLimits, QueueOverview, QueuePlace, TenantLimits, TenantOverview,
     UnknownLane, WaitsFor,

@@ -7,13 +7,13 @@ use serde::Deserialize;
 
 use crate::setting_values::{seconds, zero_is_none};
 
-pub use crate::telemetry::Resource;
+pub use crate::telemetry::HostResource;
 
 /// How much the system stalls for want of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
     /// For want of what.
-    pub resource: Resource,
+    pub resource: HostResource,
     /// For how much of the time.
     pub percent: u8,
 }
@@ -53,18 +53,18 @@ pub struct Levels {
 impl Levels {
     /// The level of one resource.
     #[must_use]
-    pub const fn of(&self, resource: Resource) -> Option<u8> {
+    pub const fn of(&self, resource: HostResource) -> Option<u8> {
         match resource {
-            Resource::Cpu => self.cpu,
-            Resource::Memory => self.memory,
-            Resource::Io => self.io,
+            HostResource::Cpu => self.cpu,
+            HostResource::Memory => self.memory,
+            HostResource::Io => self.io,
         }
     }
 
     /// Whether there is any level.
     #[must_use]
     pub fn is_any(&self) -> bool {
-        Resource::ALL.into_iter().any(|resource| self.of(resource).is_some())
+        HostResource::ALL.into_iter().any(|resource| self.of(resource).is_some())
     }
 
     /// What holds starts back after these readings, if anything does: the resource that is
@@ -97,7 +97,7 @@ mod tests {
 
     const LEVELS: Levels = Levels { cpu: None, memory: Some(40), io: Some(60) };
 
-    const fn at(resource: Resource, percent: u8) -> Pressure {
+    const fn at(resource: HostResource, percent: u8) -> Pressure {
         Pressure { resource, percent }
     }
 
@@ -105,7 +105,7 @@ mod tests {
     fn memory(percents: &[u8]) -> Vec<Option<u8>> {
         let mut held = None;
         let look = |percent: &u8| {
-            held = LEVELS.hold(held, &[at(Resource::Memory, *percent)]);
+            held = LEVELS.hold(held, &[at(HostResource::Memory, *percent)]);
             held.map(|pressure| pressure.percent)
         };
         percents.iter().map(look).collect()
@@ -121,26 +121,26 @@ mod tests {
 
     #[test]
     fn the_one_furthest_above_its_level_is_named() {
-        let both = [at(Resource::Memory, 50), at(Resource::Io, 70)];
-        assert_eq!(LEVELS.hold(None, &both), Some(at(Resource::Memory, 50)));
-        let both = [at(Resource::Memory, 41), at(Resource::Io, 90)];
-        assert_eq!(LEVELS.hold(None, &both), Some(at(Resource::Io, 90)));
-        assert_eq!(at(Resource::Memory, 38).to_string(), "memory pressure 38 %");
+        let both = [at(HostResource::Memory, 50), at(HostResource::Io, 70)];
+        assert_eq!(LEVELS.hold(None, &both), Some(at(HostResource::Memory, 50)));
+        let both = [at(HostResource::Memory, 41), at(HostResource::Io, 90)];
+        assert_eq!(LEVELS.hold(None, &both), Some(at(HostResource::Io, 90)));
+        assert_eq!(at(HostResource::Memory, 38).to_string(), "memory pressure 38 %");
     }
 
     #[test]
     fn all_have_to_be_below_before_starts_go_on() {
-        let held = Some(at(Resource::Memory, 50));
-        let memory_is_fine = [at(Resource::Memory, 5), at(Resource::Io, 45)];
-        assert_eq!(LEVELS.hold(held, &memory_is_fine), Some(at(Resource::Io, 45)));
-        let both_are = [at(Resource::Memory, 5), at(Resource::Io, 44)];
+        let held = Some(at(HostResource::Memory, 50));
+        let memory_is_fine = [at(HostResource::Memory, 5), at(HostResource::Io, 45)];
+        assert_eq!(LEVELS.hold(held, &memory_is_fine), Some(at(HostResource::Io, 45)));
+        let both_are = [at(HostResource::Memory, 5), at(HostResource::Io, 44)];
         assert_eq!(LEVELS.hold(held, &both_are), None);
     }
 
     #[test]
     fn what_has_no_level_or_no_reading_holds_nothing() {
-        let held = Some(at(Resource::Cpu, 100));
-        assert_eq!(LEVELS.hold(held, &[at(Resource::Cpu, 100)]), None);
+        let held = Some(at(HostResource::Cpu, 100));
+        assert_eq!(LEVELS.hold(held, &[at(HostResource::Cpu, 100)]), None);
         assert_eq!(LEVELS.hold(held, &[]), None);
         assert!(LEVELS.is_any() && !Levels::default().is_any());
     }
@@ -149,7 +149,7 @@ mod tests {
         let percents = [0..=100_u8, 0..=100, 0..=100];
         percents.prop_map(|percents| {
             let [cpu, memory, io] = percents;
-            [at(Resource::Cpu, cpu), at(Resource::Memory, memory), at(Resource::Io, io)]
+            [at(HostResource::Cpu, cpu), at(HostResource::Memory, memory), at(HostResource::Io, io)]
         })
     }
 

@@ -24,7 +24,7 @@ use super::registry::Registry;
 use super::retention::Retention;
 use crate::job::JobSettings;
 use crate::output::Packer;
-use crate::telemetry::{Actor as Class, events};
+use crate::telemetry::{ActorKind, events};
 
 /// How many failures within [`SHORT_TIME`] are borne.
 const BORNE: usize = 5;
@@ -81,13 +81,13 @@ impl Actor for Warden {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorFailed(_, error) => {
-                events::actor_failed(Class::Supervisor, &error);
+                events::actor_failed(ActorKind::Supervisor, &error);
                 ward.replace(myself.get_cell()).await;
             }
             // It never leaves by itself.
             SupervisionEvent::ActorTerminated(_, _, why) => {
                 let why = why.unwrap_or_else(|| "it was stopped".to_owned());
-                events::actor_failed(Class::Supervisor, &why);
+                events::actor_failed(ActorKind::Supervisor, &why);
                 ward.replace(myself.get_cell()).await;
             }
             SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
@@ -127,14 +127,14 @@ impl Ward {
             Ok(()) => events::supervisor_restarted(),
             // To begin does nothing that could go better the next time.
             Err(error) => {
-                events::actor_failed(Class::Supervisor, &error);
+                events::actor_failed(ActorKind::Supervisor, &error);
                 self.give_up();
             }
         }
     }
 
     fn give_up(&self) {
-        events::supervisor_given_up();
+        events::supervisor_abandoned();
         self.appoint.send_replace(Holder::GivenUp);
     }
 }

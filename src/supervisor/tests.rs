@@ -13,7 +13,7 @@ use crate::job::{self, JobHandle, JobSettings};
 use crate::outcome::Outcome;
 use crate::output::PageRequest;
 use crate::telemetry::names::actors;
-use crate::telemetry::{Actor as Class, events};
+use crate::telemetry::{ActorKind, events};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -153,10 +153,10 @@ async fn calls_in_flight_are_answered_and_nothing_runs_twice() {
 
 fn no_message_waits() -> bool {
     let recorder = PrometheusBuilder::new().build_recorder();
-    metrics::with_local_recorder(&recorder, events::show_actors);
+    metrics::with_local_recorder(&recorder, events::update_actor_gauges);
     let text = recorder.handle().render();
     let name = actors::MAILBOX.metric().name;
-    Class::WORDS.iter().all(|class| text.contains(&format!("{name}{{actor=\"{class}\"}} 0\n")))
+    ActorKind::WORDS.iter().all(|class| text.contains(&format!("{name}{{actor=\"{class}\"}} 0\n")))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,7 +15,7 @@ use metrics_exporter_prometheus::{
 use thiserror::Error;
 
 use super::events;
-use super::names::{self, Kind, LabelSet, Labels, Metric, catalogue, known_operations};
+use super::names::{self, LabelSet, Metric, MetricKind, MetricLabels, catalogue, known_operations};
 use super::process_metrics::{self, DiskLook};
 use crate::output::Counters;
 
@@ -66,7 +66,7 @@ impl Exporter {
     fn build() -> Result<(PrometheusRecorder, Self), BuildError> {
         let mut builder = PrometheusBuilder::new();
         for metric in catalogue() {
-            if let Kind::Histogram(buckets) = metric.kind {
+            if let MetricKind::Histogram(buckets) = metric.kind {
                 let matcher = Matcher::Full(metric.name.to_owned());
                 builder = builder.set_buckets_for_metric(matcher, buckets)?;
             }
@@ -90,7 +90,7 @@ impl Exporter {
 
     /// The same, which also shows these counts of all logs.
     #[must_use]
-    pub fn with_output(self, counters: Arc<Counters>) -> Self {
+    pub fn with_output_counters(self, counters: Arc<Counters>) -> Self {
         Self { output: counters, ..self }
     }
 
@@ -101,8 +101,8 @@ impl Exporter {
             Some(dir) => self.disk.room_at(dir).await,
             None => None,
         };
-        events::scraped(room);
-        events::output_counted(&self.output);
+        events::update_process_metrics(room);
+        events::update_output_metrics(&self.output);
         self.handle.render()
     }
 
@@ -127,9 +127,9 @@ fn register_all(recorder: &PrometheusRecorder) {
         describe(recorder, metric);
         for key in known_series(metric) {
             match metric.kind {
-                Kind::Counter => recorder.register_counter(&key, &METADATA).absolute(0),
-                Kind::Gauge => recorder.register_gauge(&key, &METADATA).set(initial(metric)),
-                Kind::Histogram(_) => drop(recorder.register_histogram(&key, &METADATA)),
+                MetricKind::Counter => recorder.register_counter(&key, &METADATA).absolute(0),
+                MetricKind::Gauge => recorder.register_gauge(&key, &METADATA).set(initial(metric)),
+                MetricKind::Histogram(_) => drop(recorder.register_histogram(&key, &METADATA)),
             }
         }
     }
@@ -139,21 +139,21 @@ fn describe(recorder: &PrometheusRecorder, metric: &Metric) {
     let name = KeyName::from_const_str(metric.name);
     let unit = Some(metric.unit());
     match metric.kind {
-        Kind::Counter => recorder.describe_counter(name, unit, metric.help.into()),
-        Kind::Gauge => recorder.describe_gauge(name, unit, metric.help.into()),
-        Kind::Histogram(_) => recorder.describe_histogram(name, unit, metric.help.into()),
+        MetricKind::Counter => recorder.describe_counter(name, unit, metric.help.into()),
+        MetricKind::Gauge => recorder.describe_gauge(name, unit, metric.help.into()),
+        MetricKind::Histogram(_) => recorder.describe_histogram(name, unit, metric.help.into()),
     }
 }
 
 /// The series of a metric that the program knows by itself.
 fn known_series(metric: &Metric) -> Vec<Key> {
     match metric.labels {
-        Labels::Closed(labels) => series(metric.name, labels),
-        Labels::Operation => {
+        MetricLabels::Closed(labels) => series(metric.name, labels),
+        MetricLabels::Operation => {
             known_operations().map(|labels| Key::from_parts(metric.name, &labels)).collect()
         }
         // Names from the configuration, which `QueueGauges` knows.
-        Labels::Lane | Labels::Tenant => Vec::new(),
+        MetricLabels::Lane | MetricLabels::Tenant => Vec::new(),
     }
 }
 
@@ -187,12 +187,11 @@ fn series(name: &'static str, labels: &[LabelSet]) -> Vec<Key> {
 #[cfg(test)]
 mod tests {
     use super::super::labels::{
-        Actor, ErrorType, FreedReason, Refusal, Rejection, Resource, Transport, WaitReason,
+        ActorKind, ErrorType, FreedReason, HostResource, HttpRefusalReason, RejectionReason,
+        Transport, WaitReason,
     };
-    use super::super::queue_gauges::KnownNames;
-    use super::super::queue_gauges::{
-        LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage,
-    };
+    use super::super::queue_gauges::SeriesNames;
+    use super::super::queue_gauges::{LaneStats, QueueGauges, QueueStats, TenantStats, UsageGauge};
     use futures_util::FutureExt as _;
 
     use super::*;
@@ -238,16 +237,16 @@ mod tests {
         for metric in catalogue() {
             let Metric { name, help, kind, .. } = metric;
             let series = match metric.labels {
-                Labels::Closed(labels) => combinations(labels),
-                Labels::Operation => known_operations().count(),
-                Labels::Lane | Labels::Tenant => {
+                MetricLabels::Closed(labels) => combinations(labels),
+                MetricLabels::Operation => known_operations().count(),
+                MetricLabels::Lane | MetricLabels::Tenant => {
                     assert!(!text.contains(name), "{name}");
                     continue;
                 }
             };
             assert!(text.contains(&format!("# HELP {name} {help}")), "{name}");
             assert!(text.contains(&format!("# TYPE {name} {}", kind.word())), "{name}");
-            if let Kind::Histogram(buckets) = kind {
+            if let MetricKind::Histogram(buckets) = kind {
                 let of_buckets = series * (buckets.len() + 1);
                 assert_eq!(count(&text, &format!("{name}_count")), series, "{name}");
                 assert_eq!(count(&text, &format!("{name}_bucket")), of_buckets, "{name}");
@@ -282,7 +281,7 @@ mod tests {
             let outcome = Outcome::Exited { code: 3 };
             job.finish(&Ending { usage, ..Ending::without_process(outcome) }, 100);
             drop(events::job_started(JOB, Duration::ZERO));
-            events::job_ended_unstarted(JOB, &Outcome::Stopped { by: StopBy::Client });
+            events::job_ended_before_start(JOB, &Outcome::Stopped { by: StopBy::Client });
         });
         assert_eq!(value(&text, "shellyard_jobs_submitted_total"), 1.0);
         assert_eq!(value(&text, "shellyard_jobs_running"), 1.0);
@@ -315,8 +314,8 @@ mod tests {
         let stopping = |leave: fn(events::ActiveJob)| {
             rendered_after(|| {
                 let mut job = events::job_started(JOB, Duration::ZERO);
-                job.stopping();
-                job.stopping();
+                job.mark_stopping();
+                job.mark_stopping();
                 leave(job);
             })
         };
@@ -335,29 +334,29 @@ mod tests {
         let lines = |text: String| text.lines().count();
         let everything = || {
             let limits =
-                events::Limits { slots: 1, queued: 2, retained: 3, retained_bytes: Some(40) };
-            events::limits_known(limits);
-            events::job_rejected(Tenant::LOCAL, Rejection::QueueFull);
-            events::queue_changed(1);
+                events::ServerLimits { slots: 1, queued: 2, retained: 3, retained_bytes: Some(40) };
+            events::limits_set(limits);
+            events::job_rejected(Tenant::LOCAL, RejectionReason::QueueFull);
+            events::queue_length_changed(1);
             events::retained_changed(1, 30);
             events::output_written(Stream::Stderr, 10);
-            events::store_limit_known(1000);
-            events::output_being_dropped(JOB, DropReason::StoreFull);
+            events::store_limit_set(1000);
+            events::output_dropped(JOB, DropReason::StoreFull);
             events::job_freed(JOB, FreedReason::Age, 4);
             events::orphans_reaped(2);
-            events::unattributed_ended(1);
-            events::actor_failed(Actor::Job, &"boom");
+            events::unattributed_processes_ended(1);
+            events::actor_failed(ActorKind::Job, &"boom");
             events::operation_started("tools/list", None).finish(None);
             events::operation_started("tools/call", None).finish(Some(ErrorType::Tool));
             events::operation_started("no/such/method", None).finish(Some(ErrorType::Other));
             drop(events::session_opened(Transport::Http));
-            events::http_refused(Refusal::Origin);
-            events::pressure_level_known(Resource::Io, Some(60));
-            events::pressure_measured(Resource::Io, 61);
-            events::pressure_unknown(&"no", "none");
-            events::starts_held(Resource::Io, 61);
+            events::http_refused(HttpRefusalReason::Origin);
+            events::pressure_limit_set(HostResource::Io, Some(60));
+            events::pressure_measured(HostResource::Io, 61);
+            events::pressure_unavailable(&"no", "none");
+            events::starts_held(HostResource::Io, 61);
         };
-        let known = || drop(QueueGauges::new(KnownNames::default()));
+        let known = || drop(QueueGauges::new(SeriesNames::default()));
         let text = rendered_after(|| {
             known();
             everything();
@@ -397,7 +396,7 @@ mod tests {
             log
         });
         let (recorder, exporter) = Exporter::build().unwrap();
-        let exporter = exporter.with_output(counters);
+        let exporter = exporter.with_output_counters(counters);
         let text =
             metrics::with_local_recorder(&recorder, || exporter.render().now_or_never().unwrap());
         for (series, expected) in [
@@ -416,28 +415,28 @@ mod tests {
         drop(logs);
     }
 
-    fn known(lanes: &[&str], tenants: &[&str]) -> KnownNames {
+    fn known(lanes: &[&str], tenants: &[&str]) -> SeriesNames {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        KnownNames { lanes: owned(lanes), tenants: owned(tenants) }
+        SeriesNames { lanes: owned(lanes), tenants: owned(tenants) }
     }
 
     /// Someone who runs one job of at most four.
-    fn tenant(name: &str) -> TenantFigures {
-        let running = Usage { used: 1, limit: Some(4) };
-        TenantFigures { name: name.to_owned(), running, ..TenantFigures::default() }
+    fn tenant(name: &str) -> TenantStats {
+        let running = UsageGauge { used: 1, limit: Some(4) };
+        TenantStats { name: name.to_owned(), running, ..TenantStats::default() }
     }
 
     #[test]
     fn configured_names_are_there_at_zero_before_anything_happens() {
         let text = rendered_after(|| {
             let gauges = QueueGauges::new(known(&["default", "build"], &["local"]));
-            gauges.learn(known(&["build"], &["ci", "local"]));
+            gauges.add_names(known(&["build"], &["ci", "local"]));
         });
         for metric in catalogue() {
             let names: &[&str] = match metric.labels {
-                Labels::Closed(_) | Labels::Operation => continue,
-                Labels::Lane => &["lane=\"build\"", "lane=\"default\"", "lane=\"other\""],
-                Labels::Tenant => &["tenant=\"ci\"", "tenant=\"local\"", "tenant=\"other\""],
+                MetricLabels::Closed(_) | MetricLabels::Operation => continue,
+                MetricLabels::Lane => &["lane=\"build\"", "lane=\"default\"", "lane=\"other\""],
+                MetricLabels::Tenant => &["tenant=\"ci\"", "tenant=\"local\"", "tenant=\"other\""],
             };
             assert_eq!(count(&text, metric.name), names.len(), "{metric:?}");
             for name in names {
@@ -449,18 +448,18 @@ mod tests {
     #[test]
     fn ten_thousand_tenants_and_lanes_add_no_series() {
         let lines = |text: &str| text.lines().count();
-        let shown = |figures: QueueFigures| {
+        let shown = |figures: QueueStats| {
             rendered_after(|| {
                 let gauges = QueueGauges::new(known(&["build"], &["local", "ci"]));
-                gauges.show(&figures);
+                gauges.update(&figures);
             })
         };
         let names = || (0..10_000).map(|number| format!("n{number}"));
-        let lane = |name| LaneFigures { name, ..LaneFigures::default() };
+        let lane = |name| LaneStats { name, ..LaneStats::default() };
         let tenants = names().map(|name| tenant(&name)).chain([tenant("ci")]).collect();
         let lanes = names().map(lane).collect();
-        let text = shown(QueueFigures { tenants, lanes, ..QueueFigures::default() });
-        assert_eq!(lines(&text), lines(&shown(QueueFigures::default())));
+        let text = shown(QueueStats { tenants, lanes, ..QueueStats::default() });
+        assert_eq!(lines(&text), lines(&shown(QueueStats::default())));
         let running = |tenant| format!("shellyard_tenant_jobs_running{{tenant=\"{tenant}\"}}");
         assert_eq!(value(&text, &running("other")), 10_000.0);
         assert_eq!(value(&text, &running("ci")), 1.0);
@@ -475,8 +474,8 @@ mod tests {
             let waiting = [(WaitReason::Pressure, 3)].into();
             let oldest = Some(Duration::from_millis(1500));
             let tenants = vec![tenant("ci"), tenant("x")];
-            gauges.show(&QueueFigures { waiting, tenants, ..QueueFigures::default() });
-            gauges.show(&QueueFigures { oldest, slots: 8, ..QueueFigures::default() });
+            gauges.update(&QueueStats { waiting, tenants, ..QueueStats::default() });
+            gauges.update(&QueueStats { oldest, slots: 8, ..QueueStats::default() });
         });
         assert_eq!(value(&text, "shellyard_jobs_waiting{reason=\"pressure\"}"), 0.0);
         assert_eq!(value(&text, "shellyard_tenant_jobs_running{tenant=\"ci\"}"), 0.0);

@@ -95,7 +95,7 @@ pub(super) const PROFILES: [&str; 1] = [if cfg!(debug_assertions) { "debug" } el
 
 words! {
     /// A class of actors.
-    pub enum Actor {
+    pub enum ActorKind {
         /// The one that admits, starts and remembers jobs.
         Supervisor = "supervisor",
         /// Those that each run a job.
@@ -107,7 +107,7 @@ words! {
 
 words! {
     /// Why an HTTP request or connection was turned away before any route saw it.
-    pub enum Refusal {
+    pub enum HttpRefusalReason {
         /// The Host header is not on the list.
         Host = "host",
         /// The Origin header is not on the list.
@@ -155,7 +155,7 @@ words! {
 
 words! {
     /// Why a job was not accepted.
-    pub enum Rejection {
+    pub enum RejectionReason {
         /// There was nothing to run.
         EmptyCommand = "empty_command",
         /// The command was too long.
@@ -208,7 +208,7 @@ pub(super) const YES_OR_NO: [&str; 2] = ["true", "false"];
 
 words! {
     /// What a system can stall for want of.
-    pub enum Resource {
+    pub enum HostResource {
         /// A processor.
         Cpu = "cpu",
         /// Memory.
@@ -283,7 +283,7 @@ words! {
 impl CallClass {
     /// The class of an operation.
     #[must_use]
-    pub fn of(method: &str, tool: Option<&str>) -> Self {
+    pub fn classify(method: &str, tool: Option<&str>) -> Self {
         match (method, tool) {
             ("subscriptions/listen", _) | (_, Some("wait_jobs")) => Self::LongPoll,
             (
@@ -352,12 +352,16 @@ mod tests {
 
     #[test]
     fn only_waiting_is_a_long_poll() {
-        assert_eq!(CallClass::of(TOOL_CALL, Some("wait_jobs")), CallClass::LongPoll);
-        assert_eq!(CallClass::of("subscriptions/listen", None), CallClass::LongPoll);
-        assert_eq!(CallClass::of(TOOL_CALL, Some("shell")), CallClass::Run);
-        assert_eq!(CallClass::of(TOOL_CALL, Some("stop_jobs")), CallClass::Run, "it waits as well");
-        assert_eq!(CallClass::of(TOOL_CALL, Some("read_output")), CallClass::Ordinary);
-        assert_eq!(CallClass::of("tools/list", None), CallClass::Ordinary);
+        assert_eq!(CallClass::classify(TOOL_CALL, Some("wait_jobs")), CallClass::LongPoll);
+        assert_eq!(CallClass::classify("subscriptions/listen", None), CallClass::LongPoll);
+        assert_eq!(CallClass::classify(TOOL_CALL, Some("shell")), CallClass::Run);
+        assert_eq!(
+            CallClass::classify(TOOL_CALL, Some("stop_jobs")),
+            CallClass::Run,
+            "it waits as well"
+        );
+        assert_eq!(CallClass::classify(TOOL_CALL, Some("read_output")), CallClass::Ordinary);
+        assert_eq!(CallClass::classify("tools/list", None), CallClass::Ordinary);
     }
 
     #[test]

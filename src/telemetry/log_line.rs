@@ -230,7 +230,7 @@ pub struct LogFilter {
 
 /// What holds, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FilterStatus {
+pub struct LogFilterStatus {
     /// The filter that holds.
     pub filter: String,
     /// The one of the settings, which comes back.
@@ -269,10 +269,10 @@ impl LogFilter {
 
     /// What holds, and why.
     #[must_use]
-    pub fn status(&self) -> FilterStatus {
+    pub fn status(&self) -> LogFilterStatus {
         let state = self.state();
         let until = state.chosen.as_ref().and_then(|chosen| chosen.until);
-        FilterStatus {
+        LogFilterStatus {
             filter: state.filter().to_owned(),
             configured: state.configured.clone(),
             remaining: until.map(|until| until.saturating_duration_since(Instant::now())),
@@ -284,7 +284,7 @@ impl LogFilter {
     ///
     /// # Errors
     /// When the text is no filter. Nothing changes then.
-    pub fn choose(&self, filter: &str, time: Option<Duration>) -> Result<(), FilterError> {
+    pub fn set_override(&self, filter: &str, time: Option<Duration>) -> Result<(), FilterError> {
         let parsed = parse(filter)?;
         let until = time.and_then(|time| Instant::now().checked_add(time));
         let mut state = self.state();
@@ -305,7 +305,7 @@ impl LogFilter {
     ///
     /// # Errors
     /// When the text is no filter. Nothing changes then.
-    pub fn configure(&self, filter: &str) -> Result<(), FilterError> {
+    pub fn set_configured(&self, filter: &str) -> Result<(), FilterError> {
         let parsed = parse(filter)?;
         let mut state = self.state();
         filter.clone_into(&mut state.configured);
@@ -320,7 +320,7 @@ impl LogFilter {
         if state.turn == turn {
             let configured = state.configured.clone();
             self.take_back(state);
-            events::log_filter_came_back(&configured);
+            events::log_filter_restored(&configured);
         }
     }
 
@@ -370,30 +370,30 @@ mod tests {
         LogFilter::new("info").unwrap().1
     }
 
-    fn status(filter: &str, configured: &str) -> FilterStatus {
+    fn status(filter: &str, configured: &str) -> LogFilterStatus {
         let (filter, configured) = (filter.to_owned(), configured.to_owned());
-        FilterStatus { filter, configured, remaining: None }
+        LogFilterStatus { filter, configured, remaining: None }
     }
 
     #[test]
     fn what_was_chosen_holds_until_it_is_reset_or_the_settings_change() {
         let log = filter();
-        log.choose("debug", None).unwrap();
+        log.set_override("debug", None).unwrap();
         assert_eq!(log.status(), status("debug", "info"));
         log.reset();
         assert_eq!(log.status(), status("info", "info"));
-        log.choose("trace", None).unwrap();
-        log.configure("warn").unwrap();
+        log.set_override("trace", None).unwrap();
+        log.set_configured("warn").unwrap();
         assert_eq!(log.status(), status("warn", "warn"));
     }
 
     #[test]
     fn what_is_no_filter_changes_nothing() {
         let log = filter();
-        log.choose("debug", None).unwrap();
+        log.set_override("debug", None).unwrap();
         for bad in ["shellyard=loud", "debgu", ""] {
-            assert_eq!(log.choose(bad, None).unwrap_err().code(), "log_filter");
-            let error = log.configure(bad).unwrap_err().to_string();
+            assert_eq!(log.set_override(bad, None).unwrap_err().code(), "log_filter");
+            let error = log.set_configured(bad).unwrap_err().to_string();
             assert!(error.contains(bad) && error.contains("shellyard=debug"), "{error}");
         }
         assert_eq!(log.status(), status("debug", "info"));
@@ -403,7 +403,7 @@ mod tests {
     async fn what_was_chosen_for_a_time_ends_with_it() {
         let log = filter();
         let minute = Duration::from_secs(60);
-        log.choose("debug", Some(minute)).unwrap();
+        log.set_override("debug", Some(minute)).unwrap();
         assert!(log.status().remaining.is_some_and(|left| left <= minute));
         let turn = log.state().turn;
         log.clone().come_back(Duration::ZERO, turn).await;
@@ -413,9 +413,9 @@ mod tests {
     #[tokio::test]
     async fn a_later_choice_outlives_the_time_of_an_earlier_one() {
         let log = filter();
-        log.choose("debug", Some(Duration::from_secs(60))).unwrap();
+        log.set_override("debug", Some(Duration::from_secs(60))).unwrap();
         let turn = log.state().turn;
-        log.choose("trace", None).unwrap();
+        log.set_override("trace", None).unwrap();
         log.clone().come_back(Duration::ZERO, turn).await;
         assert_eq!(log.status(), status("trace", "info"));
     }

@@ -24,9 +24,9 @@ const CAPPED: [&str; 4] = ["rmcp", "hyper", "hyper_util", "h2"];
 
 /// How log lines look, and which are written.
 #[derive(Debug, Clone)]
-pub struct Logging {
+pub struct LoggingSettings {
     /// For people or for programs.
-    pub format: Format,
+    pub format: LineFormat,
     /// A filter as in `RUST_LOG`. Libraries that print whole requests stay at warn
     /// whatever it says.
     pub filter: String,
@@ -34,7 +34,7 @@ pub struct Logging {
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum LineFormat {
     /// One line per event, for people.
     Plain,
     /// The same, in colour.
@@ -45,7 +45,7 @@ pub enum Format {
 
 /// Why there is no log.
 #[derive(Debug, Error)]
-pub enum SetupError {
+pub enum LoggingError {
     /// The filter cannot be read.
     #[error(transparent)]
     Filter(#[from] FilterError),
@@ -54,7 +54,7 @@ pub enum SetupError {
     Installed(#[from] TryInitError),
 }
 
-impl SetupError {
+impl LoggingError {
     /// The stable word that programs may match on.
     #[must_use]
     pub const fn code(&self) -> &'static str {
@@ -70,7 +70,7 @@ impl SetupError {
 ///
 /// # Errors
 /// When the filter cannot be read, or the process logs already.
-pub fn start(logging: &Logging) -> Result<(LogGuard, LogFilter), SetupError> {
+pub fn start(logging: &LoggingSettings) -> Result<(LogGuard, LogFilter), LoggingError> {
     let (writer, guard) = writer_to(io::stderr());
     let (subscriber, filter) = subscriber(logging, writer)?;
     subscriber.try_init()?;
@@ -113,9 +113,9 @@ fn writer_to(sink: impl Write + Send + 'static) -> (NonBlocking, LogGuard) {
 }
 
 fn subscriber(
-    logging: &Logging,
+    logging: &LoggingSettings,
     writer: NonBlocking,
-) -> Result<(impl Subscriber + Send + Sync, LogFilter), SetupError> {
+) -> Result<(impl Subscriber + Send + Sync, LogFilter), LoggingError> {
     let (layer, filter) = LogFilter::new(&logging.filter)?;
     let lines = lines(logging.format, writer);
     // A filter of its own, because in one filter a directive for `rmcp::service` would
@@ -127,12 +127,16 @@ fn subscriber(
 /// Everything that the filter lets through.
 type Filtered = Layered<FilterLayer, Registry>;
 
-fn lines(format: Format, writer: NonBlocking) -> Box<dyn Layer<Filtered> + Send + Sync> {
+fn lines(format: LineFormat, writer: NonBlocking) -> Box<dyn Layer<Filtered> + Send + Sync> {
     let layer = fmt::layer().fmt_fields(NoFields).with_writer(writer);
     match format {
-        Format::Plain => KeepIds.and_then(layer.with_ansi(false).event_format(PlainLine)).boxed(),
-        Format::Coloured => KeepIds.and_then(layer.with_ansi(true).event_format(PlainLine)).boxed(),
-        Format::Json => KeepIds.and_then(layer.with_ansi(false).event_format(JsonLine)).boxed(),
+        LineFormat::Plain => {
+            KeepIds.and_then(layer.with_ansi(false).event_format(PlainLine)).boxed()
+        }
+        LineFormat::Coloured => {
+            KeepIds.and_then(layer.with_ansi(true).event_format(PlainLine)).boxed()
+        }
+        LineFormat::Json => KeepIds.and_then(layer.with_ansi(false).event_format(JsonLine)).boxed(),
     }
 }
 
@@ -193,7 +197,7 @@ impl<W: Write> Write for Gathered<W> {
 #[cfg(test)]
 mod tests {
     use super::super::events;
-    use super::super::spans::{Span, SpanKind};
+    use super::super::spans::{SpanKind, TraceSpan};
     use super::*;
     use crate::ids::JobId;
     use crate::trace::TraceContext;
@@ -214,14 +218,14 @@ mod tests {
         }
     }
 
-    fn logged(format: Format, filter: &str, happen: impl FnOnce()) -> String {
+    fn logged(format: LineFormat, filter: &str, happen: impl FnOnce()) -> String {
         logged_while(format, filter, |_| happen())
     }
 
-    fn logged_while(format: Format, filter: &str, happen: impl FnOnce(&LogFilter)) -> String {
+    fn logged_while(format: LineFormat, filter: &str, happen: impl FnOnce(&LogFilter)) -> String {
         let sink = Sink::default();
         let (writer, guard) = writer_to(sink.clone());
-        let logging = Logging { format, filter: filter.to_owned() };
+        let logging = LoggingSettings { format, filter: filter.to_owned() };
         let (subscriber, filter) = subscriber(&logging, writer).unwrap();
         tracing::subscriber::with_default(subscriber, || happen(&filter));
         drop(guard);
@@ -240,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_command_cannot_forge_a_line() {
-        for format in [Format::Plain, Format::Json] {
+        for format in [LineFormat::Plain, LineFormat::Json] {
             let text = logged(format, "info", || events::job_submitted(JobId::local(1), FORGERY));
             assert_eq!(text.lines().count(), 1, "{text}");
             assert!(!text.contains('\u{1b}'), "{text:?}");
@@ -252,7 +256,8 @@ mod tests {
 
     #[test]
     fn json_lines_are_flat_objects() {
-        let text = logged(Format::Json, "info", || events::job_submitted(JobId::local(1), "true"));
+        let text =
+            logged(LineFormat::Json, "info", || events::job_submitted(JobId::local(1), "true"));
         let line: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(line["message"], "job submitted");
         assert_eq!(line["job_id"], "1");
@@ -265,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_json_line_has_its_own_words_and_sets_others_of_that_name_apart() {
-        let text = logged(Format::Json, "info", || {
+        let text = logged(LineFormat::Json, "info", || {
             tracing::info!(target: "a::b", target = "x", count = 3, share = 0.5, ok = true, "told");
         });
         let line = &json(&text)[0];
@@ -281,7 +286,7 @@ mod tests {
     /// and outside of all.
     fn tell_in_spans() -> [TraceContext; 2] {
         let tell = || tracing::info!(target: "shellyard::job", "told");
-        let span = |parent| Span::begin(SpanKind::Internal, "work".to_owned(), parent);
+        let span = |parent| TraceSpan::start(SpanKind::Internal, "work".to_owned(), parent);
         let outer = span(None);
         let inner = span(Some(outer.context()));
         outer.log().in_scope(tell);
@@ -297,7 +302,7 @@ mod tests {
     fn a_line_inside_a_span_names_its_trace_whatever_the_filter_is() {
         for filter in ["info", "off,shellyard::job=info"] {
             let mut contexts = Vec::new();
-            let text = logged(Format::Json, filter, || contexts.extend(tell_in_spans()));
+            let text = logged(LineFormat::Json, filter, || contexts.extend(tell_in_spans()));
             let lines = json(&text);
             assert_eq!(lines.len(), 4, "{text}");
             for (line, context) in lines.iter().zip(&contexts) {
@@ -312,26 +317,26 @@ mod tests {
     #[test]
     fn a_line_for_people_names_its_trace_shortly() {
         let mut id = String::new();
-        let text = logged(Format::Plain, "info", || {
-            let span = Span::begin(SpanKind::Server, "call".to_owned(), None);
+        let text = logged(LineFormat::Plain, "info", || {
+            let span = TraceSpan::start(SpanKind::Server, "call".to_owned(), None);
             id = span.context().trace_id.to_string();
             span.log().in_scope(|| tracing::info!(target: "a", count = 3, "told"));
         });
         let end = format!("Z  INFO a: told count=3 trace={}\n", &id[..8]);
         assert!(text.ends_with(&end), "{text}");
-        let coloured = logged(Format::Coloured, "info", || tracing::warn!(target: "a", "told"));
+        let coloured = logged(LineFormat::Coloured, "info", || tracing::warn!(target: "a", "told"));
         assert!(coloured.contains("\u{1b}[33m WARN\u{1b}[0m"), "{coloured:?}");
     }
 
     #[test]
     fn a_filter_that_changes_holds_at_once_and_the_cap_stays() {
-        let text = logged_while(Format::Plain, "warn", |filter| {
+        let text = logged_while(LineFormat::Plain, "warn", |filter| {
             let tell = |words: &str| {
                 tracing::debug!(target: "shellyard::job", "{words}");
                 tracing::debug!(target: "rmcp::service", "secret");
             };
             tell("before");
-            filter.choose("trace,rmcp=trace", None).unwrap();
+            filter.set_override("trace,rmcp=trace", None).unwrap();
             tell("meanwhile");
             filter.reset();
             tell("after");
@@ -343,14 +348,15 @@ mod tests {
     #[test]
     fn a_long_command_is_cut() {
         let long = "é".repeat(10_000);
-        let text = logged(Format::Plain, "info", || events::job_submitted(JobId::local(1), &long));
+        let text =
+            logged(LineFormat::Plain, "info", || events::job_submitted(JobId::local(1), &long));
         assert_eq!(text.matches('é').count(), 500);
         assert!(text.contains('…'), "{text}");
     }
 
     #[test]
     fn no_filter_makes_the_libraries_print_requests() {
-        let text = logged(Format::Plain, "trace,rmcp::service=trace,hyper=debug", || {
+        let text = logged(LineFormat::Plain, "trace,rmcp::service=trace,hyper=debug", || {
             tracing::debug!(target: "rmcp::service", "secret");
             tracing::info!(target: "rmcp", "secret");
             tracing::trace!(target: "hyper_util::server", "secret");
@@ -363,7 +369,8 @@ mod tests {
 
     #[test]
     fn a_bad_filter_is_an_error_that_shows_a_good_one() {
-        let logging = Logging { format: Format::Plain, filter: "shellyard=loud".into() };
+        let logging =
+            LoggingSettings { format: LineFormat::Plain, filter: "shellyard=loud".into() };
         let (writer, _guard) = writer_to(io::sink());
         let error = subscriber(&logging, writer).err().unwrap();
         assert_eq!(error.code(), "log_filter");

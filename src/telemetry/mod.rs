@@ -26,8 +26,8 @@ pub mod spans;
 pub use events::ActiveJob;
 pub use exporter::Exporter;
 pub use labels::{
-    Actor, ApprovalStep, ErrorType, FreedReason, Refusal, Rejection, Resource, Transport,
-    WaitReason,
+    ActorKind, ApprovalStep, ErrorType, FreedReason, HostResource, HttpRefusalReason,
+    RejectionReason, Transport, WaitReason,
 };
-pub use log_line::{FilterStatus, LogFilter};
-pub use queue_gauges::{KnownNames, LaneFigures, QueueFigures, QueueGauges, TenantFigures, Usage};
+pub use log_line::{LogFilter, LogFilterStatus};
+pub use queue_gauges::{LaneStats, QueueGauges, QueueStats, SeriesNames, TenantStats, UsageGauge};

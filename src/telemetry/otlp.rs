@@ -17,7 +17,7 @@ use opentelemetry_sdk::trace::{
 };
 use thiserror::Error;
 
-use super::spans::{self, Attribute, EndedSpan, SpanKind};
+use super::spans::{self, FinishedSpan, SpanAttribute, SpanKind};
 
 /// Spans that wait for the collector; further ones are lost.
 const QUEUED_SPANS: usize = 2048;
@@ -127,8 +127,8 @@ fn resource() -> Resource {
 }
 
 /// A span that has just ended, as collectors know it.
-fn data(span: EndedSpan, instrumentation_scope: InstrumentationScope) -> SpanData {
-    let EndedSpan { context, parent, name, kind, started, attributes, error } = span;
+fn data(span: FinishedSpan, instrumentation_scope: InstrumentationScope) -> SpanData {
+    let FinishedSpan { context, parent, name, kind, started, attributes, error } = span;
     let state = context.state.as_deref().and_then(|state| state.parse::<TraceState>().ok());
     let span_context = SpanContext::new(
         wire::TraceId::from_bytes(context.trace_id.bytes()),
@@ -159,10 +159,10 @@ fn data(span: EndedSpan, instrumentation_scope: InstrumentationScope) -> SpanDat
     }
 }
 
-fn attribute(key: &'static str, value: Attribute) -> KeyValue {
+fn attribute(key: &'static str, value: SpanAttribute) -> KeyValue {
     let value = match value {
-        Attribute::Text(text) => Value::from(text),
-        Attribute::Number(number) => Value::from(number),
+        SpanAttribute::Text(text) => Value::from(text),
+        SpanAttribute::Number(number) => Value::from(number),
     };
     KeyValue::new(key, value)
 }
@@ -193,8 +193,8 @@ mod tests {
         }
     }
 
-    fn ended(kind: SpanKind, parent: Option<&TraceContext>) -> EndedSpan {
-        EndedSpan {
+    fn ended(kind: SpanKind, parent: Option<&TraceContext>) -> FinishedSpan {
+        FinishedSpan {
             context: parent.map_or_else(TraceContext::root, TraceContext::child),
             parent: parent.map(|parent| parent.span_id),
             name: "work".to_owned(),
@@ -218,7 +218,7 @@ mod tests {
         assert!(sent.parent_span_is_remote && sent.span_context.is_sampled());
         assert_eq!(sent.attributes[0], KeyValue::new("job", 7));
         assert_eq!((sent.status, sent.span_kind), (Status::Unset, wire::SpanKind::Server));
-        let failed = EndedSpan { error: Some("lost".into()), ..ended(SpanKind::Internal, None) };
+        let failed = FinishedSpan { error: Some("lost".into()), ..ended(SpanKind::Internal, None) };
         let sent = data(failed, scope());
         assert_eq!(sent.status, Status::error("lost"));
         assert_eq!(sent.parent_span_id, wire::SpanId::INVALID);

@@ -28,7 +28,7 @@ const DEEDS: [Counter; 4] =
 
 /// How much of something there is, and how much there may be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct UsageGauge {
     /// How much there is.
     pub used: u64,
     /// How much there may be; `None` = no bound.
@@ -37,36 +37,36 @@ pub struct Usage {
 
 /// What is going on in one lane.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LaneFigures {
+pub struct LaneStats {
     /// Its name.
     pub name: String,
     /// Jobs that run.
-    pub running: Usage,
+    pub running: UsageGauge,
     /// Jobs that wait.
-    pub queued: Usage,
+    pub queued: UsageGauge,
     /// Whether somebody has paused it by itself.
     pub is_paused: bool,
 }
 
 /// What one tenant uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TenantFigures {
+pub struct TenantStats {
     /// Its name.
     pub name: String,
     /// Jobs that run.
-    pub running: Usage,
+    pub running: UsageGauge,
     /// Jobs that wait.
-    pub queued: Usage,
+    pub queued: UsageGauge,
     /// Bytes of output that are held.
-    pub stored: Usage,
+    pub stored: UsageGauge,
     /// Seconds of CPU time in the last hour.
-    pub cpu: Usage,
+    pub cpu: UsageGauge,
 }
 
 /// What is going on in the queue at one moment. How much runs and waits in all is counted as it
 /// happens, and so is pressure.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct QueueFigures {
+pub struct QueueStats {
     /// Jobs that may run at one time.
     pub slots: u64,
     /// Jobs that may wait.
@@ -82,14 +82,14 @@ pub struct QueueFigures {
     /// How long a new job would wait, where that can be told.
     pub estimate: Option<Duration>,
     /// Every lane.
-    pub lanes: Vec<LaneFigures>,
+    pub lanes: Vec<LaneStats>,
     /// Every tenant that has a job, stores something, or is configured.
-    pub tenants: Vec<TenantFigures>,
+    pub tenants: Vec<TenantStats>,
 }
 
 /// The gauges of the queue, its lanes and its tenants.
 ///
-/// Invariant: each series has a name that was [made known](QueueGauges::learn), of which there are
+/// Invariant: each series has a name that was [made known](QueueGauges::add_names), of which there are
 /// only so many of each kind, or stands for all `other`s.
 #[derive(Debug)]
 pub struct QueueGauges {
@@ -100,51 +100,51 @@ impl QueueGauges {
     /// Makes the series of these names, at zero, and has events count tenants by them. Call once;
     /// the exporter has to be installed by then.
     #[must_use]
-    pub fn install(names: KnownNames) -> Self {
+    pub fn install(names: SeriesNames) -> Self {
         let gauges = Self::new(names);
         use_for_events(&gauges.names);
         gauges
     }
 
     /// Makes the series of these names, at zero.
-    pub(super) fn new(names: KnownNames) -> Self {
-        let gauges = Self { names: Arc::new(RwLock::new(KnownNames::others())) };
-        gauges.learn(names);
+    pub(super) fn new(names: SeriesNames) -> Self {
+        let gauges = Self { names: Arc::new(RwLock::new(SeriesNames::others())) };
+        gauges.add_names(names);
         gauges
     }
 
     /// Makes the series of further names, at zero. Those that are known stay: Prometheus takes a
     /// series that vanishes for a server that is gone.
-    pub fn learn(&self, new: KnownNames) {
+    pub fn add_names(&self, new: SeriesNames) {
         let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
-        names.learn(new);
+        names.add(new);
         show_named(&names, &[], &[]);
         for tenant in &names.tenants {
             for deed in DEEDS {
                 // Nothing was done; but from now on the series is there.
-                deed.named(key::TENANT, tenant).increment(0);
+                deed.with_name(key::TENANT, tenant).increment(0);
             }
         }
     }
 
     /// Sets every gauge.
-    pub fn show(&self, figures: &QueueFigures) {
+    pub fn update(&self, figures: &QueueStats) {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
         show_whole(figures);
         show_named(&names, &figures.lanes, &figures.tenants);
     }
 }
 
-fn show_named(names: &KnownNames, lanes: &[LaneFigures], tenants: &[TenantFigures]) {
+fn show_named(names: &SeriesNames, lanes: &[LaneStats], tenants: &[TenantStats]) {
     for name in &names.lanes {
         let is_paused = lanes.iter().any(|lane| lane.name == *name && lane.is_paused);
-        let gauge = lanes::PAUSED.named(key::LANE, name);
+        let gauge = lanes::PAUSED.with_name(key::LANE, name);
         gauge.set(f64::from(u8::from(is_paused)));
     }
     let lanes = lanes.iter().map(|lane| (&*lane.name, [lane.running, lane.queued]));
     show_each(key::LANE, LANES, folded(&names.lanes, lanes));
     let tenants = tenants.iter().map(|tenant| {
-        let TenantFigures { name, running, queued, stored, cpu } = tenant;
+        let TenantStats { name, running, queued, stored, cpu } = tenant;
         (&**name, [*running, *queued, *stored, *cpu])
     });
     show_each(key::TENANT, TENANTS, folded(&names.tenants, tenants));
@@ -154,9 +154,9 @@ fn show_named(names: &KnownNames, lanes: &[LaneFigures], tenants: &[TenantFigure
 /// limit: each of them has its own.
 fn folded<'n, const N: usize>(
     known: &BTreeSet<String>,
-    figures: impl Iterator<Item = (&'n str, [Usage; N])>,
-) -> BTreeMap<&str, [Usage; N]> {
-    let nothing = [Usage::default(); N];
+    figures: impl Iterator<Item = (&'n str, [UsageGauge; N])>,
+) -> BTreeMap<&str, [UsageGauge; N]> {
+    let nothing = [UsageGauge::default(); N];
     let mut shown: BTreeMap<&str, _> = known.iter().map(|name| (&**name, nothing)).collect();
     let mut others = nothing;
     for (name, usages) in figures {
@@ -176,30 +176,30 @@ fn folded<'n, const N: usize>(
 fn show_each<const N: usize>(
     label: &'static str,
     gauges: [(Gauge, Gauge); N],
-    shown: BTreeMap<&str, [Usage; N]>,
+    shown: BTreeMap<&str, [UsageGauge; N]>,
 ) {
     for (name, usages) in shown {
         for ((used, limit), usage) in gauges.into_iter().zip(usages) {
-            let set = |gauge: Gauge, value: u64| gauge.named(label, name).set(value as f64);
+            let set = |gauge: Gauge, value: u64| gauge.with_name(label, name).set(value as f64);
             set(used, usage.used);
             set(limit, usage.limit.unwrap_or(0));
         }
     }
 }
 
-fn show_whole(figures: &QueueFigures) {
-    jobs::RUNNING_LIMIT.plain().set(figures.slots as f64);
-    jobs::QUEUED_LIMIT.plain().set(figures.max_queued as f64);
-    queue::PAUSED.set_if(figures.is_paused);
-    queue::DRAINING.set_if(figures.is_draining);
+fn show_whole(figures: &QueueStats) {
+    jobs::RUNNING_LIMIT.unlabeled().set(figures.slots as f64);
+    jobs::QUEUED_LIMIT.unlabeled().set(figures.max_queued as f64);
+    queue::PAUSED.set_flag(figures.is_paused);
+    queue::DRAINING.set_flag(figures.is_draining);
     for reason in WaitReason::ALL {
         let jobs = figures.waiting.get(&reason).copied().unwrap_or(0);
-        let gauge = queue::WAITING.with((key::REASON, reason.word()));
+        let gauge = queue::WAITING.with_label((key::REASON, reason.word()));
         gauge.set(jobs as f64);
     }
     let seconds = |time: Option<Duration>| time.unwrap_or_default().as_secs_f64();
-    queue::OLDEST_AGE.plain().set(seconds(figures.oldest));
-    queue::WAIT_ESTIMATE.plain().set(seconds(figures.estimate));
+    queue::OLDEST_AGE.unlabeled().set(seconds(figures.oldest));
+    queue::WAIT_ESTIMATE.unlabeled().set(seconds(figures.estimate));
 }
 
 // Lanes and tenants that metrics name; all others count as `other`.
@@ -211,14 +211,14 @@ const MAX_NAMES: usize = 200;
 
 /// Names that get series of their own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KnownNames {
+pub struct SeriesNames {
     /// Of lanes.
     pub lanes: BTreeSet<String>,
     /// Of tenants.
     pub tenants: BTreeSet<String>,
 }
 
-impl KnownNames {
+impl SeriesNames {
     /// Nobody but the others.
     pub(super) fn others() -> Self {
         let others = || BTreeSet::from([OTHER.to_owned()]);
@@ -226,7 +226,7 @@ impl KnownNames {
     }
 
     /// Takes further names in, as long as there are not too many. Those that are known stay.
-    pub(super) fn learn(&mut self, new: Self) {
+    pub(super) fn add(&mut self, new: Self) {
         for (known, new) in [(&mut self.lanes, new.lanes), (&mut self.tenants, new.tenants)] {
             let free = (MAX_NAMES + 1).saturating_sub(known.len());
             let new: Vec<String> = new.into_iter().filter(|name| !known.contains(name)).collect();
@@ -241,7 +241,7 @@ impl KnownNames {
 }
 
 /// Names that are read at every event and change with a reload.
-pub(super) type SharedNames = Arc<RwLock<KnownNames>>;
+pub(super) type SharedNames = Arc<RwLock<SeriesNames>>;
 
 /// Those that events count by. There is one recorder in a process, and so there is one of these.
 static OF_EVENTS: OnceLock<SharedNames> = OnceLock::new();
@@ -268,8 +268,8 @@ mod tests {
         names.into_iter().map(str::to_owned).collect()
     }
 
-    fn usage(used: u64, limit: u64) -> [Usage; 1] {
-        [Usage { used, limit: Some(limit) }]
+    fn usage(used: u64, limit: u64) -> [UsageGauge; 1] {
+        [UsageGauge { used, limit: Some(limit) }]
     }
 
     #[test]
@@ -277,8 +277,8 @@ mod tests {
         let known = names(["a", "b", OTHER]);
         let figures = [("a", usage(1, 10)), ("c", usage(2, 10)), ("d", usage(3, 10))];
         let shown = folded(&known, figures.into_iter());
-        let others = [Usage { used: 5, limit: None }];
-        let expected = [("a", usage(1, 10)), ("b", [Usage::default()]), (OTHER, others)];
+        let others = [UsageGauge { used: 5, limit: None }];
+        let expected = [("a", usage(1, 10)), ("b", [UsageGauge::default()]), (OTHER, others)];
         assert_eq!(shown, BTreeMap::from(expected));
     }
 
@@ -287,7 +287,7 @@ mod tests {
         let figures = [(OTHER, usage(2, 10)), ("x", usage(1, 10))];
         let known = names([OTHER]);
         let shown = folded(&known, figures.into_iter());
-        assert_eq!(shown, BTreeMap::from([(OTHER, [Usage { used: 3, limit: None }])]));
+        assert_eq!(shown, BTreeMap::from([(OTHER, [UsageGauge { used: 3, limit: None }])]));
     }
 }
 
@@ -297,18 +297,18 @@ mod known_tests {
 
     #[test]
     fn names_have_a_bound_that_reloads_cannot_pass() {
-        let mut known = KnownNames::others();
+        let mut known = SeriesNames::others();
         for round in 0..10 {
             let tenants = (0..50).map(|number| format!("t{round}-{number}")).collect();
-            known.learn(KnownNames { tenants, lanes: ["build".to_owned()].into() });
+            known.add(SeriesNames { tenants, lanes: ["build".to_owned()].into() });
         }
         assert_eq!((known.tenants.len(), known.lanes.len()), (MAX_NAMES + 1, 2));
     }
 
     #[test]
     fn whoever_is_not_configured_is_one_of_the_others() {
-        let mut known = KnownNames::others();
-        known.learn(KnownNames { tenants: ["ci".to_owned()].into(), lanes: BTreeSet::new() });
+        let mut known = SeriesNames::others();
+        known.add(SeriesNames { tenants: ["ci".to_owned()].into(), lanes: BTreeSet::new() });
         let label = |name| known.label_of(Tenant::named(name).unwrap());
         assert_eq!(["ci", "stranger", OTHER].map(label), ["ci", OTHER, OTHER]);
     }

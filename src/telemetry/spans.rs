@@ -15,15 +15,15 @@ pub const OTLP_BUILT_IN: bool = cfg!(feature = "otlp");
 /// Something that is being done. Dropping it ends it.
 #[derive(Debug)]
 #[must_use = "dropping the span ends it"]
-pub struct Span {
+pub struct TraceSpan {
     context: TraceContext,
-    ended: Option<Box<EndedSpan>>,
+    ended: Option<Box<FinishedSpan>>,
     log: tracing::Span,
 }
 
 /// What is known of a span once it is over.
 #[derive(Debug, Clone, PartialEq)]
-pub struct EndedSpan {
+pub struct FinishedSpan {
     /// Where it stands in its trace.
     pub context: TraceContext,
     /// The span that it is a part of.
@@ -35,7 +35,7 @@ pub struct EndedSpan {
     /// When it began.
     pub started: SystemTime,
     /// Particulars.
-    pub attributes: Vec<(&'static str, Attribute)>,
+    pub attributes: Vec<(&'static str, SpanAttribute)>,
     /// What went wrong, if anything did.
     pub error: Option<String>,
 }
@@ -51,34 +51,34 @@ pub enum SpanKind {
 
 /// The value of a particular.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Attribute {
+pub enum SpanAttribute {
     /// A text.
     Text(String),
     /// A number.
     Number(i64),
 }
 
-impl From<&str> for Attribute {
+impl From<&str> for SpanAttribute {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<i64> for Attribute {
+impl From<i64> for SpanAttribute {
     fn from(number: i64) -> Self {
         Self::Number(number)
     }
 }
 
-impl Span {
+impl TraceSpan {
     /// Begins something that is a part of `parent`, or the beginning of a trace of its own.
-    pub fn begin(kind: SpanKind, name: String, parent: Option<&TraceContext>) -> Self {
+    pub fn start(kind: SpanKind, name: String, parent: Option<&TraceContext>) -> Self {
         let context = parent.map_or_else(root, TraceContext::child);
-        let log = log_of(&context);
+        let log = log_span_for(&context);
         // Nobody keeps particulars that nobody will read.
         let is_wanted = context.is_sampled && SINK.get().is_some();
         let ended = is_wanted.then(|| {
-            Box::new(EndedSpan {
+            Box::new(FinishedSpan {
                 context: context.clone(),
                 parent: parent.map(|parent| parent.span_id),
                 name,
@@ -104,14 +104,14 @@ impl Span {
     }
 
     /// Notes a particular.
-    pub fn note(&mut self, key: &'static str, value: impl Into<Attribute>) {
+    pub fn set_attribute(&mut self, key: &'static str, value: impl Into<SpanAttribute>) {
         if let Some(ended) = &mut self.ended {
             ended.attributes.push((key, value.into()));
         }
     }
 
     /// Notes that it went wrong.
-    pub fn fail(&mut self, why: &dyn fmt::Display) {
+    pub fn set_error(&mut self, why: &dyn fmt::Display) {
         if let Some(ended) = &mut self.ended {
             ended.error = Some(why.to_string());
         }
@@ -120,14 +120,14 @@ impl Span {
 
 /// What log lines are written in that belong to this place in a trace, also once its span is over.
 #[must_use]
-pub fn log_of(context: &TraceContext) -> tracing::Span {
+pub fn log_span_for(context: &TraceContext) -> tracing::Span {
     // An error's level: no filter that lets a line through hides where it belongs.
     let trace_id = context.trace_id.number();
     let span_id = context.span_id.number();
     tracing::error_span!("span", trace_id, span_id)
 }
 
-impl Drop for Span {
+impl Drop for TraceSpan {
     fn drop(&mut self) {
         if let (Some(ended), Some(sink)) = (self.ended.take(), SINK.get()) {
             sink(*ended);
@@ -139,7 +139,7 @@ static SHARE: OnceLock<f64> = OnceLock::new();
 
 /// Of the traces that begin here, this share is exported, from 0 to 1; where nobody says, all are.
 /// What others began is exported as they wish. The first word stays.
-pub fn sample(share: f64) {
+pub fn set_sample_ratio(share: f64) {
     // A second setting cannot hold for traces that have begun.
     SHARE.set(share).ok();
 }
@@ -159,33 +159,33 @@ fn is_within(trace: TraceId, share: f64) -> bool {
     (number as f64) < share * (1_u64 << 56) as f64
 }
 
-type Sink = Box<dyn Fn(EndedSpan) + Send + Sync>;
+type SpanSink = Box<dyn Fn(FinishedSpan) + Send + Sync>;
 
-static SINK: OnceLock<Sink> = OnceLock::new();
+static SINK: OnceLock<SpanSink> = OnceLock::new();
 
 /// From now on every sampled span that ends is handed to `sink`. The first one stays.
-pub fn export_to(sink: impl Fn(EndedSpan) + Send + Sync + 'static) {
+pub fn export_to(sink: impl Fn(FinishedSpan) + Send + Sync + 'static) {
     // A second exporter would get what the first one gets already.
     SINK.set(Box::new(sink)).ok();
 }
 
 /// Spans that ended, for tests: there is one sink, and it serves them all.
 #[cfg(test)]
-pub(crate) mod kept {
+pub(crate) mod recorded {
     use std::sync::Mutex;
 
-    use super::{EndedSpan, export_to};
+    use super::{FinishedSpan, export_to};
     use crate::trace::TraceId;
 
-    static KEPT: Mutex<Vec<EndedSpan>> = Mutex::new(Vec::new());
+    static KEPT: Mutex<Vec<FinishedSpan>> = Mutex::new(Vec::new());
 
     /// From now on spans are kept when they end.
-    pub(crate) fn keep() {
+    pub(crate) fn start() {
         export_to(|span| KEPT.lock().unwrap().push(span));
     }
 
     /// Those of one trace that have ended.
-    pub(crate) fn of_trace(trace: TraceId) -> Vec<EndedSpan> {
+    pub(crate) fn spans_of_trace(trace: TraceId) -> Vec<FinishedSpan> {
         let kept = KEPT.lock().unwrap();
         kept.iter().filter(|span| span.context.trace_id == trace).cloned().collect()
     }

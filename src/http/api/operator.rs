@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::request::{Api, ApiError, Order, json as answer};
 use crate::service::{AfterDrain, QueueOverview};
-use crate::telemetry::FilterStatus;
+use crate::telemetry::LogFilterStatus;
 
 /// Which part of the queue is meant.
 #[derive(Debug, Default, Deserialize)]
@@ -179,7 +179,7 @@ pub(super) async fn set_log_level(
             return Err(ApiError::BadBody { why });
         }
         (Some(filter), time) => {
-            log.choose(&filter, time)?;
+            log.set_override(&filter, time)?;
             time.map_or_else(|| filter.clone(), |time| format!("{filter} for {time:?}"))
         }
     };
@@ -195,8 +195,8 @@ fn time(seconds: Option<f64>) -> Result<Option<Duration>, ApiError> {
     fits.map(Some).ok_or(ApiError::BadBody { why })
 }
 
-fn filter_response(status: FilterStatus) -> Response {
-    let FilterStatus { filter, configured, remaining } = status;
+fn filter_response(status: LogFilterStatus) -> Response {
+    let LogFilterStatus { filter, configured, remaining } = status;
     let for_s = remaining.map(|time| time.as_secs_f64().ceil() as u64);
     answer(&without_nulls(json!({"filter": filter, "configured": configured, "for_s": for_s})))
 }

@@ -15,7 +15,7 @@ use crate::http::auth::Credential;
 use crate::http::routes::Route;
 use crate::mcp::context_of_headers;
 use crate::service::Role;
-use crate::telemetry::spans::{Span, SpanKind};
+use crate::telemetry::spans::{SpanKind, TraceSpan};
 
 /// What answers at a route of the API; nothing stands behind the others here.
 pub(in crate::http) fn lead(route: Route, api: Arc<Api>) -> MethodRouter {
@@ -73,14 +73,14 @@ pub(super) async fn traced(route: Route, request: Request, next: Next) -> Respon
     let route = route.path("");
     let parent = context_of_headers(request.headers());
     let name = format!("{} {route}", request.method());
-    let mut span = Span::begin(SpanKind::Server, name, parent.as_ref());
-    span.note("http.request.method", request.method().as_str());
-    span.note("http.route", route.as_str());
+    let mut span = TraceSpan::start(SpanKind::Server, name, parent.as_ref());
+    span.set_attribute("http.request.method", request.method().as_str());
+    span.set_attribute("http.route", route.as_str());
     let response = next.run(request).instrument(span.log().clone()).await;
     let status = response.status();
-    span.note("http.response.status_code", i64::from(status.as_u16()));
+    span.set_attribute("http.response.status_code", i64::from(status.as_u16()));
     if status.is_server_error() {
-        span.fail(&status);
+        span.set_error(&status);
     }
     response
 }

@@ -113,7 +113,7 @@ fn tell(path: &Path, read: &Result<TokenFile, BoundedReadError>) {
             }
             events::tokens_read(path, file.entries().count());
         }
-        Err(error) if error.would_block() => events::token_file_blocks(path, error),
+        Err(error) if error.would_block() => events::token_file_not_read(path, error),
         Err(error) => events::token_file_unreadable(path, error),
     }
 }

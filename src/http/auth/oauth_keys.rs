@@ -99,7 +99,10 @@ impl FileKeys {
                 Ok(new) => *keys = Some(Arc::new(new)),
                 Err(error) => {
                     let cause = error.source().map(|cause| format!(": {cause}"));
-                    events::keys_not_renewed(&format!("{error}{}", cause.unwrap_or_default()));
+                    events::oauth_keys_not_refreshed(&format!(
+                        "{error}{}",
+                        cause.unwrap_or_default()
+                    ));
                 }
             }
         }
@@ -175,7 +178,7 @@ impl RemoteKeys {
             Ok(keys) => {
                 self.current.send_replace(Some(Kept { keys: Arc::new(keys), since: now }));
             }
-            Err(error) => events::keys_not_renewed(&error),
+            Err(error) => events::oauth_keys_not_refreshed(&error),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::ids::{JobId, Tenant};
 use crate::spec::Priority::{self, High, Low, Normal};
-use crate::supervisor::pressure::{Pressure, Resource};
+use crate::supervisor::pressure::{HostResource, Pressure};
 use crate::supervisor::refusal::Refusal;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -113,7 +113,7 @@ fn what_a_job_waits_for_is_told_in_words() {
     assert_eq!(words(&queue, 2), "tenant limit 1");
     push(&mut queue, 3, "a");
     assert_eq!(words(&queue, 3), "its turn");
-    queue.press(Some(Pressure { resource: Resource::Memory, percent: 38 }));
+    queue.press(Some(Pressure { resource: HostResource::Memory, percent: 38 }));
     assert_eq!((starts(&mut queue), words(&queue, 3).as_str()), (vec![], "memory pressure 38 %"));
     queue.press(None);
     push(&mut queue, 4, "a");
@@ -130,7 +130,7 @@ fn what_a_job_waits_for_is_told_in_words() {
 #[test]
 fn pressure_never_stops_the_only_job() {
     let mut queue = Queue::new(limits(3));
-    queue.press(Some(Pressure { resource: Resource::Io, percent: 90 }));
+    queue.press(Some(Pressure { resource: HostResource::Io, percent: 90 }));
     push(&mut queue, 1, "a");
     push(&mut queue, 2, "b");
     assert_eq!(starts(&mut queue), [1]);

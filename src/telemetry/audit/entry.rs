@@ -20,7 +20,7 @@ const TEXT_BYTES: usize = 1024;
 
 /// What was decided on a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AuditVerdict {
     /// It may run.
     Allowed,
     /// A person was asked.
@@ -29,7 +29,7 @@ pub enum Verdict {
     Refused,
 }
 
-impl Verdict {
+impl AuditVerdict {
     /// The stable word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -57,7 +57,7 @@ pub struct DecisionEntry<'a> {
     /// The confinement that it would run in.
     pub confinement: Granted,
     /// What was decided.
-    pub verdict: Verdict,
+    pub verdict: AuditVerdict,
     /// The rule that decided, and its place in the configuration.
     pub rule: Option<&'a str>,
     /// What could not be understood, although it was let through or asked about.

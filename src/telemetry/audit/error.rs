@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::verify::Place;
+use super::verify::LineLocation;
 
 /// Why an entry was not written. The chain is whole all the same: a later entry goes on with it.
 #[derive(Debug, Error)]
@@ -105,7 +105,7 @@ pub enum VerifyError {
     )]
     HalfLine {
         /// The line.
-        place: Place,
+        place: LineLocation,
     },
     /// A line is no entry at all.
     #[error(
@@ -113,7 +113,7 @@ pub enum VerifyError {
     )]
     NotAnEntry {
         /// The line.
-        place: Place,
+        place: LineLocation,
         /// What the parser said.
         source: serde_json::Error,
     },
@@ -123,7 +123,7 @@ pub enum VerifyError {
     )]
     Changed {
         /// The line.
-        place: Place,
+        place: LineLocation,
     },
     /// Entries are missing before a line.
     #[error(
@@ -131,7 +131,7 @@ pub enum VerifyError {
     )]
     Cut {
         /// The line.
-        place: Place,
+        place: LineLocation,
         /// The first that is missing.
         first: u64,
         /// The last that is missing.
@@ -143,7 +143,7 @@ pub enum VerifyError {
     )]
     Reordered {
         /// The line.
-        place: Place,
+        place: LineLocation,
         /// Its number.
         found: u64,
         /// The number that belongs there.
@@ -153,7 +153,7 @@ pub enum VerifyError {
     #[error("{place}: this file does not go on where `{}` ended: a file between them is missing or was changed; restore it from a copy of the log", older.display())]
     BrokenBetweenFiles {
         /// The first line of the younger file.
-        place: Place,
+        place: LineLocation,
         /// The older file.
         older: PathBuf,
     },
@@ -163,7 +163,7 @@ pub enum VerifyError {
     )]
     NoBeginning {
         /// The first line.
-        place: Place,
+        place: LineLocation,
         /// Its number.
         found: u64,
     },
@@ -173,7 +173,7 @@ pub enum VerifyError {
     )]
     CutTail {
         /// The last line.
-        place: Place,
+        place: LineLocation,
         /// The first that is missing.
         first: u64,
         /// The last that is missing.
@@ -185,7 +185,7 @@ pub enum VerifyError {
     )]
     Unsealed {
         /// The last line.
-        place: Place,
+        place: LineLocation,
         /// The first of them.
         first: u64,
         /// The last of them.
@@ -220,7 +220,7 @@ impl VerifyError {
 
     /// Where it was found, when that is a line.
     #[must_use]
-    pub const fn place(&self) -> Option<&Place> {
+    pub const fn place(&self) -> Option<&LineLocation> {
         match self {
             Self::Unreadable { .. } | Self::NoHead { .. } => None,
             Self::HalfLine { place }

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::entry::{DecisionEntry, EndingEntry, NoteEntry};
 use super::error::AuditError;
-use super::writer::{AuditSettings, EntryQueue, Wait, WriteResult, Writer};
+use super::writer::{AuditLogSettings, EntryQueue, Wait, WriteResult, Writer};
 use crate::telemetry::events;
 
 /// The time that a call waits for the entry of its decision. A log that answers takes far less,
@@ -27,7 +27,7 @@ const FINISH_WAIT: Duration = Duration::from_secs(2);
 /// caller. Failures are logged and counted here. When the last handle is dropped, the thread ends
 /// once the queue is empty.
 #[derive(Debug, Clone)]
-pub struct Audit {
+pub struct AuditLog {
     sender: Arc<QueueSender>,
 }
 
@@ -41,13 +41,13 @@ impl Drop for QueueSender {
     }
 }
 
-impl Audit {
+impl AuditLog {
     /// Opens the log, makes it where it is missing, and notes what an interrupted writer left.
     /// Blocks meanwhile: it is for the start of the server.
     ///
     /// # Errors
     /// When the log cannot be locked, read or written, or there is no thread for it.
-    pub fn open(settings: AuditSettings) -> Result<Self, AuditError> {
+    pub fn open(settings: AuditLogSettings) -> Result<Self, AuditError> {
         let mut writer = Writer::new(settings);
         writer.open()?;
         Self::start(writer)
@@ -57,12 +57,12 @@ impl Audit {
     ///
     /// # Errors
     /// When there is no thread for it.
-    pub fn unopened(settings: AuditSettings) -> Result<Self, AuditError> {
+    pub fn open_later(settings: AuditLogSettings) -> Result<Self, AuditError> {
         Self::start(Writer::new(settings))
     }
 
     fn start(writer: Writer) -> Result<Self, AuditError> {
-        let AuditSettings { path, max_queued, .. } = writer.settings();
+        let AuditLogSettings { path, max_queued, .. } = writer.settings();
         let queue = Arc::new(EntryQueue::new(path.clone(), *max_queued));
         let taken = Arc::clone(&queue);
         let thread = thread::Builder::new().name("audit".to_owned());

@@ -191,7 +191,7 @@ pub fn rfc3339(moment: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entry::{DecisionEntry, NoteEntry, Verdict};
+    use super::super::entry::{AuditVerdict, DecisionEntry, NoteEntry};
     use super::*;
     use crate::confinement::Granted;
     use crate::ids::JobId;
@@ -207,7 +207,7 @@ mod tests {
             command,
             cwd: "/src",
             confinement: Granted::NOTHING,
-            verdict: Verdict::Allowed,
+            verdict: AuditVerdict::Allowed,
             rule: None,
             uncertain: None,
             trace_id: TraceContext::parse(PARENT, None).unwrap().trace_id,

@@ -35,9 +35,9 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use entry::{DecisionEntry, EndingEntry, NoteEntry, Verdict};
+pub use entry::{AuditVerdict, DecisionEntry, EndingEntry, NoteEntry};
 pub use error::{AuditError, VerifyError};
-pub use handle::Audit;
+pub use handle::AuditLog;
 pub use line::rfc3339;
-pub use verify::{Mark, Place, Verified, verify};
-pub use writer::AuditSettings;
+pub use verify::{EntryStamp, LineLocation, VerifyReport, verify};
+pub use writer::AuditLogSettings;

@@ -22,14 +22,14 @@ const LARGE: u64 = 1 << 30;
 /// A log in a folder of its own.
 struct Log {
     folder: TempDir,
-    settings: AuditSettings,
+    settings: AuditLogSettings,
 }
 
 impl Log {
     fn new(max_bytes: u64, keep: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("audit.jsonl");
-        Self { folder, settings: AuditSettings { path, max_bytes, keep, max_queued: 1 << 20 } }
+        Self { folder, settings: AuditLogSettings { path, max_bytes, keep, max_queued: 1 << 20 } }
     }
 
     /// With so many entries: decisions and endings by turns.
@@ -39,8 +39,8 @@ impl Log {
         log
     }
 
-    fn open(&self) -> Audit {
-        Audit::open(self.settings.clone()).unwrap()
+    fn open(&self) -> AuditLog {
+        AuditLog::open(self.settings.clone()).unwrap()
     }
 
     fn path(&self) -> &Path {
@@ -78,12 +78,12 @@ impl Log {
         self.lines().iter().filter_map(what).collect()
     }
 
-    fn verify(&self) -> Result<Verified, VerifyError> {
+    fn verify(&self) -> Result<VerifyReport, VerifyError> {
         verify(self.path())
     }
 
     #[track_caller]
-    fn check_holds(&self, lines: u64) -> Verified {
+    fn check_holds(&self, lines: u64) -> VerifyReport {
         let verified = self.verify().unwrap();
         assert_eq!(verified.lines, lines);
         verified
@@ -105,7 +105,7 @@ fn decision(command: &str) -> DecisionEntry<'_> {
         command,
         cwd: "/src",
         confinement: Granted::NOTHING,
-        verdict: Verdict::Refused,
+        verdict: AuditVerdict::Refused,
         rule: Some("policy.deny[2]"),
         uncertain: None,
         trace_id: TraceContext::root().trace_id,
@@ -113,12 +113,12 @@ fn decision(command: &str) -> DecisionEntry<'_> {
 }
 
 /// Writes a decision down as a call does.
-fn decide(audit: &Audit, command: &str) -> Result<(), Arc<AuditError>> {
+fn decide(audit: &AuditLog, command: &str) -> Result<(), Arc<AuditError>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(audit.decision(&decision(command)))
 }
 
-fn write(audit: &Audit, entries: u64) {
+fn write(audit: &AuditLog, entries: u64) {
     let outcome = Outcome::Exited { code: 0 };
     let elapsed = Duration::from_millis(12);
     for number in 0..entries {
@@ -155,7 +155,7 @@ fn a_log_is_opened_again_and_goes_on() {
 fn only_the_owner_may_look() {
     let log = Log::new(LARGE, 1);
     let path = log.folder.path().join("deep/er/audit.jsonl");
-    let audit = Audit::open(AuditSettings { path: path.clone(), ..log.settings }).unwrap();
+    let audit = AuditLog::open(AuditLogSettings { path: path.clone(), ..log.settings }).unwrap();
     write(&audit, 1);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o600);
@@ -342,7 +342,7 @@ fn half_a_line_is_damage_that_is_ended_and_told() {
     assert_eq!(log.notes(), ["half_line"]);
     write(&audit, 2);
     let verified = log.check_holds(6);
-    assert_eq!(verified.damaged, [Place { file: log.path().to_owned(), line: 4 }]);
+    assert_eq!(verified.damaged, [LineLocation { file: log.path().to_owned(), line: 4 }]);
 
     // What was told of is still part of the chain.
     let text = fs::read_to_string(log.path()).unwrap();
@@ -409,8 +409,9 @@ fn a_full_disk_is_an_error_and_a_later_entry_goes_on() {
 fn a_folder_that_cannot_be_made_is_an_error() {
     let log = Log::new(LARGE, 1);
     fs::write(log.path(), "").unwrap();
-    let settings = AuditSettings { path: log.path().join("under/a/file"), ..log.settings.clone() };
-    assert_eq!(Audit::open(settings).unwrap_err().code(), "audit_folder");
+    let settings =
+        AuditLogSettings { path: log.path().join("under/a/file"), ..log.settings.clone() };
+    assert_eq!(AuditLog::open(settings).unwrap_err().code(), "audit_folder");
 }
 
 #[test]
@@ -491,7 +492,7 @@ fn a_fifo_is_not_a_log() {
     let log = Log::new(LARGE, 1);
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mkfifoat(rustix::fs::CWD, log.path(), mode).unwrap();
-    assert_eq!(Audit::open(log.settings.clone()).unwrap_err().code(), "audit_write");
+    assert_eq!(AuditLog::open(log.settings.clone()).unwrap_err().code(), "audit_write");
 }
 
 #[test]
@@ -538,9 +539,9 @@ fn passed(child: std::process::Child) {
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
 
-fn own_settings(max_bytes: u64) -> Option<AuditSettings> {
+fn own_settings(max_bytes: u64) -> Option<AuditLogSettings> {
     let begun = Path::new("begin").exists();
-    begun.then(|| AuditSettings {
+    begun.then(|| AuditLogSettings {
         path: "audit.jsonl".into(),
         max_bytes,
         keep: 50,
@@ -551,7 +552,7 @@ fn own_settings(max_bytes: u64) -> Option<AuditSettings> {
 #[test]
 fn one_of_several_writers() {
     if let Some(settings) = own_settings(20_000) {
-        write(&Audit::open(settings).unwrap(), 100);
+        write(&AuditLog::open(settings).unwrap(), 100);
     }
 }
 
@@ -570,7 +571,7 @@ fn processes_share_one_chain() {
 fn a_writer_without_room() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Some(settings) = own_settings(LARGE) else { return };
-    let audit = Audit::open(settings).unwrap();
+    let audit = AuditLog::open(settings).unwrap();
     write(&audit, 3);
     let before = fs::metadata("audit.jsonl").unwrap().len();
     let unlimited = getrlimit(Resource::Fsize);

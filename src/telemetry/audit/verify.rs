@@ -22,7 +22,7 @@ const LONGEST_LINE: u64 = 1024 * 1024;
 ///
 /// # Errors
 /// The first thing that is wrong, with its file and line.
-pub fn verify(path: &Path) -> Result<Verified, VerifyError> {
+pub fn verify(path: &Path) -> Result<VerifyReport, VerifyError> {
     let Snapshot { head, parts } = Snapshot::take(path)?;
     let mut chain = Chain::new(head.map(|head| head.link));
     for part in &parts {
@@ -34,7 +34,7 @@ pub fn verify(path: &Path) -> Result<Verified, VerifyError> {
         (Some(bytes), Some(head)) if bytes == head.bytes => Ok(verified),
         (None, None) => Ok(verified),
         (None, Some(Head { link, .. })) => {
-            let place = Place { file: path.to_owned(), line: 0 };
+            let place = LineLocation { file: path.to_owned(), line: 0 };
             Err(VerifyError::CutTail { place, first: 1, last: link.seq })
         }
         (Some(_), Some(_) | None) => Err(VerifyError::NoHead { path: log_files::path_of(path) }),
@@ -99,7 +99,7 @@ fn walk(mut chain: Chain, part: &Part) -> Result<Chain, VerifyError> {
         let read = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
         let read =
             read.map_err(|source| VerifyError::Unreadable { path: part.path.clone(), source })?;
-        let place = Place { file: part.path.clone(), line: number };
+        let place = LineLocation { file: part.path.clone(), line: number };
         match line.strip_suffix(b"\n") {
             Some(line) => chain.feed(place, line)?,
             None if read == 0 => break,
@@ -114,14 +114,14 @@ fn walk(mut chain: Chain, part: &Part) -> Result<Chain, VerifyError> {
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct LineLocation {
     /// The file.
     pub file: PathBuf,
     /// Its line, counted from 1.
     pub line: u64,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LineLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file.display(), self.line)
     }
@@ -129,7 +129,7 @@ impl fmt::Display for Place {
 
 /// An entry's number and time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct EntryStamp {
     /// Its number.
     pub seq: u64,
     /// When it was written, as the writer's clock had it.
@@ -138,17 +138,17 @@ pub struct Mark {
 
 /// What a log that holds was found to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifyReport {
     /// Entries.
     pub lines: u64,
     /// Files that hold them.
     pub files: usize,
     /// The first entry. Where its number is above 1, older files are gone.
-    pub first: Option<Mark>,
+    pub first: Option<EntryStamp>,
     /// The last entry.
-    pub last: Option<Mark>,
+    pub last: Option<EntryStamp>,
     /// Lines that a writer left half written; the entry after each tells of it.
-    pub damaged: Vec<Place>,
+    pub damaged: Vec<LineLocation>,
 }
 
 /// A chain that held up to here.
@@ -156,23 +156,23 @@ pub struct Verified {
 pub(super) struct Chain {
     sealed: Option<Link>,
     lines: u64,
-    first: Option<Mark>,
+    first: Option<EntryStamp>,
     last: Option<Last>,
     /// A line that does not fit. The next one may tell that a writer was interrupted there.
     pending: Option<Pending>,
-    damaged: Vec<Place>,
+    damaged: Vec<LineLocation>,
 }
 
 #[derive(Debug)]
 struct Pending {
-    place: Place,
+    place: LineLocation,
     damage: Damage,
     problem: VerifyError,
 }
 
 #[derive(Debug)]
 struct Last {
-    place: Place,
+    place: LineLocation,
     link: Link,
     time: String,
 }
@@ -184,7 +184,7 @@ impl Chain {
     }
 
     /// Takes the next line, without its newline.
-    pub(super) fn feed(&mut self, place: Place, line: &[u8]) -> Result<(), VerifyError> {
+    pub(super) fn feed(&mut self, place: LineLocation, line: &[u8]) -> Result<(), VerifyError> {
         match (self.read(&place, line), self.pending.take()) {
             (Ok(read), None) => self.accept(place, line, read),
             (Ok(read), Some(pending)) if read.tells_of(pending.damage) => {
@@ -201,11 +201,11 @@ impl Chain {
     }
 
     /// The next line has no end: that, or the line before it, is the problem.
-    pub(super) fn feed_half(self, place: Place) -> VerifyError {
+    pub(super) fn feed_half(self, place: LineLocation) -> VerifyError {
         self.pending.map_or(VerifyError::HalfLine { place }, |pending| pending.problem)
     }
 
-    fn read(&self, place: &Place, line: &[u8]) -> Result<Read, VerifyError> {
+    fn read(&self, place: &LineLocation, line: &[u8]) -> Result<Read, VerifyError> {
         let read = Read::parse(line)
             .map_err(|source| VerifyError::NotAnEntry { place: place.clone(), source })?;
         match &self.last {
@@ -214,33 +214,33 @@ impl Chain {
         }
     }
 
-    fn accept(&mut self, place: Place, line: &[u8], read: Read) -> Result<(), VerifyError> {
+    fn accept(&mut self, place: LineLocation, line: &[u8], read: Read) -> Result<(), VerifyError> {
         let link = Link::at(read.seq, line);
         if self.sealed.is_some_and(|sealed| sealed.seq == link.seq && sealed != link) {
             return Err(VerifyError::Changed { place });
         }
         self.lines += 1;
-        self.first.get_or_insert_with(|| Mark { seq: read.seq, time: read.time.clone() });
+        self.first.get_or_insert_with(|| EntryStamp { seq: read.seq, time: read.time.clone() });
         self.last = Some(Last { place, link, time: read.time });
         Ok(())
     }
 
     /// No more lines: the chain must end where its head says.
-    pub(super) fn finish(self, files: usize) -> Result<Verified, VerifyError> {
+    pub(super) fn finish(self, files: usize) -> Result<VerifyReport, VerifyError> {
         if let Some(pending) = self.pending {
             return Err(pending.problem);
         }
         if let (Some(last), Some(sealed)) = (&self.last, self.sealed) {
             ends(last, sealed)?;
         }
-        let last = self.last.map(|last| Mark { seq: last.link.seq, time: last.time });
+        let last = self.last.map(|last| EntryStamp { seq: last.link.seq, time: last.time });
         let Self { lines, first, damaged, .. } = self;
-        Ok(Verified { lines, files, first, last, damaged })
+        Ok(VerifyReport { lines, files, first, last, damaged })
     }
 }
 
 /// The very first entry, or the first of a file whose elders are gone.
-fn begins(place: &Place, read: Read) -> Result<Read, VerifyError> {
+fn begins(place: &LineLocation, read: Read) -> Result<Read, VerifyError> {
     let place = place.clone();
     match (read.seq, read.is_linked_to(Link::START)) {
         (1, true) => Ok(read),
@@ -250,7 +250,7 @@ fn begins(place: &Place, read: Read) -> Result<Read, VerifyError> {
     }
 }
 
-fn follows(last: &Last, place: &Place, read: Read) -> Result<Read, VerifyError> {
+fn follows(last: &Last, place: &LineLocation, read: Read) -> Result<Read, VerifyError> {
     if read.follows(last.link) {
         return Ok(read);
     }

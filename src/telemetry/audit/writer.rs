@@ -31,7 +31,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(1
 
 /// Where the log is, and how much of it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuditSettings {
+pub struct AuditLogSettings {
     /// The log. Its folder is made where it is missing.
     pub path: PathBuf,
     /// The log is rotated before entries are added when it is larger than this.
@@ -46,17 +46,17 @@ pub struct AuditSettings {
 /// The owner of a log's files, on a thread of its own.
 #[derive(Debug)]
 pub(super) struct Writer {
-    settings: AuditSettings,
+    settings: AuditLogSettings,
     /// As the last entry left it, unless that failed.
     open: Option<OpenLog>,
 }
 
 impl Writer {
-    pub(super) const fn new(settings: AuditSettings) -> Self {
+    pub(super) const fn new(settings: AuditLogSettings) -> Self {
         Self { settings, open: None }
     }
 
-    pub(super) const fn settings(&self) -> &AuditSettings {
+    pub(super) const fn settings(&self) -> &AuditLogSettings {
         &self.settings
     }
 
@@ -158,7 +158,7 @@ impl Writer {
     }
 
     fn rotate(&self) -> Result<File, AuditError> {
-        let AuditSettings { path, keep, .. } = &self.settings;
+        let AuditLogSettings { path, keep, .. } = &self.settings;
         log_files::rotate(path, (*keep).max(1))
             .and_then(|()| open_log(path))
             .map_err(|source| AuditError::Rotate { path: path.clone(), source })
@@ -388,7 +388,7 @@ impl EntryQueue {
         let is_news = state.lines > 0 && !mem::replace(&mut state.is_late, true);
         drop(state);
         if is_news {
-            events::audit_late();
+            events::audit_stalled();
         }
         match wait {
             Wait::ThenGoOn | Wait::No => Ok(()),
@@ -423,7 +423,7 @@ impl EntryQueue {
         events::audit_queued(state.lines);
         drop(state);
         if is_over {
-            events::audit_goes_on();
+            events::audit_recovered();
         }
         self.settled.notify_all();
         for reply in batch.into_iter().filter_map(|queued| queued.reply) {

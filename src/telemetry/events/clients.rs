@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use tracing::field;
 
-use super::super::labels::{self, CallClass, ErrorType, OTHER, Refusal, TOOL_CALL, Transport, key};
+use super::super::labels::{
+    self, CallClass, ErrorType, HttpRefusalReason, OTHER, TOOL_CALL, Transport, key,
+};
 use super::host::millis;
 use crate::telemetry::names::{http, mcp, operation_labels, tool_operations};
 
@@ -19,7 +21,7 @@ pub fn server_started(address: Option<SocketAddr>, socket: Option<&Path>) {
 }
 
 /// Others can reach this address, and read along.
-pub fn clear_text(address: SocketAddr) {
+pub fn tls_disabled(address: SocketAddr) {
     tracing::warn!(
         %address,
         "no TLS: tokens and output travel in clear text; set http.tls_cert and http.tls_key, or put a proxy with TLS in front"
@@ -27,7 +29,7 @@ pub fn clear_text(address: SocketAddr) {
 }
 
 /// The usual socket cannot be had; the server goes on without it.
-pub fn socket_missing(path: &Path, why: &dyn Display) {
+pub fn socket_unavailable(path: &Path, why: &dyn Display) {
     let why = why.to_string();
     tracing::warn!(
         ?path,
@@ -60,7 +62,7 @@ pub fn shell_server_started() {
 /// A client follows an output from now on.
 #[must_use = "dropping the guard counts the subscription as over"]
 pub fn subscription_opened() -> ActiveSubscription {
-    mcp::SUBSCRIPTIONS.plain().increment(1);
+    mcp::SUBSCRIPTIONS.unlabeled().increment(1);
     ActiveSubscription(())
 }
 
@@ -70,31 +72,31 @@ pub struct ActiveSubscription(());
 
 impl Drop for ActiveSubscription {
     fn drop(&mut self) {
-        mcp::SUBSCRIPTIONS.plain().decrement(1);
+        mcp::SUBSCRIPTIONS.unlabeled().decrement(1);
     }
 }
 
 /// An HTTP request or connection was turned away.
-pub fn http_refused(reason: Refusal) {
+pub fn http_refused(reason: HttpRefusalReason) {
     tracing::warn!(reason = reason.word(), "http request refused");
-    http::REFUSED.with((key::REASON, reason.word())).increment(1);
+    http::REFUSED.with_label((key::REASON, reason.word())).increment(1);
 }
 
 /// A connection was closed, or not let in. Told by its count alone: whoever brings about one can
 /// bring about thousands.
-pub fn connection_refused(reason: Refusal) {
+pub fn connection_refused(reason: HttpRefusalReason) {
     tracing::debug!(reason = reason.word(), "connection closed");
-    http::REFUSED.with((key::REASON, reason.word())).increment(1);
+    http::REFUSED.with_label((key::REASON, reason.word())).increment(1);
 }
 
 /// So many connections are open now.
 pub fn connections_changed(open: usize) {
-    http::CONNECTIONS.set_to(open);
+    http::CONNECTIONS.set_count(open);
 }
 
 /// So many connections may be open.
-pub fn connection_limit_known(most: usize) {
-    http::CONNECTIONS_LIMIT.set_to(most);
+pub fn connection_limit_set(most: usize) {
+    http::CONNECTIONS_LIMIT.set_count(most);
 }
 
 /// A token file was read; so many tokens let somebody in.
@@ -116,13 +118,13 @@ pub fn token_file_unreadable(path: &Path, why: &dyn Display) {
 
 /// Something stands in the place of the token file that could block its readers, or its file system
 /// does not answer.
-pub fn token_file_blocks(path: &Path, why: &dyn Display) {
+pub fn token_file_not_read(path: &Path, why: &dyn Display) {
     let why = why.to_string();
     tracing::error!(?path, ?why, "token file not read: the tokens that were read before hold");
 }
 
 /// The keys of the OAuth issuer could not be had anew; the old ones hold.
-pub fn keys_not_renewed(why: &dyn Display) {
+pub fn oauth_keys_not_refreshed(why: &dyn Display) {
     let why = why.to_string();
     tracing::error!(?why, "keys of the issuer not renewed; check oauth.issuer and oauth.jwks");
 }
@@ -133,7 +135,7 @@ pub fn proxy_connected(target: &str) {
 }
 
 /// A proxy has lost its server; calls in flight are answered with an error.
-pub fn proxy_lost(target: &str) {
+pub fn proxy_disconnected(target: &str) {
     tracing::warn!(?target, "the server was lost; connecting again");
 }
 
@@ -148,7 +150,7 @@ pub fn server_started_on_demand(pid: u32, log: &Path) {
 }
 
 /// The environment names a collector, and this program has no export.
-pub fn spans_stay_here(endpoint: &str) {
+pub fn span_export_not_built(endpoint: &str) {
     tracing::info!(?endpoint, "spans are not exported: this program was built without `otlp`");
 }
 
@@ -158,7 +160,7 @@ pub fn spans_stay_here(endpoint: &str) {
 pub fn tools_offered(tools: impl Iterator<Item = &'static str>) {
     for labels in tool_operations(tools) {
         // A series is there once somebody holds it.
-        drop(mcp::OPERATION.of(&labels));
+        drop(mcp::OPERATION.with_labels(&labels));
     }
 }
 
@@ -204,8 +206,8 @@ impl ActiveOperation {
     }
 
     fn in_flight(&self) -> metrics::Gauge {
-        let class = CallClass::of(self.method, self.tool);
-        mcp::IN_FLIGHT.with((key::CLASS, class.word()))
+        let class = CallClass::classify(self.method, self.tool);
+        mcp::IN_FLIGHT.with_label((key::CLASS, class.word()))
     }
 }
 
@@ -216,19 +218,19 @@ impl Drop for ActiveOperation {
         let error_type = error.map(ErrorType::word);
         tracing::debug!(method, tool, error_type, elapsed_ms = millis(elapsed), "request answered");
         self.in_flight().decrement(1);
-        mcp::OPERATION.of(&operation_labels(method, tool, error)).record(elapsed);
+        mcp::OPERATION.with_labels(&operation_labels(method, tool, error)).record(elapsed);
     }
 }
 
 /// So many sessions may be open over HTTP.
-pub fn session_limit_known(most: usize) {
-    mcp::SESSIONS_LIMIT.set_to(most);
+pub fn session_limit_set(most: usize) {
+    mcp::SESSIONS_LIMIT.set_count(most);
 }
 
 /// A client came, and stays.
 #[must_use = "dropping the guard counts the session as over"]
 pub fn session_opened(transport: Transport) -> OpenSession {
-    mcp::SESSIONS.with((key::TRANSPORT, transport.word())).increment(1);
+    mcp::SESSIONS.with_label((key::TRANSPORT, transport.word())).increment(1);
     OpenSession { transport, opened: Instant::now() }
 }
 
@@ -242,7 +244,7 @@ pub struct OpenSession {
 impl Drop for OpenSession {
     fn drop(&mut self) {
         let label = (key::TRANSPORT, self.transport.word());
-        mcp::SESSIONS.with(label).decrement(1);
-        mcp::SESSION.of(&[label]).record(self.opened.elapsed());
+        mcp::SESSIONS.with_label(label).decrement(1);
+        mcp::SESSION.with_labels(&[label]).record(self.opened.elapsed());
     }
 }

@@ -9,7 +9,7 @@ use crate::ids::{JobId, Tenant};
 use crate::outcome::{Ending, Fault, LimitKind, Outcome, Usage};
 use crate::output::{Counters, DropReason};
 use crate::spec::Stream;
-use crate::telemetry::labels::{Actor, ApprovalStep, FreedReason, Rejection, key};
+use crate::telemetry::labels::{ActorKind, ApprovalStep, FreedReason, RejectionReason, key};
 use crate::telemetry::names::{Counter, actors, jobs, output, tenants};
 use crate::telemetry::queue_gauges;
 
@@ -17,16 +17,16 @@ use crate::telemetry::queue_gauges;
 const COMMAND_CHARS: usize = 500;
 
 /// Sets the gauges that tell how much of each thing there may be.
-pub fn limits_known(limits: Limits) {
-    jobs::RUNNING_LIMIT.set_to(limits.slots);
-    jobs::QUEUED_LIMIT.set_to(limits.queued);
-    jobs::RETAINED_LIMIT.set_to(limits.retained);
-    output::RETAINED_LIMIT.plain().set(limits.retained_bytes.unwrap_or(0) as f64);
+pub fn limits_set(limits: ServerLimits) {
+    jobs::RUNNING_LIMIT.set_count(limits.slots);
+    jobs::QUEUED_LIMIT.set_count(limits.queued);
+    jobs::RETAINED_LIMIT.set_count(limits.retained);
+    output::RETAINED_LIMIT.unlabeled().set(limits.retained_bytes.unwrap_or(0) as f64);
 }
 
 /// Bounds that stand beside their use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Jobs that may run at one time.
     pub slots: usize,
     /// Jobs that may wait.
@@ -40,7 +40,7 @@ pub struct Limits {
 /// A job was accepted.
 pub fn job_submitted(id: JobId, command: &str) {
     tracing::info!(tenant = %id.tenant(), job_id = %id, command = ?shortened(command), "job submitted");
-    jobs::SUBMITTED.plain().increment(1);
+    jobs::SUBMITTED.unlabeled().increment(1);
     of_tenant(tenants::SUBMITTED, id.tenant(), 1);
 }
 
@@ -52,33 +52,33 @@ pub fn job_confined(granted: Granted) {
         (key::BACKEND, granted.backend.word()),
         (key::DEGRADED, degraded),
     ];
-    jobs::CONFINED.of(&labels).increment(1);
+    jobs::CONFINED.with_labels(&labels).increment(1);
 }
 
 /// A job was not accepted.
-pub fn job_rejected(tenant: Tenant, reason: Rejection) {
+pub fn job_rejected(tenant: Tenant, reason: RejectionReason) {
     tracing::info!(%tenant, reason = reason.word(), "job rejected");
-    jobs::REJECTED.with((key::REASON, reason.word())).increment(1);
+    jobs::REJECTED.with_label((key::REASON, reason.word())).increment(1);
     of_tenant(tenants::REJECTED, tenant, 1);
 }
 
 /// A command that somebody must agree to came this far.
-pub fn approval(tenant: Tenant, step: ApprovalStep) {
+pub fn approval_step(tenant: Tenant, step: ApprovalStep) {
     tracing::info!(%tenant, step = step.word(), "approval");
-    jobs::APPROVALS.with((key::STEP, step.word())).increment(1);
+    jobs::APPROVALS.with_label((key::STEP, step.word())).increment(1);
 }
 
 /// A job left the queue after this long and runs.
 #[must_use = "dropping the guard counts the job as over"]
 pub fn job_started(id: JobId, queued: Duration) -> ActiveJob {
     tracing::info!(tenant = %id.tenant(), job_id = %id, queued_ms = millis(queued), "job started");
-    jobs::QUEUE_WAIT.plain().record(queued);
-    jobs::RUNNING.plain().increment(1);
+    jobs::QUEUE_WAIT.unlabeled().record(queued);
+    jobs::RUNNING.unlabeled().increment(1);
     ActiveJob { id, started: Instant::now(), end: End::LOST, stopping: None }
 }
 
 /// A job ended without ever having run: stopped while it waited, for instance.
-pub fn job_ended_unstarted(id: JobId, outcome: &Outcome) {
+pub fn job_ended_before_start(id: JobId, outcome: &Outcome) {
     job_over(id, End::of(outcome), Duration::ZERO);
 }
 
@@ -119,14 +119,14 @@ pub struct ActiveJob {
 
 impl ActiveJob {
     /// From now on the job is being ended.
-    pub fn stopping(&mut self) {
+    pub fn mark_stopping(&mut self) {
         self.stopping.get_or_insert_with(Stopping::begin);
     }
 
     /// The job is over, and had written so many bytes. Without this it counts as lost.
     pub fn finish(mut self, ending: &Ending, written: u64) {
         self.end = End::of(&ending.outcome);
-        jobs::OUTPUT.plain().record(written as f64);
+        jobs::OUTPUT.unlabeled().record(written as f64);
         of_tenant(tenants::OUTPUT, self.id.tenant(), written);
         used(&ending.usage);
     }
@@ -135,10 +135,10 @@ impl ActiveJob {
 /// What is not known is left out: zeroes would pull every quantile down.
 fn used(usage: &Usage) {
     if !usage.cpu.is_zero() {
-        jobs::CPU.plain().record(usage.cpu);
+        jobs::CPU.unlabeled().record(usage.cpu);
     }
     if usage.max_rss_bytes > 0 {
-        jobs::PEAK_MEMORY.plain().record(usage.max_rss_bytes as f64);
+        jobs::PEAK_MEMORY.unlabeled().record(usage.max_rss_bytes as f64);
     }
 }
 
@@ -148,46 +148,46 @@ struct Stopping(());
 
 impl Stopping {
     fn begin() -> Self {
-        jobs::STOPPING.plain().increment(1);
+        jobs::STOPPING.unlabeled().increment(1);
         Self(())
     }
 }
 
 impl Drop for Stopping {
     fn drop(&mut self) {
-        jobs::STOPPING.plain().decrement(1);
+        jobs::STOPPING.unlabeled().decrement(1);
     }
 }
 
 impl Drop for ActiveJob {
     fn drop(&mut self) {
         let elapsed = self.started.elapsed();
-        jobs::RUNNING.plain().decrement(1);
-        jobs::DURATION.plain().record(elapsed);
+        jobs::RUNNING.unlabeled().decrement(1);
+        jobs::DURATION.unlabeled().record(elapsed);
         job_over(self.id, self.end, elapsed);
     }
 }
 
 fn job_over(id: JobId, End { outcome, fault, limit }: End, elapsed: Duration) {
     tracing::info!(tenant = %id.tenant(), job_id = %id, outcome, elapsed_ms = millis(elapsed), "job finished");
-    jobs::FINISHED.with((key::OUTCOME, outcome)).increment(1);
+    jobs::FINISHED.with_label((key::OUTCOME, outcome)).increment(1);
     of_tenant(tenants::FINISHED, id.tenant(), 1);
     if let Some(fault) = fault {
-        jobs::FAILED.with((key::FAULT, fault.word())).increment(1);
+        jobs::FAILED.with_label((key::FAULT, fault.word())).increment(1);
     }
     if let Some(limit) = limit {
-        jobs::OVERRAN.with((key::LIMIT, limit.word())).increment(1);
+        jobs::OVERRAN.with_label((key::LIMIT, limit.word())).increment(1);
     }
 }
 
 /// Counts something for the tenant, or for all others where it has no series of its own.
 fn of_tenant(counter: Counter, tenant: Tenant, count: u64) {
-    counter.with((key::TENANT, queue_gauges::label_of(tenant))).increment(count);
+    counter.with_label((key::TENANT, queue_gauges::label_of(tenant))).increment(count);
 }
 
 /// The queue now holds this many jobs.
-pub fn queue_changed(queued: usize) {
-    jobs::QUEUED.set_to(queued);
+pub fn queue_length_changed(queued: usize) {
+    jobs::QUEUED.set_count(queued);
 }
 
 /// A command whose caller wants to see it is about to run.
@@ -206,10 +206,10 @@ pub fn command_failed(why: &str) {
 }
 
 /// An actor failed.
-pub fn actor_failed(actor: Actor, why: &dyn Display) {
+pub fn actor_failed(actor: ActorKind, why: &dyn Display) {
     let why = why.to_string();
     tracing::error!(actor = actor.word(), ?why, "actor failed");
-    actors::FAILURES.with((key::ACTOR, actor.word())).increment(1);
+    actors::FAILURES.with_label((key::ACTOR, actor.word())).increment(1);
 }
 
 /// The command's first characters, with a mark where more follow.
@@ -238,50 +238,50 @@ fn on_one_line(text: &str) -> String {
 
 /// This many finished jobs are now readable, and store so much.
 pub fn retained_changed(finished: usize, bytes: u64) {
-    jobs::RETAINED.set_to(finished);
-    output::RETAINED.plain().set(bytes as f64);
+    jobs::RETAINED.set_count(finished);
+    output::RETAINED.unlabeled().set(bytes as f64);
 }
 
 /// A job wrote bytes, whether or not they could be kept.
 pub fn output_written(stream: Stream, bytes: u64) {
-    output::BYTES_WRITTEN.with((key::STREAM, stream.name())).increment(bytes);
+    output::BYTES_WRITTEN.with_label((key::STREAM, stream.name())).increment(bytes);
 }
 
 /// Shows the counts of all logs, as they are now.
-pub(in crate::telemetry) fn output_counted(counters: &Counters) {
+pub(in crate::telemetry) fn update_output_metrics(counters: &Counters) {
     for (tier, bytes) in counters.stored() {
-        output::STORED.with((key::TIER, tier.word())).set(bytes as f64);
+        output::STORED.with_label((key::TIER, tier.word())).set(bytes as f64);
     }
     for (reason, bytes) in counters.dropped() {
-        output::DROPPED.with((key::REASON, reason)).absolute(bytes);
+        output::DROPPED.with_label((key::REASON, reason)).absolute(bytes);
     }
     for (operation, count) in counters.spill_errors() {
-        output::SPILL_ERRORS.with((key::OPERATION, operation.word())).absolute(count);
+        output::SPILL_ERRORS.with_label((key::OPERATION, operation.word())).absolute(count);
     }
-    output::COMPRESSED.plain().absolute(counters.compressed());
-    output::READ_MEMORY.plain().set(counters.read_memory() as f64);
-    output::READS_REFUSED.plain().absolute(counters.reads_refused());
+    output::COMPRESSED.unlabeled().absolute(counters.compressed());
+    output::READ_MEMORY.unlabeled().set(counters.read_memory() as f64);
+    output::READS_REFUSED.unlabeled().absolute(counters.reads_refused());
 }
 
 /// All logs together may hold so much.
-pub fn store_limit_known(bytes: u64) {
-    output::STORED_LIMIT.plain().set(bytes as f64);
+pub fn store_limit_set(bytes: u64) {
+    output::STORED_LIMIT.unlabeled().set(bytes as f64);
 }
 
 /// All reads of output together may take so much memory.
-pub fn read_memory_limit_known(bytes: u64) {
-    output::READ_MEMORY_LIMIT.plain().set(bytes as f64);
+pub fn read_memory_limit_set(bytes: u64) {
+    output::READ_MEMORY_LIMIT.unlabeled().set(bytes as f64);
 }
 
 /// A finished job was freed; its output had taken so many bytes.
 pub fn job_freed(id: JobId, reason: FreedReason, bytes: u64) {
     tracing::info!(tenant = %id.tenant(), job_id = %id, reason = reason.word(), bytes, "job freed");
-    output::FREED_JOBS.with((key::REASON, reason.word())).increment(1);
-    output::FREED_BYTES.plain().increment(bytes);
+    output::FREED_JOBS.with_label((key::REASON, reason.word())).increment(1);
+    output::FREED_BYTES.unlabeled().increment(bytes);
 }
 
 /// A job's output can no longer be kept whole; told once for each job.
-pub fn output_being_dropped(id: JobId, reason: DropReason) {
+pub fn output_dropped(id: JobId, reason: DropReason) {
     tracing::warn!(tenant = %id.tenant(), job_id = %id, reason = reason.word(), "output dropped, the job goes on");
 }
 

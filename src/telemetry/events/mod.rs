@@ -8,6 +8,6 @@ mod host;
 mod jobs;
 
 pub use clients::*;
-pub(super) use host::scraped;
+pub(super) use host::update_process_metrics;
 pub use host::*;
 pub use jobs::*;

@@ -1,19 +1,20 @@
 //! The table of all metrics: each row's documentation is the help that Prometheus shows.
 
 use super::metric::{
-    BYTES, Counter, Gauge, Histogram, Kind, Labels, Metric, OPERATION_SECONDS, Pair, SECONDS,
+    BYTES, Counter, Gauge, Histogram, LabelPair, Metric, MetricKind, MetricLabels,
+    OPERATION_SECONDS, SECONDS,
 };
 use crate::outcome::{Fault, LimitKind, Outcome};
 use crate::output::{DropReason, SpillOperation, Tier};
 use crate::telemetry::labels::{
-    ARCHES, Actor, ApprovalStep, CONFINEMENT_BACKENDS, CONFINEMENT_PROFILES, CallClass, ErrorType,
-    FreedReason, METHODS, OTHER, PROFILES, Refusal, Rejection, Resource, STREAMS, TOOL_CALL,
-    Transport, VERSIONS, WaitReason, YES_OR_NO, key,
+    ARCHES, ActorKind, ApprovalStep, CONFINEMENT_BACKENDS, CONFINEMENT_PROFILES, CallClass,
+    ErrorType, FreedReason, HostResource, HttpRefusalReason, METHODS, OTHER, PROFILES,
+    RejectionReason, STREAMS, TOOL_CALL, Transport, VERSIONS, WaitReason, YES_OR_NO, key,
 };
 
 /// Metrics that belong together.
 #[derive(Debug, Clone, Copy)]
-pub struct Family {
+pub struct MetricFamily {
     /// The heading above them in `docs/metrics.md`.
     pub title: &'static str,
     /// The metrics, in the order of the page.
@@ -21,7 +22,7 @@ pub struct Family {
 }
 
 /// Every family, in the order of the page.
-pub(super) const FAMILIES: [Family; 9] = [
+pub(super) const FAMILIES: [MetricFamily; 9] = [
     jobs::FAMILY,
     queue::FAMILY,
     lanes::FAMILY,
@@ -39,7 +40,7 @@ pub fn catalogue() -> impl Iterator<Item = &'static Metric> {
 }
 
 /// Defines the module of a family. A row is
-/// `TYPE CONSTANT = "name" [in BUCKETS] [per Labels variant | by KEY: values, …];`.
+/// `TYPE CONSTANT = "name" [in BUCKETS] [per MetricLabels variant | by KEY: values, …];`.
 macro_rules! family {
     (
         $(#[$about:meta])*
@@ -59,26 +60,26 @@ macro_rules! family {
                 pub const $constant: $type = $type(Metric {
                     name: $name,
                     help: concat!($($help),+).trim_ascii(),
-                    kind: Kind::$type $((&$buckets))?,
+                    kind: MetricKind::$type $((&$buckets))?,
                     labels: labels!($(per $source)? $(by $($key: $values),+)?),
                 });
             )+
 
-            pub(in super::super) const FAMILY: Family =
-                Family { title: $title, metrics: &[$(*$constant.metric()),+] };
+            pub(in super::super) const FAMILY: MetricFamily =
+                MetricFamily { title: $title, metrics: &[$(*$constant.metric()),+] };
         }
     };
 }
 
 macro_rules! labels {
     () => {
-        Labels::Closed(&[])
+        MetricLabels::Closed(&[])
     };
     (per $source:ident) => {
-        Labels::$source
+        MetricLabels::$source
     };
     (by $($key:ident: $values:path),+) => {
-        Labels::Closed(&[$((key::$key, &$values)),+])
+        MetricLabels::Closed(&[$((key::$key, &$values)),+])
     };
 }
 
@@ -93,7 +94,7 @@ family! {
     Counter CONFINED = "shellyard_jobs_confined_total"
         by PROFILE: CONFINEMENT_PROFILES, BACKEND: CONFINEMENT_BACKENDS, DEGRADED: YES_OR_NO;
     /// Jobs that were not accepted, by reason.
-    Counter REJECTED = "shellyard_jobs_rejected_total" by REASON: Rejection::WORDS;
+    Counter REJECTED = "shellyard_jobs_rejected_total" by REASON: RejectionReason::WORDS;
     /// Commands that somebody must agree to, by how far they came: asked, and what was said.
     Counter APPROVALS = "shellyard_approvals_total" by STEP: ApprovalStep::WORDS;
     /// Jobs that ended, by outcome.
@@ -133,9 +134,9 @@ family! {
     mod queue = "The queue as a whole";
 
     /// Share of the last 10 s that the system stalled (PSI), by resource.
-    Gauge PRESSURE = "shellyard_pressure_ratio" by RESOURCE: Resource::WORDS;
+    Gauge PRESSURE = "shellyard_pressure_ratio" by RESOURCE: HostResource::WORDS;
     /// From this share on starts are held back; 0 = never.
-    Gauge PRESSURE_LIMIT = "shellyard_pressure_limit_ratio" by RESOURCE: Resource::WORDS;
+    Gauge PRESSURE_LIMIT = "shellyard_pressure_limit_ratio" by RESOURCE: HostResource::WORDS;
     /// 1 while pressure holds starts back, else 0.
     Gauge STARTS_HELD = "shellyard_starts_held";
     /// 1 while the queue is paused, else 0.
@@ -258,7 +259,7 @@ family! {
     mod http = "The HTTP door";
 
     /// HTTP requests and connections turned away, by reason.
-    Counter REFUSED = "shellyard_http_refused_total" by REASON: Refusal::WORDS;
+    Counter REFUSED = "shellyard_http_refused_total" by REASON: HttpRefusalReason::WORDS;
     /// HTTP connections that are open now.
     Gauge CONNECTIONS = "shellyard_http_connections";
     /// HTTP connections that may be open at one time.
@@ -270,13 +271,13 @@ family! {
     mod actors = "Actors and their mailboxes";
 
     /// Actors that failed; what they ran reads as lost.
-    Counter FAILURES = "shellyard_actor_failures_total" by ACTOR: Actor::WORDS;
+    Counter FAILURES = "shellyard_actor_failures_total" by ACTOR: ActorKind::WORDS;
     /// Actors that were started again after a failure. Jobs never are: nothing runs twice.
-    Counter RESTARTS = "shellyard_actor_restarts_total" by ACTOR: Actor::WORDS;
+    Counter RESTARTS = "shellyard_actor_restarts_total" by ACTOR: ActorKind::WORDS;
     /// Actors that are alive now, by class.
-    Gauge ALIVE = "shellyard_actors" by ACTOR: Actor::WORDS;
+    Gauge ALIVE = "shellyard_actors" by ACTOR: ActorKind::WORDS;
     /// Messages that wait in mailboxes now, by class of actor.
-    Gauge MAILBOX = "shellyard_actor_mailbox_messages" by ACTOR: Actor::WORDS;
+    Gauge MAILBOX = "shellyard_actor_mailbox_messages" by ACTOR: ActorKind::WORDS;
 }
 
 family! {
@@ -321,10 +322,10 @@ pub(in crate::telemetry) fn operation_labels(
     method: &'static str,
     tool: Option<&'static str>,
     error: Option<ErrorType>,
-) -> Vec<Pair> {
+) -> Vec<LabelPair> {
     let tool_label = tool.map(|tool| (key::TOOL, tool));
     let error = error.map(|error| (key::ERROR, error.word()));
-    let class = CallClass::of(method, tool).word();
+    let class = CallClass::classify(method, tool).word();
     [(key::METHOD, method), (key::CLASS, class)]
         .into_iter()
         .chain(tool_label)
@@ -333,7 +334,7 @@ pub(in crate::telemetry) fn operation_labels(
 }
 
 /// The labels of every operation that there can be, whichever tools are offered.
-pub(in crate::telemetry) fn known_operations() -> impl Iterator<Item = Vec<Pair>> {
+pub(in crate::telemetry) fn known_operations() -> impl Iterator<Item = Vec<LabelPair>> {
     let of_methods = METHODS.into_iter().filter(|method| *method != TOOL_CALL).flat_map(|method| {
         [None, Some(ErrorType::Other)].map(|error| operation_labels(method, None, error))
     });
@@ -343,7 +344,7 @@ pub(in crate::telemetry) fn known_operations() -> impl Iterator<Item = Vec<Pair>
 /// The labels of every call that there can be of these tools.
 pub(in crate::telemetry) fn tool_operations(
     tools: impl Iterator<Item = &'static str>,
-) -> impl Iterator<Item = Vec<Pair>> {
+) -> impl Iterator<Item = Vec<LabelPair>> {
     tools.flat_map(|tool| {
         [None, Some(ErrorType::Tool), Some(ErrorType::Other)]
             .map(|error| operation_labels(TOOL_CALL, Some(tool), error))
@@ -368,7 +369,7 @@ mod tests {
             let is_foreign = FOREIGN.iter().any(|prefix| name.starts_with(prefix));
             assert!(is_foreign || name.starts_with("shellyard_"), "{name}");
             assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{name}");
-            assert_eq!(name.ends_with("_total"), metric.kind == Kind::Counter, "{name}");
+            assert_eq!(name.ends_with("_total"), metric.kind == MetricKind::Counter, "{name}");
             assert!(metric.help.ends_with('.') && metric.help.len() < 130, "{name}");
         }
     }
@@ -384,7 +385,7 @@ mod tests {
     #[test]
     fn buckets_rise() {
         for metric in catalogue() {
-            if let Kind::Histogram(buckets) = metric.kind {
+            if let MetricKind::Histogram(buckets) = metric.kind {
                 assert!(buckets.is_sorted_by(|a, b| a < b), "{metric:?}");
             }
         }
@@ -429,28 +430,28 @@ However many jobs run, no further series appear. All series are there from the s
         page
     }
 
-    fn kind_of(kind: Kind) -> String {
+    fn kind_of(kind: MetricKind) -> String {
         match kind {
-            Kind::Counter | Kind::Gauge => kind.word().to_owned(),
-            Kind::Histogram(buckets) => {
+            MetricKind::Counter | MetricKind::Gauge => kind.word().to_owned(),
+            MetricKind::Histogram(buckets) => {
                 let [first, .., last] = buckets else { panic!("too few buckets") };
                 format!("histogram, {} buckets from {first} to {last}", buckets.len())
             }
         }
     }
 
-    fn labels_of(labels: Labels) -> String {
+    fn labels_of(labels: MetricLabels) -> String {
         match labels {
-            Labels::Closed(labels) => {
+            MetricLabels::Closed(labels) => {
                 let one = |(key, values): &(&str, &[&str])| match values {
                     [_] => format!("`{key}`"),
                     _ => format!("`{key}`: {}", values.join(", ")),
                 };
                 labels.iter().map(one).collect::<Vec<_>>().join("; ")
             }
-            Labels::Lane => "`lane`".to_owned(),
-            Labels::Tenant => "`tenant`".to_owned(),
-            Labels::Operation => {
+            MetricLabels::Lane => "`lane`".to_owned(),
+            MetricLabels::Tenant => "`tenant`".to_owned(),
+            MetricLabels::Operation => {
                 "`mcp_method_name`, `gen_ai_tool_name`, `class`: run, long_poll, ordinary; \
                 `error_type`: tool_error, _OTHER, absent on success"
                     .to_owned()

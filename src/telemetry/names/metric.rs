@@ -7,11 +7,11 @@ use metrics::Unit;
 pub type LabelSet = (&'static str, &'static [&'static str]);
 
 /// A label and its value.
-pub(in crate::telemetry) type Pair = (&'static str, &'static str);
+pub(in crate::telemetry) type LabelPair = (&'static str, &'static str);
 
 /// Where the values of a metric's labels come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Labels {
+pub enum MetricLabels {
     /// They are words of the program; every combination is there from the start.
     Closed(&'static [LabelSet]),
     /// `lane`: the name of a configured lane, or `other`.
@@ -30,9 +30,9 @@ pub struct Metric {
     /// One sentence for people.
     pub help: &'static str,
     /// What it does.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// Its labels.
-    pub labels: Labels,
+    pub labels: MetricLabels,
 }
 
 impl Metric {
@@ -52,7 +52,7 @@ impl Metric {
 
 /// What a metric does.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum MetricKind {
     /// It never goes down.
     Counter,
     /// It goes up and down.
@@ -61,7 +61,7 @@ pub enum Kind {
     Histogram(&'static [f64]),
 }
 
-impl Kind {
+impl MetricKind {
     /// The word for it in Prometheus.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -93,22 +93,26 @@ impl Counter {
     }
 
     /// Its one series.
-    pub(in crate::telemetry) fn plain(&self) -> metrics::Counter {
+    pub(in crate::telemetry) fn unlabeled(&self) -> metrics::Counter {
         metrics::counter!(self.0.name)
     }
 
     /// Its series with this label.
-    pub(in crate::telemetry) fn with(&self, label: Pair) -> metrics::Counter {
+    pub(in crate::telemetry) fn with_label(&self, label: LabelPair) -> metrics::Counter {
         metrics::counter!(self.0.name, &[label])
     }
 
     /// Its series with these labels.
-    pub(in crate::telemetry) fn of(&self, labels: &[Pair]) -> metrics::Counter {
+    pub(in crate::telemetry) fn with_labels(&self, labels: &[LabelPair]) -> metrics::Counter {
         metrics::counter!(self.0.name, labels)
     }
 
     /// Its series of one lane or tenant.
-    pub(in crate::telemetry) fn named(&self, key: &'static str, name: &str) -> metrics::Counter {
+    pub(in crate::telemetry) fn with_name(
+        &self,
+        key: &'static str,
+        name: &str,
+    ) -> metrics::Counter {
         metrics::counter!(self.0.name, key => name.to_owned())
     }
 }
@@ -121,28 +125,28 @@ impl Gauge {
     }
 
     /// Its one series.
-    pub(in crate::telemetry) fn plain(&self) -> metrics::Gauge {
+    pub(in crate::telemetry) fn unlabeled(&self) -> metrics::Gauge {
         metrics::gauge!(self.0.name)
     }
 
     /// Its series with this label.
-    pub(in crate::telemetry) fn with(&self, label: Pair) -> metrics::Gauge {
+    pub(in crate::telemetry) fn with_label(&self, label: LabelPair) -> metrics::Gauge {
         metrics::gauge!(self.0.name, &[label])
     }
 
     /// Its series of one lane or tenant.
-    pub(in crate::telemetry) fn named(&self, key: &'static str, name: &str) -> metrics::Gauge {
+    pub(in crate::telemetry) fn with_name(&self, key: &'static str, name: &str) -> metrics::Gauge {
         metrics::gauge!(self.0.name, key => name.to_owned())
     }
 
     /// Sets its one series to a count.
-    pub(in crate::telemetry) fn set_to(&self, count: usize) {
-        self.plain().set(count as f64);
+    pub(in crate::telemetry) fn set_count(&self, count: usize) {
+        self.unlabeled().set(count as f64);
     }
 
     /// Sets its one series to 1 or 0.
-    pub(in crate::telemetry) fn set_if(&self, holds: bool) {
-        self.plain().set(f64::from(u8::from(holds)));
+    pub(in crate::telemetry) fn set_flag(&self, holds: bool) {
+        self.unlabeled().set(f64::from(u8::from(holds)));
     }
 }
 
@@ -154,12 +158,12 @@ impl Histogram {
     }
 
     /// Its one series.
-    pub(in crate::telemetry) fn plain(&self) -> metrics::Histogram {
+    pub(in crate::telemetry) fn unlabeled(&self) -> metrics::Histogram {
         metrics::histogram!(self.0.name)
     }
 
     /// Its series with these labels.
-    pub(in crate::telemetry) fn of(&self, labels: &[Pair]) -> metrics::Histogram {
+    pub(in crate::telemetry) fn with_labels(&self, labels: &[LabelPair]) -> metrics::Histogram {
         metrics::histogram!(self.0.name, labels)
     }
 }

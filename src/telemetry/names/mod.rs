@@ -2,7 +2,7 @@
 //!
 //! Names are `shellyard_<noun>_<unit>[_total]`, in base units, except where others have given the
 //! thing a name: `process_*` as all Prometheus clients have it, `mcp_server_*` as OpenTelemetry
-//! has it. Every bound stands beside its use. Labels come from closed sets.
+//! has it. Every bound stands beside its use. MetricLabels come from closed sets.
 //!
 //! `docs/metrics.md` is made from this folder.
 
@@ -10,7 +10,7 @@ mod catalogue;
 mod metric;
 
 pub use catalogue::{
-    Family, actors, catalogue, http, jobs, lanes, mcp, output, process, queue, tenants,
+    MetricFamily, actors, catalogue, http, jobs, lanes, mcp, output, process, queue, tenants,
 };
 pub(super) use catalogue::{known_operations, operation_labels, tool_operations};
-pub use metric::{Counter, Gauge, Histogram, Kind, LabelSet, Labels, Metric};
+pub use metric::{Counter, Gauge, Histogram, LabelSet, Metric, MetricKind, MetricLabels};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use shellyard::telemetry::labels::{CallClass, ErrorType, METHODS, key};
-use shellyard::telemetry::names::{Kind, Labels, Metric, catalogue};
+use shellyard::telemetry::names::{Metric, MetricKind, MetricLabels, catalogue};
 
 /// Labels that Prometheus gives to whatever it scrapes.
 const TARGET: [&str; 2] = ["job", "instance"];
@@ -38,8 +38,8 @@ fn of_metric(metric: &'static Metric) -> Vec<(String, Series)> {
     let name = metric.name;
     let of = |labels| Series { metric: Some(name), labels };
     match metric.kind {
-        Kind::Counter | Kind::Gauge => vec![(name.to_owned(), of(labels))],
-        Kind::Histogram(_) => {
+        MetricKind::Counter | MetricKind::Gauge => vec![(name.to_owned(), of(labels))],
+        MetricKind::Histogram(_) => {
             let mut of_buckets = labels.clone();
             of_buckets.insert("le", None);
             vec![
@@ -51,12 +51,14 @@ fn of_metric(metric: &'static Metric) -> Vec<(String, Series)> {
     }
 }
 
-fn own_labels(labels: Labels) -> Vec<(&'static str, Values)> {
+fn own_labels(labels: MetricLabels) -> Vec<(&'static str, Values)> {
     match labels {
-        Labels::Closed(sets) => sets.iter().map(|(label, words)| (*label, Some(*words))).collect(),
-        Labels::Lane => vec![(key::LANE, None)],
-        Labels::Tenant => vec![(key::TENANT, None)],
-        Labels::Operation => vec![
+        MetricLabels::Closed(sets) => {
+            sets.iter().map(|(label, words)| (*label, Some(*words))).collect()
+        }
+        MetricLabels::Lane => vec![(key::LANE, None)],
+        MetricLabels::Tenant => vec![(key::TENANT, None)],
+        MetricLabels::Operation => vec![
             (key::METHOD, Some(&METHODS)),
             (key::TOOL, None),
             (key::CLASS, Some(&CallClass::WORDS)),

@@ -4,13 +4,13 @@ use std::error::Error;
 use std::io::{self, Write};
 
 /// Says what went wrong, with its causes.
-pub fn complain(error: &dyn Error) {
-    say(&with_causes(error));
+pub fn print_error(error: &dyn Error) {
+    print_message(&message_with_causes(error));
 }
 
 /// What went wrong, with its causes, in one line.
 #[must_use]
-pub fn with_causes(error: &dyn Error) -> String {
+pub fn message_with_causes(error: &dyn Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -35,7 +35,7 @@ pub fn root_cause(error: &dyn Error) -> String {
 }
 
 /// Says one line.
-pub fn say(message: &str) {
+pub fn print_message(message: &str) {
     eprintln!("shellyard: {message}");
 }
 
@@ -43,15 +43,15 @@ pub fn say(message: &str) {
 
 /// The output of a verb and its exit code.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Reply {
+pub(super) struct VerbOutput {
     pub(super) stdout: String,
     pub(super) stderr: String,
     pub(super) code: u8,
 }
 
-impl Reply {
+impl VerbOutput {
     /// Says it, and gives the exit code.
-    pub(super) fn give(&self) -> u8 {
+    pub(super) fn print(&self) -> u8 {
         let told = io::stderr().lock().write_all(self.stderr.as_bytes());
         let given = io::stdout().lock().write_all(self.stdout.as_bytes());
         // A reader that went away (`| head`) cannot be told anything any more.

@@ -9,7 +9,7 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::talk::{self, Reply};
+use super::terminal::{self, VerbOutput};
 use crate::client::{Answer, Client, ClientError};
 use crate::config::FlagValue;
 
@@ -18,7 +18,7 @@ const MAX_QUOTED_CHARS: usize = 300;
 
 /// Flags of every verb that asks a running server.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args)]
-pub struct AskFlags {
+pub struct ConnectFlags {
     /// The server, by its URL or unix socket; without it the usual socket in the data directory.
     #[arg(long, value_name = "URL|SOCKET", num_args = 0..=1)]
     pub connect: Option<Option<String>>,
@@ -36,7 +36,7 @@ pub struct AskFlags {
     pub json: bool,
 }
 
-impl AskFlags {
+impl ConnectFlags {
     /// The settings that these flags stand for.
     #[must_use]
     pub fn values(&self) -> Vec<FlagValue> {
@@ -44,19 +44,23 @@ impl AskFlags {
     }
 
     /// What is said where something went wrong, in the form that was asked for.
-    pub(super) fn failure(&self, error: &AskError) -> Reply {
-        let message = talk::with_causes(error);
+    pub(super) fn failure(&self, error: &ServerRequestError) -> VerbOutput {
+        let message = terminal::message_with_causes(error);
         if self.json {
             let answer = json!({ "ok": false, "code": error.code(), "message": message });
-            return Reply { stdout: format!("{answer:#}\n"), code: 1, ..Reply::default() };
+            return VerbOutput {
+                stdout: format!("{answer:#}\n"),
+                code: 1,
+                ..VerbOutput::default()
+            };
         }
-        Reply { stderr: format!("shellyard: {message}\n"), code: 1, ..Reply::default() }
+        VerbOutput { stderr: format!("shellyard: {message}\n"), code: 1, ..VerbOutput::default() }
     }
 
     /// What is said where it was done: the server's answer as it is, or words about it.
-    pub(super) fn success(&self, answer: &Value, words: impl FnOnce() -> Reply) -> Reply {
+    pub(super) fn success(&self, answer: &Value, words: impl FnOnce() -> VerbOutput) -> VerbOutput {
         if self.json {
-            return Reply { stdout: format!("{answer:#}\n"), ..Reply::default() };
+            return VerbOutput { stdout: format!("{answer:#}\n"), ..VerbOutput::default() };
         }
         words()
     }
@@ -73,7 +77,7 @@ pub(super) fn set(
 
 /// Why a server did not do what it was asked for.
 #[derive(Debug, Error)]
-pub(super) enum AskError {
+pub(super) enum ServerRequestError {
     #[error(
         "no server answers at {target}; start one with `shellyard serve`, or say where it is with --connect URL|SOCKET"
     )]
@@ -90,7 +94,7 @@ pub(super) enum AskError {
     Undone { target: String },
 }
 
-impl AskError {
+impl ServerRequestError {
     /// The stable word that callers may match on.
     pub(super) fn code(&self) -> &str {
         match self {
@@ -123,7 +127,7 @@ impl AskError {
     }
 }
 
-impl From<ClientError> for AskError {
+impl From<ClientError> for ServerRequestError {
     fn from(error: ClientError) -> Self {
         match error {
             // A proxy can start a server; whoever asks one cannot.
@@ -157,34 +161,49 @@ fn next(code: &str) -> &'static str {
 }
 
 /// What the server answers there.
-pub(super) async fn get(client: &Client, path: &str) -> Result<Value, AskError> {
+pub(super) async fn get(client: &Client, path: &str) -> Result<Value, ServerRequestError> {
     ask(client, (Method::GET, path), Bytes::new()).await
 }
 
 /// What the server answers to this wish.
-pub(super) async fn post(client: &Client, path: &str, wish: &Value) -> Result<Value, AskError> {
+pub(super) async fn post(
+    client: &Client,
+    path: &str,
+    wish: &Value,
+) -> Result<Value, ServerRequestError> {
     ask(client, (Method::POST, path), wish.to_string().into()).await
 }
 
 /// What the server answers to this choice.
-pub(super) async fn put(client: &Client, path: &str, choice: &Value) -> Result<Value, AskError> {
+pub(super) async fn put(
+    client: &Client,
+    path: &str,
+    choice: &Value,
+) -> Result<Value, ServerRequestError> {
     ask(client, (Method::PUT, path), choice.to_string().into()).await
 }
 
-async fn ask(client: &Client, to: (Method, &str), body: Bytes) -> Result<Value, AskError> {
+async fn ask(
+    client: &Client,
+    to: (Method, &str),
+    body: Bytes,
+) -> Result<Value, ServerRequestError> {
     let kind = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let answer = client.request(to.0, to.1, HeaderMap::from_iter([kind]), body).await?;
     read(&answer, client)
 }
 
 /// The JSON of an answer that says yes; else the server's own words.
-fn read(answer: &Answer, client: &Client) -> Result<Value, AskError> {
+fn read(answer: &Answer, client: &Client) -> Result<Value, ServerRequestError> {
     let json: Option<Value> = serde_json::from_slice(&answer.body).ok();
     if let Some(json) = &json
         && let (Some(code), Some(message)) =
             (json["error"]["code"].as_str(), json["error"]["message"].as_str())
     {
-        return Err(AskError::Refused { code: code.to_owned(), message: message.to_owned() });
+        return Err(ServerRequestError::Refused {
+            code: code.to_owned(),
+            message: message.to_owned(),
+        });
     }
     let text = || {
         let text = String::from_utf8_lossy(&answer.body);
@@ -197,9 +216,9 @@ fn read(answer: &Answer, client: &Client) -> Result<Value, AskError> {
         _ => None,
     };
     if let Some(code) = code {
-        return Err(AskError::Refused { code: code.to_owned(), message: text() });
+        return Err(ServerRequestError::Refused { code: code.to_owned(), message: text() });
     }
-    json.filter(|_| answer.status.is_success()).ok_or_else(|| AskError::Foreign {
+    json.filter(|_| answer.status.is_success()).ok_or_else(|| ServerRequestError::Foreign {
         target: client.target().to_string(),
         status: answer.status,
         text: text(),
@@ -211,7 +230,7 @@ mod tests {
     use super::*;
     use crate::client::Target;
 
-    fn said(status: u16, body: &'static str) -> Result<Value, AskError> {
+    fn said(status: u16, body: &'static str) -> Result<Value, ServerRequestError> {
         let client = Client::new(Target::socket("/s".into(), "/mcp"), None).unwrap();
         let status = StatusCode::from_u16(status).unwrap();
         read(&Answer { status, headers: HeaderMap::new(), body: body.into() }, &client)
